@@ -1,0 +1,77 @@
+"""FGC's convolution (CNV): multiplies a block of Fourier modes by the far-field symbol, in place.
+
+    Stokes   u = M [ k^2 A - k (k.A) + i k k^2 D ]      (MATH C; A, D from the four-component P2G)
+    Laplace  phi = M q
+
+with the real multiplier M (split, window, truncation of the kernel and scale, tabulated for
+non-negative wavenumbers). One work item owns one mode. Complex numbers are pairs of reals.
+"""
+
+from typing import List
+
+import pykokkos as pk
+
+REAL = pk.double
+SINGLE = True
+DOUBLE = True
+LAPLACE = False
+
+
+@pk.workunit
+def convolve(
+    i: int,
+    hat: pk.View2D[REAL],
+    multiplier: pk.View3D[REAL],
+    shape: pk.View1D[pk.int32],
+    full: pk.View1D[pk.int32],
+    k0: pk.View1D[REAL],
+    k1: pk.View1D[REAL],
+    k2: pk.View1D[REAL],
+    square0: pk.View1D[REAL],
+    square1: pk.View1D[REAL],
+    square2: pk.View1D[REAL],
+):
+    """Convolve mode i of a block of ``shape`` modes.
+
+    ``k`` is zero at the Nyquist index of an even length (an odd factor has no place there),
+    ``square`` is k^2 everywhere. ``full`` holds the transform lengths: the multiplier is folded at
+    half of each.
+    """
+    i2: int = i % shape[2]
+    i1: int = i // shape[2] % shape[1]
+    i0: int = i // shape[2] // shape[1]
+    f1: int = i1
+    if 2 * f1 > full[1]:
+        f1 = full[1] - f1
+    f2: int = i2
+    if 2 * f2 > full[2]:
+        f2 = full[2] - f2
+    m: REAL = multiplier[i0][f1][f2]
+    re: int = 2 * i
+    im: int = 2 * i + 1
+    if LAPLACE:
+        hat[0][re] = hat[0][re] * m
+        hat[0][im] = hat[0][im] * m
+    if SINGLE or DOUBLE:
+        x: REAL = k0[i0]
+        y: REAL = k1[i1]
+        z: REAL = k2[i2]
+        kk: REAL = square0[i0] + square1[i1] + square2[i2]
+        a0: REAL = hat[0][re]
+        b0: REAL = hat[0][im]
+        a1: REAL = hat[1][re]
+        b1: REAL = hat[1][im]
+        a2: REAL = hat[2][re]
+        b2: REAL = hat[2][im]
+        # k (k.A) - i k k^2 D = k times this
+        a: REAL = x * a0 + y * a1 + z * a2
+        b: REAL = x * b0 + y * b1 + z * b2
+        if DOUBLE:
+            a = a + kk * hat[3][im]
+            b = b - kk * hat[3][re]
+        hat[0][re] = m * (kk * a0 - x * a)
+        hat[0][im] = m * (kk * b0 - x * b)
+        hat[1][re] = m * (kk * a1 - y * a)
+        hat[1][im] = m * (kk * b1 - y * b)
+        hat[2][re] = m * (kk * a2 - z * a)
+        hat[2][im] = m * (kk * b2 - z * b)

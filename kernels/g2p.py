@@ -1,0 +1,90 @@
+"""G2P: gathers the far field from the grid at the targets, with the window.
+
+`g2p_target`: one work item owns one target, reads P x P x P grid points of each component, and
+adds to its potential. Targets are sorted by grid tiles, so that neighbours in a warp or in time read
+the same grid lines. The grid index starts at floor(x/h), as in P2G.
+"""
+
+from typing import List
+
+import pykokkos as pk
+
+REAL = pk.double
+COMPONENTS = 3
+P = 8
+ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
+TERMS = 7
+
+
+@pk.workunit
+def g2p_target(
+    i: int,
+    trg: pk.View2D[REAL],
+    order: pk.View1D[pk.int32],
+    inverse_step: pk.View1D[REAL],
+    cells: pk.View1D[pk.int32],
+    shape: pk.View1D[pk.int32],
+    window: pk.View2D[REAL],
+    field: pk.View4D[REAL],
+    pot: pk.View2D[REAL],
+):
+    """Add the far field at sorted target i to column order[i] of the potential."""
+    t0: REAL = trg[0][i] * inverse_step[0]
+    t1: REAL = trg[1][i] * inverse_step[1]
+    t2: REAL = trg[2][i] * inverse_step[2]
+    c0: int = int(t0)
+    c1: int = int(t1)
+    c2: int = int(t2)
+    if c0 > cells[0] - 1:
+        c0 = cells[0] - 1
+    if c1 > cells[1] - 1:
+        c1 = cells[1] - 1
+    if c2 > cells[2] - 1:
+        c2 = cells[2] - 1
+    z0: REAL = 2.0 * (t0 - REAL(c0)) - 1.0
+    z1: REAL = 2.0 * (t1 - REAL(c1)) - 1.0
+    z2: REAL = 2.0 * (t2 - REAL(c2)) - 1.0
+    wx: List[REAL] = [0.0] * ROW
+    wy: List[REAL] = [0.0] * ROW
+    wz: List[REAL] = [0.0] * ROW
+    for p in range(ROW):
+        wx[p] = window[0][p]
+        wy[p] = window[0][p]
+        wz[p] = window[0][p]
+    for k in range(1, TERMS):
+        for p in range(ROW):
+            wx[p] = wx[p] * z0 + window[k][p]
+            wy[p] = wy[p] * z1 + window[k][p]
+            wz[p] = wz[p] * z2 + window[k][p]
+    sum0: List[REAL] = [0.0] * ROW
+    sum1: List[REAL] = [0.0] * ROW
+    sum2: List[REAL] = [0.0] * ROW
+    for a in range(P):
+        g0: int = c0 + a
+        if g0 >= shape[0]:
+            g0 = g0 - shape[0]
+        for b in range(P):
+            g1: int = c1 + b
+            if g1 >= shape[1]:
+                g1 = g1 - shape[1]
+            ww: REAL = wx[a] * wy[b]
+            for z in range(ROW):
+                sum0[z] += ww * field[0][g0][g1][c2 + z]
+            if COMPONENTS == 3:
+                for z in range(ROW):
+                    sum1[z] += ww * field[1][g0][g1][c2 + z]
+                for z in range(ROW):
+                    sum2[z] += ww * field[2][g0][g1][c2 + z]
+    u0: REAL = 0.0
+    u1: REAL = 0.0
+    u2: REAL = 0.0
+    for z in range(ROW):
+        u0 += sum0[z] * wz[z]
+        if COMPONENTS == 3:
+            u1 += sum1[z] * wz[z]
+            u2 += sum2[z] * wz[z]
+    out: int = order[i]
+    pot[0][out] += u0
+    if COMPONENTS == 3:
+        pot[1][out] += u1
+        pot[2][out] += u2

@@ -1,0 +1,39 @@
+"""parki: fast periodic Stokes and Laplace sums over millions of points, by spectral Ewald summation.
+
+    options = parki.EwaldOptions(periodicity=1, box=[1, 1, 1], tolerance=1e-6)
+    velocity = parki.stokes_comb(trg, src, dens, norms, options)
+"""
+
+from parki import ewald, utils
+from parki.cell_list import CellList
+from parki.errors import (
+    KernelError,
+    ParkiError,
+    ParkiTypeError,
+    ParkiValueError,
+    UnavailableError,
+)
+from parki.ewald import EwaldOptions, Plan, laplace, stokes_comb, stokes_dl, stokes_sl
+from parki.runtime import ExecutionSpace, available_spaces, get_execution_space
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CellList",
+    "EwaldOptions",
+    "ExecutionSpace",
+    "KernelError",
+    "ParkiError",
+    "ParkiTypeError",
+    "ParkiValueError",
+    "Plan",
+    "UnavailableError",
+    "available_spaces",
+    "ewald",
+    "get_execution_space",
+    "laplace",
+    "stokes_comb",
+    "stokes_dl",
+    "stokes_sl",
+    "utils",
+]

@@ -1,0 +1,29 @@
+"""Conventions that host modules share with the kernels: types, row lengths, feature switches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+REAL_NAMES = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
+
+
+def real_name(dtype: Any) -> str:
+    """Return ``"float"`` or ``"double"``: the kernels' name of a NumPy dtype."""
+    return REAL_NAMES[np.dtype(dtype)]
+
+
+def vector_row(points: int, dtype: Any) -> int:
+    """Return ``points`` rounded up to whole 32-byte vectors: the row length of window tables."""
+    lanes = 32 // np.dtype(dtype).itemsize
+    return -(-points // lanes) * lanes
+
+
+def layer_flags(kernel: str) -> dict[str, bool]:
+    """Return the kernels' feature switches for a sum: single layer, double layer, Laplace."""
+    return {
+        "SINGLE": kernel in ("stokes_sl", "stokes_comb"),
+        "DOUBLE": kernel in ("stokes_dl", "stokes_comb"),
+        "LAPLACE": kernel == "laplace",
+    }

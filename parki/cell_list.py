@@ -1,0 +1,230 @@
+"""`CellList`: points sorted by the cells of a uniform partition of a box.
+
+The near field, spreading and gathering all start from one. Built on every execution space; equal
+input gives equal output, bit for bit. `runs` cuts its runs of
+points into shares of bounded size. Knows nothing of sums, nor of the far field's grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from parki.arrays import real_name
+from parki.errors import ParkiValueError
+from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
+from parki.settings import thread_count
+
+
+class CellList:
+    """Points sorted by cells, the last axis running fastest.
+
+    Parameters
+    ----------
+    points : array, shape (3, N), float32 or float64
+        Positions, in the unit of ``box``; NumPy or CuPy, any strides. Not modified.
+    box : sequence of 3 floats
+        Edge lengths of the box, which starts at ``origin``.
+    shape : sequence of 3 ints
+        Number of cells along each axis; a cell's width is box / shape.
+    periodic : sequence of 3 bools
+        Axes along which points are wrapped into the box. Along the others, points outside belong
+        to the cell nearest to them.
+    origin : sequence of 3 floats
+        Corner of the box.
+    space : ExecutionSpace or str, optional
+        Default: where the points are.
+    scale : float
+        Factor applied to the points first; ``box`` and ``origin`` are in the scaled unit.
+
+    Attributes
+    ----------
+    points : array, shape (3, N)
+        Wrapped points in sorted order.
+    order : array, shape (N,), int32
+        ``points[:, i]`` is the input's column ``order[i]``. The sort is stable.
+    cells : array, shape (N,), int32
+        Cell of each input point, in input order.
+    counts : array, shape (n_cells,), int32
+        Points in each cell.
+    starts : array, shape (n_cells + 1,), int32
+        Offsets: cell c holds the sorted points ``starts[c]`` to ``starts[c + 1] - 1``.
+
+    Raises
+    ------
+    ParkiValueError
+        If the shape of the points, the box or the number of cells is impossible.
+    """
+
+    def __init__(
+        self,
+        points: Any,
+        box: Sequence[float],
+        shape: Sequence[int],
+        periodic: Sequence[bool] = (False, False, False),
+        origin: Sequence[float] = (0.0, 0.0, 0.0),
+        space: ExecutionSpace | str | None = None,
+        *,
+        scale: float = 1.0,
+        executor: str | None = None,
+    ) -> None:
+        self.space = get_execution_space(space, points)
+        xp = self.xp = self.space.array_module
+        points = xp.ascontiguousarray(points)
+        if points.ndim != 2 or points.shape[0] != 3:
+            raise ParkiValueError(f"points has shape {points.shape}; expected (3, N)")
+        self.shape = tuple(int(n) for n in shape)
+        self.box = tuple(float(b) for b in box)
+        self.periodic = tuple(bool(p) for p in periodic)
+        if len(self.shape) != 3 or min(self.shape) < 1 or np.prod(self.shape, dtype=float) >= 2**31:
+            raise ParkiValueError(f"shape is {self.shape}; expected 3 positive counts, under 2**31 cells")
+        if len(self.box) != 3 or not all(np.isfinite(self.box)) or min(self.box) <= 0:
+            raise ParkiValueError(f"box is {self.box}; expected 3 positive lengths")
+        if points.shape[1] >= 2**31 - 2**16:
+            raise ParkiValueError(f"points holds {points.shape[1]} points; at most 2**31 - 2**16")
+        self.executor = executor
+        self.dtype = points.dtype
+        self._real = real_name(points.dtype)
+        kernels = self.kernels(self.space, self._real, executor)
+        n = points.shape[1]
+        self.cells = xp.empty(n, dtype=np.int32)
+        wrapped = xp.empty_like(points)
+        kernels["find_cells"](
+            n,
+            points=points,
+            wrapped=wrapped,
+            cells=self.cells,
+            origin=xp.asarray(origin, dtype=self.dtype),
+            length=xp.asarray(self.box, dtype=self.dtype),
+            inverse_width=xp.asarray(np.divide(self.shape, self.box), dtype=self.dtype),
+            shape=xp.asarray(self.shape, dtype=np.int32),
+            periodic=xp.asarray(self.periodic, dtype=np.int32),
+            scale=scale,
+        )
+        if self.space.on_device:
+            self._sort_on_device()
+        else:
+            self._sort_on_host(kernels)
+        self.points = self.sort(wrapped)
+
+    @staticmethod
+    def kernels(space: ExecutionSpace, real: str, executor: str | None = None) -> dict[str, Kernel]:
+        """Return the kernels a cell list of ``real`` type runs, by name."""
+        names = ["find_cells"] if space.on_device else ["find_cells", "count_chunk", "place_chunk"]
+        return {n: load("cell_list", n, space, executor=executor, REAL=real) for n in names}
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells."""
+        return int(np.prod(self.shape))
+
+    def _sort_on_device(self) -> None:
+        """Sort with CuPy, whose argsort is a stable radix sort for integers."""
+        xp = self.xp
+        self.counts = xp.bincount(self.cells, minlength=self.n_cells).astype(np.int32)
+        self.order = xp.argsort(self.cells, kind="stable").astype(np.int32)
+        self.starts = xp.zeros(self.n_cells + 1, dtype=np.int32)
+        xp.cumsum(self.counts, out=self.starts[1:], dtype=np.int32)
+
+    def _sort_on_host(self, kernels: dict[str, Kernel]) -> None:
+        """Counting sort: each chunk counts, then places its points behind those of earlier chunks."""
+        n = self.cells.size
+        threads = thread_count() if self.space.name == "OpenMP" else 1
+        # A chunk's histogram should stay smaller than the chunk.
+        chunks = max(1, min(threads, n // max(1, self.n_cells)))
+        size = -(-n // chunks)
+        histogram = np.zeros((chunks, self.n_cells), dtype=np.int32)
+        kernels["count_chunk"](chunks, cells=self.cells, histogram=histogram, size=size, total=n)
+        self.counts = histogram.sum(axis=0, dtype=np.int32)
+        self.starts = np.zeros(self.n_cells + 1, dtype=np.int32)
+        np.cumsum(self.counts, out=self.starts[1:])
+        np.subtract(np.cumsum(histogram, axis=0, dtype=np.int32), histogram, out=histogram)
+        histogram += self.starts[:-1]
+        self.order = np.empty(n, dtype=np.int32)
+        kernels["place_chunk"](
+            chunks, cells=self.cells, histogram=histogram, order=self.order, size=size, total=n
+        )
+
+    def sort(self, rows: Any, out: Any = None) -> Any:
+        """Return a payload array sorted along with the points.
+
+        Parameters
+        ----------
+        rows : array, shape (C, N) or (N,), float32 or float64, C-contiguous
+            Column i belongs to input point i.
+        out : array, optional
+            Where to write the result; same shape and dtype.
+        """
+        flat = rows.reshape(1, -1) if rows.ndim == 1 else rows
+        if flat.shape[1] != self.order.size:
+            raise ParkiValueError(f"rows has shape {rows.shape}; expected {self.order.size} columns")
+        result = self.xp.empty_like(flat) if out is None else out.reshape(flat.shape)
+        self.gather_kernel(self.space, flat.dtype, flat.shape[0], self.executor)(
+            self.order.size, rows=flat, order=self.order, sorted_rows=result
+        )
+        return result.reshape(rows.shape) if out is None else out
+
+    @staticmethod
+    def gather_kernel(
+        space: ExecutionSpace, dtype: Any, rows: int, executor: str | None = None
+    ) -> Kernel:
+        """Return the kernel that `sort` runs for arrays of ``rows`` rows."""
+        return load(
+            "cell_list", "gather_rows", space, executor=executor, REAL=real_name(dtype), ROWS=rows
+        )
+
+    def padded(self) -> Any:
+        """Return the padded form: shape (n_cells, largest count), int32.
+
+        Row c holds the sorted indices of cell c's points, then -1.
+        """
+        xp = self.xp
+        capacity = int(self.counts.max()) if self.order.size else 0
+        index = self.starts[:-1, None] + xp.arange(capacity, dtype=np.int32)[None, :]
+        return xp.where(index < self.starts[1:, None], index, np.int32(-1))
+
+    def neighbours(self, reach: int = 1) -> Any:
+        """Return the cells around each cell: shape (n_cells, (2 reach + 1)^3), int32.
+
+        Periodic axes wrap; a neighbour outside a free axis is -1. Where a periodic axis has fewer
+        than 2 reach + 1 cells, a cell occurs once for each of its images.
+        """
+        xp = self.xp
+        steps = xp.arange(-reach, reach + 1)
+        flat, valid = xp.zeros((1, 1), dtype=np.int64), xp.ones((1, 1), dtype=bool)
+        for n, periodic in zip(self.shape, self.periodic, strict=True):
+            near = xp.arange(n)[:, None] + steps[None, :]
+            inside = xp.ones_like(near, dtype=bool) if periodic else (near >= 0) & (near < n)
+            near = near % n
+            rows, columns = flat.shape[0] * n, flat.shape[1] * steps.size
+            flat = (flat[:, None, :, None] * n + near[None, :, None, :]).reshape(rows, columns)
+            valid = (valid[:, None, :, None] & inside[None, :, None, :]).reshape(rows, columns)
+        return xp.where(valid, flat, -1).astype(np.int32)
+
+
+def runs(xp: Any, edges: Any, size: int) -> Any:
+    """Cut runs of sorted points into shares of at most ``size``.
+
+    Parameters
+    ----------
+    xp : module
+        numpy or cupy.
+    edges : array, shape (n + 1,), int32
+        Run r holds the points ``edges[r]`` to ``edges[r + 1] - 1``.
+    size : int
+        Largest share.
+
+    Returns
+    -------
+    array, shape (3, shares), int32
+        Run, first point and last point + 1 of each share, in order.
+    """
+    shares = (edges[1:] - edges[:-1] + size - 1) // size
+    ends = xp.cumsum(shares)
+    total = int(ends[-1])
+    run = xp.searchsorted(ends, xp.arange(total), side="right")
+    first = edges[:-1][run] + (xp.arange(total) - (ends - shares)[run]) * size
+    last = xp.minimum(first + size, edges[1:][run])
+    return xp.ascontiguousarray(xp.stack([run, first, last]).astype(np.int32))

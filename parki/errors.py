@@ -1,0 +1,26 @@
+"""The errors parki raises: all derive from `ParkiError`, and each from the built-in a caller expects.
+
+Wording follows one pattern: what was given, what was expected, and what to change.
+"""
+
+from __future__ import annotations
+
+
+class ParkiError(Exception):
+    """Base of every error that parki raises on purpose."""
+
+
+class ParkiValueError(ParkiError, ValueError):
+    """An argument has the right type but an impossible value, shape or dtype."""
+
+
+class ParkiTypeError(ParkiError, TypeError):
+    """An argument has the wrong type."""
+
+
+class UnavailableError(ParkiValueError):
+    """What was asked for (a space, a compiler, CuPy, an executor) is not on this machine."""
+
+
+class KernelError(ParkiError, RuntimeError):
+    """A kernel file leaves the dialect, or does not compile. Names file, line and remedy."""

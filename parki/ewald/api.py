@@ -1,0 +1,59 @@
+"""One-shot calls: a plan used once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parki.ewald.options import EwaldOptions
+from parki.ewald.plan import Plan
+
+
+def stokes_comb(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions) -> Any:
+    """Sum the combined single and double layer of Stokes flow.
+
+    ``u_i(x) = sum_s [ (delta_ij / r + r_i r_j / r^3) f_j  -  6 r_i (r.q) (r.n) / r^5 ]`` over all
+    sources and their periodic images, ``r = x - y_s``. Velocity is the single layer over
+    ``8 pi mu``, and the double layer over ``8 pi`` where q is a velocity; nothing is divided here.
+    Kosmacher, Du, Bagge, Biros (2026), section 2.3.
+
+    Parameters
+    ----------
+    trg, src : array, shape (3, Nt) and (3, Ns), float32 or float64
+        Targets and sources in the unit of ``options.box``; NumPy or CuPy. Not modified.
+    dens : array, shape (6, Ns)
+        Rows 0-2 the single layer's f, rows 3-5 the double layer's q.
+    norms : array, shape (3, Ns)
+        Normals n of the double layer.
+    options : EwaldOptions
+
+    Returns
+    -------
+    array, shape (3, Nt)
+        Of the same kind as the inputs. See `Plan` for errors, and for many densities.
+    """
+    return Plan("stokes_comb", trg, src, norms, options)(dens)
+
+
+def stokes_sl(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> Any:
+    """Sum the single layer (Stokeslets): ``u = sum (I / r + r r^T / r^3) f``.
+
+    As `stokes_comb`, with ``dens`` of shape (3, Ns) and no normals.
+    """
+    return Plan("stokes_sl", trg, src, None, options)(dens)
+
+
+def stokes_dl(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions) -> Any:
+    """Sum the double layer (stresslets): ``u = sum -6 r (r.q) (r.n) / r^5``.
+
+    As `stokes_comb`, with ``dens`` of shape (3, Ns).
+    """
+    return Plan("stokes_dl", trg, src, norms, options)(dens)
+
+
+def laplace(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> Any:
+    """Sum point charges: ``phi = sum q / r``.
+
+    As `stokes_comb`, with ``dens`` of shape (Ns,), no normals, and a result of shape (Nt,). With
+    three periodic directions a uniform background neutralises the charges.
+    """
+    return Plan("laplace", trg, src, None, options)(dens)

@@ -1,0 +1,216 @@
+"""FGC: Fourier transform of the grid, convolution with the far-field symbol, inverse transform.
+
+Periodic directions are transformed first, on the unpadded grid. Along free directions the modes are
+then taken in blocks: padded, transformed, multiplied, transformed back and cropped, so that the
+padded grid never exists as a whole. FFTs are SciPy's on the host and CuPy's on a device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parki.arrays import layer_flags, real_name
+from parki.ewald import multiplier
+from parki.ewald.p2g import COMPONENTS, Mesh
+from parki.ewald.split import Split
+from parki.runtime import Kernel, load
+from parki.settings import thread_count
+
+# Bytes of a block of padded modes: within the cache's reach on the host, large on a device.
+HOST_BLOCK, DEVICE_BLOCK = 16 << 20, 1 << 30
+
+
+@dataclass
+class _Block:
+    """Modes ``first`` to ``last - 1`` of the first axis, and what multiplies them."""
+
+    first: int
+    last: int
+    lengths: tuple[int, int, int]
+    multiplier: Any
+    waves: dict[str, Any]
+
+
+class FGC:
+    """The Fourier grid convolution of a plan.
+
+    Parameters
+    ----------
+    kernel : str
+    mesh : Mesh
+    split : Split
+    factor : float
+        Applied to the result: turns solver units into the user's.
+
+    Attributes
+    ----------
+    field : array, shape (1 or 3, *mesh.stored)
+        The far field on the grid, overwritten by each `apply`.
+    """
+
+    def __init__(
+        self, kernel: str, mesh: Mesh, split: Split, factor: float, executor: str | None
+    ) -> None:
+        self.mesh = mesh
+        self.laplace = kernel == "laplace"
+        xp = self.xp = mesh.space.array_module
+        self.components = COMPONENTS[kernel]
+        self.rows = 1 if self.laplace else 3
+        self.fft, self.workers = _transforms(mesh.space.on_device)
+        self.field = xp.zeros((self.rows, *mesh.stored), dtype=mesh.dtype)
+        complex_type = np.result_type(mesh.dtype, np.complex64)
+        x, y, z = mesh.padding.grid
+        modes = (x, y, z // 2 + 1) if mesh.periodicity == 3 else (x // 2 + 1, y, z)
+        self.hat = xp.empty((self.components, *modes), dtype=complex_type)
+        self.blocks = self._blocks(split, factor)
+        size = 0
+        if mesh.periodicity < 3:
+            for b in self.blocks:
+                size = max(size, (b.last - b.first) * b.lengths[1] * b.lengths[2])
+        self.padded = xp.empty(self.components * size, dtype=complex_type)
+        self.convolve = self.kernel(kernel, mesh, executor)
+
+    @staticmethod
+    def kernel(kernel: str, mesh: Mesh, executor: str | None) -> Kernel:
+        """Return the convolution kernel."""
+        real = real_name(mesh.dtype)
+        return load(
+            "fgc", "convolve", mesh.space, executor=executor, REAL=real, **layer_flags(kernel)
+        )
+
+    # ------------------------------------------------------------------ set-up
+    def _blocks(self, split: Split, factor: float) -> list[_Block]:
+        mesh, padding = self.mesh, self.mesh.padding
+        if mesh.periodicity == 3:
+            modes = padding.grid[0]
+            return [self._block(split, factor, 0, modes, padding.plain, None)]
+        blocks = []
+        limit = DEVICE_BLOCK if mesh.space.on_device else HOST_BLOCK
+        item = self.components * self.hat.dtype.itemsize
+        modes = padding.grid[0] // 2 + 1
+        for start, stop, lengths, radius in (
+            (0, padding.n_local, padding.local, padding.radius),
+            (padding.n_local, modes, padding.plain, None),
+        ):
+            size = max(1, limit // (item * lengths[1] * lengths[2]))
+            for first in range(start, stop, size):
+                last = min(first + size, stop)
+                blocks.append(self._block(split, factor, first, last, lengths, radius))
+        return blocks
+
+    def _block(
+        self,
+        split: Split,
+        factor: float,
+        first: int,
+        last: int,
+        lengths: tuple[int, int, int],
+        radius: float | None,
+    ) -> _Block:
+        mesh, xp = self.mesh, self.xp
+        lengths = (mesh.padding.grid[0], lengths[1], lengths[2])
+        steps = mesh.steps
+        half = [multiplier.wavenumbers(n, h) for n, h in zip(lengths, steps, strict=True)]
+        window = [
+            multiplier.window_factor(mesh.window, n, h) for n, h in zip(lengths, steps, strict=True)
+        ]
+        index = np.arange(first, last)
+        fold = np.minimum(index, lengths[0] - index)
+        along = half[0][fold]
+        if radius is None:
+            k2 = along[:, None, None] ** 2 + half[1][:, None] ** 2 + half[2] ** 2
+            values = multiplier.plain(self.laplace, split, k2)
+        else:
+            across = np.hypot(half[1][:, None], half[2])
+            values = multiplier.truncated_1p(self.laplace, split, along, across, radius)
+        values *= factor * (window[0][fold][:, None, None] * window[1][:, None] * window[2])
+        waves = {}
+        for axis, n in enumerate(lengths):
+            full = np.arange(n) if axis > 0 else index
+            k = 2 * np.pi / (n * steps[axis]) * np.where(full <= n // 2, full, full - n)
+            waves[f"square{axis}"] = xp.asarray(k**2, dtype=mesh.dtype)
+            if n % 2 == 0:
+                k[full == n // 2] = 0  # an odd factor has no place at the Nyquist index
+            waves[f"k{axis}"] = xp.asarray(k, dtype=mesh.dtype)
+        modes = [last - first, lengths[1], lengths[2]]
+        if mesh.periodicity == 3:
+            modes[2] = lengths[2] // 2 + 1
+        waves["shape"] = xp.asarray(modes, dtype=np.int32)
+        waves["full"] = xp.asarray(lengths, dtype=np.int32)
+        return _Block(first, last, lengths, xp.asarray(values, dtype=mesh.dtype), waves)
+
+    # ------------------------------------------------------------------ apply
+    def apply(self, grid: Any) -> Any:
+        """Return the far field on the grid for spread densities ``grid`` (components, x, y, z)."""
+        if self.mesh.periodicity == 3:
+            self._periodic(grid)
+        else:
+            self._pipe(grid)
+        return self.field
+
+    def _multiply(self, block: _Block, hat: Any) -> None:
+        """Convolve the modes of a block in place; ``hat`` is complex (components, ...), contiguous."""
+        real = hat.reshape(self.components, -1).view(self.mesh.dtype)
+        self.convolve(
+            real.shape[1] // 2, hat=real, multiplier=block.multiplier, **block.waves
+        )
+
+    def _periodic(self, grid: Any) -> None:
+        n = self.mesh.padding.grid[2]
+        for c in range(self.components):
+            self.hat[c] = self.fft.rfft(grid[c, ..., :n], axis=-1, **self.workers)
+            self._in_place(self.fft.fftn, self.hat[c], (0, 1))
+        self._multiply(self.blocks[0], self.hat)
+        for c in range(self.rows):
+            self._in_place(self.fft.ifftn, self.hat[c], (0, 1))
+            self.field[c, ..., :n] = self.fft.irfft(self.hat[c], n=n, axis=-1, **self.workers)
+        spill = self.mesh.spill
+        self.field[..., n:] = self.field[..., :spill]
+
+    def _pipe(self, grid: Any) -> None:
+        x, y, z = self.mesh.padding.grid
+        for c in range(self.components):
+            self.hat[c] = self.fft.rfft(grid[c, ..., :z], axis=0, **self.workers)
+        for block in self.blocks:
+            shape = (self.components, block.last - block.first, block.lengths[1], block.lengths[2])
+            padded = self.padded[: int(np.prod(shape))].reshape(shape)
+            padded.fill(0)
+            padded[:, :, :y, :z] = self.hat[:, block.first : block.last]
+            inner = padded if self.mesh.space.on_device else padded[:, :, :y]
+            # On the host the rows of zeros are not transformed; on a device one batched 2-D
+            # transform beats two passes over strided rows.
+            if self.mesh.space.on_device:
+                self._in_place(self.fft.fftn, inner, (2, 3))
+            else:
+                self._in_place(self.fft.fftn, inner, (3,))
+                self._in_place(self.fft.fftn, padded, (2,))
+            self._multiply(block, padded)
+            result = padded[: self.rows]
+            if self.mesh.space.on_device:
+                self._in_place(self.fft.ifftn, result, (2, 3))
+            else:
+                self._in_place(self.fft.ifftn, result, (2,))
+                self._in_place(self.fft.ifftn, result[:, :, :y], (3,))
+            self.hat[: self.rows, block.first : block.last] = result[:, :, :y, :z]
+        for c in range(self.rows):
+            self.field[c, ..., :z] = self.fft.irfft(self.hat[c], n=x, axis=0, **self.workers)
+
+    def _in_place(self, transform: Any, values: Any, axes: tuple[int, ...]) -> None:
+        """Transform ``values`` in place (where the library makes a copy, copy it back)."""
+        result = transform(values, axes=axes, overwrite_x=True, **self.workers)
+        if not self.xp.may_share_memory(result, values):
+            values[...] = result
+
+
+def _transforms(on_device: bool) -> tuple[Any, dict[str, int]]:
+    """Return the FFT module and the keywords every call takes."""
+    if on_device:
+        import cupyx.scipy.fft
+
+        return cupyx.scipy.fft, {}
+    import scipy.fft
+
+    return scipy.fft, {"workers": thread_count()}

@@ -1,0 +1,106 @@
+"""The far field's multiplier: symbol, split, truncation, window and scale in one real number per mode.
+
+Stokes modes are ``u = M [k^2 A - k (k.A) + i k k^2 D]`` with ``M = -B^(k) gamma_S``, Laplace modes
+``phi = M q`` with ``M = (4 pi / k^2) gamma_L`` (MATH B.5, C), each over the window's transform
+squared, times the grid's cell volume. Where free directions need it, the kernel is truncated at a
+radius R that no pair reaches: closed forms of MATH D.5.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import j0, j1, k0, k1
+
+from parki.ewald.split import Split
+from parki.ewald.window import KaiserBessel
+
+Array = NDArray[np.float64]
+
+
+def wavenumbers(length: int, step: float) -> Array:
+    """Return the non-negative wavenumbers of a transform: indices 0 to length // 2."""
+    return 2 * np.pi / (length * step) * np.arange(length // 2 + 1)
+
+
+def window_factor(window: KaiserBessel, length: int, step: float) -> Array:
+    """Return ``1 / (h w^(k h)^2)``: deconvolution of spreading and gathering, and the cell's edge."""
+    k = 2 * np.pi / length * np.arange(length // 2 + 1)
+    return 1 / (step * window.fourier(k) ** 2)
+
+
+def plain(laplace: bool, split: Split, k2: Array) -> Array:
+    """Return the multiplier of the untruncated kernel; 0 at k = 0."""
+    safe = np.where(k2 > 0, k2, 1.0)
+    if laplace:
+        return np.where(k2 > 0, 4 * np.pi / safe * split.gamma_laplace(k2), 0.0)
+    return np.where(k2 > 0, 8 * np.pi / safe**2 * split.gamma_stokes(k2), 0.0)
+
+
+def truncated_1p(laplace: bool, split: Split, along: Array, across: Array, radius: float) -> Array:
+    """Return the multiplier of the kernel cut off at ``radius`` in the two free directions.
+
+    Parameters
+    ----------
+    along : ndarray, shape (n,)
+        Wavenumbers along the periodic axis.
+    across : ndarray, any shape
+        Length of the wavenumber in the free directions.
+    radius : float
+
+    Returns
+    -------
+    ndarray, shape (n, *across.shape)
+    """
+    x = across * radius
+    bessel0, bessel1 = j0(x), j1(x)
+    out = np.empty((along.size, *across.shape))
+    for i, kx in enumerate(along):
+        k2 = kx**2 + across**2
+        if kx == 0:
+            out[i] = _zero_mode(laplace, x, bessel0, bessel1, radius)
+        else:
+            z = kx * radius
+            near = 1 + x * bessel1 * k0(z) - z * bessel0 * k1(z)
+            if laplace:
+                out[i] = 4 * np.pi * near / k2
+            else:
+                edge = kx * bessel0 * k0(z) - across * bessel1 * k1(z)
+                out[i] = 8 * np.pi * (near / k2**2 - radius**2 / (2 * kx * k2) * edge)
+        out[i] *= split.gamma_laplace(k2) if laplace else split.gamma_stokes(k2)
+    return out
+
+
+def _zero_mode(laplace: bool, x: Array, bessel0: Array, bessel1: Array, radius: float) -> Array:
+    """Return the mode that is constant along the axis: the two-dimensional kernels (MATH D.5)."""
+    safe = np.where(x > 0.3, x, 1.0)
+    t = x**2
+    if laplace:
+        series = np.pi * (1 - t / 16 + t**2 / 576 - t**3 / 36864 + t**4 / 3686400)
+        return radius**2 * np.where(x > 0.3, 4 * np.pi * (1 - bessel0) / safe**2, series)
+    series = 1 / 64 - t / 1152 + t**2 / 49152 - t**3 / 3686400 + t**4 / 424673280
+    closed = (1 - bessel0 - safe * bessel1 / 2) / safe**4
+    return 8 * np.pi * radius**4 * np.where(x > 0.3, closed, series)
+
+
+def gauge_1p(laplace: bool, radius: float, length: float, unit: float) -> Any:
+    """Return what the truncation changed, per unit of the summed density (MATH D.3, D.5).
+
+    Parameters
+    ----------
+    radius, length : float
+        Truncation radius and periodic edge, in solver units.
+    unit : float
+        The solver's length unit in the user's, in which the logarithm of the gauge is taken.
+
+    Returns
+    -------
+    float (Laplace), or ndarray of shape (3,) for the components of the single layer's density;
+    to be added, per solver unit of length.
+    """
+    log = np.log(radius * unit)
+    if laplace:
+        return float(-2 / length * log)
+    return -(log + 0.5) / length * np.array([4.0, 2.0, 2.0])

@@ -1,0 +1,154 @@
+"""`EwaldOptions`: what a user chooses. Only the box, the periodicity and the tolerance are needed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.p2g import P2G_METHODS
+from parki.runtime import ExecutionSpace
+from parki.runtime.kernel import EXECUTORS
+
+PERIODICITIES = (1, 3)
+# Below these, rounding in the dtype outweighs the method's own error.
+SMALLEST_TOLERANCE = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-6}
+LARGEST_TOLERANCE = 0.5
+
+
+@dataclass(frozen=True)
+class EwaldOptions:
+    """Options of an Ewald sum.
+
+    Parameters
+    ----------
+    periodicity : {1, 3}
+        The first ``periodicity`` axes are periodic, the others free.
+    box : sequence of 3 floats
+        Edge lengths of the box, whose corner is at the origin. Points outside are wrapped along
+        periodic axes, and refused along free ones.
+    tolerance : float
+        Bound of the error: the rms over targets is at most ``tolerance * sqrt(Q) / l**p`` with Q the
+        sum of squared densities (times squared normals), l the cube root of the box's volume, and
+        p = 2 for the double layer, else 1. For float64 from 1e-13, for float32 from 1e-6.
+    cell_size : float, optional
+        Mean number of sources in a cube of edge r_c: sets the cut-off r_c of the near field.
+        Default: the predicted optimum.
+    execution_space : str or ExecutionSpace, optional
+        OpenMP, Serial, Cuda or HIP (any case; also CPU, GPU). Default: where the arrays are.
+    cutoff : float, optional
+        Cut-off r_c itself, in the unit of ``box``; excludes ``cell_size``.
+    window_points : int, optional
+        Grid points P under the window along each axis, even, 4 to 18. Default: chosen.
+    p2g_method : {"auto", "owner", "tile"}
+        Variant of the spreading: each thread owns grid tiles (CPUs), or each team adds up a tile in
+        scratch memory (GPUs). Default: by the execution space.
+    executor : {"embedded", "pykokkos"}, optional
+        Who runs the kernels: parki's own compiler, or upstream PyKokkos where it is installed.
+        Default: the environment variable PARKI_EXECUTOR, else embedded.
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError
+        If a value is impossible; the message names it and what was expected.
+    """
+
+    periodicity: int = 3
+    box: Sequence[float] = (1.0, 1.0, 1.0)
+    tolerance: float = 1e-6
+    cell_size: float | None = None
+    execution_space: str | ExecutionSpace | None = None
+    cutoff: float | None = None
+    window_points: int | None = None
+    p2g_method: str = "auto"
+    executor: str | None = None
+
+    def __init__(self, **options: Any) -> None:
+        known = {f.name: f.default for f in fields(type(self))}
+        unknown = sorted(set(options) - set(known))
+        if unknown:
+            raise ParkiTypeError(
+                f"unknown option {unknown[0]!r}; EwaldOptions takes {', '.join(known)}"
+            )
+        for name, default in known.items():
+            object.__setattr__(self, name, options.get(name, default))
+        self._check()
+
+    def _check(self) -> None:
+        """Check and normalise every field."""
+        periodicity = self.periodicity
+        if isinstance(periodicity, bool) or not isinstance(periodicity, (int, np.integer)):
+            raise ParkiTypeError(
+                f"periodicity is {periodicity!r} ({type(periodicity).__name__}); "
+                "expected the number of periodic directions, 1 or 3"
+            )
+        if periodicity not in PERIODICITIES:
+            raise ParkiValueError(
+                f"periodicity is {periodicity}; expected 1 (first axis periodic) or 3 (all axes)"
+            )
+        object.__setattr__(self, "box", self._lengths(self.box))
+        self._positive("tolerance", "the bound of the error, such as 1e-6")
+        if self.tolerance > LARGEST_TOLERANCE:
+            raise ParkiValueError(
+                f"tolerance is {self.tolerance:g}; expected at most {LARGEST_TOLERANCE:g}"
+            )
+        for name, meaning in (
+            ("cell_size", "the mean number of sources in a cube of edge r_c"),
+            ("cutoff", "the cut-off of the near field in the unit of box"),
+        ):
+            if getattr(self, name) is not None:
+                self._positive(name, meaning)
+        if self.cell_size is not None and self.cutoff is not None:
+            raise ParkiValueError("cell_size and cutoff both set the cut-off; give one of them")
+        points = self.window_points
+        if points is not None and points not in range(4, 20, 2):
+            raise ParkiValueError(f"window_points is {points!r}; expected an even number from 4 to 18")
+        if self.p2g_method not in P2G_METHODS:
+            raise ParkiValueError(
+                f"p2g_method is {self.p2g_method!r}; expected one of {', '.join(P2G_METHODS)}"
+            )
+        if self.executor is not None and self.executor not in EXECUTORS:
+            raise ParkiValueError(
+                f"executor is {self.executor!r}; expected one of {', '.join(EXECUTORS)}"
+            )
+
+    @staticmethod
+    def _lengths(box: Any) -> tuple[float, float, float]:
+        try:
+            lengths = [float(length) for length in box]
+        except (TypeError, ValueError):
+            raise ParkiTypeError(f"box is {box!r}; expected 3 edge lengths, such as [1, 1, 1]") from None
+        if len(lengths) != 3 or not all(math.isfinite(b) and b > 0 for b in lengths):
+            raise ParkiValueError(f"box is {box!r}; expected 3 positive, finite edge lengths")
+        if max(lengths) > 1e4 * min(lengths):
+            raise ParkiValueError(f"box is {box!r}; its edges differ by more than a factor of 10000")
+        return (lengths[0], lengths[1], lengths[2])
+
+    def _positive(self, name: str, meaning: str) -> None:
+        value = getattr(self, name)
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise ParkiTypeError(f"{name} is {value!r}; expected {meaning}") from None
+        if not (math.isfinite(number) and number > 0):
+            raise ParkiValueError(f"{name} is {value!r}; expected a positive number: {meaning}")
+        object.__setattr__(self, name, number)
+
+    def check_dtype(self, dtype: np.dtype[Any]) -> None:
+        """Refuse a tolerance that ``dtype`` cannot hold.
+
+        Raises
+        ------
+        ParkiValueError
+        """
+        smallest = SMALLEST_TOLERANCE[np.dtype(dtype)]
+        if self.tolerance < smallest:
+            remedy = "pass float64 arrays, or " if dtype == np.float32 else ""
+            raise ParkiValueError(
+                f"tolerance is {self.tolerance:g}, but {np.dtype(dtype)} holds {smallest:g} at best; "
+                f"{remedy}raise the tolerance"
+            )

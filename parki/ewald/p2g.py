@@ -1,0 +1,207 @@
+"""P2G on the host side: sorts the sources by grid tiles, and launches the variant of the space.
+
+Takes points in solver units and the window's tables; knows nothing of kernels' symbols.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parki.arrays import layer_flags, real_name, vector_row
+from parki.cell_list import CellList, runs
+from parki.ewald.padding import Padding
+from parki.ewald.window import KaiserBessel
+from parki.runtime import ExecutionSpace, Kernel, load
+
+P2G_METHODS = ("auto", "owner", "tile")
+COMPONENTS = {"laplace": 1, "stokes_sl": 3, "stokes_dl": 4, "stokes_comb": 4}
+# p2g_tile: grid points along a tile's edges, sources of a share, threads along z, sources staged.
+TILE, SHARE, SPLIT, BATCH = 8, 256, 2, 16
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """What P2G and G2P share: the grid's geometry and the window's tables on the device.
+
+    Attributes
+    ----------
+    row : int
+        Columns of the tables: P, or more with zeros.
+    spill : int
+        Grid planes beyond the last along z, which stand for the first ones again where z is
+        periodic: windows then need no wrapping along z.
+    """
+
+    space: ExecutionSpace
+    dtype: Any
+    box: np.ndarray[Any, np.dtype[np.float64]]
+    periodicity: int
+    steps: np.ndarray[Any, np.dtype[np.float64]]
+    padding: Padding
+    window: KaiserBessel
+    terms: int
+    row: int
+    spill: int
+    method: str
+    arguments: dict[str, Any]
+
+    @classmethod
+    def build(
+        cls,
+        space: ExecutionSpace,
+        dtype: Any,
+        box: np.ndarray[Any, np.dtype[np.float64]],
+        periodicity: int,
+        steps: np.ndarray[Any, np.dtype[np.float64]],
+        padding: Padding,
+        window: KaiserBessel,
+        degree: int,
+        method: str = "auto",
+    ) -> Mesh:
+        """Tabulate the window and send the geometry to the space; ``method`` as in P2G_METHODS."""
+        if method == "auto":
+            method = "tile" if space.on_device else "owner"
+        xp = space.array_module
+        row = window.points if space.on_device else vector_row(window.points, dtype)
+        spill = row - window.points + (window.points - 1 if periodicity == 3 else 0)
+        tables = []
+        for table in window.piecewise(degree):
+            padded = np.zeros((degree + 1, row))
+            padded[:, : window.points] = table
+            tables.append(xp.asarray(padded, dtype=dtype))
+        arguments = {
+            "inverse_step": xp.asarray(1 / steps, dtype=dtype),
+            "cells": xp.asarray(padding.cells, dtype=np.int32),
+            "shape": xp.asarray(padding.grid, dtype=np.int32),
+            "window": tables[0],
+            "slope": tables[1],
+        }
+        return cls(
+            space,
+            dtype,
+            box,
+            periodicity,
+            steps,
+            padding,
+            window,
+            degree + 1,
+            row,
+            spill,
+            method,
+            arguments,
+        )
+
+    @property
+    def stored(self) -> tuple[int, int, int]:
+        """Shape of a grid component in memory: with the spill along z."""
+        x, y, z = self.padding.grid
+        return x, y, z + self.spill
+
+    def constants(self) -> dict[str, Any]:
+        """Return the compile-time constants that depend on the window."""
+        return {
+            "REAL": real_name(self.dtype),
+            "P": self.window.points,
+            "ROW": self.row,
+            "TERMS": self.terms,
+        }
+
+    @property
+    def tiles(self) -> tuple[int, int, int]:
+        """Number of tiles along each axis.
+
+        For `p2g_tile` they have TILE steps, the last one cut by the box. For `p2g_owner` their
+        number is even where periodic (for two colours), and tiles of at least P + 1 steps keep
+        those of one colour apart: a tile's sources reach P - 1 points into the next one, whose own
+        edge may lie between grid points.
+        """
+        if self.method == "tile":
+            x, y, z = (-(-n // TILE) for n in self.padding.cells)
+            return x, y, z
+        counts = []
+        for axis in range(2):
+            n = self.padding.cells[axis] // (self.window.points + 1)
+            if axis < self.periodicity:
+                n = 2 * (n // 2)
+            counts.append(max(1, n))
+        depth = max(1, self.padding.cells[2] // 8)
+        return counts[0], counts[1], depth
+
+    def sort(self, points: Any, executor: str | None) -> CellList:
+        """Return the points (wrapped already) sorted by tiles."""
+        tiles = self.tiles
+        extent = np.array(tiles) * TILE * self.steps if self.method == "tile" else self.box
+        return CellList(points, extent, tiles, space=self.space, executor=executor)
+
+
+class P2G:
+    """Spreading for fixed sources."""
+
+    def __init__(
+        self, kernel: str, mesh: Mesh, src: Any, norms: Any, executor: str | None
+    ) -> None:
+        self.mesh = mesh
+        xp = mesh.space.array_module
+        self.launch = self.kernel(kernel, mesh, executor)
+        self.sources = mesh.sort(src, executor)
+        self.norms = None if norms is None else self.sources.sort(norms)
+        self.grid = xp.empty((COMPONENTS[kernel], *self.stored()), dtype=mesh.dtype)
+        self.arguments = dict(mesh.arguments, norms=self.norms, src=self.sources.points)
+        self.arguments["tiles"] = xp.asarray(mesh.tiles, dtype=np.int32)
+        if mesh.method == "tile":
+            self.work = runs(xp, self.sources.starts, SHARE)
+            self.arguments["work"] = self.work
+        else:
+            self.colours = _colours(mesh.tiles)
+            self.arguments["starts"] = self.sources.starts
+
+    @staticmethod
+    def kernel(kernel: str, mesh: Mesh, executor: str | None) -> Kernel:
+        """Return the kernel of the mesh's variant."""
+        constants = dict(mesh.constants(), **layer_flags(kernel))
+        if mesh.method == "owner":
+            return load("p2g", "p2g_owner", mesh.space, executor=executor, **constants)
+        tile = {"TILE0": TILE, "TILE1": TILE, "TILE2": TILE, "SPLIT": SPLIT, "BATCH": BATCH}
+        return load(
+            "p2g",
+            "p2g_tile",
+            mesh.space,
+            executor=executor,
+            team_size=mesh.window.points**2 * SPLIT,
+            COMPONENTS=COMPONENTS[kernel],
+            **tile,
+            **constants,
+        )
+
+    def stored(self) -> tuple[int, int, int]:
+        """Return the shape of a component: `p2g_owner` spreads into the spill, `p2g_tile` wraps."""
+        return self.mesh.stored if self.mesh.method == "owner" else self.mesh.padding.grid
+
+    def apply(self, dens: Any, buffer: Any) -> Any:
+        """Spread ``dens`` (rows, sources); return the grid (components, x, y, z), reused each time."""
+        self.sources.sort(dens, out=buffer)
+        self.grid.fill(0)
+        if self.mesh.method == "tile":
+            self.launch(self.work.shape[1], dens=buffer, grid=self.grid, **self.arguments)
+        else:
+            for count, colour in self.colours:
+                self.launch(count, colour=colour, dens=buffer, grid=self.grid, **self.arguments)
+            if self.mesh.periodicity == 3:
+                n = self.mesh.padding.grid[2]
+                self.grid[..., : self.mesh.spill] += self.grid[..., n : n + self.mesh.spill]
+        return self.grid
+
+
+def _colours(tiles: tuple[int, ...]) -> list[tuple[int, Any]]:
+    """Return (work items, (first x, first y, step x, step y, items per row)) for each colour."""
+    colours = []
+    for x in range(min(2, tiles[0])):
+        for y in range(min(2, tiles[1])):
+            rows = (tiles[0] - x + 1) // 2
+            per_row = (tiles[1] - y + 1) // 2
+            colours.append((rows * per_row, np.array([x, y, 2, 2, per_row], dtype=np.int32)))
+    return colours
+

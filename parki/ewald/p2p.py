@@ -1,0 +1,137 @@
+"""P2P on the host side: sorts sources and targets for the near field, and launches it.
+
+Takes points in solver units and the radial polynomials; knows nothing of the grid.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from parki.arrays import layer_flags, real_name
+from parki.cell_list import CellList, runs
+from parki.ewald.split import RadialPolynomials
+from parki.runtime import ExecutionSpace, Kernel, load
+
+# Columns of cells are r_c / COLUMNS wide; along z a cell is r_c / DEPTH deep.
+COLUMNS, DEPTH = 2, 8
+# Targets of a tile: on a device one warp's worth, so that the threads of a warp walk the same
+# runs of sources; on the host few, so that the tile's bounding box culls tightly.
+DEVICE_TILE, HOST_TILE = 32, 4
+
+
+class P2P:
+    """The near field for fixed points.
+
+    Parameters
+    ----------
+    kernel : str
+    trg, src : array, shape (3, N)
+        Points in solver units, wrapped.
+    norms : array, shape (3, N), or None
+        Normals in solver units.
+    box : sequence of 3 floats
+    periodicity : int
+    cutoff : float
+    radial : RadialPolynomials
+    factor : float
+        Applied to the result: turns solver units into the user's.
+    """
+
+    def __init__(
+        self,
+        kernel: str,
+        space: ExecutionSpace,
+        trg: Any,
+        src: Any,
+        norms: Any,
+        box: np.ndarray[Any, np.dtype[np.float64]],
+        periodicity: int,
+        cutoff: float,
+        radial: RadialPolynomials,
+        factor: float,
+        executor: str | None,
+    ) -> None:
+        xp = space.array_module
+        self.dtype = src.dtype
+        periodic = [axis < periodicity for axis in range(3)]
+        shape = _cells(box, cutoff, src.shape[1])
+        self.sources = CellList(src, box, shape, periodic, space=space, executor=executor)
+        targets = (
+            self.sources
+            if trg is src
+            else CellList(trg, box, shape, periodic, space=space, executor=executor)
+        )
+        # A tile never spans two columns: its bounding box would span the box.
+        columns = targets.starts[:: shape[2]]
+        self.tiles = runs(xp, columns, DEVICE_TILE if space.on_device else HOST_TILE)
+        rows = (
+            [radial.L]
+            if kernel == "laplace"
+            else [radial.S, radial.X]
+            if kernel == "stokes_sl"
+            else [radial.S, radial.X, radial.R]
+        )
+        self.norms = None
+        if norms is not None:
+            self.norms = self.sources.sort(norms)
+            self.norms /= cutoff
+        real = lambda values: xp.asarray(values, dtype=self.dtype)  # noqa: E731
+        self.launch = near_kernel(kernel, space, self.dtype, radial.S.size - 1, periodicity, executor)
+        self.arguments = {
+            "tiles": self.tiles,
+            "trg": targets.points,
+            "order": targets.order,
+            "src": self.sources.points,
+            "norms": self.norms,
+            "starts": self.sources.starts,
+            "shape": xp.asarray(shape, dtype=np.int32),
+            "width": real(box / np.array(shape)),
+            "box": real(box),
+            "radial": real(np.array(rows)),
+            "cutoff": cutoff,
+            "coincident": (1e-14 * float(box.max()) / cutoff) ** 2,
+            "factor": factor,
+        }
+
+    def apply(self, dens: Any, buffer: Any, pot: Any) -> None:
+        """Overwrite ``pot`` (rows, targets) with the near field of ``dens`` (rows, sources).
+
+        ``buffer`` has the shape of ``dens`` and takes the sorted densities.
+        """
+        self.sources.sort(dens, out=buffer)
+        self.launch(self.tiles.shape[1], dens=buffer, pot=pot, **self.arguments)
+
+
+def near_kernel(
+    kernel: str,
+    space: ExecutionSpace,
+    dtype: Any,
+    degree: int,
+    periodicity: int,
+    executor: str | None,
+) -> Kernel:
+    """Return the P2P kernel of a specialisation."""
+    return load(
+        "p2p",
+        "p2p_tile",
+        space,
+        executor=executor,
+        team_size=DEVICE_TILE,
+        REAL=real_name(dtype),
+        DEGREE=degree,
+        PERIODIC=periodicity,
+        **layer_flags(kernel),
+    )
+
+
+def _cells(box: np.ndarray[Any, Any], cutoff: float, sources: int) -> tuple[int, int, int]:
+    """Return the cells along each axis: fine, but not many more than there are sources."""
+    per_edge = np.array([COLUMNS, COLUMNS, DEPTH]) * box / cutoff
+    excess = float(np.prod(per_edge)) / max(4.0 * sources, 64.0)
+    if excess > 1:
+        per_edge /= excess ** (1 / 3)
+    x, y, z = (max(1, int(n)) for n in per_edge)
+    return x, y, z
+

@@ -1,0 +1,116 @@
+"""Lengths of the grid and of its padded transforms (MATH D.6).
+
+Along a periodic axis the grid has exactly the box's points. Along a free axis it extends by one
+window; transforms need zero padding on top: modes whose images decay within the basic padding take
+the plain multiplier, the few of smaller wavenumber the kernel truncated at a radius no pair reaches.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+_LENGTHS = sorted(
+    2**a * 3**b * 5**c * 7**d
+    for a in range(1, 14)
+    for b in range(6)
+    for c in range(4)
+    for d in range(3)
+    if 2**a * 3**b * 5**c * 7**d <= 20000
+)
+
+
+def friendly(length: float) -> int:
+    """Return the smallest even number with factors 2, 3, 5, 7 only that is at least ``length``."""
+    index = bisect.bisect_left(_LENGTHS, math.ceil(length - 1e-9))
+    return _LENGTHS[index] if index < len(_LENGTHS) else 2 * math.ceil(length / 2)
+
+
+@dataclass(frozen=True)
+class Padding:
+    """Sizes of the far field's grid and transforms.
+
+    Attributes
+    ----------
+    cells : tuple of 3 ints
+        Grid cells in which a point's window can start, along each axis.
+    grid : tuple of 3 ints
+        Grid points along each axis: ``cells`` where periodic, plus a window where free.
+    plain, local : tuple of 3 ints
+        Transform lengths of the modes that take the plain, and the truncated, multiplier.
+    n_local : int
+        1-periodic: the modes 0 to n_local - 1 of the first axis are local. Else 0.
+    radius : float
+        Truncation radius of the local modes, 0 where there are none.
+    """
+
+    cells: tuple[int, int, int]
+    grid: tuple[int, int, int]
+    plain: tuple[int, int, int]
+    local: tuple[int, int, int]
+    n_local: int
+    radius: float
+
+    def values(self) -> float:
+        """Return the values of one component in all (real) transforms."""
+        if self.n_local == 0:
+            return float(np.prod(self.plain))
+        modes = self.grid[0] // 2 + 1
+        plain = max(0, modes - self.n_local) * self.plain[1] * self.plain[2]
+        local = self.n_local * self.local[1] * self.local[2]
+        return 2.0 * (plain + local) + float(np.prod(self.grid))
+
+
+def pad(
+    periodicity: int,
+    box: NDArray[np.float64],
+    steps: NDArray[np.float64],
+    points: int,
+    tolerance: float,
+) -> Padding:
+    """Return the sizes for a box and grid.
+
+    Parameters
+    ----------
+    periodicity : {1, 3}
+    box, steps : ndarray, shape (3,)
+        Edge lengths and grid spacings; a periodic edge is a whole number of steps.
+    points : int
+        Window points P.
+    tolerance : float
+        What images may contribute, relative to the mode.
+    """
+    exact = box / steps
+    cells = [
+        round(n) if axis < periodicity else math.floor(n + 1e-9) + 1 for axis, n in enumerate(exact)
+    ]
+    grid = [n if axis < periodicity else n + points - 1 for axis, n in enumerate(cells)]
+    if periodicity == 3:
+        whole = (grid[0], grid[1], grid[2])
+        return Padding(whole, whole, whole, whole, 0, 0.0)
+    free = slice(periodicity, 3)
+    step = float(steps[free].max())
+    radius = float(np.linalg.norm(box[free])) + 1.5 * points * step
+    plain, local = list(grid), list(grid)
+    wall = math.inf
+    for axis in range(periodicity, 3):
+        plain[axis] = friendly(exact[axis] + 2.5 * points)
+        local[axis] = friendly(exact[axis] + points + radius / steps[axis])
+        wall = min(wall, plain[axis] * steps[axis] - box[axis])
+    # The image at distance W contributes (1 + x) exp(-x) of the mode, x = K (W - L).
+    x = math.log(10 / tolerance)
+    for _ in range(4):
+        x = math.log(10 / tolerance) + math.log1p(x)
+    n_local = min(grid[0] // 2 + 1, math.ceil(x / wall / (2 * math.pi / box[0])))
+    return Padding(
+        (cells[0], cells[1], cells[2]),
+        (grid[0], grid[1], grid[2]),
+        (plain[0], plain[1], plain[2]),
+        (local[0], local[1], local[2]),
+        n_local,
+        radius,
+    )

@@ -1,0 +1,278 @@
+"""From the tolerance to every parameter of the method (MATH E.1).
+
+Inverts the error estimates: a cut-off r_c gives the split xi and the near polynomials' degree, xi
+gives the coarsest grid, and among slightly finer grids the cheapest combination of grid, window
+points P and window shape beta is taken whose errors stay within the tolerance. The cut-off itself
+minimises the predicted time. All lengths are in units of the cube root of the box's volume, in
+which the promise of the tolerance is ``error <= tolerance * sqrt(Q)``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.errors import ParkiValueError
+from parki.ewald import estimates
+from parki.ewald.clustering import PairDensity
+from parki.ewald.cost import Machine
+from parki.ewald.padding import friendly, pad
+from parki.ewald.split import Hasimoto
+from parki.ewald.window import default_degree
+
+# The terms of a kernel that must each keep the promise.
+TERMS = {
+    "laplace": ("laplace",),
+    "stokes_sl": ("stokes_sl",),
+    "stokes_dl": ("stokes_dl",),
+    "stokes_comb": ("stokes_sl", "stokes_dl"),
+}
+# Shares of the squared tolerance: near field, its polynomials; the far field has the rest.
+NEAR, POLYNOMIAL = 0.30, 0.02
+FAR = 1 - NEAR - POLYNOMIAL
+POINTS = tuple(range(4, 20, 2))
+SHAPES = np.arange(1.7, 2.55, 0.1)
+REFINEMENTS = (1.0, 1.05, 1.1, 1.16, 1.22, 1.3, 1.4, 1.55, 1.75, 2.0)
+# A periodic axis has at least this many grid points, so that no window meets itself.
+FEWEST = 18
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Everything the method needs, in units of the cube root of the box's volume.
+
+    Attributes
+    ----------
+    cutoff, xi : float
+        Cut-off r_c of the near field, and Hasimoto's splitting parameter.
+    degree : int
+        Degree of the near field's polynomials.
+    steps : ndarray, shape (3,)
+        Grid spacings.
+    points : int
+        Window points P along each axis.
+    beta : float
+        Kaiser-Bessel shape of the window.
+    window_degree : int
+        Degree of the window's polynomials.
+    errors : dict
+        Predicted errors over the tolerance: near, truncation, window.
+    seconds : dict
+        Predicted times: P2P, mesh (P2G and G2P), FGC.
+    """
+
+    cutoff: float
+    xi: float
+    degree: int
+    steps: NDArray[np.float64]
+    points: int
+    beta: float
+    window_degree: int
+    errors: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What parameters are chosen for; lengths in units of the cube root of the box's volume."""
+
+    kernel: str
+    periodicity: int
+    box: NDArray[np.float64]
+    tolerance: float
+    density: PairDensity
+    targets: int
+    sources: int
+    machine: Machine
+
+    @property
+    def components(self) -> int:
+        """Grid components transformed, forward and back."""
+        return {"laplace": 2, "stokes_sl": 6}.get(self.kernel, 7)
+
+    def bound(self, estimate: estimates.Estimate, scale: float, itself: bool) -> float:
+        """Return the error (per sqrt(Q)) for this cloud; ``itself``: a point is its own partner."""
+        square = self.density.at(scale) * estimate.rms**2
+        if itself:
+            square += self.density.self_pairs * estimate.peak**2
+        return math.sqrt(min(square, estimate.peak**2))
+
+    def near(self, z: float, cutoff: float) -> float:
+        """Return the near field's error over the tolerance, for xi = z / cutoff."""
+        split = Hasimoto(z / cutoff)
+        worst = max(
+            self.bound(estimates.near(term, split, cutoff, 1.0), cutoff, False)
+            for term in TERMS[self.kernel]
+        )
+        return worst / self.tolerance
+
+    def truncation(self, split: Hasimoto, steps: NDArray[np.float64]) -> float:
+        """Return the error over the tolerance of the modes that the grid leaves out."""
+        scale = 2 * float(steps.min())
+        worst = max(
+            self.bound(estimates.truncation(term, split, list(steps), 1.0), scale, True)
+            for term in TERMS[self.kernel]
+        )
+        return worst / self.tolerance
+
+    def polynomial_degree(self, split: Hasimoto, cutoff: float) -> int:
+        """Return the degree of the near polynomials whose error stays within its share."""
+        degree = 2
+        for term in TERMS[self.kernel]:
+            unit = self.bound(estimates.polynomial(term, cutoff, 1.0, 1.0), cutoff, True)
+            delta = math.sqrt(POLYNOMIAL) * self.tolerance / unit
+            degree = max(degree, split.radial_degree(term, split.xi * cutoff, delta))
+        return degree
+
+
+def _newton(function: partial[float], start: float, goal: float) -> float:
+    """Solve ``function(sqrt(x)) = goal`` where log(function) falls like -x; return sqrt(x)."""
+    x = start**2
+    for _ in range(12):
+        error = function(math.sqrt(x))
+        step = math.log(max(error, 1e-300) / goal)
+        x = min(max(x + max(-4.0, min(8.0, step)), 0.05), 60.0)
+        if abs(step) < 0.02:
+            break
+    return math.sqrt(x)
+
+
+def _split(problem: Problem, cutoff: float, start: float = 3.0) -> Hasimoto:
+    z = _newton(partial(problem.near, cutoff=cutoff), start, math.sqrt(NEAR))
+    return Hasimoto(z / cutoff)
+
+
+def _coarsest(problem: Problem, split: Hasimoto) -> float:
+    """Return the grid spacing at which truncation alone takes half of the far field's share."""
+
+    def error(c: float) -> float:
+        return problem.truncation(split, np.full(3, math.pi / (2 * split.xi * c)))
+
+    return math.pi / (2 * split.xi * _newton(partial(error), 3.0, math.sqrt(FAR / 2)))
+
+
+def _steps(problem: Problem, step: float) -> NDArray[np.float64]:
+    """Return spacings near ``step`` that divide the periodic edges into FFT-friendly numbers."""
+    steps = np.full(3, step)
+    for axis in range(problem.periodicity):
+        steps[axis] = problem.box[axis] / friendly(max(problem.box[axis] / step, FEWEST))
+    return steps
+
+
+def _pairs(problem: Problem, cutoff: float) -> float:
+    enhancement = problem.density.at(cutoff)
+    return problem.targets * problem.sources * enhancement * 4 / 3 * math.pi * cutoff**3
+
+
+def _window(
+    problem: Problem, split: Hasimoto, steps: NDArray[np.float64], choices: Sequence[int]
+) -> tuple[int, float, float, float] | None:
+    """Return (P, beta, window error, truncation error) for the fewest points that suffice."""
+    shape = np.maximum(np.rint(problem.box / steps), 2)
+    lengths = shape * steps
+    volume = float(np.prod(lengths))
+    truncation = problem.truncation(split, steps)
+    if truncation**2 > FAR:
+        return None
+    points = [p for p in choices if p <= min(shape[: problem.periodicity])]
+    worst = np.zeros((len(points), SHAPES.size))
+    scale = 2 * float(steps.min())
+    for term in TERMS[problem.kernel]:
+        rms, peak = estimates.aliasing(term, split, list(lengths), list(shape.astype(int)), points, SHAPES)
+        rms = rms * math.sqrt(volume)  # the promise refers to the box, of volume 1
+        square = problem.density.at(scale) * rms**2 + problem.density.self_pairs * peak**2
+        worst = np.maximum(worst, np.sqrt(np.minimum(square, peak**2)) / problem.tolerance)
+    for row, p in enumerate(points):
+        best = int(worst[row].argmin())
+        if worst[row, best] ** 2 + truncation**2 <= FAR:
+            return p, float(SHAPES[best]) * p, float(worst[row, best]), truncation
+    return None
+
+
+def _at_cutoff(problem: Problem, cutoff: float, choices: Sequence[int]) -> Parameters | None:
+    """Return the cheapest parameters for a cut-off."""
+    split = _split(problem, cutoff)
+    degree = problem.polynomial_degree(split, cutoff)
+    coarsest = _coarsest(problem, split)
+    best: Parameters | None = None
+    seen = set()
+    for refinement in REFINEMENTS:
+        steps = _steps(problem, coarsest / refinement)
+        if tuple(steps) in seen:
+            continue
+        seen.add(tuple(steps))
+        found = _window(problem, split, steps, choices)
+        if found is None:
+            continue
+        p, beta, window, truncation = found
+        padding = pad(problem.periodicity, problem.box, steps, p, problem.tolerance)
+        seconds = {
+            "P2P": problem.machine.near(_pairs(problem, cutoff), degree),
+            "mesh": problem.machine.mesh(problem.sources, problem.targets, p),
+            "FGC": problem.machine.grid(problem.components * padding.values()),
+        }
+        if best is None or sum(seconds.values()) < sum(best.seconds.values()):
+            near = problem.near(split.xi * cutoff, cutoff)
+            errors = {"near": near, "truncation": truncation, "window": window}
+            best = Parameters(
+                cutoff, split.xi, degree, steps, p, beta, default_degree(p), errors, seconds
+            )
+    return best
+
+
+def _best_cutoff(problem: Problem) -> float:
+    """Return the cut-off with the least predicted time, from a rough model of the far field."""
+    digits = -math.log10(problem.tolerance)
+    points = 2 * round((digits + 3.5) / 2)
+    best, least, z = 0.3, math.inf, 3.0
+    spread = problem.density.at(0.1)
+    for size in np.geomspace(8, 3000, 14):
+        cutoff = float((size / problem.sources / spread) ** (1 / 3))
+        cutoff = min(max(cutoff, 0.004), 0.9)
+        split = _split(problem, cutoff, z)
+        z = split.xi * cutoff
+        step = _coarsest(problem, split) / 1.15
+        padding = pad(problem.periodicity, problem.box, _steps(problem, step), points, problem.tolerance)
+        time = (
+            problem.machine.near(_pairs(problem, cutoff), 4 + int(2.5 * digits))
+            + problem.machine.grid(problem.components * padding.values())
+        )
+        if time < least:
+            best, least = cutoff, time
+        if cutoff in (0.9,):
+            break
+    return best
+
+
+def select(
+    problem: Problem, cutoff: float | None = None, window_points: int | None = None
+) -> Parameters:
+    """Choose all parameters.
+
+    Parameters
+    ----------
+    problem : Problem
+    cutoff : float, optional
+        Use this r_c instead of the predicted optimum.
+    window_points : int, optional
+        Use this P.
+
+    Raises
+    ------
+    ParkiValueError
+        If no grid and window reach the tolerance.
+    """
+    chosen = cutoff if cutoff is not None else _best_cutoff(problem)
+    found = _at_cutoff(problem, chosen, (window_points,) if window_points else POINTS)
+    if found is None:
+        raise ParkiValueError(
+            f"no grid reaches tolerance {problem.tolerance:g} with cutoff {chosen:.3g}"
+            f"{f' and window_points {window_points}' if window_points else ''}"
+            " (cutoff in units of the cube root of the box's volume); leave them to parki, or relax one"
+        )
+    return found

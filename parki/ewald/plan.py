@@ -1,0 +1,405 @@
+"""`Plan`: the work that depends on geometry and options, done once; apply it to many densities.
+
+Joins the stages, which do not know each other: near field (P2P), and P2G, FGC, G2P for the far
+field. Inside, lengths are in a unit that is a power of two close to the cube root of the box's
+volume: scaling is then exact, and no box is too large or small for float32.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from parki.arrays import real_name
+from parki.cell_list import CellList
+from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald import multiplier
+from parki.ewald.clustering import pair_density
+from parki.ewald.cost import machine
+from parki.ewald.fgc import FGC
+from parki.ewald.g2p import G2P
+from parki.ewald.options import EwaldOptions
+from parki.ewald.p2g import COMPONENTS, P2G, Mesh
+from parki.ewald.p2p import P2P, near_kernel
+from parki.ewald.padding import pad
+from parki.ewald.parameters import Parameters, Problem, select
+from parki.ewald.points import (
+    ROWS,
+    as_array,
+    check_density,
+    check_dtypes,
+    check_points,
+    check_space,
+)
+from parki.ewald.split import Hasimoto
+from parki.ewald.window import KaiserBessel
+from parki.runtime import get_execution_space, prepare
+from parki.settings import thread_count
+
+STAGES = ("P2P", "P2G", "FGC", "G2P")
+
+
+class Plan:
+    """An Ewald sum for fixed points: set up once, apply to many densities.
+
+    Parameters
+    ----------
+    kernel : {"stokes_comb", "stokes_sl", "stokes_dl", "laplace"}
+        What to sum.
+    trg, src : array, shape (3, Nt) and (3, Ns), float32 or float64
+        Targets and sources, in the unit of ``options.box``; NumPy or CuPy (or anything with
+        ``__cuda_array_interface__`` or DLPack), any strides. Points outside the box are wrapped
+        along periodic axes. Not modified. Pass the same object twice when targets are sources.
+    norms : array, shape (3, Ns), optional
+        Normals at the sources; for the double layer only.
+    options : EwaldOptions
+        May take the place of ``norms`` for kernels without normals.
+
+    Attributes
+    ----------
+    parameters : Parameters
+        What was chosen; `describe` prints it.
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError
+        If an argument is impossible: shape, dtype, NaN, mixed devices, a point outside the box
+        along a free axis, a tolerance the dtype cannot hold. Before any work.
+
+    Examples
+    --------
+    >>> import numpy as np, parki
+    >>> rng = np.random.default_rng(0)
+    >>> points, forces = rng.random((3, 1000)), rng.standard_normal((3, 1000))
+    >>> options = parki.EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-6)
+    >>> plan = parki.Plan("stokes_sl", points, points, options)
+    >>> plan(forces).shape
+    (3, 1000)
+    """
+
+    def __init__(
+        self,
+        kernel: str,
+        trg: Any,
+        src: Any,
+        norms: Any = None,
+        options: EwaldOptions | None = None,
+    ) -> None:
+        if isinstance(norms, EwaldOptions) and options is None:
+            norms, options = None, norms
+        self._start = time.perf_counter()
+        arrays = self._check(kernel, trg, src, norms, options)
+        assert options is not None
+        self.kernel, self.options = kernel, options
+        self.space = get_execution_space(options.execution_space, *arrays.values())
+        check_space(arrays, self.space)
+        self.dtype = np.dtype(arrays["src"].dtype)
+        self.n_targets, self.n_sources = arrays["trg"].shape[1], arrays["src"].shape[1]
+        self.rows = 1 if kernel == "laplace" else 3
+        self.seconds = {"plan": 0.0}
+        self.parameters: Parameters | None = None
+        if self.n_targets and self.n_sources:
+            self._build(arrays)
+        self.seconds["plan"] = time.perf_counter() - self._start
+
+    @staticmethod
+    def _check(
+        kernel: str, trg: Any, src: Any, norms: Any, options: EwaldOptions | None
+    ) -> dict[str, Any]:
+        if kernel not in ROWS:
+            raise ParkiValueError(f"kernel is {kernel!r}; expected one of {', '.join(ROWS)}")
+        if not isinstance(options, EwaldOptions):
+            raise ParkiTypeError(
+                f"options is a {type(options).__name__}; expected EwaldOptions, "
+                "such as EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-6)"
+            )
+        arrays = {"trg": as_array("trg", trg)}
+        arrays["src"] = arrays["trg"] if trg is src else as_array("src", src)
+        if kernel in ("stokes_dl", "stokes_comb"):
+            if norms is None:
+                raise ParkiTypeError(f"norms is missing; {kernel} needs normals of shape (3, Ns)")
+            arrays["norms"] = as_array("norms", norms)
+        elif norms is not None:
+            raise ParkiTypeError(f"norms was given, but {kernel} has no normals")
+        dtype = check_dtypes(arrays)
+        options.check_dtype(dtype)
+        check_points("trg", arrays["trg"], options)
+        if arrays["src"] is not arrays["trg"]:
+            check_points("src", arrays["src"], options)
+        if arrays["src"].shape[1] == 0 and arrays["trg"].shape[1] > 0:
+            raise ParkiValueError("src is empty, of shape (3, 0); expected at least one source")
+        if "norms" in arrays:
+            arrays["norms"] = check_density("norms", arrays["norms"], 3, arrays["src"].shape[1])
+        return arrays
+
+    # ------------------------------------------------------------------ set-up
+    def _build(self, arrays: dict[str, Any]) -> None:
+        options, space, dtype, kernel = self.options, self.space, self.dtype, self.kernel
+        executor = options.executor
+        xp = space.array_module
+        edges = np.array(options.box)
+        length = float(np.prod(edges)) ** (1 / 3)
+        # Solver units: positions times 2^-e. Exact, as is undoing it in the results.
+        self.unit = 2.0 ** round(math.log2(length))
+        factor = 1 / self.unit
+        box = edges / self.unit
+        periodic = [axis < options.periodicity for axis in range(3)]
+        same = arrays["trg"] is arrays["src"]
+
+        def wrap(points: Any) -> Any:
+            one_cell = CellList(
+                points, box, (1, 1, 1), periodic, space=space, scale=factor, executor=executor
+            )
+            return one_cell.points
+
+        src = wrap(arrays["src"])
+        trg = src if same else wrap(arrays["trg"])
+        norms = arrays["norms"] * dtype.type(factor) if "norms" in arrays else None
+
+        chosen = self._select(trg, src, box, length)
+        self.parameters = chosen
+        scale = length / self.unit  # from the parameters' unit to the solver's
+        steps, cutoff = chosen.steps * scale, chosen.cutoff * scale
+        split = Hasimoto(chosen.xi / scale)
+        padding = pad(options.periodicity, box, steps, chosen.points, options.tolerance)
+        mesh = Mesh.build(
+            space,
+            dtype,
+            box,
+            options.periodicity,
+            steps,
+            padding,
+            KaiserBessel(chosen.points, chosen.beta),
+            chosen.window_degree,
+            options.p2g_method,
+        )
+        self.mesh = mesh
+        self._prepare(chosen, mesh)
+        radial = split.radial_polynomials(cutoff, chosen.degree)
+        self.p2p = P2P(
+            kernel, space, trg, src, norms, box, options.periodicity, cutoff, radial, factor, executor
+        )
+        self.p2g = P2G(kernel, mesh, src, norms, executor)
+        self.fgc = FGC(kernel, mesh, split, factor, executor)
+        self.g2p = G2P(mesh, trg, self.p2g.sources, same, self.rows, executor)
+        self._sorted = xp.empty((ROWS[kernel], self.n_sources), dtype=dtype)
+        self._gauge = self._constant(split, box, padding.radius, factor)
+
+    def _select(self, trg: Any, src: Any, box: Any, length: float) -> Parameters:
+        options = self.options
+        density = pair_density(trg, src, box)
+        problem = Problem(
+            self.kernel,
+            options.periodicity,
+            np.array(options.box) / length,
+            options.tolerance,
+            density,
+            self.n_targets,
+            self.n_sources,
+            machine(
+                self.space.on_device,
+                self.dtype == np.float32,
+                thread_count() if self.space.name == "OpenMP" else 1,
+            ),
+        )
+        cutoff = None
+        if options.cutoff is not None:
+            cutoff = options.cutoff / length
+        elif options.cell_size is not None:
+            cutoff = (options.cell_size / self.n_sources) ** (1 / 3)
+        return select(problem, cutoff, options.window_points)
+
+    def _prepare(self, chosen: Parameters, mesh: Mesh) -> None:
+        """Compile all kernels of the plan at once, rather than each when it is first met."""
+        space, executor, rows = self.space, self.options.executor, ROWS[self.kernel]
+        kernels = list(CellList.kernels(space, real_name(self.dtype), executor).values())
+        kernels += [
+            CellList.gather_kernel(space, self.dtype, n, executor) for n in sorted({3, rows})
+        ]
+        kernels.append(
+            near_kernel(
+                self.kernel, space, self.dtype, chosen.degree, self.options.periodicity, executor
+            )
+        )
+        kernels.append(P2G.kernel(self.kernel, mesh, executor))
+        kernels.append(FGC.kernel(self.kernel, mesh, executor))
+        kernels.append(G2P.kernel(mesh, self.rows, executor))
+        prepare(kernels)
+
+    def _constant(self, split: Hasimoto, box: Any, radius: float, factor: float) -> Any:
+        """Return what a unit of the summed density adds to each component, or None (MATH D)."""
+        if self.kernel == "stokes_dl":
+            return None
+        laplace = self.kernel == "laplace"
+        if self.options.periodicity == 1:
+            value = multiplier.gauge_1p(laplace, radius, box[0], self.unit)
+        elif laplace:
+            value = -split.laplace_background / np.prod(box)
+        else:
+            return None
+        column = np.broadcast_to(value, (self.rows,)).reshape(-1, 1) * factor
+        return self.space.array_module.asarray(column, dtype=self.dtype)
+
+    # ------------------------------------------------------------------ apply
+    def __call__(self, dens: Any, out: Any = None) -> Any:
+        """Return the potential of a density.
+
+        Parameters
+        ----------
+        dens : array, shape (Ns,), (3, Ns) or (6, Ns)
+            Charges (Laplace); f or q; rows 0-2 f of the single layer and 3-5 q of the double layer.
+            Same dtype and memory as the points.
+        out : array, shape (Nt,) or (3, Nt), optional
+            Where to write; C-contiguous. With it a repeated call allocates nothing but what the
+            FFT library needs for itself.
+
+        Returns
+        -------
+        array, shape (Nt,) (Laplace) or (3, Nt)
+            In the memory of the inputs. Not scaled: the velocity is the single layer over 8 pi mu.
+        """
+        return self._apply(dens, out, lambda _: nullcontext())
+
+    def timed(self, dens: Any) -> tuple[Any, dict[str, float]]:
+        """Return the potential and the seconds of each stage (by events on a device)."""
+        stages: dict[str, Callable[[], float]] = {}
+        timer = _DeviceTimer if self.space.on_device else _HostTimer
+
+        def watch(stage: str) -> AbstractContextManager[Any]:
+            return timer(self.space.array_module, stages, stage)
+
+        pot = self._apply(dens, None, watch)
+        return pot, {stage: read() for stage, read in stages.items()}
+
+    def _apply(
+        self, dens: Any, out: Any, watch: Callable[[str], AbstractContextManager[Any]]
+    ) -> Any:
+        values = as_array("dens", dens)
+        check_space({"dens": values}, self.space)
+        if values.dtype != self.dtype:
+            raise ParkiTypeError(
+                f"dens has dtype {values.dtype}, but the points have {self.dtype}; convert one of them"
+            )
+        values = check_density("dens", values, ROWS[self.kernel], self.n_sources)
+        pot = self._output(out)
+        if pot.size == 0:
+            return pot
+        flat = pot.reshape(self.rows, self.n_targets)
+        with watch("P2P"):
+            self.p2p.apply(values, self._sorted, flat)
+        with watch("P2G"):
+            grid = self.p2g.apply(values, self._sorted)
+        with watch("FGC"):
+            field = self.fgc.apply(grid)
+        with watch("G2P"):
+            self.g2p.apply(field, flat)
+            if self._gauge is not None:
+                flat += self._gauge * values[: self.rows].sum(axis=1, keepdims=True)
+        return pot
+
+    def _output(self, out: Any) -> Any:
+        shape = (self.n_targets,) if self.rows == 1 else (3, self.n_targets)
+        if out is None:
+            return self.space.array_module.empty(shape, dtype=self.dtype)
+        if out.shape != shape or out.dtype != self.dtype or not out.flags.c_contiguous:
+            raise ParkiValueError(
+                f"out has shape {out.shape} and dtype {out.dtype}; "
+                f"expected C-contiguous {shape}, {self.dtype}"
+            )
+        check_space({"out": out}, self.space)
+        return out
+
+    # ------------------------------------------------------------------ views on the plan
+    def as_linear_operator(self) -> Any:
+        """Return the plan as a linear operator on flattened densities, for GMRES.
+
+        SciPy's `scipy.sparse.linalg.LinearOperator`, or CuPy's on a device. Its matrix-vector
+        product takes a vector of length rows x Ns and returns one of length rows x Nt.
+        """
+        if self.space.on_device:
+            from cupyx.scipy.sparse.linalg import LinearOperator
+        else:
+            from scipy.sparse.linalg import LinearOperator
+        rows = ROWS[self.kernel]
+
+        def matvec(vector: Any) -> Any:
+            columns = vector.reshape(rows, self.n_sources)
+            return self(columns[0] if rows == 1 else columns).reshape(-1)
+
+        shape = (self.rows * self.n_targets, rows * self.n_sources)
+        return LinearOperator(shape, matvec=matvec, dtype=self.dtype)
+
+    def describe(self) -> str:
+        """Return what the plan is and what was chosen, as text of a few lines."""
+        head = (
+            f"{self.kernel}, {self.options.periodicity}-periodic, "
+            f"{self.n_sources} sources, {self.n_targets} targets, {self.dtype}, {self.space}"
+        )
+        p = self.parameters
+        if p is None:
+            return head
+        length = float(np.prod(self.options.box)) ** (1 / 3)
+        grid, pads = self.mesh.padding.grid, self.mesh.padding
+        lines = [
+            head,
+            f"  tolerance {self.options.tolerance:g}; predicted error over tolerance: "
+            + ", ".join(f"{k} {v:.2f}" for k, v in p.errors.items()),
+            f"  near field: r_c = {p.cutoff * length:.4g} "
+            f"({self.n_sources * p.cutoff**3:.0f} sources per r_c^3), "
+            f"xi = {p.xi / length:.4g}, polynomials of degree {p.degree}",
+            f"  far field: grid {grid[0]} x {grid[1]} x {grid[2]}, "
+            f"{COMPONENTS[self.kernel]} components, window of {p.points} points "
+            f"(beta = {p.beta:.1f}, degree {p.window_degree}), P2G by {self.mesh.method}",
+        ]
+        if pads.n_local:
+            lines.append(
+                f"  free directions: {pads.n_local} of {grid[0] // 2 + 1} modes padded to "
+                f"{pads.local[1]} x {pads.local[2]}, the others to {pads.plain[1]} x {pads.plain[2]}"
+            )
+        lines.append(
+            "  predicted seconds: " + ", ".join(f"{k} {v:.3g}" for k, v in p.seconds.items())
+        )
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<parki.Plan: {self.describe()}>"
+
+
+class _HostTimer:
+    """Seconds of a block by the clock."""
+
+    def __init__(self, _: Any, stages: dict[str, Callable[[], float]], stage: str) -> None:
+        self.stages, self.stage = stages, stage
+
+    def __enter__(self) -> None:
+        self.start = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        seconds = time.perf_counter() - self.start
+        self.stages[self.stage] = lambda: seconds
+
+
+class _DeviceTimer:
+    """Seconds of a block by events on the current stream; read after the fact, without stalls."""
+
+    def __init__(self, xp: Any, stages: dict[str, Callable[[], float]], stage: str) -> None:
+        self.events = (xp.cuda.Event(), xp.cuda.Event())
+        self.elapsed = xp.cuda.get_elapsed_time
+        self.stages, self.stage = stages, stage
+
+    def __enter__(self) -> None:
+        self.events[0].record()
+
+    def __exit__(self, *_: object) -> None:
+        self.events[1].record()
+
+        def read() -> float:
+            self.events[1].synchronize()
+            return float(self.elapsed(*self.events)) / 1e3
+
+        self.stages[self.stage] = read

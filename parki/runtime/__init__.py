@@ -1,0 +1,26 @@
+"""The runtime: from a workunit's source text to a launched kernel.
+
+In the order a kernel passes through:
+
+    linter      refuses what is outside the dialect, with file, line and remedy
+    specialise  substitutes the compile-time constants, prunes, writes a plain PyKokkos file
+    translate   writes C++ from the specialised syntax tree
+    cache       keeps shared objects, safe under concurrency and kills
+    host        OpenMP and Serial: the system compiler          (prelude: host.hpp)
+    device      CUDA and HIP: CuPy                               (prelude: device.hpp)
+    upstream    the specialised file run by upstream PyKokkos instead
+    kernel      load, prepare and launch: what the stages use
+    spaces      execution spaces and what is available
+"""
+
+from parki.runtime.kernel import Kernel, load, prepare
+from parki.runtime.spaces import ExecutionSpace, available_spaces, get_execution_space
+
+__all__ = [
+    "ExecutionSpace",
+    "Kernel",
+    "available_spaces",
+    "get_execution_space",
+    "load",
+    "prepare",
+]

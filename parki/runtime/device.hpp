@@ -1,0 +1,79 @@
+// The run-time library of translated kernels on a device: CUDA through NVRTC, HIP through hipRTC.
+// One work item is an index of a guarded thread, or a team: a block of (vector, team) threads.
+#define PK_RESTRICT __restrict__
+#define PK_FUNCTION static __device__ __forceinline__
+#define PK_WORKUNIT static __device__ __forceinline__
+#define PK_PRAGMA(x) _Pragma(#x)
+#define PK_UNROLL PK_PRAGMA(unroll)
+#define PK_SIMD(...)
+#ifdef __HIP_PLATFORM_AMD__
+#define PK_SHUFFLE(value, offset) __shfl_xor(value, offset)
+#else
+#define PK_SHUFFLE(value, offset) __shfl_xor_sync(__activemask(), value, offset)
+#endif
+
+namespace pk {
+
+static __device__ __forceinline__ double sqrt(double x) { return ::sqrt(x); }
+static __device__ __forceinline__ float sqrt(float x) { return ::sqrtf(x); }
+static __device__ __forceinline__ double rsqrt(double x) { return ::rsqrt(x); }
+static __device__ __forceinline__ float rsqrt(float x) { return ::rsqrtf(x); }
+static __device__ __forceinline__ double floor(double x) { return ::floor(x); }
+static __device__ __forceinline__ float floor(float x) { return ::floorf(x); }
+static __device__ __forceinline__ double fabs(double x) { return ::fabs(x); }
+static __device__ __forceinline__ float fabs(float x) { return ::fabsf(x); }
+static __device__ __forceinline__ double exp(double x) { return ::exp(x); }
+static __device__ __forceinline__ float exp(float x) { return ::expf(x); }
+static __device__ __forceinline__ double erfc(double x) { return ::erfc(x); }
+static __device__ __forceinline__ float erfc(float x) { return ::erfcf(x); }
+static __device__ __forceinline__ double fmin(double a, double b) { return ::fmin(a, b); }
+static __device__ __forceinline__ float fmin(float a, float b) { return ::fminf(a, b); }
+static __device__ __forceinline__ double fmax(double a, double b) { return ::fmax(a, b); }
+static __device__ __forceinline__ float fmax(float a, float b) { return ::fmaxf(a, b); }
+
+template <class T>
+static __device__ __forceinline__ void atomic_add(T* where, T value) {
+  atomicAdd(where, value);
+}
+
+struct Team {
+  char* scratch;
+  __device__ int team_rank() const { return threadIdx.y; }
+  __device__ int team_size() const { return blockDim.y; }
+  __device__ void team_barrier() const { __syncthreads(); }
+  __device__ int league_rank() const { return blockIdx.x; }
+  __device__ int league_size() const { return gridDim.x; }
+};
+
+template <class Body>
+static __device__ __forceinline__ void for_TeamThreadRange(const Team&, int n, const Body& body) {
+  for (int i = threadIdx.y; i < n; i += blockDim.y) body(i);
+}
+template <class Body>
+static __device__ __forceinline__ void for_ThreadVectorRange(const Team&, int n, const Body& body) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) body(i);
+}
+template <class Body, class T>
+static __device__ __forceinline__ void reduce_ThreadVectorRange(const Team&, int n, const Body& body,
+                                                                T& sum) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) body(i, sum);
+  for (int offset = blockDim.x / 2; offset > 0; offset /= 2) sum += PK_SHUFFLE(sum, offset);
+}
+
+}  // namespace pk
+
+#define PK_POINTER(T, name) T *name,
+#define PK_SCALAR(T, name) T name,
+#define PK_BOUNDS_0
+#define PK_BOUNDS(n) __launch_bounds__(n)
+
+#define PK_ENTRY_RANGE(bound, scratch_bytes)                                                  \
+  extern "C" __global__ void __launch_bounds__(bound) parki_launch(PK_PARAMETERS long long count) { \
+    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;                     \
+    if (i < count) workunit((int)i PK_COMMA PK_ARGUMENTS);                                    \
+  }
+#define PK_ENTRY_TEAM(bound, scratch_bytes)                                                   \
+  extern "C" __global__ void __launch_bounds__(bound) parki_launch(PK_PARAMETERS long long count) { \
+    extern __shared__ __align__(16) char parki_scratch[];                                     \
+    workunit(pk::Team{parki_scratch} PK_COMMA PK_ARGUMENTS);                                  \
+  }

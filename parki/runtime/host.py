@@ -1,0 +1,150 @@
+"""The embedded executor on the host: the system compiler, a shared object, one call by ctypes.
+
+Used for the spaces OpenMP and Serial. Finds the compiler, chooses flags that vectorise without
+touching the floating-point state of the user's process, and keeps objects in the compile cache.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from parki.errors import KernelError, UnavailableError
+from parki.runtime import cache
+from parki.runtime.translate import Translated
+from parki.settings import SETTINGS
+
+PRELUDE = Path(__file__).with_name("host.hpp")
+# Never -ffast-math: an object linked with it sets flush-to-zero for the whole process. Sums are
+# reordered only where the translator says so (omp simd), so differences of positions stay exact.
+FLAGS = (
+    "-std=c++17 -O3 -fPIC -shared -fno-math-errno -fno-trapping-math -fno-signed-zeros "
+    "-ffp-contract=fast -fno-plt -fvisibility=hidden -Wno-unknown-pragmas"
+).split()
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C++ compiler: its path, and the first line of its ``--version``."""
+
+    path: str
+    version: str
+
+
+@functools.lru_cache(maxsize=8)
+def _find(chosen: str, _search_path: str) -> Compiler:
+    names = [chosen] if chosen else ["g++", "clang++", "c++"]
+    for name in names:
+        path = shutil.which(name)
+        if path:
+            run = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+            if run.returncode == 0:
+                return Compiler(path, run.stdout.splitlines()[0])
+    asked = f"CXX is {chosen!r}, which cannot be run" if chosen else "no C++ compiler was found"
+    raise UnavailableError(
+        f"{asked}; parki compiles its CPU kernels once, on first use. Install one: "
+        "'apt install g++' (Debian, Ubuntu), 'dnf install gcc-c++' (Fedora), "
+        "'xcode-select --install' (macOS), or set CXX"
+    )
+
+
+def compiler() -> Compiler:
+    """Return the C++ compiler: ``$CXX``, g++, clang++ or c++.
+
+    Raises
+    ------
+    UnavailableError
+        If there is none, with the package that brings it.
+    """
+    return _find(SETTINGS["CXX"].value(), os.environ.get("PATH", ""))
+
+
+def has_openmp() -> bool:
+    """Return whether the compiler builds and links OpenMP programs."""
+    return _probe(compiler(), ("-fopenmp",), "#include <omp.h>\nint f() { return omp_get_max_threads(); }\n")
+
+
+@functools.lru_cache(maxsize=16)
+def _probe(chosen: Compiler, flags: tuple[str, ...], text: str) -> bool:
+    name = cache.key("probe", chosen.path, chosen.version, *flags, text)
+    if cache.exists(name):
+        return True
+    try:
+        cache.entry(name, lambda path: _compile(chosen, [*FLAGS, *flags], text, path))
+    except KernelError:
+        return False
+    return True
+
+
+def _architecture_flags(chosen: Compiler) -> list[str]:
+    for flag in ("-march=native", "-mcpu=native"):
+        if _probe(chosen, (flag,), "int f() { return 0; }\n"):
+            wide = "-mprefer-vector-width=512"
+            return [flag, wide] if _probe(chosen, (flag, wide), "int f() { return 0; }\n") else [flag]
+    return []
+
+
+@functools.lru_cache(maxsize=1)
+def _machine() -> str:
+    """Return what 'native' means here, so that a cache on a shared disk serves each machine its own."""
+    parts = [platform.machine(), platform.system()]
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        wanted = ("model name", "flags", "Features", "CPU part")
+        parts += sorted({line for line in lines if line.startswith(wanted)})
+    except OSError:
+        parts.append(platform.processor())
+    return "\n".join(parts)
+
+
+def _compile(chosen: Compiler, flags: list[str], text: str, target: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="parki-") as folder:
+        source = Path(folder) / "kernel.cpp"
+        source.write_text(text, encoding="utf-8")
+        command = [chosen.path, *flags, str(source), "-o", str(target)]
+        run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    if run.returncode != 0:
+        raise KernelError(f"{Path(chosen.path).name} failed on a kernel:\n{run.stderr[-2000:]}")
+
+
+class HostObject:
+    """One workunit compiled for the host; built or loaded from the cache by `load`."""
+
+    def __init__(self, translated: Translated, openmp: bool, team_size: int = 1) -> None:
+        self.compiler = compiler()
+        self.flags = [*FLAGS, *_architecture_flags(self.compiler), f"-DPK_TEAM={team_size}"]
+        self.flags.append("-fopenmp" if openmp else "-fopenmp-simd")
+        if team_size > 1:
+            self.flags.append("-pthread")
+        self.source = PRELUDE.read_text(encoding="utf-8") + translated.text
+        self.emulated = team_size > 1 and translated.team
+        identity = (self.compiler.path, self.compiler.version, _machine())
+        self.key = cache.key("host", *identity, *self.flags, self.source)
+
+    def cached(self) -> bool:
+        """Return whether the cache holds this object, so that `load` will not compile."""
+        return cache.exists(self.key)
+
+    def load(self) -> Callable[[bytes, int, int], int | None]:
+        """Return the entry point ``launch(slots, count, threads)``, compiling first if needed.
+
+        Raises
+        ------
+        KernelError
+            If the compiler refuses the kernel.
+        """
+        path = cache.entry(
+            self.key, lambda target: _compile(self.compiler, self.flags, self.source, target)
+        )
+        function = ctypes.CDLL(str(path)).parki_launch
+        function.argtypes = (ctypes.c_char_p, ctypes.c_longlong, ctypes.c_int)
+        function.restype = ctypes.c_int if self.emulated else None
+        return function

@@ -1,0 +1,326 @@
+"""The kernel dialect, enforced: what both the embedded executor and upstream PyKokkos accept.
+
+Takes the syntax tree of a kernel file and raises `KernelError` with file, line and remedy at the
+first construct outside the dialect. Most rules exist because upstream refuses the construct, some
+because it translates it into different arithmetic without a word (``docs/dialect.md``). Knows
+nothing of C++ and nothing of specialisation, except that names in capitals are compile-time
+constants of the file.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+
+from parki.errors import KernelError
+
+SCALARS = {"int", "bool", "pk.int32", "pk.int64", "pk.float", "pk.double", "REAL"}
+VIEW_ELEMENTS = {"pk.int32", "pk.int64", "pk.float", "pk.double", "REAL"}
+MATH = {"sqrt", "floor", "fabs", "exp", "erfc", "fmin", "fmax"}
+TEAM_METHODS = {"league_rank", "team_rank", "team_size", "team_barrier", "team_scratch"}
+RANGES = {"TeamThreadRange", "ThreadVectorRange"}
+RESERVED = set(
+    """alignas alignof and asm auto bool break case catch char class compl const constexpr continue
+    default delete do double else enum explicit export extern false float for friend goto if inline
+    int long mutable namespace new noexcept not nullptr operator or private protected public
+    register return short signed sizeof static struct switch template this throw true try typedef
+    typeid typename union unsigned using virtual void volatile while xor near far""".split()
+)
+
+
+def dotted(node: ast.AST) -> str:
+    """Return ``a.b`` for a name or attribute, ``a.b[...]`` for a subscripted one, else ''."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    return ""
+
+
+def is_decorated(node: ast.FunctionDef, decorator: str) -> bool:
+    """Return whether a function carries ``@pk.<decorator>``."""
+    return any(dotted(d) == f"pk.{decorator}" for d in node.decorator_list)
+
+
+def is_constant_name(name: str) -> bool:
+    """Return whether a name denotes a compile-time constant (capitals, digits, underscores)."""
+    return name.isupper()
+
+
+def lint(tree: ast.Module, path: Path) -> None:
+    """Refuse the first construct of a kernel file that is outside the dialect.
+
+    Parameters
+    ----------
+    tree : ast.Module
+        Syntax tree of the generic (not yet specialised) file.
+    path : Path
+        For the message.
+
+    Raises
+    ------
+    KernelError
+        With file, line, what was found and the remedy.
+    """
+    functions = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            if not (is_decorated(node, "workunit") or is_decorated(node, "function")):
+                _refuse(path, node, "an undecorated function", "use @pk.workunit or @pk.function")
+            _FunctionLinter(path, functions).check(node)
+        elif isinstance(node, ast.Import):
+            if [(a.name, a.asname) for a in node.names] != [("pykokkos", "pk")]:
+                _refuse(path, node, "this import", "only 'import pykokkos as pk', on its own")
+        elif isinstance(node, ast.ImportFrom):
+            if node.module != "typing":
+                _refuse(path, node, "this import", "only 'from typing import List' is allowed")
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if not all(isinstance(t, ast.Name) and is_constant_name(t.id) for t in targets):
+                _refuse(path, node, "a module variable", "module names are CONSTANTS in capitals")
+        elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            _refuse(path, node, "a module-level statement", "kernel files hold kernels only")
+
+
+def _refuse(path: Path, node: ast.AST, what: str, remedy: str) -> None:
+    line = getattr(node, "lineno", 0)
+    raise KernelError(f"{path.name}:{line}: {what} is not in the kernel dialect; {remedy}")
+
+
+class _FunctionLinter:
+    """Checks one workunit or function, statement by statement."""
+
+    def __init__(self, path: Path, functions: set[str]) -> None:
+        self.path = path
+        self.functions = functions
+        self.declared: set[str] = set()
+        self.nested: set[str] = set()
+        self.team = ""
+        self.returns_value = False
+
+    def refuse(self, node: ast.AST, what: str, remedy: str) -> None:
+        _refuse(self.path, node, what, remedy)
+
+    def check(self, node: ast.FunctionDef) -> None:
+        self.returns_value = is_decorated(node, "function")
+        self.arguments(node)
+        self.block(node.body)
+
+    def arguments(self, node: ast.FunctionDef) -> None:
+        a = node.args
+        if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults:
+            self.refuse(node, "a signature with defaults or stars", "plain annotated arguments only")
+        for arg in a.args:
+            self.name(arg, arg.arg)
+            kind = dotted(arg.annotation) if arg.annotation else ""
+            if kind == "pk.TeamMember":
+                self.team = arg.arg
+            elif not (kind in SCALARS or (arg.annotation and self.is_view(arg.annotation, "View"))):
+                self.refuse(arg, f"the annotation of {arg.arg!r}", "use int, REAL or pk.ViewND[...]")
+            self.declared.add(arg.arg)
+
+    def is_view(self, annotation: ast.expr, prefix: str) -> bool:
+        if not isinstance(annotation, ast.Subscript):
+            return False
+        outer = dotted(annotation.value)
+        ranks = {f"pk.{prefix}{n}D" for n in range(1, 5)}
+        return outer in ranks and dotted(annotation.slice) in VIEW_ELEMENTS
+
+    def name(self, node: ast.AST, name: str) -> None:
+        if name in RESERVED:
+            self.refuse(node, f"the name {name!r}", "it is a C++ keyword: choose another")
+
+    def block(self, body: Iterable[ast.stmt]) -> None:
+        for statement in body:
+            self.statement(statement)
+
+    def statement(self, node: ast.stmt) -> None:
+        if isinstance(node, ast.AnnAssign):
+            self.declaration(node)
+        elif isinstance(node, ast.Assign):
+            if len(node.targets) != 1:
+                self.refuse(node, "a chained assignment", "assign one name at a time")
+            self.target(node.targets[0])
+            self.expression(node.value)
+        elif isinstance(node, ast.AugAssign):
+            if not isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
+                self.refuse(node, "this augmented assignment", "use +=, -= or *=")
+            self.target(node.target)
+            self.expression(node.value)
+        elif isinstance(node, ast.For):
+            self.loop(node)
+        elif isinstance(node, (ast.While, ast.If)):
+            self.expression(node.test)
+            self.block(node.body)
+            if isinstance(node, ast.While) and node.orelse:
+                self.refuse(node, "while ... else", "drop the else")
+            self.block(node.orelse)
+        elif isinstance(node, ast.Return):
+            if node.value is not None:
+                if not self.returns_value:
+                    self.refuse(node, "a returned value in a workunit", "write to a view instead")
+                self.expression(node.value)
+        elif isinstance(node, ast.Expr):
+            if not isinstance(node.value, ast.Constant):
+                if not isinstance(node.value, ast.Call):
+                    self.refuse(node, "an expression statement", "only calls stand alone")
+                self.expression(node.value)
+        elif isinstance(node, ast.FunctionDef):
+            self.nested_body(node)
+        elif not isinstance(node, (ast.Continue, ast.Break, ast.Pass)):
+            self.refuse(node, type(node).__name__, "see docs/dialect.md for the statements allowed")
+
+    def declaration(self, node: ast.AnnAssign) -> None:
+        if not isinstance(node.target, ast.Name):
+            self.refuse(node, "an annotated non-name", "annotate local names only")
+            return
+        self.name(node, node.target.id)
+        if node.value is None:
+            self.refuse(node, "a declaration without a value", "give it a value")
+            return
+        self.declared.add(node.target.id)
+        annotation = node.annotation
+        if isinstance(annotation, ast.Subscript) and dotted(annotation.value) == "List":
+            if isinstance(node.value, ast.List):
+                for element in node.value.elts:
+                    self.expression(element)
+            elif not (
+                isinstance(node.value, ast.BinOp)
+                and isinstance(node.value.op, ast.Mult)
+                and isinstance(node.value.left, ast.List)
+            ):
+                self.refuse(node, "this array", "write [0.0, ...] or [0.0] * CONSTANT")
+        elif self.is_view(annotation, "ScratchView"):
+            call = node.value
+            if not isinstance(call, ast.Call) or len(call.args) < 2:
+                self.refuse(node, "this scratch view", "pk.ScratchView1D(team.team_scratch(0), N)")
+        elif dotted(annotation) in SCALARS:
+            self.expression(node.value)
+        else:
+            self.refuse(node, "this local's type", "use int, pk.int64, REAL, List[...] or scratch")
+
+    def target(self, node: ast.expr) -> None:
+        if isinstance(node, ast.Name):
+            if node.id not in self.declared:
+                self.refuse(node, f"assigning undeclared {node.id!r}", "annotate it at first use")
+        elif isinstance(node, ast.Subscript):
+            self.expression(node)
+        else:
+            self.refuse(node, "this assignment target", "assign to a local name or v[i][j]")
+
+    def loop(self, node: ast.For) -> None:
+        call = node.iter
+        if not (isinstance(call, ast.Call) and dotted(call.func) == "range" and call.args):
+            self.refuse(node, "a loop over anything but range()", "use range() or while")
+            return
+        if not isinstance(node.target, ast.Name) or node.orelse:
+            self.refuse(node, "this loop", "one loop variable, no else")
+            return
+        self.name(node, node.target.id)
+        for argument in call.args:
+            self.expression(argument)
+        self.declared.add(node.target.id)
+        self.block(node.body)
+
+    def nested_body(self, node: ast.FunctionDef) -> None:
+        if node.decorator_list or not node.args.args:
+            self.refuse(node, "this nested function", "def body(t: int): for parallel_for")
+        for index, arg in enumerate(node.args.args):
+            kind = dotted(arg.annotation) if arg.annotation else ""
+            accumulates = isinstance(arg.annotation, ast.Subscript) and index == 1
+            if kind != "int" and not accumulates:
+                self.refuse(node, "this nested signature", "(t: int) or (t: int, acc: pk.Acc[REAL])")
+            self.declared.add(arg.arg)
+        self.nested.add(node.name)
+        self.block(node.body)
+
+    def expression(self, node: ast.expr) -> None:
+        if isinstance(node, ast.Constant):
+            if not isinstance(node.value, (bool, int, float)):
+                self.refuse(node, f"the literal {node.value!r}", "use numbers")
+        elif isinstance(node, ast.Name):
+            if node.id not in self.declared and not is_constant_name(node.id):
+                self.refuse(node, f"the unknown name {node.id!r}", "declare it, or pass it in")
+        elif isinstance(node, ast.BinOp):
+            if not isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)):
+                self.refuse(node, "this operator", "use + - * / // % (// and % truncate as in C)")
+            self.expression(node.left)
+            self.expression(node.right)
+        elif isinstance(node, ast.UnaryOp):
+            self.unary(node)
+        elif isinstance(node, ast.Compare):
+            if len(node.ops) != 1:
+                self.refuse(node, "a chained comparison", "write a < b and b < c")
+            for side in (node.left, *node.comparators):
+                if isinstance(side, (ast.Compare, ast.BoolOp)):
+                    self.refuse(node, "a comparison of conditions", "nest the if statements")
+                self.expression(side)
+        elif isinstance(node, ast.BoolOp):
+            for value in node.values:
+                if isinstance(value, ast.BoolOp):
+                    # Upstream drops the parentheses: (a or b) and c becomes a || b && c.
+                    self.refuse(node, "and/or inside and/or", "nest the if statements")
+                self.expression(value)
+        elif isinstance(node, ast.Subscript):
+            self.subscript(node)
+        elif isinstance(node, ast.Call):
+            self.call(node)
+        else:
+            remedy = {
+                ast.IfExp: "use an if statement",
+                ast.Tuple: "write v[i][j], one value at a time",
+                ast.Attribute: "only pk.<name> and team.<method>() are known",
+            }.get(type(node), "see docs/dialect.md")
+            self.refuse(node, type(node).__name__, remedy)
+
+    def unary(self, node: ast.UnaryOp) -> None:
+        if isinstance(node.op, ast.Not):
+            self.refuse(node, "not", "turn the comparison around: upstream drops the parentheses")
+        if isinstance(node.operand, (ast.BinOp, ast.Compare, ast.BoolOp)):
+            # Upstream drops the parentheses: -(a + b) becomes -(a) + (b).
+            self.refuse(node, "a sign before an expression", "write 0 - (...) or name it first")
+        self.expression(node.operand)
+
+    def subscript(self, node: ast.Subscript) -> None:
+        base: ast.expr = node
+        while isinstance(base, ast.Subscript):
+            if isinstance(base.slice, (ast.Tuple, ast.Slice)):
+                self.refuse(node, "v[i, j] or a slice", "write v[i][j]")
+            self.expression(base.slice)
+            base = base.value
+        if not isinstance(base, ast.Name) or base.id not in self.declared:
+            self.refuse(node, "indexing this", "index views, scratch views and local arrays")
+
+    def call(self, node: ast.Call) -> None:
+        if node.keywords:
+            self.refuse(node, "a keyword argument", "pass arguments by position")
+        name = dotted(node.func)
+        owner, _, method = name.rpartition(".")
+        if owner == self.team and method in TEAM_METHODS:
+            if method == "team_barrier" and node.args:
+                self.refuse(node, "arguments of team_barrier", "it takes none")
+            return
+        if owner == "pk" and method in ("parallel_for", "parallel_reduce"):
+            where, body = (*node.args, None, None)[:2]
+            inner = dotted(where.func) if isinstance(where, ast.Call) else ""
+            if inner.removeprefix("pk.") not in RANGES or not isinstance(body, ast.Name):
+                self.refuse(node, f"this {method}", "pk.TeamThreadRange(team, n) and a nested body")
+            elif body.id not in self.nested:
+                self.refuse(node, f"the unknown body {body.id!r}", "define it above, in this workunit")
+            return
+        if name == "pk.atomic_add":
+            if len(node.args) != 3 or not isinstance(node.args[1], ast.List):
+                self.refuse(node, "this atomic_add", "write pk.atomic_add(v, [i, j], x)")
+            for index in node.args[1].elts:  # type: ignore[attr-defined]
+                self.expression(index)
+            self.expression(node.args[2])
+            return
+        if name == "REAL" or name == "int" or name in self.functions or (
+            owner == "pk" and (method in MATH or method in ("float", "double"))
+        ):
+            for argument in node.args:
+                self.expression(argument)
+            return
+        remedy = "a constant needs REAL(x)" if name in ("float", "pk.int32") else "see docs/dialect.md"
+        self.refuse(node, f"calling {name or 'this'}", remedy)

@@ -1,0 +1,272 @@
+"""From a kernel file to the source of one specialised workunit.
+
+Substitutes the compile-time constants (names in capitals at the top of the file) into the syntax
+tree, folds and prunes what becomes constant, makes literals and quotients follow the real type,
+writes out fixed arrays, and drops arguments that are no longer used. The result is again a plain
+PyKokkos file, which both executors take. Knows nothing of C++ or of devices.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from parki.errors import KernelError
+from parki.runtime.linter import dotted, is_constant_name, is_decorated, lint
+
+Constant = int | float | bool | str
+REAL_TYPES = ("double", "float")
+_HEADER = "from typing import List\n\nimport pykokkos as pk\n\n\n"
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_COMPARE: dict[type, Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+@dataclass(frozen=True)
+class Specialised:
+    """One workunit with its constants substituted.
+
+    Attributes
+    ----------
+    name : str
+        The workunit's name.
+    text : str
+        Python source: a complete PyKokkos file with this workunit and the functions it calls.
+    real : str
+        ``"double"`` or ``"float"``, the type of the arithmetic.
+    arguments : tuple of (name, annotation)
+        The arguments still used, in order, without the index or team argument.
+    dropped : frozenset of str
+        Arguments of the generic workunit that this specialisation does not use.
+    """
+
+    name: str
+    text: str
+    real: str
+    arguments: tuple[tuple[str, str], ...]
+    dropped: frozenset[str]
+    tree: ast.Module = field(compare=False, repr=False)
+
+    @property
+    def digest(self) -> str:
+        """Hash of the content, which names the file and the cache entries."""
+        return hashlib.sha256(self.text.encode()).hexdigest()[:16]
+
+    @property
+    def is_team(self) -> bool:
+        """Whether the workunit runs over teams (else over a range)."""
+        return "team: pk.TeamMember" in self.text
+
+
+def kernel_directory() -> Path:
+    """Return the folder of the kernel files: installed as parki.kernels, beside parki in a checkout."""
+    package = Path(__file__).resolve().parent.parent
+    installed = package / "kernels"
+    return installed if installed.is_dir() else package.parent / "kernels"
+
+
+@functools.lru_cache(maxsize=64)
+def _parse(path: Path, _stamp: int) -> ast.Module:
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    lint(tree, path)
+    return tree
+
+
+@functools.lru_cache(maxsize=512)
+def _specialise(
+    path: Path, stamp: int, workunit: str, constants: tuple[tuple[str, Constant], ...]
+) -> Specialised:
+    tree = _parse(path, stamp)
+    values = _constant_values(tree, dict(constants), path)
+    functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
+    if workunit not in functions or not is_decorated(functions[workunit], "workunit"):
+        raise KernelError(f"{path.name}: no workunit named {workunit!r}")
+    transformer = _Transformer(values, path)
+    kept: dict[str, ast.FunctionDef] = {}
+
+    def keep(name: str) -> None:
+        if name in kept:
+            return
+        done = transformer.function(functions[name])
+        for node in ast.walk(done):
+            if isinstance(node, ast.Call) and dotted(node.func) in functions:
+                keep(dotted(node.func))
+        kept[name] = done  # after its callees: C++ wants them declared first
+
+    keep(workunit)
+    main = kept[workunit]
+    used = {n.id for statement in main.body for n in ast.walk(statement) if isinstance(n, ast.Name)}
+    index, *rest = main.args.args
+    dropped = frozenset(a.arg for a in rest if a.arg not in used)
+    main.args.args = [index, *(a for a in rest if a.arg in used)]
+    module = ast.fix_missing_locations(ast.Module(body=list(kept.values()), type_ignores=[]))
+    return Specialised(
+        name=workunit,
+        text=_HEADER + ast.unparse(module) + "\n",
+        real=str(values.get("REAL", "double")),
+        arguments=tuple(
+            (a.arg, ast.unparse(a.annotation)) for a in main.args.args[1:] if a.annotation
+        ),
+        dropped=dropped,
+        tree=module,
+    )
+
+
+def specialise(file: str | Path, workunit: str, constants: Mapping[str, Constant]) -> Specialised:
+    """Specialise one workunit of a kernel file.
+
+    Parameters
+    ----------
+    file : str or Path
+        Name of a kernel file (``"p2p"``) in the kernel folder, or a path.
+    workunit : str
+        Name of the workunit.
+    constants : mapping
+        Values for the file's module constants; ``REAL`` is ``"double"`` or ``"float"``. Constants
+        not given keep the file's default; those that are expressions of others follow them.
+
+    Raises
+    ------
+    KernelError
+        If the file leaves the dialect, or the workunit or a constant is unknown.
+    """
+    path = Path(file) if str(file).endswith(".py") else kernel_directory() / f"{file}.py"
+    # The time stamp is part of the key, so that an edited kernel is read again.
+    return _specialise(path, path.stat().st_mtime_ns, workunit, tuple(sorted(constants.items())))
+
+
+def _constant_values(
+    tree: ast.Module, given: dict[str, Constant], path: Path
+) -> dict[str, Constant]:
+    values: dict[str, Constant] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if name in given:
+                values[name] = given.pop(name)
+            elif name == "REAL":
+                values[name] = dotted(node.value).removeprefix("pk.")
+            else:
+                value = _Transformer(values, path).visit(ast.fix_missing_locations(_copy(node.value)))
+                if not isinstance(value, ast.Constant):
+                    raise KernelError(f"{path.name}:{node.lineno}: {name} is not a constant")
+                values[name] = value.value  # type: ignore[assignment]
+    if given:
+        raise KernelError(f"{path.name}: unknown constants {sorted(given)}; it has {sorted(values)}")
+    if values.get("REAL", "double") not in REAL_TYPES:
+        raise KernelError(f"{path.name}: REAL is {values['REAL']!r}; expected one of {REAL_TYPES}")
+    return values
+
+
+def _copy(node: Any) -> Any:
+    """Copy a syntax tree (the parsed file is cached and must stay as it is)."""
+    if isinstance(node, ast.AST):
+        copy = type(node)(**{name: _copy(value) for name, value in ast.iter_fields(node)})
+        return ast.copy_location(copy, node)
+    if isinstance(node, list):
+        return [_copy(item) for item in node]
+    return node
+
+
+class _Transformer(ast.NodeTransformer):
+    """Substitution, folding, pruning, and arithmetic in the real type."""
+
+    def __init__(self, values: dict[str, Constant], path: Path) -> None:
+        self.values = values
+        self.path = path
+        self.single = values.get("REAL") == "float"
+
+    def function(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        copy: ast.FunctionDef = self.visit(_copy(node))
+        if copy.body and isinstance(copy.body[0], ast.Expr):
+            if isinstance(copy.body[0].value, ast.Constant):
+                del copy.body[0]  # the docstring
+        return copy
+
+    def real(self) -> ast.expr:
+        return ast.Attribute(ast.Name("pk", ast.Load()), str(self.values["REAL"]), ast.Load())
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id == "REAL":
+            return self.real()
+        if is_constant_name(node.id):
+            if node.id not in self.values:
+                raise KernelError(f"{self.path.name}:{node.lineno}: unknown constant {node.id}")
+            return self.visit_Constant(ast.copy_location(ast.Constant(self.values[node.id]), node))
+        return node
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        if self.single and isinstance(node.value, float):
+            # Upstream writes a literal as double: without the cast a float32 kernel promotes.
+            return ast.Call(self.real(), [node], [])
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if dotted(node.func) == "REAL" and isinstance(node.args[0], ast.Constant):
+            return self.visit_Constant(ast.Constant(float(node.args[0].value)))  # type: ignore[arg-type]
+        self.generic_visit(node)
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.left, ast.List) and isinstance(node.right, ast.Constant):
+            count = int(node.right.value)  # type: ignore[arg-type]
+            return ast.List([_copy(e) for _ in range(count) for e in node.left.elts], ast.Load())
+        if isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant):
+            fold = _BINARY.get(type(node.op))
+            if fold and isinstance(node.left.value, int) and isinstance(node.right.value, int):
+                return ast.copy_location(ast.Constant(fold(node.left.value, node.right.value)), node)
+        if self.single and isinstance(node.op, ast.Div):
+            return ast.Call(self.real(), [node], [])
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        left, right = node.left, node.comparators[0]
+        if isinstance(left, ast.Constant) and isinstance(right, ast.Constant):
+            return ast.Constant(_COMPARE[type(node.ops[0])](left.value, right.value))
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        self.generic_visit(node)
+        absorbing = isinstance(node.op, ast.Or)
+        left = [v for v in node.values if not isinstance(v, ast.Constant)]
+        if any(isinstance(v, ast.Constant) and bool(v.value) is absorbing for v in node.values):
+            return ast.Constant(absorbing)
+        if len(left) < 2:
+            return left[0] if left else ast.Constant(not absorbing)
+        return ast.BoolOp(node.op, left)
+
+    def visit_If(self, node: ast.If) -> Any:
+        test = self.visit(node.test)
+        if isinstance(test, ast.Constant):
+            return self._block(node.body if test.value else node.orelse)
+        node.test = test
+        node.body = self._block(node.body) or [ast.Pass()]
+        node.orelse = self._block(node.orelse)
+        return node
+
+    def _block(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        out: list[ast.stmt] = []
+        for statement in body:
+            result = self.visit(statement)
+            out.extend(result if isinstance(result, list) else [result] if result else [])
+        return out
