@@ -223,12 +223,10 @@ class _Split:
     def truncation_radius(self) -> float:
         """Return the radius at which the kernel is cut off in the free directions.
 
-        Beyond every pair plus the reach of the mollifier; and not far below the longest period, as
-        the closed forms of the cut-off kernels lose digits for small K R.
+        It lies beyond every pair plus the reach of the mollifier.
         """
         extents = [2 * self.points.intervals[axis][1] for axis in range(self.periodicity, 3)]
-        periods = self.points.box[: self.periodicity]
-        return max(float(np.hypot.reduce(extents)) + _REACH / self.xi, 0.25 * float(periods.max()))
+        return float(np.hypot.reduce(extents)) + _REACH / self.xi
 
     def period(self, axis: int) -> float:
         """Return the length over which the far field repeats: the box's, or one too long to see."""
@@ -346,7 +344,7 @@ def _difference(split: _Split, axis: int, trg: slice, src: slice) -> Array:
         return x - y
     side = float(split.points.box[axis])
     turns = np.rint((x - y) / side)
-    return (x - np.maximum(turns, 0) * side) - (y + np.minimum(turns, 0) * side)
+    return np.asarray((x - np.maximum(turns, 0) * side) - (y + np.minimum(turns, 0) * side))
 
 
 def _pair_values(

@@ -85,13 +85,14 @@ def test_independent_of_xi(kernel, periodicity):
     assert_close(high, auto)
 
 
-@pytest.mark.parametrize("periodicity", [1, 2])
-def test_long_period_keeps_the_digits(periodicity):
+def test_long_box_keeps_its_digits():
+    """The closed forms of the cut-off kernels cancel where K R is small: here it is 0.5."""
     trg, src, dens, norms = system("stokes_comb", count=5)
-    arguments = {"box": [50.0, 50.0, 1.0], "periodicity": periodicity}
-    points = (0.2 * trg, 0.2 * src)
     auto, high = (
-        direct_sum("stokes_comb", *points, dens, norms, **arguments, xi=xi) for xi in (None, 5.0)
+        direct_sum(
+            "stokes_comb", 0.1 * trg, 0.1 * src, dens, norms, box=[20, 1, 1], periodicity=1, xi=xi
+        )
+        for xi in (None, 5.0)
     )
     assert_close(high, auto)
 

@@ -94,12 +94,15 @@ def pad(
         return Padding(whole, whole, whole, whole, 0, 0.0)
     free = slice(periodicity, 3)
     step = float(steps[free].max())
-    radius = float(np.linalg.norm(box[free])) + 1.5 * points * step
+    # The edge of the truncated kernel is felt over the reach of a deconvolved, mollified point.
+    # It must stay clear of all pairs on its own side and, one period on, on the other.
+    reach = 1.5 * points * step
+    radius = float(np.linalg.norm(box[free])) + reach
     plain, local = list(grid), list(grid)
     wall = math.inf
     for axis in range(periodicity, 3):
         plain[axis] = friendly(exact[axis] + 2.5 * points)
-        local[axis] = friendly(exact[axis] + points + radius / steps[axis])
+        local[axis] = friendly(exact[axis] + (radius + reach) / steps[axis])
         wall = min(wall, plain[axis] * steps[axis] - box[axis])
     # The image at distance W contributes (1 + x) exp(-x) of the mode, x = K (W - L).
     x = math.log(10 / tolerance)

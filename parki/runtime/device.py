@@ -60,9 +60,8 @@ class DeviceObject:
         block, team = self.block, self.translated.team
 
         def launch(arguments: list[Any], count: int) -> None:
-            arguments.append(count)
             blocks = count if team else (count + RANGE_BLOCK - 1) // RANGE_BLOCK
-            kernel((blocks,), block, arguments, shared_mem=scratch)
+            kernel((blocks,), block, (*arguments, count), shared_mem=scratch)
 
         return launch
 

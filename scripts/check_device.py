@@ -1,0 +1,161 @@
+"""Check and time the solver on one device, in one run: errors against direct sums, times by stage.
+
+    python scripts/check_device.py [--space Cuda] [--points 4000000] [--json FILE]
+
+Prints a table of error over promise for small sums of every kernel, then the stages' times for a
+large one-shot sum and for repeated applications of its plan, double and single precision.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import parki
+from parki.reference import direct_sum
+
+
+def promise(kernel: str, dens: Any, norms: Any, box: Any, tolerance: float) -> float:
+    """Return the bound of the rms error that the tolerance promises."""
+    length = float(np.prod(box)) ** (1 / 3)
+    square = lambda a: (np.asarray(a, float) ** 2).sum(axis=0)  # noqa: E731
+    if kernel == "laplace":
+        return tolerance * float(np.sqrt(square(dens[None]).sum())) / length
+    bound = 0.0
+    if kernel in ("stokes_sl", "stokes_comb"):
+        bound += float(np.sqrt(square(dens[:3]).sum())) / length
+    if kernel in ("stokes_dl", "stokes_comb"):
+        bound += float(np.sqrt((square(dens[-3:]) * square(norms)).sum())) / length**2
+    return tolerance * bound
+
+
+def system(kernel: str, n: int, box: Any, dtype: str, rng: np.random.Generator) -> list[Any]:
+    """Return uniform sources, a random density and normals."""
+    rows = {"laplace": (), "stokes_comb": (6,)}.get(kernel, (3,))
+    src = (rng.random((3, n)) * np.array(box)[:, None]).astype(dtype)
+    return [src, rng.standard_normal((*rows, n)).astype(dtype), rng.standard_normal((3, n)).astype(dtype)]
+
+
+def accuracy(space: str, n: int, sampled: int) -> list[dict[str, Any]]:
+    """Return error over promise for every kernel, periodicity and a few tolerances."""
+    xp = parki.get_execution_space(space).array_module
+    rng = np.random.default_rng(5)
+    rows = []
+    for periodicity in (1, 3):
+        for kernel in ("stokes_comb", "stokes_sl", "stokes_dl", "laplace"):
+            for dtype, tolerances in (("f8", (1e-4, 1e-9, 1e-12)), ("f4", (1e-2, 1e-5))):
+                box = [1.5, 1.0, 0.75]
+                src, dens, norms = system(kernel, n, box, dtype, rng)
+                trg = src[:, :sampled]
+                needs = kernel in ("stokes_comb", "stokes_dl")
+                ref = direct_sum(
+                    kernel, trg, src, dens, norms if needs else None, box=box, periodicity=periodicity
+                )
+                for tolerance in tolerances:
+                    options = parki.EwaldOptions(
+                        periodicity=periodicity, box=box, tolerance=tolerance, execution_space=space
+                    )
+                    points = xp.asarray(src)
+                    plan = parki.Plan(
+                        kernel, points, points, xp.asarray(norms) if needs else None, options
+                    )
+                    pot = plan(xp.asarray(dens))
+                    pot = pot.get() if hasattr(pot, "get") else pot
+                    error = np.atleast_2d(pot[..., :sampled] - ref)
+                    rms = float(np.sqrt((error**2).sum(axis=0).mean()))
+                    size = float(np.sqrt((np.atleast_2d(ref) ** 2).sum(axis=0).mean()))
+                    rounding = 10 * float(np.finfo(dtype).eps) * size
+                    bound = promise(kernel, dens, norms, box, tolerance)
+                    rows.append(
+                        {
+                            "kernel": kernel,
+                            "periodicity": periodicity,
+                            "dtype": dtype,
+                            "tolerance": tolerance,
+                            "error_over_promise": rms / bound,
+                            "error_over_promise_and_rounding": rms / (bound + rounding),
+                        }
+                    )
+    return rows
+
+
+def timing(space: str, n: int, periodicity: int, tolerance: float, dtype: str) -> dict[str, Any]:
+    """Return the times of a one-shot sum, and of each stage of repeated applications."""
+    xp = parki.get_execution_space(space).array_module
+    rng = np.random.default_rng(1)
+    options = parki.EwaldOptions(
+        periodicity=periodicity, box=[1, 1, 1], tolerance=tolerance, execution_space=space
+    )
+    src, dens, norms = (xp.asarray(a) for a in system("stokes_comb", n, [1, 1, 1], dtype, rng))
+
+    def wait() -> float:
+        if xp is not np:
+            xp.cuda.Device().synchronize()
+        return time.perf_counter()
+
+    shots, plan = [], None
+    for _ in range(4):
+        plan = None
+        start = wait()
+        plan = parki.Plan("stokes_comb", src, src, norms, options)
+        built = wait()
+        plan(dens)
+        shots.append((wait() - start, built - start))
+    assert plan is not None
+    stages = [plan.timed(dens)[1] for _ in range(5)]
+    median = {s: statistics.median(t[s] for t in stages) for s in stages[0]}
+    return {
+        "n": n,
+        "periodicity": periodicity,
+        "tolerance": tolerance,
+        "dtype": dtype,
+        "first_one_shot": shots[0][0],
+        "one_shot": statistics.median(t for t, _ in shots[1:]),
+        "plan": statistics.median(t for _, t in shots[1:]),
+        "apply": sum(median.values()),
+        "stages": median,
+        "describe": plan.describe(),
+    }
+
+
+def main() -> None:
+    """Run the checks and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--space", default="Cuda")
+    parser.add_argument("--points", type=int, default=4_000_000)
+    parser.add_argument("--sampled", type=int, default=100)
+    parser.add_argument("--small", type=int, default=10_000, help="points of the accuracy checks")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    errors = accuracy(args.space, args.small, args.sampled) if args.small else []
+    for row in errors:
+        print(
+            f"{row['kernel']:12s} {row['periodicity']}P {row['dtype']} {row['tolerance']:.0e}  "
+            f"error/promise {row['error_over_promise']:.3f}"
+            f"  with rounding {row['error_over_promise_and_rounding']:.3f}"
+        )
+    times = []
+    for periodicity, tolerance, dtype in (
+        (1, 1e-4, "f8"), (3, 1e-4, "f8"), (1, 1e-9, "f8"), (1, 1e-4, "f4"), (1, 1e-1, "f8"),
+    ):
+        row = timing(args.space, args.points, periodicity, tolerance, dtype)
+        times.append(row)
+        stages = "  ".join(f"{k} {1e3 * v:.1f}" for k, v in row["stages"].items())
+        print(
+            f"N={row['n']:.0f} {periodicity}P {tolerance:.0e} {dtype}: one-shot {1e3 * row['one_shot']:.1f} ms "
+            f"(plan {1e3 * row['plan']:.1f}, first {row['first_one_shot']:.1f} s), "
+            f"apply {1e3 * row['apply']:.1f} ms: {stages}"
+        )
+        print(row["describe"])
+    if args.json:
+        args.json.write_text(json.dumps({"errors": errors, "times": times}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Sets up parki if need be and runs its demonstration. Arguments go to `parki demo`.
+set -euo pipefail
+
+. "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+set_up plot
+exec "$venv/bin/parki" demo "$@"
