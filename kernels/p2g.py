@@ -10,7 +10,8 @@ next tile but one, so tiles of one colour never touch the same grid point: each 
 tile and writes without atomics. `p2g_tile` (GPUs): one team owns a share of one tile's sources,
 adds them up in scratch memory and flushes once. Thread (a, b, c) owns the scratch columns with
 x = a, y = b (mod P) and z = c (mod SPLIT): of the P consecutive columns a source touches, each
-thread owns exactly one, so threads add without atomics or idling.
+thread owns exactly one, so threads add without atomics or idling. Scratch memory may not hold all
+components: a launch takes GROUP of them.
 """
 
 from typing import List
@@ -30,12 +31,17 @@ TILE1 = 8
 TILE2 = 8
 SPLIT = 2
 BATCH = 16
-COMPONENTS = 4
+FIRST = 0  # the team's components: FIRST to FIRST + GROUP - 1
+GROUP = 4
+HAS0 = FIRST == 0
+HAS1 = FIRST <= 1 and FIRST + GROUP > 1
+HAS2 = FIRST <= 2 and FIRST + GROUP > 2
+HAS3 = FIRST <= 3 and FIRST + GROUP > 3
 EXTENT0 = TILE0 + P - 1
 EXTENT1 = TILE1 + P - 1
 EXTENT2 = TILE2 + P - 1
 PITCH = EXTENT2 + 3  # row pitch of the scratch grid: spreads a warp over the memory banks
-VALUES = COMPONENTS * EXTENT0 * EXTENT1 * EXTENT2
+VALUES = GROUP * EXTENT0 * EXTENT1 * EXTENT2
 
 
 @pk.workunit
@@ -182,7 +188,7 @@ def p2g_tile(
 ):
     """Spread one share of one tile's sources; ``work`` is (tile, first, last) by team."""
     local: pk.ScratchView4D[REAL] = pk.ScratchView4D(
-        team.team_scratch(0), COMPONENTS, EXTENT0, EXTENT1, PITCH
+        team.team_scratch(0), GROUP, EXTENT0, EXTENT1, PITCH
     )
     weights: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), BATCH, 6 * P)
     strength: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), BATCH, 10)
@@ -196,9 +202,8 @@ def p2g_tile(
     base0: int = TILE0 * (tile // tiles[2] // tiles[1])
 
     def clear(v: int):
-        local[v // (EXTENT0 * EXTENT1 * EXTENT2)][v // (EXTENT1 * EXTENT2) % EXTENT0][
-            v // EXTENT2 % EXTENT1
-        ][v % EXTENT2] = 0.0
+        x: int = v // (EXTENT1 * EXTENT2)
+        local[x // EXTENT0][x % EXTENT0][v // EXTENT2 % EXTENT1][v % EXTENT2] = 0.0
 
     pk.parallel_for(pk.TeamThreadRange(team, VALUES), clear)
     batch: int = begin
@@ -299,10 +304,14 @@ def p2g_tile(
                         i: int = i2 + SPLIT * z
                         wz: REAL = weights[m][2 * P + i]
                         dz: REAL = weights[m][5 * P + i]
-                        local[0][g0][g1][l2 + i] += a0 * wz + b0 * dz
-                        local[1][g0][g1][l2 + i] += a1 * wz + b1 * dz
-                        local[2][g0][g1][l2 + i] += a2 * wz + b2 * dz
-                        local[3][g0][g1][l2 + i] += a3 * wz
+                        if HAS0:
+                            local[0][g0][g1][l2 + i] += a0 * wz + b0 * dz
+                        if HAS1:
+                            local[1 - FIRST][g0][g1][l2 + i] += a1 * wz + b1 * dz
+                        if HAS2:
+                            local[2 - FIRST][g0][g1][l2 + i] += a2 * wz + b2 * dz
+                        if HAS3:
+                            local[3 - FIRST][g0][g1][l2 + i] += a3 * wz
                 else:
                     f0: REAL = strength[m][0] * ww
                     f1: REAL = 0.0
@@ -313,10 +322,12 @@ def p2g_tile(
                     for z in range(P // SPLIT):
                         i: int = i2 + SPLIT * z
                         wz: REAL = weights[m][2 * P + i]
-                        local[0][g0][g1][l2 + i] += f0 * wz
-                        if SINGLE:
-                            local[1][g0][g1][l2 + i] += f1 * wz
-                            local[2][g0][g1][l2 + i] += f2 * wz
+                        if HAS0:
+                            local[0][g0][g1][l2 + i] += f0 * wz
+                        if HAS1:
+                            local[1 - FIRST][g0][g1][l2 + i] += f1 * wz
+                        if HAS2:
+                            local[2 - FIRST][g0][g1][l2 + i] += f2 * wz
 
         pk.parallel_for(pk.TeamThreadRange(team, P * P * SPLIT), spread)
         batch = batch + count
@@ -339,6 +350,6 @@ def p2g_tile(
                 g1 = g1 - shape[1]
             while g2 >= shape[2]:
                 g2 = g2 - shape[2]
-            pk.atomic_add(grid, [k, g0, g1, g2], value)
+            pk.atomic_add(grid, [FIRST + k, g0, g1, g2], value)
 
     pk.parallel_for(pk.TeamThreadRange(team, VALUES), flush)

@@ -10,7 +10,7 @@ cd "$root"
 export OPENBLAS_NUM_THREADS="${OPENBLAS_NUM_THREADS:-1}"
 
 step() {
-    say "$1"
+    say "$*"
     "$venv/bin/$@"
 }
 

@@ -7,6 +7,7 @@ padded grid never exists as a whole. FFTs are SciPy's on the host and CuPy's on 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +17,8 @@ from parki.arrays import layer_flags, real_name
 from parki.ewald import multiplier
 from parki.ewald.p2g import COMPONENTS, Mesh
 from parki.ewald.split import Split
+from parki.ewald.transforms import DeviceTransforms, HostTransforms
 from parki.runtime import Kernel, load
-from parki.settings import thread_count
 
 # Bytes of a block of padded modes: within the cache's reach on the host, large on a device.
 HOST_BLOCK, DEVICE_BLOCK = 16 << 20, 1 << 30
@@ -59,7 +60,8 @@ class FGC:
         xp = self.xp = mesh.space.array_module
         self.components = COMPONENTS[kernel]
         self.rows = 1 if self.laplace else 3
-        self.fft, self.workers = _transforms(mesh.space.on_device)
+        transforms = DeviceTransforms if mesh.space.on_device else HostTransforms
+        self.transforms = transforms(mesh.padding.grid, mesh.periodicity == 3)
         self.field = xp.zeros((self.rows, *mesh.stored), dtype=mesh.dtype)
         complex_type = np.result_type(mesh.dtype, np.complex64)
         x, y, z = mesh.padding.grid
@@ -126,6 +128,8 @@ class FGC:
         else:
             across = np.hypot(half[1][:, None], half[2])
             values = multiplier.truncated_1p(self.laplace, split, along, across, radius)
+        # The transforms do not scale.
+        factor = factor / math.prod(lengths)
         values *= factor * (window[0][fold][:, None, None] * window[1][:, None] * window[2])
         waves = {}
         for axis, n in enumerate(lengths):
@@ -159,58 +163,28 @@ class FGC:
         )
 
     def _periodic(self, grid: Any) -> None:
-        n = self.mesh.padding.grid[2]
         for c in range(self.components):
-            self.hat[c] = self.fft.rfft(grid[c, ..., :n], axis=-1, **self.workers)
-            self._in_place(self.fft.fftn, self.hat[c], (0, 1))
+            self.transforms.real(grid[c], self.hat[c])
         self._multiply(self.blocks[0], self.hat)
         for c in range(self.rows):
-            self._in_place(self.fft.ifftn, self.hat[c], (0, 1))
-            self.field[c, ..., :n] = self.fft.irfft(self.hat[c], n=n, axis=-1, **self.workers)
-        spill = self.mesh.spill
+            self.transforms.real_inverse(self.hat[c], self.field[c])
+        n, spill = self.mesh.padding.grid[2], self.mesh.spill
         self.field[..., n:] = self.field[..., :spill]
 
     def _pipe(self, grid: Any) -> None:
-        x, y, z = self.mesh.padding.grid
+        _, y, z = self.mesh.padding.grid
         for c in range(self.components):
-            self.hat[c] = self.fft.rfft(grid[c, ..., :z], axis=0, **self.workers)
+            self.transforms.real(grid[c], self.hat[c])
         for block in self.blocks:
+            modes = slice(block.first, block.last)
             shape = (self.components, block.last - block.first, block.lengths[1], block.lengths[2])
-            padded = self.padded[: int(np.prod(shape))].reshape(shape)
-            padded.fill(0)
-            padded[:, :, :y, :z] = self.hat[:, block.first : block.last]
-            inner = padded if self.mesh.space.on_device else padded[:, :, :y]
-            # On the host the rows of zeros are not transformed; on a device one batched 2-D
-            # transform beats two passes over strided rows.
-            if self.mesh.space.on_device:
-                self._in_place(self.fft.fftn, inner, (2, 3))
-            else:
-                self._in_place(self.fft.fftn, inner, (3,))
-                self._in_place(self.fft.fftn, padded, (2,))
+            padded = self.padded[: math.prod(shape)].reshape(shape)
+            padded[:, :, :y, :z] = self.hat[:, modes]
+            padded[:, :, :y, z:] = 0
+            padded[:, :, y:] = 0
+            self.transforms.planes(padded)
             self._multiply(block, padded)
-            result = padded[: self.rows]
-            if self.mesh.space.on_device:
-                self._in_place(self.fft.ifftn, result, (2, 3))
-            else:
-                self._in_place(self.fft.ifftn, result, (2,))
-                self._in_place(self.fft.ifftn, result[:, :, :y], (3,))
-            self.hat[: self.rows, block.first : block.last] = result[:, :, :y, :z]
+            self.transforms.planes_inverse(padded[: self.rows])
+            self.hat[: self.rows, modes] = padded[: self.rows, :, :y, :z]
         for c in range(self.rows):
-            self.field[c, ..., :z] = self.fft.irfft(self.hat[c], n=x, axis=0, **self.workers)
-
-    def _in_place(self, transform: Any, values: Any, axes: tuple[int, ...]) -> None:
-        """Transform ``values`` in place (where the library makes a copy, copy it back)."""
-        result = transform(values, axes=axes, overwrite_x=True, **self.workers)
-        if not self.xp.may_share_memory(result, values):
-            values[...] = result
-
-
-def _transforms(on_device: bool) -> tuple[Any, dict[str, int]]:
-    """Return the FFT module and the keywords every call takes."""
-    if on_device:
-        import cupyx.scipy.fft
-
-        return cupyx.scipy.fft, {}
-    import scipy.fft
-
-    return scipy.fft, {"workers": thread_count()}
+            self.transforms.real_inverse(self.hat[c], self.field[c])

@@ -18,8 +18,11 @@ from parki.runtime import ExecutionSpace, Kernel, load
 
 P2G_METHODS = ("auto", "owner", "tile")
 COMPONENTS = {"laplace": 1, "stokes_sl": 3, "stokes_dl": 4, "stokes_comb": 4}
-# p2g_tile: grid points along a tile's edges, sources of a share, threads along z, sources staged.
-TILE, SHARE, SPLIT, BATCH = 8, 256, 2, 16
+# p2g_tile: sources of a share, threads along z, sources staged at a time.
+SHARE, SPLIT, BATCH = 256, 2, 16
+# Scratch memory of a team: at most half of what a multiprocessor has, so that two teams share one,
+# and at most all of it where that cannot be. HIP devices have 64 KiB.
+SCRATCH = {"Cuda": (113_000, 220_000), "HIP": (60_000, 60_000)}
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,18 @@ class Mesh:
         }
 
     @property
+    def tile(self) -> tuple[int, int]:
+        """Grid points along the edges of a `p2g_tile` tile, and components a team takes at once."""
+        p, item = self.window.points, np.dtype(self.dtype).itemsize
+        staged = BATCH * (item * (6 * p + 10) + 16)
+        for limit in SCRATCH.get(self.space.name, SCRATCH["Cuda"]):
+            for edge, group in ((8, 4), (8, 2), (8, 1), (4, 1), (2, 1)):
+                extent = edge + p - 1
+                if group * extent * extent * (extent + 3) * item + staged <= limit:
+                    return edge, group
+        return 1, 1
+
+    @property
     def tiles(self) -> tuple[int, int, int]:
         """Number of tiles along each axis.
 
@@ -119,7 +134,7 @@ class Mesh:
         edge may lie between grid points.
         """
         if self.method == "tile":
-            x, y, z = (-(-n // TILE) for n in self.padding.cells)
+            x, y, z = (-(-n // self.tile[0]) for n in self.padding.cells)
             return x, y, z
         counts = []
         for axis in range(2):
@@ -133,7 +148,7 @@ class Mesh:
     def sort(self, points: Any, executor: str | None) -> CellList:
         """Return the points (wrapped already) sorted by tiles."""
         tiles = self.tiles
-        extent = np.array(tiles) * TILE * self.steps if self.method == "tile" else self.box
+        extent = np.array(tiles) * self.tile[0] * self.steps if self.method == "tile" else self.box
         return CellList(points, extent, tiles, space=self.space, executor=executor)
 
 
@@ -145,7 +160,7 @@ class P2G:
     ) -> None:
         self.mesh = mesh
         xp = mesh.space.array_module
-        self.launch = self.kernel(kernel, mesh, executor)
+        self.launches = self.kernels(kernel, mesh, executor)
         self.sources = mesh.sort(src, executor)
         self.norms = None if norms is None else self.sources.sort(norms)
         self.grid = xp.empty((COMPONENTS[kernel], *self.stored()), dtype=mesh.dtype)
@@ -159,22 +174,29 @@ class P2G:
             self.arguments["starts"] = self.sources.starts
 
     @staticmethod
-    def kernel(kernel: str, mesh: Mesh, executor: str | None) -> Kernel:
-        """Return the kernel of the mesh's variant."""
+    def kernels(kernel: str, mesh: Mesh, executor: str | None) -> list[Kernel]:
+        """Return the kernels of the mesh's variant: all run, each for some components."""
         constants = dict(mesh.constants(), **layer_flags(kernel))
         if mesh.method == "owner":
-            return load("p2g", "p2g_owner", mesh.space, executor=executor, **constants)
-        tile = {"TILE0": TILE, "TILE1": TILE, "TILE2": TILE, "SPLIT": SPLIT, "BATCH": BATCH}
-        return load(
-            "p2g",
-            "p2g_tile",
-            mesh.space,
-            executor=executor,
-            team_size=mesh.window.points**2 * SPLIT,
-            COMPONENTS=COMPONENTS[kernel],
-            **tile,
-            **constants,
-        )
+            return [load("p2g", "p2g_owner", mesh.space, executor=executor, **constants)]
+        edge, group = mesh.tile
+        tile = {"TILE0": edge, "TILE1": edge, "TILE2": edge, "SPLIT": SPLIT, "BATCH": BATCH}
+        team_size = mesh.window.points**2 * SPLIT
+        components = COMPONENTS[kernel]
+        return [
+            load(
+                "p2g",
+                "p2g_tile",
+                mesh.space,
+                executor=executor,
+                team_size=team_size,
+                FIRST=first,
+                GROUP=min(group, components - first),
+                **tile,
+                **constants,
+            )
+            for first in range(0, components, group)
+        ]
 
     def stored(self) -> tuple[int, int, int]:
         """Return the shape of a component: `p2g_owner` spreads into the spill, `p2g_tile` wraps."""
@@ -185,10 +207,11 @@ class P2G:
         self.sources.sort(dens, out=buffer)
         self.grid.fill(0)
         if self.mesh.method == "tile":
-            self.launch(self.work.shape[1], dens=buffer, grid=self.grid, **self.arguments)
+            for launch in self.launches:
+                launch(self.work.shape[1], dens=buffer, grid=self.grid, **self.arguments)
         else:
             for count, colour in self.colours:
-                self.launch(count, colour=colour, dens=buffer, grid=self.grid, **self.arguments)
+                self.launches[0](count, colour=colour, dens=buffer, grid=self.grid, **self.arguments)
             if self.mesh.periodicity == 3:
                 n = self.mesh.padding.grid[2]
                 self.grid[..., : self.mesh.spill] += self.grid[..., n : n + self.mesh.spill]

@@ -70,6 +70,7 @@ def pad(
     box: NDArray[np.float64],
     steps: NDArray[np.float64],
     points: int,
+    cutoff: float,
     tolerance: float,
 ) -> Padding:
     """Return the sizes for a box and grid.
@@ -81,6 +82,8 @@ def pad(
         Edge lengths and grid spacings; a periodic edge is a whole number of steps.
     points : int
         Window points P.
+    cutoff : float
+        Cut-off of the near field, over which the mollifier decays to the tolerance.
     tolerance : float
         What images may contribute, relative to the mode.
     """
@@ -94,9 +97,8 @@ def pad(
         return Padding(whole, whole, whole, whole, 0, 0.0)
     free = slice(periodicity, 3)
     step = float(steps[free].max())
-    # The edge of the truncated kernel is felt over the reach of a deconvolved, mollified point.
-    # It must stay clear of all pairs on its own side and, one period on, on the other.
-    reach = 1.5 * points * step
+    # The edge of the truncated kernel is felt over the reach of a mollified, deconvolved point. It must stay clear of all pairs on its own side and, one period on, on the other.
+    reach = max(1.5 * points * step, 1.05 * cutoff)
     radius = float(np.linalg.norm(box[free])) + reach
     plain, local = list(grid), list(grid)
     wall = math.inf

@@ -170,12 +170,16 @@ def _pairs(problem: Problem, cutoff: float) -> float:
 
 
 def _window(
-    problem: Problem, split: Hasimoto, steps: NDArray[np.float64], choices: Sequence[int]
+    problem: Problem,
+    split: Hasimoto,
+    cutoff: float,
+    steps: NDArray[np.float64],
+    choices: Sequence[int],
 ) -> tuple[int, float, float, float] | None:
     """Return (P, beta, window error, truncation error) for the fewest points that suffice."""
     shape = np.rint(problem.box / steps).astype(int)
     # Free axes: the modes of the padded box, on which the points fill a part.
-    local = pad(problem.periodicity, problem.box, steps, max(choices), problem.tolerance).local
+    local = pad(problem.periodicity, problem.box, steps, max(choices), cutoff, problem.tolerance).local
     padded = np.where(np.arange(3) < problem.periodicity, shape, local)
     lengths = padded * steps
     volume = float(np.prod(lengths))
@@ -209,11 +213,11 @@ def _at_cutoff(problem: Problem, cutoff: float, choices: Sequence[int]) -> Param
         if tuple(steps) in seen:
             continue
         seen.add(tuple(steps))
-        found = _window(problem, split, steps, choices)
+        found = _window(problem, split, cutoff, steps, choices)
         if found is None:
             continue
         p, beta, window, truncation = found
-        padding = pad(problem.periodicity, problem.box, steps, p, problem.tolerance)
+        padding = pad(problem.periodicity, problem.box, steps, p, cutoff, problem.tolerance)
         seconds = {
             "P2P": problem.machine.near(_pairs(problem, cutoff), degree),
             "mesh": problem.machine.mesh(problem.sources, problem.targets, p),
@@ -240,7 +244,7 @@ def _best_cutoff(problem: Problem) -> float:
         split = _split(problem, cutoff, z)
         z = split.xi * cutoff
         step = _coarsest(problem, split) / 1.15
-        padding = pad(problem.periodicity, problem.box, _steps(problem, step), points, problem.tolerance)
+        padding = pad(problem.periodicity, problem.box, _steps(problem, step), points, cutoff, problem.tolerance)
         time = (
             problem.machine.near(_pairs(problem, cutoff), 4 + int(2.5 * digits))
             + problem.machine.grid(problem.components * padding.values())

@@ -166,7 +166,9 @@ class Plan:
         scale = length / self.unit  # from the parameters' unit to the solver's
         steps, cutoff = chosen.steps * scale, chosen.cutoff * scale
         split = Hasimoto(chosen.xi / scale)
-        padding = pad(options.periodicity, box, steps, chosen.points, options.tolerance)
+        padding = pad(
+            options.periodicity, box, steps, chosen.points, cutoff, options.tolerance
+        )
         mesh = Mesh.build(
             space,
             dtype,
@@ -226,7 +228,7 @@ class Plan:
                 self.kernel, space, self.dtype, chosen.degree, self.options.periodicity, executor
             )
         )
-        kernels.append(P2G.kernel(self.kernel, mesh, executor))
+        kernels += P2G.kernels(self.kernel, mesh, executor)
         kernels.append(FGC.kernel(self.kernel, mesh, executor))
         kernels.append(G2P.kernel(mesh, self.rows, executor))
         prepare(kernels)

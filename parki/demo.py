@@ -1,0 +1,405 @@
+"""The demonstration: the flow that a suspension of drops drives in a pipe, timed, checked and drawn.
+
+Heavy and light drops fill a cylindrical pipe that repeats along x. Each drop is a sphere sampled by
+points with outward normals; the points carry a single-layer density (the drop's weight less its
+buoyancy, spread evenly over its surface) and a double-layer density (a stretching along the pipe).
+Lengths are in pipe units, velocities in those at which a drop of mean size would settle alone. The
+pipe only confines the drops: its wall carries no density. Knows the public calls and the reference,
+and nothing of the solver's inside.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.errors import ParkiValueError
+from parki.ewald import EwaldOptions, Plan, stokes_comb
+from parki.reference import direct_sum
+from parki.runtime import get_execution_space
+from parki.settings import cache_directory, thread_count
+from parki.utils import get_array_module
+
+Array = NDArray[np.float64]
+
+BOX = (4.0, 1.0, 1.0)
+PIPE_RADIUS = 0.46
+DROPS = 240
+DROP_VOLUME = 0.2  # share of the pipe's volume
+STRETCH = 1.5
+SAMPLES = 50
+PIXELS = (1280, 320)
+FEWEST_POINTS = 1000
+INK, PAPER = "#1d1b2e", "#fbfaf8"
+HEAVY, LIGHT = ("#5d7391", "#161b2b"), ("#ffffff", "#cfc3ae")  # of a drop: lit side, dark side
+
+
+@dataclass(frozen=True)
+class Suspension:
+    """Drops in a pipe and the points on their surfaces.
+
+    Attributes
+    ----------
+    points, normals : ndarray, shape (3, N), float64
+        Points on the surfaces of the drops, in pipe units, and unit normals out of the drops.
+    density : ndarray, shape (6, N), float64
+        Rows 0-2 single layer (force), rows 3-5 double layer (velocity times area). With viscosity 1
+        the velocity is the combined sum over 8 pi.
+    centres, radii, heavy : ndarray, shape (3, M), (M,) and (M,)
+        The drops; ``heavy`` is True for those that settle along +x.
+    """
+
+    points: Array
+    normals: Array
+    density: Array
+    centres: Array
+    radii: Array
+    heavy: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Check:
+    """Measured error beside what the tolerance promises, in the unit of the sum."""
+
+    error: float
+    promise: float
+    typical: float
+
+    @property
+    def kept(self) -> bool:
+        """Whether the promise was kept."""
+        return self.error <= self.promise
+
+
+def suspension(count: int, seed: int) -> Suspension:
+    """Return ``count`` points on drops placed at random, without overlap; the same for a seed.
+
+    Raises
+    ------
+    ParkiValueError
+        If ``count`` is too small to sample spheres.
+    """
+    if count < FEWEST_POINTS:
+        raise ParkiValueError(
+            f"points is {count}; expected at least {FEWEST_POINTS}, enough to sample the drops"
+        )
+    rng = np.random.default_rng(seed)
+    number = min(DROPS, count // 50)
+    radii = rng.uniform(0.65, 1.35, number)
+    pipe_volume = np.pi * PIPE_RADIUS**2 * BOX[0]
+    radii *= (DROP_VOLUME * pipe_volume / (4 / 3 * np.pi * np.sum(radii**3))) ** (1 / 3)
+    radii = np.sort(radii)[::-1].copy()
+    centres = _place(radii, rng)
+    heavy = rng.permutation(number) % 2 == 0
+
+    counts = _shares(radii**2, count)
+    drop = np.repeat(np.arange(number), counts)
+    normals = np.concatenate([_sphere(n, rng) for n in counts], axis=1)
+    points = centres[:, drop] + radii[drop] * normals
+    points[0] %= BOX[0]
+
+    # A drop of mean radius a, alone, settles at 1: its weight is 6 pi a. Weights go with the volume,
+    # and cancel over all drops.
+    mean = radii.mean()
+    weight = np.where(heavy, 1.0, -1.0) * (radii / mean) ** 3
+    weight -= (radii**3 / np.sum(radii**3)) * weight.sum()
+    density = np.zeros((6, count))
+    density[0] = (6 * np.pi * mean * weight / counts)[drop]
+    area = (4 * np.pi * radii**2 / counts)[drop]
+    stretch = -0.5 * normals
+    stretch[0] += 1.5 * normals[0]
+    density[3:] = STRETCH * area * stretch
+    return Suspension(points, normals, density, centres, radii, heavy)
+
+
+def _place(radii: Array, rng: np.random.Generator) -> Array:
+    """Return centres of spheres that do not touch, inside of the pipe: shape (3, M)."""
+    gap = 0.12 * radii.mean()
+    centres = np.empty((3, radii.size))
+    for i, radius in enumerate(radii):
+        for _ in range(400):
+            x = rng.uniform(0, BOX[0], 256)
+            rho = (PIPE_RADIUS - radius - gap / 2) * np.sqrt(rng.random(256))
+            angle = rng.uniform(0, 2 * np.pi, 256)
+            tries = np.stack(
+                [x, BOX[1] / 2 + rho * np.cos(angle), BOX[2] / 2 + rho * np.sin(angle)]
+            )
+            step = tries[:, :, None] - centres[:, None, :i]
+            step[0] -= BOX[0] * np.rint(step[0] / BOX[0])
+            free = np.sum(step**2, axis=0) > (radius + radii[:i] + gap) ** 2
+            fits = np.flatnonzero(free.all(axis=1))
+            if fits.size:
+                centres[:, i] = tries[:, fits[0]]
+                break
+        else:
+            raise ParkiValueError("the drops do not fit into the pipe; try another seed")
+    return centres
+
+
+def _shares(weights: Array, total: int) -> NDArray[np.int64]:
+    """Divide ``total`` in proportion to ``weights``, into whole numbers."""
+    ends = np.rint(np.cumsum(weights) / np.sum(weights) * total).astype(np.int64)
+    return np.diff(ends, prepend=0)
+
+
+def _sphere(count: int, rng: np.random.Generator) -> Array:
+    """Return evenly spread unit vectors, turned at random: shape (3, count)."""
+    index = np.arange(count) + 0.5
+    height = 1 - 2 * index / count
+    angle = np.pi * (1 + 5**0.5) * index
+    ring = np.sqrt(1 - height**2)
+    turn, _ = np.linalg.qr(rng.standard_normal((3, 3)))
+    return np.asarray(turn @ np.stack([ring * np.cos(angle), ring * np.sin(angle), height]))
+
+
+def check(drops: Suspension, result: Array, tolerance: float, dtype: Any, seed: int) -> Check:
+    """Compare a result, shape (3, N) as its points, with the direct sum at a few points.
+
+    The promise is that of `EwaldOptions.tolerance`, and ten roundings of ``dtype``.
+    """
+    rng = np.random.default_rng(seed + 1)
+    chosen = rng.choice(result.shape[1], min(SAMPLES, result.shape[1]), replace=False)
+    # The solver was given rounded numbers; the exact sum of those is what it should return.
+    points, normals, density = (
+        a.astype(dtype).astype(np.float64) for a in (drops.points, drops.normals, drops.density)
+    )
+    exact = direct_sum(
+        "stokes_comb", points[:, chosen], points, density, normals, box=BOX, periodicity=1
+    )
+    length = float(np.prod(BOX)) ** (1 / 3)
+    single = float(np.sum(density[:3] ** 2))
+    double = float(np.sum(np.sum(density[3:] ** 2, axis=0) * np.sum(normals**2, axis=0)))
+    promise = tolerance * (single**0.5 / length + double**0.5 / length**2)
+    typical = _rms(exact)
+    promise += 10 * float(np.finfo(dtype).eps) * typical
+    return Check(_rms(result[:, chosen] - exact), promise, typical)
+
+
+def _rms(vectors: Array) -> float:
+    return float(np.sqrt(np.mean(np.sum(np.asarray(vectors, dtype=np.float64) ** 2, axis=0))))
+
+
+def run(
+    points: int = 100_000,
+    tolerance: float = 1e-4,
+    space: str | None = None,
+    dtype: str = "float64",
+    output: str | None = "parki-demo.png",
+    seed: int = 0,
+) -> int:
+    """Run the demonstration, printing as it goes.
+
+    Parameters
+    ----------
+    points : int
+    tolerance : float
+    space : str, optional
+        Execution space; the CPU by default.
+    dtype : {"float64", "float32"}
+    output : str or None
+        PNG to write; None draws nothing.
+    seed : int
+
+    Returns
+    -------
+    int
+        0, or 1 if the error is larger than the tolerance promises.
+
+    Raises
+    ------
+    ParkiError
+        If the space is not available, or an argument is impossible.
+    """
+    place = get_execution_space(space)
+    xp = place.array_module
+    options = EwaldOptions(
+        periodicity=1, box=BOX, tolerance=tolerance, execution_space=place.name
+    )
+    options.check_dtype(np.dtype(dtype))
+    if output is not None and not Path(output).expanduser().parent.is_dir():
+        raise ParkiValueError(f"output is {output}; its folder does not exist")
+    drops = suspension(points, seed)
+    where = f"{place}, {thread_count()} threads" if place.name == "OpenMP" else f"{place}"
+    print(
+        f"Stokes flow driven by {drops.radii.size} drops in a pipe that repeats every {BOX[0]:g} units:"
+        f"\nat each of {points} points on the drops, the velocity due to all the points and all their"
+        f"\nperiodic images, by the single and the double layer. {dtype}, {where}.\n",
+        flush=True,
+    )
+
+    pts, norms, dens = (
+        xp.asarray(a, dtype=dtype) for a in (drops.points, drops.normals, drops.density)
+    )
+    first, plan = _planned(pts, pts, norms, options)
+    again, plan = _planned(pts, pts, norms, options)
+    print(f"Plan: {plan.describe()}\n")
+    if first > again + 0.5:
+        kept = "by CuPy" if place.on_device else f"in {cache_directory()}"
+        print(f"The first plan took {first:.1f} s: compiled kernels were made or loaded (kept {kept}).\n")
+
+    plan(dens)  # warm up
+    result, seconds = plan.timed(dens)
+    total = sum(seconds.values())
+    print(f"{'stage':<8}{'seconds':>10}{'per million points':>22}")
+    for name, value in {"plan": again, **seconds, "total": total}.items():
+        print(f"{name:<8}{value:>10.4f}{value * 1e6 / points:>22.4f}")
+    print("The total is that of one application; the plan is made once for many.\n", flush=True)
+
+    found = check(drops, _host(result), tolerance, dtype, seed)
+    verdict = "OK: the promise is kept" if found.kept else "NOT OK: the promise is broken"
+    print(
+        f"Against the direct sum at {SAMPLES} of the points:\n"
+        f"  error (rms) {found.error:.2e}, promised {found.promise:.2e}, "
+        f"ratio {found.error / found.promise:.2g}\n"
+        f"  relative to the flow (rms {found.typical:.3g}): {found.error / found.typical:.1e}\n"
+        f"  {verdict}.\n",
+        flush=True,
+    )
+
+    if output is not None:
+        title = (
+            f"Stokes flow around {drops.radii.size} drops in a periodic pipe",
+            f"{points:,} points, tolerance {tolerance:g}, all velocities in {total:.2g} s "
+            f"({where}, {dtype})".replace(",", " ", points >= 1000 and f"{points:,}".count(",")),
+        )
+        _draw(drops, (pts, norms, dens), options, Path(output).expanduser(), title)
+    return 0 if found.kept else 1
+
+
+def _planned(trg: Any, src: Any, norms: Any, options: EwaldOptions) -> tuple[float, Plan]:
+    """Return the seconds that a plan took, and the plan."""
+    start = time.perf_counter()
+    plan = Plan("stokes_comb", trg, src, norms, options)
+    return time.perf_counter() - start, plan
+
+
+def _host(array: Any) -> Array:
+    """Return an array of any space as a NumPy one."""
+    return np.asarray(array.get() if hasattr(array, "get") else array, dtype=np.float64)
+
+
+def _draw(
+    drops: Suspension,
+    arrays: tuple[Any, Any, Any],
+    options: EwaldOptions,
+    output: Path,
+    title: tuple[str, str],
+) -> None:
+    """Compute the flow in the plane through the pipe's axis, and draw it if matplotlib is there."""
+    if importlib.util.find_spec("matplotlib") is None:
+        print("No picture: matplotlib is not installed; 'pip install parki[plot]' brings it.")
+        return
+    points, normals, density = arrays
+    x, y = ((np.arange(n) + 0.5) * a / n for n, a in zip(PIXELS, BOX[:2], strict=True))
+    grid = np.empty((3, *PIXELS))
+    grid[0], grid[1], grid[2] = x[:, None], y, BOX[2] / 2
+    start = time.perf_counter()
+    targets = get_array_module(options.execution_space).asarray(
+        grid.reshape(3, -1), dtype=points.dtype
+    )
+    plane = _host(stokes_comb(targets, points, density, normals, options))
+    seconds = time.perf_counter() - start
+    _paint(drops, x, y, plane.reshape(grid.shape) / (8 * np.pi), output, title)
+    print(
+        f"Picture: {output} (the flow at {PIXELS[0]} x {PIXELS[1]} more targets, in the plane through "
+        f"the axis, took {seconds:.1f} s)"
+    )
+
+
+def _paint(
+    drops: Suspension, x: Array, y: Array, flow: Array, output: Path, title: tuple[str, str]
+) -> None:
+    """Draw the speed, streamlines and drops of a plane; ``flow`` has shape (3, nx, ny)."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from PIL import Image
+
+    speed = np.sqrt(np.sum(flow**2, axis=0))
+    top = float(np.percentile(speed, 99))
+    figure = Figure(figsize=(12.0, 3.7), dpi=144, facecolor=PAPER)
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((0.025, 0.09, 0.89, 0.89 * 12.0 / 3.7 * BOX[1] / BOX[0]))
+    image = axes.imshow(
+        speed.T,
+        origin="lower",
+        extent=(0, BOX[0], 0, BOX[1]),
+        vmin=0,
+        vmax=top,
+        cmap="magma",
+        interpolation="bicubic",
+    )
+    axes.streamplot(
+        x,
+        y,
+        flow[0].T,
+        flow[1].T,
+        density=(5.5, 2.0),
+        color=(1, 1, 1, 0.5),
+        linewidth=0.3 + 0.7 * np.minimum(speed.T / top, 1),
+        arrowsize=0.5,
+        arrowstyle="-|>",
+    )
+    _paint_drops(axes, drops)
+    for wall in (BOX[1] / 2 - PIPE_RADIUS, BOX[1] / 2 + PIPE_RADIUS):
+        axes.axhline(wall, color="white", linewidth=0.8, alpha=0.75, dashes=(7, 4))
+    axes.set(
+        xlim=(0, BOX[0]), ylim=(0, BOX[1]), xticks=range(int(BOX[0]) + 1), yticks=[], aspect="equal"
+    )
+    axes.tick_params(colors=INK, length=3, labelsize=9)
+    axes.spines[:].set_visible(False)
+
+    place = axes.get_position()
+    bar_axes = figure.add_axes((place.x1 + 0.011, place.y0, 0.009, place.height))
+    bar = figure.colorbar(image, cax=bar_axes, extend="max")
+    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar_axes.tick_params(colors=INK, length=2, labelsize=9)
+    bar.set_label("speed  (1: a mean drop, alone)", color=INK, fontsize=9)
+    style: dict[str, Any] = {"color": INK, "va": "center"}
+    figure.text(place.x0, 0.935, title[0], fontsize=15, fontweight="bold", **style)
+    figure.text(place.x0, 0.855, title[1], fontsize=10, **style)
+    figure.text(place.x1 - 0.145, 0.855, "heavy drops sink  \u2192", fontsize=10, ha="right", **style)
+    figure.text(place.x1, 0.855, "\u2190  light drops rise", fontsize=10, ha="right", **style)
+    figure.savefig(output, facecolor=PAPER)
+    with Image.open(output) as full:  # 256 colours look the same, in a third of the bytes
+        small = full.convert("RGB").quantize(256)
+    small.save(output, optimize=True)
+
+
+def _paint_drops(axes: Any, drops: Suspension) -> None:
+    """Draw each drop where the plane cuts it, as a shaded ball.
+
+    Half the spacing of the points is added to the radii: the flow closer to the surface shows single
+    points.
+    """
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.patches import Circle
+
+    across = np.linspace(-1, 1, 96)
+    shade = np.hypot(across + 0.35, across[:, None] - 0.35)
+    maps = [LinearSegmentedColormap.from_list("drop", colours) for colours in (LIGHT, HEAVY)]
+    spacing = np.sqrt(4 * np.pi * np.sum(drops.radii**2) / drops.points.shape[1])
+    offset = drops.centres[2] - BOX[2] / 2
+    section = np.sqrt(np.maximum((drops.radii + spacing / 2) ** 2 - offset**2, 0))
+    for k in np.flatnonzero(section):
+        r, y, heavy = section[k], drops.centres[1, k], bool(drops.heavy[k])
+        for x in drops.centres[0, k] + np.array([-BOX[0], 0, BOX[0]]):
+            if -r < x < BOX[0] + r:
+                edge = LIGHT[1] if heavy else HEAVY[1]
+                rim = Circle((x, y), r, facecolor="none", edgecolor=edge, linewidth=0.5, zorder=4)
+                axes.add_patch(rim)
+                ball = axes.imshow(
+                    shade,
+                    origin="lower",
+                    extent=(x - r, x + r, y - r, y + r),
+                    cmap=maps[heavy],
+                    vmin=0,
+                    vmax=1.45,
+                    zorder=3,
+                )
+                ball.set_clip_path(rim)

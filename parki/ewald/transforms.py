@@ -1,0 +1,126 @@
+"""The FFTs of FGC: SciPy's on the host, cuFFT (hipFFT) through CuPy's plans on a device.
+
+None of them scales: the multiplier carries the factor. Results go where they are told, so that
+repeated sums allocate nothing on a device; on the host SciPy's real transforms allocate their
+result, one component at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from parki.settings import thread_count
+
+
+class HostTransforms:
+    """Transforms of one far field by SciPy.
+
+    Parameters
+    ----------
+    grid : tuple of 3 ints
+        Grid points along each axis, without spill.
+    periodic : bool
+        Whether `real` transforms all axes, or the first alone.
+    """
+
+    def __init__(self, grid: tuple[int, int, int], periodic: bool) -> None:
+        import scipy.fft
+
+        self.fft, self.workers = scipy.fft, thread_count()
+        self.grid, self.periodic = grid, periodic
+
+    def real(self, values: Any, hat: Any) -> None:
+        """Transform one real component (x, y, z and spill) into ``hat``."""
+        axis = 2 if self.periodic else 0
+        inner = values[..., : self.grid[2]]
+        hat[...] = self.fft.rfft(inner, axis=axis, workers=self.workers)
+        if self.periodic:
+            self._complex(hat, (0, 1), forward=True)
+
+    def real_inverse(self, hat: Any, values: Any) -> None:
+        """Transform ``hat`` (destroyed) into one real component."""
+        axis = 2 if self.periodic else 0
+        if self.periodic:
+            self._complex(hat, (0, 1), forward=False)
+        values[..., : self.grid[2]] = self.fft.irfft(
+            hat, n=self.grid[axis], axis=axis, norm="forward", workers=self.workers
+        )
+
+    def planes(self, padded: Any) -> None:
+        """Transform (components, modes, y, z) along y and z in place; rows y past the grid are 0."""
+        # The rows of zeros need no transform along z.
+        self._complex(padded[:, :, : self.grid[1]], (3,), forward=True)
+        self._complex(padded, (2,), forward=True)
+
+    def planes_inverse(self, padded: Any) -> None:
+        """Transform back along y and z in place; rows y past the grid are left half done."""
+        self._complex(padded, (2,), forward=False)
+        self._complex(padded[:, :, : self.grid[1]], (3,), forward=False)
+
+    def _complex(self, values: Any, axes: tuple[int, ...], forward: bool) -> None:
+        transform = self.fft.fftn if forward else self.fft.ifftn
+        norm = "backward" if forward else "forward"  # neither scales
+        result = transform(values, axes=axes, norm=norm, overwrite_x=True, workers=self.workers)
+        if not np.may_share_memory(result, values):
+            values[...] = result
+
+
+class DeviceTransforms:
+    """Transforms of one far field by CuPy's cuFFT plans, with strides and batches as they come."""
+
+    def __init__(self, grid: tuple[int, int, int], periodic: bool) -> None:
+        from cupy.cuda import cufft
+
+        self.cufft = cufft
+        self.grid, self.periodic = grid, periodic
+        self.plans: dict[Any, Any] = {}
+
+    def real(self, values: Any, hat: Any) -> None:
+        """Transform one real component (x, y, z and spill) into ``hat``."""
+        self._real_plan(values, hat, True).fft(values, hat, self.cufft.CUFFT_FORWARD)
+
+    def real_inverse(self, hat: Any, values: Any) -> None:
+        """Transform ``hat`` (destroyed) into one real component."""
+        self._real_plan(values, hat, False).fft(hat, values, self.cufft.CUFFT_INVERSE)
+
+    def planes(self, padded: Any) -> None:
+        """Transform (components, modes, y, z) along y and z in place."""
+        self._plane_plan(padded).fft(padded, padded, self.cufft.CUFFT_FORWARD)
+
+    def planes_inverse(self, padded: Any) -> None:
+        """Transform back along y and z in place."""
+        self._plane_plan(padded).fft(padded, padded, self.cufft.CUFFT_INVERSE)
+
+    def _real_plan(self, values: Any, hat: Any, forward: bool) -> Any:
+        key = (values.shape, values.dtype, forward)
+        if key not in self.plans:
+            x, y, z = self.grid
+            stored = values.shape[2]
+            double = values.dtype == np.float64
+            if self.periodic:
+                real, half = (x, y, stored), (x, y, z // 2 + 1)
+                shape, batch = (x, y, z), 1
+                layouts = [(real, 1, x * y * stored), (half, 1, x * y * (z // 2 + 1))]
+            else:
+                # Along x only: neighbouring transforms start at neighbouring elements.
+                shape, batch = (x,), y * stored
+                layouts = [((x,), y * stored, 1), ((x // 2 + 1,), y * stored, 1)]
+            names = ("CUFFT_D2Z", "CUFFT_Z2D") if double else ("CUFFT_R2C", "CUFFT_C2R")
+            kind = getattr(self.cufft, names[0 if forward else 1])
+            (a, b) = layouts if forward else layouts[::-1]
+            self.plans[key] = self.cufft.PlanNd(shape, *a, *b, kind, batch, "C", 2, shape[-1])
+        return self.plans[key]
+
+    def _plane_plan(self, padded: Any) -> Any:
+        components, modes, y, z = padded.shape
+        key = (padded.shape, padded.dtype)
+        if key not in self.plans:
+            double = padded.dtype == np.complex128
+            kind = self.cufft.CUFFT_Z2Z if double else self.cufft.CUFFT_C2C
+            layout = ((y, z), 1, y * z)
+            self.plans[key] = self.cufft.PlanNd(
+                (y, z), *layout, *layout, kind, components * modes, "C", 1, z
+            )
+        return self.plans[key]
