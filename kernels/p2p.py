@@ -3,7 +3,9 @@
 Sources are sorted by cells that are columns in x and y, cut finely along z, so that all sources of
 one column between two heights are one contiguous run. `p2p_tile`: one team owns a tile of
 consecutive sorted targets of one column and writes only their potentials; every thread walks the
-same runs, those within the cut-off of the tile's bounding box.
+same runs, those within the cut-off of the tile's bounding box. `p2p_staged` does the same by way of
+scratch memory: runs are short, and one loop over many staged sources vectorises where many loops
+over few do not.
 
 With y = r_c/r, e = (x - y)/r, s = 2 (r/r_c)^2 - 1 the pair kernel is (MATH B.1, B.4)
 
@@ -25,6 +27,12 @@ DOUBLE = True
 LAPLACE = False
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
+# p2p_staged only:
+TILE = 4  # most targets of a tile
+CHUNK = 256  # sources staged at a time, a multiple of LANES
+LANES = 8  # staged sources are filled up to whole vectors
+CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE  # rows of ``dens``
+ROWS = 3 + PERIODIC + CHARGES + 3 * DOUBLE
 
 
 @pk.workunit
@@ -219,3 +227,282 @@ def p2p_tile(
             pot[2][out] = u2 * scale
 
     pk.parallel_for(pk.TeamThreadRange(team, last - first), target)
+
+
+@pk.workunit
+def p2p_staged(
+    team: pk.TeamMember,
+    tiles: pk.View2D[pk.int32],
+    trg: pk.View2D[REAL],
+    order: pk.View1D[pk.int32],
+    src: pk.View2D[REAL],
+    dens: pk.View2D[REAL],
+    norms: pk.View2D[REAL],
+    starts: pk.View1D[pk.int32],
+    shape: pk.View1D[pk.int32],
+    width: pk.View1D[REAL],
+    box: pk.View1D[REAL],
+    radial: pk.View2D[REAL],
+    cutoff: REAL,
+    coincident: REAL,
+    factor: REAL,
+    pot: pk.View2D[REAL],
+):
+    """Near field of one tile of at most TILE targets; arguments as for p2p_tile.
+
+    Rows of the stage: position, shift of the target (periodic axes), density, normal.
+    """
+    stage: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), ROWS, CHUNK)
+    total: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 3, TILE)
+    tile: int = team.league_rank()
+    first: int = tiles[1][tile]
+    last: int = tiles[2][tile]
+    lo0: REAL = trg[0][first]
+    hi0: REAL = lo0
+    lo1: REAL = trg[1][first]
+    hi1: REAL = lo1
+    lo2: REAL = trg[2][first]
+    hi2: REAL = lo2
+    for t in range(first + 1, last):
+        lo0 = pk.fmin(lo0, trg[0][t])
+        hi0 = pk.fmax(hi0, trg[0][t])
+        lo1 = pk.fmin(lo1, trg[1][t])
+        hi1 = pk.fmax(hi1, trg[1][t])
+        lo2 = pk.fmin(lo2, trg[2][t])
+        hi2 = pk.fmax(hi2, trg[2][t])
+    inverse: REAL = 1.0 / cutoff
+    first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
+    last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
+    if PERIODIC < 1:
+        if first0 < 0:
+            first0 = 0
+        if last0 > shape[0] - 1:
+            last0 = shape[0] - 1
+    first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
+    last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
+    if PERIODIC < 2:
+        if first1 < 0:
+            first1 = 0
+        if last1 > shape[1] - 1:
+            last1 = shape[1] - 1
+    p0: List[REAL] = [0.0] * (DEGREE + 1)
+    p1: List[REAL] = [0.0] * (DEGREE + 1)
+    p2: List[REAL] = [0.0] * (DEGREE + 1)
+    for k in range(DEGREE + 1):
+        p0[k] = radial[0][k]
+        if SINGLE or DOUBLE:
+            p1[k] = radial[1][k]
+        if DOUBLE:
+            p2[k] = radial[2][k]
+
+    def clear(t: int):
+        for d in range(3):
+            total[d][t] = 0.0
+
+    pk.parallel_for(pk.TeamThreadRange(team, last - first), clear)
+
+    # Where the walk over columns and runs stands; it stops whenever the stage is full.
+    c0: int = first0
+    c1: int = first1 - 1
+    below: int = 1
+    above: int = 0
+    j: int = 0
+    end: int = 0
+    column: int = 0
+    s0: REAL = 0.0
+    s1: REAL = 0.0
+    s2: REAL = 0.0
+    x0: REAL = 0.0
+    x1: REAL = 0.0
+    x2: REAL = 0.0
+    more: int = 1
+    while more == 1:
+        filled: int = 0
+        while more == 1 and filled < CHUNK:
+            if j < end:
+                count: int = end - j
+                if count > CHUNK - filled:
+                    count = CHUNK - filled
+
+                def fill(m: int):
+                    stage[0][filled + m] = src[0][j + m] + s0
+                    stage[1][filled + m] = src[1][j + m] + s1
+                    stage[2][filled + m] = src[2][j + m] + s2
+                    if PERIODIC > 0:
+                        stage[3][filled + m] = x0
+                    if PERIODIC > 1:
+                        stage[4][filled + m] = x1
+                    if PERIODIC > 2:
+                        stage[5][filled + m] = x2
+                    for row in range(CHARGES):
+                        stage[3 + PERIODIC + row][filled + m] = dens[row][j + m]
+                    if DOUBLE:
+                        for row in range(3):
+                            stage[3 + PERIODIC + CHARGES + row][filled + m] = norms[row][j + m]
+
+                pk.parallel_for(pk.TeamThreadRange(team, count), fill)
+                filled = filled + count
+                j = j + count
+            elif below <= above:
+                # The next run of cells, up to the top of the box; the rest is the next image.
+                w2: int = below
+                s2 = 0.0
+                x2 = 0.0
+                if PERIODIC > 2:
+                    while w2 < 0:
+                        w2 = w2 + shape[2]
+                        s2 = s2 - box[2]
+                    while w2 >= shape[2]:
+                        w2 = w2 - shape[2]
+                        x2 = x2 - box[2]
+                run: int = above - below + 1
+                if run > shape[2] - w2:
+                    run = shape[2] - w2
+                below = below + run
+                j = starts[column + w2]
+                end = starts[column + w2 + run]
+            else:
+                c1 = c1 + 1
+                if c1 > last1:
+                    c1 = first1
+                    c0 = c0 + 1
+                if c0 > last0:
+                    more = 0
+                else:
+                    gap0: REAL = pk.fmax(REAL(c0) * width[0] - hi0, lo0 - REAL(c0 + 1) * width[0])
+                    gap1: REAL = pk.fmax(REAL(c1) * width[1] - hi1, lo1 - REAL(c1 + 1) * width[1])
+                    gap0 = pk.fmax(gap0, 0.0)
+                    gap1 = pk.fmax(gap1, 0.0)
+                    room: REAL = cutoff * cutoff - gap0 * gap0 - gap1 * gap1
+                    if room > 0.0:
+                        reach: REAL = pk.sqrt(room)
+                        below = int(pk.floor((lo2 - reach) / width[2]))
+                        above = int(pk.floor((hi2 + reach) / width[2]))
+                        if PERIODIC < 3:
+                            if below < 0:
+                                below = 0
+                            if above > shape[2] - 1:
+                                above = shape[2] - 1
+                        w0: int = c0
+                        s0 = 0.0
+                        x0 = 0.0
+                        if PERIODIC > 0:
+                            # The shift goes to the side that is far from the origin: exact there.
+                            while w0 < 0:
+                                w0 = w0 + shape[0]
+                                s0 = s0 - box[0]
+                            while w0 >= shape[0]:
+                                w0 = w0 - shape[0]
+                                x0 = x0 - box[0]
+                        w1: int = c1
+                        s1 = 0.0
+                        x1 = 0.0
+                        if PERIODIC > 1:
+                            while w1 < 0:
+                                w1 = w1 + shape[1]
+                                s1 = s1 - box[1]
+                            while w1 >= shape[1]:
+                                w1 = w1 - shape[1]
+                                x1 = x1 - box[1]
+                        column = (w0 * shape[1] + w1) * shape[2]
+        staged: int = (filled + LANES - 1) // LANES * LANES
+
+        def far(m: int):
+            # Surplus sources, out of everything's reach.
+            for row in range(ROWS):
+                stage[row][filled + m] = 0.0
+            stage[0][filled + m] = lo0 - 4.0 * cutoff - box[0]
+
+        pk.parallel_for(pk.TeamThreadRange(team, staged - filled), far)
+        team.team_barrier()
+
+        def target(t: int):
+            y0: REAL = trg[0][first + t]
+            y1: REAL = trg[1][first + t]
+            y2: REAL = trg[2][first + t]
+            u0: REAL = 0.0
+            u1: REAL = 0.0
+            u2: REAL = 0.0
+            for m in range(staged):
+                r0: REAL = y0 - stage[0][m]
+                r1: REAL = y1 - stage[1][m]
+                r2: REAL = y2 - stage[2][m]
+                if PERIODIC > 0:
+                    r0 = (y0 + stage[3][m]) - stage[0][m]
+                if PERIODIC > 1:
+                    r1 = (y1 + stage[4][m]) - stage[1][m]
+                if PERIODIC > 2:
+                    r2 = (y2 + stage[5][m]) - stage[2][m]
+                r0 = r0 * inverse
+                r1 = r1 * inverse
+                r2 = r2 * inverse
+                rr: REAL = r0 * r0 + r1 * r1 + r2 * r2
+                y: REAL = 1.0 / pk.sqrt(rr)
+                if rr <= coincident:
+                    y = 0.0
+                if rr < 1.0:
+                    s: REAL = 2.0 * rr - 1.0
+                    a: REAL = p0[0]
+                    for k in range(DEGREE):
+                        a = a * s + p0[k + 1]
+                    if LAPLACE:
+                        u0 += (y - 2.0 * a) * stage[3 + PERIODIC][m]
+                    if SINGLE or DOUBLE:
+                        e0: REAL = r0 * y
+                        e1: REAL = r1 * y
+                        e2: REAL = r2 * y
+                        b: REAL = p1[0]
+                        for k in range(DEGREE):
+                            b = b * s + p1[k + 1]
+                        along: REAL = 0.0
+                        if SINGLE:
+                            f0: REAL = stage[3 + PERIODIC][m]
+                            f1: REAL = stage[4 + PERIODIC][m]
+                            f2: REAL = stage[5 + PERIODIC][m]
+                            a = y - 2.0 * a
+                            along = (y - 2.0 * b * rr) * (f0 * e0 + f1 * e1 + f2 * e2)
+                            u0 += a * f0
+                            u1 += a * f1
+                            u2 += a * f2
+                        if DOUBLE:
+                            q0: REAL = stage[3 + PERIODIC + 3 * SINGLE][m]
+                            q1: REAL = stage[4 + PERIODIC + 3 * SINGLE][m]
+                            q2: REAL = stage[5 + PERIODIC + 3 * SINGLE][m]
+                            n0: REAL = stage[3 + PERIODIC + CHARGES][m]
+                            n1: REAL = stage[4 + PERIODIC + CHARGES][m]
+                            n2: REAL = stage[5 + PERIODIC + CHARGES][m]
+                            c: REAL = p2[0]
+                            for k in range(DEGREE):
+                                c = c * s + p2[k + 1]
+                            r: REAL = rr * y
+                            qe: REAL = q0 * e0 + q1 * e1 + q2 * e2
+                            ne: REAL = n0 * e0 + n1 * e1 + n2 * e2
+                            qn: REAL = q0 * n0 + q1 * n1 + q2 * n2
+                            d: REAL = (4.0 * c + 12.0 * b) * r - 6.0 * y * y
+                            c = -2.0 * c * r
+                            along = along + c * qn + d * qe * ne
+                            qe = c * qe
+                            ne = c * ne
+                            u0 += ne * q0 + qe * n0
+                            u1 += ne * q1 + qe * n1
+                            u2 += ne * q2 + qe * n2
+                        u0 += along * e0
+                        u1 += along * e1
+                        u2 += along * e2
+            total[0][t] += u0
+            if SINGLE or DOUBLE:
+                total[1][t] += u1
+                total[2][t] += u2
+
+        pk.parallel_for(pk.TeamThreadRange(team, last - first), target)
+        team.team_barrier()
+
+    def store(t: int):
+        out: int = order[first + t]
+        scale: REAL = inverse * factor
+        pot[0][out] = total[0][t] * scale
+        if SINGLE or DOUBLE:
+            pot[1][out] = total[1][t] * scale
+            pot[2][out] = total[2][t] * scale
+
+    pk.parallel_for(pk.TeamThreadRange(team, last - first), store)

@@ -16,7 +16,7 @@ def real_name(dtype: Any) -> str:
 
 def vector_row(points: int, dtype: Any) -> int:
     """Return ``points`` rounded up to whole 32-byte vectors: the row length of window tables."""
-    lanes = 32 // np.dtype(dtype).itemsize
+    lanes: int = 32 // np.dtype(dtype).itemsize
     return -(-points // lanes) * lanes
 
 

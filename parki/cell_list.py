@@ -155,12 +155,12 @@ class CellList:
         rows : array, shape (C, N) or (N,), float32 or float64, C-contiguous
             Column i belongs to input point i.
         out : array, optional
-            Where to write the result; same shape and dtype.
+            Where to write the result: shape (C, N) or wider, same dtype.
         """
         flat = rows.reshape(1, -1) if rows.ndim == 1 else rows
         if flat.shape[1] != self.order.size:
             raise ParkiValueError(f"rows has shape {rows.shape}; expected {self.order.size} columns")
-        result = self.xp.empty_like(flat) if out is None else out.reshape(flat.shape)
+        result = self.xp.empty_like(flat) if out is None else out
         self.gather_kernel(self.space, flat.dtype, flat.shape[0], self.executor)(
             self.order.size, rows=flat, order=self.order, sorted_rows=result
         )

@@ -1,4 +1,4 @@
-"""The errors parki raises: all derive from `ParkiError`, and each from the built-in a caller expects.
+"""The errors parki raises: all from `ParkiError`, and each from the built-in a caller expects.
 
 Wording follows one pattern: what was given, what was expected, and what to change.
 """

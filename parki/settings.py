@@ -13,7 +13,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Setting:
-    """One environment variable: its name, default, meaning, and whether compiled code depends on it."""
+    """One environment variable: name, default, meaning, and whether compiled code depends on it."""
 
     name: str
     default: str
@@ -28,14 +28,14 @@ class Setting:
 SETTINGS = {
     setting.name: setting
     for setting in (
-        Setting(
-            "PARKI_CACHE_DIR", "", "folder of compiled kernels; default ~/.cache/parki"
-        ),
+        Setting("PARKI_CACHE_DIR", "", "folder of compiled kernels; default ~/.cache/parki"),
         Setting(
             "PARKI_EXECUTOR", "embedded", "who runs the kernels: embedded, or pykokkos (upstream)"
         ),
         Setting(
-            "PARKI_NUM_THREADS", "", "threads of the OpenMP space; default OMP_NUM_THREADS or all cores"
+            "PARKI_NUM_THREADS",
+            "",
+            "threads of the OpenMP space; default OMP_NUM_THREADS or all cores",
         ),
         Setting(
             "PARKI_EMULATED_TEAM",
@@ -43,7 +43,9 @@ SETTINGS = {
             "team size emulated on the CPU, thread after thread between barriers; for tests",
             compiled=True,
         ),
-        Setting("CXX", "", "C++ compiler of the OpenMP and Serial spaces; default g++ or clang++", True),
+        Setting(
+            "CXX", "", "C++ compiler of the OpenMP and Serial spaces; default g++ or clang++", True
+        ),
     )
 }
 
@@ -58,7 +60,7 @@ def cache_directory() -> Path:
 
 
 def thread_count() -> int:
-    """Return the number of OpenMP threads: ``PARKI_NUM_THREADS``, ``OMP_NUM_THREADS`` or all cores."""
+    """Return the OpenMP threads: ``PARKI_NUM_THREADS``, ``OMP_NUM_THREADS`` or all cores."""
     for text in (SETTINGS["PARKI_NUM_THREADS"].value(), os.environ.get("OMP_NUM_THREADS", "")):
         first = text.split(",")[0].strip()
         if first.isdigit() and int(first) > 0:

@@ -1,55 +1,67 @@
 """What a choice of parameters costs: predicted seconds per stage from operation counts.
 
-The constants are rough figures of one core and of one H200, good enough to rank choices: a factor
-1.5 in one of them moves the cut-off by about 7 %, and the total by a percent.
+The constants are rough figures of one core (AVX-512 server) and of one H200, good enough to rank
+choices: a factor 1.5 in one of them moves the cut-off by about 7 %, and the total by a percent.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Seconds per unit of work: a pair within r_c, a window point, a value in a transform."""
+    """Seconds per unit of work.
 
+    Attributes
+    ----------
+    target : float
+        P2P, per target: what does not grow with the number of pairs.
+    pair, pair_degree : float
+        P2P, per pair within r_c; more for each degree of the polynomials.
+    spread, gather : float
+        P2G and G2P, per point of a source's or target's window.
+    flush : float
+        P2G by tiles, per value of a tile's scratch memory added to the grid; 0 where none is.
+    transform : float
+        FGC, per value in a transform.
+    workers : int
+        Cores that share the work.
+    """
+
+    target: float
     pair: float
     pair_degree: float
     spread: float
     gather: float
+    flush: float
     transform: float
     workers: int = 1
 
-    def near(self, pairs: float, degree: int) -> float:
-        """Return seconds of P2P for pairs within r_c."""
-        return pairs * (self.pair + degree * self.pair_degree) / self.workers
+    def near(self, targets: int, pairs: float, degree: int) -> float:
+        """Return seconds of P2P, for pairs within r_c."""
+        per_pair = self.pair + degree * self.pair_degree
+        return (targets * self.target + pairs * per_pair) / self.workers
 
-    def mesh(self, sources: int, targets: int, points: int) -> float:
-        """Return seconds of P2G and G2P."""
-        return (sources * self.spread + targets * self.gather) * points**3 / self.workers
+    def mesh(self, sources: int, targets: int, points: int, grid: float) -> float:
+        """Return seconds of P2G and G2P; ``grid`` is the number of grid values of all components."""
+        halo = ((8 + points - 1) / 8) ** 3
+        window = (sources * self.spread + targets * self.gather) * points**3
+        return (window + grid * halo * self.flush) / self.workers
 
-    def grid(self, values: float) -> float:
+    def convolution(self, values: float) -> float:
         """Return seconds of FGC for transforms over ``values`` (padded) grid values in all."""
         return values * self.transform / self.workers
 
 
-CORE = Machine(pair=8e-9, pair_degree=0.8e-9, spread=1.1e-9, gather=0.5e-9, transform=9e-9)
-GPU = Machine(pair=1.5e-11, pair_degree=1e-12, spread=1.0e-11, gather=3.5e-12, transform=1.4e-11)
+CORE = Machine(2e-7, 9e-9, 0.3e-9, 1.9e-9, 0.65e-9, 0.0, 9e-9)
+GPU = Machine(9e-9, 1.75e-11, 4.6e-13, 9e-12, 4.5e-12, 8.6e-12, 1.8e-11)
 
 
 def machine(on_device: bool, single: bool, threads: int) -> Machine:
-    """Return the constants for a space and precision."""
-    if not on_device:
-        base = CORE
-        scale = 0.6 if single else 1.0
-        workers = threads
-    else:
-        base, scale, workers = GPU, 0.5 if single else 1.0, 1
-    return Machine(
-        base.pair * scale,
-        base.pair_degree * scale,
-        base.spread * scale,
-        base.gather * scale,
-        base.transform * scale,
-        workers,
-    )
+    """Return the constants for a space and precision; single precision takes about 0.6 of the time."""
+    base = GPU if on_device else replace(CORE, workers=threads)
+    if not single:
+        return base
+    scaled = {n: 0.6 * getattr(base, n) for n in base.__dataclass_fields__ if n != "workers"}
+    return replace(base, **scaled)

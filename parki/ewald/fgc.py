@@ -123,14 +123,16 @@ class FGC:
         fold = np.minimum(index, lengths[0] - index)
         along = half[0][fold]
         if radius is None:
-            k2 = along[:, None, None] ** 2 + half[1][:, None] ** 2 + half[2] ** 2
+            squares = [xp.asarray(k**2) for k in (along, half[1], half[2])]
+            k2 = squares[0][:, None, None] + squares[1][:, None] + squares[2]
             values = multiplier.plain(self.laplace, split, k2)
         else:
-            across = np.hypot(half[1][:, None], half[2])
-            values = multiplier.truncated_1p(self.laplace, split, along, across, radius)
+            across = xp.hypot(xp.asarray(half[1])[:, None], xp.asarray(half[2]))
+            values = multiplier.truncated_1p(xp, self.laplace, split, along, across, radius)
         # The transforms do not scale.
-        factor = factor / math.prod(lengths)
-        values *= factor * (window[0][fold][:, None, None] * window[1][:, None] * window[2])
+        window[0] = window[0][fold] * (factor / math.prod(lengths))
+        for axis, factors in enumerate(window):
+            values *= xp.asarray(factors).reshape([-1 if a == axis else 1 for a in range(3)])
         waves = {}
         for axis, n in enumerate(lengths):
             full = np.arange(n) if axis > 0 else index

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import j0, j1, k0, k1
+from scipy.special import k0, k1
 
 from parki.ewald.split import Split
 from parki.ewald.window import KaiserBessel
@@ -31,58 +31,67 @@ def window_factor(window: KaiserBessel, length: int, step: float) -> Array:
     return 1 / (step * window.fourier(k) ** 2)
 
 
-def plain(laplace: bool, split: Split, k2: Array) -> Array:
-    """Return the multiplier of the untruncated kernel; 0 at k = 0."""
-    safe = np.where(k2 > 0, k2, 1.0)
+def plain(laplace: bool, split: Split, k2: Any) -> Any:
+    """Return the multiplier of the untruncated kernel; 0 at k = 0. NumPy or CuPy."""
+    zero = k2 == 0
+    safe = k2 + zero
     if laplace:
-        return np.where(k2 > 0, 4 * np.pi / safe * split.gamma_laplace(k2), 0.0)
-    return np.where(k2 > 0, 8 * np.pi / safe**2 * split.gamma_stokes(k2), 0.0)
+        return (4 * np.pi / safe * split.gamma_laplace(k2)) * ~zero
+    return (8 * np.pi / safe**2 * split.gamma_stokes(k2)) * ~zero
 
 
-def truncated_1p(laplace: bool, split: Split, along: Array, across: Array, radius: float) -> Array:
+def truncated_1p(
+    xp: Any, laplace: bool, split: Split, along: Array, across: Any, radius: float
+) -> Any:
     """Return the multiplier of the kernel cut off at ``radius`` in the two free directions.
 
     Parameters
     ----------
+    xp : module
+        numpy or cupy, the module of ``across``.
     along : ndarray, shape (n,)
-        Wavenumbers along the periodic axis.
-    across : ndarray, any shape
+        Wavenumbers along the periodic axis, on the host.
+    across : array, any shape
         Length of the wavenumber in the free directions.
     radius : float
 
     Returns
     -------
-    ndarray, shape (n, *across.shape)
+    array, shape (n, *across.shape)
     """
+    if xp is np:
+        from scipy.special import j0, j1
+    else:
+        from cupyx.scipy.special import j0, j1
     x = across * radius
     bessel0, bessel1 = j0(x), j1(x)
-    out = np.empty((along.size, *across.shape))
-    for i, kx in enumerate(along):
+    out = xp.empty((along.size, *across.shape))
+    for i, kx in enumerate(along.tolist()):
         k2 = kx**2 + across**2
         if kx == 0:
-            out[i] = _zero_mode(laplace, x, bessel0, bessel1, radius)
+            out[i] = _zero_mode(xp, laplace, x, bessel0, bessel1, radius)
         else:
             z = kx * radius
-            near = 1 + x * bessel1 * k0(z) - z * bessel0 * k1(z)
+            near = 1 + x * bessel1 * float(k0(z)) - z * bessel0 * float(k1(z))
             if laplace:
                 out[i] = 4 * np.pi * near / k2
             else:
-                edge = kx * bessel0 * k0(z) - across * bessel1 * k1(z)
+                edge = kx * bessel0 * float(k0(z)) - across * bessel1 * float(k1(z))
                 out[i] = 8 * np.pi * (near / k2**2 - radius**2 / (2 * kx * k2) * edge)
         out[i] *= split.gamma_laplace(k2) if laplace else split.gamma_stokes(k2)
     return out
 
 
-def _zero_mode(laplace: bool, x: Array, bessel0: Array, bessel1: Array, radius: float) -> Array:
+def _zero_mode(xp: Any, laplace: bool, x: Any, bessel0: Any, bessel1: Any, radius: float) -> Any:
     """Return the mode that is constant along the axis: the two-dimensional kernels (MATH D.5)."""
-    safe = np.where(x > 0.3, x, 1.0)
+    safe = xp.where(x > 0.3, x, 1.0)
     t = x**2
     if laplace:
         series = np.pi * (1 - t / 16 + t**2 / 576 - t**3 / 36864 + t**4 / 3686400)
-        return radius**2 * np.where(x > 0.3, 4 * np.pi * (1 - bessel0) / safe**2, series)
+        return radius**2 * xp.where(x > 0.3, 4 * np.pi * (1 - bessel0) / safe**2, series)
     series = 1 / 64 - t / 1152 + t**2 / 49152 - t**3 / 3686400 + t**4 / 424673280
     closed = (1 - bessel0 - safe * bessel1 / 2) / safe**4
-    return 8 * np.pi * radius**4 * np.where(x > 0.3, closed, series)
+    return 8 * np.pi * radius**4 * xp.where(x > 0.3, closed, series)
 
 
 def gauge_1p(laplace: bool, radius: float, length: float, unit: float) -> Any:

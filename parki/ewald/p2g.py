@@ -117,11 +117,11 @@ class Mesh:
         """Grid points along the edges of a `p2g_tile` tile, and components a team takes at once."""
         p, item = self.window.points, np.dtype(self.dtype).itemsize
         staged = BATCH * (item * (6 * p + 10) + 16)
-        for limit in SCRATCH.get(self.space.name, SCRATCH["Cuda"]):
-            for edge, group in ((8, 4), (8, 2), (8, 1), (4, 1), (2, 1)):
-                extent = edge + p - 1
-                if group * extent * extent * (extent + 3) * item + staged <= limit:
-                    return edge, group
+        half, whole = SCRATCH.get(self.space.name, SCRATCH["Cuda"])
+        for edge, group, limit in ((8, 4, half), (8, 2, half), (8, 1, whole), (4, 1, whole)):
+            extent = edge + p - 1
+            if group * extent * extent * (extent + 3) * item + staged <= limit:
+                return edge, group
         return 1, 1
 
     @property

@@ -19,6 +19,7 @@ COLUMNS, DEPTH = 2, 8
 # Targets of a tile: on a device one warp's worth, so that the threads of a warp walk the same
 # runs of sources; on the host few, so that the tile's bounding box culls tightly.
 DEVICE_TILE, HOST_TILE = 32, 4
+HOST_CHUNK = 256  # sources staged at a time
 
 
 class P2P:
@@ -112,17 +113,24 @@ def near_kernel(
     periodicity: int,
     executor: str | None,
 ) -> Kernel:
-    """Return the P2P kernel of a specialisation."""
+    """Return the P2P kernel of a specialisation: by space, staged on the host."""
+    constants = dict(
+        layer_flags(kernel), REAL=real_name(dtype), DEGREE=degree, PERIODIC=periodicity
+    )
+    if space.on_device:
+        return load(
+            "p2p", "p2p_tile", space, executor=executor, team_size=DEVICE_TILE, **constants
+        )
+    lanes = 64 // np.dtype(dtype).itemsize
     return load(
         "p2p",
-        "p2p_tile",
+        "p2p_staged",
         space,
         executor=executor,
-        team_size=DEVICE_TILE,
-        REAL=real_name(dtype),
-        DEGREE=degree,
-        PERIODIC=periodicity,
-        **layer_flags(kernel),
+        TILE=HOST_TILE,
+        CHUNK=HOST_CHUNK,
+        LANES=lanes,
+        **constants,
     )
 
 

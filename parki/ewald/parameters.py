@@ -21,7 +21,7 @@ from parki.errors import ParkiValueError
 from parki.ewald import estimates
 from parki.ewald.clustering import PairDensity
 from parki.ewald.cost import Machine
-from parki.ewald.padding import friendly, pad
+from parki.ewald.padding import Padding, friendly, pad
 from parki.ewald.split import Hasimoto
 from parki.ewald.window import default_degree
 
@@ -91,9 +91,15 @@ class Problem:
     machine: Machine
 
     @property
-    def components(self) -> int:
+    def transforms(self) -> int:
         """Grid components transformed, forward and back."""
         return {"laplace": 2, "stokes_sl": 6}.get(self.kernel, 7)
+
+    def mesh(self, points: int, padding: Padding) -> float:
+        """Return the seconds of P2G and G2P."""
+        components = {"laplace": 1, "stokes_sl": 3}.get(self.kernel, 4)
+        values = components * float(np.prod(padding.grid))
+        return self.machine.mesh(self.sources, self.targets, points, values)
 
     def bound(self, estimate: estimates.Estimate, scale: float, itself: bool) -> float:
         """Return the error (per sqrt(Q)) for this cloud; ``itself``: a point is its own partner."""
@@ -219,9 +225,9 @@ def _at_cutoff(problem: Problem, cutoff: float, choices: Sequence[int]) -> Param
         p, beta, window, truncation = found
         padding = pad(problem.periodicity, problem.box, steps, p, cutoff, problem.tolerance)
         seconds = {
-            "P2P": problem.machine.near(_pairs(problem, cutoff), degree),
-            "mesh": problem.machine.mesh(problem.sources, problem.targets, p),
-            "FGC": problem.machine.grid(problem.components * padding.values()),
+            "P2P": problem.machine.near(problem.targets, _pairs(problem, cutoff), degree),
+            "mesh": problem.mesh(p, padding),
+            "FGC": problem.machine.convolution(problem.transforms * padding.values()),
         }
         if best is None or sum(seconds.values()) < sum(best.seconds.values()):
             near = problem.near(split.xi * cutoff, cutoff)
@@ -245,9 +251,11 @@ def _best_cutoff(problem: Problem) -> float:
         z = split.xi * cutoff
         step = _coarsest(problem, split) / 1.15
         padding = pad(problem.periodicity, problem.box, _steps(problem, step), points, cutoff, problem.tolerance)
+        degree = 4 + int(2.5 * digits)
         time = (
-            problem.machine.near(_pairs(problem, cutoff), 4 + int(2.5 * digits))
-            + problem.machine.grid(problem.components * padding.values())
+            problem.machine.near(problem.targets, _pairs(problem, cutoff), degree)
+            + problem.mesh(points, padding)
+            + problem.machine.convolution(problem.transforms * padding.values())
         )
         if time < least:
             best, least = cutoff, time

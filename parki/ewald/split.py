@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -59,10 +59,10 @@ class Split(Protocol):
     def laplace_background(self) -> float:
         """``4 pi a``: a triply periodic potential gets ``-4 pi a / V sum(q)``."""
 
-    def gamma_stokes(self, k2: ArrayLike) -> Array:
-        """Far-field factor of the Stokes symbols at squared wavenumber ``k2``."""
+    def gamma_stokes(self, k2: Any) -> Any:
+        """Far-field factor of the Stokes symbols at squared wavenumber ``k2`` (NumPy or CuPy)."""
 
-    def gamma_laplace(self, k2: ArrayLike) -> Array:
+    def gamma_laplace(self, k2: Any) -> Any:
         """Far-field factor of the Laplace symbol at squared wavenumber ``k2``."""
 
     def near(self, r: ArrayLike) -> tuple[Array, Array, Array]:
@@ -96,14 +96,14 @@ class Hasimoto:
         """``4 pi a`` with ``a = 1 / (4 xi^2)``, in squared length units."""
         return float(np.pi / self.xi**2)
 
-    def gamma_stokes(self, k2: ArrayLike) -> Array:
+    def gamma_stokes(self, k2: Any) -> Any:
         """``(1 + c) exp(-c)``, ``c = k2 / (4 xi^2)``."""
-        c = np.asarray(k2, dtype=np.float64) / (4 * self.xi**2)
-        return np.asarray((1 + c) * np.exp(-c))
+        c = k2 / (4 * self.xi**2)
+        return (1 + c) * np.exp(-c)
 
-    def gamma_laplace(self, k2: ArrayLike) -> Array:
+    def gamma_laplace(self, k2: Any) -> Any:
         """``exp(-c)``, ``c = k2 / (4 xi^2)``."""
-        return np.asarray(np.exp(np.asarray(k2, dtype=np.float64) / (-4 * self.xi**2)))
+        return np.exp(k2 / (-4 * self.xi**2))
 
     def near(self, r: ArrayLike) -> tuple[Array, Array, Array]:
         """Residual derivatives ``b' = erfc(xi r)``, ``b'' = -g``, ``b''' = 2 xi^2 r g``."""

@@ -4,12 +4,13 @@ In the order a kernel passes through:
 
     linter      refuses what is outside the dialect, with file, line and remedy
     specialise  substitutes the compile-time constants, prunes, writes a plain PyKokkos file
-    translate   writes C++ from the specialised syntax tree
+    translate   writes C++ from the specialised syntax tree (syntax: what it reads off the tree)
     cache       keeps shared objects, safe under concurrency and kills
     host        OpenMP and Serial: the system compiler          (prelude: host.hpp)
     device      CUDA and HIP: CuPy                               (prelude: device.hpp)
     upstream    the specialised file run by upstream PyKokkos instead
     kernel      load, prepare and launch: what the stages use
+    messages    what the user hears meanwhile
     spaces      execution spaces and what is available
 """
 

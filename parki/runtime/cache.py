@@ -8,9 +8,14 @@ built again. A lock per entry keeps processes from compiling the same kernel twi
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import fcntl
+import functools
 import hashlib
+import logging
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,10 +23,7 @@ from pathlib import Path
 
 from parki.settings import cache_directory
 
-try:
-    import fcntl
-except ImportError:  # not a POSIX system: the rename alone keeps the cache safe
-    fcntl = None  # type: ignore[assignment]
+log = logging.getLogger("parki")
 
 _SEAL = b"parki-1:"
 _STALE_SECONDS = 3600.0
@@ -48,11 +50,11 @@ def entry(name: str, build: Callable[[Path], None], suffix: str = ".so") -> Path
     suffix : str
         Ending of the file's name.
     """
-    folder = cache_directory()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / (name + suffix)
+    path = cache_directory() / (name + suffix)
     if _verified(path):
         return path
+    folder = directory()
+    path = folder / (name + suffix)
     with _locked(folder / (name + ".lock")):
         if _verified(path):
             return path
@@ -71,14 +73,45 @@ def entry(name: str, build: Callable[[Path], None], suffix: str = ".so") -> Path
     return path
 
 
+def directory() -> Path:
+    """Return the folder of the cache, made for this user alone where it is missing.
+
+    Where it cannot be written, a temporary folder stands in for as long as the process lives, with
+    a warning: a computation should not fail for want of a cache.
+    """
+    folder = cache_directory()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+        reason = "it is not writable"
+    except OSError as error:
+        reason = str(error.strerror)
+    return _temporary(folder, reason)
+
+
+@functools.lru_cache(maxsize=8)
+def _temporary(folder: Path, reason: str) -> Path:
+    log.warning(
+        "parki: the cache folder %s cannot be used (%s): kernels are compiled again in every "
+        "process; set PARKI_CACHE_DIR to a folder that can be written",
+        folder,
+        reason,
+    )
+    path = tempfile.mkdtemp(prefix="parki-")
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return Path(path)
+
+
 def exists(name: str, suffix: str = ".so") -> bool:
     """Return whether a good entry is there (so that nothing needs compiling)."""
-    return _verified(cache_directory() / (name + suffix))
+    file = name + suffix
+    return _verified(cache_directory() / file) or _verified(directory() / file)
 
 
 def _verified(path: Path) -> bool:
     try:
-        if hasattr(os, "geteuid") and path.stat().st_uid != os.geteuid():
+        if path.stat().st_uid != os.geteuid():
             return False
         content = path.read_bytes()
     except OSError:
@@ -90,9 +123,6 @@ def _verified(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    if fcntl is None:
-        yield
-        return
     with open(path, "w") as file:
         # A file system without locks costs a second compilation, nothing more.
         with contextlib.suppress(OSError):

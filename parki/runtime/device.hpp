@@ -5,6 +5,7 @@
 #define PK_WORKUNIT static __device__ __forceinline__
 #define PK_PRAGMA(x) _Pragma(#x)
 #define PK_UNROLL PK_PRAGMA(unroll)
+#define PK_ELEMENTWISE PK_UNROLL
 #define PK_SIMD(...)
 #ifdef __HIP_PLATFORM_AMD__
 #define PK_SHUFFLE(value, offset) __shfl_xor(value, offset)
@@ -64,16 +65,18 @@ static __device__ __forceinline__ void reduce_ThreadVectorRange(const Team&, int
 
 #define PK_POINTER(T, name) T *name,
 #define PK_SCALAR(T, name) T name,
-#define PK_BOUNDS_0
-#define PK_BOUNDS(n) __launch_bounds__(n)
 
-#define PK_ENTRY_RANGE(bound, scratch_bytes)                                                  \
-  extern "C" __global__ void __launch_bounds__(bound) parki_launch(PK_PARAMETERS long long count) { \
-    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;                     \
-    if (i < count) workunit((int)i PK_COMMA PK_ARGUMENTS);                                    \
+// The entry's own names begin with pk_, which kernels may not use.
+#define PK_ENTRY(bound) \
+  extern "C" __global__ void __launch_bounds__(bound) parki_launch(PK_PARAMETERS long long pk_count)
+
+#define PK_ENTRY_RANGE(bound, scratch_bytes)                                   \
+  PK_ENTRY(bound) {                                                            \
+    const long long pk_i = (long long)blockIdx.x * blockDim.x + threadIdx.x;   \
+    if (pk_i < pk_count) pk_workunit((int)pk_i PK_COMMA PK_ARGUMENTS);         \
   }
-#define PK_ENTRY_TEAM(bound, scratch_bytes)                                                   \
-  extern "C" __global__ void __launch_bounds__(bound) parki_launch(PK_PARAMETERS long long count) { \
-    extern __shared__ __align__(16) char parki_scratch[];                                     \
-    workunit(pk::Team{parki_scratch} PK_COMMA PK_ARGUMENTS);                                  \
+#define PK_ENTRY_TEAM(bound, scratch_bytes)                                    \
+  PK_ENTRY(bound) {                                                            \
+    extern __shared__ __align__(16) char pk_scratch[];                         \
+    pk_workunit(pk::Team{pk_scratch} PK_COMMA PK_ARGUMENTS);                   \
   }

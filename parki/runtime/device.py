@@ -87,6 +87,6 @@ def compile_offline(translated: Translated, architecture: str) -> bytes:
         nvrtc.nvrtcGetProgramLog(program, log)
         raise KernelError(f"NVRTC refused a kernel for {architecture}:\n{log.decode()[:3000]}")
     _, size = nvrtc.nvrtcGetCUBINSize(program)
-    binary = b" " * size
+    binary = bytes(size)
     nvrtc.nvrtcGetCUBIN(program, binary)
     return binary

@@ -1,7 +1,8 @@
 // The run-time library of translated kernels on the host: OpenMP or serial.
 // One work item is an index, or a team run by one thread. With PK_TEAM > 1 a team is emulated by
-// PK_TEAM threads that run one after another, handing over at each barrier in the order of their
-// ranks: a missing barrier then gives a wrong result every time, not now and then.
+// PK_TEAM threads that run one after another and hand over at each barrier: in the order of their
+// ranks in even teams, against it in odd ones. A missing barrier then gives a wrong result every
+// time, not now and then, whichever thread writes first.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -16,6 +17,7 @@
 #define PK_FUNCTION static inline
 #define PK_WORKUNIT static inline
 #define PK_UNROLL
+#define PK_ELEMENTWISE PK_PRAGMA(omp simd)
 #define PK_PRAGMA(x) _Pragma(#x)
 #define PK_SIMD(...) PK_PRAGMA(omp simd reduction(+ : __VA_ARGS__))
 
@@ -51,14 +53,29 @@ inline void atomic_add(T* where, T value) {
 }
 
 #if PK_TEAM > 1
-// Hands the right to run from thread to thread; see the head of this file.
+// Hands the right to run from place to place; see the head of this file.
 struct Turnstile {
   std::atomic<int> turn{0};
-  std::atomic<int> barriers[PK_TEAM] = {};
-  void wait(int rank) const {
-    while (turn.load(std::memory_order_acquire) != rank) std::this_thread::yield();
+  std::atomic<bool> gone[PK_TEAM] = {};
+  int barriers[PK_TEAM] = {};  // met at each place, touched only by who has the turn
+  void wait(int place) const {
+    while (turn.load(std::memory_order_acquire) != place) std::this_thread::yield();
   }
-  void pass(int rank) { turn.store((rank + 1) % PK_TEAM, std::memory_order_release); }
+  void pass(int place) {  // to the next that still runs, which may be this one
+    int next = place;
+    do next = (next + 1) % PK_TEAM;
+    while (gone[next] && next != place);
+    turn.store(next, std::memory_order_release);
+  }
+  void leave(int place) {
+    gone[place] = true;
+    pass(place);
+  }
+  bool agree() const {
+    for (int place = 1; place < PK_TEAM; ++place)
+      if (barriers[place] != barriers[0]) return false;
+    return true;
+  }
 };
 #endif
 
@@ -67,14 +84,14 @@ struct Team {
   long long league;
   char* scratch;
 #if PK_TEAM > 1
-  int member;
+  int place;
   Turnstile* turnstile;
-  int team_rank() const { return member; }
+  int team_rank() const { return rank % 2 ? PK_TEAM - 1 - place : place; }
   int team_size() const { return PK_TEAM; }
   void team_barrier() const {
-    turnstile->barriers[member]++;
-    turnstile->pass(member);
-    turnstile->wait(member);
+    turnstile->barriers[place]++;
+    turnstile->pass(place);
+    turnstile->wait(place);
   }
 #else
   int team_rank() const { return 0; }
@@ -115,57 +132,63 @@ inline long long chunk(long long count, int threads) {
 }  // namespace pk
 
 // The entry reads its arguments from slots of eight bytes: one call convention for every kernel.
-#define PK_POINTER(T, name) T* name = (T*)(slot++)->pointer;
-#define PK_SCALAR(T, name) const T name = (T)pk::read(slot++, (T)0);
+// Its own names begin with pk_, which kernels may not use.
+#define PK_POINTER(T, name) T* name = (T*)(pk_slot++)->pointer;
+#define PK_SCALAR(T, name) const T name = (T)pk::read(pk_slot++, (T)0);
+#define PK_ENTRY                                                                        \
+  extern "C" __attribute__((visibility("default"))) int parki_launch(                   \
+      const pk::Slot* pk_slot, long long pk_count, int pk_threads)
 namespace pk {
 inline long long read(const Slot* slot, long long) { return slot->integer; }
 inline double read(const Slot* slot, double) { return slot->real; }
 }  // namespace pk
 
-#define PK_ENTRY_RANGE(bound, scratch_bytes)                                              \
-  extern "C" __attribute__((visibility("default"))) void parki_launch(const pk::Slot* slot, long long count, int threads) {      \
-    PK_PARAMETERS                                                                         \
-    const long long chunk = pk::chunk(count, threads);                                    \
-    (void)chunk;                                                                          \
-    PK_PRAGMA(omp parallel for num_threads(threads) schedule(dynamic, chunk))             \
-    for (long long i = 0; i < count; ++i) workunit((int)i PK_COMMA PK_ARGUMENTS);         \
+#define PK_ENTRY_RANGE(bound, scratch_bytes)                                            \
+  PK_ENTRY {                                                                            \
+    PK_PARAMETERS                                                                       \
+    const long long pk_chunk = pk::chunk(pk_count, pk_threads);                         \
+    (void)pk_chunk;                                                                     \
+    PK_PRAGMA(omp parallel for num_threads(pk_threads) schedule(dynamic, pk_chunk))     \
+    for (long long pk_i = 0; pk_i < pk_count; ++pk_i)                                   \
+      pk_workunit((int)pk_i PK_COMMA PK_ARGUMENTS);                                     \
+    return 0;                                                                           \
   }
 
 #if PK_TEAM > 1
-#define PK_ENTRY_TEAM(bound, scratch_bytes)                                               \
-  extern "C" __attribute__((visibility("default"))) int parki_launch(const pk::Slot* slot, long long count, int threads) {       \
-    PK_PARAMETERS                                                                         \
-    (void)threads;                                                                        \
-    for (long long i = 0; i < count; ++i) {                                               \
-      pk::Scratch scratch(scratch_bytes);                                                 \
-      if (scratch.data) std::memset(scratch.data, 0xff, scratch_bytes); /* NaN */         \
-      pk::Turnstile turnstile;                                                            \
-      std::vector<std::thread> threads_of_team;                                           \
-      for (int member = 0; member < PK_TEAM; ++member)                                    \
-        threads_of_team.emplace_back([&, member] {                                        \
-          turnstile.wait(member);                                                         \
-          workunit(pk::Team{i, count, scratch.data, member, &turnstile} PK_COMMA          \
-                       PK_ARGUMENTS);                                                     \
-          turnstile.pass(member);                                                         \
-        });                                                                               \
-      for (auto& thread : threads_of_team) thread.join();                                 \
-      for (int member = 1; member < PK_TEAM; ++member)                                    \
-        if (turnstile.barriers[member] != turnstile.barriers[0]) return 1;                \
-    }                                                                                     \
-    return 0;                                                                             \
+#define PK_ENTRY_TEAM(bound, scratch_bytes)                                             \
+  PK_ENTRY {                                                                            \
+    PK_PARAMETERS                                                                       \
+    (void)pk_threads;                                                                   \
+    for (long long pk_i = 0; pk_i < pk_count; ++pk_i) {                                 \
+      pk::Scratch pk_scratch(scratch_bytes);                                            \
+      if (pk_scratch.data) std::memset(pk_scratch.data, 0xff, scratch_bytes); /* NaN */ \
+      pk::Turnstile pk_turnstile;                                                       \
+      std::vector<std::thread> pk_team;                                                 \
+      for (int pk_place = 0; pk_place < PK_TEAM; ++pk_place)                            \
+        pk_team.emplace_back([&, pk_place] {                                            \
+          pk_turnstile.wait(pk_place);                                                  \
+          pk_workunit(pk::Team{pk_i, pk_count, pk_scratch.data, pk_place, &pk_turnstile} \
+                          PK_COMMA PK_ARGUMENTS);                                       \
+          pk_turnstile.leave(pk_place);                                                 \
+        });                                                                             \
+      for (auto& pk_thread : pk_team) pk_thread.join();                                 \
+      if (!pk_turnstile.agree()) return 1;                                              \
+    }                                                                                   \
+    return 0;                                                                           \
   }
 #else
-#define PK_ENTRY_TEAM(bound, scratch_bytes)                                               \
-  extern "C" __attribute__((visibility("default"))) void parki_launch(const pk::Slot* slot, long long count, int threads) {      \
-    PK_PARAMETERS                                                                         \
-    const long long chunk = pk::chunk(count, threads);                                    \
-    (void)chunk;                                                                          \
-    PK_PRAGMA(omp parallel num_threads(threads))                                          \
-    {                                                                                     \
-      pk::Scratch scratch(scratch_bytes);                                                 \
-      PK_PRAGMA(omp for schedule(dynamic, chunk))                                         \
-      for (long long i = 0; i < count; ++i)                                               \
-        workunit(pk::Team{i, count, scratch.data} PK_COMMA PK_ARGUMENTS);                 \
-    }                                                                                     \
+#define PK_ENTRY_TEAM(bound, scratch_bytes)                                             \
+  PK_ENTRY {                                                                            \
+    PK_PARAMETERS                                                                       \
+    const long long pk_chunk = pk::chunk(pk_count, pk_threads);                         \
+    (void)pk_chunk;                                                                     \
+    PK_PRAGMA(omp parallel num_threads(pk_threads))                                     \
+    {                                                                                   \
+      pk::Scratch pk_scratch(scratch_bytes);                                            \
+      PK_PRAGMA(omp for schedule(dynamic, pk_chunk))                                    \
+      for (long long pk_i = 0; pk_i < pk_count; ++pk_i)                                 \
+        pk_workunit(pk::Team{pk_i, pk_count, pk_scratch.data} PK_COMMA PK_ARGUMENTS);   \
+    }                                                                                   \
+    return 0;                                                                           \
   }
 #endif

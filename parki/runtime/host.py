@@ -69,7 +69,9 @@ def compiler() -> Compiler:
 
 def has_openmp() -> bool:
     """Return whether the compiler builds and links OpenMP programs."""
-    return _probe(compiler(), ("-fopenmp",), "#include <omp.h>\nint f() { return omp_get_max_threads(); }\n")
+    return _probe(
+        compiler(), ("-fopenmp",), "#include <omp.h>\nint f() { return omp_get_max_threads(); }\n"
+    )
 
 
 @functools.lru_cache(maxsize=16)
@@ -88,13 +90,15 @@ def _architecture_flags(chosen: Compiler) -> list[str]:
     for flag in ("-march=native", "-mcpu=native"):
         if _probe(chosen, (flag,), "int f() { return 0; }\n"):
             wide = "-mprefer-vector-width=512"
-            return [flag, wide] if _probe(chosen, (flag, wide), "int f() { return 0; }\n") else [flag]
+            return (
+                [flag, wide] if _probe(chosen, (flag, wide), "int f() { return 0; }\n") else [flag]
+            )
     return []
 
 
 @functools.lru_cache(maxsize=1)
 def _machine() -> str:
-    """Return what 'native' means here, so that a cache on a shared disk serves each machine its own."""
+    """Return what 'native' means here: machines that share a cache need objects of their own."""
     parts = [platform.machine(), platform.system()]
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
@@ -125,7 +129,6 @@ class HostObject:
         if team_size > 1:
             self.flags.append("-pthread")
         self.source = PRELUDE.read_text(encoding="utf-8") + translated.text
-        self.emulated = team_size > 1 and translated.team
         identity = (self.compiler.path, self.compiler.version, _machine())
         self.key = cache.key("host", *identity, *self.flags, self.source)
 
@@ -133,8 +136,10 @@ class HostObject:
         """Return whether the cache holds this object, so that `load` will not compile."""
         return cache.exists(self.key)
 
-    def load(self) -> Callable[[bytes, int, int], int | None]:
+    def load(self) -> Callable[[bytes, int, int], int]:
         """Return the entry point ``launch(slots, count, threads)``, compiling first if needed.
+
+        It returns 0, or 1 if the threads of an emulated team met different barriers.
 
         Raises
         ------
@@ -146,5 +151,5 @@ class HostObject:
         )
         function = ctypes.CDLL(str(path)).parki_launch
         function.argtypes = (ctypes.c_char_p, ctypes.c_longlong, ctypes.c_int)
-        function.restype = ctypes.c_int if self.emulated else None
+        function.restype = ctypes.c_int
         return function

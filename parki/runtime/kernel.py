@@ -7,9 +7,7 @@ kernel (embedded, or upstream PyKokkos) is decided here and nowhere else.
 
 from __future__ import annotations
 
-import logging
 import struct
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -19,15 +17,14 @@ from typing import Any
 import numpy as np
 
 from parki.errors import KernelError, ParkiValueError
-from parki.runtime import device, host, upstream
+from parki.runtime import cache, device, host, upstream
+from parki.runtime.messages import Progress
 from parki.runtime.spaces import ExecutionSpace
 from parki.runtime.specialise import Constant, Specialised, specialise
 from parki.runtime.translate import View, translate
-from parki.settings import SETTINGS, cache_directory, thread_count
+from parki.settings import SETTINGS, thread_count
 
-log = logging.getLogger("parki")
-
-ELEMENT_DTYPES = {
+ELEMENT_DTYPES: dict[str, np.dtype[Any]] = {
     "int": np.dtype(np.int32),
     "pk.int32": np.dtype(np.int32),
     "pk.int64": np.dtype(np.int64),
@@ -35,6 +32,9 @@ ELEMENT_DTYPES = {
     "pk.double": np.dtype(np.float64),
 }
 EXECUTORS = ("embedded", "pykokkos")
+REALS = ("pk.float", "pk.double")
+LARGEST = 2**31 - 1  # of the indices, and of what the dialect calls int
+QUIET_SECONDS = 0.5  # CuPy does not say whether it has a kernel: loading its own is faster
 
 
 class Kernel:
@@ -71,15 +71,16 @@ class Kernel:
             emulated = int(SETTINGS["PARKI_EMULATED_TEAM"].value())
             self._object = host.HostObject(self.translated, space.name == "OpenMP", emulated)
         self._threads = thread_count() if space.name == "OpenMP" else 1
-        self._plan: list[tuple[str, np.dtype[Any] | None, int]] = []
+        # How to pass an argument: name, dtype and rank of a view; name, None and kind of a scalar.
+        self._plan: list[tuple[str, np.dtype[Any] | None, int | str]] = []
         code = ""
         for name, kind in self.translated.arguments:
             if isinstance(kind, View):
                 self._plan.append((name, ELEMENT_DTYPES[kind.element], kind.rank))
                 code += "q" * (1 + kind.rank)
             else:
-                self._plan.append((name, None, int(kind in ("pk.float", "pk.double"))))
-                code += "d" if kind in ("pk.float", "pk.double") else "q"
+                self._plan.append((name, None, kind))
+                code += "d" if kind in REALS else "q"
         self._pack = struct.Struct("=" + code).pack
 
     def cached(self) -> bool:
@@ -87,7 +88,9 @@ class Kernel:
         return self._launch is not None or self._object.cached()
 
     def build(self) -> Callable[..., Any]:
-        """Compile, or load from the cache; once."""
+        """Compile, or load from the cache; once. Return what launches."""
+        if self._launch is not None:
+            return self._launch
         with self._lock:
             if self._launch is None:
                 self._launch = self._object.load()
@@ -108,21 +111,24 @@ class Kernel:
         ------
         ParkiValueError
             If an argument is missing, of another dtype or rank, or not C-contiguous, or the count
-            passes 2**31 - 1 (indices are 32 bits, offsets into views 64).
+            or an int passes 2**31 - 1 (indices are 32 bits, offsets into views 64).
+        KernelError
+            If the compiler refuses the kernel.
         """
         if count <= 0:
             return
-        launch = self._launch or self.build()
-        if count > 0x7FFFFFFF:
+        if self._launch is None:
+            prepare([self])
+        if count > LARGEST:
             raise ParkiValueError(f"{self.workunit.name}: {count} work items; at most 2**31 - 1")
         values: list[Any] = []
         try:
             for name, dtype, rank in self._plan:
                 value = arguments[name]
                 if dtype is None:
-                    values.append(float(value) if rank else int(value))
+                    values.append(self._scalar(name, rank, value))
                     continue
-                if value.dtype is not dtype and value.dtype != dtype or value.ndim != rank:
+                if value.dtype != dtype or value.ndim != rank:
                     raise ParkiValueError(
                         f"{self.workunit.name}: {name} is {value.dtype} of rank {value.ndim}; "
                         f"expected {dtype} of rank {rank}"
@@ -136,10 +142,20 @@ class Kernel:
                 values.extend(value.shape)
         except KeyError as error:
             raise ParkiValueError(f"{self.workunit.name}: missing argument {error}") from None
+        launch = self.build()
         if self._upstream or self.space.on_device:
             launch(values, count)
         elif launch(self._pack(*values), count, self._threads):
             raise KernelError(f"{self.workunit.name}: the threads of a team met different barriers")
+
+    def _scalar(self, name: str, kind: int | str, value: Any) -> int | float:
+        if kind in REALS:
+            return float(value)
+        if kind != "pk.int64" and not -LARGEST <= value <= LARGEST:
+            raise ParkiValueError(
+                f"{self.workunit.name}: {name} is {value}, but an int has 32 bits"
+            )
+        return int(value)
 
 
 _loaded: dict[tuple[Any, ...], Kernel] = {}
@@ -175,32 +191,44 @@ def load(
     done = specialise(file, workunit, constants)
     if not space.on_device:
         team_size = vector_length = 1
-    emulated = SETTINGS["PARKI_EMULATED_TEAM"].value()
-    key = (done.text, done.real, space, chosen, team_size, vector_length, emulated)
+    machine = (SETTINGS["PARKI_EMULATED_TEAM"].value(), SETTINGS["CXX"].value(), thread_count())
+    key = (done.text, done.real, space, chosen, team_size, vector_length, machine)
     if key not in _loaded:
         _loaded[key] = Kernel(done, space, chosen, team_size, vector_length)
     return _loaded[key]
 
 
 def prepare(kernels: Iterable[Kernel]) -> None:
-    """Compile the kernels that need it, several at a time, saying so in one line on stderr."""
-    missing = [k for k in kernels if k._launch is None]
-    slow = [k for k in missing if not k.cached()]
-    for kernel in missing:
-        if kernel not in slow:
+    """Compile the kernels that need it, on the host several at a time, and say so."""
+    slow = []
+    for kernel in kernels:
+        if kernel._launch is None and not kernel.cached():
+            slow.append(kernel)
+        else:
             kernel.build()
     if not slow:
         return
-    start = time.perf_counter()
-    where = "CuPy's cache" if slow[0].space.on_device else str(cache_directory())
-    terminal = sys.stderr.isatty()
-    if not terminal:
-        log.info("parki: compiling %d kernels for %s (kept in %s)", len(slow), slow[0].space, where)
-    serial = slow[0].space.on_device or slow[0]._upstream
-    with ThreadPoolExecutor(max_workers=1 if serial else max(2, thread_count())) as pool:
-        for done, _ in enumerate(pool.map(Kernel.build, slow), start=1):
-            if terminal:
-                text = f"\rparki: compiling kernels for {slow[0].space}: {done} of {len(slow)}"
-                print(text, end="", file=sys.stderr, flush=True)
-    if terminal:
-        print(f", {time.perf_counter() - start:.1f} s", file=sys.stderr)
+    space = slow[0].space
+    where = "CuPy's cache" if space.on_device else str(cache.directory())
+    progress = Progress(f"compiling kernels for {space}", len(slow), f"once, kept in {where}")
+    try:
+        if space.on_device:
+            _build_on_device(slow, progress)
+        else:
+            progress.start()
+            # Upstream keeps its state in module globals, so it takes one kernel at a time.
+            workers = 1 if slow[0]._upstream else min(len(slow), max(2, thread_count()))
+            with ThreadPoolExecutor(max_workers=workers) as pool:
+                for _ in pool.map(Kernel.build, slow):
+                    progress.step()
+    finally:
+        progress.finish()
+
+
+def _build_on_device(kernels: list[Kernel], progress: Progress) -> None:
+    """Build in this thread, whose current device CuPy compiles for."""
+    for kernel in kernels:
+        kernel.build()
+        progress.step()
+        if time.perf_counter() - progress.begun > QUIET_SECONDS:
+            progress.start()

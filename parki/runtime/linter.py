@@ -19,7 +19,14 @@ SCALARS = {"int", "bool", "pk.int32", "pk.int64", "pk.float", "pk.double", "REAL
 VIEW_ELEMENTS = {"pk.int32", "pk.int64", "pk.float", "pk.double", "REAL"}
 MATH = {"sqrt", "floor", "fabs", "exp", "erfc", "fmin", "fmax"}
 TEAM_METHODS = {"league_rank", "team_rank", "team_size", "team_barrier", "team_scratch"}
+OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 RANGES = {"TeamThreadRange", "ThreadVectorRange"}
+# Upstream passes arguments on by keyword, through functions that have these themselves.
+UPSTREAM_KEYWORDS = set(
+    """entity force_uvm initial_value members module_setup name operation parser policy
+    restrict_signature restrict_views self space types_signature updated_decorator updated_types
+    workunit""".split()
+)
 RESERVED = set(
     """alignas alignof and asm auto bool break case catch char class compl const constexpr continue
     default delete do double else enum explicit export extern false float for friend goto if inline
@@ -95,6 +102,9 @@ class _FunctionLinter:
         self.path = path
         self.functions = functions
         self.declared: set[str] = set()
+        self.parameters: set[str] = set()
+        self.scopes: list[set[str]] = [set()]  # names declared in the blocks around a statement
+        self.captured: set[str] = set()  # in a nested body: names that it has from outside
         self.nested: set[str] = set()
         self.team = ""
         self.returns_value = False
@@ -104,21 +114,30 @@ class _FunctionLinter:
 
     def check(self, node: ast.FunctionDef) -> None:
         self.returns_value = is_decorated(node, "function")
+        if self.returns_value and node.returns is None:
+            self.refuse(node, "a function without a return type", "annotate it: -> REAL")
         self.arguments(node)
         self.block(node.body)
 
     def arguments(self, node: ast.FunctionDef) -> None:
         a = node.args
         if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults:
-            self.refuse(node, "a signature with defaults or stars", "plain annotated arguments only")
+            self.refuse(node, "a signature with defaults or stars", "annotated arguments only")
         for arg in a.args:
             self.name(arg, arg.arg)
             kind = dotted(arg.annotation) if arg.annotation else ""
+            if kind not in SCALARS and self.returns_value:
+                self.refuse(arg, f"the argument {arg.arg!r}", "functions take scalars only")
             if kind == "pk.TeamMember":
                 self.team = arg.arg
             elif not (kind in SCALARS or (arg.annotation and self.is_view(arg.annotation, "View"))):
-                self.refuse(arg, f"the annotation of {arg.arg!r}", "use int, REAL or pk.ViewND[...]")
+                self.refuse(arg, f"the annotation of {arg.arg!r}", "use int, REAL, pk.ViewND[...]")
+            if arg.arg in UPSTREAM_KEYWORDS:
+                self.refuse(arg, f"the argument {arg.arg!r}", "upstream uses it, choose another")
             self.declared.add(arg.arg)
+            self.scopes[0].add(arg.arg)
+            if not self.returns_value:
+                self.parameters.add(arg.arg)
 
     def is_view(self, annotation: ast.expr, prefix: str) -> bool:
         if not isinstance(annotation, ast.Subscript):
@@ -131,9 +150,20 @@ class _FunctionLinter:
         if name in RESERVED:
             self.refuse(node, f"the name {name!r}", "it is a C++ keyword: choose another")
 
-    def block(self, body: Iterable[ast.stmt]) -> None:
+    def block(self, body: Iterable[ast.stmt], *names: str) -> None:
+        """Check a block in which ``names`` are declared from the start."""
+        self.scopes.append(set(names))
         for statement in body:
             self.statement(statement)
+        self.scopes.pop()
+
+    def declare(self, node: ast.AST, name: str) -> None:
+        self.name(node, name)
+        if any(name in scope for scope in self.scopes):
+            # In C++ that is another variable, and the outer one keeps its value.
+            self.refuse(node, f"declaring {name!r} again", "assign without annotation, or rename")
+        self.declared.add(name)
+        self.captured.discard(name)
 
     def statement(self, node: ast.stmt) -> None:
         if isinstance(node, ast.AnnAssign):
@@ -175,11 +205,11 @@ class _FunctionLinter:
         if not isinstance(node.target, ast.Name):
             self.refuse(node, "an annotated non-name", "annotate local names only")
             return
-        self.name(node, node.target.id)
+        self.declare(node, node.target.id)
+        self.scopes[-1].add(node.target.id)
         if node.value is None:
             self.refuse(node, "a declaration without a value", "give it a value")
             return
-        self.declared.add(node.target.id)
         annotation = node.annotation
         if isinstance(annotation, ast.Subscript) and dotted(annotation.value) == "List":
             if isinstance(node.value, ast.List):
@@ -204,6 +234,11 @@ class _FunctionLinter:
         if isinstance(node, ast.Name):
             if node.id not in self.declared:
                 self.refuse(node, f"assigning undeclared {node.id!r}", "annotate it at first use")
+            if node.id in self.parameters:
+                self.refuse(node, f"assigning the argument {node.id!r}", "copy it to a local first")
+            if node.id in self.captured:
+                # In Python a local of the body, in C++ one variable for all threads of a team.
+                self.refuse(node, f"assigning {node.id!r} in a nested body", "use a local")
         elif isinstance(node, ast.Subscript):
             self.expression(node)
         else:
@@ -217,11 +252,15 @@ class _FunctionLinter:
         if not isinstance(node.target, ast.Name) or node.orelse:
             self.refuse(node, "this loop", "one loop variable, no else")
             return
-        self.name(node, node.target.id)
         for argument in call.args:
             self.expression(argument)
-        self.declared.add(node.target.id)
-        self.block(node.body)
+        step = call.args[2] if len(call.args) == 3 else ast.Constant(1)
+        constant = isinstance(step, ast.Name) and is_constant_name(step.id)
+        if not constant and not isinstance(step, ast.Constant):
+            # Upstream compares with < unless it sees a minus sign.
+            self.refuse(node, "this step", "a step is a positive constant; use while otherwise")
+        self.declare(node, node.target.id)
+        self.block(node.body, node.target.id)
 
     def nested_body(self, node: ast.FunctionDef) -> None:
         if node.decorator_list or not node.args.args:
@@ -230,10 +269,18 @@ class _FunctionLinter:
             kind = dotted(arg.annotation) if arg.annotation else ""
             accumulates = isinstance(arg.annotation, ast.Subscript) and index == 1
             if kind != "int" and not accumulates:
-                self.refuse(node, "this nested signature", "(t: int) or (t: int, acc: pk.Acc[REAL])")
-            self.declared.add(arg.arg)
+                self.refuse(node, "this nested signature", "(t: int), (t: int, acc: pk.Acc[REAL])")
+            if arg.arg in self.parameters:
+                # Upstream drops it from the body's signature.
+                what = f"the body's argument {arg.arg!r}"
+                self.refuse(node, what, "the workunit has one of this name: rename it")
         self.nested.add(node.name)
-        self.block(node.body)
+        outer = self.scopes, self.captured
+        own = {arg.arg for arg in node.args.args}
+        self.scopes, self.captured = [self.parameters], self.declared - own
+        self.declared |= own
+        self.block(node.body, *own)
+        self.scopes, self.captured = outer
 
     def expression(self, node: ast.expr) -> None:
         if isinstance(node, ast.Constant):
@@ -243,7 +290,7 @@ class _FunctionLinter:
             if node.id not in self.declared and not is_constant_name(node.id):
                 self.refuse(node, f"the unknown name {node.id!r}", "declare it, or pass it in")
         elif isinstance(node, ast.BinOp):
-            if not isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)):
+            if not isinstance(node.op, OPERATORS):
                 self.refuse(node, "this operator", "use + - * / // % (// and % truncate as in C)")
             self.expression(node.left)
             self.expression(node.right)
@@ -301,13 +348,15 @@ class _FunctionLinter:
             if method == "team_barrier" and node.args:
                 self.refuse(node, "arguments of team_barrier", "it takes none")
             return
+        if self.returns_value and method in ("parallel_for", "parallel_reduce", "atomic_add"):
+            self.refuse(node, f"{method} in a function", "upstream has it in workunits only")
         if owner == "pk" and method in ("parallel_for", "parallel_reduce"):
             where, body = (*node.args, None, None)[:2]
             inner = dotted(where.func) if isinstance(where, ast.Call) else ""
             if inner.removeprefix("pk.") not in RANGES or not isinstance(body, ast.Name):
                 self.refuse(node, f"this {method}", "pk.TeamThreadRange(team, n) and a nested body")
             elif body.id not in self.nested:
-                self.refuse(node, f"the unknown body {body.id!r}", "define it above, in this workunit")
+                self.refuse(node, f"the unknown body {body.id!r}", "define it above, in here")
             return
         if name == "pk.atomic_add":
             if len(node.args) != 3 or not isinstance(node.args[1], ast.List):
@@ -316,11 +365,15 @@ class _FunctionLinter:
                 self.expression(index)
             self.expression(node.args[2])
             return
-        if name == "REAL" or name == "int" or name in self.functions or (
-            owner == "pk" and (method in MATH or method in ("float", "double"))
+        if (
+            name == "REAL"
+            or name == "int"
+            or name in self.functions
+            or (owner == "pk" and (method in MATH or method in ("float", "double")))
         ):
             for argument in node.args:
                 self.expression(argument)
             return
-        remedy = "a constant needs REAL(x)" if name in ("float", "pk.int32") else "see docs/dialect.md"
+        casts = ("float", "pk.int32", "pk.int64")
+        remedy = "cast with REAL(x) or int(x)" if name in casts else "see docs/dialect.md"
         self.refuse(node, f"calling {name or 'this'}", remedy)

@@ -65,10 +65,13 @@ def _cupy() -> ModuleType:
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except Exception as error:  # CuPy raises its own runtime error type, built at import
-        raise UnavailableError(f"CuPy is installed, but finds no usable GPU driver: {error}") from error
+        raise UnavailableError(
+            f"CuPy is installed, but finds no usable GPU driver: {error}"
+        ) from error
     if count < 1:
         raise UnavailableError("CuPy is installed, but there is no GPU")
-    return cupy
+    module: ModuleType = cupy
+    return module
 
 
 def _device_name() -> str:
@@ -112,7 +115,9 @@ def get_execution_space(space: str | ExecutionSpace | None = None, *arrays: Any)
         on_device = any(hasattr(a, "__cuda_array_interface__") for a in arrays)
         space = "GPU" if on_device else "CPU"
     if not isinstance(space, str):
-        raise ParkiTypeError(f"execution_space is a {type(space).__name__}; expected a name such as 'OpenMP'")
+        raise ParkiTypeError(
+            f"execution_space is a {type(space).__name__}; expected a name such as 'OpenMP'"
+        )
     name = _ALIASES.get(space.strip().lower(), "")
     if not name:
         raise UnavailableError(

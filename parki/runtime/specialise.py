@@ -77,7 +77,7 @@ class Specialised:
 
 
 def kernel_directory() -> Path:
-    """Return the folder of the kernel files: installed as parki.kernels, beside parki in a checkout."""
+    """Return the folder of the kernel files: parki/kernels once installed, else beside parki."""
     package = Path(__file__).resolve().parent.parent
     installed = package / "kernels"
     return installed if installed.is_dir() else package.parent / "kernels"
@@ -165,12 +165,16 @@ def _constant_values(
             elif name == "REAL":
                 values[name] = dotted(node.value).removeprefix("pk.")
             else:
-                value = _Transformer(values, path).visit(ast.fix_missing_locations(_copy(node.value)))
+                value = _Transformer(values, path).visit(
+                    ast.fix_missing_locations(_copy(node.value))
+                )
                 if not isinstance(value, ast.Constant):
                     raise KernelError(f"{path.name}:{node.lineno}: {name} is not a constant")
                 values[name] = value.value  # type: ignore[assignment]
     if given:
-        raise KernelError(f"{path.name}: unknown constants {sorted(given)}; it has {sorted(values)}")
+        raise KernelError(
+            f"{path.name}: unknown constants {sorted(given)}; it has {sorted(values)}"
+        )
     if values.get("REAL", "double") not in REAL_TYPES:
         raise KernelError(f"{path.name}: REAL is {values['REAL']!r}; expected one of {REAL_TYPES}")
     return values
@@ -196,9 +200,8 @@ class _Transformer(ast.NodeTransformer):
 
     def function(self, node: ast.FunctionDef) -> ast.FunctionDef:
         copy: ast.FunctionDef = self.visit(_copy(node))
-        if copy.body and isinstance(copy.body[0], ast.Expr):
-            if isinstance(copy.body[0].value, ast.Constant):
-                del copy.body[0]  # the docstring
+        if ast.get_docstring(copy) is not None:
+            del copy.body[0]
         return copy
 
     def real(self) -> ast.expr:
@@ -233,7 +236,9 @@ class _Transformer(ast.NodeTransformer):
         if isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant):
             fold = _BINARY.get(type(node.op))
             if fold and isinstance(node.left.value, int) and isinstance(node.right.value, int):
-                return ast.copy_location(ast.Constant(fold(node.left.value, node.right.value)), node)
+                return ast.copy_location(
+                    ast.Constant(fold(node.left.value, node.right.value)), node
+                )
         if self.single and isinstance(node.op, ast.Div):
             return ast.Call(self.real(), [node], [])
         return node

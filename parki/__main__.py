@@ -1,0 +1,8 @@
+"""``python -m parki``: the command line, also where the console script is not on the path."""
+
+import sys
+
+from parki.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

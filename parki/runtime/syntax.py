@@ -1,0 +1,174 @@
+"""What the translator reads off a specialised syntax tree: trip counts, stores, reductions.
+
+Decides nothing about C++: `translate` does.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TypeVar
+
+from parki.errors import KernelError
+from parki.runtime.linter import dotted
+
+TYPES = {
+    "int": "int",
+    "bool": "bool",
+    "pk.int32": "int",
+    "pk.int64": "long long",
+    "pk.float": "float",
+    "pk.double": "double",
+}
+# A constant loop is unrolled on a device while the unrolled body stays below this many copies:
+# local arrays then live in registers, and code size stays bounded.
+UNROLL_LIMIT = 256
+
+Node = TypeVar("Node", bound=ast.AST)
+
+
+def expect(node: ast.AST | None, kind: type[Node]) -> Node:
+    """Return ``node`` as the kind of node that the linter has made sure it is.
+
+    Raises
+    ------
+    KernelError
+        If it is another, because specialisation left what the linter never saw.
+    """
+    if not isinstance(node, kind):
+        raise KernelError(f"{ast.unparse(node) if node else 'nothing'!r}: not a {kind.__name__}")
+    return node
+
+
+def unparse(node: ast.expr | None) -> str:
+    """Return the source of an expression."""
+    return ast.unparse(node) if node is not None else ""
+
+
+def uncast(node: ast.expr) -> ast.expr:
+    """Return the literal inside ``pk.float(1.0)``."""
+    if isinstance(node, ast.Call) and dotted(node.func) in ("pk.float", "pk.double"):
+        return node.args[0]
+    return node
+
+
+def written(node: ast.FunctionDef) -> set[str]:
+    """Return the names whose elements the function stores to."""
+    names = set()
+    for child in ast.walk(node):
+        targets: list[ast.expr] = []
+        if isinstance(child, ast.Assign):
+            targets = child.targets
+        elif isinstance(child, ast.AugAssign):
+            targets = [child.target]
+        elif isinstance(child, ast.Call) and dotted(child.func) == "pk.atomic_add":
+            targets = [child.args[0]]
+        for target in targets:
+            while isinstance(target, ast.Subscript):
+                target = target.value
+            if isinstance(target, ast.Name):
+                names.add(target.id)
+    return names
+
+
+def trip_range(node: ast.For) -> range:
+    """Return the values a constant loop takes; an empty range when it is not constant."""
+    bounds = expect(node.iter, ast.Call).args
+    values = [int(unparse(a)) for a in bounds if isinstance(a, ast.Constant)]
+    return range(*values) if len(values) == len(bounds) else range(0)
+
+
+def unrolled(node: ast.For) -> int:
+    """Return how many copies of the innermost body full unrolling would make."""
+    inner = [n for n in ast.walk(node) if isinstance(n, ast.For) and n is not node]
+    endless = any(isinstance(n, ast.While) for n in ast.walk(node))
+    if endless or any(not trip_range(n) for n in inner):
+        return UNROLL_LIMIT + 1
+    return len(trip_range(node)) * max((unrolled(n) for n in inner), default=1)
+
+
+def reductions(node: ast.For) -> set[str]:
+    """Return the sums a loop carries, if sums are all it carries; else nothing.
+
+    Such a loop may run in any order: its iterations only read views and add to outer scalars
+    that nothing else in the loop touches.
+    """
+    local: set[str] = {node.target.id} if isinstance(node.target, ast.Name) else set()
+    sums: set[str] = set()
+    reads: set[str] = set()
+
+    def visit(body: list[ast.stmt]) -> bool:
+        for s in body:
+            if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name):
+                if unparse(s.annotation) not in TYPES:
+                    return False
+                local.add(s.target.id)
+                values: list[ast.AST | None] = [s.value]
+            elif isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name):
+                if s.targets[0].id not in local:
+                    return False
+                values = [s.value]
+            elif isinstance(s, ast.AugAssign) and isinstance(s.target, ast.Name):
+                if s.target.id not in local:
+                    if not isinstance(s.op, (ast.Add, ast.Sub)):
+                        return False
+                    sums.add(s.target.id)
+                values = [s.value]
+            elif isinstance(s, ast.If):
+                if not (visit(s.body) and visit(s.orelse)):
+                    return False
+                values = [s.test]
+            elif isinstance(s, ast.For) and trip_range(s):
+                local.add(s.target.id)  # type: ignore[attr-defined]
+                if not visit(s.body):
+                    return False
+                values = []
+            elif isinstance(s, ast.Pass):
+                values = []
+            else:
+                return False
+            for value in values:
+                for n in ast.walk(value) if value is not None else ():
+                    if isinstance(n, ast.Name):
+                        reads.add(n.id)
+        return True
+
+    return sums if visit(node.body) and not sums & reads else set()
+
+
+def elementwise(node: ast.For) -> bool:
+    """Return whether a loop only stores elements whose last index moves with the loop.
+
+    Its iterations are then independent, provided that a stored array is read in the loop under
+    the very subscripts it is stored under, which is checked.
+    """
+    index = expect(node.target, ast.Name).id
+    stores: dict[str, set[str]] = {}
+    for s in node.body:
+        target = (
+            s.target
+            if isinstance(s, ast.AugAssign)
+            else s.targets[0]
+            if isinstance(s, ast.Assign)
+            else None
+        )
+        if not isinstance(target, ast.Subscript):
+            return False
+        last = unparse(target.slice)
+        if last != index and not last.endswith(f" + {index}"):
+            return False
+        stores.setdefault(_array(target), set()).add(unparse(target))
+    subscripts = (n for s in node.body for n in ast.walk(s) if isinstance(n, ast.Subscript))
+    outermost = [n for n in subscripts if unparse(n).count("[") == unparse(n).count("]")]
+    for name, places in stores.items():
+        used = {unparse(n) for n in outermost if _array(n) == name}
+        whole = {u for u in used if not any(v != u and v.startswith(u) for v in used)}
+        if len(places) != 1 or whole != places:
+            return False
+    return True
+
+
+def _array(node: ast.expr) -> str:
+    """Return the name under all subscripts."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return unparse(node)

@@ -1,0 +1,55 @@
+"""Every file in examples/ runs, at a small size, and each gives a number that can be checked."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from parki.reference import direct_sum
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_first_sum() -> None:
+    pot = load("first_sum").main(1200)
+    rng = np.random.default_rng(0)
+    trg, src = rng.random((3, 1000)), rng.random((3, 1200))
+    norms, dens = rng.standard_normal((3, 1200)), rng.standard_normal((6, 1200))
+    exact = direct_sum(
+        "stokes_comb", trg[:, :20], src, dens, norms, box=[1.0, 1.0, 1.0], periodicity=1
+    )
+    error = np.sqrt(np.mean(np.sum((pot[:, :20] - exact) ** 2, axis=0)))
+    double = np.sum(np.sum(dens[3:] ** 2, axis=0) * np.sum(norms**2, axis=0))
+    assert error < 1e-6 * (np.linalg.norm(dens[:3]) + np.sqrt(double))
+
+
+def test_gmres() -> None:
+    assert load("gmres").main(500) < 1e-7
+
+
+def test_figure10() -> None:
+    pot = load("figure10").main(2000, "CPU")
+    assert pot.shape == (3, 2000)
+    assert np.isfinite(pot).all()
+
+
+def test_every_example_is_tested() -> None:
+    names = {path.stem for path in EXAMPLES.glob("*.py")}
+    tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
+    assert names <= tested
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
+def test_examples_say_how_to_run_them(path: Path) -> None:
+    assert f"python examples/{path.name}" in path.read_text(encoding="utf-8")
