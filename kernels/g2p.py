@@ -1,8 +1,8 @@
 """G2P: gathers the far field from the grid at the targets, with the window.
 
 `g2p_target`: one work item owns one target, reads P x P x P grid points of each component, and
-adds to its potential. Targets are sorted by grid tiles, so that neighbours in a warp or in time read
-the same grid lines. The grid index starts at floor(x/h), as in P2G.
+adds to its potential. Targets are sorted by grid tiles, so that neighbours in a warp or in time
+read the same grid lines. The grid index starts at floor(x/h), as in P2G.
 """
 
 from typing import List

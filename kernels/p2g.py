@@ -60,7 +60,10 @@ def p2g_owner(
     slope: pk.View2D[REAL],
     grid: pk.View4D[REAL],
 ):
-    """Spread the sources of one column of tiles; ``colour`` is (first x, first y, step x, step y, per row)."""
+    """Spread the sources of one column of tiles.
+
+    ``colour`` is (first x, first y, step x, step y, tiles per row).
+    """
     tile0: int = colour[0] + colour[2] * (i // colour[4])
     tile1: int = colour[1] + colour[3] * (i % colour[4])
     column: int = (tile0 * tiles[1] + tile1) * tiles[2]

@@ -10,7 +10,8 @@ over few do not.
 With y = r_c/r, e = (x - y)/r, s = 2 (r/r_c)^2 - 1 the pair kernel is (MATH B.1, B.4)
 
     single   (1/r_c)   [ (y - 2 S) f + (y - 2 X r^2) (f.e) e ]
-    double   (1/r_c^2) [ -2 R r ((q.n) e + (n.e) q + (q.e) n) + (-6 y^2 + (4 R + 12 X) r) (q.e)(n.e) e ]
+    double   (1/r_c^2) [ -2 R r ((q.n) e + (n.e) q + (q.e) n)
+                         + (-6 y^2 + (4 R + 12 X) r) (q.e)(n.e) e ]
     Laplace  (1/r_c)   (y - 2 L)
 
 with polynomials S, X, R, L in s (rows of ``radial``). The polynomials are the smooth remainders of
@@ -54,7 +55,7 @@ def p2p_tile(
     factor: REAL,
     pot: pk.View2D[REAL],
 ):
-    """Near field of one tile (column, first, last + 1) of targets, added up over all sources and images in reach.
+    """Near field of one tile (column, first, last + 1) of targets, over all images in reach.
 
     ``norms`` are the normals over r_c. ``coincident`` is the squared distance, over r_c, below
     which a pair counts as one point. ``factor`` multiplies the result.
@@ -407,13 +408,13 @@ def p2p_staged(
                         column = (w0 * shape[1] + w1) * shape[2]
         staged: int = (filled + LANES - 1) // LANES * LANES
 
-        def far(m: int):
+        def surplus(m: int):
             # Surplus sources, out of everything's reach.
             for row in range(ROWS):
                 stage[row][filled + m] = 0.0
             stage[0][filled + m] = lo0 - 4.0 * cutoff - box[0]
 
-        pk.parallel_for(pk.TeamThreadRange(team, staged - filled), far)
+        pk.parallel_for(pk.TeamThreadRange(team, staged - filled), surplus)
         team.team_barrier()
 
         def target(t: int):

@@ -1,7 +1,7 @@
-"""parki: fast periodic Stokes and Laplace sums over millions of points, by spectral Ewald summation.
+"""parki: fast periodic Stokes and Laplace sums of millions of points by spectral Ewald sums.
 
-    options = parki.EwaldOptions(periodicity=1, box=[1, 1, 1], tolerance=1e-6)
-    velocity = parki.stokes_comb(trg, src, dens, norms, options)
+options = parki.EwaldOptions(periodicity=1, box=[1, 1, 1], tolerance=1e-6)
+velocity = parki.stokes_comb(trg, src, dens, norms, options)
 """
 
 from parki import ewald, utils

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parki.arrays import real_name
 from parki.errors import ParkiValueError
@@ -61,7 +62,7 @@ class CellList:
     def __init__(
         self,
         points: Any,
-        box: Sequence[float],
+        box: Sequence[float] | NDArray[np.float64],
         shape: Sequence[int],
         periodic: Sequence[bool] = (False, False, False),
         origin: Sequence[float] = (0.0, 0.0, 0.0),

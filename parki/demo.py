@@ -262,9 +262,10 @@ def run(
 
     if output is not None:
         count = f"{points:,}".replace(",", " ")
+        bound = f"{tolerance:.3g}" if tolerance > 0.001 else f"{tolerance:.0e}".replace("e-0", "e-")
         title = (
             f"Stokes flow around {drops.radii.size} drops in a periodic pipe",
-            f"{count} points, tolerance {tolerance:g}, all velocities in {total:.2g} s "
+            f"{count} points, tolerance {bound}, all velocities in {total:.2g} s "
             f"({where}, {dtype})",
         )
         _draw(drops, (pts, norms, dens), options, Path(output).expanduser(), title)

@@ -1,6 +1,7 @@
 """Check and time the solver on one device, in one run: errors against direct sums, times by stage.
 
     python scripts/check_device.py [--space Cuda] [--points 4000000] [--json FILE]
+    python scripts/check_device.py --space CPU --points 100000 --yardsticks
 
 Prints a table of error over promise for small sums of every kernel, then the stages' times for a
 large one-shot sum and for repeated applications of its plan, double and single precision.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import statistics
 import time
 from pathlib import Path
@@ -19,6 +21,9 @@ import numpy as np
 
 import parki
 from parki.reference import direct_sum
+
+# Sums that are timed: periodicity, tolerance, dtype.
+ROWS = ((1, 1e-4, "f8"), (3, 1e-4, "f8"), (1, 1e-9, "f8"), (1, 1e-4, "f4"), (1, 1e-1, "f8"))
 
 
 def promise(kernel: str, dens: Any, norms: Any, box: Any, tolerance: float) -> float:
@@ -39,7 +44,11 @@ def system(kernel: str, n: int, box: Any, dtype: str, rng: np.random.Generator) 
     """Return uniform sources, a random density and normals."""
     rows = {"laplace": (), "stokes_comb": (6,)}.get(kernel, (3,))
     src = (rng.random((3, n)) * np.array(box)[:, None]).astype(dtype)
-    return [src, rng.standard_normal((*rows, n)).astype(dtype), rng.standard_normal((3, n)).astype(dtype)]
+    return [
+        src,
+        rng.standard_normal((*rows, n)).astype(dtype),
+        rng.standard_normal((3, n)).astype(dtype),
+    ]
 
 
 def accuracy(space: str, n: int, sampled: int) -> list[dict[str, Any]]:
@@ -55,7 +64,13 @@ def accuracy(space: str, n: int, sampled: int) -> list[dict[str, Any]]:
                 trg = src[:, :sampled]
                 needs = kernel in ("stokes_comb", "stokes_dl")
                 ref = direct_sum(
-                    kernel, trg, src, dens, norms if needs else None, box=box, periodicity=periodicity
+                    kernel,
+                    trg,
+                    src,
+                    dens,
+                    norms if needs else None,
+                    box=box,
+                    periodicity=periodicity,
                 )
                 for tolerance in tolerances:
                     options = parki.EwaldOptions(
@@ -124,6 +139,44 @@ def timing(space: str, n: int, periodicity: int, tolerance: float, dtype: str) -
     }
 
 
+def yardsticks() -> dict[str, float]:
+    """Return the seconds of programs that carry figures from one CPU to another."""
+    import scipy.fft
+
+    rng = np.random.default_rng(0)
+    values, matrix = rng.random((4, 192, 192, 192)), rng.random((3000, 3000))
+    runs = {
+        "scipy rfftn 4 x 192^3, 2 workers": lambda: scipy.fft.rfftn(
+            values, axes=(1, 2, 3), workers=2
+        ),
+        "numpy 3000^3 matrix product": lambda: matrix @ matrix,
+    }
+    try:
+        import finufft
+
+        x = 2 * np.pi * rng.random((3, 100_000))
+        c = rng.standard_normal((2, 100_000)) + 0j
+        f = rng.standard_normal((2, 60, 60, 60)) + 0j
+        runs["FINUFFT type 1, N=1e5, 60^3, 1e-4"] = lambda: finufft.nufft3d1(
+            *x, c, (60, 60, 60), eps=1e-4, nthreads=2
+        )
+        runs["FINUFFT type 2, N=1e5, 60^3, 1e-4"] = lambda: finufft.nufft3d2(
+            *x, f, eps=1e-4, nthreads=2
+        )
+    except ImportError:
+        pass
+    seconds = {}
+    for name, run in runs.items():
+        run()
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            run()
+            times.append(time.perf_counter() - start)
+        seconds[name] = statistics.median(times)
+    return seconds
+
+
 def main() -> None:
     """Run the checks and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -132,6 +185,9 @@ def main() -> None:
     parser.add_argument("--sampled", type=int, default=100)
     parser.add_argument("--small", type=int, default=10_000, help="points of the accuracy checks")
     parser.add_argument("--json", type=Path)
+    parser.add_argument(
+        "--yardsticks", action="store_true", help="time SciPy, NumPy and FINUFFT too"
+    )
     args = parser.parse_args()
     errors = accuracy(args.space, args.small, args.sampled) if args.small else []
     for row in errors:
@@ -141,20 +197,25 @@ def main() -> None:
             f"  with rounding {row['error_over_promise_and_rounding']:.3f}"
         )
     times = []
-    for periodicity, tolerance, dtype in (
-        (1, 1e-4, "f8"), (3, 1e-4, "f8"), (1, 1e-9, "f8"), (1, 1e-4, "f4"), (1, 1e-1, "f8"),
-    ):
+    for periodicity, tolerance, dtype in ROWS:
         row = timing(args.space, args.points, periodicity, tolerance, dtype)
         times.append(row)
         stages = "  ".join(f"{k} {1e3 * v:.1f}" for k, v in row["stages"].items())
         print(
-            f"N={row['n']:.0f} {periodicity}P {tolerance:.0e} {dtype}: one-shot {1e3 * row['one_shot']:.1f} ms "
+            f"N={row['n']:.0f} {periodicity}P {tolerance:.0e} {dtype}: "
+            f"one-shot {1e3 * row['one_shot']:.1f} ms "
             f"(plan {1e3 * row['plan']:.1f}, first {row['first_one_shot']:.1f} s), "
             f"apply {1e3 * row['apply']:.1f} ms: {stages}"
         )
         print(row["describe"])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(f"peak memory of the process {peak:.2f} GB")
+    sticks = yardsticks() if args.yardsticks else {}
+    for name, seconds in sticks.items():
+        print(f"{name}: {seconds:.3f} s")
     if args.json:
-        args.json.write_text(json.dumps({"errors": errors, "times": times}, indent=1))
+        report = {"errors": errors, "times": times, "peak_gb": peak, "yardsticks": sticks}
+        args.json.write_text(json.dumps(report, indent=1))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 KERNELS = ("laplace", "stokes_sl", "stokes_dl", "stokes_comb")
 TOLERANCES = {"f8": (1e-3, 1e-6, 1e-9, 1e-12), "f4": (1e-2, 1e-4, 1e-5)}
+BOXES = {"cube": (1.0, 1.0, 1.0), "slab": (1.5, 1.0, 0.5)}
 # Rounding may add this many times the unit roundoff of the rms of the potential.
 ROUNDING = 32
 
@@ -99,10 +100,14 @@ def rms(values: Array) -> float:
     return float(np.sqrt((np.atleast_2d(np.asarray(values, dtype=float)) ** 2).sum(axis=0).mean()))
 
 
+def rounding(pot: Array, ref: Array) -> float:
+    """Return what rounding in the dtype of ``pot`` may add to the error."""
+    return ROUNDING * float(np.finfo(pot.dtype).eps) * rms(ref)
+
+
 def error_over_promise(
     kernel: str, pot: Array, ref: Array, cloud: Cloud, box: Any, tolerance: float
 ) -> float:
     """Return the rms error over what the tolerance and rounding allow; at most 1 is promised."""
     dens, norms = cloud.arguments(kernel)
-    rounding = ROUNDING * float(np.finfo(pot.dtype).eps) * rms(ref)
-    return rms(pot - ref) / (promise(kernel, dens, norms, box, tolerance) + rounding)
+    return rms(pot - ref) / (promise(kernel, dens, norms, box, tolerance) + rounding(pot, ref))

@@ -1,17 +1,17 @@
 """Ewald sums, in the order data flows.
 
-    options      what the user chooses
-    points       the public boundary: arrays checked once
-    clustering   how far the cloud is from uniform
-    parameters   tolerance -> cut-off, split, grid, window   (estimates, cost, padding)
-    split        near and far field divided; radial polynomials
-    window       spreading window; piecewise polynomials
-    plan         joins the stages below; `Plan(...)` once, `plan(dens)` many times
-    p2p          near field
-    p2g          sources to grid
-    fgc          FFT, convolution, inverse FFT               (multiplier)
-    g2p          grid to targets
-    api          one-shot calls
+options      what the user chooses
+points       the public boundary: arrays checked once
+clustering   how far the cloud is from uniform
+parameters   tolerance -> cut-off, split, grid, window   (estimates, cost, padding)
+split        near and far field divided; radial polynomials
+window       spreading window; piecewise polynomials
+plan         joins the stages below; `Plan(...)` once, `plan(dens)` many times
+p2p          near field
+p2g          sources to grid
+fgc          FFT, convolution, inverse FFT               (multiplier)
+g2p          grid to targets
+api          one-shot calls
 """
 
 from parki.ewald.api import laplace, stokes_comb, stokes_dl, stokes_sl

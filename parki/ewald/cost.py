@@ -44,7 +44,7 @@ class Machine:
         return (targets * self.target + pairs * per_pair) / self.workers
 
     def mesh(self, sources: int, targets: int, points: int, grid: float) -> float:
-        """Return seconds of P2G and G2P; ``grid`` is the number of grid values of all components."""
+        """Return seconds of P2G and G2P; ``grid`` counts the values of all components."""
         halo = ((8 + points - 1) / 8) ** 3
         window = (sources * self.spread + targets * self.gather) * points**3
         return (window + grid * halo * self.flush) / self.workers
@@ -59,7 +59,7 @@ GPU = Machine(9e-9, 1.75e-11, 4.6e-13, 9e-12, 4.5e-12, 8.6e-12, 1.8e-11)
 
 
 def machine(on_device: bool, single: bool, threads: int) -> Machine:
-    """Return the constants for a space and precision; single precision takes about 0.6 of the time."""
+    """Return the constants for a space and precision; single takes 0.6 of the time."""
     base = GPU if on_device else replace(CORE, workers=threads)
     if not single:
         return base

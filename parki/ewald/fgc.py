@@ -88,19 +88,19 @@ class FGC:
         mesh, padding = self.mesh, self.mesh.padding
         if mesh.periodicity == 3:
             modes = padding.grid[0]
-            return [self._block(split, factor, 0, modes, padding.plain, None)]
+            return [self._block(split, factor, 0, modes, padding.plain, False)]
         blocks = []
         limit = DEVICE_BLOCK if mesh.space.on_device else HOST_BLOCK
         item = self.components * self.hat.dtype.itemsize
         modes = padding.grid[0] // 2 + 1
-        for start, stop, lengths, radius in (
-            (0, padding.n_local, padding.local, padding.radius),
-            (padding.n_local, modes, padding.plain, None),
+        for start, stop, lengths, local in (
+            (0, padding.n_local, padding.local, True),
+            (padding.n_local, modes, padding.plain, False),
         ):
             size = max(1, limit // (item * lengths[1] * lengths[2]))
             for first in range(start, stop, size):
                 last = min(first + size, stop)
-                blocks.append(self._block(split, factor, first, last, lengths, radius))
+                blocks.append(self._block(split, factor, first, last, lengths, local))
         return blocks
 
     def _block(
@@ -110,7 +110,7 @@ class FGC:
         first: int,
         last: int,
         lengths: tuple[int, int, int],
-        radius: float | None,
+        local: bool,
     ) -> _Block:
         mesh, xp = self.mesh, self.xp
         lengths = (mesh.padding.grid[0], lengths[1], lengths[2])
@@ -122,13 +122,13 @@ class FGC:
         index = np.arange(first, last)
         fold = np.minimum(index, lengths[0] - index)
         along = half[0][fold]
-        if radius is None:
+        if not local:
             squares = [xp.asarray(k**2) for k in (along, half[1], half[2])]
             k2 = squares[0][:, None, None] + squares[1][:, None] + squares[2]
             values = multiplier.plain(self.laplace, split, k2)
         else:
             across = xp.hypot(xp.asarray(half[1])[:, None], xp.asarray(half[2]))
-            values = multiplier.truncated_1p(xp, self.laplace, split, along, across, radius)
+            values = multiplier.truncated_1p(xp, self.laplace, split, along, across, mesh.padding)
         # The transforms do not scale.
         window[0] = window[0][fold] * (factor / math.prod(lengths))
         for axis, factors in enumerate(window):
@@ -158,11 +158,9 @@ class FGC:
         return self.field
 
     def _multiply(self, block: _Block, hat: Any) -> None:
-        """Convolve the modes of a block in place; ``hat`` is complex (components, ...), contiguous."""
+        """Convolve a block of modes in place; ``hat`` is complex (components, ...), contiguous."""
         real = hat.reshape(self.components, -1).view(self.mesh.dtype)
-        self.convolve(
-            real.shape[1] // 2, hat=real, multiplier=block.multiplier, **block.waves
-        )
+        self.convolve(real.shape[1] // 2, hat=real, multiplier=block.multiplier, **block.waves)
 
     def _periodic(self, grid: Any) -> None:
         for c in range(self.components):

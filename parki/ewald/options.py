@@ -106,7 +106,9 @@ class EwaldOptions:
             raise ParkiValueError("cell_size and cutoff both set the cut-off; give one of them")
         points = self.window_points
         if points is not None and points not in range(4, 20, 2):
-            raise ParkiValueError(f"window_points is {points!r}; expected an even number from 4 to 18")
+            raise ParkiValueError(
+                f"window_points is {points!r}; expected an even number from 4 to 18"
+            )
         if self.p2g_method not in P2G_METHODS:
             raise ParkiValueError(
                 f"p2g_method is {self.p2g_method!r}; expected one of {', '.join(P2G_METHODS)}"
@@ -121,11 +123,15 @@ class EwaldOptions:
         try:
             lengths = [float(length) for length in box]
         except (TypeError, ValueError):
-            raise ParkiTypeError(f"box is {box!r}; expected 3 edge lengths, such as [1, 1, 1]") from None
+            raise ParkiTypeError(
+                f"box is {box!r}; expected 3 edge lengths, such as [1, 1, 1]"
+            ) from None
         if len(lengths) != 3 or not all(math.isfinite(b) and b > 0 for b in lengths):
             raise ParkiValueError(f"box is {box!r}; expected 3 positive, finite edge lengths")
         if max(lengths) > 1e4 * min(lengths):
-            raise ParkiValueError(f"box is {box!r}; its edges differ by more than a factor of 10000")
+            raise ParkiValueError(
+                f"box is {box!r}; its edges differ by more than a factor of 10000"
+            )
         return (lengths[0], lengths[1], lengths[2])
 
     def _positive(self, name: str, meaning: str) -> None:

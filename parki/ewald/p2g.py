@@ -155,9 +155,7 @@ class Mesh:
 class P2G:
     """Spreading for fixed sources."""
 
-    def __init__(
-        self, kernel: str, mesh: Mesh, src: Any, norms: Any, executor: str | None
-    ) -> None:
+    def __init__(self, kernel: str, mesh: Mesh, src: Any, norms: Any, executor: str | None) -> None:
         self.mesh = mesh
         xp = mesh.space.array_module
         self.launches = self.kernels(kernel, mesh, executor)
@@ -203,7 +201,7 @@ class P2G:
         return self.mesh.stored if self.mesh.method == "owner" else self.mesh.padding.grid
 
     def apply(self, dens: Any, buffer: Any) -> Any:
-        """Spread ``dens`` (rows, sources); return the grid (components, x, y, z), reused each time."""
+        """Spread ``dens`` (rows, sources); return the grid (components, x, y, z), reused."""
         self.sources.sort(dens, out=buffer)
         self.grid.fill(0)
         if self.mesh.method == "tile":
@@ -211,7 +209,9 @@ class P2G:
                 launch(self.work.shape[1], dens=buffer, grid=self.grid, **self.arguments)
         else:
             for count, colour in self.colours:
-                self.launches[0](count, colour=colour, dens=buffer, grid=self.grid, **self.arguments)
+                self.launches[0](
+                    count, colour=colour, dens=buffer, grid=self.grid, **self.arguments
+                )
             if self.mesh.periodicity == 3:
                 n = self.mesh.padding.grid[2]
                 self.grid[..., : self.mesh.spill] += self.grid[..., n : n + self.mesh.spill]
@@ -227,4 +227,3 @@ def _colours(tiles: tuple[int, ...]) -> list[tuple[int, Any]]:
             per_row = (tiles[1] - y + 1) // 2
             colours.append((rows * per_row, np.array([x, y, 2, 2, per_row], dtype=np.int32)))
     return colours
-

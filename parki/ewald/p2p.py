@@ -78,8 +78,9 @@ class P2P:
         if norms is not None:
             self.norms = self.sources.sort(norms)
             self.norms /= cutoff
-        real = lambda values: xp.asarray(values, dtype=self.dtype)  # noqa: E731
-        self.launch = near_kernel(kernel, space, self.dtype, radial.S.size - 1, periodicity, executor)
+        self.launch = near_kernel(
+            kernel, space, self.dtype, radial.S.size - 1, periodicity, executor
+        )
         self.arguments = {
             "tiles": self.tiles,
             "trg": targets.points,
@@ -88,9 +89,9 @@ class P2P:
             "norms": self.norms,
             "starts": self.sources.starts,
             "shape": xp.asarray(shape, dtype=np.int32),
-            "width": real(box / np.array(shape)),
-            "box": real(box),
-            "radial": real(np.array(rows)),
+            "width": xp.asarray(box / np.array(shape), dtype=self.dtype),
+            "box": xp.asarray(box, dtype=self.dtype),
+            "radial": xp.asarray(np.array(rows), dtype=self.dtype),
             "cutoff": cutoff,
             "coincident": (1e-14 * float(box.max()) / cutoff) ** 2,
             "factor": factor,
@@ -114,13 +115,11 @@ def near_kernel(
     executor: str | None,
 ) -> Kernel:
     """Return the P2P kernel of a specialisation: by space, staged on the host."""
-    constants = dict(
+    constants: dict[str, Any] = dict(
         layer_flags(kernel), REAL=real_name(dtype), DEGREE=degree, PERIODIC=periodicity
     )
     if space.on_device:
-        return load(
-            "p2p", "p2p_tile", space, executor=executor, team_size=DEVICE_TILE, **constants
-        )
+        return load("p2p", "p2p_tile", space, executor=executor, team_size=DEVICE_TILE, **constants)
     lanes = 64 // np.dtype(dtype).itemsize
     return load(
         "p2p",
@@ -142,4 +141,3 @@ def _cells(box: np.ndarray[Any, Any], cutoff: float, sources: int) -> tuple[int,
         per_edge /= excess ** (1 / 3)
     x, y, z = (max(1, int(n)) for n in per_edge)
     return x, y, z
-

@@ -2,7 +2,7 @@
 
 Along a periodic axis the grid has exactly the box's points. Along a free axis it extends by one
 window; transforms need zero padding on top: modes whose images decay within the basic padding take
-the plain multiplier, the few of smaller wavenumber the kernel truncated at a radius no pair reaches.
+the plain multiplier, the few of smaller wavenumber that of a kernel that ends beyond all pairs.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import erfcinv
 
 _LENGTHS = sorted(
     2**a * 3**b * 5**c * 7**d
@@ -44,8 +45,10 @@ class Padding:
         Transform lengths of the modes that take the plain, and the truncated, multiplier.
     n_local : int
         1-periodic: the modes 0 to n_local - 1 of the first axis are local. Else 0.
-    radius : float
-        Truncation radius of the local modes, 0 where there are none.
+    onset, radius : float
+        Where the kernel of the local modes begins to fade, and where it ends; 0 where none is.
+    steepness : float
+        Of the fading: ``erfc(steepness t) / 2`` for t from -1 to 1 between the two radii.
     """
 
     cells: tuple[int, int, int]
@@ -53,7 +56,9 @@ class Padding:
     plain: tuple[int, int, int]
     local: tuple[int, int, int]
     n_local: int
+    onset: float
     radius: float
+    steepness: float
 
     def values(self) -> float:
         """Return the values of one component in all (real) transforms."""
@@ -94,12 +99,15 @@ def pad(
     grid = [n if axis < periodicity else n + points - 1 for axis, n in enumerate(cells)]
     if periodicity == 3:
         whole = (grid[0], grid[1], grid[2])
-        return Padding(whole, whole, whole, whole, 0, 0.0)
+        return Padding(whole, whole, whole, whole, 0, 0.0, 0.0, 0.0)
     free = slice(periodicity, 3)
     step = float(steps[free].max())
-    # The edge of the truncated kernel is felt over the reach of a mollified, deconvolved point. It must stay clear of all pairs on its own side and, one period on, on the other.
-    reach = max(1.5 * points * step, 1.05 * cutoff)
-    radius = float(np.linalg.norm(box[free])) + reach
+    # The kernel fades out over the outer 0.6 of the reach: far enough beyond all pairs for the
+    # mollified, deconvolved points (1.4 r_c, with the middle of the fading at 0.7), and slowly
+    # enough for the grid (2.5 windows). One period on, the same margin is kept.
+    reach = max(2.5 * points * step, 1.4 * cutoff)
+    diameter = float(np.linalg.norm(box[free]))
+    radius, onset = diameter + reach, diameter + 0.4 * reach
     plain, local = list(grid), list(grid)
     wall = math.inf
     for axis in range(periodicity, 3):
@@ -117,5 +125,7 @@ def pad(
         (plain[0], plain[1], plain[2]),
         (local[0], local[1], local[2]),
         n_local,
+        onset,
         radius,
+        float(erfcinv(0.1 * min(tolerance, 1.0))),
     )

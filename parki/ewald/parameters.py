@@ -185,7 +185,9 @@ def _window(
     """Return (P, beta, window error, truncation error) for the fewest points that suffice."""
     shape = np.rint(problem.box / steps).astype(int)
     # Free axes: the modes of the padded box, on which the points fill a part.
-    local = pad(problem.periodicity, problem.box, steps, max(choices), cutoff, problem.tolerance).local
+    local = pad(
+        problem.periodicity, problem.box, steps, max(choices), cutoff, problem.tolerance
+    ).local
     padded = np.where(np.arange(3) < problem.periodicity, shape, local)
     lengths = padded * steps
     volume = float(np.prod(lengths))
@@ -250,7 +252,14 @@ def _best_cutoff(problem: Problem) -> float:
         split = _split(problem, cutoff, z)
         z = split.xi * cutoff
         step = _coarsest(problem, split) / 1.15
-        padding = pad(problem.periodicity, problem.box, _steps(problem, step), points, cutoff, problem.tolerance)
+        padding = pad(
+            problem.periodicity,
+            problem.box,
+            _steps(problem, step),
+            points,
+            cutoff,
+            problem.tolerance,
+        )
         degree = 4 + int(2.5 * digits)
         time = (
             problem.machine.near(problem.targets, _pairs(problem, cutoff), degree)
@@ -288,6 +297,6 @@ def select(
         raise ParkiValueError(
             f"no grid reaches tolerance {problem.tolerance:g} with cutoff {chosen:.3g}"
             f"{f' and window_points {window_points}' if window_points else ''}"
-            " (cutoff in units of the cube root of the box's volume); leave them to parki, or relax one"
+            " (in units of the cube root of the box's volume); leave them to parki, or relax one"
         )
     return found

@@ -93,8 +93,7 @@ class Plan:
         if isinstance(norms, EwaldOptions) and options is None:
             norms, options = None, norms
         self._start = time.perf_counter()
-        arrays = self._check(kernel, trg, src, norms, options)
-        assert options is not None
+        options, arrays = self._check(kernel, trg, src, norms, options)
         self.kernel, self.options = kernel, options
         self.space = get_execution_space(options.execution_space, *arrays.values())
         check_space(arrays, self.space)
@@ -110,7 +109,7 @@ class Plan:
     @staticmethod
     def _check(
         kernel: str, trg: Any, src: Any, norms: Any, options: EwaldOptions | None
-    ) -> dict[str, Any]:
+    ) -> tuple[EwaldOptions, dict[str, Any]]:
         if kernel not in ROWS:
             raise ParkiValueError(f"kernel is {kernel!r}; expected one of {', '.join(ROWS)}")
         if not isinstance(options, EwaldOptions):
@@ -135,7 +134,7 @@ class Plan:
             raise ParkiValueError("src is empty, of shape (3, 0); expected at least one source")
         if "norms" in arrays:
             arrays["norms"] = check_density("norms", arrays["norms"], 3, arrays["src"].shape[1])
-        return arrays
+        return options, arrays
 
     # ------------------------------------------------------------------ set-up
     def _build(self, arrays: dict[str, Any]) -> None:
@@ -166,9 +165,7 @@ class Plan:
         scale = length / self.unit  # from the parameters' unit to the solver's
         steps, cutoff = chosen.steps * scale, chosen.cutoff * scale
         split = Hasimoto(chosen.xi / scale)
-        padding = pad(
-            options.periodicity, box, steps, chosen.points, cutoff, options.tolerance
-        )
+        padding = pad(options.periodicity, box, steps, chosen.points, cutoff, options.tolerance)
         mesh = Mesh.build(
             space,
             dtype,
@@ -184,7 +181,17 @@ class Plan:
         self._prepare(chosen, mesh)
         radial = split.radial_polynomials(cutoff, chosen.degree)
         self.p2p = P2P(
-            kernel, space, trg, src, norms, box, options.periodicity, cutoff, radial, factor, executor
+            kernel,
+            space,
+            trg,
+            src,
+            norms,
+            box,
+            options.periodicity,
+            cutoff,
+            radial,
+            factor,
+            executor,
         )
         self.p2g = P2G(kernel, mesh, src, norms, executor)
         self.fgc = FGC(kernel, mesh, split, factor, executor)
@@ -285,7 +292,7 @@ class Plan:
         check_space({"dens": values}, self.space)
         if values.dtype != self.dtype:
             raise ParkiTypeError(
-                f"dens has dtype {values.dtype}, but the points have {self.dtype}; convert one of them"
+                f"dens has dtype {values.dtype}, but the points have {self.dtype}; convert one"
             )
         values = check_density("dens", values, ROWS[self.kernel], self.n_sources)
         pot = self._output(out)
@@ -361,7 +368,7 @@ class Plan:
         if pads.n_local:
             lines.append(
                 f"  free directions: {pads.n_local} of {grid[0] // 2 + 1} modes padded to "
-                f"{pads.local[1]} x {pads.local[2]}, the others to {pads.plain[1]} x {pads.plain[2]}"
+                f"{pads.local[1]} x {pads.local[2]}, others to {pads.plain[1]} x {pads.plain[2]}"
             )
         lines.append(
             "  predicted seconds: " + ", ".join(f"{k} {v:.3g}" for k, v in p.seconds.items())

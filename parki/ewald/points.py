@@ -25,7 +25,9 @@ def as_array(name: str, value: Any) -> Any:
         If it is no array of numbers.
     """
     if isinstance(value, np.ma.MaskedArray):
-        raise ParkiTypeError(f"{name} is a masked array; pass filled values, such as {name}.filled(0)")
+        raise ParkiTypeError(
+            f"{name} is a masked array; pass filled values, such as {name}.filled(0)"
+        )
     if hasattr(value, "__cuda_array_interface__"):
         import cupy
 

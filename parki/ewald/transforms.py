@@ -49,7 +49,7 @@ class HostTransforms:
         )
 
     def planes(self, padded: Any) -> None:
-        """Transform (components, modes, y, z) along y and z in place; rows y past the grid are 0."""
+        """Transform (components, modes, y, z) along y and z in place; rows past the grid are 0."""
         # The rows of zeros need no transform along z.
         self._complex(padded[:, :, : self.grid[1]], (3,), forward=True)
         self._complex(padded, (2,), forward=True)
@@ -99,6 +99,8 @@ class DeviceTransforms:
             x, y, z = self.grid
             stored = values.shape[2]
             double = values.dtype == np.float64
+            shape: tuple[int, ...]
+            layouts: list[tuple[tuple[int, ...], int, int]]
             if self.periodic:
                 real, half = (x, y, stored), (x, y, z // 2 + 1)
                 shape, batch = (x, y, z), 1

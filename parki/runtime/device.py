@@ -6,6 +6,9 @@ synchronises. `compile_offline` builds for an architecture that is not present, 
 
 from __future__ import annotations
 
+import os
+import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ from parki.runtime.translate import Translated
 PRELUDE = Path(__file__).with_name("device.hpp")
 RANGE_BLOCK = 128
 OPTIONS = ("-std=c++17", "-default-device")
+HIP_OPTIONS = ("-std=c++17", "-D__HIP_PLATFORM_AMD__")
 
 
 def source_text(translated: Translated) -> str:
@@ -48,7 +52,7 @@ class DeviceObject:
         """
         cupy = self.space.array_module
         hip = self.space.name == "HIP"
-        options = ("-std=c++17", "-D__HIP_PLATFORM_AMD__") if hip else OPTIONS
+        options = HIP_OPTIONS if hip else OPTIONS
         try:
             module = cupy.RawModule(code=source_text(self.translated), options=options)
             kernel = module.get_function("parki_launch")
@@ -67,26 +71,50 @@ class DeviceObject:
 
 
 def compile_offline(translated: Translated, architecture: str) -> bytes:
-    """Compile with NVRTC from PyPI (cuda-bindings) for e.g. ``sm_90``, without a GPU.
+    """Compile for an architecture that need not be present, such as ``sm_90`` or ``gfx90a``.
+
+    NVRTC comes from PyPI (nvidia-cuda-nvrtc, cuda-bindings), hipcc from the system.
 
     Raises
     ------
     KernelError
-        With NVRTC's log, if the kernel does not compile.
+        With the compiler's log, if the kernel does not compile.
     """
+    if architecture.startswith("gfx"):
+        return _compile_hip(source_text(translated), architecture)
+    return _compile_cuda(source_text(translated), architecture)
+
+
+def _compile_cuda(text: str, architecture: str) -> bytes:
     from cuda.bindings import nvrtc
 
-    error, program = nvrtc.nvrtcCreateProgram(
-        source_text(translated).encode(), b"kernel.cu", 0, None, None
-    )
+    error, program = nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, None, None)
     options = [b"-arch=" + architecture.encode(), *(o.encode() for o in OPTIONS)]
     (error,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
         _, size = nvrtc.nvrtcGetProgramLogSize(program)
-        log = b" " * size
+        log = bytes(size)
         nvrtc.nvrtcGetProgramLog(program, log)
         raise KernelError(f"NVRTC refused a kernel for {architecture}:\n{log.decode()[:3000]}")
     _, size = nvrtc.nvrtcGetCUBINSize(program)
     binary = bytes(size)
     nvrtc.nvrtcGetCUBIN(program, binary)
     return binary
+
+
+def _compile_hip(text: str, architecture: str) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="parki-") as folder:
+        source, target = Path(folder) / "kernel.hip", Path(folder) / "kernel.hsaco"
+        # hipRTC has the declarations built in, hipcc has them here.
+        source.write_text("#include <hip/hip_runtime.h>\n" + text, encoding="utf-8")
+        command = ["hipcc", "--genco", f"--offload-arch={architecture}", *HIP_OPTIONS]
+        run = subprocess.run(
+            [*command, str(source), "-o", str(target)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "HIP_PLATFORM": "amd"},
+        )
+        if run.returncode != 0:
+            raise KernelError(f"hipcc refused a kernel for {architecture}:\n{run.stderr[:3000]}")
+        return target.read_bytes()

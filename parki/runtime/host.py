@@ -10,6 +10,7 @@ import ctypes
 import functools
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -33,21 +34,30 @@ FLAGS = (
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C++ compiler: its path, and the first line of its ``--version``."""
+    """A C++ compiler: its command in words, and the first line of its ``--version``."""
 
-    path: str
+    command: tuple[str, ...]
     version: str
+
+    @property
+    def path(self) -> str:
+        """The command in one string."""
+        return shlex.join(self.command)
 
 
 @functools.lru_cache(maxsize=8)
 def _find(chosen: str, _search_path: str) -> Compiler:
     names = [chosen] if chosen else ["g++", "clang++", "c++"]
     for name in names:
-        path = shutil.which(name)
+        program, *words = shlex.split(name)  # CXX may be "ccache g++", or hold flags
+        path = shutil.which(program)
         if path:
-            run = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+            command = (path, *words)
+            run = subprocess.run(
+                [*command, "--version"], capture_output=True, text=True, check=False
+            )
             if run.returncode == 0:
-                return Compiler(path, run.stdout.splitlines()[0])
+                return Compiler(command, run.stdout.partition("\n")[0])
     asked = f"CXX is {chosen!r}, which cannot be run" if chosen else "no C++ compiler was found"
     raise UnavailableError(
         f"{asked}; parki compiles its CPU kernels once, on first use. Install one: "
@@ -113,10 +123,10 @@ def _compile(chosen: Compiler, flags: list[str], text: str, target: Path) -> Non
     with tempfile.TemporaryDirectory(prefix="parki-") as folder:
         source = Path(folder) / "kernel.cpp"
         source.write_text(text, encoding="utf-8")
-        command = [chosen.path, *flags, str(source), "-o", str(target)]
+        command = [*chosen.command, *flags, str(source), "-o", str(target)]
         run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     if run.returncode != 0:
-        raise KernelError(f"{Path(chosen.path).name} failed on a kernel:\n{run.stderr[-2000:]}")
+        raise KernelError(f"{chosen.path} failed on a kernel:\n{run.stderr[-2000:]}")
 
 
 class HostObject:
@@ -149,7 +159,13 @@ class HostObject:
         path = cache.entry(
             self.key, lambda target: _compile(self.compiler, self.flags, self.source, target)
         )
-        function = ctypes.CDLL(str(path)).parki_launch
+        try:
+            function = ctypes.CDLL(str(path)).parki_launch
+        except OSError as error:
+            raise KernelError(
+                f"a compiled kernel cannot be loaded ({error}); is {path.parent} on a disk from "
+                "which programs may run? If not, set PARKI_CACHE_DIR to a folder that is"
+            ) from error
         function.argtypes = (ctypes.c_char_p, ctypes.c_longlong, ctypes.c_int)
         function.restype = ctypes.c_int
         return function

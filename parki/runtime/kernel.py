@@ -227,8 +227,9 @@ def prepare(kernels: Iterable[Kernel]) -> None:
 
 def _build_on_device(kernels: list[Kernel], progress: Progress) -> None:
     """Build in this thread, whose current device CuPy compiles for."""
+    begun = time.perf_counter()
     for kernel in kernels:
         kernel.build()
         progress.step()
-        if time.perf_counter() - progress.begun > QUIET_SECONDS:
+        if time.perf_counter() - begun > QUIET_SECONDS:
             progress.start()

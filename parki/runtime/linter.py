@@ -28,11 +28,13 @@ UPSTREAM_KEYWORDS = set(
     workunit""".split()
 )
 RESERVED = set(
-    """alignas alignof and asm auto bool break case catch char class compl const constexpr continue
-    default delete do double else enum explicit export extern false float for friend goto if inline
-    int long mutable namespace new noexcept not nullptr operator or private protected public
-    register return short signed sizeof static struct switch template this throw true try typedef
-    typeid typename union unsigned using virtual void volatile while xor near far""".split()
+    """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
+    class compl const const_cast constexpr continue decltype default delete do double dynamic_cast
+    else enum explicit export extern false float for friend goto if inline int long mutable
+    namespace new noexcept not not_eq nullptr operator or or_eq private protected public
+    register reinterpret_cast return short signed sizeof static static_assert static_cast struct
+    switch template this thread_local throw true try typedef typeid typename union unsigned using
+    virtual void volatile wchar_t while xor xor_eq""".split()
 )
 
 
@@ -116,6 +118,7 @@ class _FunctionLinter:
         self.returns_value = is_decorated(node, "function")
         if self.returns_value and node.returns is None:
             self.refuse(node, "a function without a return type", "annotate it: -> REAL")
+        self.name(node, node.name)
         self.arguments(node)
         self.block(node.body)
 
@@ -149,6 +152,10 @@ class _FunctionLinter:
     def name(self, node: ast.AST, name: str) -> None:
         if name in RESERVED:
             self.refuse(node, f"the name {name!r}", "it is a C++ keyword: choose another")
+        if name.startswith("pk_"):
+            self.refuse(node, f"the name {name!r}", "names with pk_ belong to the translator")
+        if is_constant_name(name):
+            self.refuse(node, f"the name {name!r}", "names in capitals are constants of the file")
 
     def block(self, body: Iterable[ast.stmt], *names: str) -> None:
         """Check a block in which ``names`` are declared from the start."""
@@ -219,6 +226,10 @@ class _FunctionLinter:
                 isinstance(node.value, ast.BinOp)
                 and isinstance(node.value.op, ast.Mult)
                 and isinstance(node.value.left, ast.List)
+                and not any(
+                    isinstance(n, ast.Name) and not is_constant_name(n.id)
+                    for n in ast.walk(node.value)
+                )
             ):
                 self.refuse(node, "this array", "write [0.0, ...] or [0.0] * CONSTANT")
         elif self.is_view(annotation, "ScratchView"):
@@ -274,6 +285,8 @@ class _FunctionLinter:
                 # Upstream drops it from the body's signature.
                 what = f"the body's argument {arg.arg!r}"
                 self.refuse(node, what, "the workunit has one of this name: rename it")
+            self.name(arg, arg.arg)
+        self.name(node, node.name)
         self.nested.add(node.name)
         outer = self.scopes, self.captured
         own = {arg.arg for arg in node.args.args}
@@ -357,6 +370,9 @@ class _FunctionLinter:
                 self.refuse(node, f"this {method}", "pk.TeamThreadRange(team, n) and a nested body")
             elif body.id not in self.nested:
                 self.refuse(node, f"the unknown body {body.id!r}", "define it above, in here")
+            elif isinstance(where, ast.Call):
+                for bound in where.args[1:]:
+                    self.expression(bound)
             return
         if name == "pk.atomic_add":
             if len(node.args) != 3 or not isinstance(node.args[1], ast.List):

@@ -6,15 +6,16 @@ where not (warnings get there by themselves: Python prints what no handler takes
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
-import time
 
 log = logging.getLogger("parki")
 
 
+@functools.lru_cache(maxsize=64)
 def notice(text: str) -> None:
-    """Tell the user one thing of interest, once."""
+    """Tell the user one thing of interest, once in the life of the process."""
     if log.hasHandlers():
         log.info("parki: %s", text)
     elif _may_print():
@@ -27,15 +28,14 @@ def _may_print() -> bool:
 
 
 class Progress:
-    """Counts ``total`` steps: a display that moves on a terminal, elsewhere one line at the start.
+    """Counts ``total`` steps: a display on a terminal, gone at the end; elsewhere a notice.
 
-    Nothing is shown before the first call of `start`; steps may be taken before it.
+    Nothing is shown before `start`; steps may be taken before it.
     """
 
     def __init__(self, label: str, total: int, detail: str) -> None:
         self.label, self.total, self.detail = label, total, detail
         self.done = 0
-        self.begun = time.perf_counter()
         self.live = False
         self.started = False
 
@@ -48,19 +48,19 @@ class Progress:
         if self.live:
             self._show()
         else:
-            notice(f"{self.label} ({self.total}; {self.detail})")
+            notice(f"{self.label} ({self.detail})")
 
     def step(self) -> None:
         """Count one step."""
         self.done += 1
-        if self.live:
-            self._show()
+        self._show()
 
     def finish(self) -> None:
-        """End the display."""
-        if self.live:
-            print(f", {time.perf_counter() - self.begun:.1f} s", file=sys.stderr, flush=True)
+        """Wipe the display."""
+        self._show(wipe=True)
 
-    def _show(self) -> None:
-        text = f"\rparki: {self.label}: {self.done} of {self.total}"
-        print(text, end="", file=sys.stderr, flush=True)
+    def _show(self, wipe: bool = False) -> None:
+        if self.live:
+            text = f"parki: {self.label}: {self.done} of {self.total}"
+            line = " " * len(text) + "\r" if wipe else text
+            print("\r" + line, end="", file=sys.stderr, flush=True)

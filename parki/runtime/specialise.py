@@ -11,11 +11,14 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from parki.errors import KernelError
 from parki.runtime.linter import dotted, is_constant_name, is_decorated, lint
@@ -23,12 +26,20 @@ from parki.runtime.linter import dotted, is_constant_name, is_decorated, lint
 Constant = int | float | bool | str
 REAL_TYPES = ("double", "float")
 _HEADER = "from typing import List\n\nimport pykokkos as pk\n\n\n"
+
+
+def _quotient(a: int, b: int) -> int:
+    """Divide as C does, which is what the kernels do with values that are not constant."""
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
+    ast.FloorDiv: _quotient,
+    ast.Mod: lambda a, b: a - b * _quotient(a, b),
 }
 _COMPARE: dict[type, Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
@@ -92,10 +103,10 @@ def _parse(path: Path, _stamp: int) -> ast.Module:
 
 @functools.lru_cache(maxsize=512)
 def _specialise(
-    path: Path, stamp: int, workunit: str, constants: tuple[tuple[str, Constant], ...]
+    path: Path, stamp: int, workunit: str, constants: tuple[tuple[str, str, Constant], ...]
 ) -> Specialised:
     tree = _parse(path, stamp)
-    values = _constant_values(tree, dict(constants), path)
+    values = _constant_values(tree, {name: value for name, _, value in constants}, path)
     functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
     if workunit not in functions or not is_decorated(functions[workunit], "workunit"):
         raise KernelError(f"{path.name}: no workunit named {workunit!r}")
@@ -146,11 +157,26 @@ def specialise(file: str | Path, workunit: str, constants: Mapping[str, Constant
     Raises
     ------
     KernelError
-        If the file leaves the dialect, or the workunit or a constant is unknown.
+        If the file leaves the dialect, or the file, the workunit or a constant is unknown, or a
+        constant is neither a finite number nor a real type.
     """
     path = Path(file) if str(file).endswith(".py") else kernel_directory() / f"{file}.py"
-    # The time stamp is part of the key, so that an edited kernel is read again.
-    return _specialise(path, path.stat().st_mtime_ns, workunit, tuple(sorted(constants.items())))
+    if not path.is_file():
+        raise KernelError(f"there is no kernel file {path.name} in {path.parent}")
+    # Types are part of the key because 1 == 1.0, and the time stamp because kernels are edited.
+    plain = ((name, _plain(name, value)) for name, value in sorted(constants.items()))
+    key = tuple((name, type(value).__name__, value) for name, value in plain)
+    return _specialise(path, path.stat().st_mtime_ns, workunit, key)
+
+
+def _plain(name: str, value: Any) -> Constant:
+    """Return a constant as a Python number, whose ``repr`` is a literal."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if name == "REAL" and isinstance(value, str):
+        return value
+    if not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise KernelError(f"the constant {name} is {value!r}; expected a finite number")
+    return value
 
 
 def _constant_values(
@@ -158,16 +184,15 @@ def _constant_values(
 ) -> dict[str, Constant]:
     values: dict[str, Constant] = {}
     for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            name = dotted(node.targets[0] if isinstance(node, ast.Assign) else node.target)
             if name in given:
                 values[name] = given.pop(name)
             elif name == "REAL":
                 values[name] = dotted(node.value).removeprefix("pk.")
             else:
-                value = _Transformer(values, path).visit(
-                    ast.fix_missing_locations(_copy(node.value))
-                )
+                folding = _Transformer({**values, "REAL": "double"}, path)
+                value = folding.visit(ast.fix_missing_locations(_copy(node.value)))
                 if not isinstance(value, ast.Constant):
                     raise KernelError(f"{path.name}:{node.lineno}: {name} is not a constant")
                 values[name] = value.value  # type: ignore[assignment]
@@ -200,8 +225,6 @@ class _Transformer(ast.NodeTransformer):
 
     def function(self, node: ast.FunctionDef) -> ast.FunctionDef:
         copy: ast.FunctionDef = self.visit(_copy(node))
-        if ast.get_docstring(copy) is not None:
-            del copy.body[0]
         return copy
 
     def real(self) -> ast.expr:
@@ -235,12 +258,21 @@ class _Transformer(ast.NodeTransformer):
             return ast.List([_copy(e) for _ in range(count) for e in node.left.elts], ast.Load())
         if isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant):
             fold = _BINARY.get(type(node.op))
-            if fold and isinstance(node.left.value, int) and isinstance(node.right.value, int):
-                return ast.copy_location(
-                    ast.Constant(fold(node.left.value, node.right.value)), node
-                )
+            left, right = node.left.value, node.right.value
+            if fold and isinstance(left, int) and isinstance(right, int):
+                try:
+                    return ast.copy_location(ast.Constant(fold(left, right)), node)
+                except ZeroDivisionError:
+                    where = f"{self.path.name}:{node.lineno}"
+                    raise KernelError(f"{where}: {left} is divided by zero") from None
         if self.single and isinstance(node.op, ast.Div):
             return ast.Call(self.real(), [node], [])
+        return node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.operand, ast.Constant) and isinstance(node.op, ast.USub):
+            return ast.copy_location(ast.Constant(-node.operand.value), node)  # type: ignore[operator]
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
@@ -261,12 +293,32 @@ class _Transformer(ast.NodeTransformer):
         return ast.BoolOp(node.op, left)
 
     def visit_If(self, node: ast.If) -> Any:
-        test = self.visit(node.test)
-        if isinstance(test, ast.Constant):
-            return self._block(node.body if test.value else node.orelse)
-        node.test = test
+        node.test = self.visit(node.test)
+        if isinstance(node.test, ast.Constant):
+            return self._block(node.body if node.test.value else node.orelse)
         node.body = self._block(node.body) or [ast.Pass()]
         node.orelse = self._block(node.orelse)
+        return node
+
+    def visit_For(self, node: ast.For) -> Any:
+        self.generic_visit(node)
+        bounds = node.iter.args if isinstance(node.iter, ast.Call) else []
+        values = [int(ast.unparse(a)) for a in bounds if isinstance(a, ast.Constant)]
+        if len(values) == len(bounds) and not range(*values):
+            return []
+        node.body = node.body or [ast.Pass()]
+        return node
+
+    def visit_While(self, node: ast.While) -> ast.While:
+        self.generic_visit(node)
+        node.body = node.body or [ast.Pass()]
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        self.generic_visit(node)
+        if ast.get_docstring(node) is not None:
+            del node.body[0]
+        node.body = node.body or [ast.Pass()]
         return node
 
     def _block(self, body: list[ast.stmt]) -> list[ast.stmt]:

@@ -1,0 +1,216 @@
+"""The linter: each construct outside the dialect is refused with file, line and remedy.
+
+What upstream PyKokkos misreads without a word has its tests in test_upstream.py too.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from parki.errors import KernelError
+from parki.runtime.linter import lint
+from parki.runtime.specialise import kernel_directory, specialise
+
+HEADER = "import pykokkos as pk\n\nREAL = pk.double\nN = 4\n\n\n"
+RANGE = HEADER + "@pk.workunit\ndef f(i: int, v: pk.View1D[REAL], m: pk.View2D[REAL], n: int):\n"
+TEAM = HEADER + "@pk.workunit\ndef f(team: pk.TeamMember, v: pk.View1D[REAL], n: int):\n"
+NESTED = TEAM + "    def body(t: int):\n        v[t] = 0.0\n\n"
+
+# source up to the offending line, the offending line, what is found, the remedy
+MODULE = {
+    "other import": ("", "import numpy", "this import", "only 'import pykokkos as pk'"),
+    "second name": ("", "import pykokkos as pk, os", "this import", "on its own"),
+    "other from": ("", "from math import sqrt", "this import", "from typing import List"),
+    "variable": (HEADER, "size = 3", "a module variable", "in capitals"),
+    "statement": (HEADER, "print(N)", "a module-level statement", "kernels only"),
+    "plain function": (HEADER, "def f(i: int): pass", "an undecorated function", "@pk.workunit"),
+}
+SIGNATURES = {
+    "default": ("(i: int, n: int = 3)", "a signature with defaults or stars", "annotated arg"),
+    "star": ("(i: int, *rest: int)", "a signature with defaults or stars", "annotated arguments"),
+    "annotation": ("(i: int, x: str)", "the annotation of 'x'", "pk.ViewND"),
+    "no annotation": ("(i: int, x)", "the annotation of 'x'", "use int"),
+    "rank": ("(i: int, x: pk.View5D[REAL])", "the annotation of 'x'", "pk.ViewND"),
+    "element": ("(i: int, x: pk.View1D[int])", "the annotation of 'x'", "pk.ViewND"),
+    "keyword": ("(i: int, long: int)", "the name 'long'", "C++ keyword"),
+    "capitals": ("(i: int, K: int)", "the name 'K'", "constants of the file"),
+    "prefix": ("(i: int, pk_count: int)", "the name 'pk_count'", "belong to the translator"),
+    "upstream's": ("(i: int, space: int)", "the argument 'space'", "choose another"),
+}
+STATEMENTS = {
+    "chained assignment": ("a = b = 1", "a chained assignment", "one name at a time"),
+    "tuple assignment": ("v[0], v[1] = v[1], v[0]", "this assignment target", "local name"),
+    "undeclared": ("a = 1", "assigning undeclared 'a'", "annotate it at first use"),
+    "division in place": ("v[i] /= 2.0", "this augmented assignment", "use +=, -= or"),
+    "argument": ("n = 3", "assigning the argument 'n'", "copy it to a local"),
+    "again": ("i: int = 0", "declaring 'i' again", "assign without annotation"),
+    "keyword": ("new: int = 0", "the name 'new'", "C++ keyword"),
+    "capitals": ("N: int = 0", "the name 'N'", "constants of the file"),
+    "no value": ("a: int", "a declaration without a value", "give it a value"),
+    "annotated element": ("v[0]: REAL = 1.0", "an annotated non-name", "local names only"),
+    "type": ("a: str = 0", "this local's type", "use int, pk.int64, REAL"),
+    "array of a variable": ("a: List[REAL] = [0.0] * n", "this array", "CONSTANT"),
+    "array from a call": ("a: List[REAL] = list(v)", "this array", "write [0.0, ...]"),
+    "scratch": ("s: pk.ScratchView1D[REAL] = v", "this scratch view", "team.team_scratch(0)"),
+    "loop over a view": ("for x in v: pass", "a loop over anything but range()", "use range()"),
+    "loop with else": ("for k in range(3): pass\n    else: pass", "this loop", "no else"),
+    "two loop variables": ("for a, b in range(3): pass", "this loop", "one loop variable"),
+    "step": ("for k in range(0, n, n): pass", "this step", "positive constant"),
+    "while else": ("while n > 0: pass\n    else: pass", "while ... else", "drop the else"),
+    "returned value": ("return n", "a returned value in a workunit", "write to a view"),
+    "expression": ("v[0] + 1.0", "an expression statement", "only calls"),
+    "assertion": ("assert n", "Assert", "dialect.md"),
+    "with": ("with n: pass", "With", "dialect.md"),
+}
+EXPRESSIONS = {
+    "string": ("'a'", "the literal 'a'", "use numbers"),
+    "unknown name": ("w", "the unknown name 'w'", "declare it"),
+    "power": ("v[0] ** 2", "this operator", "use + - * / // %"),
+    "bits": ("n & 1", "this operator", "truncate as in C"),
+    "chained comparison": ("0 < n < 3", "a chained comparison", "a < b and b < c"),
+    "comparison of conditions": ("(n > 1) == (n > 2)", "a comparison of conditions", "nest the if"),
+    "or inside and": ("(n > 1 or n < 0) and n > 2", "and/or inside and/or", "nest the if"),
+    "not": ("not n > 1", "not", "turn the comparison around"),
+    "sign": ("-(n + 1)", "a sign before an expression", "0 - (...)"),
+    "comma": ("m[0, 1]", "v[i, j] or a slice", "write v[i][j]"),
+    "slice": ("v[0:1]", "v[i, j] or a slice", "write v[i][j]"),
+    "indexing": ("f[0]", "indexing this", "views, scratch views"),
+    "conditional": ("1.0 if n > 1 else 2.0", "IfExp", "use an if statement"),
+    "tuple": ("(1, 2)", "Tuple", "one value at a time"),
+    "attribute": ("v.shape", "Attribute", "only pk.<name>"),
+    "keyword argument": ("pk.sqrt(x=1.0)", "a keyword argument", "by position"),
+    "max": ("max(1, 2)", "calling max", "dialect.md"),
+    "float": ("float(n)", "calling float", "cast with REAL(x)"),
+    "int32": ("pk.int32(n)", "calling pk.int32", "cast with REAL(x) or int(x)"),
+    "unknown function": ("pk.tan(v[0])", "calling pk.tan", "dialect.md"),
+}
+TEAMS = {
+    "barrier": ("team.team_barrier(1)", "arguments of team_barrier", "it takes none"),
+    "range": ("pk.parallel_for(n, body)", "this parallel_for", "pk.TeamThreadRange(team, n)"),
+    "lambda": (
+        "pk.parallel_for(pk.TeamThreadRange(team, n), lambda t: t)",
+        "this parallel_for",
+        "a nested body",
+    ),
+    "no such body": (
+        "pk.parallel_for(pk.TeamThreadRange(team, n), other)",
+        "the unknown body 'other'",
+        "define it above",
+    ),
+    "bound": (
+        "pk.parallel_for(pk.TeamThreadRange(team, w), body)",
+        "the unknown name 'w'",
+        "declare it",
+    ),
+    "atomic": ("pk.atomic_add(v, 0, 1.0)", "this atomic_add", "pk.atomic_add(v, [i, j], x)"),
+    "nested signature": ("def g(t): pass", "this nested signature", "(t: int)"),
+    "nested decorator": (
+        "@pk.function\n    def g(t: int): pass",
+        "this nested function",
+        "def body",
+    ),
+    "nested keyword": ("def new(t: int): pass", "the name 'new'", "C++ keyword"),
+    "body's argument": ("def g(n: int): pass", "the body's argument 'n'", "rename it"),
+}
+FUNCTIONS = {
+    "no type": ("(x: REAL): return x", "a function without a return type", "-> REAL"),
+    "view": ("(v: pk.View1D[REAL]) -> REAL: return v[0]", "the argument 'v'", "scalars only"),
+}
+
+
+def refused(text: str, line: int, what: str, remedy: str, tmp_path) -> None:
+    """Check that the file is refused, in this line and with these words."""
+    path = tmp_path / "trap.py"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(KernelError) as caught:
+        lint(ast.parse(text), path)
+    message = str(caught.value)
+    assert message.startswith(f"trap.py:{line}: {what} is not in the kernel dialect; "), message
+    assert remedy in message.split("; ", 1)[1]
+
+
+@pytest.mark.parametrize("case", MODULE)
+def test_module(case, tmp_path):
+    before, line, what, remedy = MODULE[case]
+    refused(before + line + "\n", before.count("\n") + 1, what, remedy, tmp_path)
+
+
+@pytest.mark.parametrize("case", SIGNATURES)
+def test_signature(case, tmp_path):
+    signature, what, remedy = SIGNATURES[case]
+    text = f"{HEADER}@pk.workunit\ndef f{signature}:\n    pass\n"
+    refused(text, HEADER.count("\n") + 2, what, remedy, tmp_path)
+
+
+@pytest.mark.parametrize("case", STATEMENTS)
+def test_statement(case, tmp_path):
+    line, what, remedy = STATEMENTS[case]
+    refused(f"{RANGE}    {line}\n", RANGE.count("\n") + 1, what, remedy, tmp_path)
+
+
+@pytest.mark.parametrize("case", EXPRESSIONS)
+def test_expression(case, tmp_path):
+    value, what, remedy = EXPRESSIONS[case]
+    text = f"{RANGE}    v[0] = 1.0\n    v[i] = {value}\n"
+    refused(text, RANGE.count("\n") + 2, what, remedy, tmp_path)
+
+
+@pytest.mark.parametrize("case", TEAMS)
+def test_team(case, tmp_path):
+    line, what, remedy = TEAMS[case]
+    decorated = line.startswith("@")  # a function's line is that of its def
+    line_number = NESTED.count("\n") + 1 + decorated
+    refused(f"{NESTED}    {line}\n", line_number, what, remedy, tmp_path)
+
+
+@pytest.mark.parametrize("case", FUNCTIONS)
+def test_function(case, tmp_path):
+    rest, what, remedy = FUNCTIONS[case]
+    refused(f"{HEADER}@pk.function\ndef g{rest}\n", HEADER.count("\n") + 2, what, remedy, tmp_path)
+
+
+def test_parallel_in_a_function(tmp_path):
+    text = HEADER + "@pk.function\ndef g(x: REAL) -> REAL:\n    pk.atomic_add(x, [0], 1.0)\n"
+    text += "    return x\n"
+    refused(text, HEADER.count("\n") + 3, "atomic_add in a function", "in workunits only", tmp_path)
+
+
+def test_captured_local(tmp_path):
+    text = f"{TEAM}    x: int = 0\n    def body(t: int):\n        x += t\n"
+    line = TEAM.count("\n") + 3
+    refused(text, line, "assigning 'x' in a nested body", "use a local", tmp_path)
+
+
+def test_every_refusal_is_tested():
+    """A rule that is added without a test fails here."""
+    import parki.runtime.linter as module
+
+    source = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    written = []
+    for node in ast.walk(source):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("self.refuse", "_refuse"):
+            what = node.args[-2]
+            parts = what.values if isinstance(what, ast.JoinedStr) else [what]
+            written.append([p.value for p in parts if isinstance(p, ast.Constant)])
+    tested = [c[-2] for t in (MODULE, SIGNATURES, STATEMENTS) for c in t.values()]
+    tested += [c[-2] for t in (EXPRESSIONS, TEAMS, FUNCTIONS) for c in t.values()]
+    tested += ["atomic_add in a function", "assigning 'x' in a nested body"]
+    for words in written:
+        pattern = ".*".join(re.escape(str(w)) for w in words)
+        assert any(re.search(pattern, t) for t in tested), words
+
+
+@pytest.mark.parametrize("path", sorted(kernel_directory().glob("*.py")), ids=lambda p: p.stem)
+def test_kernels_are_in_the_dialect(path):
+    lint(ast.parse(path.read_text(encoding="utf-8")), path)
+
+
+def test_refused_when_loaded(tmp_path):
+    path = tmp_path / "trap.py"
+    path.write_text(RANGE + "    v[i] = max(1, 2)\n", encoding="utf-8")
+    with pytest.raises(KernelError, match=rf"trap.py:{RANGE.count(chr(10)) + 1}: calling max"):
+        specialise(path, "f", {})

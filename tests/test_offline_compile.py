@@ -1,0 +1,118 @@
+"""Every workunit compiles for NVIDIA's and AMD's architectures, on a machine that has neither.
+
+NVRTC comes from PyPI, hipcc from the system (Debian and Ubuntu: apt install hipcc); where one is
+missing its tests are skipped. The kernels are not run here: tests with a GPU do that.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import shutil
+from typing import Any
+
+import pytest
+
+from parki.arrays import layer_flags
+from parki.errors import KernelError
+from parki.runtime.device import compile_offline
+from parki.runtime.linter import is_decorated
+from parki.runtime.specialise import kernel_directory, specialise
+from parki.runtime.translate import Translated, translate
+
+SUMS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace")
+LAUNCH_BOUND = 128
+# Scratch memory of a team: what one multiprocessor of an sm_80 has, the smallest of those here.
+SCRATCH_LIMIT = 163 * 1024
+
+
+def workunits() -> list[tuple[str, str]]:
+    """Return (file, name) of every workunit."""
+    return [
+        (path.stem, node.name)
+        for path in sorted(kernel_directory().glob("*.py"))
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and is_decorated(node, "workunit")
+    ]
+
+
+def constant_sets(file: str) -> list[dict[str, Any]]:
+    """Return a few sets of constants: every sum, small and large windows and degrees."""
+    if file == "p2p":
+        shapes = [{"DEGREE": degree, "PERIODIC": axes} for degree, axes in ((30, 3), (8, 1))]
+        return [dict(shapes[n % 2], **layer_flags(kernel)) for n, kernel in enumerate(SUMS)]
+    if file == "p2g":
+        # The wide window leaves room for one component and a smaller tile only.
+        wide = {"TILE0": 4, "TILE1": 4, "TILE2": 4, "FIRST": 1, "GROUP": 1}
+        shapes = [
+            {"P": 14, "ROW": 16, "TERMS": 13, **wide},
+            {"P": 4, "ROW": 4, "TERMS": 5, "GROUP": 3},
+            {"P": 8, "ROW": 8, "TERMS": 9, "GROUP": 2, "FIRST": 2},
+            {"P": 4, "ROW": 8, "TERMS": 5, "GROUP": 1},
+        ]
+        return [dict(shape, **layer_flags(k)) for shape, k in zip(shapes, SUMS, strict=True)]
+    if file == "g2p":
+        return [
+            {"COMPONENTS": components, "P": points, "ROW": points, "TERMS": points - 1}
+            for components, points in ((3, 14), (1, 4), (3, 8))
+        ]
+    if file == "fgc":
+        return [layer_flags(kernel) for kernel in SUMS]
+    return [{}]
+
+
+def translated(file: str, name: str, real: str, constants: dict[str, Any]) -> Translated:
+    return translate(specialise(file, name, {"REAL": real, **constants}), LAUNCH_BOUND)
+
+
+@pytest.fixture(scope="module")
+def nvrtc():
+    """Skip where NVRTC cannot be loaded, with the reason."""
+    bindings = pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings is not installed")
+    try:
+        bindings.nvrtcVersion()
+    except RuntimeError as error:
+        pytest.skip(f"NVRTC cannot be loaded: {error}")
+
+
+@pytest.mark.usefixtures("nvrtc")
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("real", ["double", "float"])
+@pytest.mark.parametrize(("file", "name"), workunits())
+def test_cuda(file, name, real, architecture):
+    for constants in constant_sets(file):
+        kernel = translated(file, name, real, constants)
+        binary = compile_offline(kernel, architecture)
+        assert binary.startswith(b"\x7fELF") and b"parki_launch" in binary
+        assert kernel.scratch <= SCRATCH_LIMIT
+
+
+@pytest.mark.usefixtures("nvrtc")
+def test_cuda_refusal_shows_the_log():
+    kernel = translated("cell_list", "gather_rows", "double", {})
+    broken = dataclasses.replace(kernel, text=kernel.text.replace("order[", "disorder["))
+    with pytest.raises(KernelError, match=r"(?s)NVRTC refused a kernel for sm_90.*disorder"):
+        compile_offline(broken, "sm_90")
+
+
+hip = pytest.mark.skipif(shutil.which("hipcc") is None, reason="hipcc is not installed")
+
+
+@hip
+@pytest.mark.hip
+@pytest.mark.slow
+@pytest.mark.parametrize("real", ["double", "float"])
+@pytest.mark.parametrize(("file", "name"), workunits())
+def test_hip(file, name, real):
+    # hipcc takes over a second per kernel: the sum that has everything stands for the others.
+    kernel = translated(file, name, real, constant_sets(file)[0])
+    assert b"parki_launch" in compile_offline(kernel, "gfx90a")
+
+
+@hip
+@pytest.mark.hip
+def test_hip_refusal_shows_the_log():
+    kernel = translated("cell_list", "gather_rows", "double", {})
+    broken = dataclasses.replace(kernel, text=kernel.text.replace("order[", "disorder["))
+    with pytest.raises(KernelError, match=r"(?s)hipcc refused a kernel for gfx90a.*disorder"):
+        compile_offline(broken, "gfx90a")
