@@ -4,7 +4,7 @@ options = parki.EwaldOptions(periodicity=1, box=[1, 1, 1], tolerance=1e-6)
 velocity = parki.stokes_comb(trg, src, dens, norms, options)
 """
 
-from parki import ewald, utils
+from parki import ewald, reference, utils
 from parki.cell_list import CellList
 from parki.errors import (
     KernelError,
@@ -32,6 +32,7 @@ __all__ = [
     "ewald",
     "get_execution_space",
     "laplace",
+    "reference",
     "stokes_comb",
     "stokes_dl",
     "stokes_sl",

@@ -26,20 +26,6 @@ from parki.reference import direct_sum
 ROWS = ((1, 1e-4, "f8"), (3, 1e-4, "f8"), (1, 1e-9, "f8"), (1, 1e-4, "f4"), (1, 1e-1, "f8"))
 
 
-def promise(kernel: str, dens: Any, norms: Any, box: Any, tolerance: float) -> float:
-    """Return the bound of the rms error that the tolerance promises."""
-    length = float(np.prod(box)) ** (1 / 3)
-    square = lambda a: (np.asarray(a, float) ** 2).sum(axis=0)  # noqa: E731
-    if kernel == "laplace":
-        return tolerance * float(np.sqrt(square(dens[None]).sum())) / length
-    bound = 0.0
-    if kernel in ("stokes_sl", "stokes_comb"):
-        bound += float(np.sqrt(square(dens[:3]).sum())) / length
-    if kernel in ("stokes_dl", "stokes_comb"):
-        bound += float(np.sqrt((square(dens[-3:]) * square(norms)).sum())) / length**2
-    return tolerance * bound
-
-
 def system(kernel: str, n: int, box: Any, dtype: str, rng: np.random.Generator) -> list[Any]:
     """Return uniform sources, a random density and normals."""
     rows = {"laplace": (), "stokes_comb": (6,)}.get(kernel, (3,))
@@ -86,7 +72,7 @@ def accuracy(space: str, n: int, sampled: int) -> list[dict[str, Any]]:
                     rms = float(np.sqrt((error**2).sum(axis=0).mean()))
                     size = float(np.sqrt((np.atleast_2d(ref) ** 2).sum(axis=0).mean()))
                     rounding = 10 * float(np.finfo(dtype).eps) * size
-                    bound = promise(kernel, dens, norms, box, tolerance)
+                    bound = plan.promise(xp.asarray(dens))
                     rows.append(
                         {
                             "kernel": kernel,

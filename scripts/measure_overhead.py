@@ -41,9 +41,12 @@ def add_eight(
 """
 
 
-def microseconds(space: str, file: Path, calls: int) -> float:
+def microseconds(space: str, calls: int) -> float:
     """Return the mean time of one launch."""
-    kernel = load(str(file), "add_eight", get_execution_space(space))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "overhead.py"
+        file.write_text(KERNEL, encoding="utf-8")
+        kernel = load(str(file), "add_eight", get_execution_space(space))
     ranks = {"a": 1, "b": 1, "c": 1, "d": 2, "e": 2, "f": 2, "g": 3}
     arrays = {name: np.ones((1,) * rank) for name, rank in ranks.items()}
     arguments = dict(arrays, result=np.zeros(1), shift=0, factor=0.5)
@@ -60,11 +63,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=20_000)
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "overhead.py"
-        file.write_text(KERNEL, encoding="utf-8")
-        for space in ("Serial", "OpenMP"):
-            print(f"{space:7s} {microseconds(space, file, args.calls):6.1f} µs per call")
+    for space in ("Serial", "OpenMP"):
+        print(f"{space:7s} {microseconds(space, args.calls):6.1f} µs per call")
 
 
 if __name__ == "__main__":

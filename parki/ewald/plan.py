@@ -101,6 +101,9 @@ class Plan:
         self.n_targets, self.n_sources = arrays["trg"].shape[1], arrays["src"].shape[1]
         self.rows = 1 if kernel == "laplace" else 3
         self.seconds = {"plan": 0.0}
+        self._normal_squares: Any = None
+        if "norms" in arrays:
+            self._normal_squares = (arrays["norms"].astype(np.float64) ** 2).sum(axis=0)
         self.parameters: Parameters | None = None
         if self.n_targets and self.n_sources:
             self._build(arrays)
@@ -324,6 +327,24 @@ class Plan:
         return out
 
     # ------------------------------------------------------------------ views on the plan
+    def promise(self, dens: Any) -> float:
+        """Return what the tolerance promises for a density: the bound of the rms error.
+
+        ``tolerance * sqrt(Q) / l**p`` with Q the sum of |f|^2 (single layer), |q|^2 |n|^2 (double
+        layer) or q^2 (Laplace), l the cube root of the box's volume, p = 2 for the double layer and
+        1 otherwise; the combined sum adds its two bounds. Rounding comes on top: a small multiple
+        of the unit roundoff times the rms of the potential.
+        """
+        values = check_density("dens", as_array("dens", dens), ROWS[self.kernel], self.n_sources)
+        squares = values.astype(np.float64) ** 2
+        length = float(np.prod(self.options.box)) ** (1 / 3)
+        single = 0 if self.kernel == "stokes_dl" else self.rows
+        bound = float(squares[:single].sum()) ** 0.5 / length
+        if self._normal_squares is not None:
+            double = squares[single:].sum(axis=0) * self._normal_squares
+            bound += float(double.sum()) ** 0.5 / length**2
+        return self.options.tolerance * bound
+
     def as_linear_operator(self) -> Any:
         """Return the plan as a linear operator on flattened densities, for GMRES.
 

@@ -96,7 +96,7 @@ class Kernel:
                 self._launch = self._object.load()
             return self._launch
 
-    def __call__(self, count: int, **arguments: Any) -> None:
+    def __call__(self, count: int, /, **arguments: Any) -> None:
         """Launch over ``count`` indices, or teams.
 
         Parameters
