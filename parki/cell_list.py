@@ -1,8 +1,8 @@
 """`CellList`: points sorted by the cells of a uniform partition of a box.
 
 The near field, spreading and gathering all start from one. Built on every execution space; equal
-input gives equal output, bit for bit. `runs` cuts its runs of
-points into shares of bounded size. Knows nothing of sums, nor of the far field's grid.
+input gives equal output, bit for bit. `runs` cuts its runs of points into shares of bounded size.
+Knows nothing of sums, nor of the far field's grid.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.arrays import real_name
-from parki.errors import ParkiValueError
+from parki.arrays import REAL_NAMES, real_name
+from parki.errors import ParkiTypeError, ParkiValueError
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
 from parki.settings import thread_count
 
@@ -57,6 +57,8 @@ class CellList:
     ------
     ParkiValueError
         If the shape of the points, the box or the number of cells is impossible.
+    ParkiTypeError
+        If the points are neither float32 nor float64.
     """
 
     def __init__(
@@ -76,13 +78,21 @@ class CellList:
         points = xp.ascontiguousarray(points)
         if points.ndim != 2 or points.shape[0] != 3:
             raise ParkiValueError(f"points has shape {points.shape}; expected (3, N)")
+        _check_dtype("points", points)
         self.shape = tuple(int(n) for n in shape)
         self.box = tuple(float(b) for b in box)
         self.periodic = tuple(bool(p) for p in periodic)
+        corner = tuple(float(c) for c in origin)
         if len(self.shape) != 3 or min(self.shape) < 1 or np.prod(self.shape, dtype=float) >= 2**31:
-            raise ParkiValueError(f"shape is {self.shape}; expected 3 positive counts, under 2**31 cells")
+            raise ParkiValueError(
+                f"shape is {self.shape}; expected 3 positive counts, under 2**31 cells"
+            )
         if len(self.box) != 3 or not all(np.isfinite(self.box)) or min(self.box) <= 0:
             raise ParkiValueError(f"box is {self.box}; expected 3 positive lengths")
+        if len(self.periodic) != 3:
+            raise ParkiValueError(f"periodic is {self.periodic}; expected 3 booleans")
+        if len(corner) != 3 or not all(np.isfinite(corner)):
+            raise ParkiValueError(f"origin is {corner}; expected 3 finite coordinates")
         if points.shape[1] >= 2**31 - 2**16:
             raise ParkiValueError(f"points holds {points.shape[1]} points; at most 2**31 - 2**16")
         self.executor = executor
@@ -97,7 +107,7 @@ class CellList:
             points=points,
             wrapped=wrapped,
             cells=self.cells,
-            origin=xp.asarray(origin, dtype=self.dtype),
+            origin=xp.asarray(corner, dtype=self.dtype),
             length=xp.asarray(self.box, dtype=self.dtype),
             inverse_width=xp.asarray(np.divide(self.shape, self.box), dtype=self.dtype),
             shape=xp.asarray(self.shape, dtype=np.int32),
@@ -130,7 +140,7 @@ class CellList:
         xp.cumsum(self.counts, out=self.starts[1:], dtype=np.int32)
 
     def _sort_on_host(self, kernels: dict[str, Kernel]) -> None:
-        """Counting sort: each chunk counts, then places its points behind those of earlier chunks."""
+        """Sort by counting: a chunk counts, then places its points behind those of earlier ones."""
         n = self.cells.size
         threads = thread_count() if self.space.name == "OpenMP" else 1
         # A chunk's histogram should stay smaller than the chunk.
@@ -153,15 +163,21 @@ class CellList:
 
         Parameters
         ----------
-        rows : array, shape (C, N) or (N,), float32 or float64, C-contiguous
+        rows : array, shape (C, N) or (N,), float32 or float64
             Column i belongs to input point i.
         out : array, optional
-            Where to write the result: shape (C, N) or wider, same dtype.
+            Where to write the result: shape (C, N) or wider, same dtype, C-contiguous.
         """
-        flat = rows.reshape(1, -1) if rows.ndim == 1 else rows
-        if flat.shape[1] != self.order.size:
-            raise ParkiValueError(f"rows has shape {rows.shape}; expected {self.order.size} columns")
+        _check_dtype("rows", rows)
+        n = self.order.size
+        flat = self.xp.ascontiguousarray(rows.reshape(1, -1) if rows.ndim == 1 else rows)
+        if flat.ndim != 2 or flat.shape[1] != n:
+            raise ParkiValueError(f"rows has shape {rows.shape}; expected {n} columns")
         result = self.xp.empty_like(flat) if out is None else out
+        if result.ndim != 2 or result.shape[0] != flat.shape[0] or result.shape[1] < n:
+            raise ParkiValueError(
+                f"out has shape {result.shape}; expected {flat.shape}, or more columns"
+            )
         self.gather_kernel(self.space, flat.dtype, flat.shape[0], self.executor)(
             self.order.size, rows=flat, order=self.order, sorted_rows=result
         )
@@ -203,6 +219,11 @@ class CellList:
             flat = (flat[:, None, :, None] * n + near[None, :, None, :]).reshape(rows, columns)
             valid = (valid[:, None, :, None] & inside[None, :, None, :]).reshape(rows, columns)
         return xp.where(valid, flat, -1).astype(np.int32)
+
+
+def _check_dtype(name: str, array: Any) -> None:
+    if array.dtype not in REAL_NAMES:
+        raise ParkiTypeError(f"{name} has dtype {array.dtype}; expected float32 or float64")
 
 
 def runs(xp: Any, edges: Any, size: int) -> Any:

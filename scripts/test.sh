@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks everything, on a fresh machine too: set-up, ruff, mypy, pytest. Arguments go to pytest,
-# for example: scripts/test.sh -m "not slow" -k p2p
+# for example: scripts/test.sh -m "" -k accuracy
 set -euo pipefail
 
 . "$(dirname "${BASH_SOURCE[0]}")/setup.sh"

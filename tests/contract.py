@@ -10,7 +10,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 KERNELS = ("laplace", "stokes_sl", "stokes_dl", "stokes_comb")
 TOLERANCES = {"f8": (1e-3, 1e-6, 1e-9, 1e-12), "f4": (1e-2, 1e-4, 1e-5)}
-BOXES = {"cube": (1.0, 1.0, 1.0), "slab": (1.5, 1.0, 0.5)}
+BOXES = {"cube": (1.0, 1.0, 1.0), "slab": (1.5, 1.0, 0.5), "long": (4.0, 1.0, 1.0)}
 # Rounding may add this many times the unit roundoff of the rms of the potential.
 ROUNDING = 32
 

@@ -1,13 +1,33 @@
-"""Small kernels of the tests' own: written to a file, loaded as the package's kernels are."""
+"""Small kernels of the tests' own, and Python processes that run them."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
+import parki
 from parki.runtime import Kernel, get_execution_space, load
 
 HEADER = "from typing import List\n\nimport pykokkos as pk\n\nREAL = pk.double\n"
+FOLDERS = os.pathsep.join([str(Path(parki.__file__).parents[1]), str(Path(__file__).parent)])
+
+SQUARE = """
+    @pk.workunit
+    def f(i: int, v: pk.View1D[REAL]):
+        v[i] = v[i] * v[i] + 0.25
+    """
+# Prints "right" if the kernel of the file in argv[1] computes what it should.
+RUN = """
+    import sys
+    import numpy as np
+    from parki.runtime import get_execution_space, load
+    v = np.arange(1000.0)
+    load(sys.argv[1], "f", get_execution_space("OpenMP"))(1000, v=v)
+    print("right" if np.array_equal(v, np.arange(1000.0) ** 2 + 0.25) else "wrong")
+    """
 
 
 def write_kernel(folder: Path, text: str, header: str = HEADER) -> str:
@@ -20,3 +40,24 @@ def write_kernel(folder: Path, text: str, header: str = HEADER) -> str:
 def small_kernel(folder: Path, text: str, space: str = "OpenMP", **constants) -> Kernel:
     """Return the workunit ``f`` of a kernel file with this text, ready to launch."""
     return load(write_kernel(folder, text), "f", get_execution_space(space), **constants)
+
+
+def start_python(
+    code: str, *words: object, stderr: int = subprocess.PIPE, **environment: str | None
+) -> subprocess.Popen[str]:
+    """Start a process that runs ``code``, with variables set (or, for None, unset)."""
+    variables = {**os.environ, "PYTHONPATH": FOLDERS, **environment}
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), *map(str, words)],
+        env={name: value for name, value in variables.items() if value is not None},
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+    )
+
+
+def run_python(code: str, *words: object, **environment: str | None):
+    """Run ``code`` in a process of its own; return its exit status, stdout and stderr."""
+    process = start_python(code, *words, **environment)
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err

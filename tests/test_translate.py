@@ -340,7 +340,7 @@ def test_other_loops_keep_their_order(tmp_path, loop, rng):
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_offsets_pass_32_bits(tmp_path, rank):
-    """Elements beyond 2**31, and bytes beyond 2**33: in a file that exists only where it is touched."""
+    """Elements beyond 2**31, in a file that exists only where it is touched."""
     shape = {1: (3 * 2**30,), 2: (3, 2**30), 3: (3, 2**15, 2**15)}[rank]
     places = [(0,) * rank, tuple(n - 1 for n in shape), tuple(2 * n // 3 for n in shape)]
     v = np.memmap(tmp_path / "sparse", dtype=np.float32, mode="w+", shape=shape)

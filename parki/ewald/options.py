@@ -1,4 +1,4 @@
-"""`EwaldOptions`: what a user chooses. Only the box, the periodicity and the tolerance are needed."""
+"""`EwaldOptions`: what a user chooses. Only box, periodicity and tolerance are needed."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ PERIODICITIES = (1, 3)
 # Below these, rounding in the dtype outweighs the method's own error.
 SMALLEST_TOLERANCE = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-6}
 LARGEST_TOLERANCE = 0.5
+# Deconvolution divides by the window's transform, which falls below rounding for wide windows.
+MOST_POINTS = {np.dtype(np.float64): 18, np.dtype(np.float32): 12}
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,9 @@ class EwaldOptions:
         Edge lengths of the box, whose corner is at the origin. Points outside are wrapped along
         periodic axes, and refused along free ones.
     tolerance : float
-        Bound of the error: the rms over targets is at most ``tolerance * sqrt(Q) / l**p`` with Q the
-        sum of squared densities (times squared normals), l the cube root of the box's volume, and
-        p = 2 for the double layer, else 1. For float64 from 1e-13, for float32 from 1e-6.
+        Bound of the error: the rms over targets is at most ``tolerance * sqrt(Q) / l**p`` with Q
+        the sum of squared densities (times squared normals), l the cube root of the box's volume,
+        and p = 2 for the double layer, else 1. For float64 from 1e-13, for float32 from 1e-6.
     cell_size : float, optional
         Mean number of sources in a cube of edge r_c: sets the cut-off r_c of the near field.
         Default: the predicted optimum.
@@ -90,6 +92,7 @@ class EwaldOptions:
             raise ParkiValueError(
                 f"periodicity is {periodicity}; expected 1 (first axis periodic) or 3 (all axes)"
             )
+        object.__setattr__(self, "periodicity", int(periodicity))
         object.__setattr__(self, "box", self._lengths(self.box))
         self._positive("tolerance", "the bound of the error, such as 1e-6")
         if self.tolerance > LARGEST_TOLERANCE:
@@ -105,10 +108,13 @@ class EwaldOptions:
         if self.cell_size is not None and self.cutoff is not None:
             raise ParkiValueError("cell_size and cutoff both set the cut-off; give one of them")
         points = self.window_points
-        if points is not None and points not in range(4, 20, 2):
-            raise ParkiValueError(
-                f"window_points is {points!r}; expected an even number from 4 to 18"
-            )
+        if points is not None:
+            whole = isinstance(points, (int, np.integer))
+            if not whole or points not in range(4, 20, 2):
+                raise ParkiValueError(
+                    f"window_points is {points!r}; expected an even number from 4 to 18"
+                )
+            object.__setattr__(self, "window_points", int(points))
         if self.p2g_method not in P2G_METHODS:
             raise ParkiValueError(
                 f"p2g_method is {self.p2g_method!r}; expected one of {', '.join(P2G_METHODS)}"
@@ -121,6 +127,8 @@ class EwaldOptions:
     @staticmethod
     def _lengths(box: Any) -> tuple[float, float, float]:
         try:
+            if isinstance(box, str):  # "123" would pass for three numbers
+                raise TypeError
             lengths = [float(length) for length in box]
         except (TypeError, ValueError):
             raise ParkiTypeError(
@@ -145,7 +153,7 @@ class EwaldOptions:
         object.__setattr__(self, name, number)
 
     def check_dtype(self, dtype: np.dtype[Any]) -> None:
-        """Refuse a tolerance that ``dtype`` cannot hold.
+        """Refuse a tolerance or a window that ``dtype`` cannot hold.
 
         Raises
         ------
@@ -155,6 +163,12 @@ class EwaldOptions:
         if self.tolerance < smallest:
             remedy = "pass float64 arrays, or " if dtype == np.float32 else ""
             raise ParkiValueError(
-                f"tolerance is {self.tolerance:g}, but {np.dtype(dtype)} holds {smallest:g} at best; "
-                f"{remedy}raise the tolerance"
+                f"tolerance is {self.tolerance:g}, but {np.dtype(dtype)} holds {smallest:g} "
+                f"at best; {remedy}raise the tolerance"
+            )
+        most = MOST_POINTS[np.dtype(dtype)]
+        if self.window_points is not None and self.window_points > most:
+            raise ParkiValueError(
+                f"window_points is {self.window_points}, but {np.dtype(dtype)} holds {most} at most: "
+                "wider windows amplify rounding"
             )

@@ -274,7 +274,10 @@ def _best_cutoff(problem: Problem) -> float:
 
 
 def select(
-    problem: Problem, cutoff: float | None = None, window_points: int | None = None
+    problem: Problem,
+    cutoff: float | None = None,
+    window_points: int | None = None,
+    most_points: int = POINTS[-1],
 ) -> Parameters:
     """Choose all parameters.
 
@@ -285,6 +288,8 @@ def select(
         Use this r_c instead of the predicted optimum.
     window_points : int, optional
         Use this P.
+    most_points : int
+        Largest P to consider.
 
     Raises
     ------
@@ -292,7 +297,8 @@ def select(
         If no grid and window reach the tolerance.
     """
     chosen = cutoff if cutoff is not None else _best_cutoff(problem)
-    found = _at_cutoff(problem, chosen, (window_points,) if window_points else POINTS)
+    choices = (window_points,) if window_points else POINTS[: POINTS.index(most_points) + 1]
+    found = _at_cutoff(problem, chosen, choices)
     if found is None:
         raise ParkiValueError(
             f"no grid reaches tolerance {problem.tolerance:g} with cutoff {chosen:.3g}"

@@ -23,7 +23,7 @@ from parki.ewald.clustering import pair_density
 from parki.ewald.cost import machine
 from parki.ewald.fgc import FGC
 from parki.ewald.g2p import G2P
-from parki.ewald.options import EwaldOptions
+from parki.ewald.options import MOST_POINTS, EwaldOptions
 from parki.ewald.p2g import COMPONENTS, P2G, Mesh
 from parki.ewald.p2p import P2P, near_kernel
 from parki.ewald.padding import pad
@@ -224,7 +224,7 @@ class Plan:
             cutoff = options.cutoff / length
         elif options.cell_size is not None:
             cutoff = (options.cell_size / self.n_sources) ** (1 / 3)
-        return select(problem, cutoff, options.window_points)
+        return select(problem, cutoff, options.window_points, MOST_POINTS[self.dtype])
 
     def _prepare(self, chosen: Parameters, mesh: Mesh) -> None:
         """Compile all kernels of the plan at once, rather than each when it is first met."""

@@ -94,20 +94,22 @@ def check_points(name: str, points: Any, options: EwaldOptions) -> None:
         # The box's edge rounded to the points' dtype counts as inside.
         if extent[0, axis] < 0 or extent[1, axis] > max(length, float(points.dtype.type(length))):
             raise ParkiValueError(
-                f"{name} reaches from {extent[0, axis]:g} to {extent[1, axis]:g} along axis {axis}, "
-                f"which is free, but the box there is [0, {length:g}]; enlarge the box or shift the points"
+                f"{name} reaches from {extent[0, axis]:g} to {extent[1, axis]:g} along axis "
+                f"{axis}, which is free, but the box there is [0, {length:g}]; "
+                "enlarge the box or shift the points"
             )
     for axis in range(options.periodicity):
         # Wrapping a point a million boxes away would leave it few digits.
-        if max(abs(extent[0, axis]), abs(extent[1, axis])) > 1e6 * options.box[axis]:
+        farthest = max(extent[:, axis], key=abs)
+        if abs(farthest) > 1e6 * options.box[axis]:
             raise ParkiValueError(
-                f"{name} reaches to {extent[1, axis]:g} along axis {axis}, more than 1e6 boxes away; "
+                f"{name} reaches to {farthest:g} along axis {axis}, more than 1e6 boxes away; "
                 "wrap the points into the box first, where their digits are known"
             )
 
 
 def check_density(name: str, values: Any, rows: int, count: int) -> Any:
-    """Return a density or normals as (rows, N), C-contiguous; refuse wrong shapes, NaN, infinity."""
+    """Return density or normals as (rows, N), C-contiguous; refuse other shapes, NaN, infinity."""
     expected = f"({count},)" if rows == 1 else f"({rows}, {count})"
     shape = (count,) if rows == 1 else (rows, count)
     if values.shape != shape:
@@ -117,7 +119,8 @@ def check_density(name: str, values: Any, rows: int, count: int) -> Any:
         elif values.shape == shape[::-1]:
             hint = f"; transpose it ({name}.T)"
         raise ParkiValueError(
-            f"{name} has shape {values.shape}; expected {expected} for the {count} sources given{hint}"
+            f"{name} has shape {values.shape}; expected {expected} "
+            f"for the {count} sources given{hint}"
         )
     xp = _module(values)
     if not bool(xp.isfinite(values).all()):

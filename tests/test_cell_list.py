@@ -1,0 +1,291 @@
+"""`CellList` against a NumPy reference, on every space."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from parki import CellList, ParkiValueError
+from parki.cell_list import runs
+
+BOX, SHAPE = (2.0, 1.0, 0.7), (5, 1, 4)
+
+
+def points_near(box, n, dtype="f8", seed=0):
+    """Return points inside and somewhat outside of a box."""
+    values = 3 * np.random.default_rng(seed).random((3, n)) - 1
+    return (values * np.array(box)[:, None]).astype(dtype)
+
+
+def wrapped_reference(points, box, periodic, origin=(0, 0, 0)):
+    """Wrap in the points' dtype, as the kernel must: cell and point come from one number."""
+    wrapped = points.copy()
+    for axis in range(3):
+        x, b, o = wrapped[axis], points.dtype.type(box[axis]), points.dtype.type(origin[axis])
+        if periodic[axis]:
+            images = np.floor((x - o) / b)
+            moved = x - images * b
+            off = (images != 0) & ((moved < o) | (moved - o >= b))
+            wrapped[axis] = np.where(images == 0, x, np.where(off, o, moved))
+    return wrapped
+
+
+def check_structure(cells, n, host):
+    """The invariants of every cell list."""
+    index, counts = host(cells.cells), host(cells.counts)
+    starts, order = host(cells.starts), host(cells.order)
+    assert cells.n_cells == counts.size == np.prod(cells.shape)
+    for values, length in ((index, n), (order, n), (starts, cells.n_cells + 1)):
+        assert values.shape == (length,) and values.dtype == np.int32
+    np.testing.assert_array_equal(counts, np.bincount(index, minlength=cells.n_cells))
+    np.testing.assert_array_equal(starts, np.concatenate([[0], np.cumsum(counts)]))
+    np.testing.assert_array_equal(order, np.argsort(index, kind="stable"))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("periodic", list(itertools.product([False, True], repeat=3)))
+def test_against_numpy(space, to_space, to_host, dtype, periodic):
+    n, origin = 777, (0.25, -3.0, 0.0)
+    points = points_near(BOX, n, dtype) + np.array(origin, dtype)[:, None]
+    given = to_space(points)
+    cells = CellList(given, BOX, SHAPE, periodic, origin, space=space)
+    check_structure(cells, n, to_host)
+    np.testing.assert_array_equal(to_host(given), points)
+    wrapped = wrapped_reference(points, BOX, periodic, origin)
+    index, order = to_host(cells.cells), to_host(cells.order)
+    # A fused multiply-add may round the last digit differently.
+    eps = np.finfo(dtype).eps
+    np.testing.assert_allclose(to_host(cells.points), wrapped[:, order], rtol=4 * eps, atol=8 * eps)
+    x = to_host(cells.points) - np.array(origin, dtype)[:, None]
+    width = np.array(BOX)[:, None] / np.array(SHAPE)[:, None]
+    cell = np.array(np.unravel_index(index[order], SHAPE))
+    last = np.array(SHAPE)[:, None] - 1
+    slack = 16 * eps
+    assert np.all((x >= cell * width - slack) | (cell == 0))
+    assert np.all((x <= (cell + 1) * width + slack) | (cell == last))
+    for axis in np.flatnonzero(periodic):
+        assert np.all((x[axis] >= 0) & (x[axis] < BOX[axis]))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("length", [1.0, 0.7, 1 / 3, 1e5])
+def test_wrapping_at_the_faces(space, to_space, to_host, dtype, length):
+    """On a face, one ulp either side of it, far away, and negative zero: always in [0, box)."""
+    b = np.dtype(dtype).type(length)
+    faces = np.array([0, -0.0, b, -b, 2 * b, -2 * b, 1000 * b, -1000 * b, b / 2, 1e-30], dtype)
+    x = np.concatenate([faces, np.nextafter(faces, np.inf), np.nextafter(faces, -np.inf)])
+    points = np.stack([x, x[::-1], np.roll(x, 3)]).astype(dtype)
+    cells = CellList(to_space(points), [length] * 3, (4, 4, 4), (True, True, True), space=space)
+    check_structure(cells, x.size, to_host)
+    out = to_host(cells.points)
+    assert np.all((out >= 0) & (out < b))
+    # Moved by whole boxes, up to the rounding of the result or of a product that is not fused.
+    start = points[:, to_host(cells.order)].astype("f8")
+    moved = out.astype("f8") - start
+    off = np.abs(moved - np.rint(moved / float(b)) * float(b))
+    assert np.all(off <= 2 * np.finfo(dtype).eps * np.maximum(np.abs(start), float(b)))
+    # Points already inside are not touched, to the last bit.
+    inside = np.all((points >= 0) & (points < b), axis=0)
+    np.testing.assert_array_equal(
+        out[:, np.argsort(to_host(cells.order))][:, inside], points[:, inside]
+    )
+    # The index of the cell never leaves the box, whatever the rounding of the last cell's face.
+    width = b / 4
+    cell = np.array(np.unravel_index(to_host(cells.cells)[to_host(cells.order)], (4, 4, 4)))
+    assert np.all(np.abs(out / width - cell - 0.5) <= 0.5 + 1e-5)
+
+
+def test_free_axes_clamp_to_the_nearest_cell(space, to_space, to_host):
+    x = np.array([-1e9, -1.0, -0.0, 0.0, 0.5, 1.0, np.nextafter(1, 2), 1e9])
+    points = np.stack([x, x, x])
+    cells = CellList(to_space(points), [1, 1, 1], (4, 2, 8), space=space)
+    check_structure(cells, x.size, to_host)
+    expected = [np.clip((x * n).clip(-9, 99).astype(int), 0, n - 1) for n in (4, 2, 8)]
+    np.testing.assert_array_equal(to_host(cells.cells), np.ravel_multi_index(expected, (4, 2, 8)))
+    out = to_host(cells.points)[:, np.argsort(to_host(cells.order))]
+    np.testing.assert_array_equal(out, points)  # clamped to a cell, but not moved
+
+
+def test_scale(space, to_space, to_host):
+    points = points_near(BOX, 100)
+    plain = CellList(to_space(points * 0.5), BOX, SHAPE, (True, False, True), space=space)
+    scaled = CellList(to_space(points), BOX, SHAPE, (True, False, True), space=space, scale=0.5)
+    np.testing.assert_array_equal(to_host(plain.points), to_host(scaled.points))
+    np.testing.assert_array_equal(to_host(plain.order), to_host(scaled.order))
+
+
+@pytest.mark.parametrize("layout", ["strided", "fortran", "read-only", "list"])
+def test_layouts(space, to_space, to_host, layout):
+    points = points_near(BOX, 60)
+    given = to_space(points)
+    if layout == "strided":
+        given = to_space(np.repeat(points, 2, axis=1))[:, ::2]
+    elif layout == "fortran":
+        given = space.array_module.asfortranarray(given)
+    elif layout == "list":
+        given = points.tolist()
+    elif not space.on_device:
+        given.flags.writeable = False
+    cells = CellList(given, BOX, SHAPE, (True, True, True), space=space)
+    expected = CellList(to_space(points), BOX, SHAPE, (True, True, True), space=space)
+    np.testing.assert_array_equal(to_host(cells.points), to_host(expected.points))
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_few_points(space, to_space, to_host, n):
+    cells = CellList(to_space(np.full((3, n), 0.6)), [1, 1, 1], (2, 2, 2), space=space)
+    check_structure(cells, n, to_host)
+    assert to_host(cells.points).shape == (3, n)
+    assert to_host(cells.padded()).shape == (8, n)
+    assert to_host(cells.sort(to_space(np.ones(n)))).shape == (n,)
+    if n:
+        np.testing.assert_array_equal(to_host(cells.cells), [7])
+
+
+def test_coinciding_points_keep_their_order(space, to_space, to_host):
+    n = 10_000
+    cells = CellList(to_space(np.full((3, n), 0.3)), [1, 1, 1], (3, 3, 3), space=space)
+    np.testing.assert_array_equal(to_host(cells.order), np.arange(n))
+    assert int(cells.counts.max()) == n
+
+
+def test_repeated_runs_are_equal(space, to_space, to_host):
+    points = to_space(points_near(BOX, 20_000))
+    first, *others = (CellList(points, BOX, SHAPE, [True] * 3, space=space) for _ in range(4))
+    for other in others:
+        for name in ("points", "order", "cells", "counts", "starts"):
+            np.testing.assert_array_equal(
+                to_host(getattr(first, name)), to_host(getattr(other, name))
+            )
+
+
+def test_equal_for_any_number_of_threads():
+    code = (
+        "import hashlib, numpy as np, parki\n"
+        "points = np.random.default_rng(1).random((3, 20_001))\n"
+        "cells = parki.CellList(points, [1, 1, 1], (6, 7, 8), space='OpenMP')\n"
+        "parts = [cells.points, cells.order, cells.cells, cells.counts, cells.starts]\n"
+        "print(hashlib.sha256(b''.join(p.tobytes() for p in parts)).hexdigest())\n"
+    )
+    seen = set()
+    for threads in ("1", "2", "5"):
+        run = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PARKI_NUM_THREADS": threads},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        )
+        seen.add(run.stdout)
+    assert len(seen) == 1
+
+
+# --- what is derived from a list ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("rows", [None, 1, 3, 6])
+def test_payload(space, to_space, to_host, dtype, rows):
+    n = 333
+    cells = CellList(to_space(points_near(BOX, n)), BOX, SHAPE, (True, True, True), space=space)
+    shape = (n,) if rows is None else (rows, n)
+    payload = np.random.default_rng(2).random(shape).astype(dtype)
+    out = cells.sort(to_space(payload))
+    assert out.dtype == dtype and out.shape == shape
+    np.testing.assert_array_equal(to_host(out), payload[..., to_host(cells.order)])
+    if rows:
+        wide = to_space(np.full((rows, n + 5), 7, dtype))
+        assert cells.sort(to_space(payload), out=wide) is wide
+        np.testing.assert_array_equal(to_host(wide)[:, :n], to_host(out))
+        assert np.all(to_host(wide)[:, n:] == 7)
+
+
+def test_padded(space, to_space, to_host):
+    cells = CellList(to_space(points_near(BOX, 90)), BOX, SHAPE, (True, True, True), space=space)
+    padded, starts = to_host(cells.padded()), to_host(cells.starts)
+    assert padded.dtype == np.int32
+    assert padded.shape == (cells.n_cells, to_host(cells.counts).max())
+    for cell, row in enumerate(padded):
+        inside = np.arange(starts[cell], starts[cell + 1])
+        np.testing.assert_array_equal(row[: inside.size], inside)
+        assert np.all(row[inside.size :] == -1)
+
+
+@pytest.mark.parametrize("reach", [1, 2])
+@pytest.mark.parametrize("shape", [(5, 6, 7), (1, 2, 3), (1, 1, 1)])
+@pytest.mark.parametrize("periodic", [(True, True, True), (True, False, False), (False,) * 3])
+def test_neighbours(space, to_space, to_host, reach, shape, periodic):
+    cells = CellList(to_space(points_near(BOX, 9)), BOX, shape, periodic, space=space)
+    found = to_host(cells.neighbours(reach))
+    stencil = list(itertools.product(range(-reach, reach + 1), repeat=3))
+    assert found.shape == (np.prod(shape), len(stencil)) and found.dtype == np.int32
+    for cell, corner in enumerate(np.ndindex(*shape)):
+        for column, step in enumerate(stencil):
+            place = [c + s for c, s in zip(corner, step, strict=True)]
+            outside = [not 0 <= p < n for p, n in zip(place, shape, strict=True)]
+            if any(o and not p for o, p in zip(outside, periodic, strict=True)):
+                assert found[cell, column] == -1
+            else:
+                place = [p % n for p, n in zip(place, shape, strict=True)]
+                assert found[cell, column] == np.ravel_multi_index(place, shape)
+
+
+def test_runs(space, to_space, to_host):
+    edges = np.array([0, 0, 3, 10, 10, 11], np.int32)
+    shares = to_host(runs(space.array_module, to_space(edges), 4))
+    expected = [[1, 0, 3], [2, 3, 7], [2, 7, 10], [4, 10, 11]]
+    np.testing.assert_array_equal(shares, np.array(expected).T)
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("message", "changes"),
+    [
+        (r"points has shape \(2, 9\); expected \(3, N\)", {"points": np.ones((2, 9))}),
+        (r"points has shape \(9,\); expected \(3, N\)", {"points": np.ones(9)}),
+        ("points has dtype int64; expected float32 or", {"points": np.ones((3, 9), np.int64)}),
+        ("points has dtype complex128; expected", {"points": np.ones((3, 9), complex)}),
+        (r"shape is \(0, 1, 1\); expected 3 positive counts", {"shape": (0, 1, 1)}),
+        (r"shape is \(1, 1\); expected 3 positive counts", {"shape": (1, 1)}),
+        (r"shape is \(2048, 1024, 1024\); expected", {"shape": (2048, 1024, 1024)}),
+        (r"box is \(1.0, 0.0, 1.0\); expected 3 positive lengths", {"box": (1, 0, 1)}),
+        (r"box is \(1.0, nan, 1.0\); expected 3 positive", {"box": (1, np.nan, 1)}),
+        (r"box is \(1.0, 1.0\); expected 3 positive", {"box": (1, 1)}),
+        (r"periodic is \(True, False\); expected 3", {"periodic": (True, False)}),
+        (r"origin is \(0.0, 0.0\); expected 3 finite", {"origin": (0, 0)}),
+        (r"origin is \(0.0, inf, 0.0\); expected 3 finite", {"origin": (0, np.inf, 0)}),
+    ],
+)
+def test_errors(message, changes):
+    arguments = {"points": np.full((3, 9), 0.5), "box": (1, 1, 1), "shape": (2, 2, 2)}
+    with pytest.raises((ParkiValueError, TypeError), match=message):
+        CellList(**{**arguments, **changes})
+
+
+@pytest.mark.parametrize("rows", [np.ones(8), np.ones((2, 10)), np.ones((9, 2))])
+def test_payload_errors(rows):
+    cells = CellList(np.full((3, 9), 0.5), (1, 1, 1), (2, 2, 2))
+    with pytest.raises(ParkiValueError, match="expected 9 columns"):
+        cells.sort(rows)
+
+
+@pytest.mark.parametrize("shape", [(9,), (2, 8), (3, 9), (2, 9, 1)])
+def test_payload_out_of_another_shape(shape):
+    cells = CellList(np.full((3, 9), 0.5), (1, 1, 1), (2, 2, 2))
+    with pytest.raises(ParkiValueError, match=r"expected \(2, 9\), or more columns"):
+        cells.sort(np.ones((2, 9)), out=np.empty(shape))
+
+
+def test_payload_dtypes_and_layouts():
+    cells = CellList(np.full((3, 9), 0.5), (1, 1, 1), (2, 2, 2))
+    with pytest.raises(TypeError, match="rows has dtype int64; expected float32 or float64"):
+        cells.sort(np.ones(9, np.int64))
+    np.testing.assert_array_equal(cells.sort(np.ones((9, 2)).T), np.ones((2, 9)))

@@ -1,0 +1,127 @@
+"""`pair_density`: near 1 for uniform points, large for clusters, and never too small for errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from parki.ewald.clustering import LEVELS, SAMPLE, pair_density
+
+BOX = np.array([1.0, 1.0, 1.0])
+
+
+def uniform(n, seed=0, box=BOX):
+    return np.random.default_rng(seed).random((3, n)) * np.asarray(box)[:, None]
+
+
+def sphere(n, radius=0.3, seed=0):
+    x = np.random.default_rng(seed).standard_normal((3, n))
+    return 0.5 + radius * x / np.linalg.norm(x, axis=0)
+
+
+def blob(n, width=0.03, seed=0):
+    return np.clip(0.5 + width * np.random.default_rng(seed).standard_normal((3, n)), 0, 1)
+
+
+def counted(trg, src, radius):
+    """Pairs of different points within a radius, over the uniform number; by brute force."""
+    square = ((trg[:, :, None] - src[:, None, :]) ** 2).sum(axis=0)
+    pairs = ((square > 0) & (square < radius**2)).sum()
+    return pairs / (trg.shape[1] * src.shape[1] * 4 / 3 * np.pi * radius**3)
+
+
+@pytest.mark.parametrize("n", [2, 50, 3000, 100_000])
+@pytest.mark.parametrize("box", [BOX, np.array([3.0, 2.0, 1.0])])
+@pytest.mark.parametrize("same", [True, False])
+def test_uniform_points(n, box, same):
+    src = uniform(n, box=box)
+    density = pair_density(src if same else uniform(n, 1, box), src, box)
+    for scale in (0.5, 0.2, 0.1, 0.03):
+        assert 1 <= density.at(scale) < 2, scale
+    assert density.self_pairs == (1 / n if same else 0)
+
+
+def test_structure():
+    density = pair_density(sphere(2000), sphere(2000), BOX)
+    assert density.scales.shape == density.enhancement.shape == (LEVELS + 1,)
+    assert np.all(np.diff(density.scales) < 0) and density.scales[0] == 1
+    assert np.all(np.diff(density.enhancement) >= 0) and density.enhancement[0] >= 1
+    # Between two scales the larger value holds; beyond the ends the outermost.
+    assert density.at(10) == density.enhancement[0]
+    assert density.at(1e-9) == density.enhancement[-1]
+    assert density.at(0.2) >= density.at(0.3)
+
+
+@pytest.mark.parametrize("points", [sphere, blob])
+@pytest.mark.parametrize("same", [True, False])
+def test_clusters_are_seen_at_every_scale(points, same):
+    """Not much below what a count within spheres finds: errors grow by this factor."""
+    src = points(2000)
+    trg = src if same else points(2000, seed=1)
+    density = pair_density(trg, src, BOX)
+    for radius in (0.2, 0.1, 0.05, 0.02):
+        found = counted(trg, src, radius)
+        assert found > 1.2
+        assert 0.5 * found < density.at(radius) < 8 * found, radius
+
+
+def test_clusters_far_apart_from_the_targets():
+    """Targets elsewhere make no close pairs."""
+    density = pair_density(0.5 * uniform(3000), 0.5 + 0.5 * uniform(3000, 1), BOX)
+    assert density.at(0.1) == 1 and density.self_pairs == 0
+
+
+def test_sources_in_a_cluster_targets_all_over():
+    density = pair_density(uniform(5000), blob(5000), BOX)
+    assert 0.9 < density.at(0.1) < 3
+
+
+def test_the_same_values_in_two_arrays_count_as_the_same_points():
+    src = uniform(500)
+    first, second = pair_density(src, src, BOX), pair_density(src.copy(), src, BOX)
+    np.testing.assert_array_equal(first.enhancement, second.enhancement)
+    assert first.self_pairs == second.self_pairs == 1 / 500
+
+
+def test_some_targets_are_sources():
+    """Coinciding pairs show at the finest scale, as they do in the error."""
+    src = uniform(3000)
+    trg = uniform(3000, 1)
+    trg[:, :1500] = src[:, :1500]
+    density = pair_density(trg, src, BOX)
+    assert density.at(2.0**-LEVELS) >= 1500 / 3000**2 * 2.0 ** (3 * LEVELS) * 0.9
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_coinciding_points(n):
+    src = np.full((3, n), 0.3)
+    density = pair_density(src, src, BOX)
+    assert np.all(np.isfinite(density.enhancement)) and density.self_pairs == 1 / n
+
+
+def test_all_points_at_one_place():
+    src = np.full((3, 400), 0.3)
+    assert pair_density(src, src, BOX).at(0.1) > 100
+
+
+@pytest.mark.parametrize("edge", [0.0, 1.0])
+def test_points_on_the_faces(edge):
+    """A free axis includes its far face."""
+    src = uniform(1000)
+    src[1] = edge
+    assert np.all(np.isfinite(pair_density(src, src, BOX).enhancement))
+
+
+def test_the_sample_is_enough():
+    """Large clouds are sampled with a stride; the estimate stays."""
+    many, few = sphere(4 * SAMPLE + 3), sphere(SAMPLE // 2)
+    for scale in (0.2, 0.05):
+        whole, part = (pair_density(p, p, BOX).at(scale) for p in (many, few))
+        assert whole == pytest.approx(part, rel=0.15)
+
+
+def test_single_precision_and_layouts():
+    src = sphere(2000)
+    expected = pair_density(src, src, BOX).at(0.05)
+    for other in (src.astype("f4"), np.asfortranarray(src), np.repeat(src, 2, axis=1)[:, ::2]):
+        assert pair_density(other, other, BOX).at(0.05) == pytest.approx(expected, rel=1e-3)

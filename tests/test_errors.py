@@ -1,0 +1,320 @@
+"""Every error a user can make: its type, its wording, and that it comes before any work."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import parki
+from parki import EwaldOptions, ParkiTypeError, ParkiValueError, Plan, UnavailableError
+from parki.ewald import points as boundary
+from parki.runtime.kernel import Kernel
+
+N = 5
+KERNELS = ("laplace", "stokes_sl", "stokes_dl", "stokes_comb")
+ROWS = {"laplace": (), "stokes_comb": (6,)}
+VALUE, TYPE = ParkiValueError, ParkiTypeError
+
+
+def numbers(*shape, dtype=np.float64):
+    return np.random.default_rng(3).random(shape).astype(dtype)
+
+
+def with_value(array, index, value):
+    array = array.copy()
+    array[index] = value
+    return array
+
+
+@pytest.fixture
+def no_work(monkeypatch):
+    """Refuse to translate, compile or launch a kernel."""
+
+    def refuse(self, *_, **__):
+        raise AssertionError("a kernel was made or launched before the arguments were checked")
+
+    monkeypatch.setattr(Kernel, "__init__", refuse)
+    monkeypatch.setattr(Kernel, "__call__", refuse)
+
+
+def refused(error, message, kernel="stokes_sl", **changes):
+    """Expect a plan to be refused with exactly this kind of error, and this in the message."""
+    has_normals = kernel in ("stokes_dl", "stokes_comb")
+    arguments = {
+        "trg": numbers(3, 4),
+        "src": numbers(3, N),
+        "norms": numbers(3, N) if has_normals else None,
+        "options": EwaldOptions(periodicity=1, box=[1, 1, 1], tolerance=1e-3),
+    }
+    arguments.update(changes)
+    with pytest.raises(error, match=re.escape(message)) as info:
+        Plan(kernel, *arguments.values())
+    assert isinstance(info.value, parki.ParkiError)
+
+
+# --- options ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "options"),
+    [
+        (TYPE, "unknown option 'tol'; EwaldOptions takes periodicity, box, tol", {"tol": 1e-6}),
+        (VALUE, "periodicity is 0; expected 1 (first axis periodic) or 3", {"periodicity": 0}),
+        (VALUE, "periodicity is 2; expected 1 (first axis periodic) or 3", {"periodicity": 2}),
+        (VALUE, "periodicity is -1; expected 1", {"periodicity": -1}),
+        (TYPE, "periodicity is 3.0 (float); expected the number of", {"periodicity": 3.0}),
+        (TYPE, "periodicity is True (bool); expected the number", {"periodicity": True}),
+        (TYPE, "periodicity is 'xyz' (str); expected the number", {"periodicity": "xyz"}),
+        (VALUE, "box is [1, 1]; expected 3 positive, finite edge lengths", {"box": [1, 1]}),
+        (VALUE, "box is [1, 0, 1]; expected 3 positive", {"box": [1, 0, 1]}),
+        (VALUE, "box is [1, -2, 1]; expected 3 positive", {"box": [1, -2, 1]}),
+        (VALUE, "expected 3 positive, finite edge lengths", {"box": [1, np.nan, 1]}),
+        (VALUE, "expected 3 positive, finite edge lengths", {"box": [1, 1, np.inf]}),
+        (VALUE, "its edges differ by more than a factor of 10000", {"box": [1, 1, 2e4]}),
+        (TYPE, "box is 2.0; expected 3 edge lengths, such as [1, 1, 1]", {"box": 2.0}),
+        (TYPE, "box is None; expected 3 edge lengths", {"box": None}),
+        (TYPE, "box is 'abc'; expected 3 edge lengths", {"box": "abc"}),
+        (TYPE, "box is '123'; expected 3 edge lengths", {"box": "123"}),
+        (VALUE, "tolerance is 0; expected a positive number", {"tolerance": 0}),
+        (VALUE, "tolerance is -1e-06; expected a positive number", {"tolerance": -1e-6}),
+        (VALUE, "tolerance is nan; expected a positive number", {"tolerance": float("nan")}),
+        (VALUE, "tolerance is inf; expected a positive number", {"tolerance": float("inf")}),
+        (VALUE, "tolerance is 0.6; expected at most 0.5", {"tolerance": 0.6}),
+        (TYPE, "tolerance is None; expected the bound of the error", {"tolerance": None}),
+        (TYPE, "tolerance is 'tight'; expected the bound", {"tolerance": "tight"}),
+        (VALUE, "cell_size is 0; expected a positive number: the mean", {"cell_size": 0}),
+        (TYPE, "cell_size is [1]; expected the mean number of sources", {"cell_size": [1]}),
+        (VALUE, "cutoff is -1; expected a positive number: the cut-off", {"cutoff": -1}),
+        (VALUE, "cell_size and cutoff both set the cut-off", {"cutoff": 0.1, "cell_size": 9}),
+        (VALUE, "window_points is 7; expected an even number from 4 to 18", {"window_points": 7}),
+        (VALUE, "window_points is 20; expected an even", {"window_points": 20}),
+        (VALUE, "window_points is '8'; expected an even", {"window_points": "8"}),
+        (VALUE, "window_points is 8.0; expected an even", {"window_points": 8.0}),
+        (VALUE, "p2g_method is 'fast'; expected one of auto, owner, ", {"p2g_method": "fast"}),
+        (VALUE, "executor is 'magic'; expected one of embedded, pykokkos", {"executor": "magic"}),
+    ],
+)
+def test_options(no_work, error, message, options):
+    with pytest.raises(error, match=re.escape(message)):
+        EwaldOptions(**options)
+
+
+def test_options_are_normalised():
+    options = EwaldOptions(periodicity=np.int64(3), box=np.array([1, 2, 3], "f4"), tolerance="1e-3")
+    assert options.box == (1.0, 2.0, 3.0) and all(type(edge) is float for edge in options.box)
+    assert type(options.periodicity) is int and options.tolerance == 1e-3
+    assert hash(options) == hash(EwaldOptions(periodicity=3, box=[1, 2, 3], tolerance=1e-3))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance", "message"),
+    [
+        ("f8", 9e-14, "tolerance is 9e-14, but float64 holds 1e-13 at best; raise the tolerance"),
+        (
+            "f4",
+            9e-7,
+            "tolerance is 9e-07, but float32 holds 1e-06 at best; "
+            "pass float64 arrays, or raise the tolerance",
+        ),
+    ],
+)
+def test_tolerance_out_of_the_range_of_the_dtype(no_work, dtype, tolerance, message):
+    points, options = numbers(3, N, dtype=dtype), EwaldOptions(tolerance=tolerance)
+    refused(VALUE, message, trg=points, src=points, options=options)
+
+
+def test_options_missing(no_work):
+    refused(TYPE, "options is a NoneType; expected EwaldOptions, such as", options=None)
+    refused(TYPE, "options is a dict; expected EwaldOptions, such as", options={"periodicity": 3})
+
+
+def test_spaces(no_work):
+    unknown = EwaldOptions(execution_space="Threads", periodicity=3)
+    refused(UnavailableError, "expected OpenMP, Serial, Cuda or HIP", options=unknown)
+    wrong = EwaldOptions(execution_space=7, periodicity=3)
+    refused(TYPE, "execution_space is a int; expected a name such as 'OpenMP'", options=wrong)
+    cuda = EwaldOptions(execution_space="Cuda", periodicity=3)
+    if "Cuda" in parki.available_spaces():
+        refused(TYPE, "trg is on the host (NumPy), but execution_space is Cuda", options=cuda)
+    else:
+        refused(UnavailableError, "CuPy", options=cuda)
+
+
+def test_kernel(no_work):
+    names = "laplace, stokes_sl, stokes_dl, stokes_comb"
+    refused(VALUE, f"kernel is 'stokes'; expected one of {names}", kernel="stokes")
+    refused(VALUE, f"kernel is None; expected one of {names}", kernel=None)
+
+
+# --- arrays of a plan --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["trg", "src"])
+@pytest.mark.parametrize(
+    ("error", "message", "points"),
+    [
+        (VALUE, "{} has shape (7, 3); expected (3, N); transpose it ({}.T)", numbers(7, 3)),
+        (VALUE, "{} has shape (2, 7); expected (3, N)", numbers(2, 7)),
+        (VALUE, "{} has shape (7,); expected (3, N)", numbers(7)),
+        (VALUE, "{} has shape (); expected (3, N)", np.float64(1)),
+        (VALUE, "{} has shape (3, 2, 2); expected (3, N)", numbers(3, 2, 2)),
+        (TYPE, "{} has dtype int64; expected float32 or float64 (convert", np.ones((3, 4), int)),
+        (TYPE, "{} has dtype bool; expected float32 or", np.ones((3, 4), bool)),
+        (TYPE, "{} has dtype complex128; expected float32 or", numbers(3, 4) * 1j),
+        (TYPE, "{} has dtype float16; expected float32 or", numbers(3, 4, dtype="f2")),
+        (TYPE, "{} is a NoneType; expected an array of numbers", None),
+        (TYPE, "{} is a ndarray; expected an array of numbers", np.full((3, 4), None)),
+        (TYPE, "{} has dtype <U6; expected float32 or float64", "points"),
+        (TYPE, "{} is a list; expected an array", [[1.0, 2.0], [3.0], [4.0]]),
+        (TYPE, "{} is a masked array; pass filled values, such as {}.", np.ma.ones((3, 4))),
+        (VALUE, "{} contains NaN or infinity; the first is at index (1, 2)", (1, 2, np.nan)),
+        (VALUE, "{} contains NaN or infinity; the first is at index (2, 0)", (2, 0, np.inf)),
+        (VALUE, "{} contains NaN or infinity; the first is at index (0, 3)", (0, 3, -np.inf)),
+        (VALUE, "{} reaches from -0.25 to", (1, 0, -0.25)),
+        (VALUE, "to 1.5 along axis 2, which is free, but the box there is [0, 1]", (2, 0, 1.5)),
+        (VALUE, "{} reaches to -2e+06 along axis 0, more than 1e6 boxes away", (0, 1, -2e6)),
+        (VALUE, "{} reaches to 3e+06 along axis 0, more than 1e6 boxes away", (0, 1, 3e6)),
+    ],
+)
+def test_points(no_work, name, error, message, points):
+    if isinstance(points, tuple):
+        points = with_value(numbers(3, 4), points[:2], points[2])
+    refused(error, message.replace("{}", name), **{name: points})
+
+
+def test_swapped_bytes(no_work):
+    swapped = numbers(3, 4).astype(np.dtype("f8").newbyteorder())
+    refused(TYPE, f"trg has dtype {swapped.dtype}; expected float32 or float64", trg=swapped)
+
+
+def test_the_far_face_of_a_free_axis_belongs_to_the_box():
+    """Also when it rounds up in the points' dtype."""
+    edge = np.float32(0.7)
+    assert float(edge) < 0.7 or float(np.nextafter(edge, np.float32(0))) < 0.7
+    for length in (0.7, 0.1, 0.3):
+        points = np.full((3, 2), np.float32(length), dtype="f4")
+        boundary.check_points("trg", points, EwaldOptions(periodicity=1, box=[length] * 3))
+        outside = with_value(points, (1, 1), np.nextafter(np.nextafter(points[1, 1], 1), 1))
+        with pytest.raises(VALUE, match="enlarge the box or shift the points"):
+            boundary.check_points("trg", outside, EwaldOptions(periodicity=1, box=[length] * 3))
+
+
+def test_no_sources(no_work):
+    refused(VALUE, "src is empty, of shape (3, 0); expected at least one", src=np.empty((3, 0)))
+
+
+def test_mixed_dtypes(no_work):
+    single = numbers(3, N, dtype="f4")
+    message = "src has dtype float32, but trg has float64; give all arrays the same dtype"
+    refused(TYPE, message, src=single)
+    refused(TYPE, "norms has dtype float32, but trg has", kernel="stokes_dl", norms=single)
+
+
+@pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_comb"])
+@pytest.mark.parametrize(
+    ("error", "message", "norms"),
+    [
+        (TYPE, "norms is missing; {} needs normals of shape (3, Ns)", None),
+        (VALUE, "norms has shape (3, 4); expected (3, 5) for the 5 sources", numbers(3, 4)),
+        (VALUE, "expected (3, 5) for the 5 sources given; transpose it (norms.T)", numbers(5, 3)),
+        (VALUE, "norms has shape (5,); expected (3, 5)", numbers(5)),
+        (VALUE, "norms contains NaN or infinity; the first is at index (2, 4)", (2, 4, np.nan)),
+        (TYPE, "norms has dtype int64; expected float32 or", np.ones((3, N), int)),
+    ],
+)
+def test_normals(no_work, kernel, error, message, norms):
+    if isinstance(norms, tuple):
+        norms = with_value(numbers(3, N), norms[:2], norms[2])
+    refused(error, message.replace("{}", kernel), kernel=kernel, norms=norms)
+
+
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_sl"])
+def test_surplus_normals(no_work, kernel):
+    message = f"norms was given, but {kernel} has no normals"
+    refused(TYPE, message, kernel=kernel, norms=numbers(3, N))
+
+
+# --- densities ---------------------------------------------------------------------------------
+
+
+DENSITIES = [
+    ("laplace", VALUE, "dens has shape (6,); expected (5,) for the 5 sources given", numbers(6)),
+    ("laplace", VALUE, "dens has shape (1, 5); expected (5,)", numbers(1, N)),
+    ("laplace", VALUE, "dens contains NaN or infinity; the first is at index (3,)", (3, np.nan)),
+    ("stokes_sl", VALUE, "dens has shape (5,); expected (3, 5)", numbers(N)),
+    ("stokes_sl", VALUE, "(5, 3); expected (3, 5) for the 5 sources given; tra", numbers(N, 3)),
+    ("stokes_sl", VALUE, "at index (1, 4)", (1, 4, np.inf)),
+    ("stokes_dl", VALUE, "dens has shape (6, 5); expected (3, 5)", numbers(6, N)),
+    ("stokes_comb", VALUE, "(3, 5); expected (6, 5) for the 5 sources given; rows", numbers(3, N)),
+    ("stokes_comb", VALUE, "transpose it (dens.T)", numbers(N, 6)),
+    ("stokes_sl", TYPE, "dens has dtype float32, but the points", numbers(3, N, dtype="f4")),
+    ("stokes_sl", TYPE, "dens has dtype int64, but the points", np.ones((3, N), int)),
+    ("stokes_sl", TYPE, "dens has dtype complex128, but the points", numbers(3, N) * 1j),
+    ("stokes_sl", TYPE, "dens is a NoneType; expected an array of numbers", None),
+    ("stokes_sl", TYPE, "dens is a masked array", np.ma.ones((3, N))),
+]
+
+
+def density(kernel, dens):
+    if isinstance(dens, tuple):
+        return with_value(numbers(*ROWS.get(kernel, (3,)), N), dens[:-1], dens[-1])
+    return dens
+
+
+@pytest.fixture(scope="module")
+def plans():
+    """Return a plan of each kernel, to be applied to wrong densities."""
+    options = EwaldOptions(periodicity=1, tolerance=1e-3)
+    norms = {"stokes_dl": numbers(3, N), "stokes_comb": numbers(3, N)}
+    return {k: Plan(k, numbers(3, 4), numbers(3, N), norms.get(k), options) for k in KERNELS}
+
+
+@pytest.mark.parametrize(("kernel", "error", "message", "dens"), DENSITIES)
+def test_densities_of_a_plan(plans, no_work, kernel, error, message, dens):
+    with pytest.raises(error, match=re.escape(message)):
+        plans[kernel](density(kernel, dens))
+    with pytest.raises(error, match=re.escape(message)):
+        plans[kernel].timed(density(kernel, dens))
+
+
+@pytest.mark.parametrize(("kernel", "error", "message", "dens"), DENSITIES)
+def test_densities_of_a_single_call(no_work, kernel, error, message, dens):
+    """Refused before the plan is made."""
+    points, options = numbers(3, N), EwaldOptions(periodicity=1, tolerance=1e-3)
+    norms = [numbers(3, N)] if kernel in ("stokes_dl", "stokes_comb") else []
+    with pytest.raises(error, match=re.escape(message)):
+        getattr(parki, kernel)(points, points, density(kernel, dens), *norms, options)
+
+
+@pytest.mark.parametrize(
+    "out",
+    [
+        np.empty((3, 5)),
+        np.empty((4, 3)),
+        np.empty((3, 4), dtype="f4"),
+        np.empty((3, 4), order="F"),
+        np.empty((3, 8))[:, ::2],
+    ],
+)
+def test_out(plans, no_work, out):
+    with pytest.raises(VALUE, match=re.escape("expected C-contiguous (3, 4), float64")):
+        plans["stokes_sl"](numbers(3, N), out=out)
+
+
+def test_out_is_read_only_or_no_array(plans, no_work):
+    out = np.empty((3, 4))
+    out.flags.writeable = False
+    with pytest.raises(VALUE, match="out is read-only"):
+        plans["stokes_sl"](numbers(3, N), out=out)
+    with pytest.raises(TYPE, match="out is a list; expected an array"):
+        plans["stokes_sl"](numbers(3, N), out=[1.0])
+
+
+def test_out_shares_memory_with_the_density(plans, no_work):
+    dens = numbers(3, 9)
+    with pytest.raises(VALUE, match="out shares memory with dens"):
+        plans["stokes_sl"](
+            dens.reshape(-1)[:15].reshape(3, 5), out=dens.reshape(-1)[:12].reshape(3, 4)
+        )

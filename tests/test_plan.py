@@ -1,0 +1,383 @@
+"""`Plan` as a user meets it: reuse, layouts, symmetries, units, views, memory and threads."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from contract import BOXES, KERNELS, cloud, error_over_promise, promise, rms, rounding
+
+import parki
+from parki.reference import direct_sum
+
+BOX = BOXES["slab"]
+N, TOLERANCE = 200, 1e-5
+
+
+def plan_of(kernel, c, periodicity=1, box=BOX, tolerance=TOLERANCE, trg=None, **more):
+    options = parki.EwaldOptions(periodicity=periodicity, box=box, tolerance=tolerance, **more)
+    target = c.trg if trg is None else trg
+    return parki.Plan(kernel, target, c.src, c.arguments(kernel)[1], options)
+
+
+def assert_agree(kernel, c, first, second, box=BOX, tolerance=TOLERANCE):
+    """Both keep the promise, so they differ by at most twice of it."""
+    dens, norms = c.arguments(kernel)
+    allowed = 2 * (promise(kernel, dens, norms, box, tolerance) + rounding(first, first))
+    assert rms(first - second) <= allowed
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("periodicity", [1, 3])
+def test_one_shot_and_repeated_calls_are_equal_bit_for_bit(kernel, periodicity):
+    c = cloud("partly", N, BOX)
+    dens, norms = c.arguments(kernel)
+    plan = plan_of(kernel, c, periodicity)
+    options = plan.options
+    first = plan(dens)
+    plan(np.ones_like(dens))  # leaves nothing behind
+    np.testing.assert_array_equal(plan(dens), first)
+    np.testing.assert_array_equal(plan.timed(dens)[0], first)
+    arguments = [c.trg, c.src, dens, *([] if norms is None else [norms]), options]
+    np.testing.assert_array_equal(getattr(parki, kernel)(*arguments), first)
+    np.testing.assert_array_equal(getattr(parki.ewald, kernel)(*arguments), first)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_linear_in_the_density(kernel, dtype):
+    c = cloud("same", N, BOX, dtype)
+    plan, dens = plan_of(kernel, c), c.arguments(kernel)[0]
+    other = np.random.default_rng(1).standard_normal(dens.shape).astype(dtype)
+    together = plan(2 * dens - other)
+    apart = 2 * plan(dens) - plan(other)
+    assert rms(together - apart) <= 200 * np.finfo(dtype).eps * rms(plan(dens))
+    np.testing.assert_array_equal(plan(np.zeros_like(dens)), np.zeros_like(together))
+    np.testing.assert_array_equal(plan(-dens), -plan(dens))
+    np.testing.assert_array_equal(plan(8 * dens), 8 * plan(dens))
+
+
+def test_kernels_add_up():
+    c = cloud("same", N, BOX)
+    both = plan_of("stokes_comb", c)(c.dens)
+    single = plan_of("stokes_sl", c)(c.dens[:3])
+    double = plan_of("stokes_dl", c)(c.dens[3:])
+    assert_agree("stokes_comb", c, both, single + double)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_out(kernel):
+    c = cloud("same", N, BOX)
+    plan, dens = plan_of(kernel, c), c.arguments(kernel)[0]
+    expected = plan(dens)
+    out = np.full_like(expected, np.nan)  # whatever it holds is overwritten
+    assert plan(dens, out=out) is out
+    np.testing.assert_array_equal(out, expected)
+
+
+LAYOUTS = {
+    "strided": lambda a: np.repeat(a, 3, axis=-1)[..., ::3],
+    "fortran": np.asfortranarray,
+    "reversed": lambda a: np.ascontiguousarray(a[..., ::-1])[..., ::-1],
+    "broadcast view": lambda a: np.broadcast_to(a, (2, *a.shape))[1],
+    "list": lambda a: a.tolist(),
+    "DLPack": lambda a: Exported(a.copy()),
+    "subclass": lambda a: a.view(type("Mine", (np.ndarray,), {})),
+}
+
+
+class Exported:
+    """An array of another library, as DLPack shows it."""
+
+    def __init__(self, array):
+        self.array = array
+        self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_comb"])
+def test_layouts(layout, kernel):
+    """Accepted in any layout, read-only too, and never modified."""
+    c = cloud("partly", N, BOX)
+    dens, norms = c.arguments(kernel)
+    arrays = [c.trg, c.src, dens, *([] if norms is None else [norms])]
+    before = [hashlib.sha256(a.tobytes()).digest() for a in arrays]
+    for array in arrays:
+        array.flags.writeable = layout in ("DLPack", "subclass")
+    expected = getattr(parki, kernel)(*arrays, plan_of(kernel, c).options)
+    given = [LAYOUTS[layout](a) for a in arrays]
+    pot = getattr(parki, kernel)(*given, plan_of(kernel, c).options)
+    np.testing.assert_array_equal(pot, expected)
+    assert type(pot) is np.ndarray
+    assert before == [hashlib.sha256(a.tobytes()).digest() for a in arrays]
+    if layout not in ("list", "DLPack"):
+        for array, kept in zip(given, before, strict=True):
+            assert hashlib.sha256(np.asarray(array).tobytes()).digest() == kept
+
+
+def test_points_may_change_after_the_plan():
+    c = cloud("same", N, BOX)
+    expected = plan_of("stokes_dl", c)(c.dens[:3])
+    points, norms = c.src.copy(), c.norms.copy()
+    plan = parki.Plan("stokes_dl", points, points, norms, plan_of("stokes_dl", c).options)
+    points[:], norms[:] = 0.25, 0
+    np.testing.assert_array_equal(plan(c.dens[:3]), expected)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("periodicity", [1, 3])
+def test_points_outside_are_wrapped(periodicity, dtype):
+    """Moves by whole boxes, exact in the dtype, change nothing."""
+    box = (2.0, 1.0, 0.5)
+    c = cloud("partly", N, box, dtype)
+    # Positions on a lattice of 2^-12, so that adding boxes loses no digit.
+    trg, src = (np.floor(a * 4096) / 4096 for a in (c.trg, c.src))
+    c = c._replace(trg=trg.astype(dtype), src=src.astype(dtype))
+    expected = plan_of("stokes_comb", c, periodicity, box)(c.dens)
+    moves = np.random.default_rng(4).integers(-3, 4, (2, 3, N)) * np.array(box)[:, None]
+    moves[:, periodicity:] = 0
+    moved = c._replace(trg=(c.trg + moves[0]).astype(dtype), src=(c.src + moves[1]).astype(dtype))
+    pot = plan_of("stokes_comb", moved, periodicity, box)(c.dens)
+    np.testing.assert_array_equal(pot, expected)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("periodicity", [1, 3])
+def test_translation_along_periodic_axes(kernel, periodicity):
+    c = cloud("partly", N, BOX)
+    dens = c.arguments(kernel)[0]
+    shift = np.array([[0.3777], [0.123], [0.2]])
+    shift[periodicity:] = 0
+    moved = c._replace(trg=c.trg + shift, src=c.src + shift)
+    first = plan_of(kernel, c, periodicity)(dens)
+    assert_agree(kernel, c, first, plan_of(kernel, moved, periodicity)(dens))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_axes_may_be_exchanged(kernel):
+    """A rotation of a box with three periodic axes rotates the flow."""
+    c = cloud("partly", N, BOX)
+    dens = c.arguments(kernel)[0]
+    turn = (
+        lambda a: (
+            a
+            if a.ndim == 1
+            else np.concatenate(
+                [np.roll(a[i : i + 3], 1, axis=0) for i in range(0, len(a), 3)]
+            )
+        )
+    )
+    turned = c._replace(trg=turn(c.trg), src=turn(c.src), norms=turn(c.norms))
+    pot = plan_of(kernel, turned, 3, np.roll(BOX, 1))(turn(dens))
+    assert_agree(kernel, c, turn(plan_of(kernel, c, 3)(dens)), pot)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6, 1e-30, 1e12])
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("periodicity", [1, 3])
+def test_boxes_far_from_unit_scale(unit, dtype, kernel, periodicity):
+    """The potential scales with the unit, but for the logarithm of the 1-periodic gauge."""
+    c = cloud("same", N, BOX, dtype)
+    dens = c.arguments(kernel)[0]
+    # Normals and densities keep their size, so the double layer's potential scales by 1 / unit^2.
+    near = plan_of(kernel, c, periodicity, tolerance=1e-4)(dens).astype("f8")
+    src = (c.src.astype("f8") * unit).astype(dtype)
+    far = c._replace(trg=src, src=src)
+    box = tuple(edge * unit for edge in BOX)
+    if kernel == "stokes_comb":  # both layers at the same size
+        far = far._replace(norms=(far.norms * unit).astype(dtype))
+    pot = plan_of(kernel, far, periodicity, box, tolerance=1e-4)(dens).astype("f8")
+    assert np.isfinite(pot).all()
+    pot *= unit ** (2 if kernel == "stokes_dl" else 1)
+    if periodicity == 1 and kernel != "stokes_dl":
+        summed = dens[: 1 if kernel == "laplace" else 3].astype("f8")
+        if kernel == "laplace":
+            pot += 2 * np.log(unit) / BOX[0] * dens.astype("f8").sum()
+        else:
+            gauge = np.array([[4.0], [2.0], [2.0]])
+            pot += gauge * np.log(unit) / BOX[0] * summed.sum(axis=1, keepdims=True)
+    norms = c.arguments(kernel)[1]
+    bound = promise(kernel, dens, norms, BOX, 1e-4)
+    eps = float(np.finfo(dtype).eps)
+    # Rounding the scaled positions to the dtype moves points by eps of the box.
+    moved = 1e3 * eps * rms(near) if dtype == "f4" else 1e-12 * rms(near)
+    assert rms(pot - near) <= 2 * bound + moved + 32 * eps * abs(np.log(unit)) * rms(near)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("periodicity", [1, 3])
+def test_one_source(kernel, periodicity):
+    c = cloud("uniform", N, BOX)
+    c = c._replace(src=c.src[:, :1], dens=c.dens[:, :1], norms=c.norms[:, :1])
+    dens, norms = c.arguments(kernel)
+    ref = direct_sum(kernel, c.trg, c.src, dens, norms, box=BOX, periodicity=periodicity)
+    pot = plan_of(kernel, c, periodicity)(dens)
+    # One pair's error does not average out over sources: its peak is a few times its rms.
+    assert error_over_promise(kernel, pot, ref, c, BOX, TOLERANCE) <= 1
+    itself = plan_of(kernel, c, periodicity, trg=c.src)(dens)
+    ref = direct_sum(kernel, c.src, c.src, dens, norms, box=BOX, periodicity=periodicity)
+    assert error_over_promise(kernel, itself, ref, c, BOX, TOLERANCE) <= 1
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("periodicity", [1, 3])
+@pytest.mark.parametrize("place", [0.0, 0.3])
+def test_all_points_coincide(kernel, periodicity, place):
+    c = cloud("same", N, BOX)
+    src = np.full((3, N), place)
+    c = c._replace(trg=src, src=src)
+    dens, norms = c.arguments(kernel)
+    ref = direct_sum(kernel, src[:, :1], src, dens, norms, box=BOX, periodicity=periodicity)
+    pot = plan_of(kernel, c, periodicity)(dens)
+    assert np.isfinite(pot).all()
+    # All errors are in phase here: sqrt(N) times the promise.
+    allowed = np.sqrt(N) * (promise(kernel, dens, norms, BOX, TOLERANCE) + rounding(pot, ref))
+    assert rms(pot - ref) <= allowed
+
+
+@pytest.mark.parametrize(("kernel", "shape"), [("laplace", (0,)), ("stokes_comb", (3, 0))])
+def test_no_targets(kernel, shape):
+    c = cloud("same", 7, BOX)
+    c = c._replace(trg=np.empty((3, 0)))
+    plan, dens = plan_of(kernel, c), c.arguments(kernel)[0]
+    pot = plan(dens)
+    assert pot.shape == shape and pot.dtype == np.float64
+    assert plan.timed(dens)[0].shape == shape
+    assert "0 targets" in plan.describe()
+    with pytest.raises(parki.ParkiValueError, match="expected"):
+        plan(dens[..., :3])
+    empty = c._replace(src=np.empty((3, 0)), dens=c.dens[:, :0], norms=c.norms[:, :0])
+    assert plan_of(kernel, empty)(empty.arguments(kernel)[0]).shape == shape
+
+
+# --- choices and views ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [{"cutoff": 0.2}, {"cutoff": 0.5}, {"cell_size": 5}, {"cell_size": 60}]
+    + [{"window_points": p} for p in (6, 8, 10)],
+    ids=str,
+)
+@pytest.mark.parametrize("periodicity", [1, 3])
+def test_overrides(choice, periodicity):
+    c = cloud("same", N, BOX)
+    dens, norms = c.arguments("stokes_comb")
+    plan = plan_of("stokes_comb", c, periodicity, tolerance=1e-4, **choice)
+    ref = direct_sum("stokes_comb", c.trg, c.src, dens, norms, box=BOX, periodicity=periodicity)
+    assert error_over_promise("stokes_comb", plan(dens), ref, c, BOX, 1e-4) <= 1
+    length = np.prod(BOX) ** (1 / 3)
+    if "cutoff" in choice:
+        assert plan.parameters.cutoff * length == pytest.approx(choice["cutoff"])
+    if "cell_size" in choice:
+        assert plan.parameters.cutoff**3 * N == pytest.approx(choice["cell_size"])
+    if "window_points" in choice:
+        assert plan.parameters.points == choice["window_points"]
+
+
+def test_impossible_overrides_are_refused():
+    c = cloud("same", N, BOX)
+    with pytest.raises(parki.ParkiValueError, match="no grid reaches tolerance 1e-12 with cutoff"):
+        plan_of("stokes_sl", c, tolerance=1e-12, window_points=4)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_timed_and_describe(kernel):
+    c = cloud("same", N, BOX)
+    plan = plan_of(kernel, c)
+    _, seconds = plan.timed(c.arguments(kernel)[0])
+    assert list(seconds) == ["P2P", "P2G", "FGC", "G2P"]
+    assert all(0 < value < 60 for value in seconds.values())
+    assert plan.seconds["plan"] > 0
+    text, chosen = plan.describe(), plan.parameters
+    for part in (
+        f"{kernel}, 1-periodic, {N} sources, {N} targets, float64",
+        "tolerance 1e-05",
+        "r_c = ",
+        f"degree {chosen.degree}",
+        f"window of {chosen.points} points",
+        "modes padded",
+        "predicted seconds: P2P",
+    ):
+        assert part in text
+    assert kernel in repr(plan)
+    assert sum(error**2 for error in chosen.errors.values()) <= 1
+
+
+def test_linear_operator_and_gmres():
+    from scipy.sparse.linalg import LinearOperator, gmres
+
+    c = cloud("sphere_same", N, BOX)
+    plan = plan_of("stokes_dl", c)
+    operator = plan.as_linear_operator()
+    assert operator.shape == (3 * N, 3 * N) and operator.dtype == np.float64
+    dens = c.dens[:3] / 1e4
+    np.testing.assert_array_equal(operator @ dens.reshape(-1), plan(dens).reshape(-1))
+    shifted = LinearOperator(operator.shape, lambda x: x + 1e-4 * (operator @ x), dtype="f8")
+    right = np.random.default_rng(5).standard_normal(3 * N)
+    solution, failed = gmres(shifted, right, rtol=1e-8)
+    assert failed == 0
+    assert np.linalg.norm(shifted @ solution - right) <= 1e-7 * np.linalg.norm(right)
+
+
+# --- memory and threads ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("periodicity", [1, 3])
+def test_repeated_use_allocates_nothing_lasting(periodicity):
+    c = cloud("same", 5000, BOX)
+    plan = plan_of("stokes_comb", c, periodicity)
+    out = np.empty((3, 5000))
+    for _ in range(3):
+        plan(c.dens, out=out)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(5):
+            plan(c.dens, out=out)
+        after, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 20_000
+    # SciPy's real transforms return a new array, one component at a time, and copy it once.
+    hat = plan.fgc.hat[0].nbytes
+    assert peak - before < 2.5 * hat + out.nbytes + c.dens.nbytes + 100_000
+
+
+@pytest.mark.parametrize("periodicity", [1, 3])
+def test_number_of_threads(periodicity):
+    """The result does not hang on the number of threads, once the cut-off and window are given."""
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import numpy as np, parki\n"
+        "from contract import cloud\n"
+        "c = cloud('same', 2000, (1.5, 1.0, 0.5))\n"
+        f"options = parki.EwaldOptions(periodicity={periodicity}, box=(1.5, 1.0, 0.5),\n"
+        "    tolerance=1e-5, cutoff=0.2, window_points=8)\n"
+        "plan = parki.Plan('stokes_comb', c.trg, c.src, c.norms, options)\n"
+        "np.save(sys.argv[2], plan(c.dens)); print(plan.mesh.padding.grid)\n"
+    )
+    results = []
+    for threads in ("1", "2", "3"):
+        run = subprocess.run(
+            [sys.executable, "-c", code, os.path.dirname(__file__), f"{os.devnull}"],
+            env={**os.environ, "PARKI_NUM_THREADS": threads},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        )
+        results.append(run.stdout)
+    assert len(set(results)) == 1
