@@ -13,8 +13,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract import BOXES, CLOUDS, KERNELS, TOLERANCES, Cloud, cloud, error_over_promise
-from contract import promise, rms, rounding
+from contract import (
+    BOXES,
+    CLOUDS,
+    KERNELS,
+    TOLERANCES,
+    Cloud,
+    cloud,
+    error_over_promise,
+    promise,
+    rms,
+    rounding,
+)
 
 import parki
 from parki.ewald.options import SMALLEST_TOLERANCE

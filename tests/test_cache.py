@@ -57,7 +57,8 @@ def test_many_processes_at_once(folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_processes(folder, tmp_path):
+def test_killed_processes(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where they leave the sources
     file = write_kernel(tmp_path, SQUARE)
     start = time.perf_counter()
     run_python(RUN, file)

@@ -80,7 +80,8 @@ def nvrtc():
 @pytest.mark.parametrize("real", ["double", "float"])
 @pytest.mark.parametrize(("file", "name"), workunits())
 def test_cuda(file, name, real, architecture):
-    for constants in constant_sets(file):
+    # The older architecture has the smaller limits: there the first set, which has everything.
+    for constants in constant_sets(file)[: 1 if architecture == "sm_80" else None]:
         kernel = translated(file, name, real, constants)
         binary = compile_offline(kernel, architecture)
         assert binary.startswith(b"\x7fELF") and b"parki_launch" in binary

@@ -262,10 +262,12 @@ def _images(count: int, windows: tuple[tuple[int, float], ...]) -> Images:
 def _symbol(kernel: str, split: Split, k2: Array) -> Array:
     """Size of the far field's symbol, averaged over the directions of the density."""
     if kernel == "laplace":
-        return 4 * np.pi * split.gamma_laplace(k2) / k2
-    if kernel == "stokes_sl":
-        return math.sqrt(2 / 3) * 8 * np.pi * split.gamma_stokes(k2) / k2
-    return math.sqrt(7 / 9) * 8 * np.pi * split.gamma_stokes(k2) / np.sqrt(k2)
+        size = 4 * np.pi * split.gamma_laplace(k2) / k2
+    elif kernel == "stokes_sl":
+        size = math.sqrt(2 / 3) * 8 * np.pi * split.gamma_stokes(k2) / k2
+    else:
+        size = math.sqrt(7 / 9) * 8 * np.pi * split.gamma_stokes(k2) / np.sqrt(k2)
+    return np.asarray(size)
 
 
 def _decay(start: float, scale: float, rate: float) -> tuple[Array, Array]:

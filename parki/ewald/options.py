@@ -169,6 +169,6 @@ class EwaldOptions:
         most = MOST_POINTS[np.dtype(dtype)]
         if self.window_points is not None and self.window_points > most:
             raise ParkiValueError(
-                f"window_points is {self.window_points}, but {np.dtype(dtype)} holds {most} at most: "
+                f"window_points is {self.window_points}; {np.dtype(dtype)} holds at most {most}: "
                 "wider windows amplify rounding"
             )

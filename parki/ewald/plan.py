@@ -343,7 +343,7 @@ class Plan:
         if self._normal_squares is not None:
             double = squares[single:].sum(axis=0) * self._normal_squares
             bound += float(double.sum()) ** 0.5 / length**2
-        return self.options.tolerance * bound
+        return float(self.options.tolerance * bound)
 
     def as_linear_operator(self) -> Any:
         """Return the plan as a linear operator on flattened densities, for GMRES.
