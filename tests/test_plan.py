@@ -181,7 +181,7 @@ def test_axes_may_be_exchanged(kernel):
     assert_agree(kernel, c, turn(plan_of(kernel, c, 3)(dens)), pot)
 
 
-@pytest.mark.parametrize("unit", [1e-6, 1e6, 1e-30, 1e12])
+@pytest.mark.parametrize("unit", [1e-6, 1e6, 1e-15, 1e12])
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("periodicity", [1, 3])
@@ -266,7 +266,7 @@ def test_no_targets(kernel, shape):
 @pytest.mark.parametrize(
     "choice",
     [{"cutoff": 0.2}, {"cutoff": 0.5}, {"cell_size": 5}, {"cell_size": 60}]
-    + [{"window_points": p} for p in (6, 8, 10)],
+    + [{"window_points": p} for p in (8, 10, 12)],
     ids=str,
 )
 @pytest.mark.parametrize("periodicity", [1, 3])
@@ -321,13 +321,15 @@ def test_linear_operator_and_gmres():
     plan = plan_of("stokes_dl", c)
     operator = plan.as_linear_operator()
     assert operator.shape == (3 * N, 3 * N) and operator.dtype == np.float64
-    dens = c.dens[:3] / 1e4
+    dens = c.dens[:3]
     np.testing.assert_array_equal(operator @ dens.reshape(-1), plan(dens).reshape(-1))
-    shifted = LinearOperator(operator.shape, lambda x: x + 1e-4 * (operator @ x), dtype="f8")
+    # A second-kind equation, whose operator is small beside the identity.
+    small = 0.1 * rms(dens) / rms(plan(dens))
+    equation = LinearOperator(operator.shape, lambda x: x + small * (operator @ x), dtype="f8")
     right = np.random.default_rng(5).standard_normal(3 * N)
-    solution, failed = gmres(shifted, right, rtol=1e-8)
+    solution, failed = gmres(equation, right, rtol=1e-8, restart=100, maxiter=3)
     assert failed == 0
-    assert np.linalg.norm(shifted @ solution - right) <= 1e-7 * np.linalg.norm(right)
+    assert np.linalg.norm(equation @ solution - right) <= 1e-7 * np.linalg.norm(right)
 
 
 # --- memory and threads ---------------------------------------------------------------------------
@@ -363,7 +365,7 @@ def test_number_of_threads(periodicity):
         "from contract import cloud\n"
         "c = cloud('same', 2000, (1.5, 1.0, 0.5))\n"
         f"options = parki.EwaldOptions(periodicity={periodicity}, box=(1.5, 1.0, 0.5),\n"
-        "    tolerance=1e-5, cutoff=0.2, window_points=8)\n"
+        "    tolerance=1e-4, cutoff=0.2, window_points=10)\n"
         "plan = parki.Plan('stokes_comb', c.trg, c.src, c.norms, options)\n"
         "print(hashlib.sha256(plan(c.dens).tobytes()).hexdigest())\n"
     )
