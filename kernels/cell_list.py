@@ -34,15 +34,15 @@ def find_cells(
             images: REAL = pk.floor((x - origin[d]) / length[d])
             if images < 0.0 or images > 0.0:
                 x = x - images * length[d]
-                # Rounding can leave the point on the far face, or one ulp before the near one.
-                if x < origin[d] or x - origin[d] >= length[d]:
-                    x = origin[d]
+            # Rounding, or underflow of the quotient, can leave the point on the far face, or one
+            # ulp before the near one.
+            if x < origin[d] or x - origin[d] >= length[d]:
+                x = origin[d]
         wrapped[d][i] = x
-        k: int = int(pk.floor((x - origin[d]) * inverse_width[d]))
-        if k < 0:
-            k = 0
-        if k > shape[d] - 1:
-            k = shape[d] - 1
+        # Clamped before the conversion: far points of a free axis would overflow an int.
+        place: REAL = pk.floor((x - origin[d]) * inverse_width[d])
+        place = pk.fmin(pk.fmax(place, 0.0), REAL(shape[d] - 1))
+        k: int = int(place)
         cell = cell * shape[d] + k
     cells[i] = cell
 

@@ -31,7 +31,7 @@ def stokes_comb(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions
     array, shape (3, Nt)
         Of the same kind as the inputs. See `Plan` for errors, and for many densities.
     """
-    return Plan("stokes_comb", trg, src, norms, options)(dens)
+    return Plan("stokes_comb", trg, src, norms, options, dens=dens)(dens)
 
 
 def stokes_sl(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> Any:
@@ -39,7 +39,7 @@ def stokes_sl(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> Any:
 
     As `stokes_comb`, with ``dens`` of shape (3, Ns) and no normals.
     """
-    return Plan("stokes_sl", trg, src, None, options)(dens)
+    return Plan("stokes_sl", trg, src, None, options, dens=dens)(dens)
 
 
 def stokes_dl(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions) -> Any:
@@ -47,7 +47,7 @@ def stokes_dl(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions) 
 
     As `stokes_comb`, with ``dens`` of shape (3, Ns).
     """
-    return Plan("stokes_dl", trg, src, norms, options)(dens)
+    return Plan("stokes_dl", trg, src, norms, options, dens=dens)(dens)
 
 
 def laplace(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> Any:
@@ -56,4 +56,4 @@ def laplace(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> Any:
     As `stokes_comb`, with ``dens`` of shape (Ns,), no normals, and a result of shape (Nt,). With
     three periodic directions a uniform background neutralises the charges.
     """
-    return Plan("laplace", trg, src, None, options)(dens)
+    return Plan("laplace", trg, src, None, options, dens=dens)(dens)

@@ -41,6 +41,7 @@ from parki.ewald.window import KaiserBessel
 from parki.runtime import get_execution_space, prepare
 from parki.settings import thread_count
 
+_NOT_GIVEN: Any = object()
 STAGES = ("P2P", "P2G", "FGC", "G2P")
 
 
@@ -59,6 +60,8 @@ class Plan:
         Normals at the sources; for the double layer only.
     options : EwaldOptions
         May take the place of ``norms`` for kernels without normals.
+    dens : array, optional
+        A density to check along with the rest, before any work; not kept.
 
     Attributes
     ----------
@@ -89,6 +92,8 @@ class Plan:
         src: Any,
         norms: Any = None,
         options: EwaldOptions | None = None,
+        *,
+        dens: Any = _NOT_GIVEN,
     ) -> None:
         if isinstance(norms, EwaldOptions) and options is None:
             norms, options = None, norms
@@ -105,6 +110,8 @@ class Plan:
         if "norms" in arrays:
             self._normal_squares = (arrays["norms"].astype(np.float64) ** 2).sum(axis=0)
         self.parameters: Parameters | None = None
+        if dens is not _NOT_GIVEN:
+            self._density(dens)
         if self.n_targets and self.n_sources:
             self._build(arrays)
         self.seconds["plan"] = time.perf_counter() - self._start
@@ -291,14 +298,8 @@ class Plan:
     def _apply(
         self, dens: Any, out: Any, watch: Callable[[str], AbstractContextManager[Any]]
     ) -> Any:
-        values = as_array("dens", dens)
-        check_space({"dens": values}, self.space)
-        if values.dtype != self.dtype:
-            raise ParkiTypeError(
-                f"dens has dtype {values.dtype}, but the points have {self.dtype}; convert one"
-            )
-        values = check_density("dens", values, ROWS[self.kernel], self.n_sources)
-        pot = self._output(out)
+        values = self._density(dens)
+        pot = self._output(out, values)
         if pot.size == 0:
             return pot
         flat = pot.reshape(self.rows, self.n_targets)
@@ -314,16 +315,32 @@ class Plan:
                 flat += self._gauge * values[: self.rows].sum(axis=1, keepdims=True)
         return pot
 
-    def _output(self, out: Any) -> Any:
+    def _density(self, dens: Any) -> Any:
+        """Return a density as (rows, sources), C-contiguous; refuse an impossible one."""
+        values = as_array("dens", dens)
+        check_space({"dens": values}, self.space)
+        if values.dtype != self.dtype:
+            raise ParkiTypeError(
+                f"dens has dtype {values.dtype}, but the points have {self.dtype}; convert one"
+            )
+        return check_density("dens", values, ROWS[self.kernel], self.n_sources)
+
+    def _output(self, out: Any, values: Any) -> Any:
         shape = (self.n_targets,) if self.rows == 1 else (3, self.n_targets)
         if out is None:
             return self.space.array_module.empty(shape, dtype=self.dtype)
+        if not hasattr(out, "flags"):
+            raise ParkiTypeError(f"out is a {type(out).__name__}; expected an array")
         if out.shape != shape or out.dtype != self.dtype or not out.flags.c_contiguous:
             raise ParkiValueError(
                 f"out has shape {out.shape} and dtype {out.dtype}; "
                 f"expected C-contiguous {shape}, {self.dtype}"
             )
         check_space({"out": out}, self.space)
+        if isinstance(out, np.ndarray) and not out.flags.writeable:
+            raise ParkiValueError("out is read-only; pass an array that can be written")
+        if self.space.array_module.may_share_memory(out, values):
+            raise ParkiValueError("out shares memory with dens, which is read after out is written")
         return out
 
     # ------------------------------------------------------------------ views on the plan
