@@ -8,6 +8,8 @@ set_up dev
 cd "$root"
 # The tests multiply small matrices: threads of BLAS would mostly wait for each other.
 export OPENBLAS_NUM_THREADS="${OPENBLAS_NUM_THREADS:-1}"
+# Many small kernels on few cores: waiting threads should sleep rather than spin.
+export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"
 
 step() {
     say "$*"
