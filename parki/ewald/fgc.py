@@ -1,8 +1,8 @@
 """FGC: Fourier transform of the grid, convolution with the far-field symbol, inverse transform.
 
-Periodic directions are transformed first, on the unpadded grid. Along free directions the modes are
-then taken in blocks: padded, transformed, multiplied, transformed back and cropped, so that the
-padded grid never exists as a whole. FFTs are SciPy's on the host and CuPy's on a device.
+The first direction is transformed first (padded if it is free), on a grid that is not padded in
+others. Its modes are then taken in blocks: padded in the free directions, transformed, multiplied,
+transformed back and cropped, so that the padded grid never exists as a whole. FFTs are SciPy's on the host and CuPy's on a device.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from parki.ewald import multiplier
 from parki.ewald.p2g import COMPONENTS, Mesh
 from parki.ewald.split import Split
 from parki.ewald.transforms import DeviceTransforms, HostTransforms
+from parki.ewald.truncated import truncated
 from parki.runtime import Kernel, load
 
 # Bytes of a block of padded modes: within the cache's reach on the host, large on a device.
@@ -32,7 +33,7 @@ class _Block:
     last: int
     lengths: tuple[int, int, int]
     multiplier: Any
-    waves: dict[str, Any]
+    arguments: dict[str, Any]
 
 
 class FGC:
@@ -61,11 +62,12 @@ class FGC:
         self.components = COMPONENTS[kernel]
         self.rows = 1 if self.laplace else 3
         transforms = DeviceTransforms if mesh.space.on_device else HostTransforms
-        self.transforms = transforms(mesh.padding.grid, mesh.periodicity == 3)
+        length = mesh.padding.local[0]
+        self.transforms = transforms(mesh.padding.grid, length, mesh.periodicity == 3)
         self.field = xp.zeros((self.rows, *mesh.stored), dtype=mesh.dtype)
         complex_type = np.result_type(mesh.dtype, np.complex64)
         x, y, z = mesh.padding.grid
-        modes = (x, y, z // 2 + 1) if mesh.periodicity == 3 else (x // 2 + 1, y, z)
+        modes = (x, y, z // 2 + 1) if mesh.periodicity == 3 else (length // 2 + 1, y, z)
         self.hat = xp.empty((self.components, *modes), dtype=complex_type)
         self.blocks = self._blocks(split, factor)
         size = 0
@@ -92,7 +94,7 @@ class FGC:
         blocks = []
         limit = DEVICE_BLOCK if mesh.space.on_device else HOST_BLOCK
         item = self.components * self.hat.dtype.itemsize
-        modes = padding.grid[0] // 2 + 1
+        modes = padding.local[0] // 2 + 1
         for start, stop, lengths, local in (
             (0, padding.n_local, padding.local, True),
             (padding.n_local, modes, padding.plain, False),
@@ -113,7 +115,7 @@ class FGC:
         local: bool,
     ) -> _Block:
         mesh, xp = self.mesh, self.xp
-        lengths = (mesh.padding.grid[0], lengths[1], lengths[2])
+        lengths = (mesh.padding.local[0], lengths[1], lengths[2])
         steps = mesh.steps
         half = [multiplier.wavenumbers(n, h) for n, h in zip(lengths, steps, strict=True)]
         window = [
@@ -127,26 +129,26 @@ class FGC:
             k2 = squares[0][:, None, None] + squares[1][:, None] + squares[2]
             values = multiplier.plain(self.laplace, split, k2)
         else:
-            across = xp.hypot(xp.asarray(half[1])[:, None], xp.asarray(half[2]))
-            values = multiplier.truncated_1p(xp, self.laplace, split, along, across, mesh.padding)
+            waves = [along, half[1], half[2]]
+            values = truncated(xp, self.laplace, split, mesh.periodicity, waves, mesh.padding)
         # The transforms do not scale.
         window[0] = window[0][fold] * (factor / math.prod(lengths))
         for axis, factors in enumerate(window):
             values *= xp.asarray(factors).reshape([-1 if a == axis else 1 for a in range(3)])
-        waves = {}
+        arguments = {}
         for axis, n in enumerate(lengths):
             full = np.arange(n) if axis > 0 else index
             k = 2 * np.pi / (n * steps[axis]) * np.where(full <= n // 2, full, full - n)
-            waves[f"square{axis}"] = xp.asarray(k**2, dtype=mesh.dtype)
+            arguments[f"square{axis}"] = xp.asarray(k**2, dtype=mesh.dtype)
             if n % 2 == 0:
                 k[full == n // 2] = 0  # an odd factor has no place at the Nyquist index
-            waves[f"k{axis}"] = xp.asarray(k, dtype=mesh.dtype)
+            arguments[f"k{axis}"] = xp.asarray(k, dtype=mesh.dtype)
         modes = [last - first, lengths[1], lengths[2]]
         if mesh.periodicity == 3:
             modes[2] = lengths[2] // 2 + 1
-        waves["shape"] = xp.asarray(modes, dtype=np.int32)
-        waves["full"] = xp.asarray(lengths, dtype=np.int32)
-        return _Block(first, last, lengths, xp.asarray(values, dtype=mesh.dtype), waves)
+        arguments["shape"] = xp.asarray(modes, dtype=np.int32)
+        arguments["full"] = xp.asarray(lengths, dtype=np.int32)
+        return _Block(first, last, lengths, xp.asarray(values, dtype=mesh.dtype), arguments)
 
     # ------------------------------------------------------------------ apply
     def apply(self, grid: Any) -> Any:
@@ -160,7 +162,7 @@ class FGC:
     def _multiply(self, block: _Block, hat: Any) -> None:
         """Convolve a block of modes in place; ``hat`` is complex (components, ...), contiguous."""
         real = hat.reshape(self.components, -1).view(self.mesh.dtype)
-        self.convolve(real.shape[1] // 2, hat=real, multiplier=block.multiplier, **block.waves)
+        self.convolve(real.shape[1] // 2, hat=real, multiplier=block.multiplier, **block.arguments)
 
     def _periodic(self, grid: Any) -> None:
         for c in range(self.components):

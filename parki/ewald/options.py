@@ -14,7 +14,7 @@ from parki.ewald.p2g import P2G_METHODS
 from parki.runtime import ExecutionSpace
 from parki.runtime.kernel import EXECUTORS
 
-PERIODICITIES = (1, 3)
+PERIODICITIES = (0, 1, 2, 3)
 # Below these, rounding in the dtype outweighs the method's own error.
 SMALLEST_TOLERANCE = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-6}
 LARGEST_TOLERANCE = 0.5
@@ -28,7 +28,7 @@ class EwaldOptions:
 
     Parameters
     ----------
-    periodicity : {1, 3}
+    periodicity : {0, 1, 2, 3}
         The first ``periodicity`` axes are periodic, the others free.
     box : sequence of 3 floats
         Edge lengths of the box, whose corner is at the origin. Points outside are wrapped along
@@ -86,11 +86,11 @@ class EwaldOptions:
         if isinstance(periodicity, bool) or not isinstance(periodicity, (int, np.integer)):
             raise ParkiTypeError(
                 f"periodicity is {periodicity!r} ({type(periodicity).__name__}); "
-                "expected the number of periodic directions, 1 or 3"
+                "expected the number of periodic directions, 0 to 3"
             )
         if periodicity not in PERIODICITIES:
             raise ParkiValueError(
-                f"periodicity is {periodicity}; expected 1 (first axis periodic) or 3 (all axes)"
+                f"periodicity is {periodicity}; expected 0 to 3, the number of periodic axes"
             )
         object.__setattr__(self, "periodicity", int(periodicity))
         object.__setattr__(self, "box", self._lengths(self.box))

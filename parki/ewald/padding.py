@@ -44,7 +44,7 @@ class Padding:
     plain, local : tuple of 3 ints
         Transform lengths of the modes that take the plain, and the truncated, multiplier.
     n_local : int
-        1-periodic: the modes 0 to n_local - 1 of the first axis are local. Else 0.
+        The modes 0 to n_local - 1 of the first axis are local: all where it is free.
     onset, radius : float
         Where the kernel of the local modes begins to fade, and where it ends; 0 where none is.
     steepness : float
@@ -64,10 +64,10 @@ class Padding:
         """Return the values of one component in all (real) transforms."""
         if self.n_local == 0:
             return float(np.prod(self.plain))
-        modes = self.grid[0] // 2 + 1
+        modes = self.local[0] // 2 + 1
         plain = max(0, modes - self.n_local) * self.plain[1] * self.plain[2]
         local = self.n_local * self.local[1] * self.local[2]
-        return 2.0 * (plain + local) + float(np.prod(self.grid))
+        return 2.0 * (plain + local) + float(self.local[0] * self.grid[1] * self.grid[2])
 
 
 def pad(
@@ -82,7 +82,7 @@ def pad(
 
     Parameters
     ----------
-    periodicity : {1, 3}
+    periodicity : {0, 1, 2, 3}
     box, steps : ndarray, shape (3,)
         Edge lengths and grid spacings; a periodic edge is a whole number of steps.
     points : int
@@ -114,11 +114,14 @@ def pad(
         plain[axis] = friendly(exact[axis] + 2.5 * points)
         local[axis] = friendly(exact[axis] + (radius + reach) / steps[axis])
         wall = min(wall, plain[axis] * steps[axis] - box[axis])
-    # The image at distance W contributes (1 + x) exp(-x) of the mode, x = K (W - L).
-    x = math.log(10 / tolerance)
-    for _ in range(4):
-        x = math.log(10 / tolerance) + math.log1p(x)
-    n_local = min(grid[0] // 2 + 1, math.ceil(x / wall / (2 * math.pi / box[0])))
+    if periodicity == 0:
+        n_local = local[0] // 2 + 1
+    else:
+        # The image at distance W contributes (1 + x) exp(-x) of the mode, x = K (W - L).
+        x = math.log(10 / tolerance)
+        for _ in range(4):
+            x = math.log(10 / tolerance) + math.log1p(x)
+        n_local = min(grid[0] // 2 + 1, math.ceil(x / wall / (2 * math.pi / box[0])))
     return Padding(
         (cells[0], cells[1], cells[2]),
         (grid[0], grid[1], grid[2]),

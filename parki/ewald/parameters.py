@@ -194,7 +194,7 @@ def _window(
     truncation = problem.truncation(split, steps)
     if truncation**2 > FAR:
         return None
-    points = [p for p in choices if p <= min(shape[: problem.periodicity])]
+    points = [p for p in choices if p <= min(shape[: problem.periodicity], default=p)]
     worst = np.zeros((len(points), SHAPES.size))
     scale = 2 * float(steps.min())
     for term in TERMS[problem.kernel]:

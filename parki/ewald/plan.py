@@ -18,7 +18,6 @@ import numpy as np
 from parki.arrays import real_name
 from parki.cell_list import CellList
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald import multiplier
 from parki.ewald.clustering import pair_density
 from parki.ewald.cost import machine
 from parki.ewald.fgc import FGC
@@ -26,7 +25,7 @@ from parki.ewald.g2p import G2P
 from parki.ewald.options import MOST_POINTS, EwaldOptions
 from parki.ewald.p2g import COMPONENTS, P2G, Mesh
 from parki.ewald.p2p import P2P, near_kernel
-from parki.ewald.padding import pad
+from parki.ewald.padding import Padding, pad
 from parki.ewald.parameters import Parameters, Problem, select
 from parki.ewald.points import (
     ROWS,
@@ -36,7 +35,8 @@ from parki.ewald.points import (
     check_points,
     check_space,
 )
-from parki.ewald.split import Hasimoto
+from parki.ewald.split import Hasimoto, Split
+from parki.ewald.truncated import gauge
 from parki.ewald.window import KaiserBessel
 from parki.runtime import get_execution_space, prepare
 from parki.settings import thread_count
@@ -207,7 +207,7 @@ class Plan:
         self.fgc = FGC(kernel, mesh, split, factor, executor)
         self.g2p = G2P(mesh, trg, self.p2g.sources, same, self.rows, executor)
         self._sorted = xp.empty((ROWS[kernel], self.n_sources), dtype=dtype)
-        self._gauge = self._constant(split, box, padding.radius, factor)
+        self._gauge = self._constant(split, box, padding, factor)
 
     def _select(self, trg: Any, src: Any, box: Any, length: float) -> Parameters:
         options = self.options
@@ -250,13 +250,15 @@ class Plan:
         kernels.append(G2P.kernel(mesh, self.rows, executor))
         prepare(kernels)
 
-    def _constant(self, split: Hasimoto, box: Any, radius: float, factor: float) -> Any:
+    def _constant(self, split: Split, box: Any, padding: Padding, factor: float) -> Any:
         """Return what a unit of the summed density adds to each component, or None (MATH D)."""
         if self.kernel == "stokes_dl":
             return None
         laplace = self.kernel == "laplace"
-        if self.options.periodicity == 1:
-            value = multiplier.gauge_1p(laplace, radius, box[0], self.unit)
+        periodicity = self.options.periodicity
+        if periodicity < 3:
+            step = float(self.mesh.steps[2])
+            value = gauge(laplace, periodicity, box, padding, step, self.unit)
         elif laplace:
             value = -split.laplace_background / np.prod(box)
         else:

@@ -21,32 +21,33 @@ class HostTransforms:
     ----------
     grid : tuple of 3 ints
         Grid points along each axis, without spill.
+    length : int
+        Length of the transform along the first axis, which is padded up to it.
     periodic : bool
         Whether `real` transforms all axes, or the first alone.
     """
 
-    def __init__(self, grid: tuple[int, int, int], periodic: bool) -> None:
+    def __init__(self, grid: tuple[int, int, int], length: int, periodic: bool) -> None:
         import scipy.fft
 
         self.fft, self.workers = scipy.fft, thread_count()
-        self.grid, self.periodic = grid, periodic
+        self.grid, self.length, self.periodic = grid, length, periodic
 
     def real(self, values: Any, hat: Any) -> None:
         """Transform one real component (x, y, z and spill) into ``hat``."""
-        axis = 2 if self.periodic else 0
+        axis, n = (2, self.grid[2]) if self.periodic else (0, self.length)
         inner = values[..., : self.grid[2]]
-        hat[...] = self.fft.rfft(inner, axis=axis, workers=self.workers)
+        hat[...] = self.fft.rfft(inner, n=n, axis=axis, workers=self.workers)
         if self.periodic:
             self._complex(hat, (0, 1), forward=True)
 
     def real_inverse(self, hat: Any, values: Any) -> None:
         """Transform ``hat`` (destroyed) into one real component."""
-        axis = 2 if self.periodic else 0
+        axis, n = (2, self.grid[2]) if self.periodic else (0, self.length)
         if self.periodic:
             self._complex(hat, (0, 1), forward=False)
-        values[..., : self.grid[2]] = self.fft.irfft(
-            hat, n=self.grid[axis], axis=axis, norm="forward", workers=self.workers
-        )
+        real = self.fft.irfft(hat, n=n, axis=axis, norm="forward", workers=self.workers)
+        values[..., : self.grid[2]] = real[: self.grid[0]]
 
     def planes(self, padded: Any) -> None:
         """Transform (components, modes, y, z) along y and z in place; rows past the grid are 0."""
@@ -70,20 +71,28 @@ class HostTransforms:
 class DeviceTransforms:
     """Transforms of one far field by CuPy's cuFFT plans, with strides and batches as they come."""
 
-    def __init__(self, grid: tuple[int, int, int], periodic: bool) -> None:
+    def __init__(self, grid: tuple[int, int, int], length: int, periodic: bool) -> None:
         from cupy.cuda import cufft
 
         self.cufft = cufft
-        self.grid, self.periodic = grid, periodic
+        self.grid, self.length, self.periodic = grid, length, periodic
         self.plans: dict[Any, Any] = {}
+        self.buffer: Any = None  # one component, padded along x
 
     def real(self, values: Any, hat: Any) -> None:
         """Transform one real component (x, y, z and spill) into ``hat``."""
-        self._real_plan(values, hat, True).fft(values, hat, self.cufft.CUFFT_FORWARD)
+        padded = self._padded(values)
+        if padded is not values:
+            padded[: self.grid[0]] = values
+            padded[self.grid[0] :] = 0
+        self._real_plan(padded, True).fft(padded, hat, self.cufft.CUFFT_FORWARD)
 
     def real_inverse(self, hat: Any, values: Any) -> None:
         """Transform ``hat`` (destroyed) into one real component."""
-        self._real_plan(values, hat, False).fft(hat, values, self.cufft.CUFFT_INVERSE)
+        padded = self._padded(values)
+        self._real_plan(padded, False).fft(hat, padded, self.cufft.CUFFT_INVERSE)
+        if padded is not values:
+            values[...] = padded[: self.grid[0]]
 
     def planes(self, padded: Any) -> None:
         """Transform (components, modes, y, z) along y and z in place."""
@@ -93,10 +102,21 @@ class DeviceTransforms:
         """Transform back along y and z in place."""
         self._plane_plan(padded).fft(padded, padded, self.cufft.CUFFT_INVERSE)
 
-    def _real_plan(self, values: Any, hat: Any, forward: bool) -> Any:
+    def _padded(self, values: Any) -> Any:
+        """Return ``values``, or the buffer to use in its place where x is padded."""
+        if self.length == self.grid[0]:
+            return values
+        shape = (self.length, *values.shape[1:])
+        if self.buffer is None or self.buffer.shape != shape:
+            import cupy
+
+            self.buffer = cupy.empty(shape, dtype=values.dtype)
+        return self.buffer
+
+    def _real_plan(self, values: Any, forward: bool) -> Any:
         key = (values.shape, values.dtype, forward)
         if key not in self.plans:
-            x, y, z = self.grid
+            x, y, z = self.length, *self.grid[1:]
             stored = values.shape[2]
             double = values.dtype == np.float64
             shape: tuple[int, ...]

@@ -1,0 +1,254 @@
+"""Multipliers of kernels that end beyond all pairs, for the modes that free directions spoil.
+
+The grid repeats along free directions too. Modes of small wavenumber along the periodic ones have
+kernels that reach far: they are cut off at a radius R that no pair reaches, which has closed forms
+(MATH D.5). But a kernel that is still large at R rings, and its ringing falls off slowly: sharp
+edges broke the promise 47 times in a box of 4:1:1. So the kernel fades out between ``onset`` and R,
+by ``chi = erfc(steepness t) / 2``; what fading takes away from the sharp kernel,
+``int (1 - chi) m(r) e^(-ikr) dr``, is subtracted by Gauss's rule.
+
+With k the wavenumber in the free directions, K that in the periodic ones and kappa^2 = K^2 + k^2:
+
+    periodic directions   free kernel m(r) of Stokes, Laplace           sharp multiplier
+    0                     R/2 + r^2/(2R) - r,  1/r                      sphere, `_ball`
+    1, K > 0              2 r K1(K r) / K,  2 K0(K r)                   disc, `_disc`
+    1, K = 0              r^2 (ln(r/R) - 1/2) + R^2/2,  -2 ln(r/R)      disc, `_disc_zero`
+    2, K > 0              (2 pi/K^3)(1 + K r) e^(-Kr),  (2 pi/K) e^(-Kr)    interval, `_interval`
+    2, K = 0              4 pi (R - r) / k^2,  2 pi (R - r)             interval, `_interval_zero`
+
+(the second line from below stands for the velocity itself, not its potential: see `gauge`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import make_interp_spline
+from scipy.special import erfc, j0, k0, k1
+
+from parki.ewald.padding import Padding
+from parki.ewald.split import Split
+
+Array = NDArray[np.float64]
+
+
+def truncated(
+    xp: Any, laplace: bool, split: Split, periodicity: int, waves: list[Array], padding: Padding
+) -> Any:
+    """Return the multiplier of a block of local modes.
+
+    Parameters
+    ----------
+    xp : module
+        numpy or cupy: where the result lives.
+    laplace : bool
+        Laplace's multiplier ``4 pi / kappa^2``, or Stokes' ``8 pi / kappa^4``, truncated.
+    split : Split
+        Supplies the far-field factor.
+    periodicity : {0, 1, 2}
+    waves : list of 3 ndarrays
+        Wavenumbers of the block along each axis, non-negative, on the host.
+    padding : Padding
+        Radii between which the kernel fades.
+
+    Returns
+    -------
+    array, shape (len(waves[0]), len(waves[1]), len(waves[2]))
+    """
+    squares = [xp.asarray(k**2) for k in waves]
+    k2 = squares[0][:, None, None] + squares[1][:, None] + squares[2]
+    build = (_balls, _discs, _intervals)[periodicity]
+    out = build(xp, laplace, waves, k2, padding)
+    out *= split.gamma_laplace(k2) if laplace else split.gamma_stokes(k2)
+    return out
+
+
+def _fading(largest: float, padding: Padding) -> tuple[Array, Array]:
+    """Nodes r between onset and R, and weights ``(1 - chi) dr``, for wavenumbers to ``largest``."""
+    width = padding.radius - padding.onset
+    t, rule = np.polynomial.legendre.leggauss(int(largest * width / 2) + 40)
+    r = padding.onset + width * (t + 1) / 2
+    return r, erfc(-padding.steepness * t) / 2 * rule * width / 2
+
+
+def _radial(xp: Any, transform: Any, largest: float, radius: float, k: Any) -> Any:
+    """Evaluate ``transform(k)``, shape (n, m), of bandwidth R at many k by a spline of a table."""
+    table = np.linspace(0, largest, int(largest * radius / 0.125) + 32)
+    spline = make_interp_spline(table, transform(table), k=9)
+    if xp is not np:
+        from cupyx.scipy.interpolate import BSpline
+
+        spline = BSpline(xp.asarray(spline.t), xp.asarray(spline.c), spline.k)
+    return spline(k)
+
+
+# ---------------------------------------------------------------------- three free directions
+def _balls(xp: Any, laplace: bool, waves: list[Array], k2: Any, padding: Padding) -> Any:
+    radius = padding.radius
+    k = xp.sqrt(k2)
+    x = k * radius
+    small = x < 0.35
+    safe = xp.where(small, 1.0, x)
+    t = x**2
+    if laplace:
+        series = 0.5 - t / 24 + t**2 / 720 - t**3 / 40320
+        out = 4 * np.pi * radius**2 * xp.where(small, series, (1 - xp.cos(x)) / safe**2)
+    else:
+        series = 1 / 120 - t / 2520 + t**2 / 120960 - t**3 / 9979200 + t**4 / 1245404160
+        closed = (1 + xp.cos(x) / 2 - 1.5 * xp.sin(x) / safe) / safe**4
+        out = 8 * np.pi * radius**4 * xp.where(small, series, closed)
+    largest = float(np.sqrt(sum(w.max() ** 2 for w in waves)))
+    r, away = _fading(largest, padding)
+    kernel = 1 / r if laplace else radius / 2 + r**2 / (2 * radius) - r
+    weights = 4 * np.pi * r**2 * kernel * away
+
+    def faded(table: Array) -> Array:
+        return np.asarray(np.sinc(table[:, None] * r / np.pi) @ weights)
+
+    out -= _radial(xp, faded, largest, radius, k)
+    return out
+
+
+# ---------------------------------------------------------------------- two free directions
+def _discs(xp: Any, laplace: bool, waves: list[Array], k2: Any, padding: Padding) -> Any:
+    if xp is np:
+        from scipy.special import j0 as bessel0
+        from scipy.special import j1 as bessel1
+    else:
+        from cupyx.scipy.special import j0 as bessel0
+        from cupyx.scipy.special import j1 as bessel1
+    radius, along = padding.radius, waves[0]
+    across = xp.hypot(xp.asarray(waves[1])[:, None], xp.asarray(waves[2]))
+    x = across * radius
+    disc = x, bessel0(x), bessel1(x)
+    out = xp.empty(k2.shape)
+    for i, kx in enumerate(along.tolist()):
+        if kx == 0:
+            out[i] = _disc_zero(xp, laplace, *disc, radius)
+        else:
+            out[i] = _disc(laplace, kx * radius, *disc, k2[i], radius)
+    largest = float(np.hypot(waves[1].max(), waves[2].max()))
+    r, away = _fading(largest, padding)
+    weights = _disc_kernel(laplace, along[:, None], r, radius) * 2 * np.pi * r * away
+
+    def faded(table: Array) -> Array:
+        return np.asarray(j0(table[:, None] * r) @ weights.T)
+
+    out -= xp.moveaxis(_radial(xp, faded, largest, radius, across), -1, 0)
+    return out
+
+
+def _disc(
+    laplace: bool, z: float, x: Any, bessel0: Any, bessel1: Any, k2: Any, radius: float
+) -> Any:
+    """Sharp multiplier of a mode along the axis; z and x are K R and k R."""
+    near = 1 + x * bessel1 * float(k0(z)) - z * bessel0 * float(k1(z))
+    if laplace:
+        return 4 * np.pi * near / k2
+    edge = z * bessel0 * float(k0(z)) - x * bessel1 * float(k1(z))
+    return 8 * np.pi * (near / k2**2 - radius**2 / (2 * z * k2) * edge)
+
+
+def _disc_zero(xp: Any, laplace: bool, x: Any, bessel0: Any, bessel1: Any, radius: float) -> Any:
+    """Sharp multiplier of the mode that is constant along the axis."""
+    small = x < 0.3
+    safe = xp.where(small, 1.0, x)
+    t = x**2
+    if laplace:
+        series = np.pi * (1 - t / 16 + t**2 / 576 - t**3 / 36864 + t**4 / 3686400)
+        return radius**2 * xp.where(small, series, 4 * np.pi * (1 - bessel0) / safe**2)
+    series = 1 / 64 - t / 1152 + t**2 / 49152 - t**3 / 3686400 + t**4 / 424673280
+    closed = (1 - bessel0 - safe * bessel1 / 2) / safe**4
+    return 8 * np.pi * radius**4 * xp.where(small, series, closed)
+
+
+def _disc_kernel(laplace: bool, k: Array, r: Array, radius: float) -> Array:
+    """Kernels of the modes k, shape (n, 1), at distances r."""
+    safe = np.where(k > 0, k, 1.0)
+    if laplace:
+        return np.where(k > 0, 2 * k0(safe * r), -2 * np.log(r / radius))
+    zero = r**2 * (np.log(r / radius) - 0.5) + radius**2 / 2
+    return np.where(k > 0, 2 * r * k1(safe * r) / safe, zero)
+
+
+# ---------------------------------------------------------------------- one free direction
+def _intervals(xp: Any, laplace: bool, waves: list[Array], k2: Any, padding: Padding) -> Any:
+    radius = padding.radius
+    along, k = np.hypot(waves[0][:, None], waves[1]), waves[2]
+    r, away = _fading(float(k.max()), padding)
+    positive = along > 0
+    safe = np.where(positive, along, 1.0)[..., None]
+    zero = 2 * np.pi * (radius - r)
+    if laplace:
+        kernel = np.where(positive[..., None], 2 * np.pi / safe * np.exp(-safe * r), zero)
+    else:
+        kernel = 2 * np.pi / safe**3 * (1 + safe * r) * np.exp(-safe * r)
+        kernel = np.where(positive[..., None], kernel, 2 * zero)
+    faded = xp.asarray(2 * kernel * away) @ xp.cos(xp.asarray(np.outer(r, k)))
+    wave, edge = xp.asarray(k), xp.asarray(safe)
+    cosine, sine = xp.cos(wave * radius), xp.sin(wave * radius)
+    decay = xp.exp(-edge * radius)
+    near = 1 - decay * (cosine - wave / edge * sine)
+    safe2 = xp.where(k2 > 0, k2, 1.0)
+    if laplace:
+        out = 4 * np.pi * near / safe2
+    else:
+        slope = radius * (cosine - wave * sine / edge) - wave * sine / edge**2
+        out = 8 * np.pi * (near / safe2**2 - decay / (2 * edge * safe2) * slope)
+    out -= faded
+    if not positive.all():  # the mode that is constant in the plane
+        hat = xp.asarray(_interval_zero(k, radius)) * (1 if laplace else 2) - faded[0, 0]
+        if not laplace:  # over k^2, which the convolution multiplies by
+            hat = xp.where(wave > 0, hat / xp.where(wave > 0, wave, 1.0) ** 2, 0.0)
+        out[0, 0] = hat
+    return out
+
+
+def _interval_zero(k: Array, radius: float) -> Array:
+    """Transform of ``2 pi (R - |z|)`` for ``|z| < R``."""
+    return np.asarray(2 * np.pi * radius**2 * np.sinc(k * radius / (2 * np.pi)) ** 2)
+
+
+# ---------------------------------------------------------------------- gauge
+def gauge(
+    laplace: bool, periodicity: int, box: Array, padding: Padding, step: float, unit: float
+) -> Any:
+    """Return what the truncation changed, per unit of the summed density (MATH D.2, D.3, D.5).
+
+    Parameters
+    ----------
+    laplace : bool
+    periodicity : {0, 1, 2}
+    box : ndarray, shape (3,)
+        Edges in solver units.
+    padding : Padding
+        Of the local modes, in solver units.
+    step : float
+        Grid spacing along the last axis, in solver units.
+    unit : float
+        The solver's length unit in the user's, in which the logarithm of the 1-periodic gauge is
+        taken.
+
+    Returns
+    -------
+    float (Laplace), or ndarray of shape (3,) for the components of the single layer's density;
+    to be added, in solver units of the potential.
+    """
+    radius = padding.radius
+    if periodicity == 0:
+        return 0.0 if laplace else np.full(3, 2 / radius)
+    if periodicity == 1:
+        log = np.log(radius * unit)
+        if laplace:
+            return float(-2 / box[0] * log)
+        return -(log + 0.5) / box[0] * np.array([4.0, 2.0, 2.0])
+    area = float(box[0] * box[1])
+    if laplace:
+        return -2 * np.pi * radius / area
+    # The convolution drops the mode k = 0, whose value is the integral of the faded kernel.
+    r, away = _fading(0.0, padding)
+    integral = 4 * np.pi * radius**2 - 2 * float(4 * np.pi * (radius - r) @ away)
+    constant = (integral / (padding.local[2] * step) - 4 * np.pi * radius) / area
+    return np.array([constant, constant, 0.0])
