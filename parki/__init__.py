@@ -11,6 +11,7 @@ from parki.errors import (
     ParkiError,
     ParkiTypeError,
     ParkiValueError,
+    ParkiWarning,
     UnavailableError,
 )
 from parki.ewald import EwaldOptions, Plan, laplace, stokes_comb, stokes_dl, stokes_sl
@@ -26,6 +27,7 @@ __all__ = [
     "ParkiError",
     "ParkiTypeError",
     "ParkiValueError",
+    "ParkiWarning",
     "Plan",
     "UnavailableError",
     "available_spaces",

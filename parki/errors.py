@@ -24,3 +24,7 @@ class UnavailableError(ParkiValueError):
 
 class KernelError(ParkiError, RuntimeError):
     """A kernel file leaves the dialect, or does not compile. Names file, line and remedy."""
+
+
+class ParkiWarning(UserWarning):
+    """Something works, but not as well as it could; the message says what to change."""

@@ -2,7 +2,8 @@
 
 The first direction is transformed first (padded if it is free), on a grid that is not padded in
 others. Its modes are then taken in blocks: padded in the free directions, transformed, multiplied,
-transformed back and cropped, so that the padded grid never exists as a whole. FFTs are SciPy's on the host and CuPy's on a device.
+transformed back and cropped, so that the padded grid never exists as a whole. FFTs are SciPy's on
+the host and CuPy's on a device.
 """
 
 from __future__ import annotations
@@ -45,22 +46,34 @@ class FGC:
     mesh : Mesh
     split : Split
     factor : float
-        Applied to the result: turns solver units into the user's.
+        Inverse of the solver's length unit: turns solver units into the user's.
+    want : tuple of str
+        What to compute: "u", "p", "grad_u".
 
     Attributes
     ----------
-    field : array, shape (1 or 3, *mesh.stored)
-        The far field on the grid, overwritten by each `apply`.
+    field : array, shape (rows, *mesh.stored)
+        The far field on the grid, overwritten by each `apply`: the potential, unless the pressure
+        alone is wanted, then the pressure, if it is.
     """
 
     def __init__(
-        self, kernel: str, mesh: Mesh, split: Split, factor: float, executor: str | None
+        self,
+        kernel: str,
+        mesh: Mesh,
+        split: Split,
+        factor: float,
+        want: tuple[str, ...],
+        executor: str | None,
     ) -> None:
         self.mesh = mesh
-        self.laplace = kernel == "laplace"
+        self.laplace = kernel in ("laplace", "stokes_rotlet")  # whose multiplier it takes
+        self.factor = factor
         xp = self.xp = mesh.space.array_module
-        self.components = COMPONENTS[kernel]
-        self.rows = 1 if self.laplace else 3
+        flags = _wanted(want)
+        self.inputs = COMPONENTS[kernel]
+        self.rows = (1 if kernel == "laplace" else 3) * flags["VELOCITY"] + flags["PRESSURE"]
+        self.components = max(self.inputs, self.rows)
         transforms = DeviceTransforms if mesh.space.on_device else HostTransforms
         length = mesh.padding.local[0]
         self.transforms = transforms(mesh.padding.grid, length, mesh.periodicity == 3)
@@ -75,15 +88,13 @@ class FGC:
             for b in self.blocks:
                 size = max(size, (b.last - b.first) * b.lengths[1] * b.lengths[2])
         self.padded = xp.empty(self.components * size, dtype=complex_type)
-        self.convolve = self.kernel(kernel, mesh, executor)
+        self.convolve = self.kernel(kernel, mesh, want, executor)
 
     @staticmethod
-    def kernel(kernel: str, mesh: Mesh, executor: str | None) -> Kernel:
+    def kernel(kernel: str, mesh: Mesh, want: tuple[str, ...], executor: str | None) -> Kernel:
         """Return the convolution kernel."""
-        real = real_name(mesh.dtype)
-        return load(
-            "fgc", "convolve", mesh.space, executor=executor, REAL=real, **layer_flags(kernel)
-        )
+        constants = dict(layer_flags(kernel), REAL=real_name(mesh.dtype), **_wanted(want))
+        return load("fgc", "convolve", mesh.space, executor=executor, **constants)
 
     # ------------------------------------------------------------------ set-up
     def _blocks(self, split: Split, factor: float) -> list[_Block]:
@@ -162,10 +173,16 @@ class FGC:
     def _multiply(self, block: _Block, hat: Any) -> None:
         """Convolve a block of modes in place; ``hat`` is complex (components, ...), contiguous."""
         real = hat.reshape(self.components, -1).view(self.mesh.dtype)
-        self.convolve(real.shape[1] // 2, hat=real, multiplier=block.multiplier, **block.arguments)
+        self.convolve(
+            real.shape[1] // 2,
+            hat=real,
+            multiplier=block.multiplier,
+            inverse_unit=self.factor,
+            **block.arguments,
+        )
 
     def _periodic(self, grid: Any) -> None:
-        for c in range(self.components):
+        for c in range(self.inputs):
             self.transforms.real(grid[c], self.hat[c])
         self._multiply(self.blocks[0], self.hat)
         for c in range(self.rows):
@@ -175,18 +192,24 @@ class FGC:
 
     def _pipe(self, grid: Any) -> None:
         _, y, z = self.mesh.padding.grid
-        for c in range(self.components):
+        for c in range(self.inputs):
             self.transforms.real(grid[c], self.hat[c])
         for block in self.blocks:
             modes = slice(block.first, block.last)
             shape = (self.components, block.last - block.first, block.lengths[1], block.lengths[2])
             padded = self.padded[: math.prod(shape)].reshape(shape)
-            padded[:, :, :y, :z] = self.hat[:, modes]
-            padded[:, :, :y, z:] = 0
-            padded[:, :, y:] = 0
-            self.transforms.planes(padded)
+            spread = padded[: self.inputs]
+            spread[:, :, :y, :z] = self.hat[: self.inputs, modes]
+            spread[:, :, :y, z:] = 0
+            spread[:, :, y:] = 0
+            self.transforms.planes(spread)
             self._multiply(block, padded)
             self.transforms.planes_inverse(padded[: self.rows])
             self.hat[: self.rows, modes] = padded[: self.rows, :, :y, :z]
         for c in range(self.rows):
             self.transforms.real_inverse(self.hat[c], self.field[c])
+
+
+def _wanted(want: tuple[str, ...]) -> dict[str, bool]:
+    """Return the switches of the convolution: the gradient is gathered from the velocity."""
+    return {"VELOCITY": "u" in want or "grad_u" in want, "PRESSURE": "p" in want}

@@ -18,6 +18,7 @@ PERIODICITIES = (0, 1, 2, 3)
 # Below these, rounding in the dtype outweighs the method's own error.
 SMALLEST_TOLERANCE = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-6}
 LARGEST_TOLERANCE = 0.5
+MOST_SLENDER = 1e4  # ratio of the longest to the shortest edge
 # Deconvolution divides by the window's transform, which falls below rounding for wide windows.
 MOST_POINTS = {np.dtype(np.float64): 18, np.dtype(np.float32): 12}
 
@@ -30,9 +31,10 @@ class EwaldOptions:
     ----------
     periodicity : {0, 1, 2, 3}
         The first ``periodicity`` axes are periodic, the others free.
-    box : sequence of 3 floats
+    box : sequence of 3 floats or None
         Edge lengths of the box, whose corner is at the origin. Points outside are wrapped along
-        periodic axes, and refused along free ones.
+        periodic axes, and refused along free ones. None for the length of a free axis: the extent
+        of the points is used, wherever they are. ``box=None``: 1 for periodic axes, None for free.
     tolerance : float
         Bound of the error: the rms over targets is at most ``tolerance * sqrt(Q) / l**p`` with Q
         the sum of squared densities (times squared normals), l the cube root of the box's volume,
@@ -60,7 +62,7 @@ class EwaldOptions:
     """
 
     periodicity: int = 3
-    box: Sequence[float] = (1.0, 1.0, 1.0)
+    box: Sequence[float | None] | None = None
     tolerance: float = 1e-6
     cell_size: float | None = None
     execution_space: str | ExecutionSpace | None = None
@@ -93,7 +95,7 @@ class EwaldOptions:
                 f"periodicity is {periodicity}; expected 0 to 3, the number of periodic axes"
             )
         object.__setattr__(self, "periodicity", int(periodicity))
-        object.__setattr__(self, "box", self._lengths(self.box))
+        object.__setattr__(self, "box", self._lengths(self.box, periodicity))
         self._positive("tolerance", "the bound of the error, such as 1e-6")
         if self.tolerance > LARGEST_TOLERANCE:
             raise ParkiValueError(
@@ -125,22 +127,30 @@ class EwaldOptions:
             )
 
     @staticmethod
-    def _lengths(box: Any) -> tuple[float, float, float]:
+    def _lengths(box: Any, periodicity: int) -> tuple[float | None, ...]:
+        if box is None:
+            return tuple(1.0 if axis < periodicity else None for axis in range(3))
         try:
             if isinstance(box, str):  # "123" would pass for three numbers
                 raise TypeError
-            lengths = [float(length) for length in box]
+            lengths = [None if length is None else float(length) for length in box]
         except (TypeError, ValueError):
             raise ParkiTypeError(
                 f"box is {box!r}; expected 3 edge lengths, such as [1, 1, 1]"
             ) from None
-        if len(lengths) != 3 or not all(math.isfinite(b) and b > 0 for b in lengths):
+        given = [b for b in lengths if b is not None]
+        if len(lengths) != 3 or not all(math.isfinite(b) and b > 0 for b in given):
             raise ParkiValueError(f"box is {box!r}; expected 3 positive, finite edge lengths")
-        if max(lengths) > 1e4 * min(lengths):
+        if None in lengths[:periodicity]:
             raise ParkiValueError(
-                f"box is {box!r}; its edges differ by more than a factor of 10000"
+                f"box is {box!r}, but axis {lengths.index(None)} is periodic and needs its length; "
+                "only free axes can take None, for the extent of the points"
             )
-        return (lengths[0], lengths[1], lengths[2])
+        if given and max(given) > MOST_SLENDER * min(given):
+            raise ParkiValueError(
+                f"box is {box!r}; its edges differ by more than a factor of {MOST_SLENDER:g}"
+            )
+        return tuple(lengths)
 
     def _positive(self, name: str, meaning: str) -> None:
         value = getattr(self, name)

@@ -20,11 +20,12 @@ from parki.cell_list import CellList
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.clustering import pair_density
 from parki.ewald.cost import machine
+from parki.ewald.extent import Extent, resolve
 from parki.ewald.fgc import FGC
 from parki.ewald.g2p import G2P
 from parki.ewald.options import MOST_POINTS, EwaldOptions
 from parki.ewald.p2g import COMPONENTS, P2G, Mesh
-from parki.ewald.p2p import P2P, near_kernel
+from parki.ewald.p2p import P2P, near_kernels
 from parki.ewald.padding import Padding, pad
 from parki.ewald.parameters import Parameters, Problem, select
 from parki.ewald.points import (
@@ -32,8 +33,11 @@ from parki.ewald.points import (
     as_array,
     check_density,
     check_dtypes,
+    check_outputs,
     check_points,
     check_space,
+    check_want,
+    result_shape,
 )
 from parki.ewald.split import Hasimoto, Split
 from parki.ewald.truncated import gauge
@@ -50,7 +54,7 @@ class Plan:
 
     Parameters
     ----------
-    kernel : {"stokes_comb", "stokes_sl", "stokes_dl", "laplace"}
+    kernel : {"stokes_comb", "stokes_sl", "stokes_dl", "stokes_rotlet", "laplace"}
         What to sum.
     trg, src : array, shape (3, Nt) and (3, Ns), float32 or float64
         Targets and sources, in the unit of ``options.box``; NumPy or CuPy (or anything with
@@ -60,11 +64,17 @@ class Plan:
         Normals at the sources; for the double layer only.
     options : EwaldOptions
         May take the place of ``norms`` for kernels without normals.
+    want : {"u", "p", "grad_u"}, or a tuple of these
+        What a call returns: the velocity (or Laplace's potential), the pressure, the gradient
+        ``[i, j] = d u_i / d x_j``; for a tuple, a tuple of arrays in its order. Kernels and
+        parameters depend on it. Laplace has no pressure; that of rotlets is zero.
     dens : array, optional
         A density to check along with the rest, before any work; not kept.
 
     Attributes
     ----------
+    box, origin : ndarray, shape (3,)
+        Edge lengths and corner of the box: those of the options, or the extent of the points.
     parameters : Parameters
         What was chosen; `describe` prints it.
 
@@ -93,18 +103,26 @@ class Plan:
         norms: Any = None,
         options: EwaldOptions | None = None,
         *,
+        want: str | tuple[str, ...] = "u",
         dens: Any = _NOT_GIVEN,
     ) -> None:
         if isinstance(norms, EwaldOptions) and options is None:
             norms, options = None, norms
         self._start = time.perf_counter()
-        options, arrays = self._check(kernel, trg, src, norms, options)
+        options, arrays, extent = self._check(kernel, trg, src, norms, options)
+        self.origin, self.box = extent
         self.kernel, self.options = kernel, options
+        names = check_want(kernel, want)
+        self.want = want if isinstance(want, str) else names
         self.space = get_execution_space(options.execution_space, *arrays.values())
         check_space(arrays, self.space)
         self.dtype = np.dtype(arrays["src"].dtype)
         self.n_targets, self.n_sources = arrays["trg"].shape[1], arrays["src"].shape[1]
         self.rows = 1 if kernel == "laplace" else 3
+        self._shapes = {name: result_shape(kernel, name, self.n_targets) for name in names}
+        # What is computed: rotlets have no pressure.
+        zero = ("p",) if kernel == "stokes_rotlet" else ()
+        self._computed = tuple(name for name in names if name not in zero)
         self.seconds = {"plan": 0.0}
         self._normal_squares: Any = None
         if "norms" in arrays:
@@ -112,14 +130,14 @@ class Plan:
         self.parameters: Parameters | None = None
         if dens is not _NOT_GIVEN:
             self._density(dens)
-        if self.n_targets and self.n_sources:
+        if self.n_targets and self.n_sources and self._computed:
             self._build(arrays)
         self.seconds["plan"] = time.perf_counter() - self._start
 
     @staticmethod
     def _check(
         kernel: str, trg: Any, src: Any, norms: Any, options: EwaldOptions | None
-    ) -> tuple[EwaldOptions, dict[str, Any]]:
+    ) -> tuple[EwaldOptions, dict[str, Any], Extent]:
         if kernel not in ROWS:
             raise ParkiValueError(f"kernel is {kernel!r}; expected one of {', '.join(ROWS)}")
         if not isinstance(options, EwaldOptions):
@@ -137,21 +155,23 @@ class Plan:
             raise ParkiTypeError(f"norms was given, but {kernel} has no normals")
         dtype = check_dtypes(arrays)
         options.check_dtype(dtype)
-        check_points("trg", arrays["trg"], options)
-        if arrays["src"] is not arrays["trg"]:
-            check_points("src", arrays["src"], options)
+        clouds = {name: arrays[name] for name in ("trg", "src")}
+        if arrays["src"] is arrays["trg"]:
+            del clouds["src"]
+        extents = [check_points(name, points, options) for name, points in clouds.items()]
+        extent = resolve(options, np.concatenate(extents), list(clouds.values()))
         if arrays["src"].shape[1] == 0 and arrays["trg"].shape[1] > 0:
             raise ParkiValueError("src is empty, of shape (3, 0); expected at least one source")
         if "norms" in arrays:
             arrays["norms"] = check_density("norms", arrays["norms"], 3, arrays["src"].shape[1])
-        return options, arrays
+        return options, arrays, extent
 
     # ------------------------------------------------------------------ set-up
     def _build(self, arrays: dict[str, Any]) -> None:
         options, space, dtype, kernel = self.options, self.space, self.dtype, self.kernel
-        executor = options.executor
+        executor, want = options.executor, self._computed
         xp = space.array_module
-        edges = np.array(options.box)
+        edges = self.box
         length = float(np.prod(edges)) ** (1 / 3)
         # Solver units: positions times 2^-e. Exact, as is undoing it in the results.
         self.unit = 2.0 ** round(math.log2(length))
@@ -161,6 +181,8 @@ class Plan:
         same = arrays["trg"] is arrays["src"]
 
         def wrap(points: Any) -> Any:
+            if self.origin.any():
+                points = points - xp.asarray(self.origin[:, None], dtype=dtype)
             one_cell = CellList(
                 points, box, (1, 1, 1), periodic, space=space, scale=factor, executor=executor
             )
@@ -201,11 +223,12 @@ class Plan:
             cutoff,
             radial,
             factor,
+            want,
             executor,
         )
         self.p2g = P2G(kernel, mesh, src, norms, executor)
-        self.fgc = FGC(kernel, mesh, split, factor, executor)
-        self.g2p = G2P(mesh, trg, self.p2g.sources, same, self.rows, executor)
+        self.fgc = FGC(kernel, mesh, split, factor, want, executor)
+        self.g2p = G2P(mesh, trg, self.p2g.sources, same, self.rows, want, factor, executor)
         self._sorted = xp.empty((ROWS[kernel], self.n_sources), dtype=dtype)
         self._gauge = self._constant(split, box, padding, factor)
 
@@ -215,7 +238,7 @@ class Plan:
         problem = Problem(
             self.kernel,
             options.periodicity,
-            np.array(options.box) / length,
+            self.box / length,
             options.tolerance,
             density,
             self.n_targets,
@@ -236,23 +259,21 @@ class Plan:
     def _prepare(self, chosen: Parameters, mesh: Mesh) -> None:
         """Compile all kernels of the plan at once, rather than each when it is first met."""
         space, executor, rows = self.space, self.options.executor, ROWS[self.kernel]
+        want = self._computed
         kernels = list(CellList.kernels(space, real_name(self.dtype), executor).values())
         kernels += [
             CellList.gather_kernel(space, self.dtype, n, executor) for n in sorted({3, rows})
         ]
-        kernels.append(
-            near_kernel(
-                self.kernel, space, self.dtype, chosen.degree, self.options.periodicity, executor
-            )
-        )
+        near = (space, self.dtype, chosen.degree, self.options.periodicity, want, executor)
+        kernels += near_kernels(self.kernel, *near).values()
         kernels += P2G.kernels(self.kernel, mesh, executor)
-        kernels.append(FGC.kernel(self.kernel, mesh, executor))
-        kernels.append(G2P.kernel(mesh, self.rows, executor))
+        kernels.append(FGC.kernel(self.kernel, mesh, want, executor))
+        kernels += G2P.kernels(mesh, self.rows, want, executor).values()
         prepare(kernels)
 
     def _constant(self, split: Split, box: Any, padding: Padding, factor: float) -> Any:
         """Return what a unit of the summed density adds to each component, or None (MATH D)."""
-        if self.kernel == "stokes_dl":
+        if self.kernel in ("stokes_dl", "stokes_rotlet"):
             return None
         laplace = self.kernel == "laplace"
         periodicity = self.options.periodicity
@@ -268,43 +289,57 @@ class Plan:
 
     # ------------------------------------------------------------------ apply
     def __call__(self, dens: Any, out: Any = None) -> Any:
-        """Return the potential of a density.
+        """Return what is wanted of a density.
 
         Parameters
         ----------
         dens : array, shape (Ns,), (3, Ns) or (6, Ns)
-            Charges (Laplace); f or q; rows 0-2 f of the single layer and 3-5 q of the double layer.
-            Same dtype and memory as the points.
-        out : array, shape (Nt,) or (3, Nt), optional
-            Where to write; C-contiguous. With it a repeated call allocates nothing but what the
-            FFT library needs for itself.
+            Charges (Laplace); f, q or torques t; rows 0-2 f of the single layer and 3-5 q of the
+            double layer. Same dtype and memory as the points.
+        out : array or tuple of arrays, optional
+            Where to write: as what is returned; C-contiguous. With it a repeated call allocates
+            nothing but what the FFT library needs for itself.
 
         Returns
         -------
-        array, shape (Nt,) (Laplace) or (3, Nt)
-            In the memory of the inputs. Not scaled: the velocity is the single layer over 8 pi mu.
+        array, or tuple of arrays if ``want`` is one
+            In the memory of the inputs. "u" has shape (3, Nt), "p" (Nt,), "grad_u" (3, 3, Nt); for
+            Laplace (Nt,) and (3, Nt). Not scaled: the velocity is the single layer over 8 pi mu,
+            and its pressure the same over 8 pi.
         """
         return self._apply(dens, out, lambda _: nullcontext())
 
     def timed(self, dens: Any) -> tuple[Any, dict[str, float]]:
-        """Return the potential and the seconds of each stage (by events on a device)."""
+        """Return what is wanted and the seconds of each stage (by events on a device)."""
         stages: dict[str, Callable[[], float]] = {}
         timer = _DeviceTimer if self.space.on_device else _HostTimer
 
         def watch(stage: str) -> AbstractContextManager[Any]:
             return timer(self.space.array_module, stages, stage)
 
-        pot = self._apply(dens, None, watch)
-        return pot, {stage: read() for stage, read in stages.items()}
+        results = self._apply(dens, None, watch)
+        return results, {stage: read() for stage, read in stages.items()}
 
     def _apply(
         self, dens: Any, out: Any, watch: Callable[[str], AbstractContextManager[Any]]
     ) -> Any:
         values = self._density(dens)
-        pot = self._output(out, values)
-        if pot.size == 0:
-            return pot
-        flat = pot.reshape(self.rows, self.n_targets)
+        results = check_outputs(out, self.want, self._shapes, values, self.space)
+        if self.n_targets:
+            if self._computed:
+                self._sum(values, {name: results[name] for name in self._computed}, watch)
+            for name in results.keys() - set(self._computed):
+                results[name].fill(0)
+        return results[self.want] if isinstance(self.want, str) else tuple(results.values())
+
+    def _sum(
+        self,
+        values: Any,
+        results: dict[str, Any],
+        watch: Callable[[str], AbstractContextManager[Any]],
+    ) -> None:
+        """Run the stages; they see results as (rows, targets)."""
+        flat = {name: array.reshape(-1, self.n_targets) for name, array in results.items()}
         with watch("P2P"):
             self.p2p.apply(values, self._sorted, flat)
         with watch("P2G"):
@@ -313,9 +348,8 @@ class Plan:
             field = self.fgc.apply(grid)
         with watch("G2P"):
             self.g2p.apply(field, flat)
-            if self._gauge is not None:
-                flat += self._gauge * values[: self.rows].sum(axis=1, keepdims=True)
-        return pot
+            if self._gauge is not None and "u" in flat:
+                flat["u"] += self._gauge * values[: self.rows].sum(axis=1, keepdims=True)
 
     def _density(self, dens: Any) -> Any:
         """Return a density as (rows, sources), C-contiguous; refuse an impossible one."""
@@ -327,49 +361,47 @@ class Plan:
             )
         return check_density("dens", values, ROWS[self.kernel], self.n_sources)
 
-    def _output(self, out: Any, values: Any) -> Any:
-        shape = (self.n_targets,) if self.rows == 1 else (3, self.n_targets)
-        if out is None:
-            return self.space.array_module.empty(shape, dtype=self.dtype)
-        if not hasattr(out, "flags"):
-            raise ParkiTypeError(f"out is a {type(out).__name__}; expected an array")
-        if out.shape != shape or out.dtype != self.dtype or not out.flags.c_contiguous:
-            raise ParkiValueError(
-                f"out has shape {out.shape} and dtype {out.dtype}; "
-                f"expected C-contiguous {shape}, {self.dtype}"
-            )
-        check_space({"out": out}, self.space)
-        if isinstance(out, np.ndarray) and not out.flags.writeable:
-            raise ParkiValueError("out is read-only; pass an array that can be written")
-        if self.space.array_module.may_share_memory(out, values):
-            raise ParkiValueError("out shares memory with dens, which is read after out is written")
-        return out
-
     # ------------------------------------------------------------------ views on the plan
-    def promise(self, dens: Any) -> float:
+    def promise(self, dens: Any) -> float | tuple[float, ...]:
         """Return what the tolerance promises for a density: the bound of the rms error.
 
         ``tolerance * sqrt(Q) / l**p`` with Q the sum of |f|^2 (single layer), |q|^2 |n|^2 (double
-        layer) or q^2 (Laplace), l the cube root of the box's volume, p = 2 for the double layer and
-        1 otherwise; the combined sum adds its two bounds. Rounding comes on top: a small multiple
-        of the unit roundoff times the rms of the potential.
+        layer), |t|^2 (rotlets) or q^2 (Laplace), l the cube root of the box's volume, p = 2 for the
+        double layer and rotlets and 1 otherwise; the combined sum adds its two bounds. For the
+        pressure and the gradient, whose error is the rms over targets of its Frobenius norm, p is
+        greater by one. Rounding comes on top: a small multiple of the unit roundoff times the rms
+        of the result. A tuple if ``want`` is one.
         """
         values = check_density("dens", as_array("dens", dens), ROWS[self.kernel], self.n_sources)
         squares = values.astype(np.float64) ** 2
         length = float(np.prod(self.options.box)) ** (1 / 3)
         single = 0 if self.kernel == "stokes_dl" else self.rows
         bound = float(squares[:single].sum()) ** 0.5 / length
+        if self.kernel == "stokes_rotlet":
+            bound /= length
         if self._normal_squares is not None:
             double = squares[single:].sum(axis=0) * self._normal_squares
             bound += float(double.sum()) ** 0.5 / length**2
-        return float(self.options.tolerance * bound)
+        bound = float(self.options.tolerance * bound)
+        bounds = tuple(bound if name == "u" else bound / length for name in self._shapes)
+        return bounds[0] if isinstance(self.want, str) else bounds
 
     def as_linear_operator(self) -> Any:
         """Return the plan as a linear operator on flattened densities, for GMRES.
 
         SciPy's `scipy.sparse.linalg.LinearOperator`, or CuPy's on a device. Its matrix-vector
-        product takes a vector of length rows x Ns and returns one of length rows x Nt.
+        product takes a vector of length rows x Ns and returns the flattened result.
+
+        Raises
+        ------
+        ParkiValueError
+            If ``want`` is a tuple.
         """
+        if not isinstance(self.want, str):
+            raise ParkiValueError(
+                f"as_linear_operator needs a plan with one result, but want is {self.want}; "
+                "make a plan with want='u'"
+            )
         if self.space.on_device:
             from cupyx.scipy.sparse.linalg import LinearOperator
         else:
@@ -380,7 +412,7 @@ class Plan:
             columns = vector.reshape(rows, self.n_sources)
             return self(columns[0] if rows == 1 else columns).reshape(-1)
 
-        shape = (self.rows * self.n_targets, rows * self.n_sources)
+        shape = (math.prod(self._shapes[self.want]), rows * self.n_sources)
         return LinearOperator(shape, matvec=matvec, dtype=self.dtype)
 
     def describe(self) -> str:
@@ -389,10 +421,12 @@ class Plan:
             f"{self.kernel}, {self.options.periodicity}-periodic, "
             f"{self.n_sources} sources, {self.n_targets} targets, {self.dtype}, {self.space}"
         )
+        if self.want != "u":
+            head += f", want {', '.join(self._shapes)}"
         p = self.parameters
         if p is None:
             return head
-        length = float(np.prod(self.options.box)) ** (1 / 3)
+        length = float(np.prod(self.box)) ** (1 / 3)
         grid, pads = self.mesh.padding.grid, self.mesh.padding
         lines = [
             head,

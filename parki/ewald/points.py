@@ -13,7 +13,8 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.runtime import ExecutionSpace
 
-ROWS = {"laplace": 1, "stokes_sl": 3, "stokes_dl": 3, "stokes_comb": 6}
+ROWS = {"laplace": 1, "stokes_sl": 3, "stokes_dl": 3, "stokes_comb": 6, "stokes_rotlet": 3}
+RESULTS = ("u", "p", "grad_u")
 
 
 def as_array(name: str, value: Any) -> Any:
@@ -77,35 +78,43 @@ def check_dtypes(arrays: dict[str, Any]) -> Any:
     return arrays[first].dtype
 
 
-def check_points(name: str, points: Any, options: EwaldOptions) -> None:
-    """Refuse points of a wrong shape, not finite, or outside the box along a free axis."""
+def check_points(name: str, points: Any, options: EwaldOptions) -> Any:
+    """Refuse points of a wrong shape, not finite, or outside the box along a free axis.
+
+    Returns
+    -------
+    ndarray, shape (2, 3)
+        Smallest and largest coordinates; of no points, an array of shape (0, 3).
+    """
     if points.ndim != 2 or points.shape[0] != 3:
         hint = f"; transpose it ({name}.T)" if points.ndim == 2 and points.shape[1] == 3 else ""
         raise ParkiValueError(f"{name} has shape {points.shape}; expected (3, N){hint}")
     if points.shape[1] == 0:
-        return
+        return np.empty((0, 3))
     xp = _module(points)
     low, high = xp.min(points, axis=1), xp.max(points, axis=1)
     extent = np.array([[float(v) for v in low], [float(v) for v in high]])
     if not np.isfinite(extent).all():
         raise ParkiValueError(f"{name} contains NaN or infinity; {_first_bad(xp, points)}")
-    for axis in range(options.periodicity, 3):
-        length = options.box[axis]
+    for axis, length in enumerate(options.box):
+        if length is None:
+            continue
+        if axis < options.periodicity:
+            # Wrapping a point a million boxes away would leave it few digits.
+            farthest = max(extent[:, axis], key=abs)
+            if abs(farthest) > 1e6 * length:
+                raise ParkiValueError(
+                    f"{name} reaches to {farthest:g} along axis {axis}, more than 1e6 boxes away; "
+                    "wrap the points into the box first, where their digits are known"
+                )
         # The box's edge rounded to the points' dtype counts as inside.
-        if extent[0, axis] < 0 or extent[1, axis] > max(length, float(points.dtype.type(length))):
+        elif extent[0, axis] < 0 or extent[1, axis] > max(length, float(points.dtype.type(length))):
             raise ParkiValueError(
                 f"{name} reaches from {extent[0, axis]:g} to {extent[1, axis]:g} along axis "
                 f"{axis}, which is free, but the box there is [0, {length:g}]; "
-                "enlarge the box or shift the points"
+                "enlarge the box, shift the points, or give None for that edge of the box"
             )
-    for axis in range(options.periodicity):
-        # Wrapping a point a million boxes away would leave it few digits.
-        farthest = max(extent[:, axis], key=abs)
-        if abs(farthest) > 1e6 * options.box[axis]:
-            raise ParkiValueError(
-                f"{name} reaches to {farthest:g} along axis {axis}, more than 1e6 boxes away; "
-                "wrap the points into the box first, where their digits are known"
-            )
+    return extent
 
 
 def check_density(name: str, values: Any, rows: int, count: int) -> Any:
@@ -126,6 +135,95 @@ def check_density(name: str, values: Any, rows: int, count: int) -> Any:
     if not bool(xp.isfinite(values).all()):
         raise ParkiValueError(f"{name} contains NaN or infinity; {_first_bad(xp, values)}")
     return xp.ascontiguousarray(values.reshape(rows, count))
+
+
+def check_want(kernel: str, want: Any) -> tuple[str, ...]:
+    """Return what is wanted of a kernel as a tuple of `RESULTS`; refuse what there is not."""
+    names = (want,) if isinstance(want, str) else want
+    if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
+        raise ParkiTypeError(
+            f"want is {want!r}; expected a name or a tuple of names: {', '.join(RESULTS)}"
+        )
+    if not names:
+        raise ParkiValueError(f"want is empty; expected one or more of {', '.join(RESULTS)}")
+    for place, name in enumerate(names):
+        if name not in RESULTS:
+            raise ParkiValueError(f"want has {name!r}; expected names among {', '.join(RESULTS)}")
+        if name in names[:place]:
+            raise ParkiValueError(f"want has {name!r} twice; name each result once")
+    if kernel == "laplace" and "p" in names:
+        raise ParkiValueError("want has 'p', but laplace has no pressure; leave it out")
+    return tuple(names)
+
+
+def result_shape(kernel: str, name: str, targets: int) -> tuple[int, ...]:
+    """Return the shape of one of the `RESULTS`."""
+    vector = () if kernel == "laplace" else (3,)
+    return {
+        "u": (*vector, targets),
+        "p": (targets,),
+        "grad_u": (*vector, 3, targets),
+    }[name]
+
+
+def check_outputs(
+    out: Any,
+    want: str | tuple[str, ...],
+    shapes: dict[str, tuple[int, ...]],
+    values: Any,
+    space: ExecutionSpace,
+) -> dict[str, Any]:
+    """Return the arrays to write results to, by name: new ones where ``out`` is None.
+
+    Parameters
+    ----------
+    out : array, tuple of arrays or None
+        As many as ``want`` has names, in the same order.
+    want : str or tuple of str
+    shapes : dict
+        Shape of each result that is wanted.
+    values : array
+        The density, whose dtype the results have, and whose memory they must not share.
+    space : ExecutionSpace
+
+    Raises
+    ------
+    ParkiTypeError, ParkiValueError
+        If an array cannot take its result.
+    """
+    xp = space.array_module
+    if out is None:
+        return {name: xp.empty(shape, dtype=values.dtype) for name, shape in shapes.items()}
+    if isinstance(want, str):
+        given = {"out": out}
+    elif isinstance(out, (tuple, list)) and len(out) == len(want):
+        given = {f"out[{place}]": array for place, array in enumerate(out)}
+    else:
+        what = f"{len(out)} of them" if isinstance(out, (tuple, list)) else type(out).__name__
+        raise ParkiTypeError(f"out is {what}; expected a tuple of {len(want)} arrays, as want has")
+    for (label, array), shape in zip(given.items(), shapes.values(), strict=True):
+        _check_output(label, array, shape, values, space)
+        for other in given:
+            if other != label and xp.may_share_memory(array, given[other]):
+                raise ParkiValueError(f"{label} shares memory with {other}; both are written")
+    return dict(zip(shapes, given.values(), strict=True))
+
+
+def _check_output(
+    label: str, out: Any, shape: tuple[int, ...], values: Any, space: ExecutionSpace
+) -> None:
+    if not hasattr(out, "flags"):
+        raise ParkiTypeError(f"{label} is a {type(out).__name__}; expected an array")
+    if out.shape != shape or out.dtype != values.dtype or not out.flags.c_contiguous:
+        raise ParkiValueError(
+            f"{label} has shape {out.shape} and dtype {out.dtype}; "
+            f"expected C-contiguous {shape}, {values.dtype}"
+        )
+    check_space({label: out}, space)
+    if isinstance(out, np.ndarray) and not out.flags.writeable:
+        raise ParkiValueError(f"{label} is read-only; pass an array that can be written")
+    if space.array_module.may_share_memory(out, values):
+        raise ParkiValueError(f"{label} shares memory with dens, which is read after out is written")
 
 
 def check_space(arrays: dict[str, Any], space: ExecutionSpace) -> None:

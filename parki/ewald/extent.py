@@ -1,0 +1,107 @@
+"""The box of a sum whose free directions have no length given: the extent of the points."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.errors import ParkiValueError, ParkiWarning
+from parki.ewald.options import MOST_SLENDER, EwaldOptions
+
+Array = NDArray[np.float64]
+# A direction in which the points do not extend gets this part of the longest edge.
+THINNEST = 0.01
+# Warn when the last percent of the points makes the grid this many times larger.
+COSTLY = 8.0
+SAMPLE = 32768
+
+
+class Extent(NamedTuple):
+    """The box that is used.
+
+    Attributes
+    ----------
+    origin : ndarray, shape (3,)
+        Corner of the box, subtracted from all points; 0 where the box was given.
+    box : ndarray, shape (3,)
+        Edge lengths.
+    """
+
+    origin: Array
+    box: Array
+
+
+def resolve(options: EwaldOptions, extents: Array, clouds: list[Any]) -> Extent:
+    """Return the box: what was given, and the extent of the points elsewhere.
+
+    Parameters
+    ----------
+    options : EwaldOptions
+    extents : ndarray, shape (n, 3)
+        Smallest and largest coordinates of the clouds.
+    clouds : list of arrays, shape (3, N)
+        Targets and sources, for the warning about far points.
+
+    Raises
+    ------
+    ParkiValueError
+        If the edges differ too much.
+    """
+    box = np.array([math.nan if b is None else b for b in options.box])
+    origin = np.zeros(3)
+    free = [axis for axis in range(3) if options.box[axis] is None]
+    if not free:
+        return Extent(origin, box)
+    if extents.size == 0:
+        return Extent(origin, np.where(np.isnan(box), 1.0, box))
+    low, high = extents.min(axis=0), extents.max(axis=0)
+    longest = max([*(high - low)[free], *box[~np.isnan(box)]])
+    if longest == 0.0:
+        longest = max(float(np.abs(extents).max()), 1.0)
+    for axis in free:
+        box[axis] = max(high[axis] - low[axis], THINNEST * longest)
+        # A corner of few digits, so that subtracting it from a point is exact where it can be.
+        digit = 2.0 ** (math.frexp(box[axis])[1] - 5)
+        origin[axis] = math.floor(low[axis] / digit) * digit
+        box[axis] = max(box[axis], (high[axis] - origin[axis]) * (1 + 1e-6))
+    if box.max() > MOST_SLENDER * box.min():
+        raise ParkiValueError(
+            f"the points span {box[0]:.3g} x {box[1]:.3g} x {box[2]:.3g}, edges that differ by "
+            f"more than a factor of {MOST_SLENDER:g}; give the lengths of the free axes in box, "
+            "or leave out far points"
+        )
+    _warn(free, origin, box, clouds)
+    return Extent(origin, box)
+
+
+def _warn(free: list[int], origin: Array, box: Array, clouds: list[Any]) -> None:
+    """Warn if few points make the grid much larger."""
+    inner_low, inner_high = np.full(3, math.inf), np.full(3, -math.inf)
+    for points in clouds:
+        if points.shape[1] == 0:
+            continue
+        part = points[:, :: max(1, points.shape[1] // SAMPLE)]
+        part = part.get() if hasattr(part, "get") else part
+        low, high = np.percentile(part, [1, 99], axis=1)
+        inner_low, inner_high = np.minimum(inner_low, low), np.maximum(inner_high, high)
+    ratio = 1.0
+    for axis in free:
+        inner = max(inner_high[axis] - inner_low[axis], THINNEST * box.max())
+        ratio *= max(1.0, box[axis] / inner)
+    if ratio > COSTLY:
+        spans = ", ".join(
+            f"[{inner_low[a]:.3g}, {inner_high[a]:.3g}] of "
+            f"[{origin[a]:.3g}, {origin[a] + box[a]:.3g}] along axis {a}"
+            for a in free
+        )
+        warnings.warn(
+            f"a few far points make the grid {ratio:.0f} times larger: 98 % of the points lie "
+            f"within {spans}; sum far targets separately, with a plan of their own or with "
+            "parki.reference.direct_sum",
+            ParkiWarning,
+            stacklevel=5,
+        )
