@@ -1,0 +1,175 @@
+"""The near half of `parki.reference`: pairs of points and their images within the cut-off."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erfc
+
+from parki._reference_split import KERNELS, Array, Moments, Split
+
+_TARGETS, _SOURCES = 16, 4096  # block of the sum: small temporaries, short running sums
+_IDENTITY = np.eye(3).reshape(9, 1)
+
+
+def near(split: Split, moments: Moments) -> Array:
+    """Sum the near part of all pairs: shape (rows of all fields, Nt)."""
+    points = split.points
+    count, total = points.trg.shape[1], points.src.shape[1]
+    result = np.zeros((split.all_rows, count))
+    images = [
+        shift
+        for shift in itertools.product(
+            *(range(-split.image_range(a), split.image_range(a) + 1) for a in range(3))
+        )
+        if _closest(shift, points.box) < split.near_cutoff
+    ]
+    coincide = (1e-14 * float(points.box.max())) ** 2
+    cutoff2 = split.near_cutoff**2
+    for t0, s0 in itertools.product(range(0, count, _TARGETS), range(0, total, _SOURCES)):
+        trg, src = slice(t0, t0 + _TARGETS), slice(s0, s0 + _SOURCES)
+        offsets = [_difference(split, axis, trg, src) for axis in range(3)]
+        shape = offsets[0].shape
+        # One displacement and its square for each axis and shift, shared by all the images.
+        along = [
+            {n: offsets[a] - n * points.box[a] for n in {shift[a] for shift in images}}
+            for a in range(3)
+        ]
+        square = [{n: d * d for n, d in shifts.items()} for shifts in along]
+        for shift in images:
+            r2 = square[0][shift[0]] + square[1][shift[1]] + square[2][shift[2]]
+            pair = np.flatnonzero(r2 < cutoff2)
+            if pair.size == 0:
+                continue
+            r = np.stack([along[a][shift[a]].take(pair) for a in range(3)])
+            target = pair // shape[1]
+            source = pair - (target * shape[1] - s0)
+            values = _pair_values(split, moments, r, r2.take(pair), source, coincide)
+            for row in range(split.all_rows):
+                result[row, trg] += np.bincount(target, values[row], shape[0])
+    return result
+
+
+def _closest(shift: tuple[int, ...], box: Array) -> float:
+    """Return a lower bound for the length of a nearest-image displacement moved by ``shift``."""
+    gaps = [max(abs(n) - 0.5, 0.0) * float(side) for n, side in zip(shift, box, strict=True)]
+    return float(np.hypot.reduce(gaps))
+
+
+def _difference(split: Split, axis: int, trg: slice, src: slice) -> Array:
+    """Target minus nearest image of the source along one axis, shape (targets, sources).
+
+    The period is taken from whichever of the two is the larger, which is exact for points of the
+    box; from their rounded difference it would not be.
+    """
+    x, y = split.points.trg[axis, trg, None], split.points.src[axis, None, src]
+    if axis >= split.periodicity:
+        return x - y
+    side = float(split.points.box[axis])
+    turns = np.rint((x - y) / side)
+    return np.asarray((x - np.maximum(turns, 0) * side) - (y + np.minimum(turns, 0) * side))
+
+
+def _pair_values(
+    split: Split, moments: Moments, r: Array, r2: Array, source: NDArray[np.intp], coincide: float
+) -> Array:
+    """Near kernel times density, shape (rows of all fields, pairs)."""
+    depth = KERNELS[split.kernel].depth + ("grad_u" in split.fields)
+    phi, g = _radial(r2, split.xi, coincide, depth)
+    layer = {"laplace": _laplace, "stokes_rotlet": _rotlet}.get(split.kernel, _single_layer)
+    values = np.zeros((split.all_rows, r2.size))
+    start = 0
+    for field in split.fields:
+        part = values[start : start + split.rows(field)]
+        start += part.shape[0]
+        if moments.f is not None:
+            part += layer(field, moments.f.take(source, axis=1), r, phi, g)
+        if moments.q is not None and moments.n is not None:
+            q, n = moments.q.take(source, axis=1), moments.n.take(source, axis=1)
+            part += _double_layer(field, q, n, r, phi, g)
+    return values
+
+
+# --- near kernels ---------------------------------------------------------------------------------
+#
+# Each returns the rows of one field, for densities and displacements r (3, pairs) and the radial
+# functions of `_radial`. Those of a gradient: component 0 along x, y and z, then 1, then 2.
+
+
+def _radial(r2: Array, xi: float, coincide: float, depth: int) -> tuple[list[Array], list[Array]]:
+    """Radial functions that make up the near kernels, ``depth`` of each of two kinds.
+
+    With b(r) the near part of r and D = (1/r) d/dr they are phi[n] = D^n (b'/r) and g[n] =
+    -D^n b'', so that Lap b = 2 phi[0] - g[0]. All terms of the recurrence have one sign. Where
+    points coincide, phi is what remains without its singular part, D^n (1/r). ``xi`` 0 gives the
+    kernels unsplit.
+    """
+    same = r2 < coincide
+    g = [2 * xi / np.sqrt(np.pi) * np.exp(-(xi**2) * r2) if xi > 0 else np.zeros_like(r2)]
+    r2 = np.where(same, 1.0, r2)
+    inverse = 1 / np.sqrt(r2)
+    inverse2 = inverse * inverse
+    phi = [erfc(xi * r2 * inverse) * inverse if xi > 0 else inverse]
+    for n in range(depth - 1):
+        phi.append(-(g[n] + (2 * n + 1) * phi[n]) * inverse2)
+        g.append(-2 * xi**2 * g[n])
+    for n in range(depth):
+        phi[n][same] = -g[n][same] / (2 * n + 1)
+    return phi, g
+
+
+def _laplace(field: str, charge: Array, r: Array, phi: list[Array], g: list[Array]) -> Array:
+    """Return q phi[0] or its gradient, for charges q (1, pairs)."""
+    return np.asarray(phi[0] * charge if field == "u" else (phi[1] * charge) * r)
+
+
+def _rotlet(field: str, t: Array, r: Array, phi: list[Array], g: list[Array]) -> Array:
+    """Return curl(t phi[0]) or its gradient."""
+    turned = np.stack([t[i - 2] * r[i - 1] - t[i - 1] * r[i - 2] for i in range(3)])  # t x r
+    if field == "u":
+        return np.asarray(-phi[1] * turned)
+    zero = np.zeros_like(t[0])
+    turn = np.stack([zero, -t[2], t[1], t[2], zero, -t[0], -t[1], t[0], zero])
+    return np.asarray(-phi[1] * turn - _outer(phi[2] * turned, r))
+
+
+def _single_layer(field: str, f: Array, r: Array, phi: list[Array], g: list[Array]) -> Array:
+    """Return u = f Lap b - grad (f.grad b), p = -f.grad Lap b or the gradient of u."""
+    fr = _dot(f, r)
+    if field == "u":
+        return np.asarray((phi[0] - g[0]) * f - (phi[1] * fr) * r)
+    if field == "p":
+        return np.asarray((g[1] - 2 * phi[1]) * fr)
+    along = _outer((phi[1] - g[1]) * f - (phi[2] * fr) * r, r)
+    return along - (phi[1] * fr) * _IDENTITY - _outer(phi[1] * r, f)
+
+
+def _double_layer(
+    field: str, q: Array, n: Array, r: Array, phi: list[Array], g: list[Array]
+) -> Array:
+    """Return u of the strength q n^T, p = -2 (q.grad) (n.grad) Lap b or the gradient of u.
+
+    u = [(q.n) grad + q (n.grad) + n (q.grad)] Lap b - 2 grad (q.grad) (n.grad) b.
+    """
+    qn, qr, nr = _dot(q, n), _dot(q, r), _dot(n, r)
+    qrnr = qr * nr
+    if field == "p":
+        return np.asarray(2 * (g[1] - 2 * phi[1]) * qn + 2 * (g[2] - 2 * phi[2]) * qrnr)
+    if field == "u":
+        return -(g[1] * qn + 2 * phi[2] * qrnr) * r - (g[1] * nr) * q - (g[1] * qr) * n
+    across = nr * q + qr * n
+    along = _outer(-(g[2] * qn + 2 * phi[3] * qrnr) * r - g[2] * across, r)
+    along -= (g[1] * qn + 2 * phi[2] * qrnr) * _IDENTITY + _outer(2 * phi[2] * r, across)
+    return along - g[1] * (_outer(q, n) + _outer(n, q))
+
+
+def _dot(a: Array, b: Array) -> Array:
+    """Return the scalar products of two arrays of vectors, (3, N) each."""
+    return np.asarray(a[0] * b[0] + a[1] * b[1] + a[2] * b[2])
+
+
+def _outer(a: Array, b: Array) -> Array:
+    """Return the products a_i b_j of two arrays of vectors, (3, N) each: shape (9, N)."""
+    return (a[:, None] * b[None, :]).reshape(9, -1)

@@ -1,0 +1,175 @@
+"""What the two halves of `parki.reference` share: kernels, points, moments, split parameter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import jv
+
+Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+
+CUT = 6.3  # xi r and k / (2 xi) at the two cut-offs: exp(-CUT**2) = 5.8e-18
+REACH = 6.6  # xi r over which the edge of a cut-off kernel is felt: more than CUT, for its jumps
+
+FIELDS = ("u", "p", "grad_u")  # what can be asked for, in the order of the rows of a result
+SYMMETRIC = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
+
+
+class Kernel(NamedTuple):
+    """Counts that differ from kernel to kernel."""
+
+    rows: int  # of the density
+    moments: int  # that the far field needs: f or t; q n^T symmetrised; both
+    components: int  # of u
+    depth: int  # radial functions b'/r, (b'/r)'/r, ... in the near part of u and p
+
+
+KERNELS = {
+    "laplace": Kernel(1, 1, 1, 1),
+    "stokes_sl": Kernel(3, 3, 3, 2),
+    "stokes_dl": Kernel(3, 6, 3, 3),
+    "stokes_comb": Kernel(6, 9, 3, 3),
+    "stokes_rotlet": Kernel(3, 3, 3, 2),
+}
+
+
+@dataclass(frozen=True)
+class Points:
+    """Targets (3, Nt), sources (3, Ns) and the box, all float64."""
+
+    trg: Array
+    src: Array
+    box: Array
+
+    @cached_property
+    def intervals(self) -> list[tuple[float, float]]:
+        """Return middle and half length of the interval that all points fill, along each axis."""
+        both = np.concatenate([self.trg, self.src], axis=1)
+        if both.shape[1] == 0:
+            return 3 * [(0.0, 0.0)]
+        ends = zip(both.min(axis=1).tolist(), both.max(axis=1).tolist(), strict=True)
+        return [(0.5 * (low + high), 0.5 * (high - low)) for low, high in ends]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Densities by role: f, charges or t (1 or 3, Ns) or None; q and n (3, Ns) or None."""
+
+    f: Array | None
+    q: Array | None
+    n: Array | None
+
+    def stacked(self) -> Array:
+        """Return f, then the six distinct entries of (q n^T + n q^T) / 2: shape (moments, Ns)."""
+        rows: list[Array] = [] if self.f is None else list(self.f)
+        if self.q is not None and self.n is not None:
+            q, n = self.q, self.n
+            rows += [0.5 * (q[j] * n[m] + q[m] * n[j]) for j, m in SYMMETRIC]
+        return np.stack(rows)
+
+
+@dataclass(frozen=True)
+class Split:
+    """What to compute with which split parameter, and the sizes that follow from it.
+
+    ``fields`` are those of `FIELDS` to compute, in the same order.
+    """
+
+    kernel: str
+    points: Points
+    periodicity: int
+    fields: tuple[str, ...]
+    xi: float
+
+    def rows(self, field: str) -> int:
+        """Return the number of rows of a field: its components, derivatives along the last."""
+        components = KERNELS[self.kernel].components
+        return {"u": components, "p": 1, "grad_u": 3 * components}[field]
+
+    @property
+    def all_rows(self) -> int:
+        """Return the number of rows of all fields, one below the other in every result."""
+        return sum(self.rows(field) for field in self.fields)
+
+    @property
+    def near_cutoff(self) -> float:
+        """Radius of the near sum."""
+        return CUT / self.xi if self.xi > 0 else np.inf
+
+    @property
+    def far_cutoff(self) -> float:
+        """Largest wavenumber of the far sum, along each axis."""
+        return 2 * CUT * self.xi
+
+    def truncation_radius(self) -> float:
+        """Return the radius at which the kernel is cut off in the free directions.
+
+        It lies beyond every pair plus the reach of the mollifier.
+        """
+        extents = [2 * self.points.intervals[axis][1] for axis in range(self.periodicity, 3)]
+        return float(np.hypot.reduce(extents)) + REACH / self.xi
+
+    def period(self, axis: int) -> float:
+        """Return the length over which the far field repeats: the box's, or one too long to see."""
+        if axis < self.periodicity:
+            return float(self.points.box[axis])
+        return 2 * self.points.intervals[axis][1] + self.truncation_radius() + REACH / self.xi
+
+    def modes(self, axis: int) -> int:
+        """Return the number of modes kept on either side of zero."""
+        return int(np.ceil(self.far_cutoff * self.period(axis) / (2 * np.pi)))
+
+    def functions(self, axis: int) -> int:
+        """Return the number of basis functions of an axis: cos and sin, or Chebyshev."""
+        if axis < self.periodicity:
+            return 2 * self.modes(axis) + 1
+        # J_p(z) < 1e-18 beyond this order, for every z up to the largest.
+        largest = self.modes(axis) * 2 * np.pi / self.period(axis) * self.points.intervals[axis][1]
+        orders = np.arange(int(largest + 12 * largest ** (1 / 3)) + 30)
+        visible = np.abs(jv(orders, largest)) > 1e-18
+        return int(np.flatnonzero(visible)[-1]) + 1
+
+    def image_range(self, axis: int) -> int:
+        """Return how many images on either side of the nearest one the near sum may reach."""
+        if axis >= self.periodicity:
+            return 0
+        return int(self.near_cutoff / float(self.points.box[axis]) + 0.5)
+
+    def seconds(self) -> float:
+        """Estimate the time on two cores, to choose xi: 50 GFLOP/s, 30 to 120 ns a near pair.
+
+        For u alone: with all fields both halves take up to three times as long, which moves the
+        flat optimum little.
+        """
+        targets, sources = self.points.trg.shape[1], self.points.src.shape[1]
+        moments = KERNELS[self.kernel].moments
+        images, functions, modes = 1.0, 1.0, 1.0
+        around, inside = 1.0, 1.0  # images per pair in the cube around the ball, and seen there
+        for axis in range(3):
+            images *= 2 * self.image_range(axis) + 1
+            functions *= self.functions(axis)
+            modes *= 2 * self.modes(axis) + 1
+            extent = 2 * self.points.intervals[axis][1]
+            if axis < self.periodicity:
+                share = 2 * self.near_cutoff / float(self.points.box[axis])
+                around, inside = around * share, inside * share
+            elif extent > 0:
+                share = 2 * self.near_cutoff / extent
+                around, inside = around * share, inside * min(share, 1.0)
+        pairs = min(np.pi / 6 * around, inside, images)
+        near = targets * sources * (4e-8 + 2e-9 * images + (2e-8 + 1.1e-8 * moments) * pairs)
+        far = functions * (4e-11 * moments * sources + 1.2e-10 * targets)
+        return float(near + far + 3e-8 * moments * modes)
+
+
+def cheapest_split(kernel: str, points: Points, periodicity: int, fields: tuple[str, ...]) -> Split:
+    """Try cut-offs of the near sum from an eighth of the longest period to 32 times it."""
+    longest = float(points.box[:periodicity].max())
+    cutoffs = longest * np.geomspace(0.125, 32.0, 33)
+    splits = [Split(kernel, points, periodicity, fields, CUT / cutoff) for cutoff in cutoffs]
+    return min(splits, key=Split.seconds)
