@@ -2,6 +2,8 @@
 
     Stokes   u = M [ k^2 A - k (k.A) + i k k^2 D ]      (MATH C; A, D from the four-component P2G)
     Laplace  phi = M q
+    rotlet   u = i M k x t                          (M of Laplace)
+    pressure p = -i M k^2 (k.A)
 
 with the real multiplier M (split, window, truncation of the kernel and scale, tabulated for
 non-negative wavenumbers). One work item owns one mode. Complex numbers are pairs of reals.
@@ -15,6 +17,9 @@ REAL = pk.double
 SINGLE = True
 DOUBLE = True
 LAPLACE = False
+ROTLET = False
+VELOCITY = True  # whether the velocity is wanted, in components 0 to 2
+PRESSURE = False  # whether the pressure is, in the component after it
 
 
 @pk.workunit
@@ -30,12 +35,14 @@ def convolve(
     square0: pk.View1D[REAL],
     square1: pk.View1D[REAL],
     square2: pk.View1D[REAL],
+    inverse_unit: REAL,
 ):
     """Convolve mode i of a block of ``shape`` modes.
 
     ``k`` is zero at the Nyquist index of an even length (an odd factor has no place there),
     ``square`` is k^2 everywhere. ``full`` holds the transform lengths: the multiplier is folded at
-    half of each.
+    half of each. The pressure and the flow of a rotlet have one length less in their unit than what
+    M is scaled for: they are multiplied by ``inverse_unit``.
     """
     i2: int = i % shape[2]
     i1: int = i // shape[2] % shape[1]
@@ -52,6 +59,23 @@ def convolve(
     if LAPLACE:
         hat[0][re] = hat[0][re] * m
         hat[0][im] = hat[0][im] * m
+    if ROTLET:
+        m = m * inverse_unit
+        x: REAL = k0[i0]
+        y: REAL = k1[i1]
+        z: REAL = k2[i2]
+        a0: REAL = hat[0][re]
+        b0: REAL = hat[0][im]
+        a1: REAL = hat[1][re]
+        b1: REAL = hat[1][im]
+        a2: REAL = hat[2][re]
+        b2: REAL = hat[2][im]
+        hat[0][re] = m * (z * b1 - y * b2)
+        hat[0][im] = m * (y * a2 - z * a1)
+        hat[1][re] = m * (x * b2 - z * b0)
+        hat[1][im] = m * (z * a0 - x * a2)
+        hat[2][re] = m * (y * b0 - x * b1)
+        hat[2][im] = m * (x * a1 - y * a0)
     if SINGLE or DOUBLE:
         x: REAL = k0[i0]
         y: REAL = k1[i1]
@@ -63,15 +87,23 @@ def convolve(
         b1: REAL = hat[1][im]
         a2: REAL = hat[2][re]
         b2: REAL = hat[2][im]
-        # k (k.A) - i k k^2 D = k times this
         a: REAL = x * a0 + y * a1 + z * a2
         b: REAL = x * b0 + y * b1 + z * b2
-        if DOUBLE:
-            a = a + kk * hat[3][im]
-            b = b - kk * hat[3][re]
-        hat[0][re] = m * (kk * a0 - x * a)
-        hat[0][im] = m * (kk * b0 - x * b)
-        hat[1][re] = m * (kk * a1 - y * a)
-        hat[1][im] = m * (kk * b1 - y * b)
-        hat[2][re] = m * (kk * a2 - z * a)
-        hat[2][im] = m * (kk * b2 - z * b)
+        if PRESSURE:
+            scale: REAL = m * kk * inverse_unit
+            pressure_re: REAL = scale * b
+            pressure_im: REAL = 0.0 - scale * a
+        if VELOCITY:
+            # k (k.A) - i k k^2 D = k times this
+            if DOUBLE:
+                a = a + kk * hat[3][im]
+                b = b - kk * hat[3][re]
+            hat[0][re] = m * (kk * a0 - x * a)
+            hat[0][im] = m * (kk * b0 - x * b)
+            hat[1][re] = m * (kk * a1 - y * a)
+            hat[1][im] = m * (kk * b1 - y * b)
+            hat[2][re] = m * (kk * a2 - z * a)
+            hat[2][im] = m * (kk * b2 - z * b)
+        if PRESSURE:
+            hat[3 * VELOCITY][re] = pressure_re
+            hat[3 * VELOCITY][im] = pressure_im

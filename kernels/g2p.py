@@ -3,6 +3,9 @@
 `g2p_target`: one work item owns one target, reads P x P x P grid points of each component, and
 adds to its potential. Targets are sorted by grid tiles, so that neighbours in a warp or in time
 read the same grid lines. The grid index starts at floor(x/h), as in P2G.
+
+`g2p_gradient` also gathers the derivatives, with those of the window: the field is a sum over grid
+points g of w(g - x), whose derivative by x is -w'(g - x).
 """
 
 from typing import List
@@ -14,6 +17,8 @@ COMPONENTS = 3
 P = 8
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
 TERMS = 7
+# g2p_gradient only:
+VALUES = True  # adds the field itself too, as g2p_target does
 
 
 @pk.workunit
@@ -88,3 +93,96 @@ def g2p_target(
     if COMPONENTS == 3:
         pot[1][out] += u1
         pot[2][out] += u2
+
+
+@pk.workunit
+def g2p_gradient(
+    i: int,
+    trg: pk.View2D[REAL],
+    order: pk.View1D[pk.int32],
+    inverse_step: pk.View1D[REAL],
+    descent: pk.View1D[REAL],
+    cells: pk.View1D[pk.int32],
+    shape: pk.View1D[pk.int32],
+    window: pk.View2D[REAL],
+    slope: pk.View2D[REAL],
+    field: pk.View4D[REAL],
+    pot: pk.View2D[REAL],
+    gradient: pk.View2D[REAL],
+):
+    """Add the far field's derivatives at sorted target i to column order[i].
+
+    Row 3 c + d of ``gradient`` is the derivative of component c along axis d. ``descent`` is what
+    the slope of the window is multiplied by: minus the inverse step, in the unit of the result.
+    """
+    t0: REAL = trg[0][i] * inverse_step[0]
+    t1: REAL = trg[1][i] * inverse_step[1]
+    t2: REAL = trg[2][i] * inverse_step[2]
+    c0: int = int(t0)
+    c1: int = int(t1)
+    c2: int = int(t2)
+    if c0 > cells[0] - 1:
+        c0 = cells[0] - 1
+    if c1 > cells[1] - 1:
+        c1 = cells[1] - 1
+    if c2 > cells[2] - 1:
+        c2 = cells[2] - 1
+    z0: REAL = 2.0 * (t0 - REAL(c0)) - 1.0
+    z1: REAL = 2.0 * (t1 - REAL(c1)) - 1.0
+    z2: REAL = 2.0 * (t2 - REAL(c2)) - 1.0
+    wx: List[REAL] = [0.0] * ROW
+    wy: List[REAL] = [0.0] * ROW
+    wz: List[REAL] = [0.0] * ROW
+    dx: List[REAL] = [0.0] * ROW
+    dy: List[REAL] = [0.0] * ROW
+    dz: List[REAL] = [0.0] * ROW
+    for p in range(ROW):
+        wx[p] = window[0][p]
+        wy[p] = window[0][p]
+        wz[p] = window[0][p]
+        dx[p] = slope[0][p]
+        dy[p] = slope[0][p]
+        dz[p] = slope[0][p]
+    for k in range(1, TERMS):
+        for p in range(ROW):
+            wx[p] = wx[p] * z0 + window[k][p]
+            wy[p] = wy[p] * z1 + window[k][p]
+            wz[p] = wz[p] * z2 + window[k][p]
+            dx[p] = dx[p] * z0 + slope[k][p]
+            dy[p] = dy[p] * z1 + slope[k][p]
+            dz[p] = dz[p] * z2 + slope[k][p]
+    out: int = order[i]
+    # One component after the other: the sums of all of them would not fit into registers.
+    for c in range(COMPONENTS):
+        value: List[REAL] = [0.0] * ROW
+        along0: List[REAL] = [0.0] * ROW
+        along1: List[REAL] = [0.0] * ROW
+        for a in range(P):
+            g0: int = c0 + a
+            if g0 >= shape[0]:
+                g0 = g0 - shape[0]
+            for b in range(P):
+                g1: int = c1 + b
+                if g1 >= shape[1]:
+                    g1 = g1 - shape[1]
+                ww: REAL = wx[a] * wy[b]
+                dw: REAL = dx[a] * wy[b]
+                wd: REAL = wx[a] * dy[b]
+                for z in range(ROW):
+                    value[z] += ww * field[c][g0][g1][c2 + z]
+                    along0[z] += dw * field[c][g0][g1][c2 + z]
+                    along1[z] += wd * field[c][g0][g1][c2 + z]
+        u: REAL = 0.0
+        u0: REAL = 0.0
+        u1: REAL = 0.0
+        u2: REAL = 0.0
+        for z in range(ROW):
+            u += value[z] * wz[z]
+            u0 += along0[z] * wz[z]
+            u1 += along1[z] * wz[z]
+            u2 += value[z] * dz[z]
+        if VALUES:
+            pot[c][out] += u
+        gradient[3 * c][out] += u0 * descent[0]
+        gradient[3 * c + 1][out] += u1 * descent[1]
+        gradient[3 * c + 2][out] += u2 * descent[2]

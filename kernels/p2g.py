@@ -30,6 +30,7 @@ TILE0 = 8
 TILE1 = 8
 TILE2 = 8
 SPLIT = 2
+STEPS = (P + SPLIT - 1) // SPLIT  # most columns of a thread along z
 BATCH = 16
 FIRST = 0  # the team's components: FIRST to FIRST + GROUP - 1
 GROUP = 4
@@ -303,8 +304,11 @@ def p2g_tile(
                     b1: REAL = yz * ww
                     b2: REAL = zz * ww
                     a3: REAL = 0.5 * (xx + yy + zz) * ww
-                    for z in range(P // SPLIT):
+                    for z in range(STEPS):
                         i: int = i2 + SPLIT * z
+                        if SPLIT * STEPS > P:
+                            if i >= P:
+                                continue
                         wz: REAL = weights[m][2 * P + i]
                         dz: REAL = weights[m][5 * P + i]
                         if HAS0:
@@ -322,8 +326,11 @@ def p2g_tile(
                     if SINGLE:
                         f1 = strength[m][1] * ww
                         f2 = strength[m][2] * ww
-                    for z in range(P // SPLIT):
+                    for z in range(STEPS):
                         i: int = i2 + SPLIT * z
+                        if SPLIT * STEPS > P:
+                            if i >= P:
+                                continue
                         wz: REAL = weights[m][2 * P + i]
                         if HAS0:
                             local[0][g0][g1][l2 + i] += f0 * wz

@@ -13,9 +13,19 @@ With y = r_c/r, e = (x - y)/r, s = 2 (r/r_c)^2 - 1 the pair kernel is (MATH B.1,
     double   (1/r_c^2) [ -2 R r ((q.n) e + (n.e) q + (q.e) n)
                          + (-6 y^2 + (4 R + 12 X) r) (q.e)(n.e) e ]
     Laplace  (1/r_c)   (y - 2 L)
+    rotlet   (1/r_c^2) (y^2 - 2 X r) t x e
 
 with polynomials S, X, R, L in s (rows of ``radial``). The polynomials are the smooth remainders of
 the full kernels, so a coinciding pair needs only y = 0 to lose its singular part and keep the rest.
+
+EVALUATOR 1 and 2 take Hasimoto's radial functions from their formulas instead, with z = xi r_c:
+Q = z / sqrt(pi) exp(-(z r)^2) and R = -2 z^2 Q (r in units of r_c), and
+
+    1   P = erf(z r) / 2 r by the library, X = (P - Q) / r^2
+    2   X (Laplace: L) = N(r^2) / D(r^2), rows N and D of ``radial``, and P = Q + r^2 X
+
+and then S = P + Q, L = P. The difference P - Q of 1 loses digits at small r, but X is only met as
+X r^2 beside y, where these digits are lost anyway. The rational function loses none.
 """
 
 from typing import List
@@ -26,13 +36,15 @@ REAL = pk.double
 SINGLE = True
 DOUBLE = True
 LAPLACE = False
-DEGREE = 12
+ROTLET = False
+EVALUATOR = 0  # of the radial functions: 0 polynomials, 1 the library's erf and exp, 2 rational
+DEGREE = 12  # of the polynomials: S, X, R, L, or N and D
 PERIODIC = 3  # the first PERIODIC axes repeat
 # p2p_staged only:
 TILE = 4  # most targets of a tile
 CHUNK = 256  # sources staged at a time, a multiple of LANES
 LANES = 8  # staged sources are filled up to whole vectors
-CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE  # rows of ``dens``
+CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET  # rows of ``dens``
 ROWS = 3 + PERIODIC + CHARGES + 3 * DOUBLE
 
 
@@ -50,6 +62,7 @@ def p2p_tile(
     width: pk.View1D[REAL],
     box: pk.View1D[REAL],
     radial: pk.View2D[REAL],
+    xi_rc: REAL,
     cutoff: REAL,
     coincident: REAL,
     factor: REAL,
@@ -58,7 +71,8 @@ def p2p_tile(
     """Near field of one tile (column, first, last + 1) of targets, over all images in reach.
 
     ``norms`` are the normals over r_c. ``coincident`` is the squared distance, over r_c, below
-    which a pair counts as one point. ``factor`` multiplies the result.
+    which a pair counts as one point. ``xi_rc`` is z above, not used by polynomials. ``factor``
+    multiplies the result.
     """
     tile: int = team.league_rank()
     first: int = tiles[1][tile]
@@ -94,12 +108,16 @@ def p2p_tile(
     p0: List[REAL] = [0.0] * (DEGREE + 1)
     p1: List[REAL] = [0.0] * (DEGREE + 1)
     p2: List[REAL] = [0.0] * (DEGREE + 1)
-    for k in range(DEGREE + 1):
-        p0[k] = radial[0][k]
-        if SINGLE or DOUBLE:
-            p1[k] = radial[1][k]
-        if DOUBLE:
-            p2[k] = radial[2][k]
+    if EVALUATOR != 1:
+        for k in range(DEGREE + 1):
+            p0[k] = radial[0][k]
+            if SINGLE or DOUBLE or EVALUATOR == 2:
+                p1[k] = radial[1][k]
+            if DOUBLE and EVALUATOR == 0:
+                p2[k] = radial[2][k]
+    if EVALUATOR > 0:
+        peak: REAL = 0.5641895835477563 * xi_rc
+        steep: REAL = xi_rc * xi_rc
 
     def target(t: int):
         i: int = first + t
@@ -172,19 +190,51 @@ def p2p_tile(
                             y: REAL = 1.0 / pk.sqrt(rr)
                             if rr <= coincident:
                                 y = 0.0
-                            s: REAL = 2.0 * rr - 1.0
-                            a: REAL = p0[0]
-                            for k in range(DEGREE):
-                                a = a * s + p0[k + 1]
+                            if EVALUATOR == 0:
+                                s: REAL = 2.0 * rr - 1.0
+                                a: REAL = p0[0]
+                                for k in range(DEGREE):
+                                    a = a * s + p0[k + 1]
+                            if EVALUATOR == 1:
+                                a: REAL = 0.5 * y * pk.erf(xi_rc * rr * y)
+                                if rr <= coincident:
+                                    a = peak
+                                if SINGLE or DOUBLE or ROTLET:
+                                    psi: REAL = peak * pk.exp(0.0 - steep * rr)
+                                    b: REAL = (a - psi) * y * y
+                                    if ROTLET:
+                                        a = b
+                                    else:
+                                        a = a + psi
+                            if EVALUATOR == 2:
+                                a: REAL = p0[0]
+                                divisor: REAL = p1[0]
+                                for k in range(DEGREE):
+                                    a = a * rr + p0[k + 1]
+                                    divisor = divisor * rr + p1[k + 1]
+                                a = a / divisor
+                                if SINGLE or DOUBLE:
+                                    psi: REAL = peak * pk.exp(0.0 - steep * rr)
+                                    b: REAL = a
+                                    a = 2.0 * psi + b * rr
                             if LAPLACE:
                                 u0 += (y - 2.0 * a) * dens[0][j]
+                            if ROTLET:
+                                e0: REAL = r0 * y
+                                e1: REAL = r1 * y
+                                e2: REAL = r2 * y
+                                a = y * y - 2.0 * a * rr * y
+                                u0 += a * (dens[1][j] * e2 - dens[2][j] * e1)
+                                u1 += a * (dens[2][j] * e0 - dens[0][j] * e2)
+                                u2 += a * (dens[0][j] * e1 - dens[1][j] * e0)
                             if SINGLE or DOUBLE:
                                 e0: REAL = r0 * y
                                 e1: REAL = r1 * y
                                 e2: REAL = r2 * y
-                                b: REAL = p1[0]
-                                for k in range(DEGREE):
-                                    b = b * s + p1[k + 1]
+                                if EVALUATOR == 0:
+                                    b: REAL = p1[0]
+                                    for k in range(DEGREE):
+                                        b = b * s + p1[k + 1]
                                 along: REAL = 0.0
                                 if SINGLE:
                                     f0: REAL = dens[0][j]
@@ -202,9 +252,12 @@ def p2p_tile(
                                     n0: REAL = norms[0][j]
                                     n1: REAL = norms[1][j]
                                     n2: REAL = norms[2][j]
-                                    c: REAL = p2[0]
-                                    for k in range(DEGREE):
-                                        c = c * s + p2[k + 1]
+                                    if EVALUATOR == 0:
+                                        c: REAL = p2[0]
+                                        for k in range(DEGREE):
+                                            c = c * s + p2[k + 1]
+                                    if EVALUATOR > 0:
+                                        c: REAL = (0.0 - 2.0 * steep) * psi
                                     r: REAL = rr * y
                                     qe: REAL = q0 * e0 + q1 * e1 + q2 * e2
                                     ne: REAL = n0 * e0 + n1 * e1 + n2 * e2
@@ -223,7 +276,7 @@ def p2p_tile(
         out: int = order[i]
         scale: REAL = inverse * factor
         pot[0][out] = u0 * scale
-        if SINGLE or DOUBLE:
+        if SINGLE or DOUBLE or ROTLET:
             pot[1][out] = u1 * scale
             pot[2][out] = u2 * scale
 
@@ -244,6 +297,7 @@ def p2p_staged(
     width: pk.View1D[REAL],
     box: pk.View1D[REAL],
     radial: pk.View2D[REAL],
+    xi_rc: REAL,
     cutoff: REAL,
     coincident: REAL,
     factor: REAL,
@@ -289,12 +343,16 @@ def p2p_staged(
     p0: List[REAL] = [0.0] * (DEGREE + 1)
     p1: List[REAL] = [0.0] * (DEGREE + 1)
     p2: List[REAL] = [0.0] * (DEGREE + 1)
-    for k in range(DEGREE + 1):
-        p0[k] = radial[0][k]
-        if SINGLE or DOUBLE:
-            p1[k] = radial[1][k]
-        if DOUBLE:
-            p2[k] = radial[2][k]
+    if EVALUATOR != 1:
+        for k in range(DEGREE + 1):
+            p0[k] = radial[0][k]
+            if SINGLE or DOUBLE or EVALUATOR == 2:
+                p1[k] = radial[1][k]
+            if DOUBLE and EVALUATOR == 0:
+                p2[k] = radial[2][k]
+    if EVALUATOR > 0:
+        peak: REAL = 0.5641895835477563 * xi_rc
+        steep: REAL = xi_rc * xi_rc
 
     def clear(t: int):
         for d in range(3):
@@ -442,19 +500,54 @@ def p2p_staged(
                 if rr <= coincident:
                     y = 0.0
                 if rr < 1.0:
-                    s: REAL = 2.0 * rr - 1.0
-                    a: REAL = p0[0]
-                    for k in range(DEGREE):
-                        a = a * s + p0[k + 1]
+                    if EVALUATOR == 0:
+                        s: REAL = 2.0 * rr - 1.0
+                        a: REAL = p0[0]
+                        for k in range(DEGREE):
+                            a = a * s + p0[k + 1]
+                    if EVALUATOR == 1:
+                        a: REAL = 0.5 * y * pk.erf(xi_rc * rr * y)
+                        if rr <= coincident:
+                            a = peak
+                        if SINGLE or DOUBLE or ROTLET:
+                            psi: REAL = peak * pk.exp(0.0 - steep * rr)
+                            b: REAL = (a - psi) * y * y
+                            if ROTLET:
+                                a = b
+                            else:
+                                a = a + psi
+                    if EVALUATOR == 2:
+                        a: REAL = p0[0]
+                        divisor: REAL = p1[0]
+                        for k in range(DEGREE):
+                            a = a * rr + p0[k + 1]
+                            divisor = divisor * rr + p1[k + 1]
+                        a = a / divisor
+                        if SINGLE or DOUBLE:
+                            psi: REAL = peak * pk.exp(0.0 - steep * rr)
+                            b: REAL = a
+                            a = 2.0 * psi + b * rr
                     if LAPLACE:
                         u0 += (y - 2.0 * a) * stage[3 + PERIODIC][m]
+                    if ROTLET:
+                        e0: REAL = r0 * y
+                        e1: REAL = r1 * y
+                        e2: REAL = r2 * y
+                        t0: REAL = stage[3 + PERIODIC][m]
+                        t1: REAL = stage[4 + PERIODIC][m]
+                        t2: REAL = stage[5 + PERIODIC][m]
+                        a = y * y - 2.0 * a * rr * y
+                        u0 += a * (t1 * e2 - t2 * e1)
+                        u1 += a * (t2 * e0 - t0 * e2)
+                        u2 += a * (t0 * e1 - t1 * e0)
                     if SINGLE or DOUBLE:
                         e0: REAL = r0 * y
                         e1: REAL = r1 * y
                         e2: REAL = r2 * y
-                        b: REAL = p1[0]
-                        for k in range(DEGREE):
-                            b = b * s + p1[k + 1]
+                        if EVALUATOR == 0:
+                            b: REAL = p1[0]
+                            for k in range(DEGREE):
+                                b = b * s + p1[k + 1]
                         along: REAL = 0.0
                         if SINGLE:
                             f0: REAL = stage[3 + PERIODIC][m]
@@ -472,9 +565,12 @@ def p2p_staged(
                             n0: REAL = stage[3 + PERIODIC + CHARGES][m]
                             n1: REAL = stage[4 + PERIODIC + CHARGES][m]
                             n2: REAL = stage[5 + PERIODIC + CHARGES][m]
-                            c: REAL = p2[0]
-                            for k in range(DEGREE):
-                                c = c * s + p2[k + 1]
+                            if EVALUATOR == 0:
+                                c: REAL = p2[0]
+                                for k in range(DEGREE):
+                                    c = c * s + p2[k + 1]
+                            if EVALUATOR > 0:
+                                c: REAL = (0.0 - 2.0 * steep) * psi
                             r: REAL = rr * y
                             qe: REAL = q0 * e0 + q1 * e1 + q2 * e2
                             ne: REAL = n0 * e0 + n1 * e1 + n2 * e2
@@ -491,7 +587,7 @@ def p2p_staged(
                         u1 += along * e1
                         u2 += along * e2
             total[0][t] += u0
-            if SINGLE or DOUBLE:
+            if SINGLE or DOUBLE or ROTLET:
                 total[1][t] += u1
                 total[2][t] += u2
 
@@ -502,7 +598,7 @@ def p2p_staged(
         out: int = order[first + t]
         scale: REAL = inverse * factor
         pot[0][out] = total[0][t] * scale
-        if SINGLE or DOUBLE:
+        if SINGLE or DOUBLE or ROTLET:
             pot[1][out] = total[1][t] * scale
             pot[2][out] = total[2][t] * scale
 

@@ -14,7 +14,15 @@ from parki.errors import (
     ParkiWarning,
     UnavailableError,
 )
-from parki.ewald import EwaldOptions, Plan, laplace, stokes_comb, stokes_dl, stokes_sl
+from parki.ewald import (
+    EwaldOptions,
+    Plan,
+    laplace,
+    stokes_comb,
+    stokes_dl,
+    stokes_rotlet,
+    stokes_sl,
+)
 from parki.runtime import ExecutionSpace, available_spaces, get_execution_space
 
 __version__ = "0.1.0"
@@ -37,6 +45,7 @@ __all__ = [
     "reference",
     "stokes_comb",
     "stokes_dl",
+    "stokes_rotlet",
     "stokes_sl",
     "utils",
 ]

@@ -21,9 +21,17 @@ def vector_row(points: int, dtype: Any) -> int:
 
 
 def layer_flags(kernel: str) -> dict[str, bool]:
-    """Return the kernels' feature switches for a sum: single layer, double layer, Laplace."""
+    """Return the kernels' feature switches for a sum: both layers, Laplace, rotlets."""
     return {
         "SINGLE": kernel in ("stokes_sl", "stokes_comb"),
         "DOUBLE": kernel in ("stokes_dl", "stokes_comb"),
         "LAPLACE": kernel == "laplace",
+        "ROTLET": kernel == "stokes_rotlet",
     }
+
+
+def spread_flags(kernel: str) -> dict[str, bool]:
+    """Return the switches of P2G, to which the torques of rotlets are vectors as forces are."""
+    flags = layer_flags(kernel)
+    flags["SINGLE"] |= flags.pop("ROTLET")
+    return flags

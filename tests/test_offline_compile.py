@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from parki.arrays import layer_flags
+from parki.arrays import layer_flags, spread_flags
 from parki.errors import KernelError
 from parki.runtime.device import compile_offline
 from parki.runtime.linter import is_decorated
 from parki.runtime.specialise import kernel_directory, specialise
 from parki.runtime.translate import Translated, translate
 
-SUMS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace")
+SUMS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet")
 LAUNCH_BOUND = 128
 # Scratch memory of a team: what one multiprocessor of an sm_80 has, the smallest of those here.
 SCRATCH_LIMIT = 163 * 1024
@@ -41,6 +41,18 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
     if file == "p2p":
         shapes = [{"DEGREE": degree, "PERIODIC": axes} for degree, axes in ((30, 3), (8, 1))]
         return [dict(shapes[n % 2], **layer_flags(kernel)) for n, kernel in enumerate(SUMS)]
+    if file == "p2p_derivatives":
+        pressure = {"laplace": False, "stokes_rotlet": False}
+        return [
+            dict(
+                layer_flags(kernel),
+                DEGREE=(30, 8)[n % 2],
+                PERIODIC=n % 4,
+                PRESSURE=pressure.get(kernel, True),
+                GRADIENT=kernel != "stokes_dl",
+            )
+            for n, kernel in enumerate(SUMS)
+        ]
     if file == "p2g":
         # The wide window leaves room for one component and a smaller tile only.
         wide = {"TILE0": 4, "TILE1": 4, "TILE2": 4, "FIRST": 1, "GROUP": 1}
@@ -50,14 +62,25 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"P": 8, "ROW": 8, "TERMS": 9, "GROUP": 2, "FIRST": 2},
             {"P": 4, "ROW": 8, "TERMS": 5, "GROUP": 1},
         ]
-        return [dict(shape, **layer_flags(k)) for shape, k in zip(shapes, SUMS, strict=True)]
+        # A rotlet spreads as a Stokeslet does.
+        return [dict(shape, **spread_flags(k)) for shape, k in zip(shapes, SUMS[:4], strict=True)]
     if file == "g2p":
         return [
-            {"COMPONENTS": components, "P": points, "ROW": points, "TERMS": points - 1}
+            {
+                "COMPONENTS": components,
+                "P": points,
+                "ROW": points,
+                "TERMS": points - 1,
+                "VALUES": components == 3,
+            }
             for components, points in ((3, 14), (1, 4), (3, 8))
         ]
     if file == "fgc":
-        return [layer_flags(kernel) for kernel in SUMS]
+        wants = [(True, True), (True, False), (False, True), (True, False), (True, False)]
+        return [
+            dict(layer_flags(kernel), VELOCITY=velocity, PRESSURE=pressure)
+            for kernel, (velocity, pressure) in zip(SUMS, wants, strict=True)
+        ]
     return [{}]
 
 

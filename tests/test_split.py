@@ -1,4 +1,4 @@
-"""Hasimoto's split and its radial polynomials, against closed forms with erfc and exp."""
+"""Both splits and their radial polynomials, against closed forms, transforms and differences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,19 @@ import pytest
 from scipy.special import erfc
 
 from parki.errors import ParkiValueError
-from parki.ewald.split import KERNELS, Hasimoto, RadialPolynomials, series_degree
+from parki.ewald.prolate import STEP, Prolate, solve
+from parki.ewald.split import TERMS, Hasimoto, RadialPolynomials, series_degree
+
+RC = 0.37
+SPLITS = [*(Hasimoto(z / RC) for z in (0.7, 3.2, 5.4)), *(Prolate(c, RC) for c in (3, 14, 34))]
+UNITS = np.eye(3)
+
+
+def name(split):
+    return f"c={split.c}" if isinstance(split, Prolate) else f"xi={split.xi:.1f}"
+
+
+every_split = pytest.mark.parametrize("split", SPLITS, ids=name)
 
 
 def exact_kernels(xi, r, f, q, n):
@@ -20,65 +32,150 @@ def exact_kernels(xi, r, f, q, n):
     return single, spread + steep * (q @ r) * (n @ r) * r, tail / d
 
 
+def residual_kernels(split, r, f, q, n):
+    """Near single layer, double layer, Laplace kernel and rotlet from the derivatives of b."""
+    d = np.linalg.norm(r)
+    e = r / d
+    b1, b2, b3, _ = split.near(d)
+    single = (b2 + b1 / d) * f + (b1 / d - b2) * (f @ e) * e
+    double = b3 * ((q @ n) * e + (n @ e) * q + (q @ e) * n)
+    double += (-2 * b3 + 6 * b2 / d - 6 * b1 / d**2) * (q @ e) * (n @ e) * e
+    return single, double, b1 / d, (b1 / d**2 - b2 / d) * np.cross(f, e)
+
+
 def assembled_kernels(polynomials, rc, r, f, q, n):
     """The same from the polynomials, as the P2P kernel forms them."""
     d = np.linalg.norm(r)
     e, scaled = r / d, d / rc
     y, s = 1 / scaled, 2 * scaled**2 - 1
-    both, cross, slope, mean = (np.polyval(c, s) for c in polynomials)
+    both, cross, slope, mean, _ = (np.polyval(c, s) for c in polynomials)
     single = (y - 2 * both) * f + (y - 2 * cross * scaled**2) * (f @ e) * e
     double = -2 * slope * scaled * ((q @ n) * e + (n @ e) * q + (q @ e) * n)
     double += (-6 * y**2 + (4 * slope + 12 * cross) * scaled) * (q @ e) * (n @ e) * e
-    return single / rc, double / rc**2, (y - 2 * mean) / rc
+    rotlet = (y**2 - 2 * cross * scaled) * np.cross(f, e)
+    return single / rc, double / rc**2, (y - 2 * mean) / rc, rotlet / rc**2
 
 
-@pytest.mark.parametrize("xi_rc", [0.7, 2.0, 3.2, 4.7, 5.4])
-def test_pair_kernels_from_the_polynomials(xi_rc):
-    rc = 0.37
-    split = Hasimoto(xi_rc / rc)
-    polynomials = split.radial_polynomials(rc, 36)
+@every_split
+def test_pair_kernels_from_the_polynomials(split):
+    polynomials = split.radial_polynomials(RC, 36)
     rng = np.random.default_rng(2)
-    for _ in range(200):
+    for _ in range(100):
         r, f, q, n = rng.standard_normal((4, 3))
-        r *= rc * rng.random() / np.linalg.norm(r)
-        y = rc / np.linalg.norm(r)
-        found = assembled_kernels(polynomials, rc, r, f, q, n)
-        expected = exact_kernels(split.xi, r, f, q, n)
-        scales = (1 + y) / rc, (1 + y**2) / rc**2, (1 + y) / rc
+        r *= RC * rng.random() / np.linalg.norm(r)
+        y = RC / np.linalg.norm(r)
+        found = assembled_kernels(polynomials, RC, r, f, q, n)
+        expected = residual_kernels(split, r, f, q, n)
+        if isinstance(split, Hasimoto):
+            for a, b in zip(exact_kernels(split.xi, r, f, q, n), expected, strict=False):
+                np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13 * np.abs(b).max())
+        scales = (1 + y) / RC, (1 + y**2) / RC**2, (1 + y) / RC, (1 + y**2) / RC**2
         for a, b, scale in zip(found, expected, scales, strict=True):
-            assert np.abs(a - b).max() < 1e-12 * scale
+            assert np.abs(a - b).max() < 2e-12 * scale
 
 
-@pytest.mark.parametrize("xi_rc", [3.2, 5.4])
-def test_a_coinciding_pair_keeps_its_smooth_part(xi_rc):
+@every_split
+def test_a_coinciding_pair_keeps_its_smooth_part(split):
     """Singular parts skipped, r = 0 leaves -4 psi(0) f and -2 psi(0) q."""
-    rc = 0.8
-    split = Hasimoto(xi_rc / rc)
-    p = split.radial_polynomials(rc, 36)
-    assert -2 * np.polyval(p.S, -1.0) / rc == pytest.approx(-4 * split.psi0, rel=1e-13)
-    assert -2 * np.polyval(p.L, -1.0) / rc == pytest.approx(-2 * split.psi0, rel=1e-13)
+    p = split.radial_polynomials(RC, 36)
+    assert -2 * np.polyval(p.S, -1.0) / RC == pytest.approx(-4 * split.psi0, rel=1e-13)
+    assert -2 * np.polyval(p.L, -1.0) / RC == pytest.approx(-2 * split.psi0, rel=1e-13)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize(("xi_rc", "tolerance"), [(2.5, 1e-3), (4.2, 1e-7), (5.4, 1e-11)])
-def test_radial_degree_is_enough_and_not_more(kernel, xi_rc, tolerance):
-    degree = Hasimoto.radial_degree(kernel, xi_rc, tolerance)
-    split = Hasimoto(xi_rc)  # rc = 1
+@every_split
+def test_radial_functions_are_derivatives_of_one_another(split):
+    """L' = -R X, X' = -(R' + 3 X) / R, S' = R (R' - X), R'' = R W of the module, by differences."""
+    p = split.radial_polynomials(RC, 36)
+    r, step = np.linspace(0.05, 0.99, 40), 1e-4
+    s = 2 * r**2 - 1
+    values = RadialPolynomials(*(np.polyval(c, s) for c in p))
+
+    def slope(c):
+        up, down = (np.polyval(c, 2 * (r + h) ** 2 - 1) for h in (step, -step))
+        return (up - down) / (2 * step)
+
+    for c, expected in (
+        (p.L, -r * values.X),
+        (p.X, -(values.R + 3 * values.X) / r),
+        (p.S, r * (values.R - values.X)),
+        (p.R, r * values.W),
+    ):
+        np.testing.assert_allclose(slope(c), expected, atol=3e-5 * np.abs(expected).max())
+
+
+def basis_kernels(term, split, r):
+    """Near kernel that a term derives from, at r (3,), for all unit densities and normals."""
+    kernel = term.removesuffix("_grad")
+    if kernel.endswith("_p"):
+        # h = b'' + 2 b'/r, p = -f.grad h or -2 q.grad n.grad h.
+        b1, b2, _, _ = split.near(np.linalg.norm(r))
+        return b2 + 2 * b1 / np.linalg.norm(r)
+    row = ["stokes_sl", "stokes_dl", "laplace", "stokes_rotlet"].index(kernel)
+    densities = UNITS[: 1 if kernel == "laplace" else 3]
+    normals = UNITS[: 3 if kernel == "stokes_dl" else 1]
+    return np.array([residual_kernels(split, r, f, f, n)[row] for f in densities for n in normals])
+
+
+@pytest.mark.parametrize("term", TERMS)
+@pytest.mark.parametrize("split", SPLITS[1::3], ids=name)
+def test_sizes_of_the_terms(term, split):
+    """`Term.square` against tensors, their derivatives by differences in the three directions."""
+    r = np.array([0.3, -0.4, 0.5]) * RC
+
+    def at(shift):
+        return basis_kernels(term, split, r + shift)
+
+    def gradient(step):
+        ahead = [8 * (at(h) - at(-h)) - at(2 * h) + at(-2 * h) for h in step * UNITS]
+        return np.array(ahead) / (12 * step)
+
+    def hessian(step):
+        pairs = [
+            at(a + b) - at(a - b) - at(b - a) + at(-a - b)
+            for a in step * UNITS
+            for b in step * UNITS
+        ]
+        return np.array(pairs) / (4 * step**2)
+
+    if term == "stokes_dl_p":
+        tensor = -2 * hessian(4e-3 * RC)
+    else:
+        tensor = gradient(1e-3 * RC) if term.endswith(("_grad", "_p")) else at(0)
+    averaged = 9 if "dl" in term else 1 if "laplace" in term else 3
+    d = np.linalg.norm(r)
+    b1, b2, b3, b4 = split.near(d)
+    p, q, slope = -b1 / (2 * d), -b2 / 2, -b3 / (2 * d)
+    radial = RadialPolynomials(p + q, (p - q) / d**2, slope, p, -(b4 / 2 + slope) / d**2)
+    found = TERMS[term].square(d**2, radial)
+    tolerance = 1e-3 if term == "stokes_dl_p" else 1e-7
+    assert found == pytest.approx((tensor**2).sum() / averaged, rel=tolerance)
+    # The power is that of the length that the kernel carries.
+    assert TERMS[term].power == 1 + ("rotlet" in term or "dl" in term) + term.endswith(
+        ("_grad", "_p")
+    )
+
+
+@pytest.mark.parametrize("term", TERMS)
+@pytest.mark.parametrize(
+    ("split", "tolerance"),
+    [
+        (Hasimoto(2.5), 1e-3),
+        (Hasimoto(4.2), 1e-7),
+        (Hasimoto(5.4), 1e-11),
+        (Prolate(10, 1.0), 1e-3),
+        (Prolate(22, 1.0), 1e-7),
+        (Prolate(32, 1.0), 1e-11),
+    ],
+)
+def test_polynomial_degree_is_enough_and_not_more(term, split, tolerance):
+    degree = split.polynomial_degree(term, 1.0, tolerance)
     scaled = np.linspace(1e-3, 1, 1500)
     s = 2 * scaled**2 - 1
 
     def worst(cut: int) -> float:
         exact, rough = (split.radial_polynomials(1.0, d) for d in (48, cut))
-        both, cross, slope, mean = (
-            np.polyval(a, s) - np.polyval(b, s) for a, b in zip(rough, exact, strict=True)
-        )
-        if kernel == "laplace":
-            return np.abs(2 * mean).max()
-        if kernel == "stokes_sl":
-            along = 2 * both + 2 * cross * scaled**2
-            return np.sqrt(((2 * both) ** 2 * 2 + along**2) / 3).max()
-        c, d = -2 * slope * scaled, (4 * slope + 12 * cross) * scaled
-        return np.sqrt((15 * c**2 + 6 * c * d + d**2) / 9).max()
+        lost = (np.polyval(a, s) - np.polyval(b, s) for a, b in zip(rough, exact, strict=True))
+        return np.sqrt(TERMS[term].square(scaled**2, RadialPolynomials(*lost)).max())
 
     assert worst(degree) < 1.05 * tolerance
     assert worst(degree - 1) > 0.95 * tolerance
@@ -92,39 +189,90 @@ def test_radial_degree_is_enough_and_not_more(kernel, xi_rc, tolerance):
         ("stokes_sl", "X", 2 / np.sqrt(3)),
         ("stokes_dl", "X", 12 / 3),
         ("stokes_dl", "R", np.sqrt(28) / 3),  # |-2 (three permutations) + 4 e e e|
+        ("stokes_rotlet", "X", 2 * np.sqrt(2 / 3)),
+        ("stokes_dl_p", "W", 4 / 3),
     ],
 )
 def test_size_of_a_lost_coefficient(kernel, field, size):
     """A series of T_1 alone errs most at r = rc, by its coefficient in the pair kernel's norm."""
-    series = {name: np.zeros(3) for name in "SXRL"}
+    series = {name: np.zeros(3) for name in RadialPolynomials._fields}
     series[field][1] = 1e-3
     for tolerance, degree in ((1.01e-3 * size, 0), (0.99e-3 * size, 1)):
         assert series_degree(RadialPolynomials(**series), kernel, tolerance) == degree
 
 
-def test_near_functions_are_derivatives_of_one_another():
-    split, step = Hasimoto(3.0), 1e-5
-    r = np.linspace(0.05, 1.2, 30)
-    b1, b2, b3 = split.near(r)
+@every_split
+def test_near_functions_are_derivatives_of_one_another(split):
+    step = 1e-4 * RC
+    r = np.linspace(0.05, 0.99, 30) * RC
+    derivatives = split.near(r)
     up, down = split.near(r + step), split.near(r - step)
-    np.testing.assert_allclose((up[0] - down[0]) / (2 * step), b2, atol=1e-8)
-    np.testing.assert_allclose((up[1] - down[1]) / (2 * step), b3, atol=1e-8)
-    np.testing.assert_allclose(b1, erfc(3.0 * r), rtol=1e-15)
+    for order in range(3):
+        found = (up[order] - down[order]) / (2 * step)
+        expected = derivatives[order + 1]
+        np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+    assert split.near(0.0)[0] == 1 and split.near(0.0)[1] == pytest.approx(-2 * split.psi0)
 
 
-def test_far_factors_are_transforms_of_the_mollifier():
-    split = Hasimoto(2.3)
-    r, weight = np.linspace(-4, 4, 4001, retstep=True)
-    psi = split.psi0 * np.exp(-((2.3 * r) ** 2))
-    k = np.linspace(0, 20, 41)
-    transform = weight * (np.cos(np.outer(k, r)) @ psi)
-    slope = -weight * (np.sin(np.outer(k, r)) @ (r * psi))
-    np.testing.assert_allclose(split.gamma_laplace(k**2), transform, atol=1e-14)
-    np.testing.assert_allclose(split.gamma_stokes(k**2), transform - k * slope / 2, atol=1e-13)
-    second_moment = weight * (r**2 @ psi)  # psi^ = 1 - second_moment k^2 / 2 + ...
+def test_near_functions_have_their_own_form():
+    r = np.linspace(0.05, 1.2, 30)
+    np.testing.assert_allclose(Hasimoto(3.0).near(r)[0], erfc(3.0 * r), rtol=1e-15)
+    split = Prolate(20, 0.6)
+    for function in split.near(r):
+        assert (function[r > 0.6] == 0).all()
+    assert abs(split.near(0.6)[0]) < 1e-15
+
+
+@every_split
+def test_far_factors_are_transforms_of_the_mollifier(split):
+    reach = RC if isinstance(split, Prolate) else 6.5 / split.xi
+    nodes, weights = np.polynomial.legendre.leggauss(120)
+    r, weights = reach * (nodes + 1) / 2, reach * weights
+    psi = weights * split.near(r)[1] / -2
+    k = np.linspace(0, min(split.band, 8 * split.psi0), 41)
+    transform = np.cos(np.outer(k, r)) @ psi
+    slope = -np.sin(np.outer(k, r)) @ (r * psi)
+    np.testing.assert_allclose(split.gamma_laplace(k**2), transform, atol=2e-15)
+    np.testing.assert_allclose(split.gamma_stokes(k**2), transform - k * slope / 2, atol=1e-14)
+    second_moment = r**2 @ psi  # psi^ = 1 - second_moment k^2 / 2 + ...
     assert split.laplace_background == pytest.approx(2 * np.pi * second_moment, rel=1e-12)
 
 
-def test_unknown_kernels_are_refused():
-    with pytest.raises(ParkiValueError, match="'stokes'; expected one of laplace"):
-        Hasimoto.radial_degree("stokes", 3.0, 1e-3)
+def test_the_prolate_far_field_ends():
+    split = Prolate(14, RC)
+    assert split.band == pytest.approx(14 / RC)
+    k2 = np.random.default_rng(0).random((3, 100, 90)) * 4 * split.band**2  # over one block
+    for gamma in (split.gamma_laplace, split.gamma_stokes):
+        values = gamma(k2)
+        assert (values[k2 > split.band**2] == 0).all() and (values[k2 < split.band**2] > 0).all()
+        np.testing.assert_array_equal(values[1, 3:5], gamma(k2[1, 3:5]))
+        np.testing.assert_array_equal(values[::-1, ::2], gamma(k2[::-1, ::2]))
+        assert gamma(float(k2[2, 2, 2])) == values[2, 2, 2]
+        assert gamma(1e30) == 0 and gamma(0.0) == pytest.approx(1, abs=1e-15)
+
+
+@pytest.mark.parametrize("kind", ["hasimoto", "prolate"])
+@pytest.mark.parametrize("goal", [1e-1, 1e-6, 1e-12])
+def test_solve_meets_its_goal(kind, goal):
+    def error(split):
+        z = split.c if isinstance(split, Prolate) else (split.xi * RC) ** 2
+        return 30 * np.exp(-z) * np.sqrt(z)
+
+    split = solve(kind, RC, error, goal)
+    if kind == "hasimoto":
+        assert error(split) == pytest.approx(goal, rel=0.05)
+    else:
+        assert split.rc == RC
+        assert error(split) <= goal < error(Prolate(split.c - STEP, RC))
+        assert solve(kind, RC, lambda split: 1.0, goal).c == 60
+        assert solve(kind, RC, lambda split: 0.0, goal).c == 3
+
+
+def test_wrong_arguments_are_refused():
+    for split in (Hasimoto(3.0), Prolate(12, 1.0)):
+        with pytest.raises(ParkiValueError, match="'stokes'; expected one of laplace"):
+            split.polynomial_degree("stokes", 1.0, 1e-3)
+    with pytest.raises(ParkiValueError, match="give the split's cut-off"):
+        Prolate(12, 1.0).polynomial_degree("laplace", 0.9, 1e-3)
+    with pytest.raises(ParkiValueError, match="'gauss'; expected one of hasimoto, prolate"):
+        solve("gauss", 1.0, lambda split: 0.0, 1e-3)

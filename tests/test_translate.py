@@ -47,21 +47,21 @@ def test_range(tmp_path, space, real, rng):
 
 @precisions
 def test_functions_of_the_library(tmp_path, real):
-    names = ("sqrt", "floor", "fabs", "exp", "erfc")
+    names = ("sqrt", "floor", "fabs", "exp", "erfc", "erf")
     lines = [f"    y[{row}][i] = pk.{name}(x[i])" for row, name in enumerate(names)]
-    lines += ["    y[5][i] = pk.fmin(x[i], 1.0)", "    y[6][i] = pk.fmax(x[i], 1.0)"]
-    lines += ["    y[7][i] = 1.0 / pk.sqrt(x[i])"]
+    lines += ["    y[6][i] = pk.fmin(x[i], 1.0)", "    y[7][i] = pk.fmax(x[i], 1.0)"]
+    lines += ["    y[8][i] = 1.0 / pk.sqrt(x[i])"]
     kernel = small_kernel(
         tmp_path,
         "@pk.workunit\ndef f(i: int, x: pk.View1D[REAL], y: pk.View2D[REAL]):\n" + "\n".join(lines),
         REAL=real,
     )
-    from scipy.special import erfc
+    from scipy.special import erf, erfc
 
     x = np.linspace(0.1, 3.0, N).astype(DTYPES[real])
-    y = np.empty((8, N), dtype=x.dtype)
+    y = np.empty((9, N), dtype=x.dtype)
     kernel(N, x=x, y=y)
-    expected = [np.sqrt(x), np.floor(x), np.fabs(x), np.exp(x), erfc(x)]
+    expected = [np.sqrt(x), np.floor(x), np.fabs(x), np.exp(x), erfc(x), erf(x)]
     expected += [np.minimum(x, 1), np.maximum(x, 1), 1 / np.sqrt(x)]
     assert np.allclose(y, expected, rtol=8 * np.finfo(x.dtype).eps, atol=0)
 

@@ -42,7 +42,7 @@ def workunits() -> list[str]:
     ]
 
 
-def make_sum(kernel: str, periodicity: int, dtype: type, method: str, executor: str):
+def make_sum(kernel: str, periodicity: int, dtype: type, method: str, executor: str, want="u"):
     """Plan and apply a small sum; its kernels differ in as little as possible."""
     rng = np.random.default_rng(1)
     rows = {"laplace": 1, "stokes_sl": 3, "stokes_dl": 3, "stokes_comb": 6}[kernel]
@@ -59,7 +59,7 @@ def make_sum(kernel: str, periodicity: int, dtype: type, method: str, executor: 
         p2g_method=method,
         executor=executor,
     )
-    plan = parki.Plan(kernel, trg, src, norms if rows == 6 else None, options)
+    plan = parki.Plan(kernel, trg, src, norms if rows == 6 else None, options, want=want)
     return plan(dens[0] if rows == 1 else dens)
 
 
@@ -72,7 +72,7 @@ def pykokkos():
         pytest.skip(str(error))
 
 
-def device_near_kernel(kernel, space, dtype, degree, periodicity, executor):
+def device_near_kernel(kernel, space, dtype, degree, periodicity, executor, evaluator):
     """Return the near field's kernel for devices, for a host."""
     constants = dict(layer_flags(kernel), REAL=real_name(dtype))
     constants.update(DEGREE=degree, PERIODIC=periodicity)
@@ -98,7 +98,7 @@ def launches():
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Kernel, "__call__", call)
-            make_sum("stokes_comb", 1, dtype, "owner", "embedded")
+            make_sum("stokes_comb", 1, dtype, "owner", "embedded", ("u", "p", "grad_u"))
             patch.setattr(parki.ewald.p2p, "near_kernel", device_near_kernel)
             make_sum("stokes_comb", 1, dtype, "tile", "embedded")
         return calls

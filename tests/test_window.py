@@ -87,7 +87,7 @@ def test_images_are_what_the_samples_carry(points, beta):
 
 
 def test_impossible_windows_are_refused():
-    with pytest.raises(ParkiValueError, match="points is 5"):
-        KaiserBessel(5, 10.0)
+    with pytest.raises(ParkiValueError, match="points is 1"):
+        KaiserBessel(1, 10.0)
     with pytest.raises(ParkiValueError, match="beta is 0"):
         KaiserBessel(6, 0.0)

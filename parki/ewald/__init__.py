@@ -14,8 +14,16 @@ g2p          grid to targets
 api          one-shot calls
 """
 
-from parki.ewald.api import laplace, stokes_comb, stokes_dl, stokes_sl
+from parki.ewald.api import laplace, stokes_comb, stokes_dl, stokes_rotlet, stokes_sl
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 
-__all__ = ["EwaldOptions", "Plan", "laplace", "stokes_comb", "stokes_dl", "stokes_sl"]
+__all__ = [
+    "EwaldOptions",
+    "Plan",
+    "laplace",
+    "stokes_comb",
+    "stokes_dl",
+    "stokes_rotlet",
+    "stokes_sl",
+]

@@ -7,8 +7,12 @@ from typing import Any
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 
+Want = str | tuple[str, ...]
 
-def stokes_comb(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions) -> Any:
+
+def stokes_comb(
+    trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions, *, want: Want = "u"
+) -> Any:
     """Sum the combined single and double layer of Stokes flow.
 
     ``u_i(x) = sum_s [ (delta_ij / r + r_i r_j / r^3) f_j  -  6 r_i (r.q) (r.n) / r^5 ]`` over all
@@ -25,35 +29,51 @@ def stokes_comb(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions
     norms : array, shape (3, Ns)
         Normals n of the double layer.
     options : EwaldOptions
+    want : {"u", "p", "grad_u"}, or a tuple of these
+        The velocity; the pressure p of the same flow, ``grad p = laplace u`` between the sources;
+        the gradient ``[i, j] = d u_i / d x_j``; or several of them.
 
     Returns
     -------
-    array, shape (3, Nt)
+    array, shape (3, Nt), (Nt,) or (3, 3, Nt), or a tuple of them in the order of ``want``
         Of the same kind as the inputs. See `Plan` for errors, and for many densities.
     """
-    return Plan("stokes_comb", trg, src, norms, options, dens=dens)(dens)
+    return Plan("stokes_comb", trg, src, norms, options, want=want, dens=dens)(dens)
 
 
-def stokes_sl(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> Any:
+def stokes_sl(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Want = "u") -> Any:
     """Sum the single layer (Stokeslets): ``u = sum (I / r + r r^T / r^3) f``.
 
-    As `stokes_comb`, with ``dens`` of shape (3, Ns) and no normals.
+    As `stokes_comb`, with ``dens`` of shape (3, Ns) and no normals; ``p = sum 2 r.f / r^3``.
     """
-    return Plan("stokes_sl", trg, src, None, options, dens=dens)(dens)
+    return Plan("stokes_sl", trg, src, None, options, want=want, dens=dens)(dens)
 
 
-def stokes_dl(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions) -> Any:
+def stokes_dl(
+    trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions, *, want: Want = "u"
+) -> Any:
     """Sum the double layer (stresslets): ``u = sum -6 r (r.q) (r.n) / r^5``.
 
-    As `stokes_comb`, with ``dens`` of shape (3, Ns).
+    As `stokes_comb`, with ``dens`` of shape (3, Ns);
+    ``p = sum 4 [ q.n / r^3 - 3 (r.q) (r.n) / r^5 ]``.
     """
-    return Plan("stokes_dl", trg, src, norms, options, dens=dens)(dens)
+    return Plan("stokes_dl", trg, src, norms, options, want=want, dens=dens)(dens)
 
 
-def laplace(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> Any:
+def stokes_rotlet(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Want = "u") -> Any:
+    """Sum rotlets, the flow of torques t: ``u = sum t x r / r^3``.
+
+    As `stokes_comb`, with ``dens`` of shape (3, Ns) and no normals; the pressure is zero. With
+    three periodic directions the mean velocity over the box is zero.
+    """
+    return Plan("stokes_rotlet", trg, src, None, options, want=want, dens=dens)(dens)
+
+
+def laplace(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Want = "u") -> Any:
     """Sum point charges: ``phi = sum q / r``.
 
     As `stokes_comb`, with ``dens`` of shape (Ns,), no normals, and a result of shape (Nt,). With
-    three periodic directions a uniform background neutralises the charges.
+    three periodic directions a uniform background neutralises the charges. ``want`` calls the
+    potential "u" and its gradient, of shape (3, Nt), "grad_u".
     """
-    return Plan("laplace", trg, src, None, options, dens=dens)(dens)
+    return Plan("laplace", trg, src, None, options, want=want, dens=dens)(dens)

@@ -1,18 +1,21 @@
 """A-priori errors of the near field, the far field, the window and the near polynomials.
 
-Every estimate is a pair ``(rms, peak)`` per sqrt(Q), Q the sum of |f|^2, of |q|^2 |n|^2 or of q^2,
-for densities of random sign and direction:
+Every estimate is per sqrt(Q), Q the sum of |f|^2, of |q|^2 |n|^2, of |t|^2 or of q^2, for densities
+of random sign and direction:
 
 ``rms``
     Root mean square of the error over targets, when all points fill ``volume`` uniformly.
 ``peak``
     For any arrangement of the points: the largest size that the error of one pair can take.
+``itself``
+    The size of the error of a point that is its own partner.
 
 If pairs at short range are S >= 1 times as dense as among uniform points (a target that is a source
 makes a pair), the square of the error is at most ``min(S rms^2, peak^2) Q``.  The size of a pair's
-error is its Frobenius norm averaged over the directions of density and normal: ``|K| / sqrt(3)``,
-``|K| / 3``, ``|K|``.  ``parameters`` combines the estimates and inverts them; this module knows
-neither tolerance nor cost.  Lengths are in one unit; factors such as 1/(8 pi mu) are left out.
+error is its Frobenius norm averaged over the directions of density and normal, see
+`parki.ewald.split.Term`.  Terms are the kernels' parts and the gradients and pressures derived from
+them.  ``parameters`` combines the estimates and inverts them; this module knows neither tolerance
+nor cost.  Lengths are in one unit; factors such as 1/(8 pi mu) are left out.
 
 Kosmacher, Du, Bagge, Biros (2026), equation (10), states the double layer's in closed form; here
 they follow from the functions of the split and of the window, so that any split is covered and the
@@ -29,8 +32,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parki.errors import ParkiValueError
-from parki.ewald.split import KERNELS, Split
+from parki.ewald.prolate import Prolate, pair_error
+from parki.ewald.split import RadialPolynomials, Split, term_of
 from parki.ewald.window import Images, images
 
 Array = NDArray[np.float64]
@@ -39,93 +42,153 @@ _LOW, _GAUSS, _HIGH = 6, 14, 3  # modes summed one by one, Gauss nodes for those
 
 
 class Estimate(NamedTuple):
-    """Error per sqrt(Q): for uniform points, and the bound for any points."""
+    """Error per sqrt(Q): for uniform points, the bound for any points, and for a point itself."""
 
     rms: float
     peak: float
+    itself: float
 
 
-def near(kernel: str, split: Split, rc: float, volume: float) -> Estimate:
-    """Error of leaving out the pairs beyond ``rc``.
+class _Half(NamedTuple):
+    """Square of a symbol where ``rho k + b e`` stands for k: factors of these, averaged."""
 
-    ``rms^2 = (1/V) int_{r > rc} |K(r)|^2 dr`` and ``peak = max_{r > rc} |K(r)|``, E^N of equation
-    (10).
+    k2: float  # rho^2 k^2
+    k_e: float  # rho b k_e
+    b2: float  # b^2
+    tilt: float  # b^2 k_e^2 / k^2
+
+
+class _Far(NamedTuple):
+    """Far field of a term: ``u = factor gamma / k^power`` in all, and its two halves.
+
+    The square of the symbol, averaged over the directions of density and normal, is
+    ``u^2 spread.k2 k^2``; likewise with gather.
+    """
+
+    factor: float
+    power: int
+    spread: _Half
+    gather: _Half
+    stokes: bool = True  # which gamma
+
+
+_PLAIN = _Half(1, 0, 0, 0)
+_GRADIENT = _Half(1, 2, 1, 0)  # |rho k + b e|^2
+_LAPLACE, _ROTLET = 4 * math.pi, math.sqrt(2 / 3) * 4 * math.pi
+_SINGLE, _DOUBLE = math.sqrt(2 / 3) * 8 * math.pi, 8 * math.pi
+_FAR = {
+    "laplace": _Far(_LAPLACE, 3, _PLAIN, _PLAIN, False),
+    "laplace_grad": _Far(_LAPLACE, 2, _PLAIN, _GRADIENT, False),
+    "stokes_rotlet": _Far(_ROTLET, 2, _PLAIN, _PLAIN, False),
+    "stokes_rotlet_grad": _Far(_ROTLET, 1, _PLAIN, _GRADIENT, False),
+    "stokes_sl": _Far(_SINGLE, 3, _PLAIN, _PLAIN),
+    "stokes_sl_grad": _Far(_SINGLE, 2, _PLAIN, _GRADIENT),
+    "stokes_sl_p": _Far(_SINGLE / math.sqrt(2), 2, _PLAIN, _PLAIN),
+    # Spread with the window's gradient, in four grid components.
+    "stokes_dl": _Far(_DOUBLE, 2, _Half(7 / 9, 8 / 9, 6 / 9, -2 / 9), _Half(7 / 9, 0, 0, 0)),
+    "stokes_dl_grad": _Far(
+        _DOUBLE, 1, _Half(7 / 9, 8 / 9, 6 / 9, -2 / 9), _Half(7 / 9, 14 / 9, 7 / 9, 0)
+    ),
+    # Only k.A counts: (2/9) (|v|^2 + (v.k)^2 / k^2), v = rho k + b e.
+    "stokes_dl_p": _Far(_DOUBLE, 1, _Half(4 / 9, 8 / 9, 2 / 9, 2 / 9), _Half(4 / 9, 0, 0, 0)),
+}
+
+
+def near(term: str, split: Split, rc: float, volume: float) -> Estimate:
+    """Error of the near field's end at ``rc``.
+
+    Hasimoto's split leaves out the pairs beyond rc: ``rms^2 = (1/V) int_{r > rc} |K(r)|^2 dr`` and
+    ``peak = max_{r > rc} |K(r)|``, E^N of equation (10).  The prolate split has all of its error
+    here, that of the far field's end at its band included; it reaches points themselves, and far
+    beyond rc: see `parki.ewald.prolate.pair_error`.
 
     Parameters
     ----------
-    kernel : {"laplace", "stokes_sl", "stokes_dl"}
+    term : str
+        A name in `parki.ewald.split.TERMS`.
     split : Split
     rc : float
         Cut-off of the near field.
     volume : float
         Volume that the points fill.
     """
+    kind = term_of(term)
+    if isinstance(split, Prolate):
+        pair = pair_error(term, split.c)
+        unit = rc**-kind.power
+        rms = pair.rms * unit * math.sqrt(rc**3 / volume)
+        # Images add to a pair's own error, by no more than three times the mean.
+        return Estimate(rms, math.hypot(pair.peak * unit, 3 * rms), pair.itself * unit)
     nodes, weights = _decay(rc, np.sqrt(np.pi) * split.psi0, 2.0)
     r = np.concatenate([[rc], rc + nodes])
-    b1, b2, b3 = split.near(r)
-    _check(kernel)
-    if kernel == "laplace":
-        square = (b1 / r) ** 2
-    elif kernel == "stokes_sl":
-        across, along = b2 + b1 / r, 2 * b1 / r  # a and a + bb r^2
-        square = (2 * across**2 + along**2) / 3
-    else:
-        c, d = b3, -2 * b3 + 6 * b2 / r - 6 * b1 / r**2  # times r and r^3: factors of unit tensors
-        square = (15 * c**2 + 6 * c * d + d**2) / 9
+    square = kind.square(r**2, _radial(r, *split.near(r)))
     total = 4 * np.pi * float(weights @ (r**2 * square)[1:])
-    return Estimate(float(np.sqrt(total / volume)), float(np.sqrt(square.max())))
+    return Estimate(float(np.sqrt(total / volume)), float(np.sqrt(square.max())), 0.0)
 
 
-def polynomial(kernel: str, rc: float, volume: float, delta: float) -> Estimate:
+def _radial(r: Array, b1: Array, b2: Array, b3: Array, b4: Array) -> RadialPolynomials:
+    """Values of the radial functions of a pair kernel given by its residual derivatives."""
+    mean, psi, slope = -b1 / (2 * r), -b2 / 2, -b3 / (2 * r)
+    r2 = r * r
+    return RadialPolynomials(mean + psi, (mean - psi) / r2, slope, mean, -(b4 / 2 + slope) / r2)
+
+
+def polynomial(term: str, rc: float, volume: float, delta: float) -> Estimate:
     """Error of a near pair kernel that is off by at most ``delta`` inside ``rc``.
 
     Parameters
     ----------
-    kernel : {"laplace", "stokes_sl", "stokes_dl"}
+    term : str
+        A name in `parki.ewald.split.TERMS`.
     rc, volume : float
         As for `near`.
     delta : float
-        The tolerance given to ``radial_degree``: in units of 1/rc, or 1/rc^2 (double layer).
+        The tolerance given to ``polynomial_degree``: in units of 1/rc to the power of the term.
     """
-    _check(kernel)
-    peak = delta / rc ** (2 if kernel == "stokes_dl" else 1)
-    return Estimate(float(peak * np.sqrt(4 * np.pi * rc**3 / (3 * volume))), float(peak))
+    peak = float(delta / rc ** term_of(term).power)
+    return Estimate(peak * math.sqrt(4 * math.pi * rc**3 / (3 * volume)), peak, peak)
 
 
-def truncation(kernel: str, split: Split, steps: Sequence[float], volume: float) -> Estimate:
+def truncation(term: str, split: Split, steps: Sequence[float], volume: float) -> Estimate:
     """Error of leaving out the modes outside the box ``|k_i| <= pi / steps[i]``.
 
     Sums over modes become integrals, ``(1/V) sum -> (2 pi)^-3 int``, over the outer side of each
     face of the box; a mode beyond two faces counts twice, which is a bound.  Over a half-space an
     isotropic integrand leaves ``2 pi int_0^inf F(K + s) s (K + s) ds``.  E^F of equation (10).
+    Zero if the split's band is within the box.
 
     Parameters
     ----------
-    kernel : {"laplace", "stokes_sl", "stokes_dl"}
+    term : str
+        A name in `parki.ewald.split.TERMS`.
     split : Split
     steps : sequence of 3 float
         Grid spacings.
     volume : float
         Volume that the points fill.
     """
-    _check(kernel)
+    odd = term_of(term).power % 2 == 0  # modes k and -k cancel in a point's own error
     xi = np.sqrt(np.pi) * split.psi0
     mean_square = peak = 0.0
     for edge in np.pi / np.asarray(steps, dtype=np.float64):
         for power, rate in ((2, 0.5), (1, 0.25)):
-            s, weights = _decay(edge, 1 / xi, rate)
+            if math.isfinite(split.band):
+                length = max(split.band - edge, 0.0)
+                s, weights = (length * x for x in _legendre())
+            else:
+                s, weights = _decay(edge, 1 / xi, rate)
             k = edge + s
-            size = _symbol(kernel, split, k * k)
+            size = _symbol(term, split, k * k)
             integral = 4 * np.pi * float(weights @ (size**power * s * k)) / (2 * np.pi) ** 3
             if power == 2:
                 mean_square += integral / volume
             else:
                 peak += integral
-    return Estimate(float(np.sqrt(mean_square)), peak)
+    return Estimate(float(np.sqrt(mean_square)), peak, 0.0 if odd else peak)
 
 
 def aliasing(
-    kernel: str,
+    term: str,
     split: Split,
     lengths: Sequence[float],
     shape: Sequence[int],
@@ -135,19 +198,20 @@ def aliasing(
     """Error of the window, for every pair of a number of points and a shape.
 
     Spreading adds to a mode k of the grid its images ``k + 2 pi m / h`` along each axis e, by the
-    weight ``rho = w^(k + 2 pi m / h) / w^(k)``; so does gathering.  The double layer is spread with
-    the window's gradient (four grid components), which carries ``rho k + b e``, b as in
-    `parki.ewald.window.images`: the square of its symbol, averaged over the directions of q and n,
-    becomes ``(8 pi gamma / k^2)^2`` times
+    weight ``rho = w^(k + 2 pi m / h) / w^(k)``; so does gathering.  The window's gradient, which
+    spreads the double layer (four grid components) and gathers gradients, carries ``rho k + b e``
+    for k, b as in `parki.ewald.window.images`: the square of the double layer's symbol, averaged
+    over the directions of q and n, becomes ``(8 pi gamma / k^2)^2`` times
 
         ``(7/9) rho^2 k^2 + (8/9) rho b k_e + (6/9) b^2 - (2/9) b^2 k_e^2 / k^2``
 
-    in the spreading half, and stays ``(7/9) rho^2 k^2`` in the gathering half.  E^w of equation
-    (10).
+    in the spreading half, and stays ``(7/9) rho^2 k^2`` in the gathering half; other terms have
+    other factors.  E^w of equation (10).
 
     Parameters
     ----------
-    kernel : {"laplace", "stokes_sl", "stokes_dl"}
+    term : str
+        A name in `parki.ewald.split.TERMS`.
     split : Split
     lengths : sequence of 3 float
         Lengths of the grid's box, which the points are taken to fill.  If they fill a part of it,
@@ -155,7 +219,7 @@ def aliasing(
     shape : sequence of 3 int
         Grid points along each axis.
     points : array_like, shape (n,), int
-        Even numbers of window points P.
+        Numbers of window points P.
     beta_over_p : array_like, shape (m,)
         Kaiser-Bessel shapes, as multiples of P.
 
@@ -164,7 +228,7 @@ def aliasing(
     rms, peak : ndarray, shape (n, m), float64
         See the module; ``peak`` adds all modes, images, axes and both halves in phase.
     """
-    _check(kernel)
+    term_of(term)
     windows = tuple(
         (int(p), float(q) * int(p)) for p in np.ravel(points) for q in np.ravel(beta_over_p)
     )
@@ -173,7 +237,7 @@ def aliasing(
     k2 = waves[0][:, None, None] ** 2 + waves[1][:, None] ** 2 + waves[2] ** 2
     k2[0, 0, 0] = 1.0  # any number: the mean is left out
     profiles = []
-    for power in _mode_powers(kernel, split, k2):
+    for power in _mode_powers(term, split, k2):
         power[0, 0, 0] = 0.0
         profiles.append(_profiles(power, [rule[1] for rule in rules]))
     mean_square = np.zeros(len(windows))
@@ -181,47 +245,49 @@ def aliasing(
     for axis in range(3):
         step = lengths[axis] / shape[axis]
         sums = [profile[axis] for profile in profiles]
-        square, size = _half_sums(
-            kernel, waves[axis], step, _images(int(shape[axis]), windows), sums
-        )
-        mean_square += square
-        peak += size
+        image = _images(int(shape[axis]), windows)
+        for half in _FAR[term][2:4]:
+            square, size = _half_sums(half, waves[axis], step, image, sums)
+            mean_square += square
+            peak += size
     form = (np.size(points), np.size(beta_over_p))
     volume = float(np.prod(lengths))
     return np.sqrt(mean_square).reshape(form) / volume, peak.reshape(form) / volume
 
 
-def _mode_powers(kernel: str, split: Split, k2: Array) -> list[Array]:
+def _mode_powers(term: str, split: Split, k2: Array) -> list[Array]:
     """Functions of the mode whose sums across an axis `_half_sums` needs."""
-    if kernel != "stokes_dl":
-        size = _symbol(kernel, split, k2)
-        return [size**2, size]
-    size = 8 * np.pi * split.gamma_stokes(k2) / k2
-    square = size**2
-    return [square * k2, square, square / k2, size * k2, size, size * np.sqrt(k2)]
+    far = _FAR[term]
+    size = _symbol(term, split, k2) / math.sqrt(far.spread.k2)
+    powers = [size**2, size]
+    if far.spread.b2 or far.gather.b2:
+        k = np.sqrt(k2)
+        square = powers[0] / k2
+        powers += [square, square / k2, size * k, size / k, size / k / k2]
+    return powers
 
 
 def _half_sums(
-    kernel: str, k: Array, step: float, image: Images, sums: list[Array]
+    half: _Half, k: Array, step: float, image: Images, sums: list[Array]
 ) -> tuple[Array, Array]:
-    """Spreading plus gathering along one axis, by window: sums of squares, and of sizes."""
-    if kernel != "stokes_dl":
-        square, size = sums
-        return 2 * (image.rho_square @ square), 2 * (image.rho_size @ size)
-    k2_s, s, s_k2, k2_u, u, k_u = sums
+    """Spreading or gathering along one axis, by window: sums of squares, and of sizes."""
+    if not half.b2:
+        square, size = sums[:2]
+        return half.k2 * (image.rho_square @ square), math.sqrt(half.k2) * (image.rho_size @ size)
+    k2_s, _, s, s_k2, k2_u, u, u_k2 = sums
     b = image.b / step
-    cross = image.rho * b * k
-    b_square = image.b_square / step**2
+    cross = half.k_e * image.rho * b * k
+    across, along = half.b2, half.tilt * k**2
     squares = (
-        14 / 9 * (image.rho_square @ k2_s)
-        + cross.sum(axis=0) @ (8 / 9 * s)
-        + b_square @ (6 / 9 * s - 2 / 9 * k**2 * s_k2)
+        half.k2 * (image.rho_square @ k2_s)
+        + cross.sum(axis=0) @ s
+        + image.b_square / step**2 @ (across * s + along * s_k2)
     )
-    # At most u sqrt(v), v = rho^2 k^2 + (2/3)(b^2 + 2 rho b k_e), and that by Cauchy-Schwarz.
-    v = image.rho**2 * k2_u + 2 / 3 * (b**2 + 2 * cross) * u
-    spread = np.sqrt(u * np.maximum(v, 0.0)).sum(axis=(0, 2))
-    spread += image.b_rest / step @ (np.sqrt(2 / 3) * u)
-    return squares, spread + image.rho_size @ (np.sqrt(7 / 9) * k_u)
+    # The sizes are u sqrt(v), v their square in units of u: by Cauchy-Schwarz, from sums of u v.
+    v = half.k2 * image.rho**2 * k2_u + cross * u + b**2 * (across * u + along * u_k2)
+    sizes = np.sqrt(u * np.maximum(v, 0.0)).sum(axis=(0, 2))
+    rest = image.b_rest / step @ (math.sqrt(half.b2 + max(half.tilt, 0.0)) * u)
+    return squares, sizes + rest
 
 
 def _profiles(values: Array, weights: list[Array]) -> list[Array]:
@@ -259,15 +325,12 @@ def _images(count: int, windows: tuple[tuple[int, float], ...]) -> Images:
     return images(2 * np.pi / count * _mode_rule(count)[0], windows)
 
 
-def _symbol(kernel: str, split: Split, k2: Array) -> Array:
+def _symbol(term: str, split: Split, k2: Array) -> Array:
     """Size of the far field's symbol, averaged over the directions of the density."""
-    if kernel == "laplace":
-        size = 4 * np.pi * split.gamma_laplace(k2) / k2
-    elif kernel == "stokes_sl":
-        size = math.sqrt(2 / 3) * 8 * np.pi * split.gamma_stokes(k2) / k2
-    else:
-        size = math.sqrt(7 / 9) * 8 * np.pi * split.gamma_stokes(k2) / np.sqrt(k2)
-    return np.asarray(size)
+    far = _FAR[term]
+    gamma = split.gamma_stokes(k2) if far.stokes else split.gamma_laplace(k2)
+    scale = math.sqrt(far.spread.k2) * far.factor
+    return np.asarray(scale * gamma * k2 ** ((1 - far.power) / 2))
 
 
 def _decay(start: float, scale: float, rate: float) -> tuple[Array, Array]:
@@ -282,9 +345,3 @@ def _legendre() -> tuple[Array, Array]:
     """Gauss-Legendre rule on [0, 1]."""
     x, w = np.polynomial.legendre.leggauss(20)
     return (x + 1) / 2, w / 2
-
-
-def _check(kernel: str) -> None:
-    """Refuse an unknown kernel by name."""
-    if kernel not in KERNELS:
-        raise ParkiValueError(f"kernel is {kernel!r}; expected one of {', '.join(KERNELS)}")

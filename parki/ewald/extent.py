@@ -14,7 +14,7 @@ from parki.ewald.options import MOST_SLENDER, EwaldOptions
 
 Array = NDArray[np.float64]
 # A direction in which the points do not extend gets this part of the longest edge.
-THINNEST = 0.01
+THINNEST = 1e-3
 # Warn when the last percent of the points makes the grid this many times larger.
 COSTLY = 8.0
 SAMPLE = 32768
@@ -60,10 +60,11 @@ def resolve(options: EwaldOptions, extents: Array, clouds: list[Any]) -> Extent:
         return Extent(origin, np.where(np.isnan(box), 1.0, box))
     low, high = extents.min(axis=0), extents.max(axis=0)
     longest = max([*(high - low)[free], *box[~np.isnan(box)]])
-    if longest == 0.0:
-        longest = max(float(np.abs(extents).max()), 1.0)
+    shortest = THINNEST * longest
+    if longest == 0.0:  # one point: any box will do
+        shortest = max(float(np.abs(extents).max()), 1.0)
     for axis in free:
-        box[axis] = max(high[axis] - low[axis], THINNEST * longest)
+        box[axis] = max(high[axis] - low[axis], shortest)
         # A corner of few digits, so that subtracting it from a point is exact where it can be.
         digit = 2.0 ** (math.frexp(box[axis])[1] - 5)
         origin[axis] = math.floor(low[axis] / digit) * digit
@@ -74,11 +75,11 @@ def resolve(options: EwaldOptions, extents: Array, clouds: list[Any]) -> Extent:
             f"more than a factor of {MOST_SLENDER:g}; give the lengths of the free axes in box, "
             "or leave out far points"
         )
-    _warn(free, origin, box, clouds)
+    _warn(free, low, high, clouds)
     return Extent(origin, box)
 
 
-def _warn(free: list[int], origin: Array, box: Array, clouds: list[Any]) -> None:
+def _warn(free: list[int], lowest: Array, highest: Array, clouds: list[Any]) -> None:
     """Warn if few points make the grid much larger."""
     inner_low, inner_high = np.full(3, math.inf), np.full(3, -math.inf)
     for points in clouds:
@@ -90,12 +91,13 @@ def _warn(free: list[int], origin: Array, box: Array, clouds: list[Any]) -> None
         inner_low, inner_high = np.minimum(inner_low, low), np.maximum(inner_high, high)
     ratio = 1.0
     for axis in free:
-        inner = max(inner_high[axis] - inner_low[axis], THINNEST * box.max())
-        ratio *= max(1.0, box[axis] / inner)
+        inner = max(inner_high[axis] - inner_low[axis], THINNEST * (highest - lowest).max())
+        if highest[axis] > lowest[axis]:
+            ratio *= max(1.0, (highest[axis] - lowest[axis]) / inner)
     if ratio > COSTLY:
         spans = ", ".join(
             f"[{inner_low[a]:.3g}, {inner_high[a]:.3g}] of "
-            f"[{origin[a]:.3g}, {origin[a] + box[a]:.3g}] along axis {a}"
+            f"[{lowest[a]:.3g}, {highest[a]:.3g}] along axis {a}"
             for a in free
         )
         warnings.warn(

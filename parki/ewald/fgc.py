@@ -93,8 +93,9 @@ class FGC:
     @staticmethod
     def kernel(kernel: str, mesh: Mesh, want: tuple[str, ...], executor: str | None) -> Kernel:
         """Return the convolution kernel."""
-        constants = dict(layer_flags(kernel), REAL=real_name(mesh.dtype), **_wanted(want))
-        return load("fgc", "convolve", mesh.space, executor=executor, **constants)
+        constants: dict[str, Any] = {**layer_flags(kernel), **_wanted(want)}
+        real = real_name(mesh.dtype)
+        return load("fgc", "convolve", mesh.space, executor=executor, REAL=real, **constants)
 
     # ------------------------------------------------------------------ set-up
     def _blocks(self, split: Split, factor: float) -> list[_Block]:

@@ -1,6 +1,7 @@
 """G2P on the host side: sorts the targets by grid tiles, and launches.
 
-Takes the far field on the grid and adds it to the potential of the targets.
+Takes the far field on the grid and adds it to the results at the targets; the gradient comes from
+the window's derivative, without transforms of its own.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ class G2P:
         Whether the targets are the sources.
     components : int
         Rows of the potential, 1 or 3.
+    want : tuple of str
+        What to compute: "u", "p", "grad_u".
+    factor : float
+        Inverse of the solver's length unit: turns a solver's gradient into the user's.
     """
 
     def __init__(
@@ -35,21 +40,46 @@ class G2P:
         sources: CellList,
         same: bool,
         components: int,
+        want: tuple[str, ...],
+        factor: float,
         executor: str | None,
     ) -> None:
         self.mesh = mesh
         self.targets = sources if same else mesh.sort(trg, executor)
-        self.launch = self.kernel(mesh, components, executor)
+        self.launches = self.kernels(mesh, components, want, executor)
         self.arguments = dict(mesh.arguments, trg=self.targets.points, order=self.targets.order)
+        if "grad_u" in want:
+            descent = mesh.space.array_module.asarray(-factor / mesh.steps, dtype=mesh.dtype)
+            self.arguments["descent"] = descent
 
     @staticmethod
-    def kernel(mesh: Mesh, components: int, executor: str | None) -> Kernel:
-        """Return the gathering kernel."""
-        constants = mesh.constants()
-        return load(
-            "g2p", "g2p_target", mesh.space, executor=executor, COMPONENTS=components, **constants
-        )
+    def kernels(
+        mesh: Mesh, components: int, want: tuple[str, ...], executor: str | None
+    ) -> dict[str, Kernel]:
+        """Return the gathering kernels by what they gather; that of "grad_u" takes "u" along."""
 
-    def apply(self, field: Any, pot: Any) -> None:
-        """Add the far field ``field`` (rows, x, y, z) to ``pot`` (rows, targets)."""
-        self.launch(pot.shape[1], field=field, pot=pot, **self.arguments)
+        def kernel(name: str, **constants: int) -> Kernel:
+            return load("g2p", name, mesh.space, executor=executor, **mesh.constants(), **constants)
+
+        kernels = {}
+        if "grad_u" in want:
+            kernels["grad_u"] = kernel("g2p_gradient", COMPONENTS=components, VALUES="u" in want)
+        elif "u" in want:
+            kernels["u"] = kernel("g2p_target", COMPONENTS=components)
+        if "p" in want:
+            kernels["p"] = kernel("g2p_target", COMPONENTS=1)
+        return kernels
+
+    def apply(self, field: Any, results: dict[str, Any]) -> None:
+        """Add the far field (rows, x, y, z), the pressure in its last row, to the ``results``.
+
+        Results have shape (rows, targets), as for the near field.
+        """
+        for name, launch in self.launches.items():
+            launch(
+                self.targets.order.size,
+                field=field[-1:] if name == "p" else field,
+                pot=results.get("p" if name == "p" else "u"),
+                gradient=results.get("grad_u"),
+                **self.arguments,
+            )

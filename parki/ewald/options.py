@@ -11,6 +11,8 @@ import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.p2g import P2G_METHODS
+from parki.ewald.prolate import SPLITS
+from parki.ewald.radial import EVALUATORS
 from parki.runtime import ExecutionSpace
 from parki.runtime.kernel import EXECUTORS
 
@@ -47,7 +49,14 @@ class EwaldOptions:
     cutoff : float, optional
         Cut-off r_c itself, in the unit of ``box``; excludes ``cell_size``.
     window_points : int, optional
-        Grid points P under the window along each axis, even, 4 to 18. Default: chosen.
+        Grid points P under the window along each axis, 2 to 18. Default: chosen.
+    split : {"prolate", "hasimoto"}
+        How near and far field are divided. The prolate split needs 2 to 4 times fewer grid points;
+        Hasimoto's is that of the literature.
+    radial : {"polynomial", "erfc", "rational"}
+        How the near field's radial functions are evaluated: by polynomials, by the library's erf
+        and exp, or by a rational function and exp. The latter two are the literature's, to compare
+        with: for Hasimoto's split, and the velocity or potential alone.
     p2g_method : {"auto", "owner", "tile"}
         Variant of the spreading: each thread owns grid tiles (CPUs), or each team adds up a tile in
         scratch memory (GPUs). Default: by the execution space.
@@ -61,25 +70,42 @@ class EwaldOptions:
         If a value is impossible; the message names it and what was expected.
     """
 
-    periodicity: int = 3
-    box: Sequence[float | None] | None = None
-    tolerance: float = 1e-6
-    cell_size: float | None = None
-    execution_space: str | ExecutionSpace | None = None
-    cutoff: float | None = None
-    window_points: int | None = None
-    p2g_method: str = "auto"
-    executor: str | None = None
+    periodicity: int
+    box: tuple[float | None, ...]
+    tolerance: float
+    cell_size: float | None
+    execution_space: str | ExecutionSpace | None
+    cutoff: float | None
+    window_points: int | None
+    split: str
+    radial: str
+    p2g_method: str
+    executor: str | None
 
-    def __init__(self, **options: Any) -> None:
-        known = {f.name: f.default for f in fields(type(self))}
-        unknown = sorted(set(options) - set(known))
+    def __init__(
+        self,
+        periodicity: int = 3,
+        box: Sequence[float | None] | None = None,
+        tolerance: float = 1e-6,
+        *,
+        cell_size: float | None = None,
+        execution_space: str | ExecutionSpace | None = None,
+        cutoff: float | None = None,
+        window_points: int | None = None,
+        split: str = "prolate",
+        radial: str = "polynomial",
+        p2g_method: str = "auto",
+        executor: str | None = None,
+        **unknown: Any,
+    ) -> None:
+        given = locals()
+        names = [f.name for f in fields(type(self))]
         if unknown:
             raise ParkiTypeError(
-                f"unknown option {unknown[0]!r}; EwaldOptions takes {', '.join(known)}"
+                f"unknown option {min(unknown)!r}; EwaldOptions takes {', '.join(names)}"
             )
-        for name, default in known.items():
-            object.__setattr__(self, name, options.get(name, default))
+        for name in names:
+            object.__setattr__(self, name, given[name])
         self._check()
 
     def _check(self) -> None:
@@ -112,11 +138,22 @@ class EwaldOptions:
         points = self.window_points
         if points is not None:
             whole = isinstance(points, (int, np.integer))
-            if not whole or points not in range(4, 20, 2):
+            if not whole or points not in range(2, 19):
                 raise ParkiValueError(
-                    f"window_points is {points!r}; expected an even number from 4 to 18"
+                    f"window_points is {points!r}; expected a whole number from 2 to 18"
                 )
             object.__setattr__(self, "window_points", int(points))
+        if self.split not in SPLITS:
+            raise ParkiValueError(f"split is {self.split!r}; expected one of {', '.join(SPLITS)}")
+        if self.radial not in EVALUATORS:
+            raise ParkiValueError(
+                f"radial is {self.radial!r}; expected one of {', '.join(EVALUATORS)}"
+            )
+        if self.radial != "polynomial" and self.split != "hasimoto":
+            raise ParkiValueError(
+                f"radial is {self.radial!r}, which evaluates Hasimoto's split, but split is "
+                f"{self.split!r}; pass split='hasimoto', or leave radial to 'polynomial'"
+            )
         if self.p2g_method not in P2G_METHODS:
             raise ParkiValueError(
                 f"p2g_method is {self.p2g_method!r}; expected one of {', '.join(P2G_METHODS)}"

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from parki.arrays import layer_flags, real_name, vector_row
+from parki.arrays import real_name, spread_flags, vector_row
 from parki.cell_list import CellList, runs
 from parki.ewald.padding import Padding
 from parki.ewald.window import KaiserBessel
 from parki.runtime import ExecutionSpace, Kernel, load
 
 P2G_METHODS = ("auto", "owner", "tile")
-COMPONENTS = {"laplace": 1, "stokes_sl": 3, "stokes_dl": 4, "stokes_comb": 4}
+COMPONENTS = {"laplace": 1, "stokes_sl": 3, "stokes_dl": 4, "stokes_comb": 4, "stokes_rotlet": 3}
 # p2g_tile: sources of a share, threads along z, sources staged at a time.
 SHARE, SPLIT, BATCH = 256, 2, 16
 # Scratch memory of a team: at most half of what a multiprocessor has, so that two teams share one,
@@ -174,7 +174,7 @@ class P2G:
     @staticmethod
     def kernels(kernel: str, mesh: Mesh, executor: str | None) -> list[Kernel]:
         """Return the kernels of the mesh's variant: all run, each for some components."""
-        constants = dict(mesh.constants(), **layer_flags(kernel))
+        constants = dict(mesh.constants(), **spread_flags(kernel))
         if mesh.method == "owner":
             return [load("p2g", "p2g_owner", mesh.space, executor=executor, **constants)]
         edge, group = mesh.tile

@@ -1,6 +1,7 @@
 """P2P on the host side: sorts sources and targets for the near field, and launches it.
 
-Takes points in solver units and the radial polynomials; knows nothing of the grid.
+Takes points in solver units and the radial polynomials; knows nothing of the grid. The pressure and
+the gradient come from a kernel of their own, which walks the same cells.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import numpy as np
 
 from parki.arrays import layer_flags, real_name
 from parki.cell_list import CellList, runs
+from parki.ewald.radial import Evaluator
 from parki.ewald.split import RadialPolynomials
 from parki.runtime import ExecutionSpace, Kernel, load
 
@@ -20,6 +22,14 @@ COLUMNS, DEPTH = 2, 8
 # runs of sources; on the host few, so that the tile's bounding box culls tightly.
 DEVICE_TILE, HOST_TILE = 32, 4
 HOST_CHUNK = 256  # sources staged at a time
+# Polynomials that the kernel of the potential takes, and the kernel of its derivatives.
+POLYNOMIALS = {
+    "laplace": ("L", "X"),
+    "stokes_sl": ("SX", "XR"),
+    "stokes_dl": ("SXR", "XRW"),
+    "stokes_comb": ("SXR", "XRW"),
+    "stokes_rotlet": ("X", "XR"),
+}
 
 
 class P2P:
@@ -37,7 +47,11 @@ class P2P:
     cutoff : float
     radial : RadialPolynomials
     factor : float
-        Applied to the result: turns solver units into the user's.
+        Inverse of the solver's length unit: turns solver units into the user's.
+    want : tuple of str
+        What to compute: "u", "p", "grad_u".
+    evaluator : Evaluator or None
+        Evaluates the radial functions of "u" in place of the polynomials.
     """
 
     def __init__(
@@ -52,6 +66,8 @@ class P2P:
         cutoff: float,
         radial: RadialPolynomials,
         factor: float,
+        want: tuple[str, ...],
+        evaluator: Evaluator | None,
         executor: str | None,
     ) -> None:
         xp = space.array_module
@@ -67,20 +83,30 @@ class P2P:
         # A tile never spans two columns: its bounding box would span the box.
         columns = targets.starts[:: shape[2]]
         self.tiles = runs(xp, columns, DEVICE_TILE if space.on_device else HOST_TILE)
-        rows = (
-            [radial.L]
-            if kernel == "laplace"
-            else [radial.S, radial.X]
-            if kernel == "stokes_sl"
-            else [radial.S, radial.X, radial.R]
-        )
         self.norms = None
         if norms is not None:
             self.norms = self.sources.sort(norms)
             self.norms /= cutoff
-        self.launch = near_kernel(
-            kernel, space, self.dtype, radial.S.size - 1, periodicity, executor
+        self.launches = near_kernels(
+            kernel, space, self.dtype, radial.S.size - 1, periodicity, want, executor, evaluator
         )
+
+        def table(rows: str) -> Any:
+            return xp.asarray(np.array([getattr(radial, r) for r in rows]), dtype=self.dtype)
+
+        rotlet = kernel == "stokes_rotlet"
+        values, derivatives = POLYNOMIALS[kernel]
+        # `p2p` divides by r_c once on its own.
+        own: dict[str, dict[str, Any]] = {}
+        if "u" in self.launches:
+            own["u"] = {"radial": table(values), "factor": factor**2 / cutoff if rotlet else factor}
+            if evaluator is not None:
+                own["u"]["radial"] = xp.asarray(evaluator.table, dtype=self.dtype)
+                own["u"]["xi_rc"] = evaluator.xi_rc
+        if "derivatives" in self.launches:
+            scale = (factor / cutoff) ** (3 if rotlet else 2)
+            own["derivatives"] = {"radial": table(derivatives), "scale": scale}
+        self.own = own
         self.arguments = {
             "tiles": self.tiles,
             "trg": targets.points,
@@ -91,19 +117,58 @@ class P2P:
             "shape": xp.asarray(shape, dtype=np.int32),
             "width": xp.asarray(box / np.array(shape), dtype=self.dtype),
             "box": xp.asarray(box, dtype=self.dtype),
-            "radial": xp.asarray(np.array(rows), dtype=self.dtype),
             "cutoff": cutoff,
             "coincident": (1e-14 * float(box.max()) / cutoff) ** 2,
-            "factor": factor,
         }
 
-    def apply(self, dens: Any, buffer: Any, pot: Any) -> None:
-        """Overwrite ``pot`` (rows, targets) with the near field of ``dens`` (rows, sources).
+    def apply(self, dens: Any, buffer: Any, results: dict[str, Any]) -> None:
+        """Overwrite ``results`` with the near field of ``dens`` (rows, sources).
 
-        ``buffer`` has the shape of ``dens`` and takes the sorted densities.
+        ``buffer`` has the shape of ``dens`` and takes the sorted densities. Results have shape
+        (rows, targets): 1 or 3 rows of "u", 1 of "p", 3 or 9 of "grad_u".
         """
         self.sources.sort(dens, out=buffer)
-        self.launch(self.tiles.shape[1], dens=buffer, pot=pot, **self.arguments)
+        for name, launch in self.launches.items():
+            launch(
+                self.tiles.shape[1],
+                dens=buffer,
+                pot=results.get("u"),
+                pressure=results.get("p"),
+                gradient=results.get("grad_u"),
+                **self.own[name],
+                **self.arguments,
+            )
+
+
+def near_kernels(
+    kernel: str,
+    space: ExecutionSpace,
+    dtype: Any,
+    degree: int,
+    periodicity: int,
+    want: tuple[str, ...],
+    executor: str | None,
+    evaluator: Evaluator | None = None,
+) -> dict[str, Kernel]:
+    """Return the P2P kernels of a specialisation: of the potential, and of its derivatives."""
+    kernels = {}
+    if "u" in want:
+        kernels["u"] = near_kernel(kernel, space, dtype, degree, periodicity, executor, evaluator)
+    if "p" in want or "grad_u" in want:
+        kernels["derivatives"] = load(
+            "p2p_derivatives",
+            "p2p_derivatives",
+            space,
+            executor=executor,
+            team_size=DEVICE_TILE,
+            REAL=real_name(dtype),
+            DEGREE=degree,
+            PERIODIC=periodicity,
+            PRESSURE="p" in want,
+            GRADIENT="grad_u" in want,
+            **layer_flags(kernel),
+        )
+    return kernels
 
 
 def near_kernel(
@@ -113,11 +178,14 @@ def near_kernel(
     degree: int,
     periodicity: int,
     executor: str | None,
+    evaluator: Evaluator | None = None,
 ) -> Kernel:
-    """Return the P2P kernel of a specialisation: by space, staged on the host."""
+    """Return the P2P kernel of the potential: by space, staged on the host."""
     constants: dict[str, Any] = dict(
         layer_flags(kernel), REAL=real_name(dtype), DEGREE=degree, PERIODIC=periodicity
     )
+    if evaluator is not None:
+        constants.update(DEGREE=evaluator.degree, EVALUATOR=evaluator.number)
     if space.on_device:
         return load("p2p", "p2p_tile", space, executor=executor, team_size=DEVICE_TILE, **constants)
     lanes = 64 // np.dtype(dtype).itemsize

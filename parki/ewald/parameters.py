@@ -1,9 +1,9 @@
 """From the tolerance to every parameter of the method (MATH E.1).
 
-Inverts the error estimates: a cut-off r_c gives the split xi and the near polynomials' degree, xi
-gives the coarsest grid, and among slightly finer grids the cheapest combination of grid, window
-points P and window shape beta is taken whose errors stay within the tolerance. The cut-off itself
-minimises the predicted time. All lengths are in units of the cube root of the box's volume, in
+Inverts the error estimates: a cut-off r_c gives the split (Hasimoto's xi, or the prolate c) and the
+near polynomials' degree; the split gives the coarsest grid, and among slightly finer grids the
+cheapest combination of grid, window points P and window shape beta is taken whose errors stay
+within the tolerance. The cut-off itself minimises the predicted time. All lengths are in units of the cube root of the box's volume, in
 which the promise of the tolerance is ``error <= tolerance * sqrt(Q)``.
 """
 
@@ -21,21 +21,18 @@ from parki.errors import ParkiValueError
 from parki.ewald import estimates
 from parki.ewald.clustering import PairDensity
 from parki.ewald.cost import Machine
+from parki.ewald.p2g import COMPONENTS
 from parki.ewald.padding import Padding, friendly, pad
-from parki.ewald.split import Hasimoto
+from parki.ewald.prolate import solve
+from parki.ewald.split import Split
 from parki.ewald.window import default_degree
 
-# The terms of a kernel that must each keep the promise.
-TERMS = {
-    "laplace": ("laplace",),
-    "stokes_sl": ("stokes_sl",),
-    "stokes_dl": ("stokes_dl",),
-    "stokes_comb": ("stokes_sl", "stokes_dl"),
-}
+# What wanted quantities are called in the names of the error estimates' terms.
+SUFFIXES = {"u": "", "p": "_p", "grad_u": "_grad"}
 # Shares of the squared tolerance: near field, its polynomials, far field. The rest is kept for the
 # scatter of clouds of few points, whose error hangs on single pairs.
 NEAR, POLYNOMIAL, FAR = 0.20, 0.02, 0.48
-POINTS = tuple(range(4, 20, 2))
+POINTS = tuple(range(2, 19))
 SHAPES = np.arange(1.8, 2.95, 0.1)
 REFINEMENTS = (1.0, 1.05, 1.1, 1.16, 1.22, 1.3, 1.4, 1.55, 1.75, 2.0)
 # A periodic axis has at least this many grid points, so that no window meets itself.
@@ -48,8 +45,10 @@ class Parameters:
 
     Attributes
     ----------
-    cutoff, xi : float
-        Cut-off r_c of the near field, and Hasimoto's splitting parameter.
+    cutoff : float
+        Cut-off r_c of the near field.
+    split : Split
+        Hasimoto's or the prolate split.
     degree : int
         Degree of the near field's polynomials.
     steps : ndarray, shape (3,)
@@ -67,7 +66,7 @@ class Parameters:
     """
 
     cutoff: float
-    xi: float
+    split: Split
     degree: int
     steps: NDArray[np.float64]
     points: int
@@ -82,6 +81,8 @@ class Problem:
     """What parameters are chosen for; lengths in units of the cube root of the box's volume."""
 
     kernel: str
+    want: tuple[str, ...]
+    split: str
     periodicity: int
     box: NDArray[np.float64]
     tolerance: float
@@ -91,75 +92,75 @@ class Problem:
     machine: Machine
 
     @property
+    def terms(self) -> tuple[str, ...]:
+        """What must keep the promise: every wanted quantity of every part of the kernel."""
+        parts = ("stokes_sl", "stokes_dl") if self.kernel == "stokes_comb" else (self.kernel,)
+        names = (part + SUFFIXES[quantity] for part in parts for quantity in self.want)
+        return tuple(name for name in names if name != "stokes_rotlet_p")  # there is none
+
+    @property
     def transforms(self) -> int:
         """Grid components transformed, forward and back."""
-        return {"laplace": 2, "stokes_sl": 6}.get(self.kernel, 7)
+        back = 1 if self.kernel == "laplace" else 3
+        return COMPONENTS[self.kernel] + back + ("p" in self.want)
 
     def mesh(self, points: int, padding: Padding) -> float:
         """Return the seconds of P2G and G2P."""
-        components = {"laplace": 1, "stokes_sl": 3}.get(self.kernel, 4)
-        values = components * float(np.prod(padding.grid))
+        values = COMPONENTS[self.kernel] * float(np.prod(padding.grid))
         return self.machine.mesh(self.sources, self.targets, points, values)
 
-    def bound(self, estimate: estimates.Estimate, scale: float, itself: bool) -> float:
-        """Return the error (per sqrt(Q)) for this cloud; ``itself``: a point is its own partner."""
+    def bound(self, estimate: estimates.Estimate, scale: float) -> float:
+        """Return the error (per sqrt(Q)) for this cloud."""
         square = self.density.at(scale) * estimate.rms**2
-        if itself:
-            square += self.density.self_pairs * estimate.peak**2
-        return math.sqrt(min(square, estimate.peak**2))
+        square += self.density.self_pairs * estimate.itself**2
+        return math.sqrt(min(square, max(estimate.peak, estimate.itself) ** 2))
 
-    def near(self, z: float, cutoff: float) -> float:
-        """Return the near field's error over the tolerance, for xi = z / cutoff."""
-        split = Hasimoto(z / cutoff)
+    def near(self, split: Split, cutoff: float) -> float:
+        """Return the error of the split's near field over the tolerance."""
         worst = max(
-            self.bound(estimates.near(term, split, cutoff, 1.0), cutoff, False)
-            for term in TERMS[self.kernel]
+            self.bound(estimates.near(term, split, cutoff, 1.0), cutoff) for term in self.terms
         )
         return worst / self.tolerance
 
-    def truncation(self, split: Hasimoto, steps: NDArray[np.float64]) -> float:
+    def truncation(self, split: Split, steps: NDArray[np.float64]) -> float:
         """Return the error over the tolerance of the modes that the grid leaves out."""
         scale = 2 * float(steps.min())
         worst = max(
-            self.bound(estimates.truncation(term, split, list(steps), 1.0), scale, True)
-            for term in TERMS[self.kernel]
+            self.bound(estimates.truncation(term, split, list(steps), 1.0), scale)
+            for term in self.terms
         )
         return worst / self.tolerance
 
-    def polynomial_degree(self, split: Hasimoto, cutoff: float) -> int:
+    def polynomial_degree(self, split: Split, cutoff: float) -> int:
         """Return the degree of the near polynomials whose error stays within its share."""
         degree = 2
-        for term in TERMS[self.kernel]:
-            unit = self.bound(estimates.polynomial(term, cutoff, 1.0, 1.0), cutoff, True)
+        for term in self.terms:
+            unit = self.bound(estimates.polynomial(term, cutoff, 1.0, 1.0), cutoff)
             delta = math.sqrt(POLYNOMIAL) * self.tolerance / unit
-            degree = max(degree, split.radial_degree(term, split.xi * cutoff, delta))
+            degree = max(degree, split.polynomial_degree(term, cutoff, delta))
         return degree + degree % 2  # even only: each degree is a kernel to compile
 
 
-def _newton(function: partial[float], start: float, goal: float) -> float:
-    """Solve ``function(sqrt(x)) = goal`` where log(function) falls like -x; return sqrt(x)."""
-    x = start**2
-    for _ in range(12):
-        error = function(math.sqrt(x))
-        step = math.log(max(error, 1e-300) / goal)
-        x = min(max(x + max(-4.0, min(8.0, step)), 0.05), 60.0)
-        if abs(step) < 0.02:
-            break
-    return math.sqrt(x)
+def _split(problem: Problem, cutoff: float, start: float = 3.0) -> Split:
+    """Return the split whose near field just keeps its share of the tolerance."""
+    error = partial(problem.near, cutoff=cutoff)
+    return solve(problem.split, cutoff, error, math.sqrt(NEAR), start)
 
 
-def _split(problem: Problem, cutoff: float, start: float = 3.0) -> Hasimoto:
-    z = _newton(partial(problem.near, cutoff=cutoff), start, math.sqrt(NEAR))
-    return Hasimoto(z / cutoff)
-
-
-def _coarsest(problem: Problem, split: Hasimoto) -> float:
+def _coarsest(problem: Problem, split: Split) -> float:
     """Return the grid spacing at which truncation alone takes half of the far field's share."""
-
-    def error(c: float) -> float:
-        return problem.truncation(split, np.full(3, math.pi / (2 * split.xi * c)))
-
-    return math.pi / (2 * split.xi * _newton(partial(error), 3.0, math.sqrt(FAR / 2)))
+    if math.isfinite(split.band):
+        return math.pi / split.band
+    xi = math.sqrt(math.pi) * split.psi0
+    x = 9.0  # the error falls like exp(-x), x = (K / 2 xi)^2
+    for _ in range(12):
+        step = math.pi / (2 * xi * math.sqrt(x))
+        error = problem.truncation(split, np.full(3, step))
+        change = math.log(max(error, 1e-300) / math.sqrt(FAR / 2))
+        x = min(max(x + max(-4.0, min(8.0, change)), 0.05), 60.0)
+        if abs(change) < 0.02:
+            break
+    return math.pi / (2 * xi * math.sqrt(x))
 
 
 def _steps(problem: Problem, step: float) -> NDArray[np.float64]:
@@ -177,7 +178,7 @@ def _pairs(problem: Problem, cutoff: float) -> float:
 
 def _window(
     problem: Problem,
-    split: Hasimoto,
+    split: Split,
     cutoff: float,
     steps: NDArray[np.float64],
     choices: Sequence[int],
@@ -197,7 +198,7 @@ def _window(
     points = [p for p in choices if p <= min(shape[: problem.periodicity], default=p)]
     worst = np.zeros((len(points), SHAPES.size))
     scale = 2 * float(steps.min())
-    for term in TERMS[problem.kernel]:
+    for term in problem.terms:
         rms, peak = estimates.aliasing(term, split, list(lengths), list(padded), points, SHAPES)
         rms = rms * math.sqrt(volume)  # the promise refers to the box, of volume 1
         square = problem.density.at(scale) * rms**2 + problem.density.self_pairs * peak**2
@@ -232,10 +233,10 @@ def _at_cutoff(problem: Problem, cutoff: float, choices: Sequence[int]) -> Param
             "FGC": problem.machine.convolution(problem.transforms * padding.values()),
         }
         if best is None or sum(seconds.values()) < sum(best.seconds.values()):
-            near = problem.near(split.xi * cutoff, cutoff)
+            near = problem.near(split, cutoff)
             errors = {"near": near, "truncation": truncation, "window": window}
             best = Parameters(
-                cutoff, split.xi, degree, steps, p, beta, default_degree(p), errors, seconds
+                cutoff, split, degree, steps, p, beta, default_degree(p), errors, seconds
             )
     return best
 
@@ -250,7 +251,7 @@ def _best_cutoff(problem: Problem) -> float:
         cutoff = float((size / problem.sources / spread) ** (1 / 3))
         cutoff = min(max(cutoff, 0.004), 0.9)
         split = _split(problem, cutoff, z)
-        z = split.xi * cutoff
+        z = math.sqrt(math.pi) * split.psi0 * cutoff
         step = _coarsest(problem, split) / 1.15
         padding = pad(
             problem.periodicity,

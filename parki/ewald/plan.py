@@ -39,7 +39,8 @@ from parki.ewald.points import (
     check_want,
     result_shape,
 )
-from parki.ewald.split import Hasimoto, Split
+from parki.ewald.radial import check_evaluator, choose_evaluator
+from parki.ewald.split import Split
 from parki.ewald.truncated import gauge
 from parki.ewald.window import KaiserBessel
 from parki.runtime import get_execution_space, prepare
@@ -113,6 +114,7 @@ class Plan:
         self.origin, self.box = extent
         self.kernel, self.options = kernel, options
         names = check_want(kernel, want)
+        check_evaluator(options.radial, names)
         self.want = want if isinstance(want, str) else names
         self.space = get_execution_space(options.execution_space, *arrays.values())
         check_space(arrays, self.space)
@@ -196,7 +198,7 @@ class Plan:
         self.parameters = chosen
         scale = length / self.unit  # from the parameters' unit to the solver's
         steps, cutoff = chosen.steps * scale, chosen.cutoff * scale
-        split = Hasimoto(chosen.xi / scale)
+        split = chosen.split.scaled(scale)
         padding = pad(options.periodicity, box, steps, chosen.points, cutoff, options.tolerance)
         mesh = Mesh.build(
             space,
@@ -210,6 +212,7 @@ class Plan:
             options.p2g_method,
         )
         self.mesh = mesh
+        self.evaluator = choose_evaluator(options.radial, kernel, split, cutoff, chosen.degree)
         self._prepare(chosen, mesh)
         radial = split.radial_polynomials(cutoff, chosen.degree)
         self.p2p = P2P(
@@ -224,6 +227,7 @@ class Plan:
             radial,
             factor,
             want,
+            self.evaluator,
             executor,
         )
         self.p2g = P2G(kernel, mesh, src, norms, executor)
@@ -237,6 +241,8 @@ class Plan:
         density = pair_density(trg, src, box)
         problem = Problem(
             self.kernel,
+            self._computed,
+            options.split,
             options.periodicity,
             self.box / length,
             options.tolerance,
@@ -265,7 +271,7 @@ class Plan:
             CellList.gather_kernel(space, self.dtype, n, executor) for n in sorted({3, rows})
         ]
         near = (space, self.dtype, chosen.degree, self.options.periodicity, want, executor)
-        kernels += near_kernels(self.kernel, *near).values()
+        kernels += near_kernels(self.kernel, *near, self.evaluator).values()
         kernels += P2G.kernels(self.kernel, mesh, executor)
         kernels.append(FGC.kernel(self.kernel, mesh, want, executor))
         kernels += G2P.kernels(mesh, self.rows, want, executor).values()
@@ -278,8 +284,7 @@ class Plan:
         laplace = self.kernel == "laplace"
         periodicity = self.options.periodicity
         if periodicity < 3:
-            step = float(self.mesh.steps[2])
-            value = gauge(laplace, periodicity, box, padding, step, self.unit)
+            value = gauge(laplace, periodicity, box, padding, self.mesh.steps, self.unit)
         elif laplace:
             value = -split.laplace_background / np.prod(box)
         else:
@@ -362,7 +367,7 @@ class Plan:
         return check_density("dens", values, ROWS[self.kernel], self.n_sources)
 
     # ------------------------------------------------------------------ views on the plan
-    def promise(self, dens: Any) -> float | tuple[float, ...]:
+    def promise(self, dens: Any) -> Any:
         """Return what the tolerance promises for a density: the bound of the rms error.
 
         ``tolerance * sqrt(Q) / l**p`` with Q the sum of |f|^2 (single layer), |q|^2 |n|^2 (double
@@ -370,11 +375,15 @@ class Plan:
         double layer and rotlets and 1 otherwise; the combined sum adds its two bounds. For the
         pressure and the gradient, whose error is the rms over targets of its Frobenius norm, p is
         greater by one. Rounding comes on top: a small multiple of the unit roundoff times the rms
-        of the result. A tuple if ``want`` is one.
+        of the result.
+
+        Returns
+        -------
+        float, or tuple of floats if ``want`` is a tuple
         """
         values = check_density("dens", as_array("dens", dens), ROWS[self.kernel], self.n_sources)
         squares = values.astype(np.float64) ** 2
-        length = float(np.prod(self.options.box)) ** (1 / 3)
+        length = float(np.prod(self.box)) ** (1 / 3)
         single = 0 if self.kernel == "stokes_dl" else self.rows
         bound = float(squares[:single].sum()) ** 0.5 / length
         if self.kernel == "stokes_rotlet":
@@ -434,7 +443,8 @@ class Plan:
             + ", ".join(f"{k} {v:.2f}" for k, v in p.errors.items()),
             f"  near field: r_c = {p.cutoff * length:.4g} "
             f"({self.n_sources * p.cutoff**3:.0f} sources per r_c^3), "
-            f"xi = {p.xi / length:.4g}, polynomials of degree {p.degree}",
+            f"{p.split.scaled(length).name}, "
+            + (self.evaluator.describe() if self.evaluator else f"polynomials of degree {p.degree}"),
             f"  far field: grid {grid[0]} x {grid[1]} x {grid[2]}, "
             f"{COMPONENTS[self.kernel]} components, window of {p.points} points "
             f"(beta = {p.beta:.1f}, degree {p.window_degree}), P2G by {self.mesh.method}",

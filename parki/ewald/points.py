@@ -223,7 +223,7 @@ def _check_output(
     if isinstance(out, np.ndarray) and not out.flags.writeable:
         raise ParkiValueError(f"{label} is read-only; pass an array that can be written")
     if space.array_module.may_share_memory(out, values):
-        raise ParkiValueError(f"{label} shares memory with dens, which is read after out is written")
+        raise ParkiValueError(f"{label} shares memory with dens, which is read after it is written")
 
 
 def check_space(arrays: dict[str, Any], space: ExecutionSpace) -> None:

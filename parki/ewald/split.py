@@ -1,11 +1,11 @@
 """How a kernel is divided between the near and the far field.
 
 A split is one even mollifier psi with unit integral.  The near field is made of
-``b' = 1 - 2 int_0^r psi``, ``b'' = -2 psi`` and ``b''' = -2 psi'``; the far field multiplies the
-free-space symbols by ``gamma``: the transform psi^ for Laplace, ``psi^ - k psi^' / 2`` for Stokes.
-This module gives the exact functions for the error estimates, and polynomials for the P2P kernel,
-which never evaluates erfc or exp.  It takes ``xi`` and ``rc`` from ``parameters`` and knows nothing
-of grids or devices.
+``b' = 1 - 2 int_0^r psi``, ``b'' = -2 psi`` and so on; the far field multiplies the free-space
+symbols by ``gamma``: the transform psi^ for Laplace and the rotlet, ``psi^ - k psi^' / 2`` for the
+layers.  This module gives the exact functions for the error estimates, and polynomials for the P2P
+kernel, which never evaluates erfc or exp.  It takes ``xi`` and ``rc`` from ``parameters`` and knows
+nothing of grids or devices.  `parki.ewald.prolate` has the other split.
 
 The pair kernel, with ``R = r/rc``, ``y = 1/R``, ``e = r/|r|`` (r = target - source)::
 
@@ -13,12 +13,16 @@ The pair kernel, with ``R = r/rc``, ``y = 1/R``, ``e = r/|r|`` (r = target - sou
     single layer  (1/rc)   [ (y - 2 S) f + (y - 2 X R^2) (f.e) e ]
     double layer  (1/rc^2) [ -2 R' R ((q.n) e + (n.e) q + (q.e) n)
                              + (-6 y^2 + (4 R' + 12 X) R) (q.e) (n.e) e ]
+    rotlet        (1/rc^2) [ (y^2 - 2 X R) t x e ]
 
 where L, S, X and R' (field ``R`` of `RadialPolynomials`) are polynomials in ``s = 2 R^2 - 1``.
+Gradients and pressures follow by ``L' = -R X``, ``X' = -(R' + 3 X)/R``, ``S' = R (R' - X)`` and
+``R'' = R W``, all derivatives by R: W is the only other polynomial they need.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -37,23 +41,103 @@ KERNELS = ("laplace", "stokes_sl", "stokes_dl")
 class RadialPolynomials(NamedTuple):
     """Smooth parts of the near kernels in ``s = 2 (r/rc)^2 - 1``, made dimensionless with rc.
 
-    With ``int_0^r psi = r P``, ``psi = Q``, ``psi' = r R`` and ``X = (P - Q)/r^2``, each field is
-    a 1-D float64 array of coefficients: ``S = rc (P + Q)``, ``X = rc^3 X``, ``R = rc^3 R``,
-    ``L = rc P``.
+    With ``int_0^r psi = r P``, ``psi = Q``, ``psi' = r R``, ``X = (P - Q)/r^2`` and
+    ``W = R'/r``, each field is a 1-D float64 array of coefficients: ``S = rc (P + Q)``,
+    ``X = rc^3 X``, ``R = rc^3 R``, ``L = rc P``, ``W = rc^5 W``.
     """
 
     S: Array
     X: Array
     R: Array
     L: Array
+    W: Array
+
+
+@dataclass(frozen=True)
+class Term:
+    """What is known of a part of a kernel, or of a quantity derived from one, near a source.
+
+    Attributes
+    ----------
+    power : int
+        The pair kernel is an inverse length to this power.
+    square : callable
+        ``square(r2, p)``: squared size of the pair kernel ``-2 p`` at squared distances ``r2``; the
+        fields of p are the values of the radial functions there, or of errors of them.  The size
+        is the Frobenius norm averaged over the directions of the densities (and normals),
+        ``|K|``, ``|K| / sqrt(3)`` or ``|K| / 3``: what a density of unit norm feels in the mean
+        square.
+    """
+
+    power: int
+    square: Callable[[Array, RadialPolynomials], Array]
+
+
+def _single(r2: Array, p: RadialPolynomials) -> Array:
+    along = p.S + r2 * p.X
+    return 4 * (2 * p.S**2 + along**2) / 3
+
+
+def _double(r2: Array, p: RadialPolynomials) -> Array:
+    c, d = -2 * p.R, 4 * p.R + 12 * p.X  # times r: factors of three deltas, and of e e e
+    return r2 * (15 * c**2 + 6 * c * d + d**2) / 9
+
+
+def _single_gradient(r2: Array, p: RadialPolynomials) -> Array:
+    return r2 * 8 * (4 * p.X**2 + (p.R - p.X) ** 2) / 3
+
+
+def _double_gradient(r2: Array, p: RadialPolynomials) -> Array:
+    c, d = -2 * p.R, 4 * p.R + 12 * p.X
+    c1 = c - 2 * r2 * p.W  # (c r)' and (d r)'
+    d1 = -8 * p.R - 24 * p.X + 4 * r2 * p.W
+    along = 15 * c1**2 + 6 * c1 * d1 + d1**2
+    return (along + 2 * (15 * c**2 + 6 * c * d + 3 * d**2)) / 9
+
+
+def _double_pressure(r2: Array, p: RadialPolynomials) -> Array:
+    a, b = 4 * p.X - 2 * p.R, -12 * p.X - 4 * p.R - 2 * r2 * p.W  # of delta and e e; h'/r, h''-h'/r
+    return 4 * (3 * a**2 + 2 * a * b + b**2) / 9
+
+
+TERMS = {
+    "laplace": Term(1, lambda r2, p: 4 * p.L**2),
+    "stokes_sl": Term(1, _single),
+    "stokes_dl": Term(2, _double),
+    "stokes_rotlet": Term(2, lambda r2, p: 8 / 3 * r2 * p.X**2),
+    "laplace_grad": Term(2, lambda r2, p: 4 * r2 * p.X**2),
+    "stokes_sl_grad": Term(2, _single_gradient),
+    "stokes_dl_grad": Term(3, _double_gradient),
+    "stokes_rotlet_grad": Term(3, lambda r2, p: 8 * ((p.R + 2 * p.X) ** 2 + 2 * p.X**2) / 3),
+    "stokes_sl_p": Term(2, lambda r2, p: r2 * 4 * (2 * p.X - p.R) ** 2 / 3),
+    "stokes_dl_p": Term(3, _double_pressure),
+}
+
+
+def term_of(name: str) -> Term:
+    """Return a term, or refuse an unknown one by name."""
+    if name not in TERMS:
+        raise ParkiValueError(f"kernel is {name!r}; expected one of {', '.join(TERMS)}")
+    return TERMS[name]
 
 
 class Split(Protocol):
     """What the near field, the far field and the error estimates ask of a split."""
 
     @property
+    def name(self) -> str:
+        """What the split is, with its parameter."""
+
+    def scaled(self, factor: float) -> Split:
+        """Return the same split with all lengths multiplied by ``factor``."""
+
+    @property
     def psi0(self) -> float:
         """Mollifier at 0; a coinciding pair contributes -4 psi0 f (Stokes), -2 psi0 q (Laplace)."""
+
+    @property
+    def band(self) -> float:
+        """Largest wavenumber of the far field; infinite if it only decays."""
 
     @property
     def laplace_background(self) -> float:
@@ -63,13 +147,16 @@ class Split(Protocol):
         """Far-field factor of the Stokes symbols at squared wavenumber ``k2`` (NumPy or CuPy)."""
 
     def gamma_laplace(self, k2: Any) -> Any:
-        """Far-field factor of the Laplace symbol at squared wavenumber ``k2``."""
+        """Far-field factor of the Laplace and rotlet symbols at squared wavenumber ``k2``."""
 
-    def near(self, r: ArrayLike) -> tuple[Array, Array, Array]:
-        """Residual derivatives ``b', b'', b'''`` at distances ``r``."""
+    def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
+        """Residual derivatives ``b', b'', b''', b''''`` at distances ``r``."""
 
     def radial_polynomials(self, rc: float, degree: int) -> RadialPolynomials:
-        """Polynomials of the near kernel for the cut-off ``rc``."""
+        """Polynomials of the near kernel for the cut-off ``rc``, in Horner's order."""
+
+    def polynomial_degree(self, term: str, rc: float, tolerance: float) -> int:
+        """Smallest degree whose pair kernel is within ``tolerance``, see `series_degree`."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +174,23 @@ class Hasimoto:
     xi: float
 
     @property
+    def name(self) -> str:
+        """``Hasimoto's split, xi = ...``."""
+        return f"Hasimoto's split, xi = {self.xi:.4g}"
+
+    def scaled(self, factor: float) -> Hasimoto:
+        """Return the same split with all lengths multiplied by ``factor``."""
+        return Hasimoto(self.xi / factor)
+
+    @property
     def psi0(self) -> float:
         """Mollifier at 0, in inverse length units."""
         return float(self.xi / np.sqrt(np.pi))
+
+    @property
+    def band(self) -> float:
+        """Infinite: the far field decays like a Gaussian."""
+        return float("inf")
 
     @property
     def laplace_background(self) -> float:
@@ -105,11 +206,13 @@ class Hasimoto:
         """``exp(-c)``, ``c = k2 / (4 xi^2)``."""
         return np.exp(k2 / (-4 * self.xi**2))
 
-    def near(self, r: ArrayLike) -> tuple[Array, Array, Array]:
-        """Residual derivatives ``b' = erfc(xi r)``, ``b'' = -g``, ``b''' = 2 xi^2 r g``."""
+    def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
+        """Residual derivatives ``erfc(xi r), -g, 2 xi^2 r g, 2 xi^2 (1 - 2 xi^2 r^2) g``."""
         r = np.asarray(r, dtype=np.float64)
-        g = 2 * self.psi0 * np.exp(-((self.xi * r) ** 2))
-        return np.asarray(erfc(self.xi * r)), -g, 2 * self.xi**2 * r * g
+        z2 = (self.xi * r) ** 2
+        g = 2 * self.psi0 * np.exp(-z2)
+        steep = 2 * self.xi**2 * g
+        return np.asarray(erfc(self.xi * r)), -g, r * steep, (1 - 2 * z2) * steep
 
     def radial_polynomials(self, rc: float, degree: int) -> RadialPolynomials:
         """Coefficients in powers of ``s``, highest first, of the near kernel's smooth parts.
@@ -119,23 +222,23 @@ class Hasimoto:
         rc : float
             Cut-off of the near field, in the unit of ``1 / xi``.
         degree : int
-            Degree of all four polynomials, see `radial_degree`.
+            Degree of all polynomials, see `polynomial_degree`.
         """
         return horner_polynomials(_hasimoto_series(self.xi * rc), degree)
 
-    @staticmethod
-    def radial_degree(kernel: str, xi_rc: float, tolerance: float) -> int:
+    def polynomial_degree(self, term: str, rc: float, tolerance: float) -> int:
         """Smallest degree whose pair kernel is within ``tolerance`` on ``0 < r <= rc``.
 
         Parameters
         ----------
-        kernel : {"laplace", "stokes_sl", "stokes_dl"}
-        xi_rc : float
-            Product of the splitting parameter and the cut-off.
+        term : str
+            A name in `TERMS`.
+        rc : float
+            Cut-off of the near field, in the unit of ``1 / xi``.
         tolerance : float
-            In units of 1/rc (1/rc^2 for the double layer); see `series_degree`.
+            In units of 1/rc to the power of the term; see `series_degree`.
         """
-        return series_degree(_hasimoto_series(float(xi_rc)), kernel, tolerance)
+        return series_degree(_hasimoto_series(self.xi * rc), term, tolerance)
 
 
 @lru_cache(maxsize=256)
@@ -150,7 +253,7 @@ def _hasimoto_series(xi_rc: float) -> RadialPolynomials:
 
 
 def radial_series(psi: Array) -> RadialPolynomials:
-    """Chebyshev series of S, X, R, L from that of the mollifier, for any split.
+    """Chebyshev series of all radial functions from that of the mollifier, for any split.
 
     ``(r P)' = psi`` and ``(r^3 X)' = -r^2 R`` become, in s, ``2 (1 + s) F' + m F = G`` with m = 1
     and 3: solved in coefficients, so that nothing is divided by a small r.
@@ -160,10 +263,18 @@ def radial_series(psi: Array) -> RadialPolynomials:
     psi : ndarray, shape (n,)
         Chebyshev coefficients of ``rc psi`` in ``s = 2 (r/rc)^2 - 1``, down to rounding.
     """
-    slope = np.zeros_like(psi)
-    slope[:-1] = 4 * chebyshev.chebder(psi)
+    slope = _slope(psi)
     mean = _solve_radial(1, psi)
-    return RadialPolynomials(S=mean + psi, X=_solve_radial(3, -slope), R=slope, L=mean)
+    return RadialPolynomials(
+        S=mean + psi, X=_solve_radial(3, -slope), R=slope, L=mean, W=_slope(slope)
+    )
+
+
+def _slope(f: Array) -> Array:
+    """Chebyshev coefficients of ``F'/r``, the derivative by r, of the same length."""
+    slope = np.zeros_like(f)
+    slope[:-1] = 4 * chebyshev.chebder(f)
+    return slope
 
 
 def _solve_radial(m: int, g: Array) -> Array:
@@ -180,26 +291,25 @@ def _solve_radial(m: int, g: Array) -> Array:
 
 def horner_polynomials(series: RadialPolynomials, degree: int) -> RadialPolynomials:
     """Chebyshev series cut at ``degree``, as coefficients of powers of s, highest first."""
-    cut = []
-    for c in series:
-        head = np.zeros(degree + 1)
-        monomials = chebyshev.cheb2poly(c[: degree + 1])
-        head[: len(monomials)] = monomials  # cheb2poly drops trailing zeros
-        cut.append(head[::-1].copy())
-    return RadialPolynomials(*cut)
+    return RadialPolynomials(*(horner_order(c[: degree + 1], degree) for c in series))
 
 
-def series_degree(series: RadialPolynomials, kernel: str, tolerance: float) -> int:
+def horner_order(series: Array, degree: int) -> Array:
+    """Coefficients of powers of s, highest first, of a Chebyshev series of this degree or less."""
+    out = np.zeros(degree + 1)
+    monomials = chebyshev.cheb2poly(series)
+    out[: len(monomials)] = monomials  # cheb2poly drops trailing zeros
+    return out[::-1].copy()
+
+
+def series_degree(series: RadialPolynomials, term: str, tolerance: float) -> int:
     """Smallest degree at which the cut series keep the pair kernel within ``tolerance``.
 
-    The size of an error is its Frobenius norm averaged over the directions of the densities (and
-    normals), ``|K| / sqrt(3)`` or ``|K| / 3``, as in the error estimates: what a density of unit
-    norm feels in the mean square.  Largest value over r/rc in (0, 1].
+    The size of an error is that of `Term`, as in the error estimates; the largest over r/rc in
+    (0, 1] counts.
     """
-    if kernel not in KERNELS:
-        raise ParkiValueError(f"kernel is {kernel!r}; expected one of {', '.join(KERNELS)}")
+    square = term_of(term).square
     s, basis = _sample_basis(len(series.S))
-    r2 = (1 + s) / 2
 
     def tails(c: Array) -> Array:
         """Row n: what is lost by keeping the coefficients 0..n."""
@@ -208,17 +318,8 @@ def series_degree(series: RadialPolynomials, kernel: str, tolerance: float) -> i
         sums[-1] = 0.0
         return sums
 
-    if kernel == "laplace":
-        square = 4 * tails(series.L) ** 2
-    elif kernel == "stokes_sl":
-        across = 2 * tails(series.S)
-        along = across + 2 * r2 * tails(series.X)
-        square = (2 * across**2 + along**2) / 3
-    else:
-        slope, cross = tails(series.R), tails(series.X)
-        c, d = -2 * slope, 4 * slope + 12 * cross
-        square = r2 * (15 * c**2 + 6 * c * d + d**2) / 9
-    enough = np.sqrt(square.max(axis=1)) < tolerance
+    lost = square((1 + s) / 2, RadialPolynomials(*map(tails, series)))
+    enough = np.sqrt(lost.max(axis=1)) < tolerance
     return int(np.nonzero(~enough)[0][-1]) + 1 if not enough.all() else 0
 
 

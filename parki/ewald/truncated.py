@@ -59,9 +59,12 @@ def truncated(
     """
     squares = [xp.asarray(k**2) for k in waves]
     k2 = squares[0][:, None, None] + squares[1][:, None] + squares[2]
-    build = (_balls, _discs, _intervals)[periodicity]
-    out = build(xp, laplace, waves, k2, padding)
+    out = _BUILDERS[periodicity](xp, laplace, waves, k2, padding)
     out *= split.gamma_laplace(k2) if laplace else split.gamma_stokes(k2)
+    if waves[0][0] == 0:
+        # Left to `gauge`, which knows the sum of the densities exactly and not by the window:
+        # that much is the largest of all modes, and its error was of one sign.
+        out[0, 0, 0] = 0
     return out
 
 
@@ -74,14 +77,34 @@ def _fading(largest: float, padding: Padding) -> tuple[Array, Array]:
 
 
 def _radial(xp: Any, transform: Any, largest: float, radius: float, k: Any) -> Any:
-    """Evaluate ``transform(k)``, shape (n, m), of bandwidth R at many k by a spline of a table."""
-    table = np.linspace(0, largest, int(largest * radius / 0.125) + 32)
+    """Evaluate ``transform(k)``, shape (n, ...), of bandwidth R at many k by a spline of a table."""
+    if largest == 0:
+        return xp.asarray(transform(np.zeros(1)))[xp.zeros(k.shape, dtype=int)]
+    count = int(largest * radius / 0.125) + 32
+    table = np.linspace(0, largest, count)
     spline = make_interp_spline(table, transform(table), k=9)
-    if xp is not np:
-        from cupyx.scipy.interpolate import BSpline
+    if xp is np:
+        return spline(k)
+    # CuPy's splines are far slower than gathering the coefficients of each interval.
+    pieces = xp.asarray(_pieces(spline, table))
+    place = k * ((count - 1) / largest)
+    index = xp.minimum(place.astype(np.int32), count - 2)
+    place -= index
+    place = place.reshape(place.shape + (1,) * (pieces.ndim - 2))
+    out = pieces[0][index]
+    for piece in pieces[1:]:
+        out *= place
+        out += piece[index]
+    return out
 
-        spline = BSpline(xp.asarray(spline.t), xp.asarray(spline.c), spline.k)
-    return spline(k)
+
+def _pieces(spline: Any, table: Array) -> Array:
+    """Coefficients (power, interval, ...) of a spline in intervals of unit length."""
+    step = table[1] - table[0]
+    left = np.array([spline(table[:-1], nu=n) * step**n for n in range(spline.k + 1)])
+    factorials = np.cumprod([1.0, *range(1, spline.k + 1)])
+    left /= factorials.reshape(-1, *(1,) * (left.ndim - 1))
+    return np.ascontiguousarray(left[::-1])
 
 
 # ---------------------------------------------------------------------- three free directions
@@ -213,20 +236,20 @@ def _interval_zero(k: Array, radius: float) -> Array:
 
 # ---------------------------------------------------------------------- gauge
 def gauge(
-    laplace: bool, periodicity: int, box: Array, padding: Padding, step: float, unit: float
+    laplace: bool, periodicity: int, box: Array, padding: Padding, steps: Array, unit: float
 ) -> Any:
-    """Return what the truncation changed, per unit of the summed density (MATH D.2, D.3, D.5).
+    """Return what truncation changed and `truncated` left out, per unit of the summed density.
+
+    MATH D.2, D.3, D.5, and the mode k = 0.
 
     Parameters
     ----------
     laplace : bool
     periodicity : {0, 1, 2}
-    box : ndarray, shape (3,)
-        Edges in solver units.
+    box, steps : ndarray, shape (3,)
+        Edges and grid spacings in solver units.
     padding : Padding
         Of the local modes, in solver units.
-    step : float
-        Grid spacing along the last axis, in solver units.
     unit : float
         The solver's length unit in the user's, in which the logarithm of the 1-periodic gauge is
         taken.
@@ -237,18 +260,23 @@ def gauge(
     to be added, in solver units of the potential.
     """
     radius = padding.radius
-    if periodicity == 0:
-        return 0.0 if laplace else np.full(3, 2 / radius)
-    if periodicity == 1:
-        log = np.log(radius * unit)
-        if laplace:
-            return float(-2 / box[0] * log)
-        return -(log + 0.5) / box[0] * np.array([4.0, 2.0, 2.0])
-    area = float(box[0] * box[1])
+    free = slice(periodicity, 3)
+    edges = np.array(padding.local) * steps
+    volume = float(np.prod(box[:periodicity]) * np.prod(edges[free]))
+    log = np.log(radius * unit)
     if laplace:
-        return -2 * np.pi * radius / area
-    # The convolution drops the mode k = 0, whose value is the integral of the faded kernel.
+        zero = [np.zeros(1)] * 3
+        mean = _BUILDERS[periodicity](np, True, zero, np.zeros((1, 1, 1)), padding)[0, 0, 0]
+        constant = (0.0, -2 / box[0] * log, -2 * np.pi * radius / (box[0] * box[1]))[periodicity]
+        return float(constant + mean / volume)
+    if periodicity == 0:
+        return np.full(3, 2 / radius)
+    if periodicity == 1:
+        return -(log + 0.5) / box[0] * np.array([4.0, 2.0, 2.0])
     r, away = _fading(0.0, padding)
-    integral = 4 * np.pi * radius**2 - 2 * float(4 * np.pi * (radius - r) @ away)
-    constant = (integral / (padding.local[2] * step) - 4 * np.pi * radius) / area
+    mean = 4 * np.pi * radius**2 - 2 * float(4 * np.pi * (radius - r) @ away)
+    constant = mean / volume - 4 * np.pi * radius / (box[0] * box[1])
     return np.array([constant, constant, 0.0])
+
+
+_BUILDERS = (_balls, _discs, _intervals)

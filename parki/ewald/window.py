@@ -35,9 +35,9 @@ def default_degree(points: int) -> int:
     Parameters
     ----------
     points : int
-        Window points P per axis, even.
+        Window points P per axis.
     """
-    return points // 2 + 2
+    return (points + 1) // 2 + 2
 
 
 def transform_shape(ak: Array, beta: Array | np.float64) -> Array:
@@ -67,7 +67,7 @@ class KaiserBessel:
     Parameters
     ----------
     points : int
-        Even number P of grid points under the window along one axis.
+        Number P of grid points under the window along one axis.
     beta : float
         Shape.  The best one grows with the grid's refinement, from 2.1 P on the coarsest grid that
         holds the kernel to 2.8 P on one twice as fine; `parki.ewald.estimates.aliasing` finds it.
@@ -77,8 +77,8 @@ class KaiserBessel:
     beta: float
 
     def __post_init__(self) -> None:
-        if self.points < 2 or self.points % 2:
-            raise ParkiValueError(f"points is {self.points}; give an even number, 2 or more")
+        if self.points < 2:
+            raise ParkiValueError(f"points is {self.points}; give a number from 2")
         if not self.beta > 0:
             raise ParkiValueError(
                 f"beta is {self.beta}; give a positive shape, such as 2.1 * points"
@@ -117,9 +117,10 @@ class KaiserBessel:
     def piecewise(self, degree: int) -> tuple[Array, Array]:
         """One polynomial per window point, for the window and for its derivative.
 
-        A point at grid coordinate ``t`` has its first grid point at ``floor(t) - (P/2 - 1)``; the
-        p-th one sees the window at ``r = p - (P/2 - 1) - frac``, ``frac = t - floor(t)``.  The
-        polynomials take ``s = 2 frac - 1``, in [-1, 1].  Kosmacher, Du, Bagge, Biros (2026),
+        A point at grid coordinate ``t`` takes P grid points from ``floor(t)`` on; the p-th one sees
+        the window at ``r = p - (P/2 - 1) - frac``, ``frac = t - floor(t)``: the grid is that of the
+        coordinates shifted by P/2 - 1 steps, the same for sources and targets.  The polynomials
+        take ``s = 2 frac - 1``, in [-1, 1].  Kosmacher, Du, Bagge, Biros (2026),
         section 4 and Figure 3.
 
         Parameters
@@ -137,7 +138,7 @@ class KaiserBessel:
         # sources, show in modes of small wavenumber (a 2-periodic box of 1:1:10 at 1e-12).
         n = degree + 1
         nodes = np.cos(np.pi * (np.arange(n, dtype=np.longdouble) + 0.5) / n)
-        r = np.arange(self.points) - (self.points // 2 - 1) - (nodes[:, None] + 1) / 2
+        r = np.arange(self.points) - (self.points / 2 - 1) - (nodes[:, None] + 1) / 2
         basis = chebyshev.chebvander(nodes, degree)
         norm = np.where(np.arange(n) == 0, 1.0, 2.0)[:, None] / np.longdouble(n)
         x = r / self.half_width
@@ -198,15 +199,16 @@ def images(k: Array, windows: Sequence[tuple[int, float]]) -> Images:
     On the grid k cannot be told from ``k + 2 pi m``, which the window gives the weight
     ``rho = w^(k + 2 pi m) / w^(k)``.  The window's gradient carries ``rho k + b`` where exactly k
     is wanted.  The window ends with a jump, ``w(a) = 1 / I0(beta)``, and the samples of its
-    derivative do not see it: what they carry is, for even P,
-    ``(k + 2 pi m) w^(k + 2 pi m) - 2 w(a) sin(a k)``, which is not k even at m = 0.
+    derivative do not see it: what they carry is
+    ``(k + 2 pi m) w^(k + 2 pi m) - 2 w(a) sin(a k)``, which is not k even at m = 0. (For odd P all
+    of that changes sign where m is odd.)
 
     Parameters
     ----------
     k : ndarray, shape (modes,), float64
         Wavenumbers in [0, pi], in radians per grid step.
     windows : sequence of (points, beta)
-        Kaiser-Bessel windows, P even.
+        Kaiser-Bessel windows.
     """
     p, beta = (column[:, None] for column in np.array(windows, dtype=np.float64).T)
     own = transform_shape(p / 2 * k, beta)

@@ -25,6 +25,8 @@ static __device__ __forceinline__ double fabs(double x) { return ::fabs(x); }
 static __device__ __forceinline__ float fabs(float x) { return ::fabsf(x); }
 static __device__ __forceinline__ double exp(double x) { return ::exp(x); }
 static __device__ __forceinline__ float exp(float x) { return ::expf(x); }
+static __device__ __forceinline__ double erf(double x) { return ::erf(x); }
+static __device__ __forceinline__ float erf(float x) { return ::erff(x); }
 static __device__ __forceinline__ double erfc(double x) { return ::erfc(x); }
 static __device__ __forceinline__ float erfc(float x) { return ::erfcf(x); }
 static __device__ __forceinline__ double fmin(double a, double b) { return ::fmin(a, b); }

@@ -39,6 +39,8 @@ inline double fabs(double x) { return std::fabs(x); }
 inline float fabs(float x) { return std::fabs(x); }
 inline double exp(double x) { return std::exp(x); }
 inline float exp(float x) { return std::exp(x); }
+inline double erf(double x) { return std::erf(x); }
+inline float erf(float x) { return std::erf(x); }
 inline double erfc(double x) { return std::erfc(x); }
 inline float erfc(float x) { return std::erfc(x); }
 inline double fmin(double a, double b) { return a < b ? a : b; }

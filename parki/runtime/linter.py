@@ -17,7 +17,7 @@ from parki.errors import KernelError
 
 SCALARS = {"int", "bool", "pk.int32", "pk.int64", "pk.float", "pk.double", "REAL"}
 VIEW_ELEMENTS = {"pk.int32", "pk.int64", "pk.float", "pk.double", "REAL"}
-MATH = {"sqrt", "floor", "fabs", "exp", "erfc", "fmin", "fmax"}
+MATH = {"sqrt", "floor", "fabs", "exp", "erf", "erfc", "fmin", "fmax"}
 TEAM_METHODS = {"league_rank", "team_rank", "team_size", "team_barrier", "team_scratch"}
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 RANGES = {"TeamThreadRange", "ThreadVectorRange"}

@@ -1,0 +1,354 @@
+"""`want`: pressures and gradients of every kernel, and rotlets."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+from contract import rms
+
+import parki
+from parki import EwaldOptions, ParkiTypeError, ParkiValueError, Plan
+from parki.reference import direct_sum
+
+KERNELS = ("laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet")
+PERIODICITIES = (0, 1, 2, 3)
+# Neither a cube nor of unit size, so that no power of the length unit goes unnoticed.
+BOX = (30.0, 20.0, 10.0)
+VOLUME = math.prod(BOX)
+N = 80
+RNG = np.random.default_rng(7)
+SRC = (np.array(BOX)[:, None] * RNG.random((3, N))).astype("f4").astype("f8")
+TRG = (np.array(BOX)[:, None] * RNG.random((3, N))).astype("f4").astype("f8")
+TRG[:, : N // 4] = SRC[:, : N // 4]  # a pair that coincides, in several cells
+DENS = RNG.standard_normal((6, N)).astype("f4").astype("f8")
+NORMS = 3 * RNG.standard_normal((3, N)).astype("f4").astype("f8")
+
+
+def density(kernel):
+    return {"laplace": DENS[0], "stokes_comb": DENS}.get(kernel, DENS[:3])
+
+
+def normals(kernel):
+    return NORMS if kernel in ("stokes_dl", "stokes_comb") else None
+
+
+def everything(kernel):
+    return ("u", "grad_u") if kernel == "laplace" else ("u", "p", "grad_u")
+
+
+def make(kernel, periodicity=3, trg=TRG, src=SRC, dtype="f8", want=None, tolerance=1e-11, **more):
+    norms = normals(kernel)
+    options = EwaldOptions(periodicity=periodicity, box=BOX, tolerance=tolerance, **more)
+    want = everything(kernel) if want is None else want
+    arrays = [None if a is None else a.astype(dtype) for a in (trg, src, norms)]
+    return Plan(kernel, *arrays, options, want=want)
+
+
+def size(values):
+    """Return the rms over targets of the Frobenius norm."""
+    return rms(values.reshape(-1, values.shape[-1]))
+
+
+def exact(kernel, periodicity, want, trg=TRG):
+    return direct_sum(
+        kernel,
+        trg,
+        SRC,
+        density(kernel),
+        normals(kernel),
+        box=BOX,
+        periodicity=periodicity,
+        want=want,
+    )
+
+
+# --- values -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("periodicity", PERIODICITIES)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_direct_sum(kernel, periodicity):
+    """Far and near field, coinciding points and units."""
+    want = everything(kernel)
+    got = make(kernel, periodicity)(density(kernel))
+    for name, value, ref in zip(want, got, exact(kernel, periodicity, want), strict=True):
+        assert value.shape == ref.shape
+        if name == "p" and kernel == "stokes_rotlet":
+            assert not value.any() and not ref.any()
+        else:
+            assert size(value - ref) <= 2e-9 * size(ref), name
+
+
+@pytest.mark.parametrize("periodicity", [0, 2])
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_comb", "stokes_rotlet"])
+def test_single_precision(kernel, periodicity):
+    want = everything(kernel)
+    got = make(kernel, periodicity, dtype="f4", tolerance=1e-5)(density(kernel).astype("f4"))
+    for name, value, ref in zip(want, got, exact(kernel, periodicity, want), strict=True):
+        assert value.dtype == np.float32
+        assert size(value - ref) <= 1e-4 * size(ref), name
+
+
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("periodicity", PERIODICITIES)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_promise(kernel, periodicity, tolerance):
+    want = everything(kernel)
+    dens = density(kernel)
+    plan = make(kernel, periodicity, tolerance=tolerance)
+    refs = exact(kernel, periodicity, want)
+    for name, value, ref, bound in zip(want, plan(dens), refs, plan.promise(dens), strict=True):
+        rounding = 32 * np.finfo(value.dtype).eps * size(ref)
+        assert size(value - ref) <= bound + rounding, name
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_is_promised(kernel):
+    length = VOLUME ** (1 / 3)
+    dens = density(kernel)
+    power = {"laplace": 1, "stokes_sl": 1, "stokes_comb": 1}.get(kernel, 2)
+    rows = np.atleast_2d(dens)
+    bound = np.linalg.norm(rows[:3] * (np.linalg.norm(NORMS, axis=0) if "dl" in kernel else 1))
+    bound /= length**power
+    if kernel == "stokes_comb":
+        bound += np.linalg.norm(rows[3:] * np.linalg.norm(NORMS, axis=0)) / length**2
+    bound *= 1e-3
+    promised = make(kernel, tolerance=1e-3)
+    expected = [bound if name == "u" else bound / length for name in everything(kernel)]
+    np.testing.assert_allclose(promised.promise(dens), expected)
+    assert make(kernel, tolerance=1e-3, want="u").promise(dens) == pytest.approx(bound)
+
+
+# Central differences of sixth order.
+STEP = 0.05
+STENCIL = {-3: -1 / 60, -2: 3 / 20, -1: -3 / 4, 1: 3 / 4, 2: -3 / 20, 3: 1 / 60}
+
+
+def differences(values, points):
+    """Return the derivatives along the three axes, as the last axis but one."""
+    moved = values.reshape(*values.shape[:-1], 3, len(STENCIL), points)
+    return np.einsum("...asx,s->...ax", moved, np.array(list(STENCIL.values()))) / STEP
+
+
+@pytest.mark.parametrize("periodicity", PERIODICITIES)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_differences_of_the_solver_itself(kernel, periodicity):
+    """The gradient is that of u, and p the pressure of u, by differences of the plan's own u."""
+    rng = np.random.default_rng(11)
+    centres = np.array(BOX)[:, None] * (0.1 + 0.8 * rng.random((3, 400)))
+    # Differences of singular fields need some distance.
+    images = np.array(np.meshgrid(*[[-1, 0, 1]] * 3)).reshape(3, -1) * np.array(BOX)[:, None]
+    apart = centres[:, :, None, None] - SRC[:, None, :, None] - images[:, None, None, :]
+    centres = centres[:, np.linalg.norm(apart, axis=0).min(axis=(1, 2)) > 2][:, :6]
+    count = centres.shape[1]
+    assert count == 6
+    moves = STEP * np.array([np.eye(3)[:, [a]] * s for a in range(3) for s in STENCIL])
+    cross = np.concatenate([centres + move for move in moves], axis=1)
+    results = make(kernel, periodicity, trg=np.concatenate([centres, cross], axis=1))(
+        density(kernel)
+    )
+    fields = dict(zip(everything(kernel), results, strict=True))
+    gradient = fields["grad_u"][..., :count]
+    numerical = differences(fields["u"][..., count:], count)
+    assert size(gradient - numerical) <= 1e-7 * size(gradient)
+    if kernel == "laplace":
+        return
+    divergence = np.einsum("iix->x", gradient)
+    constant = 8 * np.pi * (DENS[-3:] * NORMS).sum() / VOLUME
+    if kernel == "stokes_dl":
+        constant = 8 * np.pi * (DENS[:3] * NORMS).sum() / VOLUME
+    has_sources = periodicity == 3 and kernel in ("stokes_dl", "stokes_comb")
+    assert rms(divergence - constant * has_sources) <= 1e-7 * size(gradient)
+    # -laplace u + grad p = 0 between the sources, or balances the forces.
+    laplacian = np.einsum("ijjx->ix", differences(fields["grad_u"][..., count:], count))
+    push = differences(fields["p"][..., count:], count)
+    if periodicity == 3 and kernel in ("stokes_sl", "stokes_comb"):
+        push += 8 * np.pi * DENS[:3].sum(axis=1, keepdims=True) / VOLUME
+    assert size(push - laplacian) <= 1e-7 * (size(push) + size(gradient))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("place", [0.0, 3.7])
+def test_all_points_coincide(kernel, place):
+    """Only the images are left."""
+    points = np.full((3, N), place)
+    want = everything(kernel)
+    got = make(kernel, 1, trg=points, src=points, tolerance=1e-8)(density(kernel))
+    options = {"box": BOX, "periodicity": 1, "want": want}
+    refs = direct_sum(kernel, points[:, :1], points, density(kernel), normals(kernel), **options)
+    for name, value, ref in zip(want, got, refs, strict=True):
+        assert np.isfinite(value).all(), name
+        bound = 1e-6 * np.linalg.norm(density(kernel)) * (1 + 9 * (normals(kernel) is not None))
+        assert size(value - ref) <= bound, name
+
+
+def test_rotlets_are_half_the_curl_of_forces():
+    """A torque is a pair of forces: t x grad of the single layer, by its gradient."""
+    torque = DENS[:3]
+    flow = make("stokes_rotlet", 1, want="u")(torque)
+    # The rotation of the flow of forces e_k, at the targets: curl (G e_k) = 2 e_k x r / r^3.
+    expected = np.zeros_like(flow)
+    for k in range(3):
+        forces = np.zeros((3, N))
+        forces[k] = torque[k]
+        g = make("stokes_sl", 1, want="grad_u")(forces)
+        expected += np.stack([g[2, 1] - g[1, 2], g[0, 2] - g[2, 0], g[1, 0] - g[0, 1]]) / 2
+    assert size(flow - expected) <= 1e-8 * size(flow)
+
+
+# --- calls ------------------------------------------------------------------------------------
+
+ROUGH = {"tolerance": 1e-2, "cutoff": 6.0, "window_points": 8}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_any_selection_in_any_order(kernel, dtype):
+    """One after the other, and together: the same within twice the promise."""
+    dens = density(kernel).astype(dtype)
+    together = make(kernel, dtype=dtype, **ROUGH)
+    whole = dict(zip(together.want, together(dens), strict=True))
+    allowed = dict(zip(together.want, together.promise(dens), strict=True))
+    for want in [*whole, ("grad_u",), tuple(reversed(whole)), ["grad_u", "u"]]:
+        plan = make(kernel, dtype=dtype, want=want, **ROUGH)
+        results = plan(dens)
+        assert isinstance(results, np.ndarray if isinstance(want, str) else tuple)
+        names = (want,) if isinstance(want, str) else want
+        for name, value in zip(names, [results] if isinstance(want, str) else results, strict=True):
+            assert value.shape == whole[name].shape and value.dtype == dtype
+            rounding = 64 * np.finfo(dtype).eps * size(whole[name])
+            assert size(value - whole[name]) <= 2 * allowed[name] + rounding
+            assert value.flags.c_contiguous
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_one_shot(kernel):
+    norms = [] if normals(kernel) is None else [normals(kernel)]
+    options = EwaldOptions(periodicity=3, box=BOX, **ROUGH)
+    arguments = (TRG, SRC, density(kernel), *norms, options)
+    for want in ("grad_u", everything(kernel)):
+        expected = make(kernel, want=want, **ROUGH)(density(kernel))
+        got = getattr(parki, kernel)(*arguments, want=want)
+        for value, reference in zip(got, expected, strict=True):
+            np.testing.assert_array_equal(value, reference)
+    plain = getattr(parki, kernel)(*arguments)
+    np.testing.assert_array_equal(plain, make(kernel, want="u", **ROUGH)(density(kernel)))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_out(kernel):
+    plan, dens = make(kernel, **ROUGH), density(kernel)
+    expected = plan(dens)
+    out = tuple(np.full_like(value, np.nan) for value in expected)  # all overwritten
+    assert plan(dens, out=out) == tuple(out)
+    results, seconds = plan.timed(dens)
+    assert list(seconds) == ["P2P", "P2G", "FGC", "G2P"]
+    for value, other, reference in zip(out, results, expected, strict=True):
+        np.testing.assert_array_equal(value, reference)
+        np.testing.assert_array_equal(other, reference)
+    single = make(kernel, want="grad_u", **ROUGH)
+    gradient = np.empty_like(expected[-1])
+    assert single(dens, out=gradient) is gradient
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("periodicity", [1, 3])
+def test_teams(kernel, periodicity, monkeypatch):
+    """Tiles of P2P and P2G by several threads."""
+    dens = density(kernel)
+    alone = make(kernel, periodicity, p2g_method="tile", **ROUGH)(dens)
+    monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
+    together = make(kernel, periodicity, p2g_method="tile", **ROUGH)(dens)
+    for one, four in zip(alone, together, strict=True):
+        np.testing.assert_allclose(four, one, rtol=0, atol=1e-12 * np.abs(one).max())
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_spaces(kernel, space, to_space, to_host):
+    """Every execution space gives the same, in its own memory."""
+    expected = make(kernel, **ROUGH)(density(kernel))
+    arrays = [to_space(a) for a in (TRG, SRC, density(kernel), normals(kernel)) if a is not None]
+    options = EwaldOptions(periodicity=3, box=BOX, execution_space=space, **ROUGH)
+    got = getattr(parki, kernel)(*arrays, options, want=everything(kernel))
+    for name, value, reference in zip(everything(kernel), got, expected, strict=True):
+        assert type(value) is type(arrays[0])
+        close = 1e-11 * np.abs(reference).max()
+        np.testing.assert_allclose(to_host(value), reference, rtol=0, atol=close, err_msg=name)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_no_targets(kernel):
+    plan = make(kernel, trg=np.empty((3, 0)), **ROUGH)
+    shapes = [value.shape for value in plan(density(kernel))]
+    assert shapes == [(0,), (3, 0)] if kernel == "laplace" else [(3, 0), (0,), (3, 3, 0)]
+
+
+def test_rotlets_have_no_pressure():
+    plan = make("stokes_rotlet", want="p", **ROUGH)
+    out = np.full(N, np.nan)
+    assert not plan(DENS[:3], out=out).any()
+    assert plan.parameters is None  # nothing is computed
+    assert "want p" in plan.describe()
+
+
+def test_linear_operator():
+    plan = make("stokes_sl", want="grad_u", **ROUGH)
+    operator = plan.as_linear_operator()
+    assert operator.shape == (9 * N, 3 * N)
+    np.testing.assert_array_equal(operator @ DENS[:3].reshape(-1), plan(DENS[:3]).reshape(-1))
+    with pytest.raises(ParkiValueError, match=r"one result, but want is \('u', 'p'\); make a plan"):
+        make("stokes_sl", want=("u", "p"), **ROUGH).as_linear_operator()
+
+
+def test_description():
+    assert "OpenMP, want u, grad_u\n" in make("laplace", **ROUGH).describe()
+    assert "want" not in make("laplace", want="u", **ROUGH).describe()
+
+
+# --- errors -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "kernel", "want"),
+    [
+        (ParkiValueError, "want has 'v'; expected names among u, p, grad_u", "stokes_sl", "v"),
+        (ParkiValueError, "want has 'grad'; expected names", "stokes_sl", ("u", "grad")),
+        (ParkiValueError, "want has 'u' twice; name each result once", "laplace", ("u", "u")),
+        (ParkiValueError, "want is empty; expected one or more of u, p", "laplace", ()),
+        (ParkiValueError, "want has 'p', but laplace has no pressure", "laplace", "p"),
+        (ParkiValueError, "want has 'p', but laplace has no pressure", "laplace", ("u", "p")),
+        (ParkiTypeError, "want is None; expected a name or a tuple of names", "laplace", None),
+        (ParkiTypeError, "want is ('u', 3); expected a name or a tuple", "laplace", ("u", 3)),
+        (ParkiTypeError, "want is {'u'}; expected a name or a tuple", "laplace", {"u"}),
+    ],
+)
+def test_impossible_wants(error, message, kernel, want):
+    options = EwaldOptions(periodicity=3, box=BOX)
+    with pytest.raises(error, match=re.escape(message)):
+        Plan(kernel, TRG, SRC, options, want=want)
+    with pytest.raises(error, match=re.escape(message)):
+        getattr(parki, kernel)(TRG, SRC, density(kernel), options, want=want)
+
+
+def test_impossible_outs():
+    plan = make("stokes_sl", want=("u", "p"), **ROUGH)
+    dens, u, p = DENS[:3].copy(), np.empty((3, N)), np.empty(N)
+    for error, message, out in (
+        (ParkiTypeError, "out is ndarray; expected a tuple of 2 arrays", u),
+        (ParkiTypeError, "out is 1 of them; expected a tuple of 2 arrays", (u,)),
+        (ParkiValueError, "out[0] has shape (80,) and dtype float64; expected C-con", (p, u)),
+        (ParkiValueError, "out[1] has shape (80,) and dtype float32; exp", (u, p.astype("f4"))),
+        (ParkiTypeError, "out[1] is a NoneType; expected an array", (u, None)),
+        (ParkiValueError, "out[0] shares memory with dens", (dens, p)),
+        (ParkiValueError, "out[0] shares memory with out[1]; both are written", (u, u[1])),
+    ):
+        with pytest.raises(error, match=re.escape(message)):
+            plan(dens, out=out)
+
+
+def test_normals_of_rotlets_are_refused():
+    with pytest.raises(ParkiTypeError, match="norms was given, but stokes_rotlet has no normals"):
+        Plan("stokes_rotlet", TRG, SRC, NORMS, EwaldOptions(box=BOX))
