@@ -3,8 +3,9 @@
 Inverts the error estimates: a cut-off r_c gives the split (Hasimoto's xi, or the prolate c) and the
 near polynomials' degree; the split gives the coarsest grid, and among slightly finer grids the
 cheapest combination of grid, window points P and window shape beta is taken whose errors stay
-within the tolerance. The cut-off itself minimises the predicted time. All lengths are in units of the cube root of the box's volume, in
-which the promise of the tolerance is ``error <= tolerance * sqrt(Q)``.
+within the tolerance. The cut-off itself minimises the predicted time. All lengths are in units of
+the cube root of the box's volume, in which the promise of the tolerance is ``error <= tolerance *
+sqrt(Q)``.
 """
 
 from __future__ import annotations

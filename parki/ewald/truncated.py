@@ -77,7 +77,7 @@ def _fading(largest: float, padding: Padding) -> tuple[Array, Array]:
 
 
 def _radial(xp: Any, transform: Any, largest: float, radius: float, k: Any) -> Any:
-    """Evaluate ``transform(k)``, shape (n, ...), of bandwidth R at many k by a spline of a table."""
+    """Evaluate ``transform(k)``, shape (n, ...), of bandwidth R by a spline of a table."""
     if largest == 0:
         return xp.asarray(transform(np.zeros(1)))[xp.zeros(k.shape, dtype=int)]
     count = int(largest * radius / 0.125) + 32
