@@ -171,10 +171,11 @@ def truncation(term: str, split: Split, steps: Sequence[float], volume: float) -
     xi = np.sqrt(np.pi) * split.psi0
     mean_square = peak = 0.0
     for edge in np.pi / np.asarray(steps, dtype=np.float64):
+        if edge >= split.band:
+            continue
         for power, rate in ((2, 0.5), (1, 0.25)):
             if math.isfinite(split.band):
-                length = max(split.band - edge, 0.0)
-                s, weights = (length * x for x in _legendre())
+                s, weights = ((split.band - edge) * x for x in _legendre())
             else:
                 s, weights = _decay(edge, 1 / xi, rate)
             k = edge + s

@@ -20,6 +20,7 @@ PERIODICITIES = (0, 1, 2, 3)
 # Below these, rounding in the dtype outweighs the method's own error.
 SMALLEST_TOLERANCE = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-6}
 LARGEST_TOLERANCE = 0.5
+DL_MEANS = ("zero", "flux")
 MOST_SLENDER = 1e4  # ratio of the longest to the shortest edge
 # Deconvolution divides by the window's transform, which falls below rounding for wide windows.
 MOST_POINTS = {np.dtype(np.float64): 18, np.dtype(np.float32): 12}
@@ -57,6 +58,10 @@ class EwaldOptions:
         How the near field's radial functions are evaluated: by polynomials, by the library's erf
         and exp, or by a rational function and exp. The latter two are the literature's, to compare
         with: for Hasimoto's split, and the velocity or potential alone.
+    dl_mean : {"zero", "flux"}
+        Mean of the double layer's velocity in a triply periodic box: zero over the box, or such
+        that no net flux passes its faces: ``8 pi / V sum (q.n) (y - x)`` more, which depends on
+        where in the box the points are, and is periodic only if the sum of q.n is zero.
     p2g_method : {"auto", "owner", "tile"}
         Variant of the spreading: each thread owns grid tiles (CPUs), or each team adds up a tile in
         scratch memory (GPUs). Default: by the execution space.
@@ -79,6 +84,7 @@ class EwaldOptions:
     window_points: int | None
     split: str
     radial: str
+    dl_mean: str
     p2g_method: str
     executor: str | None
 
@@ -94,6 +100,7 @@ class EwaldOptions:
         window_points: int | None = None,
         split: str = "prolate",
         radial: str = "polynomial",
+        dl_mean: str = "zero",
         p2g_method: str = "auto",
         executor: str | None = None,
         **unknown: Any,
@@ -153,6 +160,15 @@ class EwaldOptions:
             raise ParkiValueError(
                 f"radial is {self.radial!r}, which evaluates Hasimoto's split, but split is "
                 f"{self.split!r}; pass split='hasimoto', or leave radial to 'polynomial'"
+            )
+        if self.dl_mean not in DL_MEANS:
+            raise ParkiValueError(
+                f"dl_mean is {self.dl_mean!r}; expected one of {', '.join(DL_MEANS)}"
+            )
+        if self.dl_mean == "flux" and self.periodicity < 3:
+            raise ParkiValueError(
+                f"dl_mean is 'flux', but periodicity is {self.periodicity}; only sums over three "
+                "periodic directions leave the mean open"
             )
         if self.p2g_method not in P2G_METHODS:
             raise ParkiValueError(

@@ -23,10 +23,11 @@ from parki.ewald.cost import machine
 from parki.ewald.extent import Extent, resolve
 from parki.ewald.fgc import FGC
 from parki.ewald.g2p import G2P
+from parki.ewald.gauge import Gauge
 from parki.ewald.options import MOST_POINTS, EwaldOptions
 from parki.ewald.p2g import COMPONENTS, P2G, Mesh
 from parki.ewald.p2p import P2P, near_kernels
-from parki.ewald.padding import Padding, pad
+from parki.ewald.padding import pad
 from parki.ewald.parameters import Parameters, Problem, select
 from parki.ewald.points import (
     ROWS,
@@ -40,8 +41,6 @@ from parki.ewald.points import (
     result_shape,
 )
 from parki.ewald.radial import check_evaluator, choose_evaluator
-from parki.ewald.split import Split
-from parki.ewald.truncated import gauge
 from parki.ewald.window import KaiserBessel
 from parki.runtime import get_execution_space, prepare
 from parki.settings import thread_count
@@ -234,7 +233,9 @@ class Plan:
         self.fgc = FGC(kernel, mesh, split, factor, want, executor)
         self.g2p = G2P(mesh, trg, self.p2g.sources, same, self.rows, want, factor, executor)
         self._sorted = xp.empty((ROWS[kernel], self.n_sources), dtype=dtype)
-        self._gauge = self._constant(split, box, padding, factor)
+        flux = kernel in ("stokes_dl", "stokes_comb") and options.dl_mean == "flux"
+        points = (trg, src, norms) if flux else None
+        self._gauge = Gauge(kernel, mesh, split, self.unit, factor, points)
 
     def _select(self, trg: Any, src: Any, box: Any, length: float) -> Parameters:
         options = self.options
@@ -276,21 +277,6 @@ class Plan:
         kernels.append(FGC.kernel(self.kernel, mesh, want, executor))
         kernels += G2P.kernels(mesh, self.rows, want, executor).values()
         prepare(kernels)
-
-    def _constant(self, split: Split, box: Any, padding: Padding, factor: float) -> Any:
-        """Return what a unit of the summed density adds to each component, or None (MATH D)."""
-        if self.kernel in ("stokes_dl", "stokes_rotlet"):
-            return None
-        laplace = self.kernel == "laplace"
-        periodicity = self.options.periodicity
-        if periodicity < 3:
-            value = gauge(laplace, periodicity, box, padding, self.mesh.steps, self.unit)
-        elif laplace:
-            value = -split.laplace_background / np.prod(box)
-        else:
-            return None
-        column = np.broadcast_to(value, (self.rows,)).reshape(-1, 1) * factor
-        return self.space.array_module.asarray(column, dtype=self.dtype)
 
     # ------------------------------------------------------------------ apply
     def __call__(self, dens: Any, out: Any = None) -> Any:
@@ -353,8 +339,7 @@ class Plan:
             field = self.fgc.apply(grid)
         with watch("G2P"):
             self.g2p.apply(field, flat)
-            if self._gauge is not None and "u" in flat:
-                flat["u"] += self._gauge * values[: self.rows].sum(axis=1, keepdims=True)
+            self._gauge.add(values, flat)
 
     def _density(self, dens: Any) -> Any:
         """Return a density as (rows, sources), C-contiguous; refuse an impossible one."""
@@ -437,14 +422,16 @@ class Plan:
             return head
         length = float(np.prod(self.box)) ** (1 / 3)
         grid, pads = self.mesh.padding.grid, self.mesh.padding
+        evaluation = f"polynomials of degree {p.degree}"
+        if self.evaluator:
+            evaluation = self.evaluator.describe()
         lines = [
             head,
             f"  tolerance {self.options.tolerance:g}; predicted error over tolerance: "
             + ", ".join(f"{k} {v:.2f}" for k, v in p.errors.items()),
             f"  near field: r_c = {p.cutoff * length:.4g} "
             f"({self.n_sources * p.cutoff**3:.0f} sources per r_c^3), "
-            f"{p.split.scaled(length).name}, "
-            + (self.evaluator.describe() if self.evaluator else f"polynomials of degree {p.degree}"),
+            f"{p.split.scaled(length).name}, {evaluation}",
             f"  far field: grid {grid[0]} x {grid[1]} x {grid[2]}, "
             f"{COMPONENTS[self.kernel]} components, window of {p.points} points "
             f"(beta = {p.beta:.1f}, degree {p.window_degree}), P2G by {self.mesh.method}",

@@ -296,8 +296,9 @@ def _within_band(coefficients: Array, k2: Any, band: float) -> Any:
 
 
 def _horner(coefficients: Array, s: Any) -> Any:
-    out = s * coefficients[0] + coefficients[1]
-    for a in coefficients[2:].tolist():
+    first, *others = coefficients.tolist()  # plain numbers, for CuPy
+    out = 0 * s + first
+    for a in others:
         out *= s
         out += a
     return out

@@ -169,7 +169,7 @@ def _rational(n: int, xi_rc: float, allowed: float) -> Array:
             approximant = AAA(nodes, values, rtol=0.1 * _FLOOR, max_terms=terms)
         if np.abs(approximant(r2) - exact).max() > max(allowed, 100 * _FLOOR * scale):
             continue  # before the conversion, which is slow
-        table = _quotient(approximant)
+        table = quotient(approximant)
         top, bottom = np.polyval(table[0], r2), np.polyval(table[1], r2)
         bounds = np.polyval(np.abs(table[0]), r2), np.polyval(np.abs(table[1]), r2)
         if max((bounds[0] / abs(top)).max(), (bounds[1] / abs(bottom)).max()) > _CANCELLATION:
@@ -180,7 +180,7 @@ def _rational(n: int, xi_rc: float, allowed: float) -> Array:
     return best
 
 
-def _quotient(approximant: AAA) -> Array:
+def quotient(approximant: AAA) -> Array:
     """Return the barycentric form ``sum w f / (x - z) / sum w / (x - z)`` as two polynomials.
 
     In exact arithmetic: the weights alternate in sign, so that these sums cancel.
@@ -193,13 +193,13 @@ def _quotient(approximant: AAA) -> Array:
             approximant.support_values,
         )
     )
-    top = [Fraction(0)] * len(nodes)
-    bottom = list(top)
+    zero = Fraction(0)
+    top = bottom = [zero] * len(nodes)
     for j, (weight, value) in enumerate(zip(weights, values, strict=True)):
         row = [weight]
         for i, node in enumerate(nodes):
             if i != j:
-                row = [a - node * b for a, b in zip([*row, 0], [0, *row], strict=True)]
+                row = [a - node * b for a, b in zip([*row, zero], [zero, *row], strict=True)]
         bottom = [a + b for a, b in zip(bottom, row, strict=True)]
         top = [a + value * b for a, b in zip(top, row, strict=True)]
     return np.array([[float(c / bottom[-1]) for c in row] for row in (top, bottom)])

@@ -14,9 +14,9 @@ With k the wavenumber in the free directions, K that in the periodic ones and ka
     1, K > 0              2 r K1(K r) / K,  2 K0(K r)                   disc, `_disc`
     1, K = 0              r^2 (ln(r/R) - 1/2) + R^2/2,  -2 ln(r/R)      disc, `_disc_zero`
     2, K > 0              (2 pi/K^3)(1 + K r) e^(-Kr),  (2 pi/K) e^(-Kr)    interval, `_interval`
-    2, K = 0              4 pi (R - r) / k^2,  2 pi (R - r)             interval, `_interval_zero`
+    2, K = 0              4 pi (R - r),  2 pi (R - r)                   interval, `_interval_zero`
 
-(the second line from below stands for the velocity itself, not its potential: see `gauge`).
+(the last line but one is the velocity's own kernel, not its potential's: see `zero_mode`).
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def truncated(
     out = _BUILDERS[periodicity](xp, laplace, waves, k2, padding)
     out *= split.gamma_laplace(k2) if laplace else split.gamma_stokes(k2)
     if waves[0][0] == 0:
-        # Left to `gauge`, which knows the sum of the densities exactly and not by the window:
-        # that much is the largest of all modes, and its error was of one sign.
+        # Left to `parki.ewald.gauge`, which knows the sum of the densities exactly, and not by the
+        # window: this is the largest of all modes, and its error was of one sign.
         out[0, 0, 0] = 0
     return out
 
@@ -234,49 +234,21 @@ def _interval_zero(k: Array, radius: float) -> Array:
     return np.asarray(2 * np.pi * radius**2 * np.sinc(k * radius / (2 * np.pi)) ** 2)
 
 
-# ---------------------------------------------------------------------- gauge
-def gauge(
-    laplace: bool, periodicity: int, box: Array, padding: Padding, steps: Array, unit: float
-) -> Any:
-    """Return what truncation changed and `truncated` left out, per unit of the summed density.
+# ---------------------------------------------------------------------- the mode k = 0
+def zero_mode(laplace: bool, periodicity: int, padding: Padding) -> float:
+    """Return the integral of the faded kernel of the mode k = 0, which `truncated` leaves out.
 
-    MATH D.2, D.3, D.5, and the mode k = 0.
-
-    Parameters
-    ----------
-    laplace : bool
-    periodicity : {0, 1, 2}
-    box, steps : ndarray, shape (3,)
-        Edges and grid spacings in solver units.
-    padding : Padding
-        Of the local modes, in solver units.
-    unit : float
-        The solver's length unit in the user's, in which the logarithm of the 1-periodic gauge is
-        taken.
-
-    Returns
-    -------
-    float (Laplace), or ndarray of shape (3,) for the components of the single layer's density;
-    to be added, in solver units of the potential.
+    Of Laplace's potential, or (2-periodic, else it is 0) of the velocity along the plane.
     """
-    radius = padding.radius
-    free = slice(periodicity, 3)
-    edges = np.array(padding.local) * steps
-    volume = float(np.prod(box[:periodicity]) * np.prod(edges[free]))
-    log = np.log(radius * unit)
     if laplace:
         zero = [np.zeros(1)] * 3
-        mean = _BUILDERS[periodicity](np, True, zero, np.zeros((1, 1, 1)), padding)[0, 0, 0]
-        constant = (0.0, -2 / box[0] * log, -2 * np.pi * radius / (box[0] * box[1]))[periodicity]
-        return float(constant + mean / volume)
-    if periodicity == 0:
-        return np.full(3, 2 / radius)
-    if periodicity == 1:
-        return -(log + 0.5) / box[0] * np.array([4.0, 2.0, 2.0])
+        build = _BUILDERS[periodicity]
+        return float(build(np, True, zero, np.zeros((1, 1, 1)), padding)[0, 0, 0])
+    if periodicity != 2:
+        return 0.0
     r, away = _fading(0.0, padding)
-    mean = 4 * np.pi * radius**2 - 2 * float(4 * np.pi * (radius - r) @ away)
-    constant = mean / volume - 4 * np.pi * radius / (box[0] * box[1])
-    return np.array([constant, constant, 0.0])
+    radius = padding.radius
+    return 4 * np.pi * radius**2 - 2 * float(4 * np.pi * (radius - r) @ away)
 
 
 _BUILDERS = (_balls, _discs, _intervals)

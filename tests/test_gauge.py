@@ -1,0 +1,79 @@
+"""What fixes the sums beyond pairs and grid: constants, units, and the mean of the double layer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from contract import promise, rms, rounding
+
+import parki
+from parki.reference import direct_sum
+
+BOX = (1.2, 1.0, 0.8)
+
+
+def cloud(n=80):
+    rng = np.random.default_rng(5)
+    src = rng.random((3, n)) * np.array(BOX)[:, None]
+    return src, rng.standard_normal((6, n)) + 0.5, rng.standard_normal((3, n))
+
+
+@pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_comb"])
+def test_the_mean_without_flux(kernel):
+    src, dens, norms = cloud()
+    dens = dens[:3] if kernel == "stokes_dl" else dens
+    fields = {}
+    for mean in ("zero", "flux"):
+        options = parki.EwaldOptions(periodicity=3, box=BOX, tolerance=1e-9, dl_mean=mean)
+        fields[mean] = parki.Plan(kernel, src, src, norms, options, want=("u", "grad_u"))(dens)
+    strength = (dens[-3:] * norms).sum(axis=0)
+    factor = 8 * np.pi / np.prod(BOX)
+    expected = factor * ((src * strength).sum(axis=1)[:, None] - strength.sum() * src)
+    scale = rms(fields["zero"][0])
+    np.testing.assert_allclose(
+        fields["flux"][0] - fields["zero"][0], expected, atol=1e-12 * scale, rtol=0
+    )
+    gradient = fields["flux"][1] - fields["zero"][1]
+    expected = -factor * strength.sum() * np.eye(3)[..., None]
+    np.testing.assert_allclose(
+        gradient, np.broadcast_to(expected, gradient.shape), atol=1e-11 * rms(fields["zero"][1])
+    )
+
+
+@pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_sl", "stokes_dl", "stokes_rotlet"])
+@pytest.mark.parametrize("unit", [1.0, 7.3, 1e-6, 1e9])
+def test_sums_with_a_net_density_in_any_unit(kernel, periodicity, unit):
+    """The gauges hold in the user's unit of length, the logarithm of the 1-periodic one too."""
+    src, dens, norms = cloud()
+    dens = dens[0] if kernel == "laplace" else dens[:3]
+    norms = norms if kernel == "stokes_dl" else None
+    box = unit * np.array(BOX)
+    ref = direct_sum(
+        kernel, unit * src, unit * src, dens, norms, box=box, periodicity=periodicity
+    )
+    options = parki.EwaldOptions(periodicity=periodicity, box=list(box), tolerance=1e-8)
+    pot = parki.Plan(kernel, unit * src, unit * src, norms, options)(dens)
+    bound = parki.Plan(kernel, unit * src, unit * src, norms, options).promise(dens)
+    assert rms(pot - ref) <= bound + rounding(pot, ref)
+
+
+def test_the_logarithm_depends_on_the_unit():
+    """MATH D.3: numbers multiplied by s shift the single layer by -(ln s) (4, 2, 2) sum f / L."""
+    src, dens, _ = cloud()
+    dens = dens[:3]
+    factor = 10.0
+    options = parki.EwaldOptions(periodicity=1, box=BOX, tolerance=1e-9)
+    larger = parki.EwaldOptions(periodicity=1, box=[factor * b for b in BOX], tolerance=1e-9)
+    pot = parki.stokes_sl(src, src, dens, options)
+    scaled = parki.stokes_sl(factor * src, factor * src, dens, larger)
+    shift = -np.log(factor) * np.array([4, 2, 2]) * dens.sum(axis=1) / BOX[0]
+    bound = 2 * promise("stokes_sl", dens, None, BOX, 1e-9)
+    assert rms(factor * scaled - pot - shift[:, None]) <= bound
+
+
+def test_a_mean_that_only_three_periods_leave_open():
+    with pytest.raises(parki.ParkiValueError, match="dl_mean is 'flux', but periodicity is 1"):
+        parki.EwaldOptions(periodicity=1, dl_mean="flux")
+    with pytest.raises(parki.ParkiValueError, match="dl_mean is 'net'; expected one of zero, flux"):
+        parki.EwaldOptions(dl_mean="net")
