@@ -49,6 +49,8 @@ class FGC:
         Inverse of the solver's length unit: turns solver units into the user's.
     want : tuple of str
         What to compute: "u", "p", "grad_u".
+    memory : array, 1-D
+        Where to put the field: at least `values` finite numbers, which may be those of the grid.
 
     Attributes
     ----------
@@ -64,20 +66,21 @@ class FGC:
         split: Split,
         factor: float,
         want: tuple[str, ...],
+        memory: Any,
         executor: str | None,
     ) -> None:
         self.mesh = mesh
         self.laplace = kernel in ("laplace", "stokes_rotlet")  # whose multiplier it takes
         self.factor = factor
         xp = self.xp = mesh.space.array_module
-        flags = _wanted(want)
         self.inputs = COMPONENTS[kernel]
-        self.rows = (1 if kernel == "laplace" else 3) * flags["VELOCITY"] + flags["PRESSURE"]
+        self.rows = _fields(kernel, want)
         self.components = max(self.inputs, self.rows)
         transforms = DeviceTransforms if mesh.space.on_device else HostTransforms
         length = mesh.padding.local[0]
         self.transforms = transforms(mesh.padding.grid, length, mesh.periodicity == 3)
-        self.field = xp.zeros((self.rows, *mesh.stored), dtype=mesh.dtype)
+        size = self.values(kernel, mesh, want)
+        self.field = memory[:size].reshape(self.rows, *mesh.stored)
         complex_type = np.result_type(mesh.dtype, np.complex64)
         x, y, z = mesh.padding.grid
         modes = (x, y, z // 2 + 1) if mesh.periodicity == 3 else (length // 2 + 1, y, z)
@@ -89,6 +92,11 @@ class FGC:
                 size = max(size, (b.last - b.first) * b.lengths[1] * b.lengths[2])
         self.padded = xp.empty(self.components * size, dtype=complex_type)
         self.convolve = self.kernel(kernel, mesh, want, executor)
+
+    @staticmethod
+    def values(kernel: str, mesh: Mesh, want: tuple[str, ...]) -> int:
+        """Return the numbers in the field."""
+        return _fields(kernel, want) * math.prod(mesh.stored)
 
     @staticmethod
     def kernel(kernel: str, mesh: Mesh, want: tuple[str, ...], executor: str | None) -> Kernel:
@@ -209,6 +217,12 @@ class FGC:
             self.hat[: self.rows, modes] = padded[: self.rows, :, :y, :z]
         for c in range(self.rows):
             self.transforms.real_inverse(self.hat[c], self.field[c])
+
+
+def _fields(kernel: str, want: tuple[str, ...]) -> int:
+    """Return how many components are transformed back."""
+    flags = _wanted(want)
+    return (1 if kernel == "laplace" else 3) * flags["VELOCITY"] + flags["PRESSURE"]
 
 
 def _wanted(want: tuple[str, ...]) -> dict[str, bool]:

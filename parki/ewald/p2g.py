@@ -5,6 +5,7 @@ Takes points in solver units and the window's tables; knows nothing of kernels' 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,15 +154,33 @@ class Mesh:
 
 
 class P2G:
-    """Spreading for fixed sources."""
+    """Spreading for fixed sources.
 
-    def __init__(self, kernel: str, mesh: Mesh, src: Any, norms: Any, executor: str | None) -> None:
+    Attributes
+    ----------
+    memory : array, 1-D
+        What the grid lies in: at least ``least`` values, all finite. Free after FGC has read the
+        grid, and until the next `apply`.
+    """
+
+    def __init__(
+        self,
+        kernel: str,
+        mesh: Mesh,
+        src: Any,
+        norms: Any,
+        executor: str | None,
+        least: int = 0,
+    ) -> None:
         self.mesh = mesh
         xp = mesh.space.array_module
         self.launches = self.kernels(kernel, mesh, executor)
         self.sources = mesh.sort(src, executor)
         self.norms = None if norms is None else self.sources.sort(norms)
-        self.grid = xp.empty((COMPONENTS[kernel], *self.stored()), dtype=mesh.dtype)
+        shape = (COMPONENTS[kernel], *self.stored())
+        size = math.prod(shape)
+        self.memory = xp.zeros(max(size, least), dtype=mesh.dtype)
+        self.grid = self.memory[:size].reshape(shape)
         self.arguments = dict(mesh.arguments, norms=self.norms, src=self.sources.points)
         self.arguments["tiles"] = xp.asarray(mesh.tiles, dtype=np.int32)
         if mesh.method == "tile":

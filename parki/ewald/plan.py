@@ -229,8 +229,10 @@ class Plan:
             self.evaluator,
             executor,
         )
-        self.p2g = P2G(kernel, mesh, src, norms, executor)
-        self.fgc = FGC(kernel, mesh, split, factor, want, executor)
+        # The field takes the place of the grid, whose values are in Fourier space by then.
+        values = FGC.values(kernel, mesh, want)
+        self.p2g = P2G(kernel, mesh, src, norms, executor, values)
+        self.fgc = FGC(kernel, mesh, split, factor, want, self.p2g.memory, executor)
         self.g2p = G2P(mesh, trg, self.p2g.sources, same, self.rows, want, factor, executor)
         self._sorted = xp.empty((ROWS[kernel], self.n_sources), dtype=dtype)
         flux = kernel in ("stokes_dl", "stokes_comb") and options.dl_mean == "flux"
