@@ -150,7 +150,10 @@ class FGC:
             values = multiplier.plain(self.laplace, split, k2)
         else:
             waves = [along, half[1], half[2]]
-            values = truncated(xp, self.laplace, split, mesh.periodicity, waves, mesh.padding)
+            largest = float(np.linalg.norm([k[-1] for k in half[mesh.periodicity :]]))
+            values = truncated(
+                xp, self.laplace, split, mesh.periodicity, waves, largest, mesh.padding
+            )
         # The transforms do not scale.
         window[0] = window[0][fold] * (factor / math.prod(lengths))
         for axis, factors in enumerate(window):

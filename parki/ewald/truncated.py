@@ -21,21 +21,29 @@ With k the wavenumber in the free directions, K that in the periodic ones and ka
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
-from scipy.interpolate import make_interp_spline
-from scipy.special import erfc, j0, k0, k1
+from scipy.special import erfc, k0, k1
 
 from parki.ewald.padding import Padding
 from parki.ewald.split import Split
 
 Array = NDArray[np.float64]
+_TERMS = 19  # of the series that evaluate what fading takes away
 
 
 def truncated(
-    xp: Any, laplace: bool, split: Split, periodicity: int, waves: list[Array], padding: Padding
+    xp: Any,
+    laplace: bool,
+    split: Split,
+    periodicity: int,
+    waves: list[Array],
+    largest: float,
+    padding: Padding,
 ) -> Any:
     """Return the multiplier of a block of local modes.
 
@@ -50,6 +58,8 @@ def truncated(
     periodicity : {0, 1, 2}
     waves : list of 3 ndarrays
         Wavenumbers of the block along each axis, non-negative, on the host.
+    largest : float
+        Largest wavenumber in the free directions of all blocks.
     padding : Padding
         Radii between which the kernel fades.
 
@@ -59,7 +69,7 @@ def truncated(
     """
     squares = [xp.asarray(k**2) for k in waves]
     k2 = squares[0][:, None, None] + squares[1][:, None] + squares[2]
-    out = _BUILDERS[periodicity](xp, laplace, waves, k2, padding)
+    out = _BUILDERS[periodicity](xp, laplace, waves, k2, largest, padding)
     out *= split.gamma_laplace(k2) if laplace else split.gamma_stokes(k2)
     if waves[0][0] == 0:
         # Left to `parki.ewald.gauge`, which knows the sum of the densities exactly, and not by the
@@ -68,6 +78,7 @@ def truncated(
     return out
 
 
+@lru_cache(maxsize=8)
 def _fading(largest: float, padding: Padding) -> tuple[Array, Array]:
     """Nodes r between onset and R, and weights ``(1 - chi) dr``, for wavenumbers to ``largest``."""
     width = padding.radius - padding.onset
@@ -76,39 +87,42 @@ def _fading(largest: float, padding: Padding) -> tuple[Array, Array]:
     return r, erfc(-padding.steepness * t) / 2 * rule * width / 2
 
 
-def _radial(xp: Any, transform: Any, largest: float, radius: float, k: Any) -> Any:
-    """Evaluate ``transform(k)``, shape (n, ...), of bandwidth R by a spline of a table."""
-    if largest == 0:
-        return xp.asarray(transform(np.zeros(1)))[xp.zeros(k.shape, dtype=int)]
-    count = int(largest * radius / 0.125) + 32
-    table = np.linspace(0, largest, count)
-    spline = make_interp_spline(table, transform(table), k=9)
-    if xp is np:
-        return spline(k)
-    # CuPy's splines are far slower than gathering the coefficients of each interval.
-    pieces = xp.asarray(_pieces(spline, table))
-    place = k * ((count - 1) / largest)
-    index = xp.minimum(place.astype(np.int32), count - 2)
-    place -= index
-    place = place.reshape(place.shape + (1,) * (pieces.ndim - 2))
-    out = pieces[0][index]
-    for piece in pieces[1:]:
-        out *= place
-        out += piece[index]
-    return out
+def _evaluate(xp: Any, pieces: Any, largest: float, k: Any) -> Any:
+    """Evaluate `_pieces` at many k."""
+    count = pieces.shape[1]
+    place = k * (count / max(largest, 1e-300))
+    index = xp.minimum(place.astype(np.int32), count - 1)
+    twice = (4 * (place - index) - 2).reshape(place.shape + (1,) * (pieces.ndim - 2))
+    # Clenshaw's recurrence: powers of the place would amplify rounding a million times.
+    later, out = pieces[-1][index], twice * pieces[-1][index] + pieces[-2][index]
+    for piece in pieces[-3:0:-1]:
+        later, out = out, twice * out - later + piece[index]
+    return twice / 2 * out - later + pieces[0][index]
 
 
-def _pieces(spline: Any, table: Array) -> Array:
-    """Coefficients (power, interval, ...) of a spline in intervals of unit length."""
-    step = table[1] - table[0]
-    left = np.array([spline(table[:-1], nu=n) * step**n for n in range(spline.k + 1)])
-    factorials = np.cumprod([1.0, *range(1, spline.k + 1)])
-    left /= factorials.reshape(-1, *(1,) * (left.ndim - 1))
-    return np.ascontiguousarray(left[::-1])
+def _nodes(largest: float, radius: float) -> Array:
+    """Wavenumbers, shape (intervals * terms,), at which `_pieces` needs a function.
+
+    Intervals of 4/R: there a function of bandwidth R has Chebyshev coefficients like J_n(2).
+    """
+    count = int(largest * radius / 4) + 1
+    places = 2 * np.arange(count)[:, None] + 1 + chebyshev.chebpts1(_TERMS)
+    return np.asarray(largest * places / (2 * count)).ravel()
+
+
+def _pieces(xp: Any, values: Any) -> Any:
+    """Chebyshev series, shape (terms, intervals, ...), of a function by its values at `_nodes`."""
+    nodes = chebyshev.chebpts1(_TERMS)
+    basis = chebyshev.chebvander(nodes, _TERMS - 1).T * (2 / _TERMS)
+    basis[0] /= 2
+    values = values.reshape(-1, _TERMS, *values.shape[1:])
+    return xp.tensordot(xp.asarray(basis), values, axes=(1, 1))
 
 
 # ---------------------------------------------------------------------- three free directions
-def _balls(xp: Any, laplace: bool, waves: list[Array], k2: Any, padding: Padding) -> Any:
+def _balls(
+    xp: Any, laplace: bool, waves: list[Array], k2: Any, largest: float, padding: Padding
+) -> Any:
     radius = padding.radius
     k = xp.sqrt(k2)
     x = k * radius
@@ -122,20 +136,25 @@ def _balls(xp: Any, laplace: bool, waves: list[Array], k2: Any, padding: Padding
         series = 1 / 120 - t / 2520 + t**2 / 120960 - t**3 / 9979200 + t**4 / 1245404160
         closed = (1 + xp.cos(x) / 2 - 1.5 * xp.sin(x) / safe) / safe**4
         out = 8 * np.pi * radius**4 * xp.where(small, series, closed)
-    largest = float(np.sqrt(sum(w.max() ** 2 for w in waves)))
-    r, away = _fading(largest, padding)
-    kernel = 1 / r if laplace else radius / 2 + r**2 / (2 * radius) - r
-    weights = 4 * np.pi * r**2 * kernel * away
-
-    def faded(table: Array) -> Array:
-        return np.asarray(np.sinc(table[:, None] * r / np.pi) @ weights)
-
-    out -= _radial(xp, faded, largest, radius, k)
+    out -= _evaluate(xp, _ball_pieces(xp, laplace, largest, padding), largest, k)
     return out
 
 
+@lru_cache(maxsize=2)
+def _ball_pieces(xp: Any, laplace: bool, largest: float, padding: Padding) -> Any:
+    """Return what fading takes away, as `_pieces`; the same for all blocks of a plan."""
+    radius = padding.radius
+    r, away = _fading(largest, padding)
+    kernel = 1 / r if laplace else radius / 2 + r**2 / (2 * radius) - r
+    weights = xp.asarray(4 * np.pi * r**2 * kernel * away)
+    waves = xp.asarray(_nodes(largest, radius) / np.pi)
+    return _pieces(xp, xp.sinc(waves[:, None] * xp.asarray(r)) @ weights)
+
+
 # ---------------------------------------------------------------------- two free directions
-def _discs(xp: Any, laplace: bool, waves: list[Array], k2: Any, padding: Padding) -> Any:
+def _discs(
+    xp: Any, laplace: bool, waves: list[Array], k2: Any, largest: float, padding: Padding
+) -> Any:
     if xp is np:
         from scipy.special import j0 as bessel0
         from scipy.special import j1 as bessel1
@@ -152,15 +171,24 @@ def _discs(xp: Any, laplace: bool, waves: list[Array], k2: Any, padding: Padding
             out[i] = _disc_zero(xp, laplace, *disc, radius)
         else:
             out[i] = _disc(laplace, kx * radius, *disc, k2[i], radius)
-    largest = float(np.hypot(waves[1].max(), waves[2].max()))
     r, away = _fading(largest, padding)
     weights = _disc_kernel(laplace, along[:, None], r, radius) * 2 * np.pi * r * away
 
-    def faded(table: Array) -> Array:
-        return np.asarray(j0(table[:, None] * r) @ weights.T)
-
-    out -= xp.moveaxis(_radial(xp, faded, largest, radius, across), -1, 0)
+    waves_of_r = _disc_waves(xp, largest, padding)
+    pieces = _pieces(xp, waves_of_r @ xp.asarray(weights.T.copy()))
+    out -= xp.moveaxis(_evaluate(xp, pieces, largest, across), -1, 0)
     return out
+
+
+@lru_cache(maxsize=2)
+def _disc_waves(xp: Any, largest: float, padding: Padding) -> Any:
+    """Return ``J0(k r)`` at `_nodes` and the nodes of `_fading`; the same for all blocks."""
+    r, _ = _fading(largest, padding)
+    if xp is np:
+        from scipy.special import j0
+    else:
+        from cupyx.scipy.special import j0
+    return j0(xp.asarray(_nodes(largest, padding.radius))[:, None] * xp.asarray(r))
 
 
 def _disc(
@@ -197,10 +225,12 @@ def _disc_kernel(laplace: bool, k: Array, r: Array, radius: float) -> Array:
 
 
 # ---------------------------------------------------------------------- one free direction
-def _intervals(xp: Any, laplace: bool, waves: list[Array], k2: Any, padding: Padding) -> Any:
+def _intervals(
+    xp: Any, laplace: bool, waves: list[Array], k2: Any, largest: float, padding: Padding
+) -> Any:
     radius = padding.radius
     along, k = np.hypot(waves[0][:, None], waves[1]), waves[2]
-    r, away = _fading(float(k.max()), padding)
+    r, away = _fading(largest, padding)
     positive = along > 0
     safe = np.where(positive, along, 1.0)[..., None]
     zero = 2 * np.pi * (radius - r)
@@ -243,7 +273,7 @@ def zero_mode(laplace: bool, periodicity: int, padding: Padding) -> float:
     if laplace:
         zero = [np.zeros(1)] * 3
         build = _BUILDERS[periodicity]
-        return float(build(np, True, zero, np.zeros((1, 1, 1)), padding)[0, 0, 0])
+        return float(build(np, True, zero, np.zeros((1, 1, 1)), 0.0, padding)[0, 0, 0])
     if periodicity != 2:
         return 0.0
     r, away = _fading(0.0, padding)
