@@ -229,31 +229,45 @@ def aliasing(
     rms, peak : ndarray, shape (n, m), float64
         See the module; ``peak`` adds all modes, images, axes and both halves in phase.
     """
-    term_of(term)
-    windows = tuple(
-        (int(p), float(q) * int(p)) for p in np.ravel(points) for q in np.ravel(beta_over_p)
-    )
-    rules = [_mode_rule(int(n)) for n in shape]
-    waves = [2 * np.pi / length * rule[0] for length, rule in zip(lengths, rules, strict=True)]
-    k2 = waves[0][:, None, None] ** 2 + waves[1][:, None] ** 2 + waves[2] ** 2
-    k2[0, 0, 0] = 1.0  # any number: the mean is left out
-    profiles = []
-    for power in _mode_powers(term, split, k2):
-        power[0, 0, 0] = 0.0
-        profiles.append(_profiles(power, [rule[1] for rule in rules]))
-    mean_square = np.zeros(len(windows))
-    peak = np.zeros(len(windows))
-    for axis in range(3):
-        step = lengths[axis] / shape[axis]
-        sums = [profile[axis] for profile in profiles]
-        image = _images(int(shape[axis]), windows)
-        for half in _FAR[term][2:4]:
-            square, size = _half_sums(half, waves[axis], step, image, sums)
-            mean_square += square
-            peak += size
-    form = (np.size(points), np.size(beta_over_p))
-    volume = float(np.prod(lengths))
-    return np.sqrt(mean_square).reshape(form) / volume, peak.reshape(form) / volume
+    return Modes(term, split, lengths, shape).aliasing(points, beta_over_p)
+
+
+class Modes:
+    """Sums over the modes of a grid, made once, from which windows are judged: see `aliasing`."""
+
+    def __init__(
+        self, term: str, split: Split, lengths: Sequence[float], shape: Sequence[int]
+    ) -> None:
+        term_of(term)
+        self.term, self.lengths, self.shape = term, lengths, shape
+        rules = [_mode_rule(int(n)) for n in shape]
+        self.waves = [2 * np.pi / length * r[0] for length, r in zip(lengths, rules, strict=True)]
+        x, y, z = self.waves
+        k2 = x[:, None, None] ** 2 + y[:, None] ** 2 + z**2
+        k2[0, 0, 0] = 1.0  # any number: the mean is left out
+        self.profiles = []
+        for power in _mode_powers(term, split, k2):
+            power[0, 0, 0] = 0.0
+            self.profiles.append(_profiles(power, [rule[1] for rule in rules]))
+
+    def aliasing(self, points: ArrayLike, beta_over_p: ArrayLike) -> tuple[Array, Array]:
+        """Return ``rms, peak`` for windows, as `aliasing`."""
+        windows = tuple(
+            (int(p), float(q) * int(p)) for p in np.ravel(points) for q in np.ravel(beta_over_p)
+        )
+        mean_square = np.zeros(len(windows))
+        peak = np.zeros(len(windows))
+        for axis in range(3):
+            step = self.lengths[axis] / self.shape[axis]
+            sums = [profile[axis] for profile in self.profiles]
+            image = _images(int(self.shape[axis]), windows)
+            for half in _FAR[self.term][2:4]:
+                square, size = _half_sums(half, self.waves[axis], step, image, sums)
+                mean_square += square
+                peak += size
+        form = (np.size(points), np.size(beta_over_p))
+        volume = float(np.prod(self.lengths))
+        return np.sqrt(mean_square).reshape(form) / volume, peak.reshape(form) / volume
 
 
 def _mode_powers(term: str, split: Split, k2: Array) -> list[Array]:

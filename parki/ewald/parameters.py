@@ -10,6 +10,7 @@ sqrt(Q)``.
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -177,45 +178,60 @@ def _pairs(problem: Problem, cutoff: float) -> float:
     return problem.targets * problem.sources * enhancement * 4 / 3 * math.pi * cutoff**3
 
 
-def _window(
-    problem: Problem,
-    split: Split,
-    cutoff: float,
-    steps: NDArray[np.float64],
-    choices: Sequence[int],
-) -> tuple[int, float, float, float] | None:
-    """Return (P, beta, window error, truncation error) for the fewest points that suffice."""
-    shape = np.rint(problem.box / steps).astype(int)
-    # Free axes: the modes of the padded box, on which the points fill a part.
-    local = pad(
-        problem.periodicity, problem.box, steps, max(choices), cutoff, problem.tolerance
-    ).local
-    padded = np.where(np.arange(3) < problem.periodicity, shape, local)
-    lengths = padded * steps
-    volume = float(np.prod(lengths))
-    truncation = problem.truncation(split, steps)
-    if truncation**2 > FAR:
-        return None
-    points = [p for p in choices if p <= min(shape[: problem.periodicity], default=p)]
-    worst = np.zeros((len(points), SHAPES.size))
-    scale = 2 * float(steps.min())
-    for term in problem.terms:
-        rms, peak = estimates.aliasing(term, split, list(lengths), list(padded), points, SHAPES)
-        rms = rms * math.sqrt(volume)  # the promise refers to the box, of volume 1
-        square = problem.density.at(scale) * rms**2 + problem.density.self_pairs * peak**2
-        worst = np.maximum(worst, np.sqrt(np.minimum(square, peak**2)) / problem.tolerance)
-    for row, p in enumerate(points):
-        best = int(worst[row].argmin())
-        if worst[row, best] ** 2 + truncation**2 <= FAR:
-            return p, float(SHAPES[best]) * p, float(worst[row, best]), truncation
-    return None
+class _Windows:
+    """Errors of windows on one grid."""
+
+    def __init__(
+        self, problem: Problem, split: Split, cutoff: float, steps: NDArray[np.float64], most: int
+    ) -> None:
+        self.problem = problem
+        shape = np.rint(problem.box / steps).astype(int)
+        periodic = np.arange(3) < problem.periodicity
+        self.most = int(shape[periodic].min(initial=most))
+        # Free axes: the modes of the padded box, on which the points fill a part.
+        local = pad(problem.periodicity, problem.box, steps, most, cutoff, problem.tolerance).local
+        padded = np.where(periodic, shape, local)
+        lengths = padded * steps
+        self.volume = float(np.prod(lengths))
+        self.scale = 2 * float(steps.min())
+        self.modes = [
+            estimates.Modes(term, split, list(lengths), list(padded)) for term in problem.terms
+        ]
+        self.known: dict[int, tuple[float, float]] = {}
+
+    def __call__(self, points: int) -> tuple[float, float]:
+        """Return the least error over the tolerance with P points, and the beta that has it."""
+        if points not in self.known:
+            problem = self.problem
+            worst = np.zeros(SHAPES.size)
+            for modes in self.modes:
+                rms, peak = (a[0] for a in modes.aliasing(points, SHAPES))
+                rms = rms * math.sqrt(self.volume)  # the promise is for the box, of volume 1
+                square = problem.density.at(self.scale) * rms**2
+                square += problem.density.self_pairs * peak**2
+                worst = np.maximum(worst, np.sqrt(np.minimum(square, peak**2)))
+            best = int(worst.argmin())
+            error = float(worst[best]) / problem.tolerance
+            self.known[points] = error, float(SHAPES[best]) * points
+        return self.known[points]
 
 
 def _at_cutoff(problem: Problem, cutoff: float, choices: Sequence[int]) -> Parameters | None:
-    """Return the cheapest parameters for a cut-off."""
+    """Return the cheapest parameters for a cut-off.
+
+    From coarse to fine grids: a finer one pays only if it needs fewer window points, so that most
+    of them are dismissed by one look at the most points with which they would.
+    """
     split = _split(problem, cutoff)
     degree = problem.polynomial_degree(split, cutoff)
     coarsest = _coarsest(problem, split)
+    near = problem.machine.near(problem.targets, _pairs(problem, cutoff), degree)
+
+    def cost(steps: NDArray[np.float64], points: int) -> dict[str, float]:
+        padding = pad(problem.periodicity, problem.box, steps, points, cutoff, problem.tolerance)
+        far = problem.machine.convolution(problem.transforms * padding.values())
+        return {"P2P": near, "mesh": problem.mesh(points, padding), "FGC": far}
+
     best: Parameters | None = None
     seen = set()
     for refinement in REFINEMENTS:
@@ -223,22 +239,29 @@ def _at_cutoff(problem: Problem, cutoff: float, choices: Sequence[int]) -> Param
         if tuple(steps) in seen:
             continue
         seen.add(tuple(steps))
-        found = _window(problem, split, cutoff, steps, choices)
-        if found is None:
+        points = list(choices)
+        if best is not None:
+            least = sum(best.seconds.values())
+            points = [p for p in points if p < best.points and sum(cost(steps, p).values()) < least]
+        truncation = problem.truncation(split, steps)
+        if not points or truncation**2 > FAR:
             continue
-        p, beta, window, truncation = found
-        padding = pad(problem.periodicity, problem.box, steps, p, cutoff, problem.tolerance)
-        seconds = {
-            "P2P": problem.machine.near(problem.targets, _pairs(problem, cutoff), degree),
-            "mesh": problem.mesh(p, padding),
-            "FGC": problem.machine.convolution(problem.transforms * padding.values()),
+        windows = _Windows(problem, split, cutoff, steps, max(choices))
+        points = [p for p in points if p <= windows.most]
+        room = math.sqrt(FAR - truncation**2)
+        if not points or windows(points[-1])[0] > room:
+            continue
+        # The fewest points that suffice: errors fall with P.
+        p = points[bisect.bisect_left(points, True, key=lambda p: windows(p)[0] <= room)]
+        window, beta = windows(p)
+        errors = {
+            "near": problem.near(split, cutoff),
+            "truncation": truncation,
+            "window": window,
         }
-        if best is None or sum(seconds.values()) < sum(best.seconds.values()):
-            near = problem.near(split, cutoff)
-            errors = {"near": near, "truncation": truncation, "window": window}
-            best = Parameters(
-                cutoff, split, degree, steps, p, beta, default_degree(p), errors, seconds
-            )
+        best = Parameters(
+            cutoff, split, degree, steps, p, beta, default_degree(p), errors, cost(steps, p)
+        )
     return best
 
 
