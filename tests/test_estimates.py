@@ -373,15 +373,52 @@ def test_mode_rule_of_large_grids(kernel, ratio, monkeypatch):
     np.testing.assert_allclose(graded, complete, rtol=0.07)
 
 
+def plain(rho2, carried, across):
+    return rho2
+
+
+def stress(rho2, carried, across):
+    return 4 / 9 * carried + 2 / 9 * across + rho2 / 3
+
+
+# Symbol over gamma; squares of the spreading and the gathering half; what bounds them for a far b.
+HALVES = {
+    "stokes_dl": (lambda k2: 8 * np.pi / k2, stress, plain, 7 / 9, np.sqrt(6) / 3),
+    "stokes_dl_grad": (
+        lambda k2: 8 * np.pi / np.sqrt(k2),
+        stress,
+        lambda rho2, carried, across: 7 / 9 * carried,
+        1,
+        (np.sqrt(6) + np.sqrt(7)) / 3,
+    ),
+    "stokes_dl_p": (
+        lambda k2: 8 * np.pi / np.sqrt(k2),
+        lambda rho2, carried, across: 2 / 9 * (2 * carried - across),
+        plain,
+        4 / 9,
+        2 / 3,
+    ),
+    "stokes_sl_grad": (
+        lambda k2: np.sqrt(2 / 3) * 8 * np.pi / k2,
+        plain,
+        lambda rho2, carried, across: carried,
+        1,
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("term", HALVES)
 @pytest.mark.parametrize(("points", "shape", "ratio"), [(6, 2.1, 3.4), (8, 2.7, 6.0)])
-def test_double_layer_sums_mode_by_mode(points, shape, ratio):
+def test_profiles_against_sums_mode_by_mode(term, points, shape, ratio):
     """The one-dimensional profiles hold what a sum over all modes, axes and images gives."""
     split = matched(ratio)
+    factor, *halves, of_plain, far_size = HALVES[term]
     angles = [2 * np.pi * np.abs(np.fft.fftfreq(m)) for m in SHAPE]
     k = np.meshgrid(*(a / h for a, h in zip(angles, STEPS, strict=True)), indexing="ij")
     k2 = k[0] ** 2 + k[1] ** 2 + k[2] ** 2
     k2[0, 0, 0] = 1
-    symbol = 8 * np.pi * split.gamma_stokes(k2) / k2
+    symbol = factor(k2) * split.gamma_stokes(k2)
     symbol[0, 0, 0] = 0
     square = size = rest = 0.0
     for axis in range(3):
@@ -391,22 +428,23 @@ def test_double_layer_sums_mode_by_mode(points, shape, ratio):
         far_rho = image.rho_square[0] - (image.rho[:, 0] ** 2).sum(axis=0)
         pairs = list(zip(image.rho[:, 0], image.b[:, 0], strict=True))
         pairs += [(np.sqrt(far_rho), 0 * far), (0 * far, np.sqrt(np.maximum(far, 0)))]
-        for number, (rho, b) in enumerate(pairs):
-            rho, b = rho.reshape(form), b.reshape(form) / STEPS[axis]
-            tilt = 1 - k[axis] ** 2 / k2  # of e across k
-            carried = rho**2 * k2 + 2 * rho * b * k[axis] + b**2  # |k'|^2
-            spread = 4 / 9 * carried + 2 / 9 * b**2 * tilt + rho**2 * k2 / 3
-            square += (symbol**2 * (spread + 7 / 9 * rho**2 * k2)).sum()
-            if number < len(image.rho):
-                size += (symbol * np.sqrt(np.maximum(spread, 0))).sum()
-        size += (symbol * np.sqrt(7 / 9 * k2) * image.rho_size[0].reshape(form)).sum()
-        rest += (symbol * image.b_rest[0].reshape(form)).sum() / STEPS[axis]
+        for half in halves:
+            scale = of_plain if half is plain else 1
+            for number, (rho, b) in enumerate(pairs):
+                rho, b = rho.reshape(form), b.reshape(form) / STEPS[axis]
+                across = b**2 * (1 - k[axis] ** 2 / k2)
+                carried = rho**2 * k2 + 2 * rho * b * k[axis] + b**2  # |k'|^2
+                value = scale * half(rho**2 * k2, carried, across)
+                square += (symbol**2 * value).sum()
+                if number < len(image.rho) and half is not plain:
+                    size += (symbol * np.sqrt(np.maximum(value, 0))).sum()
+            if half is plain:
+                size += (symbol * np.sqrt(scale * k2) * image.rho_size[0].reshape(form)).sum()
+        rest += far_size * (symbol * image.b_rest[0].reshape(form)).sum() / STEPS[axis]
     rms_found, peak_found = (
-        x[0, 0] * VOLUME
-        for x in estimates.aliasing("stokes_dl", split, LENGTHS, SHAPE, [points], [shape])
+        x[0, 0] * VOLUME for x in estimates.aliasing(term, split, LENGTHS, SHAPE, [points], [shape])
     )
     assert rms_found == pytest.approx(np.sqrt(square), rel=1e-9)
-    rest *= np.sqrt(2 / 3)
     assert size < peak_found - rest < 1.3 * size
 
 

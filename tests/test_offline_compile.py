@@ -40,7 +40,12 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
     """Return a few sets of constants: every sum, small and large windows and degrees."""
     if file == "p2p":
         shapes = [{"DEGREE": degree, "PERIODIC": axes} for degree, axes in ((30, 3), (8, 1))]
-        return [dict(shapes[n % 2], **layer_flags(kernel)) for n, kernel in enumerate(SUMS)]
+        sums = [dict(shapes[n % 2], **layer_flags(kernel)) for n, kernel in enumerate(SUMS)]
+        evaluators = (("stokes_comb", 1, 0), ("stokes_comb", 2, 10), ("laplace", 2, 7))
+        return sums + [
+            dict(layer_flags(kernel), PERIODIC=3, EVALUATOR=number, DEGREE=degree)
+            for kernel, number, degree in evaluators
+        ]
     if file == "p2p_derivatives":
         pressure = {"laplace": False, "stokes_rotlet": False}
         return [
