@@ -23,7 +23,16 @@ import parki
 from parki.reference import direct_sum
 
 # Sums that are timed: periodicity, tolerance, dtype.
-ROWS = ((1, 1e-4, "f8"), (3, 1e-4, "f8"), (1, 1e-9, "f8"), (1, 1e-4, "f4"), (1, 1e-1, "f8"))
+ROWS = (
+    (1, 1e-4, "f8"),
+    (3, 1e-4, "f8"),
+    (2, 1e-4, "f8"),
+    (0, 1e-4, "f8"),
+    (1, 1e-9, "f8"),
+    (3, 1e-9, "f8"),
+    (1, 1e-4, "f4"),
+    (1, 1e-1, "f8"),
+)
 
 
 def system(kernel: str, n: int, box: Any, dtype: str, rng: np.random.Generator) -> list[Any]:
@@ -42,8 +51,8 @@ def accuracy(space: str, n: int, sampled: int) -> list[dict[str, Any]]:
     xp = parki.get_execution_space(space).array_module
     rng = np.random.default_rng(5)
     rows = []
-    for periodicity in (1, 3):
-        for kernel in ("stokes_comb", "stokes_sl", "stokes_dl", "laplace"):
+    for periodicity in (0, 1, 2, 3):
+        for kernel in ("stokes_comb", "stokes_sl", "stokes_dl", "stokes_rotlet", "laplace"):
             for dtype, tolerances in (("f8", (1e-4, 1e-9, 1e-12)), ("f4", (1e-2, 1e-5))):
                 box = [1.5, 1.0, 0.75]
                 src, dens, norms = system(kernel, n, box, dtype, rng)
@@ -109,6 +118,7 @@ def timing(space: str, n: int, periodicity: int, tolerance: float, dtype: str) -
         plan(dens)
         shots.append((wait() - start, built - start))
     assert plan is not None
+    pool = 0.0 if xp is np else xp.get_default_memory_pool().used_bytes() / 1e9
     stages = [plan.timed(dens)[1] for _ in range(5)]
     median = {s: statistics.median(t[s] for t in stages) for s in stages[0]}
     return {
@@ -121,6 +131,7 @@ def timing(space: str, n: int, periodicity: int, tolerance: float, dtype: str) -
         "plan": statistics.median(t for _, t in shots[1:]),
         "apply": sum(median.values()),
         "stages": median,
+        "device_gb": pool,
         "describe": plan.describe(),
     }
 
@@ -192,6 +203,7 @@ def main() -> None:
             f"one-shot {1e3 * row['one_shot']:.1f} ms "
             f"(plan {1e3 * row['plan']:.1f}, first {row['first_one_shot']:.1f} s), "
             f"apply {1e3 * row['apply']:.1f} ms: {stages}"
+            + (f"  ({row['device_gb']:.1f} GB on the device)" if row["device_gb"] else "")
         )
         print(row["describe"])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
