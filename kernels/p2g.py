@@ -217,9 +217,11 @@ def p2g_tile(
             count = end - batch
         team.team_barrier()
 
+        # A thread for each value of a window: all of a row would take a thread's registers.
         def prepare(v: int):
-            m: int = v // 3
-            d: int = v % 3
+            p: int = v % P
+            d: int = v // P % 3
+            m: int = v // (3 * P)
             j: int = batch + m
             base: int = base2
             last: int = TILE2
@@ -238,34 +240,34 @@ def p2g_tile(
                 c = base + last - 1
             if c > cells[d] - 1:
                 c = cells[d] - 1
-            anchor[m][d] = c - base
             x: REAL = 2.0 * (t - REAL(c)) - 1.0
-            for p in range(P):
-                w: REAL = window[0][p]
-                for k in range(1, TERMS):
-                    w = w * x + window[k][p]
-                weights[m][d * P + p] = w
-                if DOUBLE:
-                    g: REAL = slope[0][p]
-                    for k in range(1, TERMS):
-                        g = g * x + slope[k][p]
-                    weights[m][(3 + d) * P + p] = g * inverse_step[d]
-            if SINGLE:
-                strength[m][d] = dens[d][j]
-            if LAPLACE:
-                if d == 0:
-                    strength[m][0] = dens[0][j]
+            w: REAL = window[0][p]
+            for k in range(1, TERMS):
+                w = w * x + window[k][p]
+            weights[m][d * P + p] = w
             if DOUBLE:
-                q: REAL = dens[3 * SINGLE + d][j]
-                n: REAL = norms[d][j]
-                # The symmetric tensor q n + n q: the diagonal in 3..5, then xy, yz, zx.
-                e: int = d + 1
-                if e == 3:
-                    e = 0
-                strength[m][3 + d] = 2.0 * q * n
-                strength[m][6 + d] = q * norms[e][j] + dens[3 * SINGLE + e][j] * n
+                g: REAL = slope[0][p]
+                for k in range(1, TERMS):
+                    g = g * x + slope[k][p]
+                weights[m][(3 + d) * P + p] = g * inverse_step[d]
+            if p == 0:
+                anchor[m][d] = c - base
+                if SINGLE:
+                    strength[m][d] = dens[d][j]
+                if LAPLACE:
+                    if d == 0:
+                        strength[m][0] = dens[0][j]
+                if DOUBLE:
+                    q: REAL = dens[3 * SINGLE + d][j]
+                    n: REAL = norms[d][j]
+                    # The symmetric tensor q n + n q: the diagonal in 3..5, then xy, yz, zx.
+                    e: int = d + 1
+                    if e == 3:
+                        e = 0
+                    strength[m][3 + d] = 2.0 * q * n
+                    strength[m][6 + d] = q * norms[e][j] + dens[3 * SINGLE + e][j] * n
 
-        pk.parallel_for(pk.TeamThreadRange(team, 3 * count), prepare)
+        pk.parallel_for(pk.TeamThreadRange(team, 3 * P * count), prepare)
         team.team_barrier()
 
         def spread(v: int):

@@ -3,9 +3,10 @@
 Sources are sorted by cells that are columns in x and y, cut finely along z, so that all sources of
 one column between two heights are one contiguous run. `p2p_tile`: one team owns a tile of
 consecutive sorted targets of one column and writes only their potentials; every thread walks the
-same runs, those within the cut-off of the tile's bounding box. `p2p_staged` does the same by way of
-scratch memory: runs are short, and one loop over many staged sources vectorises where many loops
-over few do not.
+same runs, those within the cut-off of the tile's bounding box, and SHARE threads take turns with
+the sources of one target: smaller tiles keep more of their candidates. `p2p_staged` does the same
+by way of scratch memory: runs are short, and one loop over many staged sources vectorises where
+many loops over few do not.
 
 With y = r_c/r, e = (x - y)/r, s = 2 (r/r_c)^2 - 1 the pair kernel is (MATH B.1, B.4)
 
@@ -18,14 +19,15 @@ With y = r_c/r, e = (x - y)/r, s = 2 (r/r_c)^2 - 1 the pair kernel is (MATH B.1,
 with polynomials S, X, R, L in s (rows of ``radial``). The polynomials are the smooth remainders of
 the full kernels, so a coinciding pair needs only y = 0 to lose its singular part and keep the rest.
 
-EVALUATOR 1 and 2 take Hasimoto's radial functions from their formulas instead, with z = xi r_c:
-Q = z / sqrt(pi) exp(-(z r)^2) and R = -2 z^2 Q (r in units of r_c), and
+EVALUATOR 1 and 2 take Hasimoto's radial functions from their formulas instead. With z = xi r_c and
+r in units of r_c: Q = z / sqrt(pi) exp(-(z r)^2), R = -2 z^2 Q, S = P + Q, X = (P - Q) / r^2 and
+L = P, where
 
-    1   P = erf(z r) / 2 r by the library, X = (P - Q) / r^2
-    2   X (Laplace: L) = N(r^2) / D(r^2), rows N and D of ``radial``, and P = Q + r^2 X
+    1   P = erf(z r) / 2 r by the library
+    2   P = N(r^2) / D(r^2), rows N and D of ``radial``
 
-and then S = P + Q, L = P. The difference P - Q of 1 loses digits at small r, but X is only met as
-X r^2 beside y, where these digits are lost anyway. The rational function loses none.
+The difference P - Q loses digits at small r. But X is only met as X r^2 beside y: the singular part
+loses these digits anyway.
 """
 
 from typing import List
@@ -40,8 +42,9 @@ ROTLET = False
 EVALUATOR = 0  # of the radial functions: 0 polynomials, 1 the library's erf and exp, 2 rational
 DEGREE = 12  # of the polynomials: S, X, R, L, or N and D
 PERIODIC = 3  # the first PERIODIC axes repeat
-# p2p_staged only:
 TILE = 4  # most targets of a tile
+SHARE = 1  # p2p_tile: threads that share the sources of a target
+# p2p_staged only:
 CHUNK = 256  # sources staged at a time, a multiple of LANES
 LANES = 8  # staged sources are filled up to whole vectors
 CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET  # rows of ``dens``
@@ -74,6 +77,7 @@ def p2p_tile(
     which a pair counts as one point. ``xi_rc`` is z above, not used by polynomials. ``factor``
     multiplies the result.
     """
+    total: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 3, TILE * SHARE)
     tile: int = team.league_rank()
     first: int = tiles[1][tile]
     last: int = tiles[2][tile]
@@ -119,8 +123,9 @@ def p2p_tile(
         peak: REAL = 0.5641895835477563 * xi_rc
         steep: REAL = xi_rc * xi_rc
 
-    def target(t: int):
-        i: int = first + t
+    def target(v: int):
+        i: int = first + v // SHARE
+        share: int = v % SHARE
         u0: REAL = 0.0
         u1: REAL = 0.0
         u2: REAL = 0.0
@@ -181,7 +186,7 @@ def p2p_tile(
                     below = below + run
                     begin: int = starts[column + w2]
                     end: int = starts[column + w2 + run]
-                    for j in range(begin, end):
+                    for j in range(begin + share, end, SHARE):
                         r0: REAL = (x0 - (src[0][j] + s0)) * inverse
                         r1: REAL = (x1 - (src[1][j] + s1)) * inverse
                         r2: REAL = (x2 - (src[2][j] + s2)) * inverse
@@ -199,13 +204,6 @@ def p2p_tile(
                                 a: REAL = 0.5 * y * pk.erf(xi_rc * rr * y)
                                 if rr <= coincident:
                                     a = peak
-                                if SINGLE or DOUBLE or ROTLET:
-                                    psi: REAL = peak * pk.exp(0.0 - steep * rr)
-                                    b: REAL = (a - psi) * y * y
-                                    if ROTLET:
-                                        a = b
-                                    else:
-                                        a = a + psi
                             if EVALUATOR == 2:
                                 a: REAL = p0[0]
                                 divisor: REAL = p1[0]
@@ -213,10 +211,13 @@ def p2p_tile(
                                     a = a * rr + p0[k + 1]
                                     divisor = divisor * rr + p1[k + 1]
                                 a = a / divisor
-                                if SINGLE or DOUBLE:
+                            if EVALUATOR > 0:
+                                if SINGLE or DOUBLE or ROTLET:
                                     psi: REAL = peak * pk.exp(0.0 - steep * rr)
-                                    b: REAL = a
-                                    a = 2.0 * psi + b * rr
+                                    b: REAL = (a - psi) * y * y
+                                    a = a + psi
+                                    if ROTLET:
+                                        a = b
                             if LAPLACE:
                                 u0 += (y - 2.0 * a) * dens[0][j]
                             if ROTLET:
@@ -273,14 +274,31 @@ def p2p_tile(
                                 u0 += along * e0
                                 u1 += along * e1
                                 u2 += along * e2
-        out: int = order[i]
-        scale: REAL = inverse * factor
-        pot[0][out] = u0 * scale
+        total[0][v] = u0
         if SINGLE or DOUBLE or ROTLET:
-            pot[1][out] = u1 * scale
-            pot[2][out] = u2 * scale
+            total[1][v] = u1
+            total[2][v] = u2
 
-    pk.parallel_for(pk.TeamThreadRange(team, last - first), target)
+    pk.parallel_for(pk.TeamThreadRange(team, (last - first) * SHARE), target)
+    team.team_barrier()
+
+    def add(t: int):
+        v0: REAL = 0.0
+        v1: REAL = 0.0
+        v2: REAL = 0.0
+        for k in range(SHARE):
+            v0 += total[0][t * SHARE + k]
+            if SINGLE or DOUBLE or ROTLET:
+                v1 += total[1][t * SHARE + k]
+                v2 += total[2][t * SHARE + k]
+        out: int = order[first + t]
+        scale: REAL = inverse * factor
+        pot[0][out] = v0 * scale
+        if SINGLE or DOUBLE or ROTLET:
+            pot[1][out] = v1 * scale
+            pot[2][out] = v2 * scale
+
+    pk.parallel_for(pk.TeamThreadRange(team, last - first), add)
 
 
 @pk.workunit
@@ -509,13 +527,6 @@ def p2p_staged(
                         a: REAL = 0.5 * y * pk.erf(xi_rc * rr * y)
                         if rr <= coincident:
                             a = peak
-                        if SINGLE or DOUBLE or ROTLET:
-                            psi: REAL = peak * pk.exp(0.0 - steep * rr)
-                            b: REAL = (a - psi) * y * y
-                            if ROTLET:
-                                a = b
-                            else:
-                                a = a + psi
                     if EVALUATOR == 2:
                         a: REAL = p0[0]
                         divisor: REAL = p1[0]
@@ -523,10 +534,13 @@ def p2p_staged(
                             a = a * rr + p0[k + 1]
                             divisor = divisor * rr + p1[k + 1]
                         a = a / divisor
-                        if SINGLE or DOUBLE:
+                    if EVALUATOR > 0:
+                        if SINGLE or DOUBLE or ROTLET:
                             psi: REAL = peak * pk.exp(0.0 - steep * rr)
-                            b: REAL = a
-                            a = 2.0 * psi + b * rr
+                            b: REAL = (a - psi) * y * y
+                            a = a + psi
+                            if ROTLET:
+                                a = b
                     if LAPLACE:
                         u0 += (y - 2.0 * a) * stage[3 + PERIODIC][m]
                     if ROTLET:

@@ -20,7 +20,7 @@ def vector_row(points: int, dtype: Any) -> int:
     return -(-points // lanes) * lanes
 
 
-def layer_flags(kernel: str) -> dict[str, bool]:
+def layer_flags(kernel: str) -> dict[str, Any]:
     """Return the kernels' feature switches for a sum: both layers, Laplace, rotlets."""
     return {
         "SINGLE": kernel in ("stokes_sl", "stokes_comb"),
@@ -30,7 +30,7 @@ def layer_flags(kernel: str) -> dict[str, bool]:
     }
 
 
-def spread_flags(kernel: str) -> dict[str, bool]:
+def spread_flags(kernel: str) -> dict[str, Any]:
     """Return the switches of P2G, to which the torques of rotlets are vectors as forces are."""
     flags = layer_flags(kernel)
     flags["SINGLE"] |= flags.pop("ROTLET")

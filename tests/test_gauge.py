@@ -49,9 +49,7 @@ def test_sums_with_a_net_density_in_any_unit(kernel, periodicity, unit):
     dens = dens[0] if kernel == "laplace" else dens[:3]
     norms = norms if kernel == "stokes_dl" else None
     box = unit * np.array(BOX)
-    ref = direct_sum(
-        kernel, unit * src, unit * src, dens, norms, box=box, periodicity=periodicity
-    )
+    ref = direct_sum(kernel, unit * src, unit * src, dens, norms, box=box, periodicity=periodicity)
     options = parki.EwaldOptions(periodicity=periodicity, box=list(box), tolerance=1e-8)
     pot = parki.Plan(kernel, unit * src, unit * src, norms, options)(dens)
     bound = parki.Plan(kernel, unit * src, unit * src, norms, options).promise(dens)

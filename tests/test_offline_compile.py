@@ -46,6 +46,17 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             dict(layer_flags(kernel), PERIODIC=3, EVALUATOR=number, DEGREE=degree)
             for kernel, number, degree in evaluators
         ]
+    if file == "p2p_cells":
+        shapes = [
+            {"STAGED": True, "VECTORS": 2, "SHARE": 64, "CHUNK": 128, "DEGREE": 30},
+            {"STAGED": False, "VECTORS": 32, "SHARE": 4, "DEGREE": 8, "PERIODIC": 1},
+            {"STAGED": True, "VECTORS": 1, "SHARE": 128, "CHUNK": 100, "PERIODIC": 0},
+            {"STAGED": False, "VECTORS": 1, "SHARE": 128, "PERIODIC": 2},
+        ]
+        evaluators = ({"EVALUATOR": 1, "DEGREE": 0}, {"EVALUATOR": 2, "DEGREE": 7})
+        return [dict(shape, **layer_flags(kernel)) for kernel in SUMS for shape in shapes] + [
+            {**shapes[2], **evaluator} for evaluator in evaluators
+        ]
     if file == "p2p_derivatives":
         pressure = {"laplace": False, "stokes_rotlet": False}
         return [
@@ -69,6 +80,25 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         ]
         # A rotlet spreads as a Stokeslet does.
         return [dict(shape, **spread_flags(k)) for shape, k in zip(shapes, SUMS[:4], strict=True)]
+    if file == "p2g_paper":
+        shapes = [
+            {"P": 14, "ROW": 14, "TERMS": 10, "TILE": 7, "BATCH": 32},
+            {"P": 5, "ROW": 5, "TERMS": 6, "TILE": 3, "BATCH": 16},
+            {"P": 8, "ROW": 8, "TERMS": 7, "TILE": 4, "BATCH": 32},
+            {"P": 2, "ROW": 2, "TERMS": 4, "TILE": 1, "BATCH": 8},
+        ]
+        return [dict(shape, **spread_flags(k)) for shape, k in zip(shapes, SUMS[:4], strict=True)]
+    if file == "g2p_tile":
+        # P = 13 leaves a thread idle at one height.
+        return [
+            dict(shape, ROW=shape["P"], TERMS=shape["P"] // 2 + 3)
+            for shape in (
+                {"P": 13, "SPLIT": 7, "STEPS": 2, "COMPONENTS": 1, "GRADIENT": True},
+                {"P": 8, "COMPONENTS": 3},
+                {"P": 5, "SPLIT": 5, "COMPONENTS": 1},
+                {"P": 6, "SPLIT": 6, "COMPONENTS": 3, "GRADIENT": True, "VALUES": False},
+            )
+        ]
     if file == "g2p":
         return [
             {

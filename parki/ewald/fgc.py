@@ -16,7 +16,8 @@ import numpy as np
 
 from parki.arrays import layer_flags, real_name
 from parki.ewald import multiplier
-from parki.ewald.p2g import COMPONENTS, Mesh
+from parki.ewald.mesh import Mesh
+from parki.ewald.p2g import COMPONENTS
 from parki.ewald.split import Split
 from parki.ewald.transforms import DeviceTransforms, HostTransforms
 from parki.ewald.truncated import truncated

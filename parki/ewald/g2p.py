@@ -6,11 +6,31 @@ the window's derivative, without transforms of its own.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from parki.cell_list import CellList
-from parki.ewald.p2g import Mesh
+import numpy as np
+
+from parki.cell_list import CellList, runs
+from parki.ewald.mesh import Mesh, Tiles
 from parki.runtime import Kernel, load
+
+G2P_METHODS = ("auto", "target", "base", "tile")
+# g2p_tile: targets of a share and of a batch, most threads of a target on a device.
+SHARE, BATCH, SPLIT = 256, 32, 8
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel and what it gathers: components ``first`` to ``first + count - 1`` of ``name``.
+
+    ``name`` is "u", "p" or "grad_u"; the last takes "u" along where both are wanted.
+    """
+
+    kernel: Kernel
+    name: str
+    first: int
+    count: int
 
 
 class G2P:
@@ -31,6 +51,11 @@ class G2P:
         What to compute: "u", "p", "grad_u".
     factor : float
         Inverse of the solver's length unit: turns a solver's gradient into the user's.
+
+    Attributes
+    ----------
+    method : str
+        The variant in words: the mesh's, or what took its place and why.
     """
 
     def __init__(
@@ -44,42 +69,127 @@ class G2P:
         factor: float,
         executor: str | None,
     ) -> None:
-        self.mesh = mesh
-        self.targets = sources if same else mesh.sort(trg, executor)
-        self.launches = self.kernels(mesh, components, want, executor)
+        xp = mesh.space.array_module
+        shape = tile_shape(mesh, components, want)
+        self.method = mesh.gather
+        if mesh.gather == "tile" and shape is None:
+            self.method = f"target (no tile of P = {mesh.window.points} fits scratch memory)"
+        tiles = Tiles(sources.shape, sources.box)
+        if shape:
+            tiles = mesh.cubes(shape[0])
+        elif mesh.gather == "base":
+            tiles = mesh.divided(1, 1, 1)
+        elif mesh.spread == "base":  # whose sources are not sorted
+            tiles = mesh.cubes(mesh.window.points)
+        ready = same and tiles == Tiles(sources.shape, sources.box)
+        self.targets = sources if ready else mesh.sort(trg, tiles, executor)
+        self.launches = self.gathers(mesh, components, want, executor)
         self.arguments = dict(mesh.arguments, trg=self.targets.points, order=self.targets.order)
+        self.count = self.targets.order.size
+        if shape:
+            self.arguments["work"] = runs(xp, self.targets.starts, SHARE)
+            self.arguments["tiles"] = xp.asarray(tiles.counts, dtype=np.int32)
+            self.count = self.arguments["work"].shape[1]
         if "grad_u" in want:
-            descent = mesh.space.array_module.asarray(-factor / mesh.steps, dtype=mesh.dtype)
+            descent = xp.asarray(-factor / mesh.steps, dtype=mesh.dtype)
             self.arguments["descent"] = descent
 
     @staticmethod
     def kernels(
         mesh: Mesh, components: int, want: tuple[str, ...], executor: str | None
-    ) -> dict[str, Kernel]:
-        """Return the gathering kernels by what they gather; that of "grad_u" takes "u" along."""
+    ) -> list[Kernel]:
+        """Return the gathering kernels."""
+        return [g.kernel for g in G2P.gathers(mesh, components, want, executor)]
 
-        def kernel(name: str, **constants: int) -> Kernel:
-            return load("g2p", name, mesh.space, executor=executor, **mesh.constants(), **constants)
-
-        kernels = {}
-        if "grad_u" in want:
-            kernels["grad_u"] = kernel("g2p_gradient", COMPONENTS=components, VALUES="u" in want)
-        elif "u" in want:
-            kernels["u"] = kernel("g2p_target", COMPONENTS=components)
+    @staticmethod
+    def gathers(
+        mesh: Mesh, components: int, want: tuple[str, ...], executor: str | None
+    ) -> list[Launch]:
+        """Return what is launched for the quantities wanted."""
+        shape = tile_shape(mesh, components, want)
+        step = shape[1] if shape else components
+        wanted = [("grad_u" if "grad_u" in want else "u", components)]
+        if "u" not in want and "grad_u" not in want:
+            wanted = []
         if "p" in want:
-            kernels["p"] = kernel("g2p_target", COMPONENTS=1)
-        return kernels
+            wanted.append(("p", 1))
+        launches = []
+        for name, rows in wanted:
+            for first in range(0, rows, step):
+                constants = mesh.constants()
+                constants["COMPONENTS"] = count = min(step, rows - first)
+                constants["VALUES"] = name != "grad_u" or "u" in want
+                if shape:
+                    kernel = _tile(mesh, shape[0], name == "grad_u", executor, constants)
+                else:
+                    workunit = "g2p_gradient" if name == "grad_u" else "g2p_target"
+                    kernel = load("g2p", workunit, mesh.space, executor=executor, **constants)
+                launches.append(Launch(kernel, name, first, count))
+        return launches
 
     def apply(self, field: Any, results: dict[str, Any]) -> None:
         """Add the far field (rows, x, y, z), the pressure in its last row, to the ``results``.
 
         Results have shape (rows, targets), as for the near field.
         """
-        for name, launch in self.launches.items():
-            launch(
-                self.targets.order.size,
-                field=field[-1:] if name == "p" else field,
-                pot=results.get("p" if name == "p" else "u"),
-                gradient=results.get("grad_u"),
+        for g in self.launches:
+            rows = slice(g.first, g.first + g.count)
+            pot, gradient = results.get("p" if g.name == "p" else "u"), results.get("grad_u")
+            g.kernel(
+                self.count,
+                field=field[-1:] if g.name == "p" else field[rows],
+                pot=None if pot is None else pot[rows],
+                gradient=None if gradient is None else gradient[3 * rows.start : 3 * rows.stop],
                 **self.arguments,
             )
+
+
+def tile_shape(mesh: Mesh, components: int, want: tuple[str, ...]) -> tuple[int, int] | None:
+    """Return grid steps along the edges of a tile of `g2p_tile`, and components staged at once.
+
+    None if the mesh has another variant, or if scratch memory holds no tile.
+    """
+    if mesh.gather != "tile":
+        return None
+    p, gradient = mesh.window.points, "grad_u" in want
+    split, steps = _split(mesh)
+    half, whole = mesh.scratch
+    for edge, group, limit in ((8, 3, half), (8, 1, half), (8, 1, whole), (4, 1, whole)):
+        if group > components:
+            continue
+        extent = edge + p - 1
+        local = group * extent * extent * (extent + 3 + split * steps - p)
+        staged = BATCH * (3 * p * (1 + gradient) + group * (1 + 3 * gradient) * split)
+        if (local + staged) * mesh.item + BATCH * 12 + 64 <= limit:
+            return edge, group
+    return None
+
+
+def _split(mesh: Mesh) -> tuple[int, int]:
+    """Return the threads of a target, and the heights of its window that each takes.
+
+    A thread of a CPU takes all, in whole vectors.
+    """
+    if not mesh.space.on_device:
+        return 1, mesh.row
+    steps = -(-mesh.window.points // SPLIT)
+    return -(-mesh.window.points // steps), steps
+
+
+def _tile(
+    mesh: Mesh, edge: int, gradient: bool, executor: str | None, constants: dict[str, Any]
+) -> Kernel:
+    split, steps = _split(mesh)
+    return load(
+        "g2p_tile",
+        "g2p_tile",
+        mesh.space,
+        executor=executor,
+        team_size=-(-BATCH * split // 32) * 32,
+        TILE=edge,
+        SPLIT=split,
+        STEPS=steps,
+        BATCH=BATCH,
+        GRADIENT=gradient,
+        **constants,
+    )

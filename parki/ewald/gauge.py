@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.ewald.p2g import Mesh
+from parki.ewald.mesh import Mesh
 from parki.ewald.split import Split
 from parki.ewald.truncated import zero_mode
 

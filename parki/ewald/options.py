@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.g2p import G2P_METHODS
 from parki.ewald.p2g import P2G_METHODS
+from parki.ewald.p2p_cells import P2P_METHODS
 from parki.ewald.prolate import SPLITS
 from parki.ewald.radial import EVALUATORS
 from parki.runtime import ExecutionSpace
@@ -62,9 +64,17 @@ class EwaldOptions:
         Mean of the double layer's velocity in a triply periodic box: zero over the box, or such
         that no net flux passes its faces: ``8 pi / V sum (q.n) (y - x)`` more, which depends on
         where in the box the points are, and is periodic only if the sum of q.n is zero.
-    p2g_method : {"auto", "owner", "tile"}
+    p2p_method : {"auto", "tile", "staged", "gm1d", "gm2d", "sm1d", "sm2d"}
+        Variant of the near field: parki's for GPUs (tile) and for CPUs (staged), or one of the
+        literature's four, to compare with, which compute the velocity or potential alone. Default:
+        by the execution space.
+    p2g_method : {"auto", "owner", "tile", "base", "source", "grid", "hybrid"}
         Variant of the spreading: each thread owns grid tiles (CPUs), or each team adds up a tile in
-        scratch memory (GPUs). Default: by the execution space.
+        scratch memory (GPUs); or one of the literature's four, to compare with. Default: by the
+        execution space.
+    g2p_method : {"auto", "target", "base", "tile"}
+        Variant of the gathering: targets sorted by grid tiles, in the order given, or sorted and
+        with the grid's values around each tile in scratch memory. Default: target.
     executor : {"embedded", "pykokkos"}, optional
         Who runs the kernels: parki's own compiler, or upstream PyKokkos where it is installed.
         Default: the environment variable PARKI_EXECUTOR, else embedded.
@@ -85,7 +95,9 @@ class EwaldOptions:
     split: str
     radial: str
     dl_mean: str
+    p2p_method: str
     p2g_method: str
+    g2p_method: str
     executor: str | None
 
     def __init__(
@@ -101,7 +113,9 @@ class EwaldOptions:
         split: str = "prolate",
         radial: str = "polynomial",
         dl_mean: str = "zero",
+        p2p_method: str = "auto",
         p2g_method: str = "auto",
+        g2p_method: str = "auto",
         executor: str | None = None,
         **unknown: Any,
     ) -> None:
@@ -170,10 +184,15 @@ class EwaldOptions:
                 f"dl_mean is 'flux', but periodicity is {self.periodicity}; only sums over three "
                 "periodic directions leave the mean open"
             )
-        if self.p2g_method not in P2G_METHODS:
-            raise ParkiValueError(
-                f"p2g_method is {self.p2g_method!r}; expected one of {', '.join(P2G_METHODS)}"
-            )
+        for name, methods in (
+            ("p2p_method", P2P_METHODS),
+            ("p2g_method", P2G_METHODS),
+            ("g2p_method", G2P_METHODS),
+        ):
+            if getattr(self, name) not in methods:
+                raise ParkiValueError(
+                    f"{name} is {getattr(self, name)!r}; expected one of {', '.join(methods)}"
+                )
         if self.executor is not None and self.executor not in EXECUTORS:
             raise ParkiValueError(
                 f"executor is {self.executor!r}; expected one of {', '.join(EXECUTORS)}"

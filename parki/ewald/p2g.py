@@ -1,156 +1,53 @@
-"""P2G on the host side: sorts the sources by grid tiles, and launches the variant of the space.
+"""P2G on the host side: sorts the sources by grid tiles, and launches a variant.
 
-Takes points in solver units and the window's tables; knows nothing of kernels' symbols.
+Takes points in solver units and the window's tables; knows nothing of kernels' symbols. parki's own
+variants are here, `p2g_owner` for CPUs and `p2g_tile` for devices; the literature's in `p2g_paper`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from parki.arrays import real_name, spread_flags, vector_row
+from parki.arrays import spread_flags
 from parki.cell_list import CellList, runs
-from parki.ewald.padding import Padding
-from parki.ewald.window import KaiserBessel
-from parki.runtime import ExecutionSpace, Kernel, load
+from parki.ewald import p2g_paper
+from parki.ewald.mesh import Mesh, Tiles
+from parki.runtime import Kernel, load
 
-P2G_METHODS = ("auto", "owner", "tile")
+P2G_METHODS = ("auto", "owner", "tile", "base", "source", "grid", "hybrid")
 COMPONENTS = {"laplace": 1, "stokes_sl": 3, "stokes_dl": 4, "stokes_comb": 4, "stokes_rotlet": 3}
 # p2g_tile: sources of a share, threads along z, sources staged at a time.
 SHARE, SPLIT, BATCH = 256, 2, 16
-# Scratch memory of a team: at most half of what a multiprocessor has, so that two teams share one,
-# and at most all of it where that cannot be. HIP devices have 64 KiB.
-SCRATCH = {"Cuda": (113_000, 220_000), "HIP": (60_000, 60_000)}
 
 
-@dataclass(frozen=True)
-class Mesh:
-    """What P2G and G2P share: the grid's geometry and the window's tables on the device.
+class Variant(Protocol):
+    """One way to spread.
 
     Attributes
     ----------
-    row : int
-        Columns of the tables: P, or more with zeros.
-    spill : int
-        Grid planes beyond the last along z, which stand for the first ones again where z is
-        periodic: windows then need no wrapping along z.
+    launches : list of Kernel
+        All kernels of the variant.
+    tiles : Tiles
+        What the sources are sorted by.
+    shape : tuple of 3 ints
+        Of a grid component.
+    adds : bool
+        Whether the kernels add to the grid, which must then be zero, rather than write it.
     """
 
-    space: ExecutionSpace
-    dtype: Any
-    box: np.ndarray[Any, np.dtype[np.float64]]
-    periodicity: int
-    steps: np.ndarray[Any, np.dtype[np.float64]]
-    padding: Padding
-    window: KaiserBessel
-    terms: int
-    row: int
-    spill: int
-    method: str
-    arguments: dict[str, Any]
+    launches: list[Kernel]
+    tiles: Tiles
+    shape: tuple[int, int, int]
+    adds: bool
 
-    @classmethod
-    def build(
-        cls,
-        space: ExecutionSpace,
-        dtype: Any,
-        box: np.ndarray[Any, np.dtype[np.float64]],
-        periodicity: int,
-        steps: np.ndarray[Any, np.dtype[np.float64]],
-        padding: Padding,
-        window: KaiserBessel,
-        degree: int,
-        method: str = "auto",
-    ) -> Mesh:
-        """Tabulate the window and send the geometry to the space; ``method`` as in P2G_METHODS."""
-        if method == "auto":
-            method = "tile" if space.on_device else "owner"
-        xp = space.array_module
-        row = window.points if space.on_device else vector_row(window.points, dtype)
-        spill = row - window.points + (window.points - 1 if periodicity == 3 else 0)
-        tables = []
-        for table in window.piecewise(degree):
-            padded = np.zeros((degree + 1, row))
-            padded[:, : window.points] = table
-            tables.append(xp.asarray(padded, dtype=dtype))
-        arguments = {
-            "inverse_step": xp.asarray(1 / steps, dtype=dtype),
-            "cells": xp.asarray(padding.cells, dtype=np.int32),
-            "shape": xp.asarray(padding.grid, dtype=np.int32),
-            "window": tables[0],
-            "slope": tables[1],
-        }
-        return cls(
-            space,
-            dtype,
-            box,
-            periodicity,
-            steps,
-            padding,
-            window,
-            degree + 1,
-            row,
-            spill,
-            method,
-            arguments,
-        )
+    def work(self, sources: CellList) -> dict[str, Any]:
+        """Return the kernels' arguments that depend on the sorted sources."""
 
-    @property
-    def stored(self) -> tuple[int, int, int]:
-        """Shape of a grid component in memory: with the spill along z."""
-        x, y, z = self.padding.grid
-        return x, y, z + self.spill
-
-    def constants(self) -> dict[str, Any]:
-        """Return the compile-time constants that depend on the window."""
-        return {
-            "REAL": real_name(self.dtype),
-            "P": self.window.points,
-            "ROW": self.row,
-            "TERMS": self.terms,
-        }
-
-    @property
-    def tile(self) -> tuple[int, int]:
-        """Grid points along the edges of a `p2g_tile` tile, and components a team takes at once."""
-        p, item = self.window.points, np.dtype(self.dtype).itemsize
-        staged = BATCH * (item * (6 * p + 10) + 16)
-        half, whole = SCRATCH.get(self.space.name, SCRATCH["Cuda"])
-        for edge, group, limit in ((8, 4, half), (8, 2, half), (8, 1, whole), (4, 1, whole)):
-            extent = edge + p - 1
-            if group * extent * extent * (extent + 3) * item + staged <= limit:
-                return edge, group
-        return 1, 1
-
-    @property
-    def tiles(self) -> tuple[int, int, int]:
-        """Number of tiles along each axis.
-
-        For `p2g_tile` they have TILE steps, the last one cut by the box. For `p2g_owner` their
-        number is even where periodic (for two colours), and tiles of at least P + 1 steps keep
-        those of one colour apart: a tile's sources reach P - 1 points into the next one, whose own
-        edge may lie between grid points.
-        """
-        if self.method == "tile":
-            x, y, z = (-(-n // self.tile[0]) for n in self.padding.cells)
-            return x, y, z
-        counts = []
-        for axis in range(2):
-            n = self.padding.cells[axis] // (self.window.points + 1)
-            if axis < self.periodicity:
-                n = 2 * (n // 2)
-            counts.append(max(1, n))
-        depth = max(1, self.padding.cells[2] // 8)
-        return counts[0], counts[1], depth
-
-    def sort(self, points: Any, executor: str | None) -> CellList:
-        """Return the points (wrapped already) sorted by tiles."""
-        tiles = self.tiles
-        extent = np.array(tiles) * self.tile[0] * self.steps if self.method == "tile" else self.box
-        return CellList(points, extent, tiles, space=self.space, executor=executor)
+    def spread(self, arguments: dict[str, Any]) -> None:
+        """Launch, given all arguments of the kernels."""
 
 
 class P2G:
@@ -172,69 +69,139 @@ class P2G:
         executor: str | None,
         least: int = 0,
     ) -> None:
-        self.mesh = mesh
         xp = mesh.space.array_module
-        self.launches = self.kernels(kernel, mesh, executor)
-        self.sources = mesh.sort(src, executor)
-        self.norms = None if norms is None else self.sources.sort(norms)
-        shape = (COMPONENTS[kernel], *self.stored())
+        self.variant = variant(kernel, mesh, executor)
+        self.sources = mesh.sort(src, self.variant.tiles, executor)
+        # One tile holds the points as they were given, and densities need no sorting.
+        self.sorts = self.variant.tiles.counts != (1, 1, 1)
+        if norms is not None:
+            norms = self.sources.sort(norms)
+        shape = (COMPONENTS[kernel], *self.variant.shape)
         size = math.prod(shape)
         self.memory = xp.zeros(max(size, least), dtype=mesh.dtype)
         self.grid = self.memory[:size].reshape(shape)
-        self.arguments = dict(mesh.arguments, norms=self.norms, src=self.sources.points)
-        self.arguments["tiles"] = xp.asarray(mesh.tiles, dtype=np.int32)
-        if mesh.method == "tile":
-            self.work = runs(xp, self.sources.starts, SHARE)
-            self.arguments["work"] = self.work
-        else:
-            self.colours = _colours(mesh.tiles)
-            self.arguments["starts"] = self.sources.starts
+        self.arguments = dict(mesh.arguments, norms=norms, src=self.sources.points)
+        self.arguments["tiles"] = xp.asarray(self.variant.tiles.counts, dtype=np.int32)
+        self.arguments.update(self.variant.work(self.sources))
 
     @staticmethod
     def kernels(kernel: str, mesh: Mesh, executor: str | None) -> list[Kernel]:
-        """Return the kernels of the mesh's variant: all run, each for some components."""
+        """Return the kernels of the mesh's variant."""
+        return variant(kernel, mesh, executor).launches
+
+    def apply(self, dens: Any, buffer: Any) -> Any:
+        """Spread ``dens`` (rows, sources); return the grid (components, x, y, z), reused."""
+        if self.sorts:
+            self.sources.sort(dens, out=buffer)
+            dens = buffer
+        if self.variant.adds:
+            self.grid.fill(0)
+        self.variant.spread(dict(self.arguments, dens=dens, grid=self.grid))
+        return self.grid
+
+
+def variant(kernel: str, mesh: Mesh, executor: str | None) -> Variant:
+    """Return the mesh's variant for a sum."""
+    chosen: Variant
+    if mesh.spread == "owner":
+        chosen = Owner(kernel, mesh, executor)
+    elif mesh.spread == "tile":
+        chosen = Tile(kernel, mesh, executor)
+    elif mesh.spread == "grid":
+        chosen = p2g_paper.Grid(kernel, mesh, executor)
+    elif mesh.spread == "hybrid":
+        chosen = p2g_paper.Hybrid(kernel, mesh, executor)
+    else:
+        chosen = p2g_paper.Source(kernel, mesh, executor)
+    return chosen
+
+
+class Owner:
+    """`p2g_owner`: work items own tiles, colour by colour; spreads into the spill."""
+
+    adds = True
+
+    def __init__(self, kernel: str, mesh: Mesh, executor: str | None) -> None:
+        self.mesh = mesh
+        self.shape = mesh.stored
         constants = dict(mesh.constants(), **spread_flags(kernel))
-        if mesh.method == "owner":
-            return [load("p2g", "p2g_owner", mesh.space, executor=executor, **constants)]
-        edge, group = mesh.tile
-        tile = {"TILE0": edge, "TILE1": edge, "TILE2": edge, "SPLIT": SPLIT, "BATCH": BATCH}
-        team_size = mesh.window.points**2 * SPLIT
+        self.launches = [load("p2g", "p2g_owner", mesh.space, executor=executor, **constants)]
+        # An even number of tiles where periodic (for two colours), of at least P + 1 steps: that
+        # keeps those of one colour apart, as a tile's sources reach P - 1 points into the next
+        # one, whose own edge may lie between grid points.
+        counts = []
+        for axis in range(2):
+            n = mesh.padding.cells[axis] // (mesh.window.points + 1)
+            if axis < mesh.periodicity:
+                n = 2 * (n // 2)
+            counts.append(max(1, n))
+        self.tiles = mesh.divided(*counts, max(1, mesh.padding.cells[2] // 8))
+        self.colours = _colours(self.tiles.counts)
+
+    def work(self, sources: CellList) -> dict[str, Any]:
+        """Return where the tiles' sources start."""
+        return {"starts": sources.starts}
+
+    def spread(self, arguments: dict[str, Any]) -> None:
+        """Launch once for each colour, and fold the spill where it stands for the first planes."""
+        for count, colour in self.colours:
+            self.launches[0](count, colour=colour, **arguments)
+        if self.mesh.periodicity == 3:
+            grid, n, spill = arguments["grid"], self.mesh.padding.grid[2], self.mesh.spill
+            grid[..., :spill] += grid[..., n : n + spill]
+
+
+class Tile:
+    """`p2g_tile`: teams add up tiles in scratch memory, some components at a time."""
+
+    adds = True
+
+    def __init__(self, kernel: str, mesh: Mesh, executor: str | None) -> None:
+        self.mesh = mesh
+        self.shape = mesh.padding.grid
+        edge, group = self._size(mesh)
+        self.tiles = mesh.cubes(edge)
         components = COMPONENTS[kernel]
-        return [
+        self.launches = [
             load(
                 "p2g",
                 "p2g_tile",
                 mesh.space,
                 executor=executor,
-                team_size=team_size,
+                team_size=mesh.window.points**2 * SPLIT,
                 FIRST=first,
                 GROUP=min(group, components - first),
-                **tile,
-                **constants,
+                TILE0=edge,
+                TILE1=edge,
+                TILE2=edge,
+                SPLIT=SPLIT,
+                BATCH=BATCH,
+                **mesh.constants(),
+                **spread_flags(kernel),
             )
             for first in range(0, components, group)
         ]
 
-    def stored(self) -> tuple[int, int, int]:
-        """Return the shape of a component: `p2g_owner` spreads into the spill, `p2g_tile` wraps."""
-        return self.mesh.stored if self.mesh.method == "owner" else self.mesh.padding.grid
+    @staticmethod
+    def _size(mesh: Mesh) -> tuple[int, int]:
+        """Return grid steps along the edges of a tile, and components a team takes at once."""
+        p = mesh.window.points
+        staged = BATCH * (mesh.item * (6 * p + 10) + 16)
+        half, whole = mesh.scratch
+        for edge, group, limit in ((8, 4, half), (8, 2, half), (8, 1, whole), (4, 1, whole)):
+            extent = edge + p - 1
+            if group * extent * extent * (extent + 3) * mesh.item + staged <= limit:
+                return edge, group
+        return 1, 1
 
-    def apply(self, dens: Any, buffer: Any) -> Any:
-        """Spread ``dens`` (rows, sources); return the grid (components, x, y, z), reused."""
-        self.sources.sort(dens, out=buffer)
-        self.grid.fill(0)
-        if self.mesh.method == "tile":
-            for launch in self.launches:
-                launch(self.work.shape[1], dens=buffer, grid=self.grid, **self.arguments)
-        else:
-            for count, colour in self.colours:
-                self.launches[0](
-                    count, colour=colour, dens=buffer, grid=self.grid, **self.arguments
-                )
-            if self.mesh.periodicity == 3:
-                n = self.mesh.padding.grid[2]
-                self.grid[..., : self.mesh.spill] += self.grid[..., n : n + self.mesh.spill]
-        return self.grid
+    def work(self, sources: CellList) -> dict[str, Any]:
+        """Return the tiles' sources in shares of bounded size."""
+        return {"work": runs(self.mesh.space.array_module, sources.starts, SHARE)}
+
+    def spread(self, arguments: dict[str, Any]) -> None:
+        """Launch once for each group of components."""
+        for launch in self.launches:
+            launch(arguments["work"].shape[1], **arguments)
 
 
 def _colours(tiles: tuple[int, ...]) -> list[tuple[int, Any]]:

@@ -1,7 +1,8 @@
 """P2P on the host side: sorts sources and targets for the near field, and launches it.
 
 Takes points in solver units and the radial polynomials; knows nothing of the grid. The pressure and
-the gradient come from a kernel of their own, which walks the same cells.
+the gradient come from a kernel of their own, which walks the same cells. The variants of the
+literature, which walk others, are described in `parki.ewald.p2p_cells`.
 """
 
 from __future__ import annotations
@@ -12,16 +13,18 @@ import numpy as np
 
 from parki.arrays import layer_flags, real_name
 from parki.cell_list import CellList, runs
+from parki.ewald.p2p_cells import Launch, cells_kernel, choose_launch, reach
 from parki.ewald.radial import Evaluator
 from parki.ewald.split import RadialPolynomials
 from parki.runtime import ExecutionSpace, Kernel, load
 
 # Columns of cells are r_c / COLUMNS wide; along z a cell is r_c / DEPTH deep.
 COLUMNS, DEPTH = 2, 8
-# Targets of a tile: on a device one warp's worth, so that the threads of a warp walk the same
-# runs of sources; on the host few, so that the tile's bounding box culls tightly.
-DEVICE_TILE, HOST_TILE = 32, 4
-HOST_CHUNK = 256  # sources staged at a time
+# Targets of a tile: few, so that the tile's bounding box culls tightly; on a device with the
+# threads that share a target's sources one warp's worth, which walk the same runs of sources.
+DEVICE_TILE, DEVICE_SHARE, HOST_TILE = 16, 2, 4
+DERIVATIVES_TILE = 32  # on a device; one thread a target
+HOST_CHUNK, DEVICE_CHUNK = 256, 64  # sources staged at a time
 # Polynomials that the kernel of the potential takes, and the kernel of its derivatives.
 POLYNOMIALS = {
     "laplace": ("L", "X"),
@@ -52,6 +55,10 @@ class P2P:
         What to compute: "u", "p", "grad_u".
     evaluator : Evaluator or None
         Evaluates the radial functions of "u" in place of the polynomials.
+    method : str
+        Variant, one of P2P_METHODS of `parki.ewald.p2p_cells`.
+    launch : Launch or None
+        How a variant by cells runs; None for its defaults.
     """
 
     def __init__(
@@ -69,46 +76,60 @@ class P2P:
         want: tuple[str, ...],
         evaluator: Evaluator | None,
         executor: str | None,
+        method: str = "auto",
+        launch: Launch | None = None,
     ) -> None:
         xp = space.array_module
         self.dtype = src.dtype
         periodic = [axis < periodicity for axis in range(3)]
-        shape = _cells(box, cutoff, src.shape[1])
+        per_cutoff: tuple[float, ...] = (COLUMNS, COLUMNS, DEPTH)
+        launch = choose_launch(method, space, launch)
+        if launch is not None:
+            per_cutoff = (1 / launch.width,) * 3
+        shape = _cells(box, cutoff, src.shape[1], per_cutoff)
         self.sources = CellList(src, box, shape, periodic, space=space, executor=executor)
         targets = (
             self.sources
             if trg is src
             else CellList(trg, box, shape, periodic, space=space, executor=executor)
         )
-        # A tile never spans two columns: its bounding box would span the box.
-        columns = targets.starts[:: shape[2]]
-        self.tiles = runs(xp, columns, DEVICE_TILE if space.on_device else HOST_TILE)
+        if launch is not None:
+            self.tiles = runs(xp, targets.starts, launch.share)
+        else:
+            # A tile never spans two columns: its bounding box would span the box.
+            columns = targets.starts[:: shape[2]]
+            self.tiles = runs(xp, columns, DEVICE_TILE if space.on_device else HOST_TILE)
+        self.work = {"u": self.tiles, "derivatives": self.tiles}
+        if space.on_device and ("p" in want or "grad_u" in want):
+            ends = targets.starts if launch is not None else targets.starts[:: shape[2]]
+            self.work["derivatives"] = runs(xp, ends, DERIVATIVES_TILE)
         self.norms = None
         if norms is not None:
             self.norms = self.sources.sort(norms)
             self.norms /= cutoff
-        self.launches = near_kernels(
-            kernel, space, self.dtype, radial.S.size - 1, periodicity, want, executor, evaluator
-        )
+        near = (space, self.dtype, radial.S.size - 1, periodicity, want, executor, evaluator)
+        self.launches = near_kernels(kernel, *near, method, launch)
 
-        def table(rows: str) -> Any:
-            return xp.asarray(np.array([getattr(radial, r) for r in rows]), dtype=self.dtype)
+        def table(name: str, values: Any) -> Any:
+            values = np.asarray(values, dtype=self.dtype)
+            return values if self.launches[name].translated.tables else xp.asarray(values)
 
         rotlet = kernel == "stokes_rotlet"
         values, derivatives = POLYNOMIALS[kernel]
         # `p2p` divides by r_c once on its own.
         own: dict[str, dict[str, Any]] = {}
         if "u" in self.launches:
-            own["u"] = {"radial": table(values), "factor": factor**2 / cutoff if rotlet else factor}
+            own["u"] = {"factor": factor**2 / cutoff if rotlet else factor}
+            rows = [getattr(radial, r) for r in values]
+            own["u"]["radial"] = table("u", rows if evaluator is None else evaluator.table)
             if evaluator is not None:
-                own["u"]["radial"] = xp.asarray(evaluator.table, dtype=self.dtype)
                 own["u"]["xi_rc"] = evaluator.xi_rc
         if "derivatives" in self.launches:
             scale = (factor / cutoff) ** (3 if rotlet else 2)
-            own["derivatives"] = {"radial": table(derivatives), "scale": scale}
+            rows = [getattr(radial, r) for r in derivatives]
+            own["derivatives"] = {"radial": table("derivatives", rows), "scale": scale}
         self.own = own
         self.arguments = {
-            "tiles": self.tiles,
             "trg": targets.points,
             "order": targets.order,
             "src": self.sources.points,
@@ -116,6 +137,7 @@ class P2P:
             "starts": self.sources.starts,
             "shape": xp.asarray(shape, dtype=np.int32),
             "width": xp.asarray(box / np.array(shape), dtype=self.dtype),
+            "reach": xp.asarray(reach(box, shape, cutoff)),
             "box": xp.asarray(box, dtype=self.dtype),
             "cutoff": cutoff,
             "coincident": (1e-14 * float(box.max()) / cutoff) ** 2,
@@ -130,7 +152,8 @@ class P2P:
         self.sources.sort(dens, out=buffer)
         for name, launch in self.launches.items():
             launch(
-                self.tiles.shape[1],
+                self.work[name].shape[1],
+                tiles=self.work[name],
                 dens=buffer,
                 pot=results.get("u"),
                 pressure=results.get("p"),
@@ -149,18 +172,25 @@ def near_kernels(
     want: tuple[str, ...],
     executor: str | None,
     evaluator: Evaluator | None = None,
+    method: str = "auto",
+    launch: Launch | None = None,
 ) -> dict[str, Kernel]:
     """Return the P2P kernels of a specialisation: of the potential, and of its derivatives."""
     kernels = {}
     if "u" in want:
-        kernels["u"] = near_kernel(kernel, space, dtype, degree, periodicity, executor, evaluator)
+        special = (kernel, space, dtype, degree, periodicity, executor, evaluator)
+        launch = choose_launch(method, space, launch)
+        kernels["u"] = (
+            cells_kernel(method, launch, *special) if launch else near_kernel(*special, method)
+        )
     if "p" in want or "grad_u" in want:
         kernels["derivatives"] = load(
             "p2p_derivatives",
             "p2p_derivatives",
             space,
             executor=executor,
-            team_size=DEVICE_TILE,
+            team_size=DERIVATIVES_TILE,
+            tables={"radial": (len(POLYNOMIALS[kernel][1]), degree + 1)},
             REAL=real_name(dtype),
             DEGREE=degree,
             PERIODIC=periodicity,
@@ -179,31 +209,53 @@ def near_kernel(
     periodicity: int,
     executor: str | None,
     evaluator: Evaluator | None = None,
+    method: str = "auto",
 ) -> Kernel:
-    """Return the P2P kernel of the potential: by space, staged on the host."""
+    """Return the P2P kernel of the potential: tile or staged, by space if method is auto."""
     constants: dict[str, Any] = dict(
         layer_flags(kernel), REAL=real_name(dtype), DEGREE=degree, PERIODIC=periodicity
     )
     if evaluator is not None:
         constants.update(DEGREE=evaluator.degree, EVALUATOR=evaluator.number)
-    if space.on_device:
-        return load("p2p", "p2p_tile", space, executor=executor, team_size=DEVICE_TILE, **constants)
-    lanes = 64 // np.dtype(dtype).itemsize
+    if method == "auto":
+        method = "tile" if space.on_device else "staged"
+    if method == "tile":
+        return load(
+            "p2p",
+            "p2p_tile",
+            space,
+            executor=executor,
+            team_size=DEVICE_TILE * DEVICE_SHARE,
+            tables={"radial": _table_shape(kernel, constants["DEGREE"], evaluator)},
+            TILE=DEVICE_TILE,
+            SHARE=DEVICE_SHARE,
+            **constants,
+        )
     return load(
         "p2p",
         "p2p_staged",
         space,
         executor=executor,
-        TILE=HOST_TILE,
-        CHUNK=HOST_CHUNK,
-        LANES=lanes,
+        team_size=DEVICE_TILE,
+        TILE=DEVICE_TILE if space.on_device else HOST_TILE,
+        CHUNK=DEVICE_CHUNK if space.on_device else HOST_CHUNK,
+        LANES=1 if space.on_device else 64 // np.dtype(dtype).itemsize,
         **constants,
     )
 
 
-def _cells(box: np.ndarray[Any, Any], cutoff: float, sources: int) -> tuple[int, int, int]:
-    """Return the cells along each axis: fine, but not many more than there are sources."""
-    per_edge = np.array([COLUMNS, COLUMNS, DEPTH]) * box / cutoff
+def _table_shape(kernel: str, degree: int, evaluator: Evaluator | None) -> tuple[int, int]:
+    """Return the shape of the table that evaluates the radial functions of "u"."""
+    if evaluator is not None:
+        return evaluator.table.shape[0], evaluator.table.shape[1]
+    return len(POLYNOMIALS[kernel][0]), degree + 1
+
+
+def _cells(
+    box: np.ndarray[Any, Any], cutoff: float, sources: int, per_cutoff: tuple[float, ...]
+) -> tuple[int, int, int]:
+    """Return the cells along each axis: so many for each r_c, but few more than sources."""
+    per_edge = np.array(per_cutoff) * box / cutoff
     excess = float(np.prod(per_edge)) / max(4.0 * sources, 64.0)
     if excess > 1:
         per_edge /= excess ** (1 / 3)

@@ -24,9 +24,11 @@ from parki.ewald.extent import Extent, resolve
 from parki.ewald.fgc import FGC
 from parki.ewald.g2p import G2P
 from parki.ewald.gauge import Gauge
+from parki.ewald.mesh import Mesh
 from parki.ewald.options import MOST_POINTS, EwaldOptions
-from parki.ewald.p2g import COMPONENTS, P2G, Mesh
+from parki.ewald.p2g import COMPONENTS, P2G
 from parki.ewald.p2p import P2P, near_kernels
+from parki.ewald.p2p_cells import check_method
 from parki.ewald.padding import pad
 from parki.ewald.parameters import Parameters, Problem, select
 from parki.ewald.points import (
@@ -114,6 +116,7 @@ class Plan:
         self.kernel, self.options = kernel, options
         names = check_want(kernel, want)
         check_evaluator(options.radial, names)
+        check_method(options.p2p_method, names)
         self.want = want if isinstance(want, str) else names
         self.space = get_execution_space(options.execution_space, *arrays.values())
         check_space(arrays, self.space)
@@ -209,6 +212,7 @@ class Plan:
             KaiserBessel(chosen.points, chosen.beta),
             chosen.window_degree,
             options.p2g_method,
+            options.g2p_method,
         )
         self.mesh = mesh
         self.evaluator = choose_evaluator(options.radial, kernel, split, cutoff, chosen.degree)
@@ -228,6 +232,7 @@ class Plan:
             want,
             self.evaluator,
             executor,
+            options.p2p_method,
         )
         # The field takes the place of the grid, whose values are in Fourier space by then.
         values = FGC.values(kernel, mesh, want)
@@ -274,10 +279,12 @@ class Plan:
             CellList.gather_kernel(space, self.dtype, n, executor) for n in sorted({3, rows})
         ]
         near = (space, self.dtype, chosen.degree, self.options.periodicity, want, executor)
-        kernels += near_kernels(self.kernel, *near, self.evaluator).values()
+        kernels += near_kernels(
+            self.kernel, *near, self.evaluator, self.options.p2p_method
+        ).values()
         kernels += P2G.kernels(self.kernel, mesh, executor)
         kernels.append(FGC.kernel(self.kernel, mesh, want, executor))
-        kernels += G2P.kernels(mesh, self.rows, want, executor).values()
+        kernels += G2P.kernels(mesh, self.rows, want, executor)
         prepare(kernels)
 
     # ------------------------------------------------------------------ apply
@@ -427,16 +434,19 @@ class Plan:
         evaluation = f"polynomials of degree {p.degree}"
         if self.evaluator:
             evaluation = self.evaluator.describe()
+        method = self.options.p2p_method
+        by = "" if method == "auto" else f", P2P by {method}"
         lines = [
             head,
             f"  tolerance {self.options.tolerance:g}; predicted error over tolerance: "
             + ", ".join(f"{k} {v:.2f}" for k, v in p.errors.items()),
             f"  near field: r_c = {p.cutoff * length:.4g} "
             f"({self.n_sources * p.cutoff**3:.0f} sources per r_c^3), "
-            f"{p.split.scaled(length).name}, {evaluation}",
+            f"{p.split.scaled(length).name}, {evaluation}{by}",
             f"  far field: grid {grid[0]} x {grid[1]} x {grid[2]}, "
             f"{COMPONENTS[self.kernel]} components, window of {p.points} points "
-            f"(beta = {p.beta:.1f}, degree {p.window_degree}), P2G by {self.mesh.method}",
+            f"(beta = {p.beta:.1f}, degree {p.window_degree}), "
+            f"P2G by {self.mesh.spread}, G2P by {self.g2p.method}",
         ]
         if pads.n_local:
             lines.append(

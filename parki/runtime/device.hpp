@@ -10,7 +10,7 @@
 #ifdef __HIP_PLATFORM_AMD__
 #define PK_SHUFFLE(value, offset) __shfl_xor(value, offset)
 #else
-#define PK_SHUFFLE(value, offset) __shfl_xor_sync(__activemask(), value, offset)
+#define PK_SHUFFLE(value, offset) __shfl_xor_sync(pk::lanes(), value, offset)
 #endif
 
 namespace pk {
@@ -39,6 +39,12 @@ static __device__ __forceinline__ void atomic_add(T* where, T value) {
   atomicAdd(where, value);
 }
 
+// Small arrays passed by value: elements are parameters of the entry.
+template <class T, int n>
+struct Table {
+  T values[n];
+};
+
 struct Team {
   char* scratch;
   __device__ int team_rank() const { return threadIdx.y; }
@@ -48,6 +54,11 @@ struct Team {
   __device__ int league_size() const { return gridDim.x; }
 };
 
+// The lanes of a thread within its warp, as a mask: a shuffle waits for those still in a loop.
+static __device__ __forceinline__ unsigned lanes() {
+  const unsigned row = blockDim.x < 32 ? (1u << blockDim.x) - 1 : ~0u;
+  return row << (threadIdx.y * blockDim.x % 32);
+}
 template <class Body>
 static __device__ __forceinline__ void for_TeamThreadRange(const Team&, int n, const Body& body) {
   for (int i = threadIdx.y; i < n; i += blockDim.y) body(i);

@@ -52,6 +52,7 @@ class Kernel:
         executor: str,
         team_size: int,
         vector_length: int,
+        tables: dict[str, tuple[int, ...]] | None = None,
     ) -> None:
         self.workunit = workunit
         self.space = space
@@ -59,7 +60,8 @@ class Kernel:
         self._lock = threading.Lock()
         self._upstream = executor == "pykokkos"
         bound = team_size * vector_length if workunit.is_team else device.RANGE_BLOCK
-        self.translated = translate(workunit, bound)
+        by_value = space.on_device and not self._upstream
+        self.translated = translate(workunit, bound, tables if by_value else None)
         self._object: host.HostObject | device.DeviceObject | upstream.UpstreamObject
         if self._upstream:
             self._object = upstream.UpstreamObject(
@@ -135,6 +137,9 @@ class Kernel:
                     )
                 if not value.flags.c_contiguous:
                     raise ParkiValueError(f"{self.workunit.name}: {name} is not C-contiguous")
+                if name in self.translated.tables:
+                    values.extend(self._elements(name, value))
+                    continue
                 if self._upstream:
                     values.append(value)
                     continue
@@ -147,6 +152,16 @@ class Kernel:
             launch(values, count)
         elif launch(self._pack(*values), count, self._threads):
             raise KernelError(f"{self.workunit.name}: the threads of a team met different barriers")
+
+    def _elements(self, name: str, table: Any) -> list[Any]:
+        """Return the elements of a table that is passed by value: scalars of its dtype."""
+        shape = self.translated.tables[name]
+        if not isinstance(table, np.ndarray) or table.shape != tuple(shape):
+            raise ParkiValueError(
+                f"{self.workunit.name}: {name} is a {type(table).__name__} of shape {table.shape}; "
+                f"expected a NumPy array of shape {shape}, which is passed by value"
+            )
+        return list(table.ravel())
 
     def _scalar(self, name: str, kind: int | str, value: Any) -> int | float:
         if kind in REALS:
@@ -169,6 +184,7 @@ def load(
     executor: str | None = None,
     team_size: int = 1,
     vector_length: int = 1,
+    tables: dict[str, tuple[int, ...]] | None = None,
     **constants: Constant,
 ) -> Kernel:
     """Return the kernel for a workunit of a kernel file; the same object for the same request.
@@ -182,6 +198,9 @@ def load(
         Default: the environment variable PARKI_EXECUTOR, else embedded.
     team_size, vector_length : int
         Threads of a team, and lanes of each, on a device. A host team is one thread.
+    tables : dict from str to tuple of int, optional
+        Small views of known shape that are only read by constant indices: on a device they are
+        NumPy arrays, passed by value, and lie in constant memory. Elsewhere they are as others.
     **constants
         Values of the file's compile-time constants.
     """
@@ -192,9 +211,10 @@ def load(
     if not space.on_device:
         team_size = vector_length = 1
     machine = (SETTINGS["PARKI_EMULATED_TEAM"].value(), SETTINGS["CXX"].value(), thread_count())
-    key = (done.text, done.real, space, chosen, team_size, vector_length, machine)
+    shapes = tuple(sorted((tables or {}).items()))
+    key = (done.text, done.real, space, chosen, team_size, vector_length, machine, shapes)
     if key not in _loaded:
-        _loaded[key] = Kernel(done, space, chosen, team_size, vector_length)
+        _loaded[key] = Kernel(done, space, chosen, team_size, vector_length, tables)
     return _loaded[key]
 
 

@@ -9,6 +9,8 @@ unrolling of constant loops on a device. The small run-time library the text ref
 from __future__ import annotations
 
 import ast
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -62,12 +64,15 @@ class Translated:
         Bytes of scratch memory a team needs.
     team : bool
         Whether one work item is a team.
+    tables : mapping from str to tuple of int
+        Views that are passed by value, element by element, with their shapes.
     """
 
     text: str
     arguments: tuple[tuple[str, View | str], ...]
     scratch: int
     team: bool
+    tables: Mapping[str, tuple[int, ...]]
 
 
 def view_type(annotation: str) -> View | str:
@@ -77,7 +82,11 @@ def view_type(annotation: str) -> View | str:
     return annotation
 
 
-def translate(workunit: Specialised, launch_bound: int = 0) -> Translated:
+def translate(
+    workunit: Specialised,
+    launch_bound: int = 0,
+    tables: Mapping[str, tuple[int, ...]] | None = None,
+) -> Translated:
     """Translate a specialised workunit to C++.
 
     Parameters
@@ -85,6 +94,9 @@ def translate(workunit: Specialised, launch_bound: int = 0) -> Translated:
     workunit : Specialised
     launch_bound : int
         Largest number of threads of a block, for register allocation on a device; 0 for none.
+    tables : mapping from str to tuple of int, optional
+        Views that are passed by value, with their shapes: their elements are parameters of the
+        entry, which a GPU keeps in constant memory, free to read and never in registers.
 
     Raises
     ------
@@ -100,8 +112,9 @@ def translate(workunit: Specialised, launch_bound: int = 0) -> Translated:
             parts.append(emitter.function(node))
         else:
             parts.append(emitter.workunit(node, dict(arguments)))
-    parts.append(_entry(arguments, emitter.team, launch_bound, emitter.scratch))
-    return Translated("\n".join(parts), arguments, emitter.scratch, bool(emitter.team))
+    shapes = dict(tables or {})
+    parts.append(_entry(arguments, emitter.team, launch_bound, emitter.scratch, shapes))
+    return Translated("\n".join(parts), arguments, emitter.scratch, bool(emitter.team), shapes)
 
 
 def extent(view: str, axis: int) -> str:
@@ -110,12 +123,22 @@ def extent(view: str, axis: int) -> str:
 
 
 def _entry(
-    arguments: tuple[tuple[str, View | str], ...], team: str, launch_bound: int, scratch: int
+    arguments: tuple[tuple[str, View | str], ...],
+    team: str,
+    launch_bound: int,
+    scratch: int,
+    tables: Mapping[str, tuple[int, ...]],
 ) -> str:
     """Return the entry point: a macro of the prelude opens it, as the two sides differ."""
     parameters, calls = [], []
     for name, kind in arguments:
-        if isinstance(kind, View):
+        if isinstance(kind, View) and name in tables:
+            ctype, shape = TYPES[kind.element], tables[name]
+            values = [f"pk_{name}_{i}" for i in range(math.prod(shape))]
+            parameters += [f"PK_SCALAR({ctype}, {value})" for value in values]
+            table = f"pk::Table<{ctype}, {len(values)}>"
+            calls += [f"{table}{{{{{', '.join(values)}}}}}.values", *map(str, shape)]
+        elif isinstance(kind, View):
             parameters.append(f"PK_POINTER({TYPES[kind.element]}, {name})")
             calls.append(name)
             for axis in range(kind.rank):
@@ -125,12 +148,12 @@ def _entry(
             ctype = "double" if kind in ("pk.float", "pk.double") else "long long"
             parameters.append(f"PK_SCALAR({ctype}, {name})")
             calls.append(f"({TYPES[kind]}){name}")
-    shape = "TEAM" if team else "RANGE"
+    form = "TEAM" if team else "RANGE"
     return (
         f"#define PK_PARAMETERS {' '.join(parameters)}\n"
         f"#define PK_ARGUMENTS {', '.join(calls)}\n"
         f"#define PK_COMMA{' ,' if calls else ''}\n"
-        f"PK_ENTRY_{shape}({launch_bound}, {scratch})\n"
+        f"PK_ENTRY_{form}({launch_bound}, {scratch})\n"
     )
 
 

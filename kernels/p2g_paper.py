@@ -1,0 +1,432 @@
+"""P2G by the variants of Kosmacher, Du, Bagge and Biros (2026), section 3.2, to compare with.
+
+They spread what `p2g.py` spreads, with its windows, onto grids without a spill.
+
+`p2g_source` (their BASE and SOURCE, Algorithm 3): one work item owns one source and adds its whole
+window to the grid by atomics. The two differ in the order of the sources alone: BASE takes them as
+they come, SOURCE sorted by tiles of TILE steps.
+
+`p2g_grid` (GRID, Algorithm 4): a team owns a cube of TILE x TILE x TILE grid points, each thread
+some of them. It walks the sources of all tiles in reach, evaluates their windows at its point, and
+writes without atomics.
+
+`p2g_hybrid` (HYBRID, Algorithm 5): a team owns at most BATCH sources of one tile, and keeps their
+windows and densities in scratch memory. Each thread owns some of the grid points in the tile's
+reach: it adds up all sources at its point, then adds to the grid once, by an atomic.
+"""
+
+from typing import List
+
+import pykokkos as pk
+
+REAL = pk.double
+SINGLE = True
+DOUBLE = True
+LAPLACE = False
+P = 8
+ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
+TERMS = 7  # polynomial terms of the window
+TILE = 4  # grid steps along the edge of a tile
+# p2g_hybrid only:
+BATCH = 32  # most sources of a team
+EXTENT = TILE + P - 1  # grid points along an edge of the tile's reach
+WEIGHTS = 3 * P + 3 * P * DOUBLE  # windows along x, y, z, then their slopes
+
+
+@pk.workunit
+def p2g_source(
+    j: int,
+    src: pk.View2D[REAL],
+    dens: pk.View2D[REAL],
+    norms: pk.View2D[REAL],
+    inverse_step: pk.View1D[REAL],
+    cells: pk.View1D[pk.int32],
+    shape: pk.View1D[pk.int32],
+    window: pk.View2D[REAL],
+    slope: pk.View2D[REAL],
+    grid: pk.View4D[REAL],
+):
+    """Spread source j."""
+    t0: REAL = src[0][j] * inverse_step[0]
+    t1: REAL = src[1][j] * inverse_step[1]
+    t2: REAL = src[2][j] * inverse_step[2]
+    c0: int = int(t0)
+    c1: int = int(t1)
+    c2: int = int(t2)
+    if c0 > cells[0] - 1:
+        c0 = cells[0] - 1
+    if c1 > cells[1] - 1:
+        c1 = cells[1] - 1
+    if c2 > cells[2] - 1:
+        c2 = cells[2] - 1
+    z0: REAL = 2.0 * (t0 - REAL(c0)) - 1.0
+    z1: REAL = 2.0 * (t1 - REAL(c1)) - 1.0
+    z2: REAL = 2.0 * (t2 - REAL(c2)) - 1.0
+    wx: List[REAL] = [0.0] * ROW
+    wy: List[REAL] = [0.0] * ROW
+    wz: List[REAL] = [0.0] * ROW
+    for p in range(ROW):
+        wx[p] = window[0][p]
+        wy[p] = window[0][p]
+        wz[p] = window[0][p]
+    for k in range(1, TERMS):
+        for p in range(ROW):
+            wx[p] = wx[p] * z0 + window[k][p]
+            wy[p] = wy[p] * z1 + window[k][p]
+            wz[p] = wz[p] * z2 + window[k][p]
+    f0: REAL = 0.0
+    f1: REAL = 0.0
+    f2: REAL = 0.0
+    if SINGLE or LAPLACE:
+        f0 = dens[0][j]
+    if SINGLE:
+        f1 = dens[1][j]
+        f2 = dens[2][j]
+    if DOUBLE:
+        dx: List[REAL] = [0.0] * ROW
+        dy: List[REAL] = [0.0] * ROW
+        dz: List[REAL] = [0.0] * ROW
+        for p in range(ROW):
+            dx[p] = slope[0][p]
+            dy[p] = slope[0][p]
+            dz[p] = slope[0][p]
+        for k in range(1, TERMS):
+            for p in range(ROW):
+                dx[p] = dx[p] * z0 + slope[k][p]
+                dy[p] = dy[p] * z1 + slope[k][p]
+                dz[p] = dz[p] * z2 + slope[k][p]
+        q0: REAL = dens[3 * SINGLE][j]
+        q1: REAL = dens[3 * SINGLE + 1][j]
+        q2: REAL = dens[3 * SINGLE + 2][j]
+        n0: REAL = norms[0][j]
+        n1: REAL = norms[1][j]
+        n2: REAL = norms[2][j]
+        # The symmetric tensor q n + n q, and half its trace.
+        xx: REAL = 2.0 * q0 * n0
+        yy: REAL = 2.0 * q1 * n1
+        zz: REAL = 2.0 * q2 * n2
+        xy: REAL = q0 * n1 + q1 * n0
+        yz: REAL = q1 * n2 + q2 * n1
+        zx: REAL = q2 * n0 + q0 * n2
+        trace: REAL = q0 * n0 + q1 * n1 + q2 * n2
+    for a in range(P):
+        g0: int = c0 + a
+        if g0 >= shape[0]:
+            g0 = g0 - shape[0]
+        for b in range(P):
+            g1: int = c1 + b
+            if g1 >= shape[1]:
+                g1 = g1 - shape[1]
+            ww: REAL = wx[a] * wy[b]
+            a0: REAL = f0 * ww
+            a1: REAL = f1 * ww
+            a2: REAL = f2 * ww
+            if DOUBLE:
+                dw: REAL = dx[a] * wy[b] * inverse_step[0]
+                wd: REAL = wx[a] * dy[b] * inverse_step[1]
+                a0 += xx * dw + xy * wd
+                a1 += xy * dw + yy * wd
+                a2 += zx * dw + yz * wd
+                vw: REAL = ww * inverse_step[2]
+                a3: REAL = trace * ww
+                b0: REAL = zx * vw
+                b1: REAL = yz * vw
+                b2: REAL = zz * vw
+            for z in range(P):
+                g2: int = c2 + z
+                if g2 >= shape[2]:
+                    g2 = g2 - shape[2]
+                if DOUBLE:
+                    pk.atomic_add(grid, [0, g0, g1, g2], a0 * wz[z] + b0 * dz[z])
+                    pk.atomic_add(grid, [1, g0, g1, g2], a1 * wz[z] + b1 * dz[z])
+                    pk.atomic_add(grid, [2, g0, g1, g2], a2 * wz[z] + b2 * dz[z])
+                    pk.atomic_add(grid, [3, g0, g1, g2], a3 * wz[z])
+                else:
+                    pk.atomic_add(grid, [0, g0, g1, g2], a0 * wz[z])
+                    if SINGLE:
+                        pk.atomic_add(grid, [1, g0, g1, g2], a1 * wz[z])
+                        pk.atomic_add(grid, [2, g0, g1, g2], a2 * wz[z])
+
+
+@pk.workunit
+def p2g_grid(
+    team: pk.TeamMember,
+    cubes: pk.View1D[pk.int32],
+    tiles: pk.View1D[pk.int32],
+    starts: pk.View1D[pk.int32],
+    src: pk.View2D[REAL],
+    dens: pk.View2D[REAL],
+    norms: pk.View2D[REAL],
+    inverse_step: pk.View1D[REAL],
+    cells: pk.View1D[pk.int32],
+    shape: pk.View1D[pk.int32],
+    window: pk.View2D[REAL],
+    slope: pk.View2D[REAL],
+    grid: pk.View4D[REAL],
+):
+    """Sum at the points of one cube of the grid; ``cubes`` are as many along each axis."""
+    cube: int = team.league_rank()
+    base2: int = TILE * (cube % cubes[2])
+    base1: int = TILE * (cube // cubes[2] % cubes[1])
+    base0: int = TILE * (cube // cubes[2] // cubes[1])
+
+    def point(v: int):
+        g0: int = base0 + v // (TILE * TILE)
+        g1: int = base1 + v // TILE % TILE
+        g2: int = base2 + v % TILE
+        if g0 < shape[0] and g1 < shape[1] and g2 < shape[2]:
+            s0: REAL = 0.0
+            s1: REAL = 0.0
+            s2: REAL = 0.0
+            s3: REAL = 0.0
+            # Sources reach the points from their own grid cell on: the cells from P - 1 before the
+            # cube to its last, tile by tile; those before the first are images' (or none).
+            at0: int = base0 - P + 1
+            if shape[0] > cells[0] and at0 < 0:
+                at0 = 0
+            while at0 < base0 + TILE and at0 < cells[0]:
+                first0: int = at0
+                while first0 < 0:
+                    first0 = first0 + cells[0]
+                image0: int = at0 - first0
+                tile0: int = first0 // TILE
+                first0 = tile0 * TILE
+                last0: int = first0 + TILE - 1
+                if last0 > cells[0] - 1:
+                    last0 = cells[0] - 1
+                at0 = last0 + 1 + image0
+                at1: int = base1 - P + 1
+                if shape[1] > cells[1] and at1 < 0:
+                    at1 = 0
+                while at1 < base1 + TILE and at1 < cells[1]:
+                    first1: int = at1
+                    while first1 < 0:
+                        first1 = first1 + cells[1]
+                    image1: int = at1 - first1
+                    tile1: int = first1 // TILE
+                    first1 = tile1 * TILE
+                    last1: int = first1 + TILE - 1
+                    if last1 > cells[1] - 1:
+                        last1 = cells[1] - 1
+                    at1 = last1 + 1 + image1
+                    at2: int = base2 - P + 1
+                    if shape[2] > cells[2] and at2 < 0:
+                        at2 = 0
+                    while at2 < base2 + TILE and at2 < cells[2]:
+                        first2: int = at2
+                        while first2 < 0:
+                            first2 = first2 + cells[2]
+                        image2: int = at2 - first2
+                        tile2: int = first2 // TILE
+                        first2 = tile2 * TILE
+                        last2: int = first2 + TILE - 1
+                        if last2 > cells[2] - 1:
+                            last2 = cells[2] - 1
+                        at2 = last2 + 1 + image2
+                        tile: int = (tile0 * tiles[1] + tile1) * tiles[2] + tile2
+                        for j in range(starts[tile], starts[tile + 1]):
+                            # The tile comes from the cell list, whose rounding may differ in the
+                            # last bit.
+                            t0: REAL = src[0][j] * inverse_step[0]
+                            c0: int = int(t0)
+                            if c0 < first0:
+                                c0 = first0
+                            if c0 > last0:
+                                c0 = last0
+                            t1: REAL = src[1][j] * inverse_step[1]
+                            c1: int = int(t1)
+                            if c1 < first1:
+                                c1 = first1
+                            if c1 > last1:
+                                c1 = last1
+                            t2: REAL = src[2][j] * inverse_step[2]
+                            c2: int = int(t2)
+                            if c2 < first2:
+                                c2 = first2
+                            if c2 > last2:
+                                c2 = last2
+                            i0: int = g0 - image0 - c0
+                            i1: int = g1 - image1 - c1
+                            i2: int = g2 - image2 - c2
+                            if i0 >= 0 and i0 < P and i1 >= 0 and i1 < P and i2 >= 0 and i2 < P:
+                                z0: REAL = 2.0 * (t0 - REAL(c0)) - 1.0
+                                z1: REAL = 2.0 * (t1 - REAL(c1)) - 1.0
+                                z2: REAL = 2.0 * (t2 - REAL(c2)) - 1.0
+                                wx: REAL = window[0][i0]
+                                wy: REAL = window[0][i1]
+                                wz: REAL = window[0][i2]
+                                for k in range(1, TERMS):
+                                    wx = wx * z0 + window[k][i0]
+                                    wy = wy * z1 + window[k][i1]
+                                    wz = wz * z2 + window[k][i2]
+                                w: REAL = wx * wy * wz
+                                if LAPLACE:
+                                    s0 += dens[0][j] * w
+                                if SINGLE:
+                                    s0 += dens[0][j] * w
+                                    s1 += dens[1][j] * w
+                                    s2 += dens[2][j] * w
+                                if DOUBLE:
+                                    dx: REAL = slope[0][i0]
+                                    dy: REAL = slope[0][i1]
+                                    dz: REAL = slope[0][i2]
+                                    for k in range(1, TERMS):
+                                        dx = dx * z0 + slope[k][i0]
+                                        dy = dy * z1 + slope[k][i1]
+                                        dz = dz * z2 + slope[k][i2]
+                                    dx = dx * wy * wz * inverse_step[0]
+                                    dy = wx * dy * wz * inverse_step[1]
+                                    dz = wx * wy * dz * inverse_step[2]
+                                    q0: REAL = dens[3 * SINGLE][j]
+                                    q1: REAL = dens[3 * SINGLE + 1][j]
+                                    q2: REAL = dens[3 * SINGLE + 2][j]
+                                    n0: REAL = norms[0][j]
+                                    n1: REAL = norms[1][j]
+                                    n2: REAL = norms[2][j]
+                                    qd: REAL = q0 * dx + q1 * dy + q2 * dz
+                                    nd: REAL = n0 * dx + n1 * dy + n2 * dz
+                                    s0 += q0 * nd + n0 * qd
+                                    s1 += q1 * nd + n1 * qd
+                                    s2 += q2 * nd + n2 * qd
+                                    s3 += (q0 * n0 + q1 * n1 + q2 * n2) * w
+            grid[0][g0][g1][g2] = s0
+            if SINGLE or DOUBLE:
+                grid[1][g0][g1][g2] = s1
+                grid[2][g0][g1][g2] = s2
+            if DOUBLE:
+                grid[3][g0][g1][g2] = s3
+
+    pk.parallel_for(pk.TeamThreadRange(team, TILE * TILE * TILE), point)
+
+
+@pk.workunit
+def p2g_hybrid(
+    team: pk.TeamMember,
+    work: pk.View2D[pk.int32],
+    tiles: pk.View1D[pk.int32],
+    src: pk.View2D[REAL],
+    dens: pk.View2D[REAL],
+    norms: pk.View2D[REAL],
+    inverse_step: pk.View1D[REAL],
+    cells: pk.View1D[pk.int32],
+    shape: pk.View1D[pk.int32],
+    window: pk.View2D[REAL],
+    slope: pk.View2D[REAL],
+    grid: pk.View4D[REAL],
+):
+    """Spread at most BATCH sources of one tile; ``work`` is (tile, first, last + 1) by team."""
+    weights: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), BATCH, WEIGHTS)
+    strength: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), BATCH, 9)
+    anchor: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), BATCH, 3)
+    share: int = team.league_rank()
+    tile: int = work[0][share]
+    begin: int = work[1][share]
+    count: int = work[2][share] - begin
+    base2: int = TILE * (tile % tiles[2])
+    base1: int = TILE * (tile // tiles[2] % tiles[1])
+    base0: int = TILE * (tile // tiles[2] // tiles[1])
+
+    # A thread for each value of a window: all of a row would take a thread's registers.
+    def prepare(v: int):
+        p: int = v % P
+        d: int = v // P % 3
+        m: int = v // (3 * P)
+        j: int = begin + m
+        base: int = base2
+        if d == 0:
+            base = base0
+        if d == 1:
+            base = base1
+        t: REAL = src[d][j] * inverse_step[d]
+        c: int = int(t)
+        # The tile comes from the cell list, whose rounding may differ in the last bit.
+        if c < base:
+            c = base
+        if c > base + TILE - 1:
+            c = base + TILE - 1
+        if c > cells[d] - 1:
+            c = cells[d] - 1
+        x: REAL = 2.0 * (t - REAL(c)) - 1.0
+        w: REAL = window[0][p]
+        for k in range(1, TERMS):
+            w = w * x + window[k][p]
+        weights[m][d * P + p] = w
+        if DOUBLE:
+            g: REAL = slope[0][p]
+            for k in range(1, TERMS):
+                g = g * x + slope[k][p]
+            weights[m][(3 + d) * P + p] = g * inverse_step[d]
+        if p == 0:
+            anchor[m][d] = c - base
+            if SINGLE:
+                strength[m][d] = dens[d][j]
+            if DOUBLE:
+                strength[m][3 + d] = dens[3 * SINGLE + d][j]
+                strength[m][6 + d] = norms[d][j]
+            if LAPLACE:
+                if d == 0:
+                    strength[m][0] = dens[0][j]
+
+    pk.parallel_for(pk.TeamThreadRange(team, 3 * P * count), prepare)
+    team.team_barrier()
+
+    def point(v: int):
+        x: int = v // (EXTENT * EXTENT)
+        y: int = v // EXTENT % EXTENT
+        z: int = v % EXTENT
+        hits: int = 0
+        s0: REAL = 0.0
+        s1: REAL = 0.0
+        s2: REAL = 0.0
+        s3: REAL = 0.0
+        for m in range(count):
+            i0: int = x - anchor[m][0]
+            i1: int = y - anchor[m][1]
+            i2: int = z - anchor[m][2]
+            if i0 >= 0 and i0 < P and i1 >= 0 and i1 < P and i2 >= 0 and i2 < P:
+                hits += 1
+                wx: REAL = weights[m][i0]
+                wy: REAL = weights[m][P + i1]
+                wz: REAL = weights[m][2 * P + i2]
+                w: REAL = wx * wy * wz
+                if LAPLACE:
+                    s0 += strength[m][0] * w
+                if SINGLE:
+                    s0 += strength[m][0] * w
+                    s1 += strength[m][1] * w
+                    s2 += strength[m][2] * w
+                if DOUBLE:
+                    dx: REAL = weights[m][3 * P + i0] * wy * wz
+                    dy: REAL = wx * weights[m][4 * P + i1] * wz
+                    dz: REAL = wx * wy * weights[m][5 * P + i2]
+                    q0: REAL = strength[m][3]
+                    q1: REAL = strength[m][4]
+                    q2: REAL = strength[m][5]
+                    n0: REAL = strength[m][6]
+                    n1: REAL = strength[m][7]
+                    n2: REAL = strength[m][8]
+                    qd: REAL = q0 * dx + q1 * dy + q2 * dz
+                    nd: REAL = n0 * dx + n1 * dy + n2 * dz
+                    s0 += q0 * nd + n0 * qd
+                    s1 += q1 * nd + n1 * qd
+                    s2 += q2 * nd + n2 * qd
+                    s3 += (q0 * n0 + q1 * n1 + q2 * n2) * w
+        if hits > 0:
+            g0: int = base0 + x
+            g1: int = base1 + y
+            g2: int = base2 + z
+            # No source reaches the grid's end by more than a window, and no axis is shorter.
+            if g0 >= shape[0]:
+                g0 = g0 - shape[0]
+            if g1 >= shape[1]:
+                g1 = g1 - shape[1]
+            if g2 >= shape[2]:
+                g2 = g2 - shape[2]
+            pk.atomic_add(grid, [0, g0, g1, g2], s0)
+            if SINGLE or DOUBLE:
+                pk.atomic_add(grid, [1, g0, g1, g2], s1)
+                pk.atomic_add(grid, [2, g0, g1, g2], s2)
+            if DOUBLE:
+                pk.atomic_add(grid, [3, g0, g1, g2], s3)
+
+    pk.parallel_for(pk.TeamThreadRange(team, EXTENT * EXTENT * EXTENT), point)

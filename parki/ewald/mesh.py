@@ -1,0 +1,151 @@
+"""`Mesh`: what P2G, FGC and G2P share: the grid's geometry, the window's tables, sorting by tiles.
+
+Takes what the parameters and the padding chose; knows nothing of kernels' symbols, nor of the
+variants that spread and gather.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parki.arrays import real_name, vector_row
+from parki.cell_list import CellList
+from parki.ewald.padding import Padding
+from parki.ewald.window import KaiserBessel
+from parki.runtime import ExecutionSpace
+
+# Scratch memory of a team: at most half of what a multiprocessor has, so that two teams share one,
+# and at most all of it where that cannot be. HIP devices have 64 KiB.
+SCRATCH = {"Cuda": (113_000, 220_000), "HIP": (60_000, 60_000)}
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """How points are sorted: ``counts`` tiles along each axis, which divide ``extent`` evenly."""
+
+    counts: tuple[int, ...]
+    extent: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """The grid and the window on an execution space.
+
+    Attributes
+    ----------
+    row : int
+        Columns of the tables: P, or more with zeros.
+    spill : int
+        Grid planes beyond the last along z, which stand for the first ones again where z is
+        periodic: windows then need no wrapping along z.
+    spread, gather : str
+        Variants of P2G and G2P.
+    """
+
+    space: ExecutionSpace
+    dtype: Any
+    box: np.ndarray[Any, np.dtype[np.float64]]
+    periodicity: int
+    steps: np.ndarray[Any, np.dtype[np.float64]]
+    padding: Padding
+    window: KaiserBessel
+    terms: int
+    row: int
+    spill: int
+    spread: str
+    gather: str
+    arguments: dict[str, Any]
+
+    @classmethod
+    def build(
+        cls,
+        space: ExecutionSpace,
+        dtype: Any,
+        box: np.ndarray[Any, np.dtype[np.float64]],
+        periodicity: int,
+        steps: np.ndarray[Any, np.dtype[np.float64]],
+        padding: Padding,
+        window: KaiserBessel,
+        degree: int,
+        spread: str = "auto",
+        gather: str = "auto",
+    ) -> Mesh:
+        """Tabulate the window and send the geometry to the space.
+
+        ``spread`` is one of P2G_METHODS, ``gather`` one of G2P_METHODS.
+        """
+        if spread == "auto":
+            spread = "tile" if space.on_device else "owner"
+        if gather == "auto":
+            gather = "target"
+        xp = space.array_module
+        row = window.points if space.on_device else vector_row(window.points, dtype)
+        spill = row - window.points + (window.points - 1 if periodicity == 3 else 0)
+        tables = []
+        for table in window.piecewise(degree):
+            padded = np.zeros((degree + 1, row))
+            padded[:, : window.points] = table
+            tables.append(xp.asarray(padded, dtype=dtype))
+        arguments = {
+            "inverse_step": xp.asarray(1 / steps, dtype=dtype),
+            "cells": xp.asarray(padding.cells, dtype=np.int32),
+            "shape": xp.asarray(padding.grid, dtype=np.int32),
+            "window": tables[0],
+            "slope": tables[1],
+        }
+        return cls(
+            space,
+            dtype,
+            box,
+            periodicity,
+            steps,
+            padding,
+            window,
+            degree + 1,
+            row,
+            spill,
+            spread,
+            gather,
+            arguments,
+        )
+
+    @property
+    def stored(self) -> tuple[int, int, int]:
+        """Shape of a grid component in memory: with the spill along z."""
+        x, y, z = self.padding.grid
+        return x, y, z + self.spill
+
+    @property
+    def item(self) -> int:
+        """Bytes of a number."""
+        return int(np.dtype(self.dtype).itemsize)
+
+    @property
+    def scratch(self) -> tuple[int, int]:
+        """Bytes of scratch memory for two teams on a multiprocessor, and for one."""
+        return SCRATCH.get(self.space.name, SCRATCH["Cuda"])
+
+    def constants(self) -> dict[str, Any]:
+        """Return the compile-time constants that depend on the window."""
+        return {
+            "REAL": real_name(self.dtype),
+            "P": self.window.points,
+            "ROW": self.row,
+            "TERMS": self.terms,
+        }
+
+    def cubes(self, edge: int) -> Tiles:
+        """Return tiles of ``edge`` grid steps along each axis, the last ones cut by the box."""
+        counts = tuple(-(-n // edge) for n in self.padding.cells)
+        return Tiles(counts, tuple((np.array(counts) * edge * self.steps).tolist()))
+
+    def divided(self, *counts: int) -> Tiles:
+        """Return as many tiles along each axis, all of one size; one keeps points as given."""
+        return Tiles(counts, tuple(self.box.tolist()))
+
+    def sort(self, points: Any, tiles: Tiles, executor: str | None) -> CellList:
+        """Return the points (wrapped already) sorted by tiles."""
+        return CellList(points, tiles.extent, tiles.counts, space=self.space, executor=executor)

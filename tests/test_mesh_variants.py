@@ -1,0 +1,292 @@
+"""Every variant of P2G and G2P gives what the default one gives, to rounding."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_kernels import run_python
+
+import parki
+from parki.ewald import mesh as mesh_module
+from parki.ewald.g2p import G2P, G2P_METHODS, tile_shape
+from parki.ewald.mesh import Mesh
+from parki.ewald.options import EwaldOptions
+from parki.ewald.p2g import COMPONENTS, P2G, P2G_METHODS
+from parki.ewald.padding import pad
+from parki.ewald.points import ROWS
+from parki.ewald.window import KaiserBessel, default_degree
+from parki.runtime import get_execution_space
+
+SPREADS = P2G_METHODS[1:]
+GATHERS = G2P_METHODS[1:]
+KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet")
+WINDOWS = (2, 5, 8, 13)
+# Sums are added in another order; 14 units of the largest value were seen.
+ROUNDING = 60
+STEP = 1 / 16
+# Grid cells along the axes: the shortest periodic grid, and numbers that no tile divides.
+SHORT = (18, 25, 23)
+
+
+def make_mesh(
+    points: int, periodicity: int, dtype: type, spread="auto", gather="auto", cells=SHORT
+) -> Mesh:
+    box, steps = np.array(cells) * STEP, np.full(3, STEP)
+    return Mesh.build(
+        get_execution_space("OpenMP"),
+        np.dtype(dtype),
+        box,
+        periodicity,
+        steps,
+        pad(periodicity, box, steps, points, 0.3, 1e-4),
+        KaiserBessel(points, 2.3 * points),
+        default_degree(points),
+        spread,
+        gather,
+    )
+
+
+def cloud(n: int, dtype: type, seed: int = 4, cells=SHORT) -> np.ndarray:
+    """Points in the box, half of them crowded, some at its corners and on its faces."""
+    rng = np.random.default_rng(seed)
+    share = rng.random((3, n))
+    share[:, : n // 2] *= 0.25
+    share[:, :4] = [[0, 0, 1, 0], [0, 1, 0.5, 0.3], [0, 1, 1, 1]]
+    box = np.array(cells) * STEP
+    return np.minimum(share * box[:, None], np.nextafter(box, 0)[:, None]).astype(dtype)
+
+
+def spread(kernel: str, mesh: Mesh, n: int = 300) -> np.ndarray:
+    """The grid of random densities, without its spill."""
+    rng = np.random.default_rng(5)
+    src = cloud(n, mesh.dtype)
+    norms = rng.standard_normal((3, n)).astype(mesh.dtype)
+    dens = rng.standard_normal((ROWS[kernel], n)).astype(mesh.dtype)
+    p2g = P2G(kernel, mesh, src, norms if COMPONENTS[kernel] == 4 else None, None)
+    buffer = np.empty_like(dens)
+    p2g.apply(-3 * dens, buffer)  # of which nothing may be left
+    return p2g.apply(dens, buffer)[..., : mesh.padding.grid[2]]
+
+
+def gather(mesh: Mesh, components: int, want: tuple[str, ...], same: bool = False, n: int = 300):
+    """What is gathered from a random field, by name."""
+    src, trg = cloud(n, mesh.dtype), cloud(n, mesh.dtype, 6)
+    trg = src if same else trg
+    sources = P2G("laplace", mesh, src, None, None).sources
+    rows = components * (want != ("p",)) + ("p" in want)
+    field = np.zeros((rows, *mesh.stored), dtype=mesh.dtype)
+    values = np.random.default_rng(7).standard_normal((rows, *mesh.padding.grid))
+    field[..., : mesh.padding.grid[2]] = values
+    if mesh.periodicity == 3:
+        field[..., mesh.padding.grid[2] :] = field[..., : mesh.spill]
+    g2p = G2P(mesh, trg, sources, same, components, want, 1.5, None)
+    count = {"u": components, "p": 1, "grad_u": 3 * components}
+    results = {name: np.ones((count[name], n), dtype=mesh.dtype) for name in want}
+    g2p.apply(field, results)
+    return results
+
+
+def close(a: np.ndarray, b: np.ndarray, rounding: float = ROUNDING) -> bool:
+    largest = float(np.abs(b).max())
+    assert 0 < largest < np.inf
+    return float(np.abs(a - b).max()) <= rounding * np.finfo(b.dtype).eps * largest
+
+
+# ---------------------------------------------------------------------- spreading
+@pytest.mark.parametrize("method", SPREADS[1:])
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("points", WINDOWS)
+def test_spreading(method, kernel, points):
+    for periodicity in range(4):
+        expected = spread(kernel, make_mesh(points, periodicity, np.float64))
+        result = spread(kernel, make_mesh(points, periodicity, np.float64, method))
+        assert close(result, expected), periodicity
+
+
+@pytest.mark.parametrize("method", SPREADS[1:])
+@pytest.mark.parametrize("kernel", ["stokes_comb", "laplace"])
+def test_spreading_in_single_precision(method, kernel):
+    for points, periodicity in ((8, 3), (5, 1)):
+        expected = spread(kernel, make_mesh(points, periodicity, np.float32))
+        result = spread(kernel, make_mesh(points, periodicity, np.float32, method))
+        assert result.dtype == np.float32 and close(result, expected), points
+
+
+def test_spreading_conserves_the_density():
+    """No variant is the measure of the others: each window's weights add up as they must."""
+    n, rng = 300, np.random.default_rng(5)
+    rng.standard_normal((3, n))
+    dens = rng.standard_normal((3, n))
+    window = KaiserBessel(8, 2.3 * 8)
+    start = np.floor(cloud(n, np.float64) / STEP)
+    offset = np.arange(8)[:, None, None] - 3.5 - (cloud(n, np.float64) / STEP - start - 0.5)
+    weights = np.prod(window(offset).sum(axis=0), axis=0)
+    expected = (dens * weights).sum(axis=1)
+    for method in SPREADS:
+        total = spread("stokes_sl", make_mesh(8, 3, np.float64, method)).sum(axis=(1, 2, 3))
+        # As accurate as the polynomials of the window: 3e-10.
+        assert np.allclose(total, expected, rtol=0, atol=1e-8 * np.abs(expected).max()), method
+
+
+@pytest.mark.parametrize("method", ["tile", "grid", "hybrid"])
+@pytest.mark.parametrize("periodicity", [0, 3])
+def test_teams_spread(method, periodicity, monkeypatch):
+    alone = spread("stokes_comb", make_mesh(5, periodicity, np.float64))
+    monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
+    assert close(spread("stokes_comb", make_mesh(5, periodicity, np.float64, method)), alone)
+
+
+@pytest.mark.parametrize("method", SPREADS)
+def test_points_on_the_borders_of_tiles(method):
+    """Cell lists and kernels may round them differently; no window leaves the scratch memory."""
+    rng = np.random.default_rng(8)
+    mesh = make_mesh(6, 3, np.float32, method)
+    n = 200
+    on = rng.integers(0, 18, (3, n)) * np.float32(STEP)
+    nearby = np.nextafter(on.astype(np.float32), np.float32(rng.choice([-1, 9])))
+    src = np.maximum(nearby, 0).astype(np.float32)
+    dens = np.ones((1, n), dtype=np.float32)
+    grid = P2G("laplace", mesh, src, None, None).apply(dens, np.empty_like(dens))
+    other = P2G("laplace", make_mesh(6, 3, np.float32), src, None, None)
+    expected = other.apply(dens, np.empty_like(dens))
+    z = mesh.padding.grid[2]
+    # A source counted with the next cell differs by the window's jump at its end.
+    jump = float(KaiserBessel(6, 2.3 * 6)(3.0))
+    assert np.allclose(grid[..., :z], expected[..., :z], rtol=0, atol=n * jump)
+
+
+# ---------------------------------------------------------------------- gathering
+@pytest.mark.parametrize("method", GATHERS[1:])
+@pytest.mark.parametrize("components", [1, 3])
+@pytest.mark.parametrize("points", WINDOWS)
+def test_gathering(method, components, points):
+    for periodicity in range(4):
+        for want in (("u",), ("p",), ("u", "p"), ("grad_u",), ("u", "p", "grad_u")):
+            expected = gather(make_mesh(points, periodicity, np.float64), components, want)
+            mesh = make_mesh(points, periodicity, np.float64, gather=method)
+            result = gather(mesh, components, want)
+            for name in want:
+                assert close(result[name], expected[name]), (periodicity, want, name)
+
+
+@pytest.mark.parametrize("method", GATHERS[1:])
+def test_gathering_in_single_precision(method):
+    want = ("u", "grad_u")
+    for points, periodicity in ((8, 3), (5, 1)):
+        expected = gather(make_mesh(points, periodicity, np.float32), 3, want)
+        result = gather(make_mesh(points, periodicity, np.float32, gather=method), 3, want)
+        for name in want:
+            assert result[name].dtype == np.float32
+            assert close(result[name], expected[name]), (points, name)
+
+
+@pytest.mark.parametrize("split", [(3, 2), (6, 1), (1, 8)])
+@pytest.mark.parametrize("want", [("u",), ("u", "grad_u")])
+def test_teams_gather(want, split, monkeypatch):
+    """Threads that share a target, as on devices; a height may be left over."""
+    alone = gather(make_mesh(6, 3, np.float64), 3, want)
+    monkeypatch.setattr("parki.ewald.g2p._split", lambda _: split)
+    monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
+    result = gather(make_mesh(6, 3, np.float64, gather="tile"), 3, want)
+    assert all(close(result[name], alone[name]) for name in want)
+
+
+@pytest.mark.parametrize("method", SPREADS)
+@pytest.mark.parametrize("gathers", GATHERS)
+def test_targets_that_are_the_sources(method, gathers):
+    """Sorted points are shared where both stages sort alike, and only there."""
+    expected = gather(make_mesh(6, 1, np.float64), 3, ("u",), same=True)["u"]
+    mesh = make_mesh(6, 1, np.float64, method, gathers)
+    assert close(gather(mesh, 3, ("u",), same=True)["u"], expected)
+    src = cloud(300, np.float64)
+    sources = P2G("laplace", mesh, src, None, None).sources
+    g2p = G2P(mesh, src, sources, True, 3, ("u",), 1.0, None)
+    alike = method != "base" if gathers == "target" else (method, gathers) in SHARED
+    assert (g2p.targets is sources) is alike
+    in_order = np.array_equal(g2p.targets.order, np.arange(300))
+    assert in_order is (gathers == "base")
+
+
+SHARED = {("base", "base"), ("tile", "tile")}
+
+
+# ---------------------------------------------------------------------- choice
+def test_scratch_memory_bounds_the_tile(monkeypatch):
+    mesh = make_mesh(8, 3, np.float64, gather="tile")
+    assert tile_shape(mesh, 3, ("u",)) == (8, 3)
+    assert tile_shape(mesh, 1, ("u",)) == (8, 1)
+    assert tile_shape(make_mesh(13, 3, np.float64, gather="tile"), 3, ("u",)) == (8, 1)
+    assert tile_shape(make_mesh(8, 3, np.float64), 3, ("u",)) is None
+    monkeypatch.setitem(mesh_module.SCRATCH, "Cuda", (20_000, 30_000))
+    assert tile_shape(mesh, 3, ("u",)) == (4, 1)
+    monkeypatch.setitem(mesh_module.SCRATCH, "Cuda", (8_000, 8_000))
+    assert tile_shape(mesh, 3, ("u",)) is None
+
+
+@pytest.mark.parametrize("bytes_", [113_000, 30_000])
+def test_scratch_memory_of_a_tile_is_what_the_kernel_takes(bytes_, monkeypatch):
+    monkeypatch.setitem(mesh_module.SCRATCH, "Cuda", (bytes_, bytes_))
+    for points in WINDOWS:
+        for want in (("u",), ("grad_u",)):
+            mesh = make_mesh(points, 3, np.float64, gather="tile")
+            if tile_shape(mesh, 3, want):
+                kernels = G2P.kernels(mesh, 3, want, None)
+                assert max(k.translated.scratch for k in kernels) <= bytes_
+
+
+def small_sum(**options) -> tuple[np.ndarray, parki.Plan]:
+    rng = np.random.default_rng(9)
+    src = rng.random((3, 200))
+    given = EwaldOptions(periodicity=3, tolerance=1e-2, cutoff=0.4, window_points=6, **options)
+    plan = parki.Plan("stokes_sl", src, src, given)
+    return plan(rng.standard_normal((3, 200))), plan
+
+
+def test_a_tile_that_does_not_fit_falls_back(monkeypatch):
+    expected, plan = small_sum()
+    assert "P2G by owner, G2P by target" in plan.describe()
+    result, plan = small_sum(g2p_method="tile")
+    assert close(result, expected)
+    assert plan.describe().splitlines()[3].endswith("P2G by owner, G2P by tile")
+    monkeypatch.setitem(mesh_module.SCRATCH, "Cuda", (8_000, 8_000))
+    result, plan = small_sum(g2p_method="tile")
+    assert np.array_equal(result, expected)
+    assert "G2P by target (no tile of P = 6 fits scratch memory)" in plan.describe()
+
+
+@pytest.mark.parametrize("method", SPREADS)
+def test_options(method):
+    expected, _ = small_sum()
+    result, plan = small_sum(p2g_method=method, g2p_method="base")
+    assert close(result, expected)
+    assert f"P2G by {method}, G2P by base" in plan.describe()
+
+
+@pytest.mark.parametrize(("name", "known"), [("p2g_method", P2G_METHODS), ("g2p_method", GATHERS)])
+def test_unknown_method(name, known):
+    with pytest.raises(parki.ParkiValueError, match=f"{name} is 'fast'.*{known[-1]}"):
+        EwaldOptions(**{name: "fast"})
+
+
+# ---------------------------------------------------------------------- the script
+def test_script_prints_both_tables(tmp_path):
+    script = Path(__file__).parents[1] / "scripts" / "benchmark_mesh.py"
+    arguments = ["--space", "CPU", "--points", "500", "--windows", "4", "8"]
+    code = """
+    import runpy, sys
+    sys.argv = sys.argv[1:]
+    runpy.run_path(sys.argv[0], run_name="__main__")
+    """
+    status, output, error = run_python(code, script, *arguments, "--json", tmp_path / "rows.json")
+    assert status == 0, error
+    for name in (*SPREADS, *GATHERS):
+        assert len(re.findall(rf"^ *[48] +{name} ", output, re.MULTILINE)) >= 2, output
+    rows = ast.literal_eval((tmp_path / "rows.json").read_text())
+    assert len(rows) == 2 * (len(SPREADS) + len(GATHERS))
+    assert all(row["seconds"] > 0 and math.isfinite(row["differs"]) for row in rows)
+    assert max(row["differs"] for row in rows) < ROUNDING

@@ -1,0 +1,225 @@
+"""The literature's variants of the near field give what parki's own gives, to rounding."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import runpy
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from contract import cloud
+
+import parki
+from parki.errors import ParkiValueError
+from parki.ewald.p2p import P2P
+from parki.ewald.p2p_cells import CELL_METHODS, P2P_METHODS, Launch, choose_launch
+from parki.ewald.radial import choose_evaluator
+from parki.ewald.split import Hasimoto
+from parki.runtime import ExecutionSpace, get_execution_space
+
+KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet")
+N = 300
+DEGREE = 5
+# Not what is best: shares and chunks that are cut short, cells of several widths.
+LAUNCHES = {
+    "gm1d": Launch(team=32, vectors=1, share=40, chunk=1, width=1.0),
+    "gm2d": Launch(team=16, vectors=4, share=10, chunk=1, width=0.5),
+    "sm1d": Launch(team=32, vectors=1, share=64, chunk=24, width=0.4),
+    "sm2d": Launch(team=8, vectors=8, share=30, chunk=50, width=1.0),
+}
+# Edges and cut-off; the second has several images of a cell within reach, and cells of one layer.
+BOXES = (((1.0, 1.0, 1.0), 0.2), ((0.3, 1.0, 0.12), 0.35))
+
+
+def near_field(
+    kernel: str,
+    points: str,
+    periodicity: int,
+    method: str,
+    launch: Launch | None = None,
+    *,
+    dtype: str = "f8",
+    box: tuple[float, ...] = BOXES[0][0],
+    cutoff: float = BOXES[0][1],
+    radial: str = "polynomial",
+    space: ExecutionSpace | None = None,
+) -> np.ndarray:
+    """Sum the near field of a cloud."""
+    space = space or get_execution_space("OpenMP")
+    xp = space.array_module
+    c = cloud(points, N, box, dtype)
+    dens, norms = c.arguments(kernel)
+    # A split whose near field is far from zero at the cut-off, so that no pair is negligible.
+    split = Hasimoto(1.5 / cutoff)
+    src = xp.asarray(c.src)
+    trg = src if c.trg is c.src else xp.asarray(c.trg)
+    p2p = P2P(
+        kernel,
+        space,
+        trg,
+        src,
+        None if norms is None else xp.asarray(norms),
+        np.array(box),
+        periodicity,
+        cutoff,
+        split.radial_polynomials(cutoff, DEGREE),
+        0.5,
+        ("u",),
+        choose_evaluator(radial, kernel, split, cutoff, DEGREE),
+        None,
+        method,
+        launch,
+    )
+    dens = xp.asarray(np.atleast_2d(dens))
+    pot = xp.full((1 if kernel == "laplace" else 3, trg.shape[1]), np.nan, dtype=dtype)
+    p2p.apply(dens, xp.empty_like(dens), {"u": pot})
+    return np.asarray(pot.get() if space.on_device else pot)
+
+
+def close(pot: np.ndarray, expected: np.ndarray) -> bool:
+    eps = float(np.finfo(expected.dtype).eps)
+    return bool(np.allclose(pot, expected, rtol=0, atol=400 * eps * np.abs(expected).max()))
+
+
+def cases() -> list:
+    """Return all variants, kernels and periodicities; all but one periodicity of each are slow."""
+    return [
+        pytest.param(m, k, p, marks=[] if (i + j) % 4 == p else pytest.mark.slow, id=f"{m}-{k}-{p}")
+        for (i, m), (j, k), p in itertools.product(
+            enumerate(CELL_METHODS), enumerate(KERNELS), range(4)
+        )
+    ]
+
+
+@pytest.mark.parametrize(("method", "kernel", "periodicity"), cases())
+def test_variant_gives_what_the_default_gives(method, kernel, periodicity):
+    for (box, cutoff), points in itertools.product(BOXES, ("partly", "blobs", "blobs_same")):
+        system = {"box": box, "cutoff": cutoff}
+        expected = near_field(kernel, points, periodicity, "auto", **system)
+        assert np.abs(expected).max() > 0
+        for launch in (None, LAUNCHES[method]):
+            pot = near_field(kernel, points, periodicity, method, launch, **system)
+            assert close(pot, expected), (box, points, launch)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("method", P2P_METHODS[1:])
+def test_every_space(method, dtype, space):
+    for points in ("partly", "blobs_same"):
+        expected = near_field("stokes_comb", points, 1, "staged", dtype=dtype)
+        for launch in (None, LAUNCHES.get(method)):
+            pot = near_field("stokes_comb", points, 1, method, launch, dtype=dtype, space=space)
+            # Devices have a reciprocal square root of their own.
+            assert pot.dtype == dtype and close(pot, expected)
+
+
+@pytest.mark.parametrize("radial", ["erfc", "rational"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_evaluators(kernel, radial):
+    expected = near_field(kernel, "partly", 3, "auto", radial=radial)
+    pot = near_field(kernel, "partly", 3, "sm1d", radial=radial)
+    assert close(pot, expected)
+    # The split is kept by polynomials of degree 5 to a few digits.
+    polynomials = near_field(kernel, "partly", 3, "sm1d")
+    assert np.abs(pot - polynomials).max() < 0.01 * np.abs(polynomials).max()
+
+
+@pytest.mark.parametrize("kernel", ["stokes_comb", "laplace"])
+@pytest.mark.parametrize("method", CELL_METHODS)
+def test_teams(method, kernel, monkeypatch):
+    """The threads of a team wait where they must; `test_executor` takes the barriers away."""
+    expected = near_field(kernel, "blobs_same", 1, "auto")
+    monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
+    for launch in (LAUNCHES[method], LAUNCHES[method]._replace(share=3)):
+        assert close(near_field(kernel, "blobs_same", 1, method, launch), expected)
+
+
+@pytest.mark.parametrize("method", CELL_METHODS)
+def test_option(method, rng):
+    src, dens = rng.random((3, 200)), rng.standard_normal((3, 200))
+    plans = [
+        parki.Plan(
+            "stokes_sl", src, src, parki.EwaldOptions(tolerance=1e-3, cutoff=0.4, p2p_method=name)
+        )
+        for name in ("auto", method)
+    ]
+    expected, pot = (plan(dens) for plan in plans)
+    assert np.allclose(pot, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
+    assert "P2P by" not in plans[0].describe()
+    assert f"P2P by {method}" in plans[1].describe()
+
+
+# ---------------------------------------------------------------------- refusals
+def test_unknown_method():
+    with pytest.raises(ParkiValueError, match="p2p_method is 'gm3d'; expected one of auto, tile"):
+        parki.EwaldOptions(p2p_method="gm3d")
+
+
+@pytest.mark.parametrize("want", ["p", ("u", "grad_u")])
+def test_only_for_the_velocity(want, rng):
+    options = parki.EwaldOptions(p2p_method="sm1d")
+    points = rng.random((3, 5))
+    with pytest.raises(ParkiValueError, match="p2p_method is 'sm1d', which computes 'u' alone"):
+        parki.Plan("stokes_sl", points, points, options, want=want)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"share": 0}, "share is 0; expected a positive whole number"),
+        ({"team": 2.5}, "team is 2.5; expected a positive"),
+        ({"width": 1.5}, "width is 1.5; expected a part of r_c"),
+        ({"width": 0.0}, "width is 0.0; expected a part of r_c"),
+        ({"vectors": 3}, "vectors is 3; expected a power of two, up to 32"),
+        ({"vectors": 64}, "vectors is 64; expected a power of two, up to 32"),
+        ({"vectors": 2}, "vectors is 2, but gm1d has none"),
+    ],
+)
+def test_impossible_launches(change, message):
+    launch = LAUNCHES["gm1d"]._replace(**change)
+    with pytest.raises(ParkiValueError, match=message):
+        near_field("laplace", "partly", 3, "gm1d", launch)
+
+
+@pytest.fixture
+def device():
+    """A space that looks like a device with few resources."""
+    limits = {"MaxThreadsPerBlock": 512, "MaxSharedMemoryPerBlockOptin": 4096}
+    cuda = SimpleNamespace(Device=lambda: SimpleNamespace(attributes=limits))
+    return SimpleNamespace(
+        name="Cuda",
+        on_device=True,
+        array_module=SimpleNamespace(cuda=cuda),
+        __hash__=object.__hash__,
+    )
+
+
+def test_limits_of_the_device(device):
+    launch = LAUNCHES["sm2d"]._replace(team=128)
+    with pytest.raises(ParkiValueError, match="team x vectors is 128 x 8; the device has at most"):
+        choose_launch("sm2d", device, launch)
+    for method in CELL_METHODS:
+        chosen = choose_launch(method, device)
+        assert chosen is not None
+        assert chosen.share == chosen.team and chosen.team * chosen.vectors <= 512
+    assert choose_launch("tile", device) is None
+
+
+# ---------------------------------------------------------------------- the script
+def test_benchmark(tmp_path, monkeypatch, capsys):
+    script = Path(__file__).parents[1] / "scripts" / "benchmark_p2p.py"
+    file = tmp_path / "p2p.json"
+    words = f"--points 300 --cell-sizes 30 --tolerance 1e-2 --rounds 1 --json {file}"
+    monkeypatch.setattr(sys, "argv", [str(script), *words.split()])
+    runpy.run_path(str(script), run_name="__main__")
+    (case,) = json.loads(file.read_text())["cases"]
+    methods = [row["method"] for row in case["rows"]]
+    assert methods == ["auto", *CELL_METHODS, "gm1d", "sm1d"]
+    assert all(row["seconds"] > 0 and row["difference"] < 1e-13 for row in case["rows"])
+    # 4 pi / 3 times 30 sources, less what is beyond the free faces.
+    assert 40 < case["pairs"] / 300 < 126
+    assert "| SM-2D |" in capsys.readouterr().out

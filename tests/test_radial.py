@@ -1,0 +1,218 @@
+"""Evaluators of the near field's radial functions: each gives the same sums as the polynomials."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from contract import BOXES, cloud, error_over_promise, promise, rms, rounding
+
+import parki
+from parki.errors import ParkiValueError
+from parki.ewald import p2p
+from parki.ewald.radial import EVALUATORS, choose_evaluator, hasimoto_functions
+from parki.ewald.split import Hasimoto
+from parki.reference import direct_sum
+from parki.runtime import load
+
+KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet")
+OTHERS = EVALUATORS[1:]
+BOX = BOXES["slab"]
+N = 150
+
+
+def plan_of(kernel, c, radial, periodicity=3, tolerance=1e-8, box=BOX, **more):
+    options = parki.EwaldOptions(
+        periodicity=periodicity,
+        box=box,
+        tolerance=tolerance,
+        split="hasimoto",
+        radial=radial,
+        **more,
+    )
+    return parki.Plan(kernel, c.trg, c.src, c.arguments(kernel)[1], options)
+
+
+def bound_of(kernel, c, tolerance):
+    """Return the promise, of rotlets too, which the contract's kernels leave out."""
+    if kernel == "stokes_rotlet":
+        length = np.prod(BOX) ** (1 / 3)
+        return tolerance * np.linalg.norm(c.dens[:3].astype("f8")) / length**2
+    return promise(kernel, *c.arguments(kernel), BOX, tolerance)
+
+
+# --- functions --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("xi_rc", [0.7, 2.5, 4.2, 6.0])
+def test_exact_functions(xi_rc):
+    """Those of the kernel and of the polynomials."""
+    r = np.linspace(0.3, 1, 50)
+    polynomials = Hasimoto(xi_rc).radial_polynomials(1.0, 46)
+    for value, polynomial in zip(hasimoto_functions(xi_rc, r)[:4], polynomials, strict=False):
+        np.testing.assert_allclose(value, np.polyval(polynomial, 2 * r**2 - 1), atol=1e-10)
+
+
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_sl", "stokes_comb"])
+@pytest.mark.parametrize(("xi_rc", "degree"), [(1.0, 4), (2.7, 9), (4.2, 18), (5.4, 31)])
+def test_a_rational_function_is_as_accurate_as_the_polynomials(kernel, xi_rc, degree):
+    """In float64; stable in float32, and exact at r = 0."""
+    r = np.linspace(0.01, 1, 2000)
+    top, bottom = choose_evaluator("rational", kernel, Hasimoto(xi_rc), 1.0, degree).table
+    exact = hasimoto_functions(xi_rc, r)
+    value = np.polyval(top, r**2) / np.polyval(bottom, r**2)
+    error = value - exact.L  # of S and X r^2 too
+    polynomials = Hasimoto(xi_rc).radial_polynomials(1.0, degree)
+    lost = np.array([np.polyval(p, 2 * r**2 - 1) for p in polynomials[:4]]) - exact[:4]
+    both, cross, slope, mean = lost
+    felt = {  # errors of the pair kernel: of the rational function, and of polynomials
+        "laplace": (error, mean),
+        "stokes_sl": (error, np.maximum(abs(both), abs(cross * r**2))),
+        "stokes_comb": (3 * error / r, (3 * abs(cross) + abs(slope)) * r),
+    }[kernel]
+    mine, theirs = (np.sqrt((3 * r**2 * f**2).mean()) for f in felt)
+    assert mine <= 2 * theirs + 1e-14 * xi_rc
+    assert top[-1] / bottom[-1] == pytest.approx(xi_rc / np.sqrt(np.pi), rel=1e-15)
+    single = r.astype("f4") ** 2
+    rough = np.polyval(top.astype("f4"), single) / np.polyval(bottom.astype("f4"), single)
+    assert rough.dtype == np.float32
+    exactly = np.polyval(top, single.astype("f8")) / np.polyval(bottom, single.astype("f8"))
+    assert np.abs(rough / exactly - 1).max() < 8 * np.finfo("f4").eps
+
+
+def test_more_accurate_takes_more_terms():
+    terms = [
+        choose_evaluator("rational", "stokes_comb", Hasimoto(4.5), 1.0, degree).degree
+        for degree in (8, 12, 16, 20, 24, 28)
+    ]
+    assert terms == sorted(terms)
+    assert terms[0] < terms[-1] < 12
+
+
+# --- sums -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dtype", "periodicity", "tolerance"), [("f8", 3, 1e-9), ("f8", 1, 1e-4), ("f4", 3, 1e-5)]
+)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_direct_sum(kernel, dtype, periodicity, tolerance):
+    """Every evaluator keeps the promise, coinciding points among the others."""
+    c = cloud("partly", N, BOX, dtype)
+    dens, norms = c.arguments(kernel)
+    ref = direct_sum(kernel, c.trg, c.src, dens, norms, box=BOX, periodicity=periodicity)
+    results = {}
+    for radial in EVALUATORS:
+        pot = results[radial] = plan_of(kernel, c, radial, periodicity, tolerance)(dens)
+        assert pot.dtype == c.src.dtype
+        assert rms(pot - ref) <= bound_of(kernel, c, tolerance) + rounding(pot, ref)
+        if kernel != "stokes_rotlet":
+            assert error_over_promise(kernel, pot, ref, c, BOX, tolerance) <= 1
+    assert not np.array_equal(results["erfc"], results["polynomial"])
+    assert not np.array_equal(results["rational"], results["polynomial"])
+
+
+@pytest.mark.parametrize("radial", OTHERS)
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_only_coinciding_points(kernel, dtype, radial):
+    """The smooth remainder of r = 0, which no singular part covers up."""
+    tolerance = {"f8": 1e-10, "f4": 1e-5}[dtype]
+    c = cloud("same", N, BOX, dtype)
+    point = np.full((3, N), 0.25, dtype=dtype)
+    c = c._replace(trg=point, src=point)
+    dens = c.arguments(kernel)[0]
+    expected = plan_of(kernel, c, "polynomial", tolerance=tolerance, cutoff=0.2)(dens)
+    pot = plan_of(kernel, c, radial, tolerance=tolerance, cutoff=0.2)(dens)
+    allowed = bound_of(kernel, c, tolerance) + rounding(pot, expected)
+    assert np.abs(pot - expected).max() <= allowed
+    if kernel in ("laplace", "stokes_sl", "stokes_comb"):
+        assert rms(expected) > 1e3 * allowed
+
+
+@pytest.mark.parametrize("radial", OTHERS)
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("kernel", ["stokes_comb", "laplace", "stokes_rotlet"])
+def test_close_pairs(kernel, dtype, radial):
+    """The difference of P and Q loses nothing that the singular part would have kept."""
+    tolerance, eps = {"f8": (1e-11, 2.3e-16), "f4": (1e-5, 1.2e-7)}[dtype]
+    c = cloud("same", 12, BOX, dtype)
+    trg = c.src.astype("f8")
+    trg[0] += 0.25 * 10.0 ** -np.arange(1, 13)  # down to pairs that nearly coincide
+    c = c._replace(trg=trg.astype(dtype))
+    dens = c.arguments(kernel)[0]
+    expected = plan_of(kernel, c, "polynomial", tolerance=tolerance, cutoff=0.3)(dens)
+    pot = plan_of(kernel, c, radial, tolerance=tolerance, cutoff=0.3)(dens)
+    difference = np.abs(np.atleast_2d(pot - expected)).max(axis=0)
+    size = np.linalg.norm(np.atleast_2d(expected).astype("f8"), axis=0)
+    assert (difference <= bound_of(kernel, c, tolerance) + 64 * eps * size).all()
+
+
+@pytest.mark.parametrize("radial", OTHERS)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_kernel_of_devices(kernel, radial, monkeypatch):
+    """p2p_tile, which hosts leave to devices, gives what the host's own variant gives."""
+    c = cloud("partly", N, BOX)
+    dens = c.arguments(kernel)[0]
+    expected = plan_of(kernel, c, radial, tolerance=1e-4)(dens)
+    monkeypatch.setattr(
+        p2p,
+        "load",
+        lambda file, name, *args, **constants: load(
+            file, name.replace("staged", "tile"), *args, **constants
+        ),
+    )
+    pot = plan_of(kernel, c, radial, tolerance=1e-4)(dens)
+    np.testing.assert_allclose(pot, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
+def test_describe():
+    c = cloud("same", N, BOX)
+    assert "polynomials of degree" in plan_of("laplace", c, "polynomial").describe()
+    assert "erf and exp of the library" in plan_of("laplace", c, "erfc").describe()
+    rational = plan_of("laplace", c, "rational")
+    assert f"a rational function of {rational.evaluator.degree + 1} terms" in rational.describe()
+
+
+# --- refusals ---------------------------------------------------------------------------------
+
+
+def test_unknown_evaluator():
+    with pytest.raises(ParkiValueError, match="radial is 'erf'; expected one of polynomial, erfc"):
+        parki.EwaldOptions(radial="erf")
+
+
+@pytest.mark.parametrize("radial", OTHERS)
+def test_only_for_hasimotos_split(radial):
+    with pytest.raises(ParkiValueError, match=rf"radial is '{radial}'.*pass split='hasimoto'"):
+        parki.EwaldOptions(radial=radial, split="prolate")
+
+
+@pytest.mark.parametrize("radial", OTHERS)
+@pytest.mark.parametrize("want", ["p", ("u", "grad_u")])
+def test_only_for_the_velocity(radial, want):
+    c = cloud("same", N, BOX)
+    options = parki.EwaldOptions(box=BOX, split="hasimoto", radial=radial)
+    with pytest.raises(ParkiValueError, match=rf"radial is '{radial}', which evaluates 'u' alone"):
+        parki.Plan("stokes_sl", c.src, c.src, options, want=want)
+
+
+# --- the script of the figure -----------------------------------------------------------------
+
+
+def test_figure_script():
+    """The errors fall as the paper's do; what is timed is not asserted."""
+    script = Path(__file__).parents[1] / "scripts" / "figure4.py"
+    module = runpy.run_path(str(script))
+    curves, floor = module["errors"](200)
+    assert floor < 5e-16
+    place = {terms: i for i, terms in enumerate(module["TERMS"])}
+    assert curves["x"][place[8]] < 3e-7
+    assert curves["x2"][place[8]] < 3e-8
+    assert curves["x2"][place[12]] < 1e-13
+    assert curves["polynomial"][place[36]] < 5e-15
+    rows = module["times"]("CPU", 300, 1e-3, ["laplace"], 1)
+    assert [row["evaluator"] for row in rows] == list(EVALUATORS)
+    assert all(row["difference"] < 0.5 for row in rows)
