@@ -1,36 +1,67 @@
-"""The promise of the tolerance, and the clouds of points that it is tested on."""
+"""The promise of the tolerance, and the sums that it is tested on.
+
+A `Case` is one sum: what is summed over which points, in which precision and to which tolerance.
+`sweep` puts the cases in an order of which every first part meets all values, and all pairs of
+values, about equally often: the tests run the start of it, ``scripts/accuracy.py`` as much as time
+allows.
+"""
 
 from __future__ import annotations
 
+import functools
+import itertools
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
+import parki
+from parki.reference import direct_sum
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
-KERNELS = ("laplace", "stokes_sl", "stokes_dl", "stokes_comb")
-TOLERANCES = {"f8": (1e-3, 1e-6, 1e-9, 1e-12), "f4": (1e-2, 1e-4, 1e-5)}
-BOXES = {"cube": (1.0, 1.0, 1.0), "slab": (1.5, 1.0, 0.5), "long": (4.0, 1.0, 1.0)}
-# Rounding may add this many times the unit roundoff of the rms of the potential.
-ROUNDING = 32
+KERNELS = ("laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet")
+PERIODICITIES = (0, 1, 2, 3)
+SPLITS = ("prolate", "hasimoto")
+FIELDS = ("u", "p", "grad_u")
+# Twice the velocity: it is what most sums want.
+WANTS = (("u",), ("u",), ("p",), ("grad_u",), FIELDS)
+TOLERANCES = {
+    "f8": tuple(float(f"1e-{n}") for n in range(1, 14)),
+    "f4": (1e-1, 5e-2, 2e-2, 1e-2, 5e-3, 1e-3, 5e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6),
+}
+# In units far from 1, and exact in float32, so that both precisions share a reference.
+BOXES = {
+    "1:1:1": (1.0, 1.0, 1.0),
+    "3:2:1": (24.0, 16.0, 8.0),
+    "4:1:1": (1.0, 0.25, 0.25),
+    "10:1:1": (10.0, 1.0, 1.0),
+    "1:1:10": (0.125, 0.125, 1.25),
+    "1:1:0.1": (5.0, 5.0, 0.5),
+}
+SMALL, LARGE = 300, 10_000
+# Targets of large clouds that are compared with the direct sum.
+SAMPLED = 60
+# Where few targets are close to sources and have most of the error, so many.
+OF_FEW, MANY_SAMPLED = ("blobs from afar", "elsewhere", "outside"), 1000
+# Rounding may add this many times the unit roundoff of the rms of the result; more in double
+# precision, for windows of up to 18 points and for the 1e-14 of the direct sum itself.
+ROUNDING = {"f4": 64, "f8": 128}
+# Below this part of the promise, time is wasted.
+LEAST = 0.02
 
 
-class Cloud(NamedTuple):
-    """Points, and a density and normals for every kernel."""
+# --- clouds -----------------------------------------------------------------------------------
+#
+# Points of the unit cube: n of them, from random numbers.
 
-    trg: Array
-    src: Array
-    dens: Array
-    norms: Array
 
-    def arguments(self, kernel: str) -> tuple[Array, Array | None]:
-        """Return the density and the normals of a kernel."""
-        dens = self.dens[{"laplace": 0, "stokes_comb": slice(6)}.get(kernel, slice(3))]
-        return dens, self.norms if kernel in ("stokes_dl", "stokes_comb") else None
+def _uniform(rng: np.random.Generator, n: int) -> Array:
+    return rng.random((3, n))
 
 
 def _blobs(rng: np.random.Generator, n: int) -> Array:
-    """Two Gaussian blobs of width 0.03 in the unit cube."""
+    """Two Gaussian blobs of width 0.03."""
     middle = np.where(np.arange(n) % 2, 0.3, 0.7)
     return np.clip(middle + 0.03 * rng.standard_normal((3, n)), 0, 1)
 
@@ -40,74 +71,449 @@ def _sphere(rng: np.random.Generator, n: int) -> Array:
     return 0.5 + 0.3 * x / np.linalg.norm(x, axis=0)
 
 
-def _uniform(rng: np.random.Generator, n: int) -> Array:
-    return rng.random((3, n))
-
-
 def _corner(rng: np.random.Generator, n: int) -> Array:
     return 0.4 * rng.random((3, n))
 
 
-# Cloud of the sources, cloud of the targets, and the part of the targets that are sources.
+def _opposite(rng: np.random.Generator, n: int) -> Array:
+    return 1 - _corner(rng, n)
+
+
+def _lattice(rng: np.random.Generator, n: int) -> Array:
+    """Some points of a regular grid that often lies on the solver's own."""
+    side = 8 if n <= 512 else 32
+    chosen = rng.permutation(side**3)[:n]
+    return np.array(np.unravel_index(chosen, (side,) * 3)) / side
+
+
+def _nearly_lattice(rng: np.random.Generator, n: int) -> Array:
+    return _lattice(rng, n) + 1e-5 * rng.random((3, n))
+
+
+def _line(rng: np.random.Generator, n: int) -> Array:
+    """Return points along a diagonal, which is the extreme of a filament."""
+    return rng.random(n) + 1e-4 * rng.standard_normal((3, n))
+
+
+def _two_scales(rng: np.random.Generator, n: int) -> Array:
+    """Half of the points in a cube of 1/50 of the edge."""
+    x = rng.random((3, n))
+    x[:, ::2] = 0.43 + 0.02 * x[:, ::2]
+    return x
+
+
+def _around(rng: np.random.Generator, n: int) -> Array:
+    """Two boxes further on either side: other periods, or far away along free axes."""
+    return 5 * rng.random((3, n)) - 2
+
+
+# Shape of the sources, of the targets, and the part of the targets that are sources.
 CLOUDS = {
     "uniform": (_uniform, _uniform, 0.0),
     "same": (_uniform, _uniform, 1.0),
     "partly": (_uniform, _uniform, 0.3),
-    "few": (_uniform, _uniform, 0.06),
-    "blobs": (_blobs, _blobs, 0.0),
-    "blobs_same": (_blobs, _blobs, 1.0),
-    "sphere": (_sphere, _sphere, 0.0),
-    "sphere_same": (_sphere, _sphere, 1.0),
-    "elsewhere": (_corner, lambda rng, n: 1 - _corner(rng, n), 0.0),
-    "blobs_seen_from_all_over": (_blobs, _uniform, 0.0),
+    "blobs": (_blobs, _blobs, 1.0),
+    "blobs apart": (_blobs, _blobs, 0.0),
+    "blobs from afar": (_blobs, _uniform, 0.0),
+    "lattice": (_lattice, _lattice, 1.0),
+    "nearly lattice": (_nearly_lattice, _uniform, 0.0),
+    "sphere": (_sphere, _sphere, 1.0),
+    "line": (_line, _line, 1.0),
+    "two scales": (_two_scales, _two_scales, 1.0),
+    "elsewhere": (_corner, _opposite, 0.0),
+    "outside": (_uniform, _around, 0.0),
 }
+# Their shape is kept in boxes that are not cubes.
+ROUND = (_blobs, _sphere)
 
 
-def cloud(name: str, n: int, box: Any, dtype: str = "f8", seed: int = 0) -> Cloud:
-    """Return a cloud of ``n`` sources and as many targets, in ``dtype``."""
-    rng = np.random.default_rng([seed, n, sum(name.encode())])
-    sources, targets, part = CLOUDS[name]
-    edges = np.array(box, dtype=float)[:, None]
-    # Blobs and spheres keep their shape in any box.
-    edge = edges if sources in (_uniform, _corner) else edges.min()
-    # Rounded down to float32 in both precisions, so that both share a reference.
-    src = (edge * sources(rng, n) * (1 - 1e-7)).astype("f4").astype(dtype)
-    if part == 1.0:
-        trg = src
-    else:
-        edge = edges if targets in (_uniform, _corner) or name == "elsewhere" else edges.min()
-        trg = (edge * targets(rng, n) * (1 - 1e-7)).astype("f4").astype(dtype)
+def _place(shape: Any, rng: np.random.Generator, n: int, edges: Array) -> Array:
+    """Return points in the box, exact in float32."""
+    points = shape(rng, n)
+    if shape not in (_lattice, _around):  # rounded, they stay inside
+        points = np.clip(points, 0, 1) * (1 - 1e-7)
+    scale = edges.min() if shape in ROUND else edges
+    return (scale * points).astype("f4").astype("f8")
+
+
+# --- densities --------------------------------------------------------------------------------
+
+
+def _random(rng: np.random.Generator, src: Array, edges: Array) -> tuple[Array, Array]:
+    shape = src.shape[1]
+    return rng.standard_normal((6, shape)), rng.standard_normal((3, shape))
+
+
+def _neutral(rng: np.random.Generator, src: Array, edges: Array) -> tuple[Array, Array]:
+    """Densities that add up to exactly zero, in every precision."""
+    dens, norms = _random(rng, src, edges)
+    half = src.shape[1] // 2
+    dens[:, 2 * half :] = 0
+    dens[:, half : 2 * half] = -dens[:, :half]
+    norms[:, half : 2 * half] = norms[:, :half]
+    return dens, norms
+
+
+def _uneven(rng: np.random.Generator, src: Array, edges: Array) -> tuple[Array, Array]:
+    """Sizes over some orders of magnitude: a part of the sources has most of Q."""
+    dens, norms = _random(rng, src, edges)
+    return dens * 10 ** rng.uniform(-4, 0, src.shape[1]), norms * 10 ** rng.uniform(-1, 1)
+
+
+def _parallel(rng: np.random.Generator, src: Array, edges: Array) -> tuple[Array, Array]:
+    dens, norms = _random(rng, src, edges)
+    dens[:3] = norms * rng.standard_normal(src.shape[1])
+    dens[3:] = dens[:3]
+    return dens, norms
+
+
+def _perpendicular(rng: np.random.Generator, src: Array, edges: Array) -> tuple[Array, Array]:
+    dens, norms = _random(rng, src, edges)
+    dens[:3] = np.cross(norms, dens[:3], axis=0)
+    dens[3:] = dens[:3]
+    return dens, norms
+
+
+def _one_sign(rng: np.random.Generator, src: Array, edges: Array) -> tuple[Array, Array]:
+    dens, norms = _random(rng, src, edges)
+    return np.abs(dens), np.abs(norms)
+
+
+def _smooth(rng: np.random.Generator, src: Array, edges: Array) -> tuple[Array, Array]:
+    """Waves as long as the box, as the densities of boundary integrals are."""
+    waves = 2 * np.pi * rng.integers(-1, 2, (9, 3)) / edges.T
+    values = np.sin(waves @ src + rng.uniform(0, 2 * np.pi, (9, 1)))
+    return values[:6], values[6:]
+
+
+DENSITIES = {
+    "random": _random,
+    "neutral": _neutral,
+    "uneven": _uneven,
+    "parallel": _parallel,
+    "perpendicular": _perpendicular,
+    "one sign": _one_sign,
+    "smooth": _smooth,
+}
+# Errors of neighbours add up, and so does the flow: the promise takes the tolerance's part of it.
+COHERENT = ("one sign", "smooth")
+OF_NORMALS = ("parallel", "perpendicular")
+
+
+class Cloud(NamedTuple):
+    """Points, and a density and normals for every kernel; float64, exact in float32."""
+
+    trg: Array
+    src: Array
+    dens: Array
+    norms: Array
+
+    def arguments(self, kernel: str) -> tuple[Array, Array | None]:
+        """Return the density and the normals of a kernel."""
+        dens = self.dens[{"laplace": 0, "stokes_comb": slice(6)}.get(kernel, slice(3))]
+        return dens, self.norms if has_normals(kernel) else None
+
+
+@functools.lru_cache(maxsize=16)
+def make_cloud(cloud: str, density: str, n: int, box: str, seed: int = 0) -> Cloud:
+    """Return ``n`` sources and as many targets; the same array where they are the same points."""
+    rng = np.random.default_rng([seed, n, *cloud.encode(), *density.encode()])
+    sources, targets, part = CLOUDS[cloud]
+    edges = np.array(BOXES[box])[:, None]
+    src = trg = _place(sources, rng, n, edges)
+    if part < 1:
+        trg = _place(targets, rng, n, edges)
         trg[:, : int(part * n)] = src[:, : int(part * n)]
-    dens = rng.standard_normal((6, n)).astype("f4").astype(dtype)
-    return Cloud(trg, src, dens, rng.standard_normal((3, n)).astype("f4").astype(dtype))
+    dens, norms = DENSITIES[density](rng, src, edges)
+    # Both halves of a combined sum get the same promise, or one would hide the other.
+    length = float(edges.prod()) ** (1 / 3)
+    size = np.linalg.norm(dens[3:] * np.linalg.norm(norms, axis=0))
+    dens[3:] *= length * np.linalg.norm(dens[:3]) / size
+    return Cloud(trg, src, *(a.astype("f4").astype("f8") for a in (dens, norms)))
 
 
-def promise(kernel: str, dens: Array, norms: Array | None, box: Any, tolerance: float) -> float:
-    """Return the bound of the rms error."""
+# --- bounds -----------------------------------------------------------------------------------
+
+
+def has_normals(kernel: str) -> bool:
+    """Whether a kernel has normals."""
+    return kernel in ("stokes_dl", "stokes_comb")
+
+
+def promise(
+    kernel: str, dens: Array, norms: Array | None, box: Any, tolerance: float, field: str = "u"
+) -> float:
+    """Return the bound of the rms error of a field, before rounding."""
     length = float(np.prod(box)) ** (1 / 3)
     dens = np.atleast_2d(np.asarray(dens, dtype=float))
     bound = 0.0
     if kernel != "stokes_dl":
-        bound += float(np.linalg.norm(dens[:3])) / length
+        bound += float(np.linalg.norm(dens[:3])) / length ** (2 if kernel == "stokes_rotlet" else 1)
     if norms is not None:
         square = (np.asarray(norms, dtype=float) ** 2).sum(axis=0)
         bound += float(np.sqrt(((dens[-3:] ** 2).sum(axis=0) * square).sum())) / length**2
-    return tolerance * bound
+    return tolerance * bound / (1 if field == "u" else length)
 
 
 def rms(values: Array) -> float:
-    """Return the rms over points of the size of a potential or velocity."""
-    return float(np.sqrt((np.atleast_2d(np.asarray(values, dtype=float)) ** 2).sum(axis=0).mean()))
+    """Return the rms over points, the last axis, of the size of a potential, vector or matrix."""
+    values = np.asarray(values, dtype=float)
+    return float(np.sqrt((values.reshape(-1, values.shape[-1]) ** 2).sum(axis=0).mean()))
 
 
-def rounding(pot: Array, ref: Array) -> float:
-    """Return what rounding in the dtype of ``pot`` may add to the error."""
-    return ROUNDING * float(np.finfo(pot.dtype).eps) * rms(ref)
+def rounding(pot: Array, ref: Array, flow: float = 0.0, edge: float = 1.0) -> float:
+    """Return what rounding in the dtype of ``pot`` may add to the error.
+
+    For pressures and gradients ``flow``, the rms of the velocity, over the shortest edge is added:
+    they are differences of velocities at least.
+    """
+    size = rms(ref) + flow / edge
+    return ROUNDING[f"f{pot.itemsize}"] * float(np.finfo(pot.dtype).eps) * size
 
 
-def error_over_promise(
-    kernel: str, pot: Array, ref: Array, cloud: Cloud, box: Any, tolerance: float
-) -> float:
-    """Return the rms error over what the tolerance and rounding allow; at most 1 is promised."""
-    dens, norms = cloud.arguments(kernel)
-    return rms(pot - ref) / (promise(kernel, dens, norms, box, tolerance) + rounding(pot, ref))
+# --- cases ------------------------------------------------------------------------------------
+
+
+class Outcome(NamedTuple):
+    """What came out for one field.
+
+    Attributes
+    ----------
+    field : str
+    error : float
+        The rms over targets.
+    promise : float
+        What the tolerance allows; for coherent densities with the tolerance's part of the flow.
+    rounding : float
+        What rounding may add.
+    flow : float
+        The rms of the field itself.
+    """
+
+    field: str
+    error: float
+    promise: float
+    rounding: float
+    flow: float
+
+    @property
+    def ratio(self) -> float:
+        """Error over what is allowed; at most 1."""
+        return self.error / (self.promise + self.rounding)
+
+
+class Case(NamedTuple):
+    """One sum, by the names of its factors."""
+
+    cloud: str
+    density: str
+    box: str
+    kernel: str
+    periodicity: int
+    want: tuple[str, ...]
+    n: int
+    dtype: str
+    tolerance: float
+    split: str
+
+    def __str__(self) -> str:
+        factors = (self.kernel, f"{self.periodicity}P", self.box, self.cloud, self.density, self.n)
+        asked = ("+".join(self.want), self.dtype, f"{self.tolerance:.0e}", self.split)
+        return ", ".join(map(str, factors + asked))
+
+    @property
+    def points(self) -> Cloud:
+        """The points and densities."""
+        return make_cloud(self.cloud, self.density, self.n, self.box)
+
+    def reference(self) -> dict[str, Array]:
+        """Return the direct sums: of what is wanted, and of the velocity.
+
+        The same for every precision, tolerance and split.
+        """
+        return _reference(
+            self.cloud, self.density, self.n, self.box, self.kernel, self.periodicity, self.want
+        )
+
+    def plan(self, space: str = "CPU", **options: Any) -> tuple[parki.Plan, Any]:
+        """Return a plan and its density; ``options`` go to `EwaldOptions`."""
+        cloud = self.points
+        dens, norms = cloud.arguments(self.kernel)
+        box: list[float | None] = list(BOXES[self.box])
+        if self.cloud == "outside":
+            box[self.periodicity :] = [None] * (3 - self.periodicity)
+        settings = {
+            "periodicity": self.periodicity,
+            "box": box,
+            "tolerance": self.tolerance,
+            "execution_space": space,
+            "split": self.split,
+        }
+        array = functools.partial(parki.utils.get_array_module(space).asarray, dtype=self.dtype)
+        src = array(cloud.src)
+        trg = src if cloud.trg is cloud.src else array(cloud.trg)
+        normals = None if norms is None else array(norms)
+        plan = parki.Plan(
+            self.kernel,
+            trg,
+            src,
+            normals,
+            parki.EwaldOptions(**(settings | options)),
+            want=self.want,
+        )
+        return plan, array(dens)
+
+    def outcomes(self, space: str = "CPU", **options: Any) -> list[Outcome]:
+        """Sum, and compare with the direct sum."""
+        plan, density = self.plan(space, **options)
+        results = plan(density)
+        dens, norms = self.points.arguments(self.kernel)
+        outcomes = []
+        references = self.reference()
+        velocity = rms(references["u"])
+        for field, pot in zip(self.want, results, strict=True):
+            ref = references[field]
+            values = pot[..., : ref.shape[-1]]
+            values = values.get() if hasattr(values, "get") else values
+            flow = rms(ref)
+            bound = promise(self.kernel, dens, norms, plan.box, self.tolerance, field)
+            if self.density in COHERENT:
+                bound += self.tolerance * flow
+            error = rms(values - ref)
+            rounded = rounding(values, ref, velocity * (field != "u"), min(BOXES[self.box]))
+            outcomes.append(Outcome(field, error, bound, rounded, flow))
+        return outcomes
+
+
+@functools.lru_cache(maxsize=64)
+def _reference(
+    cloud: str,
+    density: str,
+    n: int,
+    box: str,
+    kernel: str,
+    periodicity: int,
+    want: tuple[str, ...],
+) -> dict[str, Array]:
+    c = make_cloud(cloud, density, n, box)
+    dens, norms = c.arguments(kernel)
+    sampled = MANY_SAMPLED if cloud in OF_FEW else SAMPLED
+    trg = c.trg[:, : n if n <= SMALL else sampled]
+    fields = tuple(dict.fromkeys(("u", *want)))
+    values = direct_sum(
+        kernel, trg, c.src, dens, norms, box=BOXES[box], periodicity=periodicity, want=fields
+    )
+    return dict(zip(fields, values, strict=True))
+
+
+# --- known limits -----------------------------------------------------------------------------
+
+# Where the promise may be passed, and why; docs/accuracy.md says by how much.
+KNOWN = (
+    (
+        "all points at the same place between the grid's points: errors do not average out",
+        lambda case: "lattice" in case.cloud,
+    ),
+    (
+        "double layers with q along n have 1.4 times the error of those of random directions",
+        lambda case: case.density == "parallel",
+    ),
+    (
+        "pressures and gradients of double layers by the prolate split stop at 1e-9",
+        lambda case: (
+            case.split == "prolate"
+            and has_normals(case.kernel)
+            and case.want != ("u",)
+            and case.tolerance < 1e-8
+        ),
+    ),
+    (
+        "periods much longer than the free edges: the kernel of their modes fades too fast",
+        lambda case: case.periodicity in (1, 2) and max(BOXES[case.box]) > 3 * min(BOXES[case.box]),
+    ),
+    (
+        "single precision: points outside of the box, or of a box that was not given, are rounded",
+        lambda case: case.dtype == "f4" and case.cloud == "outside",
+    ),
+)
+
+
+def known(case: Case) -> str | None:
+    """Return why a case is known to pass its promise, or None."""
+    return next((reason for reason, applies in KNOWN if applies(case)), None)
+
+
+# --- the sweep --------------------------------------------------------------------------------
+
+FACTORS: tuple[tuple[Any, ...], ...] = (
+    tuple(CLOUDS),
+    tuple(DENSITIES),
+    tuple(BOXES),
+    KERNELS,
+    PERIODICITIES,
+    WANTS,
+    (SMALL, LARGE),
+    tuple((dtype, tolerance) for dtype, values in TOLERANCES.items() for tolerance in values),
+    SPLITS,
+)
+# The first factors make the reference, which this many cases in a row share.
+OF_REFERENCE, SHARED = 7, 4
+CANDIDATES = 24
+
+
+def sweep(sizes: tuple[int, ...] = (SMALL, LARGE), seed: int = 0) -> Iterator[Case]:
+    """Yield cases without end, none twice.
+
+    Each next one is that of some random candidates whose pairs of values were met least.
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        Numbers of points to use.
+    seed : int
+        Another order.
+    """
+    rng = np.random.default_rng(seed)
+    factors = [sizes if values == (SMALL, LARGE) else values for values in FACTORS]
+    counts = np.array([len(values) for values in factors])
+    pairs = list(itertools.combinations(range(len(factors)), 2))
+    met = {(a, b): np.zeros((counts[a], counts[b])) for a, b in pairs}
+    seen = set()
+    previous = np.zeros((1, len(factors)), dtype=int)
+    for number in itertools.count():
+        picks = rng.integers(counts, size=(CANDIDATES, len(factors)))
+        if number % SHARED:
+            picks[:, :OF_REFERENCE] = previous[:OF_REFERENCE]
+        # A pair that was met k times counts 2^-k: those never met come first.
+        new = sum(0.5 ** met[a, b][picks[:, a], picks[:, b]] for a, b in pairs)
+        for row in np.argsort(-new, kind="stable"):
+            pick = picks[row]
+            case = _case(*(values[i] for values, i in zip(factors, pick, strict=True)))
+            if case is not None and case not in seen:
+                break
+        else:
+            continue
+        previous = pick
+        for a, b in pairs:
+            met[a, b][pick[a], pick[b]] += 1
+        seen.add(case)
+        yield case
+
+
+def _case(
+    cloud: str,
+    density: str,
+    box: str,
+    kernel: str,
+    periodicity: int,
+    want: tuple[str, ...],
+    n: int,
+    asked: tuple[str, float],
+    split: str,
+) -> Case | None:
+    """Return a case, or None for what does not exist."""
+    if density in OF_NORMALS and not has_normals(kernel):
+        return None
+    if kernel in ("laplace", "stokes_rotlet"):  # no pressure, or one that is zero
+        want = tuple(field for field in want if field != "p")
+    return Case(cloud, density, box, kernel, periodicity, want, n, *asked, split) if want else None

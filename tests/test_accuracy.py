@@ -1,12 +1,12 @@
 """The contract: the rms error over the targets is at most what the tolerance promises.
 
-Against direct sums, for every kernel, periodicity, precision, box and kind of cloud. The marker
-``slow`` holds the full product; what is left without it meets every value of every factor.
+Against direct sums, over the sweep of `contract`: every kernel, periodicity, precision, tolerance,
+split, box, kind of cloud and of density, and field. The start of it is run always, more of it with
+the marker ``slow``, and as much as there is time for by ``scripts/accuracy.py``.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 from typing import Any
@@ -15,164 +15,166 @@ import numpy as np
 import pytest
 from contract import (
     BOXES,
-    CLOUDS,
+    FIELDS,
     KERNELS,
-    TOLERANCES,
-    Cloud,
-    cloud,
-    error_over_promise,
-    promise,
-    rms,
-    rounding,
+    LARGE,
+    LEAST,
+    PERIODICITIES,
+    SMALL,
+    SPLITS,
+    Case,
+    Outcome,
+    known,
+    sweep,
 )
 
 import parki
 from parki.ewald.options import SMALLEST_TOLERANCE
-from parki.reference import direct_sum
 
 # Where the contract is checked; a GPU's whole sweep is PARKI_TEST_SPACE=Cuda pytest -m "".
 SPACE = os.environ.get("PARKI_TEST_SPACE", "CPU")
-ASKED = [(dtype, tolerance) for dtype, values in TOLERANCES.items() for tolerance in values]
-SMALL, LARGE, SAMPLED = 300, 10_000, 60
-# Below this part of the promise, time is wasted.
-LEAST = 0.02
 
 
-@functools.lru_cache(maxsize=256)
-def reference(name: str, n: int, kernel: str, periodicity: int, box: str) -> Any:
-    """Return the direct sum at the first targets; the same for both precisions."""
-    c = cloud(name, n, BOXES[box])
-    dens, norms = c.arguments(kernel)
-    trg = c.trg[:, : SMALL if n == SMALL else SAMPLED]
-    return direct_sum(kernel, trg, c.src, dens, norms, box=BOXES[box], periodicity=periodicity)
-
-
-def potential(
-    kernel: str, c: Cloud, periodicity: int, box: str, tolerance: float, **more: Any
-) -> Any:
-    dens, norms = c.arguments(kernel)
-    options = parki.EwaldOptions(
-        periodicity=periodicity, box=BOXES[box], tolerance=tolerance, execution_space=SPACE, **more
-    )
-    xp = parki.utils.get_array_module(SPACE)
-    src = xp.asarray(c.src)
-    trg = src if c.trg is c.src else xp.asarray(c.trg)
-    normals = None if norms is None else xp.asarray(norms)
-    pot = parki.Plan(kernel, trg, src, normals, options)(xp.asarray(dens))
-    return pot if xp is np else pot.get()
-
-
-def product(default: Any, *factors: Any) -> list[Any]:
-    """Return all combinations; those at positions for which ``default`` is false are slow."""
+def cases(size: int, always: int, slow: int) -> list[Any]:
+    """Return the first cases of a size; those after ``always`` are slow."""
     return [
-        pytest.param(*values, marks=() if default(position) else pytest.mark.slow)
-        for position, values in enumerate(itertools.product(*factors))
+        pytest.param(case, id=str(case), marks=() if number < always else pytest.mark.slow)
+        for number, case in enumerate(itertools.islice(sweep((size,)), slow))
     ]
 
 
-# Steps that are prime to the size of every factor meet each pair of their values.
-@pytest.mark.parametrize(
-    ("name", "kernel", "periodicity", "box", "asked"),
-    product(lambda position: position % 11 == 0, CLOUDS, KERNELS, (1, 3), BOXES, ASKED),
-)
-def test_small_clouds(name, kernel, periodicity, box, asked):
-    dtype, tolerance = asked
-    c = cloud(name, SMALL, BOXES[box], dtype)
-    pot = potential(kernel, c, periodicity, box, tolerance)
-    assert pot.dtype == dtype
-    ref = reference(name, SMALL, kernel, periodicity, box)
-    assert error_over_promise(kernel, pot, ref, c, BOXES[box], tolerance) <= 1
+def check(case: Case, **options: Any) -> list[Outcome]:
+    """Assert the promise, and return the outcomes."""
+    outcomes = case.outcomes(SPACE, **options)
+    worst = max(outcomes, key=lambda outcome: outcome.ratio)
+    reason = known(case)
+    if worst.ratio > 1 and reason:
+        pytest.xfail(f"{worst.ratio:.2f} times the promise: {reason}")
+    assert worst.ratio <= 1, worst
+    return outcomes
 
 
-@pytest.mark.parametrize(
-    ("name", "kernel", "periodicity", "box", "asked"),
-    product(
-        lambda position: position % 13 == 0,
-        ("uniform", "same", "blobs_same", "sphere_same"),
-        KERNELS,
-        (1, 3),
-        BOXES,
-        ASKED,
-    ),
-)
-def test_large_clouds(name, kernel, periodicity, box, asked):
-    dtype, tolerance = asked
-    c = cloud(name, LARGE, BOXES[box], dtype)
-    pot = potential(kernel, c, periodicity, box, tolerance)[..., :SAMPLED]
-    ref = reference(name, LARGE, kernel, periodicity, box)
-    assert error_over_promise(kernel, pot, ref, c, BOXES[box], tolerance) <= 1
-    if name == "uniform":
-        dens, norms = c.arguments(kernel)
-        bound = promise(kernel, dens, norms, BOXES[box], tolerance)
-        error = rms(pot - ref) / bound
-        assert error > LEAST or rounding(pot, ref) > LEAST * bound, "more accurate than asked"
+@pytest.mark.parametrize("case", cases(SMALL, 120, 3000))
+def test_small_clouds(case):
+    check(case)
 
 
+@pytest.mark.parametrize("case", cases(LARGE, 16, 600))
+def test_large_clouds(case):
+    check(case)
+
+
+ASKED = (("f8", 1e-3), ("f8", 1e-6), ("f4", 1e-3), ("f8", 1e-9))
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("periodicity", PERIODICITIES)
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("periodicity", [1, 3])
+def test_no_more_accurate_than_asked(kernel, periodicity, split):
+    """Uniform points: what is far more accurate than promised is slower than need be."""
+    number = KERNELS.index(kernel) + periodicity
+    if (number + SPLITS.index(split)) % 2:
+        pytest.skip("with the other split")
+    asked = ASKED[number // 2 % len(ASKED)]
+    case = Case("uniform", "random", "3:2:1", kernel, periodicity, ("u",), LARGE, *asked, split)
+    (outcome,) = check(case)
+    assert outcome.error >= LEAST * outcome.promise or outcome.rounding > LEAST * outcome.promise
+
+
+@pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
-def test_the_smallest_tolerance(kernel, periodicity, dtype):
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_smallest_tolerance(kernel, dtype, split):
     tolerance = SMALLEST_TOLERANCE[np.dtype(dtype)]
-    c = cloud("same", SMALL, BOXES["cube"], dtype)
-    pot = potential(kernel, c, periodicity, "cube", tolerance)
-    ref = reference("same", SMALL, kernel, periodicity, "cube")
-    assert error_over_promise(kernel, pot, ref, c, BOXES["cube"], tolerance) <= 1
+    periodicity = (KERNELS.index(kernel) + SPLITS.index(split)) % 4
+    want = ("u", "grad_u") if kernel == "laplace" else FIELDS
+    check(
+        Case("same", "random", "1:1:1", kernel, periodicity, want, SMALL, dtype, tolerance, split)
+    )
 
 
 # Cut-offs and windows away from the optimum; some are refused, none breaks the contract.
+OVERRIDES = list(itertools.product((0.15, 0.25, 0.45), (None, 6, 10, 14, 18)))
+
+
 @pytest.mark.parametrize(
-    ("name", "kernel", "periodicity", "asked", "cutoff", "points"),
-    product(
-        lambda position: position % 11 == 0,
-        ("uniform", "blobs_same"),
-        ("laplace", "stokes_sl", "stokes_dl"),
-        (1, 3),
-        [("f8", 1e-4), ("f8", 1e-9), ("f4", 1e-3), ("f4", 1e-5)],
-        (0.15, 0.25, 0.45),
-        (None, 6, 10, 14, 18),
-    ),
-)
-def test_overrides(name, kernel, periodicity, asked, cutoff, points):
-    dtype, tolerance = asked
-    c = cloud(name, SMALL, BOXES["slab"], dtype)
-    try:
-        pot = potential(
-            kernel, c, periodicity, "slab", tolerance, cutoff=cutoff, window_points=points
+    ("case", "override"),
+    [
+        pytest.param(
+            case,
+            OVERRIDES[7 * number % len(OVERRIDES)],
+            id=f"{case}, {number}",
+            marks=() if number < 30 else pytest.mark.slow,
         )
+        for number, case in enumerate(itertools.islice(sweep((SMALL,), seed=1), 300))
+    ],
+)
+def test_overrides(case, override):
+    cutoff, points = override
+    length = float(np.prod(BOXES[case.box])) ** (1 / 3)
+    try:
+        check(case, cutoff=cutoff * length, window_points=points)
     except parki.ParkiValueError as error:
         pytest.skip(str(error))
-    ref = reference(name, SMALL, kernel, periodicity, "slab")
-    assert error_over_promise(kernel, pot, ref, c, BOXES["slab"], tolerance) <= 1
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
-def test_every_space(kernel, dtype, space, to_space, to_host):
-    c = cloud("partly", SMALL, BOXES["slab"], dtype)
-    dens, norms = c.arguments(kernel)
-    for periodicity in (1, 3):
-        options = parki.EwaldOptions(
-            periodicity=periodicity, box=BOXES["slab"], tolerance=1e-4, execution_space=space
+def test_every_space(kernel, dtype, space):
+    for periodicity in PERIODICITIES:
+        case = Case(
+            "partly", "random", "3:2:1", kernel, periodicity, ("u",), SMALL, dtype, 1e-4, "prolate"
         )
-        normals = None if norms is None else to_space(norms)
-        plan = parki.Plan(kernel, to_space(c.trg), to_space(c.src), normals, options)
-        pot = to_host(plan(to_space(dens)))
-        ref = reference("partly", SMALL, kernel, periodicity, "slab")
-        assert error_over_promise(kernel, pot, ref, c, BOXES["slab"], 1e-4) <= 1
+        for outcome in case.outcomes(str(space)):
+            assert outcome.ratio <= 1
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("periodicity", [1, 3])
+@pytest.mark.parametrize("periodicity", PERIODICITIES)
 def test_coherent_densities(kernel, periodicity):
-    """Densities of one sign may pass the promise; relative to the flow they stay far below it."""
-    c = cloud("same", LARGE, BOXES["cube"])
-    dens, norms = (None if a is None else np.abs(a) for a in c.arguments(kernel))
-    options = parki.EwaldOptions(periodicity=periodicity, tolerance=1e-6)
-    pot = parki.Plan(kernel, c.trg, c.src, norms, options)(dens)[..., :SAMPLED]
-    ref = direct_sum(
-        kernel, c.trg[:, :SAMPLED], c.src, dens, norms, box=BOXES["cube"], periodicity=periodicity
+    """Where densities of one sign add up, the error is far below the tolerance's part of them."""
+    case = Case(
+        "same", "one sign", "1:1:1", kernel, periodicity, ("u",), LARGE, "f8", 1e-6, "prolate"
     )
-    bound = promise(kernel, dens, norms, BOXES["cube"], 1e-6) + rounding(pot, ref)
-    assert rms(pot - ref) <= 30 * bound
-    if periodicity == 1 and kernel in ("laplace", "stokes_sl"):  # the flow that adds up
-        assert rms(pot - ref) <= 1e-6 * rms(ref)
+    (outcome,) = case.outcomes(SPACE)
+    alone = outcome.promise - case.tolerance * outcome.flow
+    # Measured: up to 16.
+    assert outcome.error <= 30 * alone
+    if outcome.flow * case.tolerance > 10 * alone:
+        assert outcome.error <= 0.3 * case.tolerance * outcome.flow
+
+
+def test_the_sweep_meets_all_pairs():
+    """The order of cases is worth its name: every value soon, and every pair of two."""
+    first = list(itertools.islice(sweep(), 800))
+    assert len(set(first)) == len(first)
+    seen = set()
+    for case in first:
+        values = [(name, value) for name, value in case._asdict().items() if name != "want"]
+        seen |= set(itertools.combinations(values, 2))
+    found = {(a[0], b[0]): 0 for a, b in seen}
+    for a, b in seen:
+        found[a[0], b[0]] += 1
+    counts = {
+        "cloud": 13,
+        "density": 7,
+        "box": 6,
+        "kernel": 5,
+        "periodicity": 4,
+        "n": 2,
+        "split": 2,
+    }
+    for (a, b), number in found.items():
+        if a in counts and b in counts:
+            missing = 6 if {a, b} == {"density", "kernel"} else 0  # no normals, no angle to them
+            assert number == counts[a] * counts[b] - missing, (a, b)
+
+
+def test_the_promise_of_a_plan():
+    """The bound that users read off a plan is the one that is tested."""
+    for kernel in KERNELS:
+        want = ("u", "grad_u") if kernel == "laplace" else FIELDS
+        case = Case("same", "random", "3:2:1", kernel, 3, want, SMALL, "f8", 1e-3, "prolate")
+        plan, dens = case.plan()
+        promised = [outcome.promise for outcome in case.outcomes()]
+        np.testing.assert_allclose(plan.promise(dens), promised, rtol=1e-12)

@@ -222,15 +222,15 @@ def test_scratch_memory_bounds_the_tile(monkeypatch):
     assert tile_shape(mesh, 1, ("u",)) == (8, 1)
     assert tile_shape(make_mesh(13, 3, np.float64, gather="tile"), 3, ("u",)) == (8, 1)
     assert tile_shape(make_mesh(8, 3, np.float64), 3, ("u",)) is None
-    monkeypatch.setitem(mesh_module.SCRATCH, "Cuda", (20_000, 30_000))
+    monkeypatch.setattr(mesh_module, "SCRATCH", (20_000, 30_000))
     assert tile_shape(mesh, 3, ("u",)) == (4, 1)
-    monkeypatch.setitem(mesh_module.SCRATCH, "Cuda", (8_000, 8_000))
+    monkeypatch.setattr(mesh_module, "SCRATCH", (8_000, 8_000))
     assert tile_shape(mesh, 3, ("u",)) is None
 
 
 @pytest.mark.parametrize("bytes_", [113_000, 30_000])
 def test_scratch_memory_of_a_tile_is_what_the_kernel_takes(bytes_, monkeypatch):
-    monkeypatch.setitem(mesh_module.SCRATCH, "Cuda", (bytes_, bytes_))
+    monkeypatch.setattr(mesh_module, "SCRATCH", (bytes_, bytes_))
     for points in WINDOWS:
         for want in (("u",), ("grad_u",)):
             mesh = make_mesh(points, 3, np.float64, gather="tile")
@@ -253,7 +253,7 @@ def test_a_tile_that_does_not_fit_falls_back(monkeypatch):
     result, plan = small_sum(g2p_method="tile")
     assert close(result, expected)
     assert plan.describe().splitlines()[3].endswith("P2G by owner, G2P by tile")
-    monkeypatch.setitem(mesh_module.SCRATCH, "Cuda", (8_000, 8_000))
+    monkeypatch.setattr(mesh_module, "SCRATCH", (8_000, 8_000))
     result, plan = small_sum(g2p_method="tile")
     assert np.array_equal(result, expected)
     assert "G2P by target (no tile of P = 6 fits scratch memory)" in plan.describe()

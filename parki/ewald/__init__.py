@@ -6,9 +6,10 @@ clustering   how far the cloud is from uniform
 parameters   tolerance -> cut-off, split, grid, window   (estimates, cost, padding)
 split        near and far field divided; radial polynomials
 window       spreading window; piecewise polynomials
+mesh         the grid and the window on an execution space; sorting by tiles
 plan         joins the stages below; `Plan(...)` once, `plan(dens)` many times
-p2p          near field
-p2g          sources to grid
+p2p          near field                                  (p2p_cells)
+p2g          sources to grid                             (p2g_paper)
 fgc          FFT, convolution, inverse FFT               (multiplier)
 g2p          grid to targets
 api          one-shot calls

@@ -7,6 +7,7 @@ variants that spread and gather.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,8 @@ from parki.ewald.padding import Padding
 from parki.ewald.window import KaiserBessel
 from parki.runtime import ExecutionSpace
 
-# Scratch memory of a team: at most half of what a multiprocessor has, so that two teams share one,
-# and at most all of it where that cannot be. HIP devices have 64 KiB.
-SCRATCH = {"Cuda": (113_000, 220_000), "HIP": (60_000, 60_000)}
+# Scratch memory where there is no device to ask: that of an H100 or H200.
+SCRATCH = (115_000, 232_000)
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Mesh:
     @property
     def scratch(self) -> tuple[int, int]:
         """Bytes of scratch memory for two teams on a multiprocessor, and for one."""
-        return SCRATCH.get(self.space.name, SCRATCH["Cuda"])
+        return _scratch(self.space) if self.space.on_device else SCRATCH
 
     def constants(self) -> dict[str, Any]:
         """Return the compile-time constants that depend on the window."""
@@ -149,3 +149,14 @@ class Mesh:
     def sort(self, points: Any, tiles: Tiles, executor: str | None) -> CellList:
         """Return the points (wrapped already) sorted by tiles."""
         return CellList(points, tiles.extent, tiles.counts, space=self.space, executor=executor)
+
+
+@lru_cache(maxsize=8)
+def _scratch(space: ExecutionSpace) -> tuple[int, int]:
+    """Ask the current device for the scratch memory of a team, half a multiprocessor's and all."""
+    device = space.array_module.cuda.Device().attributes
+    most = int(device.get("MaxSharedMemoryPerBlockOptin", 0)) or int(
+        device["MaxSharedMemoryPerBlock"]
+    )
+    # The driver keeps a kilobyte of each team's.
+    return min(most, int(device["MaxSharedMemoryPerMultiprocessor"]) // 2 - 1024), most

@@ -180,9 +180,11 @@ def near_kernels(
     if "u" in want:
         special = (kernel, space, dtype, degree, periodicity, executor, evaluator)
         launch = choose_launch(method, space, launch)
-        kernels["u"] = (
-            cells_kernel(method, launch, *special) if launch else near_kernel(*special, method)
-        )
+        if launch is not None:
+            table = _table_shape(kernel, degree, evaluator)
+            kernels["u"] = cells_kernel(method, launch, table, *special)
+        else:
+            kernels["u"] = near_kernel(*special, method)
     if "p" in want or "grad_u" in want:
         kernels["derivatives"] = load(
             "p2p_derivatives",
@@ -219,6 +221,7 @@ def near_kernel(
         constants.update(DEGREE=evaluator.degree, EVALUATOR=evaluator.number)
     if method == "auto":
         method = "tile" if space.on_device else "staged"
+    tables = {"radial": _table_shape(kernel, degree, evaluator)}
     if method == "tile":
         return load(
             "p2p",
@@ -226,7 +229,7 @@ def near_kernel(
             space,
             executor=executor,
             team_size=DEVICE_TILE * DEVICE_SHARE,
-            tables={"radial": _table_shape(kernel, constants["DEGREE"], evaluator)},
+            tables=tables,
             TILE=DEVICE_TILE,
             SHARE=DEVICE_SHARE,
             **constants,
@@ -237,6 +240,7 @@ def near_kernel(
         space,
         executor=executor,
         team_size=DEVICE_TILE,
+        tables=tables,
         TILE=DEVICE_TILE if space.on_device else HOST_TILE,
         CHUNK=DEVICE_CHUNK if space.on_device else HOST_CHUNK,
         LANES=1 if space.on_device else 64 // np.dtype(dtype).itemsize,
@@ -244,10 +248,10 @@ def near_kernel(
     )
 
 
-def _table_shape(kernel: str, degree: int, evaluator: Evaluator | None) -> tuple[int, int]:
+def _table_shape(kernel: str, degree: int, evaluator: Evaluator | None) -> tuple[int, ...]:
     """Return the shape of the table that evaluates the radial functions of "u"."""
     if evaluator is not None:
-        return evaluator.table.shape[0], evaluator.table.shape[1]
+        return evaluator.table.shape
     return len(POLYNOMIALS[kernel][0]), degree + 1
 
 

@@ -127,6 +127,7 @@ def reach(
 def cells_kernel(
     method: str,
     launch: Launch,
+    table: tuple[int, ...],
     kernel: str,
     space: ExecutionSpace,
     dtype: Any,
@@ -135,7 +136,7 @@ def cells_kernel(
     executor: str | None,
     evaluator: Evaluator | None,
 ) -> Kernel:
-    """Return the kernel of a variant.
+    """Return the kernel of a variant; ``table`` is the shape of what evaluates the pair kernel.
 
     Raises
     ------
@@ -154,6 +155,7 @@ def cells_kernel(
         executor=executor,
         team_size=launch.team,
         vector_length=launch.vectors,
+        tables={"radial": table},
         STAGED=CELL_METHODS[method][0],
         VECTORS=launch.vectors,
         SHARE=launch.share,
