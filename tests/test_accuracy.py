@@ -64,6 +64,38 @@ def test_large_clouds(case):
     check(case)
 
 
+# Sums that passed their promise once.
+FOUND = (
+    # Kernels of long periods, which fade over too few grid points.
+    Case(
+        "blobs_from_afar", "neutral", "pipe", "stokes_sl", 2, ("u",), LARGE, "f8", 1e-2, "prolate"
+    ),
+    Case("uniform", "neutral", "film", "stokes_sl", 2, ("u",), LARGE, "f4", 1e-2, "prolate"),
+    Case("elsewhere", "uneven", "pipe", "stokes_sl", 1, ("u",), LARGE, "f4", 1e-4, "prolate"),
+    # Images of the modes on the shorter grid, at the free faces.
+    Case("uniform", "random", "cube", "stokes_dl", 1, ("grad_u",), LARGE, "f8", 1e-4, "prolate"),
+    Case("uniform", "random", "cube", "stokes_dl", 2, ("grad_u",), LARGE, "f8", 1e-2, "prolate"),
+    Case("uniform", "random", "cube", "stokes_dl", 2, ("grad_u",), LARGE, "f8", 1e-7, "prolate"),
+    # High derivatives of the prolate function.
+    Case("uniform", "random", "cube", "stokes_dl", 3, ("p",), LARGE, "f8", 1e-11, "prolate"),
+    Case("uniform", "random", "cube", "stokes_dl", 0, ("grad_u",), SMALL, "f8", 1e-12, "prolate"),
+    # q along n.
+    Case("partly", "parallel", "film", "stokes_dl", 2, ("grad_u",), LARGE, "f8", 1e-4, "prolate"),
+    Case("uniform", "parallel", "cube", "stokes_dl", 3, ("p",), LARGE, "f8", 1e-7, "prolate"),
+    # The window's error at one place between the grid's points.
+    Case("nearly_lattice", "random", "cube", "stokes_dl", 2, ("u",), SMALL, "f8", 1e-10, "prolate"),
+    # A cut-off that took 96 s where 5 s do.
+    Case("blobs", "random", "pipe", "stokes_comb", 0, ("u",), SMALL, "f8", 1e-12, "hasimoto"),
+    # Pairs closer than single precision resolves after points are moved into the box.
+    Case("outside", "random", "long", "stokes_dl", 0, ("u",), LARGE, "f4", 1e-3, "hasimoto"),
+)
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=str(case)) for case in FOUND])
+def test_what_failed_once(case):
+    check(case)
+
+
 ASKED = (("f8", 1e-3), ("f8", 1e-6), ("f4", 1e-3), ("f8", 1e-9))
 
 
@@ -76,7 +108,7 @@ def test_no_more_accurate_than_asked(kernel, periodicity, split):
     if (number + SPLITS.index(split)) % 2:
         pytest.skip("with the other split")
     asked = ASKED[number // 2 % len(ASKED)]
-    case = Case("uniform", "random", "3:2:1", kernel, periodicity, ("u",), LARGE, *asked, split)
+    case = Case("uniform", "random", "brick", kernel, periodicity, ("u",), LARGE, *asked, split)
     (outcome,) = check(case)
     assert outcome.error >= LEAST * outcome.promise or outcome.rounding > LEAST * outcome.promise
 
@@ -88,9 +120,7 @@ def test_the_smallest_tolerance(kernel, dtype, split):
     tolerance = SMALLEST_TOLERANCE[np.dtype(dtype)]
     periodicity = (KERNELS.index(kernel) + SPLITS.index(split)) % 4
     want = ("u", "grad_u") if kernel == "laplace" else FIELDS
-    check(
-        Case("same", "random", "1:1:1", kernel, periodicity, want, SMALL, dtype, tolerance, split)
-    )
+    check(Case("same", "random", "cube", kernel, periodicity, want, SMALL, dtype, tolerance, split))
 
 
 # Cut-offs and windows away from the optimum; some are refused, none breaks the contract.
@@ -123,7 +153,7 @@ def test_overrides(case, override):
 def test_every_space(kernel, dtype, space):
     for periodicity in PERIODICITIES:
         case = Case(
-            "partly", "random", "3:2:1", kernel, periodicity, ("u",), SMALL, dtype, 1e-4, "prolate"
+            "partly", "random", "brick", kernel, periodicity, ("u",), SMALL, dtype, 1e-4, "prolate"
         )
         for outcome in case.outcomes(str(space)):
             assert outcome.ratio <= 1
@@ -134,7 +164,7 @@ def test_every_space(kernel, dtype, space):
 def test_coherent_densities(kernel, periodicity):
     """Where densities of one sign add up, the error is far below the tolerance's part of them."""
     case = Case(
-        "same", "one sign", "1:1:1", kernel, periodicity, ("u",), LARGE, "f8", 1e-6, "prolate"
+        "same", "one_sign", "cube", kernel, periodicity, ("u",), LARGE, "f8", 1e-6, "prolate"
     )
     (outcome,) = case.outcomes(SPACE)
     alone = outcome.promise - case.tolerance * outcome.flow
@@ -174,7 +204,7 @@ def test_the_promise_of_a_plan():
     """The bound that users read off a plan is the one that is tested."""
     for kernel in KERNELS:
         want = ("u", "grad_u") if kernel == "laplace" else FIELDS
-        case = Case("same", "random", "3:2:1", kernel, 3, want, SMALL, "f8", 1e-3, "prolate")
+        case = Case("same", "random", "brick", kernel, 3, want, SMALL, "f8", 1e-3, "prolate")
         plan, dens = case.plan()
         promised = [outcome.promise for outcome in case.outcomes()]
         np.testing.assert_allclose(plan.promise(dens), promised, rtol=1e-12)

@@ -92,7 +92,7 @@ def refused(error, message, kernel="stokes_sl", **changes):
         (VALUE, "window_points is 20; expected a whole", {"window_points": 20}),
         (VALUE, "window_points is '8'; expected a whole", {"window_points": "8"}),
         (VALUE, "window_points is 8.0; expected a whole", {"window_points": 8.0}),
-        (VALUE, "split is 'ewald'; expected one of hasimoto, prolate", {"split": "ewald"}),
+        (VALUE, "split is 'ewald'; expected one of auto, hasimoto, prolate", {"split": "ewald"}),
         (VALUE, "p2g_method is 'fast'; expected one of auto, owner, ", {"p2g_method": "fast"}),
         (VALUE, "executor is 'magic'; expected one of embedded, pykokkos", {"executor": "magic"}),
     ],

@@ -19,7 +19,7 @@ from parki.runtime import load
 
 KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet")
 OTHERS = EVALUATORS[1:]
-BOX = BOXES["slab"]
+BOX = BOXES["brick"]
 N = 150
 
 

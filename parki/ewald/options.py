@@ -53,9 +53,10 @@ class EwaldOptions:
         Cut-off r_c itself, in the unit of ``box``; excludes ``cell_size``.
     window_points : int, optional
         Grid points P under the window along each axis, 2 to 18. Default: chosen.
-    split : {"prolate", "hasimoto"}
+    split : {"auto", "prolate", "hasimoto"}
         How near and far field are divided. The prolate split needs 2 to 4 times fewer grid points;
-        Hasimoto's is that of the literature.
+        Hasimoto's is that of the literature. Default: prolate, except for pressures and gradients
+        of double layers below 1e-9, which rounding keeps the prolate split from.
     radial : {"polynomial", "erfc", "rational"}
         How the near field's radial functions are evaluated: by polynomials, by the library's erf
         and exp, or by a rational function and exp. The latter two are the literature's, to compare
@@ -110,7 +111,7 @@ class EwaldOptions:
         execution_space: str | ExecutionSpace | None = None,
         cutoff: float | None = None,
         window_points: int | None = None,
-        split: str = "prolate",
+        split: str = "auto",
         radial: str = "polynomial",
         dl_mean: str = "zero",
         p2p_method: str = "auto",
@@ -164,8 +165,10 @@ class EwaldOptions:
                     f"window_points is {points!r}; expected a whole number from 2 to 18"
                 )
             object.__setattr__(self, "window_points", int(points))
-        if self.split not in SPLITS:
-            raise ParkiValueError(f"split is {self.split!r}; expected one of {', '.join(SPLITS)}")
+        if self.split not in ("auto", *SPLITS):
+            raise ParkiValueError(
+                f"split is {self.split!r}; expected one of auto, {', '.join(SPLITS)}"
+            )
         if self.radial not in EVALUATORS:
             raise ParkiValueError(
                 f"radial is {self.radial!r}; expected one of {', '.join(EVALUATORS)}"

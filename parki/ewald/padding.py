@@ -130,5 +130,6 @@ def pad(
         n_local,
         onset,
         radius,
-        float(erfcinv(0.1 * min(tolerance, 1.0))),
+        # Kernels of modes of long periods are several times larger at R than the promise.
+        float(erfcinv(0.01 * min(tolerance, 1.0))),
     )

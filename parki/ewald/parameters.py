@@ -31,6 +31,9 @@ from parki.ewald.window import default_degree
 
 # What wanted quantities are called in the names of the error estimates' terms.
 SUFFIXES = {"u": "", "p": "_p", "grad_u": "_grad"}
+# The estimates average over directions. Double layers with q along n have larger errors: by the
+# averages of (q.k)^2 (n.k)^2, which is 1/9 for any q and n, and 1/5 for q along n, and the like.
+ALIGNED = {"stokes_dl": 1.4, "stokes_dl_grad": 1.5, "stokes_dl_p": 1.8}
 # Shares of the squared tolerance: near field, its polynomials, far field. The rest is kept for the
 # scatter of clouds of few points, whose error hangs on single pairs.
 NEAR, POLYNOMIAL, FAR = 0.20, 0.02, 0.48
@@ -117,7 +120,10 @@ class Problem:
         Measured: pressure and gradient take 1.05 (H200) and 1.5 (CPU) times the velocity's time.
         """
         enhancement = self.density.at(cutoff)
-        pairs = self.targets * self.sources * enhancement * 4 / 3 * math.pi * cutoff**3
+        uniform = 4 / 3 * math.pi * cutoff**3
+        images = math.prod(1 + 2 * cutoff / float(b) for b in self.box[: self.periodicity])
+        # No more than there are, with the images in reach.
+        pairs = self.targets * self.sources * min(enhancement * uniform, max(images, uniform))
         seconds = self.machine.near(self.targets, pairs, degree)
         derivatives = 1.5 if self.want != ("u",) else 0.0
         return seconds * (("u" in self.want) + derivatives)
@@ -140,6 +146,7 @@ class Problem:
         scale = 2 * float(steps.min())
         worst = max(
             self.bound(estimates.truncation(term, split, list(steps), 1.0), scale)
+            * ALIGNED.get(term, 1)
             for term in self.terms
         )
         return worst / self.tolerance
@@ -215,7 +222,8 @@ class _Windows:
                 rms = rms * math.sqrt(self.volume)  # the promise is for the box, of volume 1
                 square = problem.density.at(self.scale) * rms**2
                 square += problem.density.self_pairs * peak**2
-                worst = np.maximum(worst, np.sqrt(np.minimum(square, peak**2)))
+                error = np.sqrt(np.minimum(square, peak**2)) * ALIGNED.get(modes.term, 1)
+                worst = np.maximum(worst, error)
             best = int(worst.argmin())
             error = float(worst[best]) / problem.tolerance
             self.known[points] = error, float(SHAPES[best]) * points
@@ -277,9 +285,12 @@ def _best_cutoff(problem: Problem) -> float:
     points = 2 * round((digits + 3.5) / 2)
     best, least, z = 0.3, math.inf, 3.0
     spread = problem.density.at(0.1)
-    for size in np.geomspace(8, 3000, 14):
+    degree = 4 + int(2.5 * digits)
+    for size in 8 * 1.577 ** np.arange(60):
         cutoff = float((size / problem.sources / spread) ** (1 / 3))
         cutoff = min(max(cutoff, 0.004), 0.9)
+        if problem.pairs(cutoff, degree) > least:
+            break  # and more so for larger ones
         split = _split(problem, cutoff, z)
         z = math.sqrt(math.pi) * split.psi0 * cutoff
         step = _coarsest(problem, split) / 1.15

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 
 from parki.arrays import real_name
 from parki.cell_list import CellList
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ParkiTypeError, ParkiValueError, ParkiWarning
 from parki.ewald.clustering import pair_density
 from parki.ewald.cost import machine
 from parki.ewald.extent import Extent, resolve
@@ -48,6 +49,8 @@ from parki.runtime import get_execution_space, prepare
 from parki.settings import thread_count
 
 _NOT_GIVEN: Any = object()
+# Rounding grows with the fifth derivative of the prolate split's mollifier.
+SMALLEST_STEEP = 1e-9
 STAGES = ("P2P", "P2G", "FGC", "G2P")
 
 
@@ -250,7 +253,7 @@ class Plan:
         problem = Problem(
             self.kernel,
             self._computed,
-            options.split,
+            self._split(),
             options.periodicity,
             self.box / length,
             options.tolerance,
@@ -269,6 +272,23 @@ class Plan:
         elif options.cell_size is not None:
             cutoff = (options.cell_size / self.n_sources) ** (1 / 3)
         return select(problem, cutoff, options.window_points, MOST_POINTS[self.dtype])
+
+    def _split(self) -> str:
+        """Return the split to use; warn if the one asked for cannot reach the tolerance."""
+        split = self.options.split
+        double = self.kernel in ("stokes_dl", "stokes_comb")
+        steep = double and self._computed != ("u",)
+        if not steep or self.options.tolerance >= SMALLEST_STEEP:
+            return "prolate" if split == "auto" else split
+        if split == "prolate":
+            warnings.warn(
+                f"tolerance is {self.options.tolerance:g}, but pressures and gradients of double "
+                f"layers reach {SMALLEST_STEEP:g} at best by the prolate split; choose "
+                "split='auto' or 'hasimoto'",
+                ParkiWarning,
+                stacklevel=5,
+            )
+        return "hasimoto" if split == "auto" else split
 
     def _prepare(self, chosen: Parameters, mesh: Mesh) -> None:
         """Compile all kernels of the plan at once, rather than each when it is first met."""

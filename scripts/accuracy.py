@@ -1,0 +1,299 @@
+"""Measure errors against what the tolerance promises, over the whole sweep; draw them.
+
+    python scripts/accuracy.py --seconds 600 --output results.json     # on this machine's CPU
+    python scripts/accuracy.py --space Cuda --seconds 600 --output cuda.json
+    python scripts/accuracy.py --part 2/4 --cases 8000 --output part2.json   # one of four jobs
+    python scripts/accuracy.py --draw results.json cuda.json           # docs/images/accuracy.png
+
+The cases are those of ``tests/contract.py``, in an order of which every first part meets all pairs
+of values: a run that is cut off is still representative. Prints the worst cases; exits with 1 if
+any error is larger than promised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import platform
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from contract import (  # noqa: E402
+    KERNELS,
+    LARGE,
+    LEAST,
+    PERIODICITIES,
+    SMALL,
+    TOLERANCES,
+    Case,
+    known,
+    sweep,
+)
+
+import parki  # noqa: E402
+
+PICTURE = ROOT / "docs" / "images" / "accuracy.png"
+SIZES = {"small": (SMALL,), "large": (LARGE,), "both": (SMALL, LARGE)}
+
+
+# --- measure ----------------------------------------------------------------------------------
+
+
+def machine(space: str) -> dict[str, Any]:
+    """Return what the numbers depend on."""
+    name = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        lines = info.read_text(encoding="utf-8").splitlines()
+        name = next((x.split(":", 1)[1].strip() for x in lines if x.startswith("model name")), name)
+    found = {
+        "space": space,
+        "processor": name,
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "parki": parki.__version__,
+    }
+    xp = parki.utils.get_array_module(space)
+    if xp is not np:
+        found["cupy"] = xp.__version__
+        found["device"] = xp.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    return found
+
+
+def measure(case: Case, space: str) -> dict[str, Any]:
+    """Return one row of the results: of each field error, promise, rounding, flow and ratio."""
+    row: dict[str, Any] = {"case": case._asdict(), "known": known(case)}
+    start = time.perf_counter()
+    case.reference()
+    referred = time.perf_counter()
+    try:
+        outcomes = case.outcomes(space)
+    except parki.ParkiValueError as error:  # refused, as tolerances out of reach may be
+        row["refused"] = str(error)
+        return row
+    row["seconds"] = [referred - start, time.perf_counter() - referred]
+    row["fields"] = [outcome._asdict() | {"ratio": outcome.ratio} for outcome in outcomes]
+    return row
+
+
+def worst(row: dict[str, Any]) -> float:
+    """Return the largest ratio of the fields of a row; 0 if the sum was refused."""
+    return max((field["ratio"] for field in row.get("fields", ())), default=0.0)
+
+
+def name(row: dict[str, Any]) -> str:
+    """Return the case of a row as text."""
+    return str(Case(**row["case"] | {"want": tuple(row["case"]["want"])}))
+
+
+def run(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Run the cases of one part of the sweep, with a line of progress."""
+    part, parts = map(int, args.part.split("/"))
+    rows: list[dict[str, Any]] = []
+    start, shown = time.perf_counter(), 0.0
+    last = itertools.islice(sweep(SIZES[args.size], args.seed), args.cases)
+    tty = sys.stderr.isatty()
+    try:
+        for case in itertools.islice(last, part - 1, None, parts):
+            passed = time.perf_counter() - start
+            if passed > args.seconds:
+                break
+            if passed - shown > (0.5 if tty else 30):
+                shown = passed
+                most = max(rows, key=worst) if rows else None
+                text = f"{len(rows)} cases, {args.seconds - passed:.0f} s left"
+                if most:
+                    text += f", worst {worst(most):.2f}: {name(most)}"
+                print(f"\r\x1b[K{text}" if tty else text, end="" if tty else "\n", file=sys.stderr)
+            rows.append(measure(case, args.space))
+    except KeyboardInterrupt:
+        print("\nstopped; what was measured counts", file=sys.stderr)
+    if tty:
+        print(file=sys.stderr)
+    return rows
+
+
+# --- report -----------------------------------------------------------------------------------
+
+
+def report(rows: list[dict[str, Any]]) -> int:
+    """Print the worst ratios and cases; return how many errors are larger than promised."""
+    summed = [row for row in rows if "fields" in row]
+    refused = [row for row in rows if "refused" in row]
+    print(f"{len(summed)} sums compared, {len(refused)} tolerances refused\n")
+    print("Largest error over promise and rounding (sums of known limits in brackets)")
+    columns = list(itertools.product(PERIODICITIES, TOLERANCES))
+    print(f"{'':14s}" + "".join(f"{p}P {dtype}".rjust(14) for p, dtype in columns))
+    for kernel in KERNELS:
+        cells = []
+        for periodicity, dtype in columns:
+            here = [
+                row
+                for row in summed
+                if (row["case"]["kernel"], row["case"]["periodicity"], row["case"]["dtype"])
+                == (kernel, periodicity, dtype)
+            ]
+            most = max((worst(row) for row in here if not row["known"]), default=0.0)
+            limited = max((worst(row) for row in here if row["known"]), default=0.0)
+            cells.append(f"{most:.2f} ({limited:.2f})".rjust(14))
+        print(f"{kernel:14s}" + "".join(cells))
+    for factor in ("cloud", "density", "box", "split", "n"):
+        values: dict[Any, float] = {}
+        for row in summed:
+            if not row["known"]:
+                value = row["case"][factor]
+                values[value] = max(values.get(value, 0.0), worst(row))
+        print(f"\nby {factor}: " + ", ".join(f"{v} {r:.2f}" for v, r in values.items()), end="")
+    print("\n\nWorst cases")
+    passed = [row for row in summed if worst(row) > 1]
+    summed.sort(key=worst, reverse=True)
+    for row in summed[: max(10, len(passed))]:
+        field = max(row["fields"], key=lambda f: f["ratio"])
+        note = f"  [{row['known']}]" if row["known"] and worst(row) > 1 else ""
+        print(f"{worst(row):10.3f}  {field['field']:6s} {name(row)}{note}")
+    for row in refused:
+        print(f"   refused  {name(row)}")
+    return len(passed)
+
+
+# --- draw -------------------------------------------------------------------------------------
+
+# The same in all panels; readable by the colour-blind.
+COLOURS = dict(zip(KERNELS, ("#E69F00", "#0072B2", "#D55E00", "#009E73", "#CC79A7"), strict=True))
+LABELS = {
+    "laplace": "Laplace",
+    "stokes_sl": "single layer",
+    "stokes_dl": "double layer",
+    "stokes_comb": "combined",
+    "stokes_rotlet": "rotlets",
+}
+MARKERS = {"f8": "o", "f4": "^"}
+FLOOR = 1.5e-3
+
+
+def draw(files: list[Path]) -> None:
+    """Draw all fields of all results into one picture."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows = [row for file in files for row in json.loads(file.read_text())["rows"]]
+    rng = np.random.default_rng(0)
+    mpl.rcParams.update({"font.size": 10, "font.family": "DejaVu Sans"})
+    figure, axes = plt.subplots(2, 2, figsize=(9, 7.2), sharex=True, sharey=True)
+    for periodicity, panel in zip(PERIODICITIES, axes.flat, strict=True):
+        panel.axhspan(LEAST, 1, color="#e8f1e4", zorder=0, lw=0)
+        panel.axhline(1, color="#3c6e3c", lw=1.2, zorder=1)
+        count = 0
+        for (kernel, colour), (dtype, marker) in itertools.product(
+            COLOURS.items(), MARKERS.items()
+        ):
+            chosen = [
+                (row["case"]["tolerance"], field["ratio"], field["rounding"] > field["promise"])
+                for row in rows
+                for field in row.get("fields", ())
+                if (row["case"]["kernel"], row["case"]["periodicity"], row["case"]["dtype"])
+                == (kernel, periodicity, dtype)
+            ]
+            if not chosen:
+                continue
+            count += len(chosen)
+            tolerance, ratio, rounded = map(np.array, zip(*chosen, strict=True))
+            # Tolerances are few: spread along the axis, kernel by kernel.
+            shift = (KERNELS.index(kernel) - 2) * 0.13 + rng.uniform(-0.055, 0.055, ratio.size)
+            x, y = tolerance * 10**shift, np.maximum(ratio, FLOOR)
+            for which, alpha in ((rounded, 0.16), (~rounded, 0.75)):
+                panel.scatter(
+                    x[which], y[which], s=11, c=colour, marker=marker, alpha=alpha, lw=0, zorder=3
+                )
+        panel.set_xscale("log")
+        panel.set_yscale("log")
+        panel.set_title(
+            f"{periodicity} periodic direction{'s' if periodicity != 1 else ''}",
+            fontsize=10.5,
+            loc="left",
+            fontweight="bold",
+        )
+        panel.set_title(f"{count} fields", fontsize=9, loc="right", color="#666666")
+        panel.grid(axis="y", color="#dddddd", lw=0.6, zorder=0)
+        panel.spines[["top", "right"]].set_visible(False)
+    top = max([worst(row) for row in rows] + [2.0])
+    axes[0, 0].set_xlim(0.35, 3e-14)  # towards higher accuracy
+    axes[0, 0].set_ylim(FLOOR / 1.3, top * 1.5)
+    axes[0, 0].set_xticks([10.0**-n for n in range(1, 14, 2)])
+    axes[0, 0].minorticks_off()
+    for panel in axes[1]:
+        panel.set_xlabel("tolerance")
+    for panel in axes[:, 0]:
+        panel.set_ylabel("measured / promised error")
+    axes[0, 0].text(0.25, 1.12, "promised", color="#3c6e3c", fontsize=9, va="bottom")
+    handles = [
+        plt.Line2D([], [], ls="", marker="o", color=colour, label=LABELS[kernel])
+        for kernel, colour in COLOURS.items()
+    ]
+    handles += [
+        plt.Line2D([], [], ls="", marker="o", color="#555555", ms=5, label="double precision"),
+        plt.Line2D([], [], ls="", marker="^", color="#555555", ms=5, label="single"),
+        plt.Line2D([], [], ls="", marker="o", color="#cccccc", ms=5, label="mostly rounding"),
+    ]
+    figure.legend(
+        handles=handles,
+        loc="lower center",
+        ncol=8,
+        frameon=False,
+        fontsize=9,
+        handletextpad=0.1,
+        columnspacing=1.1,
+    )
+    figure.tight_layout(rect=(0, 0.04, 1, 1))
+    PICTURE.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(PICTURE, dpi=150)
+    print(f"wrote {PICTURE}")
+
+
+def main() -> int:
+    """Measure and report, or draw."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--space", default="CPU", help="CPU, Cuda, ...")
+    parser.add_argument("--seconds", type=float, default=600, help="stop after so long")
+    parser.add_argument(
+        "--cases", type=int, default=100_000, help="stop after so many of the sweep"
+    )
+    parser.add_argument("--part", default="1/1", help="k/n: every n-th case from the k-th on")
+    parser.add_argument("--size", choices=SIZES, default="both", help="numbers of points")
+    parser.add_argument("--seed", type=int, default=0, help="another order of the cases")
+    parser.add_argument("--output", type=Path, help="write the results, as JSON")
+    parser.add_argument("--draw", type=Path, nargs="+", help="draw results; measure nothing")
+    args = parser.parse_args()
+    if args.draw:
+        draw(args.draw)
+        return 0
+    warnings.simplefilter("ignore", parki.ParkiWarning)  # far points, which the sweep means
+    rows = run(args)
+    if args.output:
+        settings = {
+            key: value for key, value in vars(args).items() if key not in ("draw", "output")
+        }
+        result = {"machine": machine(args.space), "settings": settings, "rows": rows}
+        args.output.write_text(json.dumps(result, indent=0))
+    return int(report(rows) > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,547 @@
+"""What the sums must obey whatever the points are: no direct sum, no adjustable constants.
+
+Fields of the solver itself enter on both sides, or the laws of Stokes flow and of electrostatics,
+or numbers from the literature. A bound is what the tolerance promises to each side, added up, and
+rounding. Densities do not add up to zero unless a test says so.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from contract import (
+    FIELDS,
+    KERNELS,
+    PERIODICITIES,
+    ROUNDING,
+    SPLITS,
+    has_normals,
+    rms,
+)
+
+import parki
+
+TOLERANCE = 1e-8
+# Neither a cube nor of unit size; sides and positions of few digits, so that shifts are exact.
+BOX = np.array([3.0, 2.0, 2.5])
+VOLUME = float(BOX.prod())
+N = 60
+# What rounding may add, over the rms of a result.
+ROUNDED = ROUNDING["f8"] * np.finfo(float).eps
+IDENTITY = np.eye(3)
+# Levi-Civita: (a x b)_i = CROSS[i, j, k] a_j b_k.
+CROSS = np.array(
+    [[[(i - j) * (j - k) * (k - i) / 2 for k in range(3)] for j in range(3)] for i in range(3)]
+)
+
+every_kernel = pytest.mark.parametrize("kernel", KERNELS)
+every_periodicity = pytest.mark.parametrize("periodicity", PERIODICITIES)
+
+
+def points(seed, n=N, box=BOX, margin=0.0):
+    """Return points in the box, on a fine binary lattice."""
+    x = np.random.default_rng(seed).random((3, n))
+    x = np.asarray(box)[:, None] * (margin + (1 - 2 * margin) * x)
+    return np.floor(x * 2**30) / 2**30
+
+
+def density(kernel, n=N, seed=7):
+    """Return a density and normals, or None."""
+    rng = np.random.default_rng(seed)
+    dens = rng.standard_normal((6, n)) + 0.3
+    norms = rng.standard_normal((3, n)) + 0.2 if has_normals(kernel) else None
+    rows = {"laplace": 0, "stokes_comb": slice(6)}.get(kernel, slice(3))
+    return dens[rows], norms
+
+
+def fields_of(kernel):
+    return ("u", "grad_u") if kernel == "laplace" else FIELDS
+
+
+def make(kernel, trg, src, norms, periodicity, box=BOX, want="u", **options):
+    settings = {"tolerance": TOLERANCE, "cutoff": 0.4 * float(np.prod(BOX)) ** (1 / 3)} | options
+    return parki.Plan(
+        kernel,
+        trg,
+        src,
+        norms,
+        parki.EwaldOptions(periodicity=periodicity, box=list(box), **settings),
+        want=want,
+    )
+
+
+def agree(plans, dens, *results, factor=1.0, share=1.0):
+    """Whether two results of plans (one array each) agree within the sum of their promises.
+
+    ``factor`` times the second is compared; ``share`` multiplies the bound.
+    """
+    one, two = results
+    bound = sum(plan.promise(d) for plan, d in zip(plans, dens, strict=True))
+    rounding = ROUNDED * (rms(one) + rms(two))
+    return rms(one - two) <= share * bound + rounding
+
+
+# --- the method's own freedom ---------------------------------------------------------------------
+
+
+@every_kernel
+@every_periodicity
+def test_neither_cutoff_nor_split_matters(kernel, periodicity):
+    trg, src = points(1), points(2)
+    trg[:, :5] = src[:, :5]
+    dens, norms = density(kernel)
+    want = fields_of(kernel)
+    results = []
+    for split, cutoff in (("prolate", 0.9), ("prolate", 1.3), ("hasimoto", 0.9)):
+        plan = make(kernel, trg, src, norms, periodicity, want=want, split=split, cutoff=cutoff)
+        results.append(dict(zip(want, plan(dens), strict=True)))
+    for field, bound in zip(want, plan.promise(dens), strict=True):
+        values = [result[field] for result in results]
+        rounding = 2 * ROUNDED * rms(values[0])
+        assert rms(values[1] - values[0]) <= 2 * bound + rounding, field
+        assert rms(values[2] - values[0]) <= 2 * bound + rounding, field
+
+
+@every_kernel
+def test_superposition(kernel):
+    """Densities add up, and so do sources."""
+    trg, src = points(1), points(2)
+    dens, norms = density(kernel)
+    other = density(kernel, seed=8)[0]
+    plan = make(kernel, trg, src, norms, 2)
+    whole = plan(dens)
+    both = plan(2 * dens - 3 * other)
+    scale = rms(whole) + rms(plan(other))
+    assert rms(both - 2 * whole + 3 * plan(other)) <= 5 * ROUNDED * scale
+    half = N // 2
+    parts = [
+        make(kernel, trg, src[:, part], None if norms is None else norms[:, part], 2)
+        for part in (slice(0, half), slice(half, N))
+    ]
+    pieces = [dens[..., :half].copy(), dens[..., half:].copy()]
+    added = sum(part(piece) for part, piece in zip(parts, pieces, strict=True))
+    assert agree([plan, *parts], [dens, *pieces], whole, added)
+
+
+@every_periodicity
+def test_both_layers_are_the_sum_of_each(periodicity):
+    trg, src = points(1), points(2)
+    dens, norms = density("stokes_comb")
+    parts = [
+        make("stokes_sl", trg, src, None, periodicity),
+        make("stokes_dl", trg, src, norms, periodicity),
+    ]
+    both = make("stokes_comb", trg, src, norms, periodicity)
+    pieces = [dens[:3].copy(), dens[3:].copy()]
+    added = sum(part(piece) for part, piece in zip(parts, pieces, strict=True))
+    assert agree([both, *parts], [dens, *pieces], both(dens), added)
+
+
+# --- symmetries of space --------------------------------------------------------------------------
+
+
+@every_kernel
+@every_periodicity
+def test_translation(kernel, periodicity):
+    """All points move: along periodic axes across the border, along free ones far away."""
+    trg, src = points(1), points(2)
+    trg[:, :5] = src[:, :5]
+    dens, norms = density(kernel)
+    box = [None if axis >= periodicity else float(b) for axis, b in enumerate(BOX)]
+    here = make(kernel, trg, src, norms, periodicity, box)
+    shift = np.array([[1.25], [1.5], [0.75]])
+    shift[periodicity:] += 1024
+    there = make(kernel, trg + shift, src + shift, norms, periodicity, box)
+    # The potential of free charges has no constant, and no logarithm of the unit, to shift it.
+    assert agree([here, there], [dens, dens], here(dens), there(dens))
+
+
+@every_kernel
+@pytest.mark.parametrize("periodicity", [1, 2, 3])
+def test_periods(kernel, periodicity):
+    """Points moved by whole periods are the same points, those that coincide included."""
+    trg, src = points(1), points(2)
+    trg[:, :5] = src[:, :5]
+    dens, norms = density(kernel)
+    rng = np.random.default_rng(3)
+    moved = []
+    for cloud in (trg, src):
+        turns = rng.integers(-2, 3, cloud.shape) * (np.arange(3) < periodicity)[:, None]
+        moved.append(cloud + turns * BOX[:, None])
+    want = fields_of(kernel)
+    expected = make(kernel, trg, src, norms, periodicity, want=want)(dens)
+    got = make(kernel, *moved, norms, periodicity, want=want)(dens)
+    for field, one, two in zip(want, expected, got, strict=True):
+        assert rms(one - two) <= 2 * ROUNDED * rms(one), field
+
+
+# Which axes have the same rights, by periodicity.
+TURNS = {0: (1, 2, 0), 1: (0, 2, 1), 2: (1, 0, 2), 3: (2, 0, 1)}
+
+
+@every_kernel
+@every_periodicity
+def test_axes_have_equal_rights(kernel, periodicity):
+    """The same points with axes exchanged and one mirrored; rotlets turn the other way."""
+    axes = list(TURNS[periodicity])
+    trg, src = points(1), points(2)
+    dens, norms = density(kernel)
+    mirror = np.array([[-1.0], [1.0], [1.0]])
+    # Exchanges of two axes, and the mirror, each reverse torques.
+    handedness = -np.linalg.det(IDENTITY[axes]) if kernel == "stokes_rotlet" else 1.0
+    box = BOX[axes]
+
+    def turned(vectors, offset=0.0):
+        return offset + mirror * vectors[axes]
+
+    corner = np.array([[box[0]], [0.0], [0.0]])
+    if kernel == "laplace":
+        new = dens
+    else:
+        new = np.concatenate([turned(v) for v in np.split(dens, len(dens) // 3)])
+    plan = make(kernel, trg, src, norms, periodicity)
+    other = make(
+        kernel,
+        turned(trg, corner),
+        turned(src, corner),
+        None if norms is None else turned(norms),
+        periodicity,
+        box,
+    )
+    expected = plan(dens) if kernel == "laplace" else turned(plan(dens))
+    assert agree([plan, other], [dens, new], expected, handedness * other(new))
+
+
+@every_kernel
+@pytest.mark.parametrize("periodicity", [0, 2, 3])
+def test_unit_of_length(kernel, periodicity):
+    """Sums are homogeneous in all lengths but for the logarithms of one periodic direction."""
+    trg, src = points(1), points(2)
+    dens, norms = density(kernel)
+    plan = make(kernel, trg, src, norms, periodicity)
+    unit = 1 / 7
+    small = make(kernel, unit * trg, unit * src, norms, periodicity, unit * BOX, cutoff=0.9 * unit)
+    if kernel == "stokes_comb":
+        dens = np.concatenate([dens[:3], 0 * dens[3:]])
+    power = 2 if kernel in ("stokes_dl", "stokes_rotlet") else 1
+    scaled = unit**power * small(dens)
+    assert rms(scaled - plan(dens)) <= 2 * plan.promise(dens) + 2 * ROUNDED * rms(scaled)
+
+
+# --- reciprocity ----------------------------------------------------------------------------------
+
+
+@every_periodicity
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_sl"])
+def test_reciprocity(kernel, periodicity):
+    """Forces g at a work in the flow of forces f at b as f do in the flow of g."""
+    a, b = points(1), points(2, 40)
+    (g, _), (f, _) = density(kernel), density(kernel, 40, seed=8)
+    at_a = make(kernel, a, b, None, periodicity)
+    at_b = make(kernel, b, a, None, periodicity)
+    # |sum g.e| <= |g| |e|, and |e| is the root of the number of points times the rms.
+    bound = np.linalg.norm(g) * np.sqrt(N) * at_a.promise(f)
+    bound += np.linalg.norm(f) * np.sqrt(40) * at_b.promise(g)
+    assert abs((g * at_a(f)).sum() - (f * at_b(g)).sum()) <= bound
+
+
+@every_periodicity
+@pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_rotlet"])
+def test_reciprocity_with_stress_and_rotation(kernel, periodicity):
+    """Forces g work in the flow of stresslets as these do on the stress of g; torques turn."""
+    a, b = points(1), points(2, 40)
+    g, _ = density("stokes_sl")
+    moment, norms = density(kernel, 40, seed=8)
+    at_a = make(kernel, a, b, norms, periodicity)
+    at_b = make("stokes_sl", b, a, None, periodicity, want=("p", "grad_u"))
+    p, grad = at_b(g)
+    if kernel == "stokes_dl":
+        stress = grad + grad.swapaxes(0, 1) - p * IDENTITY[:, :, None]
+        expected = -np.einsum("ix,ijx,jx", moment, stress, norms)
+        size = np.linalg.norm(moment * np.linalg.norm(norms, axis=0)) * (2 + np.sqrt(3))
+    else:
+        expected = np.einsum("ix,ikj,jkx", moment, CROSS, grad) / 2
+        size = np.linalg.norm(moment)
+    bound = np.linalg.norm(g) * np.sqrt(N) * at_a.promise(moment)
+    bound += size * np.sqrt(40) * max(at_b.promise(g))
+    assert abs((g * at_a(moment)).sum() - expected) <= bound
+
+
+# --- conservation ---------------------------------------------------------------------------------
+
+
+def ball(centre, radius, order):
+    """Return points, normals and weights of a quadrature on a sphere."""
+    x, w = np.polynomial.legendre.leggauss(order)
+    phi = np.pi * (np.arange(2 * order) + 0.5) / order
+    s = np.sqrt(1 - x**2)[:, None]
+    normals = np.stack([s * np.cos(phi), s * np.sin(phi), x[:, None] + 0 * phi]).reshape(3, -1)
+    weights = radius**2 * np.repeat(w, 2 * order) * np.pi / order
+    return np.asarray(centre)[:, None] + radius * normals, normals, weights
+
+
+@every_kernel
+@every_periodicity
+def test_fluxes_through_a_closed_surface(kernel, periodicity):
+    """Gauss: volume, force, torque and charge that leave a ball come from the sources in it.
+
+    The surface crosses the borders of the periodic box. With three periodic directions what the
+    sources emit is taken up evenly all over the box.
+    """
+    radius = 0.8
+    centre = np.where(np.arange(3) < periodicity, 0.1, BOX / 2)
+    surface, normals, weights = ball(centre, radius, 44)
+    src = points(2, 400)
+    away = src - centre[:, None]
+    away -= np.where(np.arange(3) < periodicity, np.rint(away.T / BOX), 0).T * BOX[:, None]
+    distance = np.linalg.norm(away, axis=0)
+    # The quadrature resolves the fields of sources that are not too close.
+    keep = abs(distance - radius) > 0.35
+    src, away, inside = src[:, keep], away[:, keep], distance[keep] < radius
+    count = src.shape[1]
+    assert 4 <= inside.sum() < count
+    dens, norms = density(kernel, count)
+    plan = make(kernel, surface, src, norms, periodicity, want=fields_of(kernel))
+    fields = dict(zip(plan.want, plan(dens), strict=True))
+    bounds = dict(zip(plan.want, plan.promise(dens), strict=True))
+    area, share = weights.sum(), (4 / 3 * np.pi * radius**3) / VOLUME * (periodicity == 3)
+
+    def emitted(source):
+        return source[..., inside].sum(axis=-1) - share * source.sum(axis=-1)
+
+    if kernel == "laplace":
+        flux = (fields["grad_u"] * normals) @ weights
+        assert abs(flux.sum() + 4 * np.pi * emitted(dens)) <= 2 * area * bounds["grad_u"]
+        return
+    strength = (dens[-3:] * norms).sum(axis=0) if norms is not None else np.zeros(count)
+    volume = (fields["u"] * normals).sum(axis=0) @ weights
+    assert abs(volume + 8 * np.pi * emitted(strength)) <= 2 * area * bounds["u"]
+    gradient = fields["grad_u"]
+    stress = gradient + gradient.swapaxes(0, 1) - fields["p"] * IDENTITY[:, :, None]
+    traction = np.einsum("ijx,jx->ix", stress, normals)
+    bound = 2 * area * (2 * bounds["grad_u"] + bounds["p"])
+    forces = dens[:3] if kernel in ("stokes_sl", "stokes_comb") else np.zeros((3, count))
+    # What the box takes up exerts no torque about the centre.
+    torques = dens if kernel == "stokes_rotlet" else np.cross(away, forces, axis=0)
+    torque = 8 * np.pi * torques[:, inside].sum(axis=1)
+    force = 8 * np.pi * emitted(forces)
+    moment = np.cross(radius * normals, traction, axis=0) @ weights
+    assert np.linalg.norm(traction @ weights + force) <= bound
+    assert np.linalg.norm(moment + torque) <= radius * bound
+
+
+@every_periodicity
+@pytest.mark.parametrize("kernel", KERNELS[1:])
+def test_incompressible(kernel, periodicity):
+    """Triply periodic, the box takes up evenly what double layers emit."""
+    src = points(2)
+    dens, norms = density(kernel)
+    plan = make(kernel, points(1), src, norms, periodicity, want="grad_u")
+    gradient = plan(dens)
+    emitted = 0.0
+    if norms is not None and periodicity == 3:
+        emitted = 8 * np.pi * (dens[-3:] * norms).sum() / VOLUME
+    # The trace is at most sqrt(3) times the Frobenius norm.
+    bound = np.sqrt(3) * (plan.promise(dens) + ROUNDED * rms(gradient))
+    assert rms(np.einsum("iix->x", gradient) - emitted) <= bound
+
+
+# Second differences of eighth order.
+STEP = 0.04
+SECOND = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560])
+FIRST = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
+
+
+@every_periodicity
+@pytest.mark.parametrize("kernel", ["stokes_sl", "stokes_dl", "stokes_rotlet"])
+def test_stokes_equation(kernel, periodicity):
+    """Lap u = grad p, or in a triply periodic box what balances the forces, by differences of u."""
+    src = points(2, 20)
+    trg = points(5, 2000, margin=0.1)
+    apart = trg[:, :, None] - src[:, None]
+    apart -= np.rint(apart / BOX[:, None, None]) * BOX[:, None, None]
+    trg = trg[:, np.linalg.norm(apart, axis=0).min(axis=1) > 0.6][:, :8]
+    count = trg.shape[1]
+    assert count == 8
+    moves = STEP * np.arange(-4, 5)[:, None, None] * IDENTITY  # step, axis, component
+    stencil = (trg[:, :, None, None] + moves.transpose(2, 0, 1)[:, None]).reshape(3, -1)
+    dens, norms = density(kernel, 20)
+    plan = make(kernel, stencil, src, norms, periodicity, want=("u", "p"), tolerance=1e-11)
+    u, p = (v.reshape(*v.shape[:-1], count, 9, 3) for v in plan(dens))
+    second = np.einsum("ixsa,s->axi", u, SECOND) / STEP**2
+    laplacian = second.sum(axis=0).T
+    push = np.einsum("xsa,s->ax", p, FIRST) / STEP
+    if periodicity == 3 and kernel == "stokes_sl":
+        push += 8 * np.pi * dens.sum(axis=1, keepdims=True) / VOLUME
+    # Sums of the stencils' weights times the promises, and the error of the differences themselves.
+    bound_u, bound_p = plan.promise(dens)
+    bound = 3 * np.abs(SECOND).sum() / STEP**2 * bound_u + np.abs(FIRST).sum() / STEP * bound_p
+    assert rms(laplacian - push) <= np.sqrt(9 * count) * bound + 1e-6 * rms(second.T)
+
+
+# --- one periodic direction less ------------------------------------------------------------------
+
+
+@every_kernel
+def test_from_three_periods_to_two(kernel):
+    """A long third period differs from none by the mean over the plane alone, which is a parabola.
+
+    Over the plane, 1/r has the mean -2 pi |z| / A, and -2 pi (|z| - z^2/L - L/6) / A with period L
+    and mean zero; all other parts decay within the plane's own periods. So for any density.
+    """
+    long = 20.0
+    area = float(BOX[:2].prod())
+    trg, src = points(1), points(2)
+    dens, norms = density(kernel)
+    open_, closed = [
+        make(kernel, trg, src, norms, periodicity, [*BOX[:2], long]) for periodicity in (2, 3)
+    ]
+    s = trg[2][:, None] - src[2]
+    even, odd = (s**2 / long + long / 6) / area, 2 * s / long / area
+    expected = 0.0
+    if kernel == "laplace":
+        expected = 2 * np.pi * even @ dens
+    if kernel in ("stokes_sl", "stokes_comb"):
+        f = dens[:3] * np.array([[1], [1], [0]])
+        expected = 4 * np.pi * f @ even.T
+    if norms is not None:
+        q, n = dens[-3:], norms
+        pushed = np.stack(
+            [q[0] * n[2] + q[2] * n[0], q[1] * n[2] + q[2] * n[1], (q * n).sum(axis=0)]
+        )
+        expected = expected + 4 * np.pi * pushed @ odd.T
+    if kernel == "stokes_rotlet":
+        expected = 2 * np.pi * np.stack([-dens[1], dens[0], 0 * dens[0]]) @ odd.T
+    assert agree([open_, closed], [dens, dens], closed(dens), open_(dens) + expected)
+
+
+@every_kernel
+@pytest.mark.parametrize(
+    ("more", "rate"), [pytest.param(2, 2, id="2P to 1P"), pytest.param(1, 3, id="1P to 0P")]
+)
+def test_from_one_period_more_to_one_less(kernel, more, rate):
+    """The images of a neutral cloud fade as L^-2 (a plane of lines), L^-3 (a line of clouds)."""
+    src = points(2, box=[1, 1, 1])
+    trg = points(1, box=[1, 1, 1])
+    dens, norms = density(kernel)
+    dens = dens - dens.mean(axis=-1, keepdims=True)
+    if norms is not None:  # a net stresslet would do the same, but for a net source of fluid
+        norms = norms - (dens[-3:] * norms).sum() / (dens[-3:] ** 2).sum() * dens[-3:]
+    changes = []
+    for length in (10.0, 20.0):
+        box = [1.0, 1.0, 1.0]
+        box[more - 1] = length
+        less = [*box[: more - 1], None, *box[more:]]
+        flows = [
+            make(kernel, trg, src, norms, periodicity, edges, tolerance=1e-11, cutoff=None)(dens)
+            for periodicity, edges in ((more, box), (more - 1, less))
+        ]
+        changes.append(rms(flows[0] - flows[1]))
+    assert changes[1] > 0
+    assert changes[0] / changes[1] == pytest.approx(2**rate, rel=0.1)
+
+
+# --- known values ---------------------------------------------------------------------------------
+
+# All pairs are a few vectors of a lattice, so that errors do not average out: 4.5 was met.
+CRYSTAL = 6.0
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("side", [1.0, 2.5])
+@pytest.mark.parametrize("place", [0.0, 0.3])
+def test_cubic_lattice_seen_from_a_point_of_it(split, side, place):
+    """Hasimoto (1959): a lattice of unit charges, or of forces, without the point itself."""
+    known = -2.8372974794806 / side
+    x = np.full((3, 1), place * side)
+    box = 3 * [side]
+    charge, force = np.ones(1), np.array([[0.6], [0.0], [-0.8]])
+    options = {"split": split, "tolerance": 1e-12, "cutoff": None}
+    phi = make("laplace", x, x, None, 3, box, **options)(charge)
+    bound = CRYSTAL * 1e-12 / side
+    assert abs(phi[0] - known) <= bound
+    u = make("stokes_sl", x, x, None, 3, box, **options)(force)
+    assert rms(0.75 * u - known * force) <= bound
+
+
+@pytest.mark.parametrize(
+    ("charges", "known"),
+    [
+        pytest.param(lambda i: (-1.0) ** i.sum(axis=0), -1.747564594633182, id="NaCl"),
+        pytest.param(None, -1.7626747730709884, id="CsCl"),
+    ],
+)
+def test_madelung_constants(charges, known):
+    """Crystals: the energy of an ion, in units of the distance of its next neighbours."""
+    if charges is None:
+        x = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]) / np.sqrt(3)
+        q, side = np.array([1.0, -1.0]), 2 / np.sqrt(3)
+    else:
+        x = np.array(np.unravel_index(np.arange(8), (2, 2, 2)), dtype=float)
+        q, side = charges(x), 2.0
+    plan = make("laplace", x, x, None, 3, 3 * [side], tolerance=1e-12, cutoff=None)
+    assert rms(q * plan(q) - known) <= CRYSTAL * plan.promise(q)
+
+
+# --- closed surfaces ------------------------------------------------------------------------------
+
+
+@every_periodicity
+@pytest.mark.parametrize("mean", ["zero", "flux"])
+def test_constant_double_layer_on_a_sphere(periodicity, mean):
+    """8 pi q inside and 0 outside, as one force at the target is balanced on the surface.
+
+    Triply periodic, that force is balanced by a background, of which the ball has its share of the
+    volume: with zero mean, that is subtracted everywhere; with zero flux, nowhere.
+    """
+    if mean == "flux" and periodicity < 3:
+        pytest.skip("three periodic directions alone leave the mean open")
+    radius = 0.7
+    centre = BOX / 2
+    src, normals, weights = ball(centre, radius, 24)
+    trg = np.concatenate([points(1, 300), ball(centre, 0.3, 4)[0], centre[:, None]], axis=1)
+    distance = np.linalg.norm(trg - centre[:, None], axis=0)
+    trg, distance = trg[:, abs(distance - radius) > 0.35], distance[abs(distance - radius) > 0.35]
+    q = np.array([[0.3], [-1.0], [0.5]])
+    dens = np.repeat(q, src.shape[1], axis=1)
+    options = {"dl_mean": mean} if periodicity == 3 else {}
+    # Across the borders, but for the mean of zero flux: it depends on which image is meant.
+    shift = np.where((np.arange(3) < periodicity) & (mean == "zero"), BOX / 2, 0)[:, None]
+    plan = make("stokes_dl", trg + shift, src + shift, weights * normals, periodicity, **options)
+    u = plan(dens)
+    share = (distance < radius) - (4 / 3 * np.pi * radius**3 / VOLUME) * (
+        periodicity == 3 and mean == "zero"
+    )
+    expected = 8 * np.pi * q * share
+    bound = plan.promise(dens) + TOLERANCE * rms(expected)
+    assert rms(u - expected) <= bound
+
+
+def test_constant_densities_on_a_free_sphere():
+    """Newton, Stokes, Kirchhoff: inside, a constant potential, velocity and rotation."""
+    radius = 0.7
+    src, normals, weights = ball((0, 0, 0), radius, 24)
+    directions = ball((0, 0, 0), 1.0, 3)[1]
+    radii = np.array([0.05, 0.2, 0.35, 1.2, 2.0, 5.0])
+    trg = np.concatenate([r * directions for r in radii], axis=1)
+    r = np.repeat(radii, directions.shape[1])
+    inside = r < radius
+    box = [None, None, None]
+    sums = {}
+    force, spin = np.array([[0.3], [-1.0], [0.5]]), np.array([[0.7], [0.2], [-0.4]])
+    rotation = np.cross(spin, trg, axis=0)
+    # Outside: a point charge, a Stokeslet with its source dipole, and a rotlet.
+    along = trg * (trg * force).sum(axis=0)
+    area = 4 * np.pi * radius**2
+    drag = area * (force / r + along / r**3 + radius**2 / 3 * (force / r**3 - 3 * along / r**5))
+    sums["laplace"] = (weights, np.where(inside, area / radius, area / r))
+    sums["stokes_sl"] = (weights * force, np.where(inside, 4 / 3 * area / radius * force, drag))
+    for kernel, (dens, expected) in sums.items():
+        plan = make(kernel, trg, src, None, 0, box)
+        error = rms(plan(dens) - expected)
+        assert error <= plan.promise(dens) + TOLERANCE * rms(expected), kernel
+    dens = weights * np.cross(spin, radius * normals, axis=0)
+    plan = make("stokes_sl", trg, src, None, 0, box)
+    factor = 8 / 3 * np.pi * radius * np.where(inside, 1, radius**3 / np.maximum(r, radius) ** 3)
+    error = rms(plan(dens) - factor * rotation)
+    assert error <= plan.promise(dens) + TOLERANCE * rms(factor * rotation)
