@@ -55,7 +55,7 @@ class Machine:
 
 
 CORE = Machine(2e-7, 9e-9, 0.3e-9, 1.9e-9, 0.65e-9, 0.0, 9e-9)
-GPU = Machine(9e-9, 1.75e-11, 4.6e-13, 9e-12, 4.5e-12, 8.6e-12, 1.8e-11)
+GPU = Machine(3.6e-9, 1.0e-11, 5e-13, 8e-12, 4.3e-12, 7.5e-12, 1.8e-11)
 
 
 def machine(on_device: bool, single: bool, threads: int) -> Machine:

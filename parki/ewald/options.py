@@ -75,7 +75,7 @@ class EwaldOptions:
         execution space.
     g2p_method : {"auto", "target", "base", "tile"}
         Variant of the gathering: targets sorted by grid tiles, in the order given, or sorted and
-        with the grid's values around each tile in scratch memory. Default: target.
+        with the grid's values around each tile in scratch memory. Default: tile on devices.
     executor : {"embedded", "pykokkos"}, optional
         Who runs the kernels: parki's own compiler, or upstream PyKokkos where it is installed.
         Default: the environment variable PARKI_EXECUTOR, else embedded.

@@ -104,8 +104,11 @@ def pad(
     step = float(steps[free].max())
     # The kernel fades out over the outer 0.6 of the reach: far enough beyond all pairs for the
     # mollified, deconvolved points (1.7 r_c: with 1.4 a box of 10:1:1 failed by 4.4), and slowly
-    # enough for the grid (2.5 windows). One period on, the same margin is kept.
-    reach = max(2.5 * points * step, 1.7 * cutoff)
+    # enough for the grid: erfc over a width w is resolved to exp(-s^2) of itself if w exceeds
+    # some 1.7 s^2 steps. One period on, the same margin is kept. Kernels of modes of long periods
+    # are several times larger at R than the promise: hence the hundredth.
+    steepness = float(erfcinv(0.01 * min(tolerance, 1.0)))
+    reach = max(2.5 * points * step, 2.8 * steepness**2 * step, 1.7 * cutoff)
     diameter = float(np.linalg.norm(box[free]))
     radius, onset = diameter + reach, diameter + 0.4 * reach
     plain, local = list(grid), list(grid)
@@ -130,6 +133,5 @@ def pad(
         n_local,
         onset,
         radius,
-        # Kernels of modes of long periods are several times larger at R than the promise.
-        float(erfcinv(0.01 * min(tolerance, 1.0))),
+        steepness,
     )
