@@ -136,7 +136,7 @@ class Owner:
                 n = 2 * (n // 2)
             counts.append(max(1, n))
         self.tiles = mesh.divided(*counts, max(1, mesh.padding.cells[2] // 8))
-        self.colours = _colours(self.tiles.counts)
+        self.colours = _colours(mesh.space.array_module, self.tiles.counts)
 
     def work(self, sources: CellList) -> dict[str, Any]:
         """Return where the tiles' sources start."""
@@ -223,12 +223,12 @@ class Tile:
             launch(arguments["work"].shape[1], **arguments)
 
 
-def _colours(tiles: tuple[int, ...]) -> list[tuple[int, Any]]:
+def _colours(xp: Any, tiles: tuple[int, ...]) -> list[tuple[int, Any]]:
     """Return (work items, (first x, first y, step x, step y, items per row)) for each colour."""
     colours = []
     for x in range(min(2, tiles[0])):
         for y in range(min(2, tiles[1])):
             rows = (tiles[0] - x + 1) // 2
             per_row = (tiles[1] - y + 1) // 2
-            colours.append((rows * per_row, np.array([x, y, 2, 2, per_row], dtype=np.int32)))
+            colours.append((rows * per_row, xp.asarray([x, y, 2, 2, per_row], dtype=np.int32)))
     return colours
