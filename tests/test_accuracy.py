@@ -192,7 +192,7 @@ def test_the_sweep_meets_all_pairs():
         "kernel": 5,
         "periodicity": 4,
         "n": 2,
-        "split": 2,
+        "split": 3,
     }
     for (a, b), number in found.items():
         if a in counts and b in counts:

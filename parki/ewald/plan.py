@@ -470,7 +470,7 @@ class Plan:
         ]
         if pads.n_local:
             lines.append(
-                f"  free directions: {pads.n_local} of {grid[0] // 2 + 1} modes padded to "
+                f"  free directions: {pads.n_local} of {pads.local[0] // 2 + 1} modes padded to "
                 f"{pads.local[1]} x {pads.local[2]}, others to {pads.plain[1]} x {pads.plain[2]}"
             )
         lines.append(
