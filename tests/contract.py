@@ -48,7 +48,7 @@ OF_FEW, MANY_SAMPLED = ("blobs_from_afar", "elsewhere", "outside"), 1000
 # precision, for windows of up to 18 points and for the 1e-14 of the direct sum itself.
 ROUNDING = {"f4": 64, "f8": 128}
 # The prolate split warns that pressures and gradients of double layers reach no more than this.
-PROLATE = 1e-9
+PROLATE = 3e-9
 # Below this part of the promise, time is wasted.
 LEAST = 0.02
 

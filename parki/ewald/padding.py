@@ -120,10 +120,11 @@ def pad(
     if periodicity == 0:
         n_local = local[0] // 2 + 1
     else:
-        # The image at distance W contributes (1 + x) exp(-x) of the mode, x = K (W - L).
-        x = math.log(10 / tolerance)
+        # The image at distance W contributes (1 + x) exp(-x) of the mode, x = K (W - L), and more
+        # of its gradients: the thousand.
+        x = math.log(1000 / tolerance)
         for _ in range(4):
-            x = math.log(10 / tolerance) + math.log1p(x)
+            x = math.log(1000 / tolerance) + math.log1p(x)
         n_local = min(grid[0] // 2 + 1, math.ceil(x / wall / (2 * math.pi / box[0])))
     return Padding(
         (cells[0], cells[1], cells[2]),

@@ -50,7 +50,7 @@ from parki.settings import thread_count
 
 _NOT_GIVEN: Any = object()
 # Rounding grows with the fifth derivative of the prolate split's mollifier.
-SMALLEST_STEEP = 1e-9
+SMALLEST_STEEP = 3e-9
 STAGES = ("P2P", "P2G", "FGC", "G2P")
 
 
