@@ -264,14 +264,13 @@ def rms(values: Array) -> float:
     return float(np.sqrt((values.reshape(-1, values.shape[-1]) ** 2).sum(axis=0).mean()))
 
 
-def rounding(pot: Array, ref: Array, flow: float = 0.0, edge: float = 1.0) -> float:
-    """Return what rounding in the dtype of ``pot`` may add to the error.
+def rounding(pot: Array, ref: Array) -> float:
+    """Return what rounding in the dtype of ``pot`` may add to the error of a velocity."""
+    return _rounding(pot.dtype, rms(ref))
 
-    For pressures and gradients ``flow``, the rms of the velocity, over the shortest edge is added:
-    they are differences of velocities at least.
-    """
-    size = rms(ref) + flow / edge
-    return ROUNDING[f"f{pot.itemsize}"] * float(np.finfo(pot.dtype).eps) * size
+
+def _rounding(dtype: Any, size: float) -> float:
+    return ROUNDING[f"f{np.dtype(dtype).itemsize}"] * float(np.finfo(dtype).eps) * size
 
 
 def error_over_promise(
@@ -347,8 +346,8 @@ class Case(NamedTuple):
         """The points and densities, in float64."""
         return _cloud(self.cloud, self.density, self.n, self.box)
 
-    def reference(self) -> dict[str, Array]:
-        """Return the direct sums: of what is wanted, and of the velocity.
+    def reference(self) -> tuple[dict[str, Array], dict[str, float]]:
+        """Return the direct sums, and what rounding is relative to; of the velocity in any case.
 
         The same for every precision, tolerance and split.
         """
@@ -390,8 +389,7 @@ class Case(NamedTuple):
         results = plan(density)
         dens, norms = self.points.arguments(self.kernel)
         outcomes = []
-        references = self.reference()
-        velocity = rms(references["u"])
+        references, sizes = self.reference()
         for field, pot in zip(self.want, results, strict=True):
             ref = references[field]
             values = pot[..., : ref.shape[-1]]
@@ -401,7 +399,9 @@ class Case(NamedTuple):
             if self.density in COHERENT:
                 bound += self.promised * flow
             error = rms(values - ref)
-            rounded = rounding(values, ref, velocity * (field != "u"), min(BOXES[self.box]))
+            # Pressures and gradients are differences of velocities at least.
+            size = sizes[field] + (sizes["u"] / min(BOXES[self.box]) if field != "u" else 0)
+            rounded = _rounding(values.dtype, size)
             outcomes.append(Outcome(field, error, bound, rounded, flow))
         return outcomes
 
@@ -420,16 +420,20 @@ def _reference(
     kernel: str,
     periodicity: int,
     want: tuple[str, ...],
-) -> dict[str, Array]:
+) -> tuple[dict[str, Array], dict[str, float]]:
     c = _cloud(name, density, n, box)
     dens, norms = c.arguments(kernel)
-    sampled = MANY_SAMPLED if name in OF_FEW else SAMPLED
-    trg = c.trg[:, : n if n <= SMALL else sampled]
+    trg = c.trg[:, : n if n <= SMALL else MANY_SAMPLED if name in OF_FEW else SAMPLED]
+    # Rounding spreads over the grid from where the field is largest: at the sources.
+    both = np.concatenate([trg, c.src[:, :SAMPLED]], axis=1) if name in OF_FEW else trg
     fields = tuple(dict.fromkeys(("u", *want)))
     values = direct_sum(
-        kernel, trg, c.src, dens, norms, box=BOXES[box], periodicity=periodicity, want=fields
+        kernel, both, c.src, dens, norms, box=BOXES[box], periodicity=periodicity, want=fields
     )
-    return dict(zip(fields, values, strict=True))
+    found = dict(zip(fields, values, strict=True))
+    count = trg.shape[1]
+    sizes = {field: max(rms(v[..., :count]), rms(v[..., -SAMPLED:])) for field, v in found.items()}
+    return {field: v[..., :count] for field, v in found.items()}, sizes
 
 
 # --- known limits -----------------------------------------------------------------------------
@@ -439,10 +443,6 @@ KNOWN = (
     (
         "single precision: points outside of the box, or of a box that was not given, are rounded",
         lambda case: case.dtype == "f4" and case.cloud == "outside",
-    ),
-    (
-        "derivatives of points at the same place between the grid's points: errors are of one size",
-        lambda case: "lattice" in case.cloud and case.want != ("u",),
     ),
     (
         "single precision, double layers in 2-periodic boxes higher than wide: rounding grows",

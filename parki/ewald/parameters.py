@@ -34,6 +34,9 @@ SUFFIXES = {"u": "", "p": "_p", "grad_u": "_grad"}
 # The estimates average over directions. Double layers with q along n have larger errors: by the
 # averages of (q.k)^2 (n.k)^2, which is 1/9 for any q and n, and 1/5 for q along n, and the like.
 ALIGNED = {"stokes_dl": 1.4, "stokes_dl_grad": 1.5, "stokes_dl_p": 1.8}
+# Errors of the window vary over the place between grid points; on a lattice all points have the
+# same. That of derivatives is up to this much larger than on average.
+CREST = 1.7
 # Shares of the squared tolerance: near field, its polynomials, far field. The rest is kept for the
 # scatter of clouds of few points, whose error hangs on single pairs.
 NEAR, POLYNOMIAL, FAR = 0.20, 0.02, 0.48
@@ -223,6 +226,8 @@ class _Windows:
                 square = problem.density.at(self.scale) * rms**2
                 square += problem.density.self_pairs * peak**2
                 error = np.sqrt(np.minimum(square, peak**2)) * ALIGNED.get(modes.term, 1)
+                if modes.term.endswith(("_grad", "_p")):
+                    error *= CREST
                 worst = np.maximum(worst, error)
             best = int(worst.argmin())
             error = float(worst[best]) / problem.tolerance
