@@ -223,7 +223,7 @@ def draw(files: list[Path]) -> None:
             # Tolerances are few: spread along the axis, kernel by kernel.
             shift = (KERNELS.index(kernel) - 2) * 0.15 + rng.uniform(-0.07, 0.07, ratio.size)
             x, y = tolerance * 10**shift, np.maximum(ratio, FLOOR)
-            for which, alpha, order in ((is_pale, 0.14, 2), (~is_pale, 0.8, 3)):
+            for which, alpha, order in ((is_pale, 0.2, 2), (~is_pale, 0.8, 3)):
                 panel.scatter(
                     x[which],
                     y[which],
