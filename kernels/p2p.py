@@ -63,7 +63,8 @@ def p2p_tile(
     starts: pk.View1D[pk.int32],
     shape: pk.View1D[pk.int32],
     width: pk.View1D[REAL],
-    box: pk.View1D[REAL],
+    origin: pk.View1D[REAL],
+    half: pk.View1D[REAL],
     radial: pk.View2D[REAL],
     xi_rc: REAL,
     cutoff: REAL,
@@ -94,6 +95,13 @@ def p2p_tile(
         hi1 = pk.fmax(hi1, trg[1][t])
         lo2 = pk.fmin(lo2, trg[2][t])
         hi2 = pk.fmax(hi2, trg[2][t])
+    # The tile's bounding box relative to the cells' corner, which positions are not.
+    lo0 = lo0 - origin[0]
+    hi0 = hi0 - origin[0]
+    lo1 = lo1 - origin[1]
+    hi1 = hi1 - origin[1]
+    lo2 = lo2 - origin[2]
+    hi2 = hi2 - origin[2]
     inverse: REAL = 1.0 / cutoff
     first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
     last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
@@ -136,13 +144,15 @@ def p2p_tile(
             x0: REAL = trg[0][i]
             s0: REAL = 0.0
             if PERIODIC > 0:
-                # The shift goes to whichever side is far from the origin: there it is exact.
+                # Half of the shift on either side: at the faces both are exact.
                 while w0 < 0:
                     w0 = w0 + shape[0]
-                    s0 = s0 - box[0]
+                    s0 = s0 - half[0]
+                    x0 = x0 + half[0]
                 while w0 >= shape[0]:
                     w0 = w0 - shape[0]
-                    x0 = x0 - box[0]
+                    s0 = s0 + half[0]
+                    x0 = x0 - half[0]
             for c1 in range(first1, last1 + 1):
                 gap1: REAL = pk.fmax(REAL(c1) * width[1] - hi1, lo1 - REAL(c1 + 1) * width[1])
                 gap1 = pk.fmax(gap1, 0.0)
@@ -155,10 +165,12 @@ def p2p_tile(
                 if PERIODIC > 1:
                     while w1 < 0:
                         w1 = w1 + shape[1]
-                        s1 = s1 - box[1]
+                        s1 = s1 - half[1]
+                        x1 = x1 + half[1]
                     while w1 >= shape[1]:
                         w1 = w1 - shape[1]
-                        x1 = x1 - box[1]
+                        s1 = s1 + half[1]
+                        x1 = x1 - half[1]
                 reach: REAL = pk.sqrt(room)
                 below: int = int(pk.floor((lo2 - reach) / width[2]))
                 above: int = int(pk.floor((hi2 + reach) / width[2]))
@@ -176,10 +188,12 @@ def p2p_tile(
                     if PERIODIC > 2:
                         while w2 < 0:
                             w2 = w2 + shape[2]
-                            s2 = s2 - box[2]
+                            s2 = s2 - half[2]
+                            x2 = x2 + half[2]
                         while w2 >= shape[2]:
                             w2 = w2 - shape[2]
-                            x2 = x2 - box[2]
+                            s2 = s2 + half[2]
+                            x2 = x2 - half[2]
                     run: int = above - below + 1
                     if run > shape[2] - w2:
                         run = shape[2] - w2
@@ -313,7 +327,8 @@ def p2p_staged(
     starts: pk.View1D[pk.int32],
     shape: pk.View1D[pk.int32],
     width: pk.View1D[REAL],
-    box: pk.View1D[REAL],
+    origin: pk.View1D[REAL],
+    half: pk.View1D[REAL],
     radial: pk.View2D[REAL],
     xi_rc: REAL,
     cutoff: REAL,
@@ -343,6 +358,13 @@ def p2p_staged(
         hi1 = pk.fmax(hi1, trg[1][t])
         lo2 = pk.fmin(lo2, trg[2][t])
         hi2 = pk.fmax(hi2, trg[2][t])
+    # The tile's bounding box relative to the cells' corner, which positions are not.
+    lo0 = lo0 - origin[0]
+    hi0 = hi0 - origin[0]
+    lo1 = lo1 - origin[1]
+    hi1 = hi1 - origin[1]
+    lo2 = lo2 - origin[2]
+    hi2 = hi2 - origin[2]
     inverse: REAL = 1.0 / cutoff
     first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
     last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
@@ -428,10 +450,12 @@ def p2p_staged(
                 if PERIODIC > 2:
                     while w2 < 0:
                         w2 = w2 + shape[2]
-                        s2 = s2 - box[2]
+                        s2 = s2 - half[2]
+                        x2 = x2 + half[2]
                     while w2 >= shape[2]:
                         w2 = w2 - shape[2]
-                        x2 = x2 - box[2]
+                        s2 = s2 + half[2]
+                        x2 = x2 - half[2]
                 run: int = above - below + 1
                 if run > shape[2] - w2:
                     run = shape[2] - w2
@@ -464,23 +488,27 @@ def p2p_staged(
                         s0 = 0.0
                         x0 = 0.0
                         if PERIODIC > 0:
-                            # The shift goes to the side that is far from the origin: exact there.
+                            # Half of the shift on either side: at the faces both are exact.
                             while w0 < 0:
                                 w0 = w0 + shape[0]
-                                s0 = s0 - box[0]
+                                s0 = s0 - half[0]
+                                x0 = x0 + half[0]
                             while w0 >= shape[0]:
                                 w0 = w0 - shape[0]
-                                x0 = x0 - box[0]
+                                s0 = s0 + half[0]
+                                x0 = x0 - half[0]
                         w1: int = c1
                         s1 = 0.0
                         x1 = 0.0
                         if PERIODIC > 1:
                             while w1 < 0:
                                 w1 = w1 + shape[1]
-                                s1 = s1 - box[1]
+                                s1 = s1 - half[1]
+                                x1 = x1 + half[1]
                             while w1 >= shape[1]:
                                 w1 = w1 - shape[1]
-                                x1 = x1 - box[1]
+                                s1 = s1 + half[1]
+                                x1 = x1 - half[1]
                         column = (w0 * shape[1] + w1) * shape[2]
         staged: int = (filled + LANES - 1) // LANES * LANES
 
@@ -488,7 +516,7 @@ def p2p_staged(
             # Surplus sources, out of everything's reach.
             for row in range(ROWS):
                 stage[row][filled + m] = 0.0
-            stage[0][filled + m] = lo0 - 4.0 * cutoff - box[0]
+            stage[0][filled + m] = trg[0][first] - 4.0 * cutoff - 2.0 * half[0]
 
         pk.parallel_for(pk.TeamThreadRange(team, staged - filled), surplus)
         team.team_barrier()

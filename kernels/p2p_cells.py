@@ -46,7 +46,7 @@ def p2p_cells(
     starts: pk.View1D[pk.int32],
     shape: pk.View1D[pk.int32],
     reach: pk.View1D[pk.int32],
-    box: pk.View1D[REAL],
+    half: pk.View1D[REAL],
     radial: pk.View2D[REAL],
     xi_rc: REAL,
     cutoff: REAL,
@@ -113,17 +113,19 @@ def p2p_cells(
     pk.parallel_for(pk.TeamThreadRange(team, targets), clear)
 
     for c0 in range(first0, last0 + 1):
-        # The shift goes to whichever side is far from the origin: there it is exact.
+        # Half of the shift on either side: at the faces both are exact.
         w0: int = c0
         s0: REAL = 0.0
         x0: REAL = 0.0
         if PERIODIC > 0:
             while w0 < 0:
                 w0 = w0 + shape[0]
-                s0 = s0 - box[0]
+                s0 = s0 - half[0]
+                x0 = x0 + half[0]
             while w0 >= shape[0]:
                 w0 = w0 - shape[0]
-                x0 = x0 - box[0]
+                s0 = s0 + half[0]
+                x0 = x0 - half[0]
         for c1 in range(first1, last1 + 1):
             w1: int = c1
             s1: REAL = 0.0
@@ -131,10 +133,12 @@ def p2p_cells(
             if PERIODIC > 1:
                 while w1 < 0:
                     w1 = w1 + shape[1]
-                    s1 = s1 - box[1]
+                    s1 = s1 - half[1]
+                    x1 = x1 + half[1]
                 while w1 >= shape[1]:
                     w1 = w1 - shape[1]
-                    x1 = x1 - box[1]
+                    s1 = s1 + half[1]
+                    x1 = x1 - half[1]
             column: int = (w0 * shape[1] + w1) * shape[2]
             c2: int = first2
             while c2 <= last2:
@@ -145,10 +149,12 @@ def p2p_cells(
                 if PERIODIC > 2:
                     while w2 < 0:
                         w2 = w2 + shape[2]
-                        s2 = s2 - box[2]
+                        s2 = s2 - half[2]
+                        x2 = x2 + half[2]
                     while w2 >= shape[2]:
                         w2 = w2 - shape[2]
-                        x2 = x2 - box[2]
+                        s2 = s2 + half[2]
+                        x2 = x2 - half[2]
                 run: int = last2 - c2 + 1
                 if run > shape[2] - w2:
                     run = shape[2] - w2

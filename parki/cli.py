@@ -1,4 +1,4 @@
-"""The command line: ``parki demo`` and ``parki info``.
+"""The command line: ``parki demo``, ``parki info`` and ``parki tune``.
 
 Exit codes: 0, 1 when a promise was broken, 2 when a request was impossible (one line on stderr).
 """
@@ -14,8 +14,9 @@ from importlib import metadata
 
 from parki import __version__, demo
 from parki.errors import ParkiError, UnavailableError
+from parki.ewald.points import ROWS
 from parki.runtime import host
-from parki.runtime.spaces import why_unavailable
+from parki.runtime.spaces import get_execution_space, why_unavailable
 from parki.settings import cache_directory, table, thread_count
 
 SPACES = ("OpenMP", "Serial", "Cuda", "HIP")
@@ -46,6 +47,18 @@ Print the versions of parki and of what it builds on, the execution spaces of th
 Paste it into bug reports.
 """
 
+TUNE = """\
+Measure what the stages of a sum cost on this machine, with all variants, in less than a minute
+(more when kernels have to be compiled). Plans made from then on choose cut-off, grid, window and
+variants by these numbers, and not by those of the machine that parki was developed on. The
+result is one file in the cache directory; delete it to go back.
+"""
+
+MEASURE = """\
+With --measure, also time one task of yours (--kernel, --points, ...; random points) with other
+cut-offs and variants than those chosen, and take these times into account as well.
+"""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code.
@@ -64,6 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.command == "info":
             print(info())
             return 0
+        if arguments.command == "tune":
+            return _tune(arguments)
         return demo.run(
             arguments.points,
             arguments.tolerance,
@@ -91,6 +106,27 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "info", help="what parki found on this machine", description=INFO, formatter_class=raw
     )
+    tuner = commands.add_parser(
+        "tune",
+        help="measure this machine, for better choices",
+        description=TUNE,
+        epilog=MEASURE,
+        formatter_class=raw,
+    )
+    tuner.add_argument(
+        "--space", metavar="SPACE", help="execution space: OpenMP, Serial, Cuda or HIP (OpenMP)"
+    )
+    tuner.add_argument("--measure", action="store_true", help="time one task's neighbourhood too")
+    task = tuner.add_argument_group("the task of --measure")
+    task.add_argument("--kernel", choices=tuple(ROWS), default="stokes_comb", help="(stokes_comb)")
+    task.add_argument("--points", type=int, default=100_000, metavar="N", help="(100000)")
+    task.add_argument(
+        "--periodicity", type=int, choices=range(4), default=3, metavar="P", help="0 to 3 (3)"
+    )
+    task.add_argument("--tolerance", type=float, default=1e-6, metavar="EPS", help="(1e-6)")
+    task.add_argument(
+        "--dtype", choices=("float64", "float32"), default="float64", help="(float64)"
+    )
     show = commands.add_parser(
         "demo",
         help="compute, check and draw the flow around drops in a pipe",
@@ -116,6 +152,23 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--no-picture", action="store_true", help="draw nothing")
     show.add_argument("--seed", type=int, default=0, metavar="K", help="places the drops (0)")
     return parser
+
+
+def _tune(arguments: argparse.Namespace) -> int:
+    from parki import tune, tune_report
+
+    space = get_execution_space(arguments.space)
+    task = None
+    if arguments.measure:
+        task = tune.Task(
+            arguments.kernel,
+            arguments.periodicity,
+            arguments.tolerance,
+            arguments.points,
+            arguments.dtype,
+        )
+    tune_report.show(space, task)
+    return 0
 
 
 def info() -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -439,30 +439,7 @@ def _reference(
 # --- known limits -----------------------------------------------------------------------------
 
 # Where the promise may be passed, and why; docs/accuracy.md says by how much.
-KNOWN = (
-    (
-        "single precision: points outside of the box, or of a box that was not given, are rounded",
-        lambda case: case.dtype == "f4" and case.cloud == "outside",
-    ),
-    (
-        "single precision, double layers in 2-periodic boxes higher than wide: rounding grows",
-        lambda case: (
-            case.dtype == "f4"
-            and case.periodicity == 2
-            and case.box == "tower"
-            and has_normals(case.kernel)
-        ),
-    ),
-    (
-        "double precision, periods of ten free edges: kernels of the longest modes cancel",
-        lambda case: (
-            case.dtype == "f8"
-            and case.periodicity in (1, 2)
-            and case.box == "pipe"
-            and case.tolerance <= 1e-9
-        ),
-    ),
-)
+KNOWN: tuple[tuple[str, Callable[[Case], bool]], ...] = ()
 
 
 def known(case: Case) -> str | None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-import math
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
-from small_kernels import run_python
 
 import parki
 from parki.ewald import mesh as mesh_module
-from parki.ewald.g2p import G2P, G2P_METHODS, tile_shape
+from parki.ewald.columns import Gather, Spread
+from parki.ewald.g2p import G2P, G2P_METHODS
 from parki.ewald.mesh import Mesh
 from parki.ewald.options import EwaldOptions
 from parki.ewald.p2g import COMPONENTS, P2G, P2G_METHODS
@@ -160,6 +155,36 @@ def test_points_on_the_borders_of_tiles(method):
     assert np.allclose(grid[..., :z], expected[..., :z], rtol=0, atol=n * jump)
 
 
+@pytest.mark.parametrize("share", [7, 100])
+@pytest.mark.parametrize("team", ["1", "4"])
+def test_walks_with_gaps(team, share, monkeypatch):
+    """Columns whose points lie far apart, in one cell, and on both sides of a share's end."""
+    cells, rng = (90, 18, 18), np.random.default_rng(3)
+    box = np.array(cells) * STEPS
+    place = rng.random((3, 200))
+    place[0] = np.repeat([0.01, 0.012, 0.4, 0.99], 50) + 0.005 * place[0] * (np.arange(200) % 50)
+    src = np.minimum(place % 1 * box[:, None], np.nextafter(box, 0)[:, None])
+    dens = rng.standard_normal((3, 200))
+    results = {}
+    for method in ("default", "tile"):
+        if method == "tile":
+            monkeypatch.setenv("PARKI_EMULATED_TEAM", team)
+            monkeypatch.setattr("parki.ewald.p2g.SHARE", share)
+            monkeypatch.setattr("parki.ewald.g2p.SHARE", share)
+        names = (method, method) if method == "tile" else ("owner", "target")
+        mesh = make_mesh(6, 3, np.float64, *names, cells=cells)
+        p2g = P2G("stokes_sl", mesh, src, None, None)
+        grid = p2g.apply(dens, np.empty_like(dens))[..., : cells[2]].copy()
+        field = np.zeros((3, *mesh.stored))
+        field[..., : cells[2]] = results.get("grid", grid)
+        field[..., cells[2] :] = field[..., : mesh.spill]
+        u = np.zeros((3, 200))
+        G2P(mesh, src, p2g.sources, True, 3, ("u",), 1.0, None).apply(field, {"u": u})
+        if method == "tile":
+            assert close(grid, results["grid"]) and close(u, results["u"])
+        results = {"grid": grid, "u": u}
+
+
 # ---------------------------------------------------------------------- gathering
 @pytest.mark.parametrize("method", GATHERS[1:])
 @pytest.mark.parametrize("components", [1, 3])
@@ -185,12 +210,12 @@ def test_gathering_in_single_precision(method):
             assert close(result[name], expected[name]), (points, name)
 
 
-@pytest.mark.parametrize("split", [(3, 2), (6, 1), (1, 8)])
+@pytest.mark.parametrize("threads", [(1, 3, 2, 4), (5, 6, 1, 32), (2, 1, 8, 2)])
 @pytest.mark.parametrize("want", [("u",), ("u", "grad_u")])
-def test_teams_gather(want, split, monkeypatch):
-    """Threads that share a target, as on devices; a height may be left over."""
+def test_teams_gather(want, threads, monkeypatch):
+    """Threads that share a target, as on devices; planes and heights may be left over."""
     alone = gather(make_mesh(6, 3, np.float64), 3, want)
-    monkeypatch.setattr("parki.ewald.g2p._split", lambda _: split)
+    monkeypatch.setattr("parki.ewald.columns._threads", lambda _: threads)
     monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
     result = gather(make_mesh(6, 3, np.float64, gather="tile"), 3, want)
     assert all(close(result[name], alone[name]) for name in want)
@@ -216,27 +241,65 @@ SHARED = {("base", "base"), ("tile", "tile")}
 
 
 # ---------------------------------------------------------------------- choice
-def test_scratch_memory_bounds_the_tile(monkeypatch):
+def test_scratch_memory_bounds_the_columns(monkeypatch):
     mesh = make_mesh(8, 3, np.float64, gather="tile")
-    assert tile_shape(mesh, 3, ("u",)) == (8, 3)
-    assert tile_shape(mesh, 1, ("u",)) == (8, 1)
-    assert tile_shape(make_mesh(13, 3, np.float64, gather="tile"), 3, ("u",)) == (8, 1)
-    assert tile_shape(make_mesh(8, 3, np.float64), 3, ("u",)) is None
+    assert Gather.of(mesh, 3, False).group == 3
+    assert Gather.of(mesh, 1, False).group == 1
+    assert Gather.of(make_mesh(13, 3, np.float64), 3, True).group == 1
+    assert Spread.of(make_mesh(9, 3, np.float64)).group == 4
+    assert Spread.of(make_mesh(18, 3, np.float64)).group == 2
     monkeypatch.setattr(mesh_module, "SCRATCH", (20_000, 30_000))
-    assert tile_shape(mesh, 3, ("u",)) == (4, 1)
+    narrow = Gather.of(mesh, 3, False)
+    assert narrow.group == 1
     monkeypatch.setattr(mesh_module, "SCRATCH", (8_000, 8_000))
-    assert tile_shape(mesh, 3, ("u",)) is None
+    assert Gather.of(mesh, 3, False) is None
 
 
-@pytest.mark.parametrize("bytes_", [113_000, 30_000])
-def test_scratch_memory_of_a_tile_is_what_the_kernel_takes(bytes_, monkeypatch):
+def test_columns_are_shared():
+    """Sources that are targets are sorted once: P2G and G2P have columns of one width."""
+    for points in range(2, 19):
+        for dtype in (np.float32, np.float64):
+            mesh = make_mesh(points, 3, dtype)
+            spread, gather = Spread.of(mesh), Gather.of(mesh, 3, False)
+            assert (spread.tile1, spread.tile2) == (gather.tile1, gather.tile2)
+
+
+@pytest.mark.parametrize("bytes_", [113_000, 60_000, 30_000])
+def test_scratch_memory_is_what_the_kernels_take(bytes_, monkeypatch):
     monkeypatch.setattr(mesh_module, "SCRATCH", (bytes_, bytes_))
     for points in WINDOWS:
+        mesh = make_mesh(points, 3, np.float64, "tile", "tile")
+        kernels = P2G.kernels("stokes_comb", mesh, None) if bytes_ > 30_000 else []
         for want in (("u",), ("grad_u",)):
-            mesh = make_mesh(points, 3, np.float64, gather="tile")
-            if tile_shape(mesh, 3, want):
-                kernels = G2P.kernels(mesh, 3, want, None)
-                assert max(k.translated.scratch for k in kernels) <= bytes_
+            if Gather.of(mesh, 3, "grad_u" in want):
+                kernels += G2P.kernels(mesh, 3, want, None)
+        assert all(k.translated.scratch <= bytes_ for k in kernels)
+
+
+@pytest.mark.parametrize("points", [4, 6, 9, 14])
+@pytest.mark.parametrize("item", [4, 8])
+def test_threads_meet_few_others_in_the_banks(points, item):
+    """A warp's threads, which add to the points of one source, hit other banks of 4 or 8 bytes."""
+    mesh = make_mesh(points, 3, {4: np.float32, 8: np.float64}[item])
+    size, turn, rng = Spread.of(mesh), 128 // item, np.random.default_rng(1)
+    extent0 = size.planes + points - 1
+    thread = np.arange(points**2 * size.split)
+    c, b, a = (
+        thread % size.split,
+        thread // size.split % points,
+        thread // (size.split * points),
+    )
+    waves, rounds = 0, 0
+    for l0, l1, l2 in rng.integers(0, [500, size.tile1, size.tile2], (40, 3)):
+        y = l1 + (b - l1) % points
+        place = (l0 + (a - l0) % points) % extent0 * size.plane
+        place += y // points * size.block + y % points * size.pitch
+        place += l2 + (c - l2) % size.split
+        for warp in range(0, len(thread), turn):
+            waves += np.bincount(place[warp : warp + turn] % turn).max()
+            rounds += 1
+    # With the rows one after the other, without room between them, up to 9.
+    assert waves <= 2.0 * rounds
 
 
 def small_sum(**options) -> tuple[np.ndarray, parki.Plan]:
@@ -271,22 +334,3 @@ def test_options(method):
 def test_unknown_method(name, known):
     with pytest.raises(parki.ParkiValueError, match=f"{name} is 'fast'.*{known[-1]}"):
         EwaldOptions(**{name: "fast"})
-
-
-# ---------------------------------------------------------------------- the script
-def test_script_prints_both_tables(tmp_path):
-    script = Path(__file__).parents[1] / "scripts" / "benchmark_mesh.py"
-    arguments = ["--space", "CPU", "--points", "500", "--windows", "4", "8"]
-    code = """
-    import runpy, sys
-    sys.argv = sys.argv[1:]
-    runpy.run_path(sys.argv[0], run_name="__main__")
-    """
-    status, output, error = run_python(code, script, *arguments, "--json", tmp_path / "rows.json")
-    assert status == 0, error
-    for name in (*SPREADS, *GATHERS):
-        assert len(re.findall(rf"^ *[48] +{name} ", output, re.MULTILINE)) >= 2, output
-    rows = ast.literal_eval((tmp_path / "rows.json").read_text())
-    assert len(rows) == 2 * (len(SPREADS) + len(GATHERS))
-    assert all(row["seconds"] > 0 and math.isfinite(row["differs"]) for row in rows)
-    assert max(row["differs"] for row in rows) < ROUNDING

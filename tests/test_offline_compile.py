@@ -70,15 +70,23 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             for n, kernel in enumerate(SUMS)
         ]
     if file == "p2g":
-        # The wide window leaves room for one component and a smaller tile only.
-        wide = {"TILE0": 4, "TILE1": 4, "TILE2": 4, "FIRST": 1, "GROUP": 1}
         shapes = [
-            {"P": 14, "ROW": 16, "TERMS": 13, **wide},
-            {"P": 4, "ROW": 4, "TERMS": 5, "GROUP": 3},
-            {"P": 8, "ROW": 8, "TERMS": 9, "GROUP": 2, "FIRST": 2},
-            {"P": 4, "ROW": 8, "TERMS": 5, "GROUP": 1},
+            {"P": 14, "ROW": 16, "TERMS": 13},
+            {"P": 4, "ROW": 4, "TERMS": 5},
+            {"P": 8, "ROW": 8, "TERMS": 9},
+            {"P": 4, "ROW": 8, "TERMS": 5},
         ]
         # A rotlet spreads as a Stokeslet does.
+        return [dict(shape, **spread_flags(k)) for shape, k in zip(shapes, SUMS[:4], strict=True)]
+    if file == "p2g_tile":
+        # The wide window leaves room for one component and a smaller tile only.
+        wide = {"TILE1": 4, "TILE2": 4, "PLANES": 4, "FIRST": 1, "GROUP": 1}
+        shapes = [
+            {"P": 14, "TERMS": 13, **wide},
+            {"P": 4, "TERMS": 5, "SPLIT": 4, "TILE1": 12, "TILE2": 12, "PLANE": 304, "GROUP": 3},
+            {"P": 8, "TERMS": 9, "GROUP": 2, "FIRST": 2},
+            {"P": 4, "TERMS": 5, "SPLIT": 1, "PLANES": 1, "GROUP": 1},
+        ]
         return [dict(shape, **spread_flags(k)) for shape, k in zip(shapes, SUMS[:4], strict=True)]
     if file == "p2g_paper":
         shapes = [
@@ -89,16 +97,14 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         ]
         return [dict(shape, **spread_flags(k)) for shape, k in zip(shapes, SUMS[:4], strict=True)]
     if file == "g2p_tile":
-        # P = 13 leaves a thread idle at one height.
-        return [
-            dict(shape, ROW=shape["P"], TERMS=shape["P"] // 2 + 3)
-            for shape in (
-                {"P": 13, "SPLIT": 7, "STEPS": 2, "COMPONENTS": 1, "GRADIENT": True},
-                {"P": 8, "COMPONENTS": 3},
-                {"P": 5, "SPLIT": 5, "COMPONENTS": 1},
-                {"P": 6, "SPLIT": 6, "COMPONENTS": 3, "GRADIENT": True, "VALUES": False},
-            )
+        # P = 13 leaves a thread idle at one height, P = 9 five lanes, P = 5 some planes.
+        shapes = [
+            {"P": 13, "SPLIT": 7, "STEPS": 2, "COMPONENTS": 1, "GRADIENT": True, "PLANE": 410},
+            {"P": 9, "BANDS": 3, "SPLIT": 9, "LANES": 32, "BATCH": 16, "PLANE": 265},
+            {"P": 5, "BANDS": 3, "SPLIT": 5, "COMPONENTS": 1},
+            {"P": 6, "SPLIT": 6, "GRADIENT": True, "VALUES": False},
         ]
+        return [dict(shape, ROW=shape["P"], TERMS=shape["P"] // 2 + 3) for shape in shapes]
     if file == "g2p":
         return [
             {

@@ -7,10 +7,11 @@ parameters   tolerance -> cut-off, split, grid, window   (estimates, cost, paddi
 split        near and far field divided; radial polynomials
 window       spreading window; piecewise polynomials
 mesh         the grid and the window on an execution space; sorting by tiles
+columns      sizes of the columns through which teams of a device walk
 plan         joins the stages below; `Plan(...)` once, `plan(dens)` many times
 p2p          near field                                  (p2p_cells)
 p2g          sources to grid                             (p2g_paper)
-fgc          FFT, convolution, inverse FFT               (multiplier)
+fgc          FFT, convolution, inverse FFT               (multiplier, plane)
 g2p          grid to targets
 api          one-shot calls
 """

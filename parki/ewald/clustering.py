@@ -7,6 +7,7 @@ at every scale, from a sample, so that clouds of any shape keep the promise of t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,14 @@ from numpy.typing import NDArray
 
 SAMPLE = 32768
 LEVELS = 9
+# Steps that put two zeros between neighbouring bits of a number of up to 21.
+_SPREAD = (
+    (32, 0x1F00000000FFFF),
+    (16, 0x1F0000FF0000FF),
+    (8, 0x100F00F00F00F00F),
+    (4, 0x10C30C30C30C30C3),
+    (2, 0x1249249249249249),
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,13 @@ class PairDensity:
         low = min(max(index - 1, 0), self.scales.size - 1)
         return float(self.enhancement[low : index + 1].max(initial=1.0))
 
+    def typical(self, radius: float) -> float:
+        """Return the enhancement of the pairs within a radius, between the scales: no bound."""
+        # A cell as large as the sphere of that radius.
+        scale = math.log((4 / 3 * math.pi) ** (1 / 3) * radius)
+        logs = np.log(self.enhancement[::-1])
+        return float(np.exp(np.interp(scale, np.log(self.scales[::-1]), logs)))
+
 
 def pair_density(trg: Any, src: Any, box: NDArray[np.float64]) -> PairDensity:
     """Measure the pair density of a cloud.
@@ -53,22 +69,23 @@ def pair_density(trg: Any, src: Any, box: NDArray[np.float64]) -> PairDensity:
     box : ndarray, shape (3,)
         Edge lengths.
     """
-    samples = [_sample(trg), _sample(src)]
-    same = trg.shape == src.shape and np.array_equal(samples[0], samples[1])
     unit = float(np.prod(box)) ** (1 / 3)
-    finest = unit * 2.0**-LEVELS
-    keys = [_morton(np.floor(s / finest).astype(np.int64)) for s in samples]
+    sample_s = _sample(src)
+    sample_t = sample_s if trg is src else _sample(trg)
+    same = trg.shape == src.shape and (trg is src or np.array_equal(sample_t, sample_s))
+    keys_s = _keys(sample_s, unit)
+    keys_t = keys_s if same else _keys(sample_t, unit)
     scales, enhancement = [], []
     for level in range(LEVELS + 1):
-        cells_t, counts_t = np.unique(keys[0] >> (3 * level), return_counts=True)
+        cells_t, counts_t = _occupied(keys_t >> (3 * level))
         if same:
             pairs = float((counts_t * (counts_t - 1.0)).sum())
-            total = keys[0].size * (keys[0].size - 1.0)
+            total = keys_t.size * (keys_t.size - 1.0)
         else:
-            cells_s, counts_s = np.unique(keys[1] >> (3 * level), return_counts=True)
+            cells_s, counts_s = _occupied(keys_s >> (3 * level))
             _, i, j = np.intersect1d(cells_t, cells_s, assume_unique=True, return_indices=True)
             pairs = float((counts_t[i] * counts_s[j].astype(float)).sum())
-            total = float(keys[0].size) * keys[1].size
+            total = float(keys_t.size) * keys_s.size
         scale = 2.0 ** (level - LEVELS)
         # Few pairs say little: below 30 the estimate keeps the coarser scale's value.
         uniform = max(scale**3 * total, 1e-300)
@@ -89,11 +106,18 @@ def _sample(points: Any) -> NDArray[np.float64]:
     return np.asarray(part.get() if hasattr(part, "get") else part, dtype=np.float64)
 
 
-def _morton(index: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Interleave the bits of three indices, so that coarser cells are right shifts."""
-    key = np.zeros(index.shape[1], dtype=np.int64)
-    index = np.clip(index, 0, 2**20 - 1)
-    for bit in range(20):
-        for axis in range(3):
-            key |= ((index[axis] >> bit) & 1) << (3 * bit + axis)
-    return key
+def _keys(points: NDArray[np.float64], unit: float) -> NDArray[np.int64]:
+    """Return the Morton keys of points in cells of the finest level, sorted.
+
+    The bits of three indices interleave, so that coarser cells are right shifts.
+    """
+    index = np.clip(points * (2.0**LEVELS / unit), 0, 2**20 - 1).astype(np.int64)
+    for shift, mask in _SPREAD:
+        index = (index | index << shift) & mask
+    return np.asarray(np.sort(index[0] | index[1] << 1 | index[2] << 2))
+
+
+def _occupied(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the different values of sorted keys, and how often each occurs."""
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    return keys[first], np.diff(first, append=keys.size)

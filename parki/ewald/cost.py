@@ -1,67 +1,122 @@
-"""What a choice of parameters costs: predicted seconds per stage from operation counts.
+"""What a choice of parameters costs: seconds per stage and variant, linear in counts of the work.
 
-The constants are rough figures of one core (AVX-512 server) and of one H200, good enough to rank
-choices: a factor 1.5 in one of them moves the cut-off by about 7 %, and the total by a percent.
+Each variant has a few counts (`COUNTS`), in the spirit of the paper's Section 5: what it computes
+and what it moves. A machine has seconds for each of them: those measured by `parki tune`, or the
+built-in ones, of one core of an AVX-512 server and of an H200 (`parki.ewald.machines`). A factor
+1.5 in one of them moves the cut-off by about 7 %, and the total by a percent.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from parki.ewald.columns import Spread
+
+_CELLS = ("targets", "candidates", "operations")
+_POINTS = ("sources", "updates")
+# What each variant's time is linear in, after a constant for its launches.
+COUNTS = {
+    "p2p_tile": ("targets", "pairs", "operations"),
+    "p2p_staged": ("targets", "pairs", "operations"),
+    "p2p_gm1d": _CELLS,
+    "p2p_gm2d": _CELLS,
+    "p2p_sm1d": _CELLS,
+    "p2p_sm2d": _CELLS,
+    "p2g_owner": _POINTS,
+    "p2g_tile": (*_POINTS, "flushes"),
+    "p2g_base": _POINTS,
+    "p2g_source": _POINTS,
+    "p2g_grid": _POINTS,
+    "p2g_hybrid": _POINTS,
+    "fgc": ("values",),
+    "g2p_target": ("targets", "reads"),
+    "g2p_base": ("targets", "reads"),
+    "g2p_tile": ("targets", "reads", "staged"),
+}
+# Variants that add to the grid by atomics, in any order.
+ATOMIC = ("p2g_tile", "p2g_base", "p2g_source", "p2g_hybrid")
+# Of a pair: polynomials evaluated, and other operations.
+_PAIR = {
+    "laplace": (1, 12),
+    "stokes_rotlet": (1, 25),
+    "stokes_sl": (2, 25),
+    "stokes_dl": (3, 40),
+    "stokes_comb": (3, 50),
+}
+# Pressure and gradient come from a kernel of their own: times the velocity's (H200 1.05, CPU 1.5).
+_DERIVATIVES = 1.5
+# Sources in the 27 cells around a target's, of width r_c, over those within r_c.
+_CANDIDATES = 27 / (4 / 3 * math.pi)
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Seconds per unit of work.
+    """Seconds per unit of work, for one precision.
 
     Attributes
     ----------
-    target : float
-        P2P, per target: what does not grow with the number of pairs.
-    pair, pair_degree : float
-        P2P, per pair within r_c; more for each degree of the polynomials.
-    spread, gather : float
-        P2G and G2P, per point of a source's or target's window.
-    flush : float
-        P2G by tiles, per value of a tile's scratch memory added to the grid; 0 where none is.
-    transform : float
-        FGC, per value in a transform.
-    workers : int
-        Cores that share the work.
+    name : str
+        Where the numbers come from.
+    seconds : mapping of str to tuple of float
+        By variant: seconds of its launches, then seconds for each of its `COUNTS`.
+    workers : float
+        What all but the launches is divided by: threads over those it was measured with.
     """
 
-    target: float
-    pair: float
-    pair_degree: float
-    spread: float
-    gather: float
-    flush: float
-    transform: float
-    workers: int = 1
+    name: str
+    seconds: Mapping[str, tuple[float, ...]]
+    workers: float = 1.0
 
-    def near(self, targets: int, pairs: float, degree: int) -> float:
-        """Return seconds of P2P, for pairs within r_c."""
-        per_pair = self.pair + degree * self.pair_degree
-        return (targets * self.target + pairs * per_pair) / self.workers
+    def time(self, variant: str, counts: tuple[float, ...]) -> float:
+        """Return the predicted seconds of a variant."""
+        launch, *each = self.seconds[variant]
+        return launch + sum(s * n for s, n in zip(each, counts, strict=True)) / self.workers
 
-    def mesh(self, sources: int, targets: int, points: int, grid: float) -> float:
-        """Return seconds of P2G and G2P; ``grid`` counts the values of all components."""
-        halo = ((8 + points - 1) / 8) ** 3
-        window = (sources * self.spread + targets * self.gather) * points**3
-        return (window + grid * halo * self.flush) / self.workers
+    def variants(self, stage: str, method: str, on_device: bool) -> tuple[str, ...]:
+        """Return the variants to choose from: the one asked for, or all that were measured.
 
-    def convolution(self, values: float) -> float:
-        """Return seconds of FGC for transforms over ``values`` (padded) grid values in all."""
-        return values * self.transform / self.workers
+        On a host only those that give the same result every time, bit for bit.
+        """
+        if method != "auto":
+            return (method,)
+        names = [name for name in self.seconds if on_device or name not in ATOMIC]
+        return tuple(name.removeprefix(f"{stage}_") for name in names if name.startswith(stage))
 
 
-CORE = Machine(2e-7, 9e-9, 0.3e-9, 1.9e-9, 0.65e-9, 0.0, 9e-9)
-GPU = Machine(3.6e-9, 1.0e-11, 5e-13, 8e-12, 4.3e-12, 7.5e-12, 1.8e-11)
+def near(
+    variant: str, kernel: str, want: tuple[str, ...], targets: int, pairs: float, degree: int
+) -> tuple[float, ...]:
+    """Return the counts of P2P for ``pairs`` within r_c and polynomials of ``degree``.
+
+    Variants by cells compute all candidates, others few more than the pairs.
+    """
+    polynomials, others = _PAIR[kernel]
+    passes = ("u" in want) + (_DERIVATIVES if want != ("u",) else 0.0)
+    if COUNTS[f"p2p_{variant}"] == _CELLS:
+        pairs *= _CANDIDATES
+    return targets * passes, pairs * passes, pairs * passes * (others + 2 * polynomials * degree)
 
 
-def machine(on_device: bool, single: bool, threads: int) -> Machine:
-    """Return the constants for a space and precision; single takes 0.6 of the time."""
-    base = GPU if on_device else replace(CORE, workers=threads)
-    if not single:
-        return base
-    scaled = {n: 0.6 * getattr(base, n) for n in base.__dataclass_fields__ if n != "workers"}
-    return replace(base, **scaled)
+def spread(
+    variant: str, sources: int, components: int, points: int, grid: float
+) -> tuple[float, ...]:
+    """Return the counts of P2G by P ``points`` into ``components`` of ``grid`` values."""
+    counts = (float(sources), float(sources * components * points**3))
+    return (*counts, components * grid * _halo(points)) if variant == "tile" else counts
+
+
+def gather(
+    variant: str, targets: int, components: float, points: int, grid: float
+) -> tuple[float, ...]:
+    """Return the counts of G2P; ``components`` are those read: a gradient reads three besides."""
+    counts = (float(targets), float(targets * components * points**3))
+    return (*counts, components * grid * _halo(points)) if variant == "tile" else counts
+
+
+@lru_cache(maxsize=32)
+def _halo(points: int) -> float:
+    """Return how often a tile variant moves a grid value, for what windows reach beyond it."""
+    return Spread.usual(points).halo(points)

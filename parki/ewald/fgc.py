@@ -175,12 +175,16 @@ class FGC:
         return _Block(first, last, lengths, xp.asarray(values, dtype=mesh.dtype), arguments)
 
     # ------------------------------------------------------------------ apply
-    def apply(self, grid: Any) -> Any:
-        """Return the far field on the grid for spread densities ``grid`` (components, x, y, z)."""
+    def apply(self, grid: Any, plane: Any = None) -> Any:
+        """Return the far field on the grid for spread densities ``grid`` (components, x, y, z).
+
+        ``plane`` takes the place of the grid's modes (0, 0, 1), (0, 0, 2), ...: see
+        `parki.ewald.plane`; shape (2, modes), of components 0 and 1.
+        """
         if self.mesh.periodicity == 3:
             self._periodic(grid)
         else:
-            self._pipe(grid)
+            self._pipe(grid, plane)
         return self.field
 
     def _multiply(self, block: _Block, hat: Any) -> None:
@@ -203,7 +207,7 @@ class FGC:
         n, spill = self.mesh.padding.grid[2], self.mesh.spill
         self.field[..., n:] = self.field[..., :spill]
 
-    def _pipe(self, grid: Any) -> None:
+    def _pipe(self, grid: Any, plane: Any) -> None:
         _, y, z = self.mesh.padding.grid
         for c in range(self.inputs):
             self.transforms.real(grid[c], self.hat[c])
@@ -216,6 +220,9 @@ class FGC:
             spread[:, :, :y, z:] = 0
             spread[:, :, y:] = 0
             self.transforms.planes(spread)
+            if plane is not None and block.first == 0:
+                spread[:2, 0, 0, 1 : plane.shape[1] + 1] = plane
+                spread[:2, 0, 0, -plane.shape[1] :] = plane[:, ::-1].conj()
             self._multiply(block, padded)
             self.transforms.planes_inverse(padded[: self.rows])
             self.hat[: self.rows, modes] = padded[: self.rows, :, :y, :z]

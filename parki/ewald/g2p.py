@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from parki.cell_list import CellList, runs
-from parki.ewald.mesh import Mesh, Tiles
+from parki.ewald.columns import Gather
+from parki.ewald.mesh import Mesh, Sorted
 from parki.runtime import Kernel, load
 
 G2P_METHODS = ("auto", "target", "base", "tile")
-# g2p_tile: targets of a share and of a batch, most threads of a target on a device.
-SHARE, BATCH, SPLIT = 256, 32, 8
+# g2p_tile: targets of a share at most and at least, and the shares wanted.
+SHARE, LEAST, SHARES = 512, 64, 1024
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class G2P:
     mesh : Mesh
     trg : array, shape (3, N)
         Targets in solver units, wrapped.
-    sources : CellList
+    sources : Sorted
         The sources sorted by tiles; reused when the targets are the sources.
     same : bool
         Whether the targets are the sources.
@@ -62,7 +62,7 @@ class G2P:
         self,
         mesh: Mesh,
         trg: Any,
-        sources: CellList,
+        sources: Sorted,
         same: bool,
         components: int,
         want: tuple[str, ...],
@@ -70,24 +70,26 @@ class G2P:
         executor: str | None,
     ) -> None:
         xp = mesh.space.array_module
-        shape = tile_shape(mesh, components, want)
+        size = tile_size(mesh, components, want)
         self.method = mesh.gather
-        if mesh.gather == "tile" and shape is None:
+        if mesh.gather == "tile" and size is None:
             self.method = f"target (no tile of P = {mesh.window.points} fits scratch memory)"
-        tiles = Tiles(sources.shape, sources.box)
-        if shape:
-            tiles = mesh.cubes(shape[0])
+        tiles = sources.tiles
+        if size:
+            tiles = mesh.columns(size.tile1, size.tile2)
         elif mesh.gather == "base":
             tiles = mesh.divided(1, 1, 1)
         elif mesh.spread == "base":  # whose sources are not sorted
             tiles = mesh.cubes(mesh.window.points)
-        ready = same and tiles == Tiles(sources.shape, sources.box)
+        ready = same and tiles == sources.tiles
         self.targets = sources if ready else mesh.sort(trg, tiles, executor)
         self.launches = self.gathers(mesh, components, want, executor)
         self.arguments = dict(mesh.arguments, trg=self.targets.points, order=self.targets.order)
         self.count = self.targets.order.size
-        if shape:
-            self.arguments["work"] = runs(xp, self.targets.starts, SHARE)
+        if size:
+            share = min(SHARE, max(LEAST, self.count // SHARES))
+            self.arguments["work"] = self.targets.shares(share)
+            self.arguments["starts"] = self.targets.starts
             self.arguments["tiles"] = xp.asarray(tiles.counts, dtype=np.int32)
             self.count = self.arguments["work"].shape[1]
         if "grad_u" in want:
@@ -106,8 +108,8 @@ class G2P:
         mesh: Mesh, components: int, want: tuple[str, ...], executor: str | None
     ) -> list[Launch]:
         """Return what is launched for the quantities wanted."""
-        shape = tile_shape(mesh, components, want)
-        step = shape[1] if shape else components
+        size = tile_size(mesh, components, want)
+        step = size.group if size else components
         wanted = [("grad_u" if "grad_u" in want else "u", components)]
         if "u" not in want and "grad_u" not in want:
             wanted = []
@@ -119,8 +121,8 @@ class G2P:
                 constants = mesh.constants()
                 constants["COMPONENTS"] = count = min(step, rows - first)
                 constants["VALUES"] = name != "grad_u" or "u" in want
-                if shape:
-                    kernel = _tile(mesh, shape[0], name == "grad_u", executor, constants)
+                if size:
+                    kernel = _tile(mesh, size, name == "grad_u", executor, constants)
                 else:
                     workunit = "g2p_gradient" if name == "grad_u" else "g2p_target"
                     kernel = load("g2p", workunit, mesh.space, executor=executor, **constants)
@@ -144,52 +146,32 @@ class G2P:
             )
 
 
-def tile_shape(mesh: Mesh, components: int, want: tuple[str, ...]) -> tuple[int, int] | None:
-    """Return grid steps along the edges of a tile of `g2p_tile`, and components staged at once.
+def tile_size(mesh: Mesh, components: int, want: tuple[str, ...]) -> Gather | None:
+    """Return the sizes of `g2p_tile`.
 
-    None if the mesh has another variant, or if scratch memory holds no tile.
+    None if the mesh has another variant, or if scratch memory holds no column.
     """
-    if mesh.gather != "tile":
-        return None
-    p, gradient = mesh.window.points, "grad_u" in want
-    split, steps = _split(mesh)
-    half, whole = mesh.scratch
-    for edge, group, limit in ((8, 3, half), (8, 1, half), (8, 1, whole), (4, 1, whole)):
-        if group > components:
-            continue
-        extent = edge + p - 1
-        local = group * extent * extent * (extent + 3 + split * steps - p)
-        staged = BATCH * (3 * p * (1 + gradient) + group * (1 + 3 * gradient) * split)
-        if (local + staged) * mesh.item + BATCH * 12 + 64 <= limit:
-            return edge, group
-    return None
-
-
-def _split(mesh: Mesh) -> tuple[int, int]:
-    """Return the threads of a target, and the heights of its window that each takes.
-
-    A thread of a CPU takes all, in whole vectors.
-    """
-    if not mesh.space.on_device:
-        return 1, mesh.row
-    steps = -(-mesh.window.points // SPLIT)
-    return -(-mesh.window.points // steps), steps
+    return Gather.of(mesh, components, "grad_u" in want) if mesh.gather == "tile" else None
 
 
 def _tile(
-    mesh: Mesh, edge: int, gradient: bool, executor: str | None, constants: dict[str, Any]
+    mesh: Mesh, size: Gather, gradient: bool, executor: str | None, constants: dict[str, Any]
 ) -> Kernel:
-    split, steps = _split(mesh)
     return load(
         "g2p_tile",
         "g2p_tile",
         mesh.space,
         executor=executor,
-        team_size=-(-BATCH * split // 32) * 32,
-        TILE=edge,
-        SPLIT=split,
-        STEPS=steps,
-        BATCH=BATCH,
+        team_size=size.batch * size.lanes,
+        TILE1=size.tile1,
+        TILE2=size.tile2,
+        PLANES=size.planes,
+        BANDS=size.bands,
+        SPLIT=size.split,
+        STEPS=size.steps,
+        LANES=size.lanes,
+        BATCH=size.batch,
+        PLANE=size.plane,
         GRADIENT=gradient,
         **constants,
     )

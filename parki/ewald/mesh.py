@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from parki.arrays import real_name, vector_row
-from parki.cell_list import CellList
+from parki.cell_list import CellList, runs
 from parki.ewald.padding import Padding
 from parki.ewald.window import KaiserBessel
 from parki.runtime import ExecutionSpace
@@ -24,10 +24,37 @@ SCRATCH = (115_000, 232_000)
 
 @dataclass(frozen=True)
 class Tiles:
-    """How points are sorted: ``counts`` tiles along each axis, which divide ``extent`` evenly."""
+    """How points are sorted: ``counts`` tiles along each axis, which divide ``extent`` evenly.
+
+    The last axis runs fastest, or the first one if ``along`` says that columns are along x.
+    """
 
     counts: tuple[int, ...]
     extent: tuple[float, ...]
+    along: bool = False
+
+
+class Sorted(CellList):
+    """Points sorted by tiles."""
+
+    def __init__(
+        self, points: Any, tiles: Tiles, space: ExecutionSpace, executor: str | None
+    ) -> None:
+        step = -1 if tiles.along else 1
+        super().__init__(
+            points[::step],
+            tiles.extent[::step],
+            tiles.counts[::step],
+            space=space,
+            executor=executor,
+        )
+        self.tiles = tiles
+        if tiles.along:
+            self.points = self.xp.ascontiguousarray(self.points[::-1])
+
+    def shares(self, size: int) -> Any:
+        """Return (column, first, last + 1) of shares of at most ``size`` points of a column."""
+        return runs(self.xp, self.starts[:: self.tiles.counts[0]], size)
 
 
 @dataclass(frozen=True)
@@ -123,10 +150,11 @@ class Mesh:
         """Bytes of a number."""
         return int(np.dtype(self.dtype).itemsize)
 
-    @property
-    def scratch(self) -> tuple[int, int]:
-        """Bytes of scratch memory for two teams on a multiprocessor, and for one."""
-        return _scratch(self.space) if self.space.on_device else SCRATCH
+    def scratch(self, teams: int) -> int:
+        """Return the bytes of scratch memory for each of so many teams on a multiprocessor."""
+        half, whole = _scratch(self.space) if self.space.on_device else SCRATCH
+        # The driver keeps a kilobyte of each team's.
+        return min(whole, 2 * (half + 1024) // teams - 1024)
 
     def constants(self) -> dict[str, Any]:
         """Return the compile-time constants that depend on the window."""
@@ -142,13 +170,20 @@ class Mesh:
         counts = tuple(-(-n // edge) for n in self.padding.cells)
         return Tiles(counts, tuple((np.array(counts) * edge * self.steps).tolist()))
 
+    def columns(self, tile1: int, tile2: int) -> Tiles:
+        """Return columns along x of ``tile1`` by ``tile2`` grid steps, in tiles of one step."""
+        edges = (1, tile1, tile2)
+        counts = tuple(-(-n // e) for n, e in zip(self.padding.cells, edges, strict=True))
+        extent = np.array(counts) * edges * self.steps
+        return Tiles(counts, tuple(extent.tolist()), along=True)
+
     def divided(self, *counts: int) -> Tiles:
         """Return as many tiles along each axis, all of one size; one keeps points as given."""
         return Tiles(counts, tuple(self.box.tolist()))
 
-    def sort(self, points: Any, tiles: Tiles, executor: str | None) -> CellList:
+    def sort(self, points: Any, tiles: Tiles, executor: str | None) -> Sorted:
         """Return the points (wrapped already) sorted by tiles."""
-        return CellList(points, tiles.extent, tiles.counts, space=self.space, executor=executor)
+        return Sorted(points, tiles, self.space, executor)
 
 
 def _rounded(table: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
@@ -165,10 +200,9 @@ def _rounded(table: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
 
 @lru_cache(maxsize=8)
 def _scratch(space: ExecutionSpace) -> tuple[int, int]:
-    """Ask the current device for the scratch memory of a team, half a multiprocessor's and all."""
+    """Ask the current device for the scratch memory of a team, of two and of one."""
     device = space.array_module.cuda.Device().attributes
     most = int(device.get("MaxSharedMemoryPerBlockOptin", 0)) or int(
         device["MaxSharedMemoryPerBlock"]
     )
-    # The driver keeps a kilobyte of each team's.
     return min(most, int(device["MaxSharedMemoryPerMultiprocessor"]) // 2 - 1024), most

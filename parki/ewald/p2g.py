@@ -12,15 +12,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from parki.arrays import spread_flags
-from parki.cell_list import CellList, runs
 from parki.ewald import p2g_paper
-from parki.ewald.mesh import Mesh, Tiles
+from parki.ewald.columns import Spread
+from parki.ewald.mesh import Mesh, Sorted, Tiles
 from parki.runtime import Kernel, load
 
 P2G_METHODS = ("auto", "owner", "tile", "base", "source", "grid", "hybrid")
 COMPONENTS = {"laplace": 1, "stokes_sl": 3, "stokes_dl": 4, "stokes_comb": 4, "stokes_rotlet": 3}
-# p2g_tile: sources of a share, sources staged at a time.
-SHARE, BATCH = 256, 16
+# p2g_tile: sources of a share at most and at least, and the shares wanted.
+SHARE, LEAST, SHARES = 512, 64, 1024
 
 
 class Variant(Protocol):
@@ -43,7 +43,7 @@ class Variant(Protocol):
     shape: tuple[int, int, int]
     adds: bool
 
-    def work(self, sources: CellList) -> dict[str, Any]:
+    def work(self, sources: Sorted) -> dict[str, Any]:
         """Return the kernels' arguments that depend on the sorted sources."""
 
     def spread(self, arguments: dict[str, Any]) -> None:
@@ -138,7 +138,7 @@ class Owner:
         self.tiles = mesh.divided(*counts, max(1, mesh.padding.cells[2] // 8))
         self.colours = _colours(mesh.space.array_module, self.tiles.counts)
 
-    def work(self, sources: CellList) -> dict[str, Any]:
+    def work(self, sources: Sorted) -> dict[str, Any]:
         """Return where the tiles' sources start."""
         return {"starts": sources.starts}
 
@@ -152,70 +152,42 @@ class Owner:
 
 
 class Tile:
-    """`p2g_tile`: teams add up tiles in scratch memory, some components at a time."""
+    """`p2g_tile`: teams roll through columns in scratch memory, some components at a time."""
 
     adds = True
 
     def __init__(self, kernel: str, mesh: Mesh, executor: str | None) -> None:
-        self.mesh = mesh
         self.shape = mesh.padding.grid
-        edge, group = self._size(mesh)
-        self.tiles = mesh.cubes(edge)
+        size = Spread.of(mesh)
+        self.tiles = mesh.columns(size.tile1, size.tile2)
         components = COMPONENTS[kernel]
-        split = self._split(mesh.window.points)
         self.launches = [
             load(
-                "p2g",
+                "p2g_tile",
                 "p2g_tile",
                 mesh.space,
                 executor=executor,
-                team_size=mesh.window.points**2 * split,
+                team_size=mesh.window.points**2 * size.split,
                 FIRST=first,
-                GROUP=min(group, components - first),
-                TILE0=edge,
-                TILE1=edge,
-                TILE2=edge,
-                SPLIT=split,
-                BATCH=BATCH,
+                GROUP=min(size.group, components - first),
+                TILE1=size.tile1,
+                TILE2=size.tile2,
+                PLANES=size.planes,
+                SPLIT=size.split,
+                BATCH=size.batch,
+                PITCH=size.pitch,
+                BLOCK=size.block,
+                PLANE=size.plane,
                 **mesh.constants(),
                 **spread_flags(kernel),
             )
-            for first in range(0, components, group)
+            for first in range(0, components, size.group)
         ]
 
-    @staticmethod
-    def _size(mesh: Mesh) -> tuple[int, int]:
-        """Return grid steps along the edges of a tile, and components a team takes at once."""
-        p = mesh.window.points
-        staged = BATCH * (mesh.item * (6 * p + 10) + 16)
-        # All components at once even if one team then fills a multiprocessor: on an H200, P = 9,
-        # four take 32 ms where twice two take 42.
-        for edge, group in ((8, 4), (8, 2), (8, 1), (4, 1)):
-            extent = edge + p - 1
-            if group * extent * extent * (extent + 3) * mesh.item + staged <= mesh.scratch[1]:
-                return edge, group
-        return 1, 1
-
-    @staticmethod
-    def _split(points: int) -> int:
-        """Return the threads along z: some 250 in all, with few idle and few loads for each.
-
-        A thread reads some 25 numbers for a source, and 10 for each of its grid points. Measured
-        on an H200, P = 9: 40, 32, 37, 40 and 54 ms with 2, 3, 4, 5 and 9 threads along z.
-        """
-
-        def cost(split: int) -> float:
-            threads = points**2 * split
-            if threads > 512:
-                return math.inf
-            loads = -(-threads // 32) * (25 + 10 * -(-points // split))
-            return loads * max(1.0, 230 / threads)
-
-        return min(range(1, points + 1), key=cost)
-
-    def work(self, sources: CellList) -> dict[str, Any]:
-        """Return the tiles' sources in shares of bounded size."""
-        return {"work": runs(self.mesh.space.array_module, sources.starts, SHARE)}
+    def work(self, sources: Sorted) -> dict[str, Any]:
+        """Return where the cells' sources start, and the columns' in shares of bounded size."""
+        share = min(SHARE, max(LEAST, sources.order.size // SHARES))
+        return {"starts": sources.starts, "work": sources.shares(share)}
 
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch once for each group of components."""

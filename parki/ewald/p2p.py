@@ -1,7 +1,9 @@
 """P2P on the host side: sorts sources and targets for the near field, and launches it.
 
-Takes points in solver units and the radial polynomials; knows nothing of the grid. The pressure and
-the gradient come from a kernel of their own, which walks the same cells. The variants of the
+Takes points as they were given and the radial polynomials; knows nothing of the grid. Points are
+not moved into the box, which would round them, and with them the distances of close pairs: free
+axes keep their corner, periodic ones are wrapped to -box/2 ... box/2, exactly. The pressure and the
+gradient come from a kernel of their own, which walks the same cells. The variants of the
 literature, which walk others, are described in `parki.ewald.p2p_cells`.
 """
 
@@ -42,15 +44,19 @@ class P2P:
     ----------
     kernel : str
     trg, src : array, shape (3, N)
-        Points in solver units, wrapped.
+        Points in the user's unit, not wrapped.
     norms : array, shape (3, N), or None
         Normals in solver units.
     box : sequence of 3 floats
+        Solver units, as the next.
+    origin : sequence of 3 floats
+        Corner of the box; of no effect along periodic axes.
     periodicity : int
     cutoff : float
     radial : RadialPolynomials
     factor : float
-        Inverse of the solver's length unit: turns solver units into the user's.
+        Inverse of the solver's length unit, a power of two: turns points into solver units, and
+        results into the user's.
     want : tuple of str
         What to compute: "u", "p", "grad_u".
     evaluator : Evaluator or None
@@ -69,6 +75,7 @@ class P2P:
         src: Any,
         norms: Any,
         box: np.ndarray[Any, np.dtype[np.float64]],
+        origin: np.ndarray[Any, np.dtype[np.float64]],
         periodicity: int,
         cutoff: float,
         radial: RadialPolynomials,
@@ -87,12 +94,15 @@ class P2P:
         if launch is not None:
             per_cutoff = (1 / launch.width,) * 3
         shape = _cells(box, cutoff, src.shape[1], per_cutoff)
-        self.sources = CellList(src, box, shape, periodic, space=space, executor=executor)
-        targets = (
-            self.sources
-            if trg is src
-            else CellList(trg, box, shape, periodic, space=space, executor=executor)
-        )
+        corner = np.where(periodic, -box / 2, origin).tolist()
+
+        def sort(points: Any) -> CellList:
+            return CellList(
+                points, box, shape, periodic, corner, space, scale=factor, executor=executor
+            )
+
+        self.sources = sort(src)
+        targets = self.sources if trg is src else sort(trg)
         if launch is not None:
             self.tiles = runs(xp, targets.starts, launch.share)
         else:
@@ -138,7 +148,8 @@ class P2P:
             "shape": xp.asarray(shape, dtype=np.int32),
             "width": xp.asarray(box / np.array(shape), dtype=self.dtype),
             "reach": xp.asarray(reach(box, shape, cutoff)),
-            "box": xp.asarray(box, dtype=self.dtype),
+            "origin": xp.asarray(corner, dtype=self.dtype),
+            "half": xp.asarray(box / 2, dtype=self.dtype),
             "cutoff": cutoff,
             "coincident": (1e-14 * float(box.max()) / cutoff) ** 2,
         }

@@ -2,7 +2,7 @@
 
 One team owns a share of one cell's targets and walks the cells around it (``kernels/p2p_cells.py``;
 Kosmacher, Du, Bagge, Biros 2026, section 3.1). They are here to be compared with parki's own, see
-``scripts/benchmark_p2p.py``, and compute the velocity or potential alone.
+``scripts/benchmark.py --table 6``, and compute the velocity or potential alone.
 """
 
 from __future__ import annotations

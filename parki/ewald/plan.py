@@ -20,18 +20,19 @@ from parki.arrays import real_name
 from parki.cell_list import CellList
 from parki.errors import ParkiTypeError, ParkiValueError, ParkiWarning
 from parki.ewald.clustering import pair_density
-from parki.ewald.cost import machine
 from parki.ewald.extent import Extent, resolve
 from parki.ewald.fgc import FGC
 from parki.ewald.g2p import G2P
 from parki.ewald.gauge import Gauge
+from parki.ewald.machines import machine
 from parki.ewald.mesh import Mesh
 from parki.ewald.options import MOST_POINTS, EwaldOptions
 from parki.ewald.p2g import COMPONENTS, P2G
 from parki.ewald.p2p import P2P, near_kernels
 from parki.ewald.p2p_cells import check_method
 from parki.ewald.padding import pad
-from parki.ewald.parameters import Parameters, Problem, select
+from parki.ewald.parameters import Parameters, alternatives, select
+from parki.ewald.plane import PlaneModes
 from parki.ewald.points import (
     ROWS,
     as_array,
@@ -43,10 +44,10 @@ from parki.ewald.points import (
     check_want,
     result_shape,
 )
+from parki.ewald.problem import Problem
 from parki.ewald.radial import check_evaluator, choose_evaluator
 from parki.ewald.window import KaiserBessel
 from parki.runtime import get_execution_space, prepare
-from parki.settings import thread_count
 
 _NOT_GIVEN: Any = object()
 # Rounding grows with the fifth derivative of the prolate split's mollifier.
@@ -137,7 +138,6 @@ class Plan:
         self.parameters: Parameters | None = None
         if dens is not _NOT_GIVEN:
             self._density(dens)
-        self._warn_of_rounding()
         if self.n_targets and self.n_sources and self._computed:
             self._build(arrays)
         self.seconds["plan"] = time.perf_counter() - self._start
@@ -190,7 +190,8 @@ class Plan:
 
         def wrap(points: Any) -> Any:
             if self.origin.any():
-                points = self._move(points, xp.asarray(self.origin[:, None], dtype=dtype))
+                # Rounds; the grid does not mind, and the near field takes the points as given.
+                points = points - xp.asarray(self.origin[:, None], dtype=dtype)
             one_cell = CellList(
                 points, box, (1, 1, 1), periodic, space=space, scale=factor, executor=executor
             )
@@ -215,8 +216,8 @@ class Plan:
             padding,
             KaiserBessel(chosen.points, chosen.beta),
             chosen.window_degree,
-            options.p2g_method,
-            options.g2p_method,
+            chosen.p2g,
+            chosen.g2p,
         )
         self.mesh = mesh
         self.evaluator = choose_evaluator(options.radial, kernel, split, cutoff, chosen.degree)
@@ -225,10 +226,11 @@ class Plan:
         self.p2p = P2P(
             kernel,
             space,
-            trg,
-            src,
+            arrays["trg"],
+            arrays["src"],
             norms,
             box,
+            self.origin / self.unit,
             options.periodicity,
             cutoff,
             radial,
@@ -236,11 +238,15 @@ class Plan:
             want,
             self.evaluator,
             executor,
-            options.p2p_method,
+            chosen.p2p,
         )
         # The field takes the place of the grid, whose values are in Fourier space by then.
         values = FGC.values(kernel, mesh, want)
         self.p2g = P2G(kernel, mesh, src, norms, executor, values)
+        self._plane = None
+        if PlaneModes.needed(kernel, mesh):
+            heights = self.p2g.sources.points[2]
+            self._plane = PlaneModes(mesh, heights, self.p2g.arguments["norms"])
         self.fgc = FGC(kernel, mesh, split, factor, want, self.p2g.memory, executor)
         self.g2p = G2P(mesh, trg, self.p2g.sources, same, self.rows, want, factor, executor)
         self._sorted = xp.empty((ROWS[kernel], self.n_sources), dtype=dtype)
@@ -251,7 +257,12 @@ class Plan:
     def _select(self, trg: Any, src: Any, box: Any, length: float) -> Parameters:
         options = self.options
         density = pair_density(trg, src, box)
-        problem = Problem(
+        best = machine(self.space, self.dtype)
+        method = options.p2p_method
+        if method == "auto" and (self._computed != ("u",) or options.radial != "polynomial"):
+            # The others were measured for polynomials alone, and do not compute derivatives.
+            method = "tile" if self.space.on_device else "staged"
+        self._problem = problem = Problem(
             self.kernel,
             self._computed,
             self._split(),
@@ -261,11 +272,10 @@ class Plan:
             density,
             self.n_targets,
             self.n_sources,
-            machine(
-                self.space.on_device,
-                self.dtype == np.float32,
-                thread_count() if self.space.name == "OpenMP" else 1,
-            ),
+            best,
+            best.variants("p2p", method, self.space.on_device),
+            best.variants("p2g", options.p2g_method, self.space.on_device),
+            best.variants("g2p", options.g2p_method, self.space.on_device),
         )
         cutoff = None
         if options.cutoff is not None:
@@ -273,40 +283,6 @@ class Plan:
         elif options.cell_size is not None:
             cutoff = (options.cell_size / self.n_sources) ** (1 / 3)
         return select(problem, cutoff, options.window_points, MOST_POINTS[self.dtype])
-
-    def _warn_of_rounding(self) -> None:
-        """Warn where single precision holds less than the tolerance.
-
-        The mode that is constant in the plane of a 2-periodic double layer grows with the square of
-        the height; 7e-7 is what was measured at 1:1:10.
-        """
-        double = self.kernel in ("stokes_dl", "stokes_comb")
-        if self.dtype == np.float64 or not double or self.options.periodicity != 2:
-            return
-        slender = float(self.box[2] ** 2 / (self.box[0] * self.box[1]))
-        if slender > 4 and self.options.tolerance < 7e-7 * slender:
-            warnings.warn(
-                f"tolerance is {self.options.tolerance:g}, but double layers in a 2-periodic box "
-                f"of {self.box[0]:.3g} x {self.box[1]:.3g} x {self.box[2]:.3g} reach some "
-                f"{7e-7 * slender:.1g} in single precision; pass float64, or raise the tolerance",
-                ParkiWarning,
-                stacklevel=4,
-            )
-
-    def _move(self, points: Any, origin: Any) -> Any:
-        """Return points relative to the box's corner; warn if single precision rounds them."""
-        moved = points - origin
-        if self.dtype == np.float32 and not bool((moved + origin == points).all()):
-            span = float(np.max(self.box))
-            warnings.warn(
-                f"points are moved into a box of {span:.3g} from {self.origin.round(6).tolist()} "
-                f"on, and rounded to {6e-8 * span:.1g} in single precision: pairs closer than some "
-                f"{1e-3 * span:.1g} lose digits; place the points in a box with its corner at 0, "
-                "or pass float64",
-                ParkiWarning,
-                stacklevel=4,
-            )
-        return moved
 
     def _split(self) -> str:
         """Return the split to use; warn if the one asked for cannot reach the tolerance."""
@@ -334,9 +310,7 @@ class Plan:
             CellList.gather_kernel(space, self.dtype, n, executor) for n in sorted({3, rows})
         ]
         near = (space, self.dtype, chosen.degree, self.options.periodicity, want, executor)
-        kernels += near_kernels(
-            self.kernel, *near, self.evaluator, self.options.p2p_method
-        ).values()
+        kernels += near_kernels(self.kernel, *near, self.evaluator, chosen.p2p).values()
         kernels += P2G.kernels(self.kernel, mesh, executor)
         kernels.append(FGC.kernel(self.kernel, mesh, want, executor))
         kernels += G2P.kernels(mesh, self.rows, want, executor)
@@ -399,8 +373,11 @@ class Plan:
             self.p2p.apply(values, self._sorted, flat)
         with watch("P2G"):
             grid = self.p2g.apply(values, self._sorted)
+            plane = None
+            if self._plane is not None:
+                plane = self._plane.apply(self._sorted if self.p2g.sorts else values)
         with watch("FGC"):
-            field = self.fgc.apply(grid)
+            field = self.fgc.apply(grid, plane)
         with watch("G2P"):
             self.g2p.apply(field, flat)
             self._gauge.add(values, flat)
@@ -489,15 +466,13 @@ class Plan:
         evaluation = f"polynomials of degree {p.degree}"
         if self.evaluator:
             evaluation = self.evaluator.describe()
-        method = self.options.p2p_method
-        by = "" if method == "auto" else f", P2P by {method}"
         lines = [
             head,
             f"  tolerance {self.options.tolerance:g}; predicted error over tolerance: "
             + ", ".join(f"{k} {v:.2f}" for k, v in p.errors.items()),
             f"  near field: r_c = {p.cutoff * length:.4g} "
             f"({self.n_sources * p.cutoff**3:.0f} sources per r_c^3), "
-            f"{p.split.scaled(length).name}, {evaluation}{by}",
+            f"{p.split.scaled(length).name}, {evaluation}, P2P by {p.p2p}",
             f"  far field: grid {grid[0]} x {grid[1]} x {grid[2]}, "
             f"{COMPONENTS[self.kernel]} components, window of {p.points} points "
             f"(beta = {p.beta:.1f}, degree {p.window_degree}), "
@@ -509,8 +484,11 @@ class Plan:
                 f"{pads.local[1]} x {pads.local[2]}, others to {pads.plain[1]} x {pads.plain[2]}"
             )
         lines.append(
-            "  predicted seconds: " + ", ".join(f"{k} {v:.3g}" for k, v in p.seconds.items())
+            "  predicted seconds: "
+            + ", ".join(f"{k} {v:.3g}" for k, v in p.seconds.items())
+            + f" ({self._problem.machine.name})"
         )
+        lines += [f"  instead: {words}" for words in alternatives(self._problem, p)]
         return "\n".join(lines)
 
     def __repr__(self) -> str:

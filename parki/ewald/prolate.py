@@ -204,7 +204,7 @@ def solve(
         ``error(split)`` is what shall not exceed ``goal``, falling with xi or c.
     goal : float
     start : float
-        A guess of xi rc ("hasimoto" only).
+        A guess of xi rc, or of c.
 
     Returns
     -------
@@ -214,14 +214,7 @@ def solve(
         With the smallest c of the discrete set that meets the goal.
     """
     if kind == "prolate":
-        low, high = math.ceil(_LEAST / STEP), math.floor(_MOST / STEP)
-        while low < high:
-            middle = (low + high) // 2
-            if error(Prolate(middle * STEP, rc)) <= goal:
-                high = middle
-            else:
-                low = middle + 1
-        return Prolate(high * STEP, rc)
+        return Prolate(_fewest(lambda n: error(Prolate(n * STEP, rc)) / goal, start) * STEP, rc)
     if kind != "hasimoto":
         raise ParkiValueError(f"split is {kind!r}; expected one of {', '.join(SPLITS)}")
     x = start**2  # the error falls like exp(-x)
@@ -231,6 +224,26 @@ def solve(
         if abs(step) < 0.02:
             break
     return Hasimoto(math.sqrt(x) / rc)
+
+
+def _fewest(error: Callable[[int], float], start: float) -> int:
+    """Return the fewest steps of c with an error of 1 at most, which falls like exp(-c) or so."""
+    least, most = math.ceil(_LEAST / STEP), math.floor(_MOST / STEP)
+    known: dict[int, float] = {}
+
+    def logarithm(n: int) -> float:
+        if n not in known:
+            known[n] = math.log(max(error(n), 1e-300))
+        return known[n]
+
+    n = min(max(round(start / STEP), least), most)
+    for _ in range(3):
+        n = min(max(n + math.ceil(logarithm(n) / STEP), least), most)
+    while n < most and logarithm(n) > 0:
+        n += 1
+    while n > least and logarithm(n - 1) <= 0:
+        n -= 1
+    return n
 
 
 class _Functions(NamedTuple):

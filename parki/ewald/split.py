@@ -297,9 +297,24 @@ def horner_polynomials(series: RadialPolynomials, degree: int) -> RadialPolynomi
 def horner_order(series: Array, degree: int) -> Array:
     """Coefficients of powers of s, highest first, of a Chebyshev series of this degree or less."""
     out = np.zeros(degree + 1)
-    monomials = chebyshev.cheb2poly(series)
-    out[: len(monomials)] = monomials  # cheb2poly drops trailing zeros
+    out[: len(series)] = monomials(len(series)) @ series
     return out[::-1].copy()
+
+
+@lru_cache(maxsize=64)
+def monomials(terms: int) -> NDArray[Any]:
+    """Return the matrix from Chebyshev to monomial coefficients, lowest first, of whole numbers.
+
+    In extended precision where there is one.
+    """
+    matrix = np.zeros((terms, terms), dtype=np.longdouble)
+    matrix[0, 0] = 1
+    if terms > 1:
+        matrix[1, 1] = 1
+    for n in range(2, terms):
+        matrix[1:, n] = 2 * matrix[:-1, n - 1]
+        matrix[:, n] -= matrix[:, n - 2]
+    return matrix
 
 
 def series_degree(series: RadialPolynomials, term: str, tolerance: float) -> int:

@@ -1,39 +1,51 @@
 """Multipliers of kernels that end beyond all pairs, for the modes that free directions spoil.
 
 The grid repeats along free directions too. Modes of small wavenumber along the periodic ones have
-kernels that reach far: they are cut off at a radius R that no pair reaches, which has closed forms
-(MATH D.5). But a kernel that is still large at R rings, and its ringing falls off slowly: sharp
-edges broke the promise 47 times in a box of 4:1:1. So the kernel fades out between ``onset`` and R,
-by ``chi = erfc(steepness t) / 2``; what fading takes away from the sharp kernel,
-``int (1 - chi) m(r) e^(-ikr) dr``, is subtracted by Gauss's rule.
+kernels that reach far: beyond all pairs they fade by ``chi = erfc(steepness t) / 2``, where t is -1
+at ``onset`` and 1 at ``radius`` (sharp ends ring: they broke the promise 47 times in a box of
+4:1:1).
 
-With k the wavenumber in the free directions, K that in the periodic ones and kappa^2 = K^2 + k^2:
+With k the wavenumber in the n free directions, K that in the periodic ones, kappa^2 = K^2 + k^2 and
+L = K^2 - Laplacian, the kernel p of Laplace and m of Stokes obey ``L p = 4 pi delta``, ``L m = l``
+and ``L l = 8 pi delta``. Fading adds to these right hand sides what lives where it fades alone:
 
-    periodic directions   free kernel m(r) of Stokes, Laplace           sharp multiplier
-    0                     R/2 + r^2/(2R) - r,  1/r                      sphere, `_ball`
-    1, K > 0              2 r K1(K r) / K,  2 K0(K r)                   disc, `_disc`
-    1, K = 0              r^2 (ln(r/R) - 1/2) + R^2/2,  -2 ln(r/R)      disc, `_disc_zero`
-    2, K > 0              (2 pi/K^3)(1 + K r) e^(-Kr),  (2 pi/K) e^(-Kr)    interval, `_interval`
-    2, K = 0              4 pi (R - r),  2 pi (R - r)                   interval, `_interval_zero`
+    transform of chi p = (4 pi - F[p]) / kappa^2
+    transform of chi m = (8 pi - F[l]) / kappa^4 - F[m] / kappa^2
+    F[f] = transform of chi'' f + 2 chi' f' + (n - 1) chi' f / r
 
-(the last line but one is the velocity's own kernel, not its potential's: see `zero_mode`).
+The rounding of F is divided by powers of kappa, as the multiplier is. Sharp ends in closed form
+(MATH D.5), less an integral of what fading takes away, have rounding of one size at all k: in a box
+of 10:1:1 double layers stopped at 6e-11.
+
+    periodic directions   p                     m                                l
+    0                     1/r                   R/2 + r^2/(2R) - r               2 p - 3/R
+    1, K > 0              2 K0(K r)             2 r K1(K r) / K                  2 p
+    1, K = 0              -2 ln(r/R)            r^2 (ln(r/R) - 1/2) + R^2/2      2 p - 2
+    2, K > 0              (2 pi/K) e^(-Kr)      (2 pi/K^3)(1 + K r) e^(-Kr)      2 p
+    2, K = 0              2 pi (R - r)          none: l / kappa^2 is             2 p
+                                                the velocity's own kernel
+
+Where K R is small, m is nearly a constant, whose fading would show as rounding: with K > 0 it fades
+not to zero but to its value c in the middle of the fading, ``chi (m - c) + c``. A constant is the
+mode k = 0 alone.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
-from scipy.special import erfc, k0, k1
+from scipy.special import k0, k1
 
 from parki.ewald.padding import Padding
 from parki.ewald.split import Split
 
 Array = NDArray[np.float64]
-_TERMS = 19  # of the series that evaluate what fading takes away
+_TERMS = 19  # of the series in the free wavenumber
+_SLOPES = 32  # values of m' whose integral is m: 1e-16 where the fading is as steep as that
 
 
 def truncated(
@@ -57,7 +69,8 @@ def truncated(
         Supplies the far-field factor.
     periodicity : {0, 1, 2}
     waves : list of 3 ndarrays
-        Wavenumbers of the block along each axis, non-negative, on the host.
+        Wavenumbers of the block along each axis, non-negative, on the host; all of the transform
+        along free axes, but the first.
     largest : float
         Largest wavenumber in the free directions of all blocks.
     padding : Padding
@@ -65,11 +78,21 @@ def truncated(
 
     Returns
     -------
-    array, shape (len(waves[0]), len(waves[1]), len(waves[2]))
+    array, shape (len(waves[0]), len(waves[1]), len(waves[2])), C order
     """
     squares = [xp.asarray(k**2) for k in waves]
     k2 = squares[0][:, None, None] + squares[1][:, None] + squares[2]
-    out = _BUILDERS[periodicity](xp, laplace, waves, k2, largest, padding)
+    modes, across = _wavenumbers(xp, periodicity, waves, k2)
+    kernels = _kernels(laplace, 3 - periodicity, modes, largest, padding)
+    out = xp.empty(k2.shape)
+    rows = out.reshape(modes.size, *across.shape)
+    added = _added(xp, 3 - periodicity, modes, across, kernels, largest, padding)
+    rows[...] = xp.moveaxis(added, -1, 0)
+    xp.subtract(4 * np.pi if laplace else 8 * np.pi, out, out=out)
+    out /= xp.where(k2 > 0, k2 if laplace else k2**2, 1.0)
+    if kernels.constant.any():
+        area = np.prod([2 * np.pi / k[1] for k in waves[periodicity:]])
+        rows.reshape(modes.size, -1)[:, 0] += xp.asarray(kernels.constant * area)
     out *= split.gamma_laplace(k2) if laplace else split.gamma_stokes(k2)
     if waves[0][0] == 0:
         # Left to `parki.ewald.gauge`, which knows the sum of the densities exactly, and not by the
@@ -78,40 +101,188 @@ def truncated(
     return out
 
 
-@lru_cache(maxsize=8)
-def _fading(largest: float, padding: Padding) -> tuple[Array, Array]:
-    """Nodes r between onset and R, and weights ``(1 - chi) dr``, for wavenumbers to ``largest``."""
-    width = padding.radius - padding.onset
-    t, rule = np.polynomial.legendre.leggauss(int(largest * width / 2) + 40)
-    r = padding.onset + width * (t + 1) / 2
-    return r, erfc(-padding.steepness * t) / 2 * rule * width / 2
+def zero_mode(laplace: bool, periodicity: int, padding: Padding) -> float:
+    """Return the integral of the faded kernel of the mode k = 0, which `truncated` leaves out.
 
-
-def _evaluate(xp: Any, pieces: Any, largest: float, k: Any) -> Any:
-    """Evaluate `_pieces` at many k."""
-    count = pieces.shape[1]
-    place = k * (count / max(largest, 1e-300))
-    index = xp.minimum(place.astype(np.int32), count - 1)
-    twice = (4 * (place - index) - 2).reshape(place.shape + (1,) * (pieces.ndim - 2))
-    # Clenshaw's recurrence: powers of the place would amplify rounding a million times.
-    later, out = pieces[-1][index], twice * pieces[-1][index] + pieces[-2][index]
-    for piece in pieces[-3:0:-1]:
-        later, out = out, twice * out - later + piece[index]
-    return twice / 2 * out - later + pieces[0][index]
-
-
-def _nodes(largest: float, radius: float) -> Array:
-    """Wavenumbers, shape (intervals * terms,), at which `_pieces` needs a function.
-
-    Intervals of 4/R: there a function of bandwidth R has Chebyshev coefficients like J_n(2).
+    Of Laplace's potential, or (2-periodic, else it is 0) of the velocity along the plane.
     """
-    count = int(largest * radius / 4) + 1
+    if not laplace and periodicity != 2:
+        return 0.0
+    fading = _fading(0.0, padding)
+    r, radius = fading.r, padding.radius
+    # By parts, with the integral of the kernel over a ball.
+    ball = (
+        lambda: 2 * np.pi * r**2,
+        lambda: 2 * np.pi * r**2 * (0.5 - np.log(r / radius)),
+        lambda: 2 * np.pi * r * (2 * radius - r),
+    )[periodicity]()
+    return -float(ball @ fading.slope) * (1 if laplace else 2)
+
+
+# ---------------------------------------------------------------------- kernels that fade
+class _Fading(NamedTuple):
+    """Where the kernels fade: distances r, and ``chi' dr`` and ``chi'' dr`` there."""
+
+    r: Array
+    slope: Array
+    bend: Array
+
+
+@lru_cache(maxsize=8)
+def _fading(largest: float, padding: Padding) -> _Fading:
+    """Return equidistant nodes, which integrate a Gaussian times waves up to ``largest``.
+
+    They go on a little before the onset and after the radius: chi is not cut off there.
+    """
+    end = np.sqrt(padding.steepness**2 + 12)
+    scale = (padding.radius - padding.onset) / (2 * padding.steepness)
+    half = int(end * (largest * scale + 2 * end) / (2 * np.pi)) + 1
+    t = end * np.arange(-half, half + 1) / half
+    slope = -np.exp(-(t**2)) / np.sqrt(np.pi) * (end / half)
+    r = (padding.onset + padding.radius) / 2 + scale * t
+    return _Fading(r, slope, -2 * t / scale * slope)
+
+
+class _Kernels(NamedTuple):
+    """The integrands of F[p], or of F[l] and F[m - c], shape (nodes, modes); and c."""
+
+    first: Array
+    second: Array | None
+    constant: Array
+
+
+def _kernels(laplace: bool, n: int, modes: Array, largest: float, padding: Padding) -> _Kernels:
+    """Return the kernels of modes of wavenumber ``modes`` along the periodic directions."""
+    fading, radius = _fading(largest, padding), padding.radius
+    r, positive = fading.r[:, None], modes > 0
+    safe = np.where(positive, modes, 1.0)
+
+    def integrand(value: Array, slope: Array) -> Array:
+        inner = fading.bend[:, None] * value
+        outer = fading.slope[:, None] * (2 * slope + (n - 1) * value / r)
+        return np.asarray((inner + outer) * r ** (n - 1))
+
+    p, slope, less = _laplace(n, positive, safe, r, radius)
+    if laplace:
+        return _Kernels(integrand(p, slope), None, np.zeros(modes.size))
+    # m - c from m', free of the cancellation that c is for.
+    middle, half = r[r.size // 2], (r[-1] - r[0]) / 2
+    places, integral = _integral(r.size)
+    rest = half * (integral @ _stokes_slope(n, positive, safe, middle + half * places, radius))
+    m = _stokes(n, positive, safe, middle, radius)
+    constant = np.where(positive, m, 0.0)
+    m_slope = _stokes_slope(n, positive, safe, r, radius)
+    return _Kernels(
+        integrand(2 * p - less, 2 * slope), integrand(rest + (m - constant), m_slope), constant
+    )
+
+
+def _laplace(
+    n: int, positive: NDArray[np.bool_], k: Array, r: Array, radius: float
+) -> tuple[Array, Array, Any]:
+    """Return p, p' and 2 p - l at distances r, shape (nodes, 1), of modes k."""
+    if n == 3:
+        return 1 / r, -1 / r**2, 3 / radius
+    if n == 2:
+        p = np.where(positive, 2 * k0(k * r), -2 * np.log(r / radius))
+        return p, np.where(positive, -2 * k * k1(k * r), -2 / r), np.where(positive, 0.0, 2.0)
+    slope = -2 * np.pi * np.where(positive, np.exp(-k * r), 1.0)
+    return np.where(positive, -slope / k, 2 * np.pi * (radius - r)), slope, 0.0
+
+
+def _stokes(n: int, positive: NDArray[np.bool_], k: Array, r: Array, radius: float) -> Array:
+    """Return m."""
+    if n == 3:
+        return np.asarray((radius - r) ** 2 / (2 * radius))
+    if n == 2:
+        zero = r**2 * (np.log(r / radius) - 0.5) + radius**2 / 2
+        return np.where(positive, 2 * r * k1(k * r) / k, zero)
+    return np.where(positive, 2 * np.pi / k**3 * (1 + k * r) * np.exp(-k * r), 0.0)
+
+
+def _stokes_slope(n: int, positive: NDArray[np.bool_], k: Array, r: Array, radius: float) -> Array:
+    """Return m'."""
+    if n == 3:
+        return r / radius - 1
+    if n == 2:
+        return np.where(positive, -2 * r * k0(k * r), 2 * r * np.log(r / radius))
+    return np.where(positive, -2 * np.pi * r / k * np.exp(-k * r), 0.0)
+
+
+@lru_cache(maxsize=8)
+def _integral(count: int) -> tuple[Array, Array]:
+    """Return places in [-1, 1], shape (n, 1), and a matrix (count, n).
+
+    It turns values there into the integral from 0 to ``count`` equidistant places.
+    """
+    places = chebyshev.chebpts1(_SLOPES)
+    series = chebyshev.chebvander(places, _SLOPES - 1).T * (2 / _SLOPES)
+    series[0] /= 2
+    ends = chebyshev.chebvander(np.linspace(-1, 1, count), _SLOPES)
+    return places[:, None], np.asarray(ends @ chebyshev.chebint(series, lbnd=0), dtype=np.float64)
+
+
+# ---------------------------------------------------------------------- their transforms
+def _wavenumbers(xp: Any, periodicity: int, waves: list[Array], k2: Any) -> tuple[Array, Any]:
+    """Return the wavenumbers along the periodic directions (a row) and across them (any shape)."""
+    if periodicity == 2:
+        return np.hypot(waves[0][:, None], waves[1]).ravel(), xp.asarray(waves[2])
+    if periodicity == 1:
+        return waves[0], xp.hypot(xp.asarray(waves[1])[:, None], xp.asarray(waves[2]))
+    return np.zeros(1), xp.sqrt(k2)
+
+
+def _added(
+    xp: Any, n: int, modes: Array, across: Any, kernels: _Kernels, largest: float, padding: Padding
+) -> Any:
+    """Return ``F[p]``, or ``F[l] + kappa^2 F[m]``, shape (*across.shape, modes).
+
+    With what makes m fade to c: ``K^2 c`` times the transform of chi joins ``F[m - c]``.
+    """
+    if n == 1:
+        k, (wave, inside) = across, _waves(xp, n, across, largest, padding)
+    else:  # a function of one variable, in a plane or space
+        k, wave, inside = _node_waves(xp, n, largest, padding)
+    out = wave @ xp.asarray(kernels.first)
+    if kernels.second is not None:
+        later = wave @ xp.asarray(kernels.second)
+        later += inside[:, None] * xp.asarray(modes**2 * kernels.constant)
+        out += (k[:, None] ** 2 + xp.asarray(modes**2)) * later
+    return out if n == 1 else _evaluate(xp, _pieces(xp, out), largest, across)
+
+
+def _waves(xp: Any, n: int, k: Any, largest: float, padding: Padding) -> tuple[Any, Any]:
+    """Return the waves at the nodes of the fading, shape (k, nodes), and the transform of chi."""
+    if xp is np:
+        from scipy.special import j0, j1
+    else:
+        from cupyx.scipy.special import j0, j1
+    fading = _fading(largest, padding)
+    r = xp.asarray(fading.r)
+    x = k[:, None] * r
+    if n == 3:
+        return 4 * np.pi * xp.sinc(x / np.pi), xp.zeros(k.shape)  # chi is for c, which is 0
+    if n == 2:
+        wave, ball = 2 * np.pi * j0(x), 2 * np.pi * r**2 * (j1(x) / x)
+    else:
+        wave, ball = 2 * xp.cos(x), 2 * r * xp.sinc(x / np.pi)
+    return wave, ball @ xp.asarray(-fading.slope)  # by parts: the transforms of balls
+
+
+@lru_cache(maxsize=2)
+def _node_waves(xp: Any, n: int, largest: float, padding: Padding) -> tuple[Any, Any, Any]:
+    """Return `_waves` at the wavenumbers that `_pieces` needs; the same for all blocks of a plan.
+
+    Intervals of 4/r: there a function of bandwidth r has Chebyshev coefficients like J_n(2).
+    """
+    count = int(largest * _fading(largest, padding).r[-1] / 4) + 1
     places = 2 * np.arange(count)[:, None] + 1 + chebyshev.chebpts1(_TERMS)
-    return np.asarray(largest * places / (2 * count)).ravel()
+    k = xp.asarray((largest * places / (2 * count)).ravel())
+    return k, *_waves(xp, n, k, largest, padding)
 
 
 def _pieces(xp: Any, values: Any) -> Any:
-    """Chebyshev series, shape (terms, intervals, ...), of a function by its values at `_nodes`."""
+    """Chebyshev series, shape (terms, intervals, ...), of a function by its values at the nodes."""
     nodes = chebyshev.chebpts1(_TERMS)
     basis = chebyshev.chebvander(nodes, _TERMS - 1).T * (2 / _TERMS)
     basis[0] /= 2
@@ -119,166 +290,14 @@ def _pieces(xp: Any, values: Any) -> Any:
     return xp.tensordot(xp.asarray(basis), values, axes=(1, 1))
 
 
-# ---------------------------------------------------------------------- three free directions
-def _balls(
-    xp: Any, laplace: bool, waves: list[Array], k2: Any, largest: float, padding: Padding
-) -> Any:
-    radius = padding.radius
-    k = xp.sqrt(k2)
-    x = k * radius
-    small = x < 0.35
-    safe = xp.where(small, 1.0, x)
-    t = x**2
-    if laplace:
-        series = 0.5 - t / 24 + t**2 / 720 - t**3 / 40320
-        out = 4 * np.pi * radius**2 * xp.where(small, series, (1 - xp.cos(x)) / safe**2)
-    else:
-        series = 1 / 120 - t / 2520 + t**2 / 120960 - t**3 / 9979200 + t**4 / 1245404160
-        closed = (1 + xp.cos(x) / 2 - 1.5 * xp.sin(x) / safe) / safe**4
-        out = 8 * np.pi * radius**4 * xp.where(small, series, closed)
-    out -= _evaluate(xp, _ball_pieces(xp, laplace, largest, padding), largest, k)
-    return out
-
-
-@lru_cache(maxsize=2)
-def _ball_pieces(xp: Any, laplace: bool, largest: float, padding: Padding) -> Any:
-    """Return what fading takes away, as `_pieces`; the same for all blocks of a plan."""
-    radius = padding.radius
-    r, away = _fading(largest, padding)
-    kernel = 1 / r if laplace else radius / 2 + r**2 / (2 * radius) - r
-    weights = xp.asarray(4 * np.pi * r**2 * kernel * away)
-    waves = xp.asarray(_nodes(largest, radius) / np.pi)
-    return _pieces(xp, xp.sinc(waves[:, None] * xp.asarray(r)) @ weights)
-
-
-# ---------------------------------------------------------------------- two free directions
-def _discs(
-    xp: Any, laplace: bool, waves: list[Array], k2: Any, largest: float, padding: Padding
-) -> Any:
-    if xp is np:
-        from scipy.special import j0 as bessel0
-        from scipy.special import j1 as bessel1
-    else:
-        from cupyx.scipy.special import j0 as bessel0
-        from cupyx.scipy.special import j1 as bessel1
-    radius, along = padding.radius, waves[0]
-    across = xp.hypot(xp.asarray(waves[1])[:, None], xp.asarray(waves[2]))
-    x = across * radius
-    disc = x, bessel0(x), bessel1(x)
-    out = xp.empty(k2.shape)
-    for i, kx in enumerate(along.tolist()):
-        if kx == 0:
-            out[i] = _disc_zero(xp, laplace, *disc, radius)
-        else:
-            out[i] = _disc(laplace, kx * radius, *disc, k2[i], radius)
-    r, away = _fading(largest, padding)
-    weights = _disc_kernel(laplace, along[:, None], r, radius) * 2 * np.pi * r * away
-
-    waves_of_r = _disc_waves(xp, largest, padding)
-    pieces = _pieces(xp, waves_of_r @ xp.asarray(weights.T.copy()))
-    out -= xp.moveaxis(_evaluate(xp, pieces, largest, across), -1, 0)
-    return out
-
-
-@lru_cache(maxsize=2)
-def _disc_waves(xp: Any, largest: float, padding: Padding) -> Any:
-    """Return ``J0(k r)`` at `_nodes` and the nodes of `_fading`; the same for all blocks."""
-    r, _ = _fading(largest, padding)
-    if xp is np:
-        from scipy.special import j0
-    else:
-        from cupyx.scipy.special import j0
-    return j0(xp.asarray(_nodes(largest, padding.radius))[:, None] * xp.asarray(r))
-
-
-def _disc(
-    laplace: bool, z: float, x: Any, bessel0: Any, bessel1: Any, k2: Any, radius: float
-) -> Any:
-    """Sharp multiplier of a mode along the axis; z and x are K R and k R."""
-    near = 1 + x * bessel1 * float(k0(z)) - z * bessel0 * float(k1(z))
-    if laplace:
-        return 4 * np.pi * near / k2
-    edge = z * bessel0 * float(k0(z)) - x * bessel1 * float(k1(z))
-    return 8 * np.pi * (near / k2**2 - radius**2 / (2 * z * k2) * edge)
-
-
-def _disc_zero(xp: Any, laplace: bool, x: Any, bessel0: Any, bessel1: Any, radius: float) -> Any:
-    """Sharp multiplier of the mode that is constant along the axis."""
-    small = x < 0.3
-    safe = xp.where(small, 1.0, x)
-    t = x**2
-    if laplace:
-        series = np.pi * (1 - t / 16 + t**2 / 576 - t**3 / 36864 + t**4 / 3686400)
-        return radius**2 * xp.where(small, series, 4 * np.pi * (1 - bessel0) / safe**2)
-    series = 1 / 64 - t / 1152 + t**2 / 49152 - t**3 / 3686400 + t**4 / 424673280
-    closed = (1 - bessel0 - safe * bessel1 / 2) / safe**4
-    return 8 * np.pi * radius**4 * xp.where(small, series, closed)
-
-
-def _disc_kernel(laplace: bool, k: Array, r: Array, radius: float) -> Array:
-    """Kernels of the modes k, shape (n, 1), at distances r."""
-    safe = np.where(k > 0, k, 1.0)
-    if laplace:
-        return np.where(k > 0, 2 * k0(safe * r), -2 * np.log(r / radius))
-    zero = r**2 * (np.log(r / radius) - 0.5) + radius**2 / 2
-    return np.where(k > 0, 2 * r * k1(safe * r) / safe, zero)
-
-
-# ---------------------------------------------------------------------- one free direction
-def _intervals(
-    xp: Any, laplace: bool, waves: list[Array], k2: Any, largest: float, padding: Padding
-) -> Any:
-    radius = padding.radius
-    along, k = np.hypot(waves[0][:, None], waves[1]), waves[2]
-    r, away = _fading(largest, padding)
-    positive = along > 0
-    safe = np.where(positive, along, 1.0)[..., None]
-    zero = 2 * np.pi * (radius - r)
-    if laplace:
-        kernel = np.where(positive[..., None], 2 * np.pi / safe * np.exp(-safe * r), zero)
-    else:
-        kernel = 2 * np.pi / safe**3 * (1 + safe * r) * np.exp(-safe * r)
-        kernel = np.where(positive[..., None], kernel, 2 * zero)
-    faded = xp.asarray(2 * kernel * away) @ xp.cos(xp.asarray(np.outer(r, k)))
-    wave, edge = xp.asarray(k), xp.asarray(safe)
-    cosine, sine = xp.cos(wave * radius), xp.sin(wave * radius)
-    decay = xp.exp(-edge * radius)
-    near = 1 - decay * (cosine - wave / edge * sine)
-    safe2 = xp.where(k2 > 0, k2, 1.0)
-    if laplace:
-        out = 4 * np.pi * near / safe2
-    else:
-        slope = radius * (cosine - wave * sine / edge) - wave * sine / edge**2
-        out = 8 * np.pi * (near / safe2**2 - decay / (2 * edge * safe2) * slope)
-    out -= faded
-    if not positive.all():  # the mode that is constant in the plane
-        hat = xp.asarray(_interval_zero(k, radius)) * (1 if laplace else 2) - faded[0, 0]
-        if not laplace:  # over k^2, which the convolution multiplies by
-            hat = xp.where(wave > 0, hat / xp.where(wave > 0, wave, 1.0) ** 2, 0.0)
-        out[0, 0] = hat
-    return out
-
-
-def _interval_zero(k: Array, radius: float) -> Array:
-    """Transform of ``2 pi (R - |z|)`` for ``|z| < R``."""
-    return np.asarray(2 * np.pi * radius**2 * np.sinc(k * radius / (2 * np.pi)) ** 2)
-
-
-# ---------------------------------------------------------------------- the mode k = 0
-def zero_mode(laplace: bool, periodicity: int, padding: Padding) -> float:
-    """Return the integral of the faded kernel of the mode k = 0, which `truncated` leaves out.
-
-    Of Laplace's potential, or (2-periodic, else it is 0) of the velocity along the plane.
-    """
-    if laplace:
-        zero = [np.zeros(1)] * 3
-        build = _BUILDERS[periodicity]
-        return float(build(np, True, zero, np.zeros((1, 1, 1)), 0.0, padding)[0, 0, 0])
-    if periodicity != 2:
-        return 0.0
-    r, away = _fading(0.0, padding)
-    radius = padding.radius
-    return 4 * np.pi * radius**2 - 2 * float(4 * np.pi * (radius - r) @ away)
-
-
-_BUILDERS = (_balls, _discs, _intervals)
+def _evaluate(xp: Any, pieces: Any, largest: float, k: Any) -> Any:
+    """Evaluate `_pieces` at many k."""
+    count = pieces.shape[1]
+    place = k * (count / largest)
+    index = xp.minimum(place.astype(np.int32), count - 1)
+    twice = (4 * (place - index) - 2).reshape(place.shape + (1,) * (pieces.ndim - 2))
+    # Clenshaw's recurrence: powers of the place would amplify rounding a million times.
+    later, out = pieces[-1][index], twice * pieces[-1][index] + pieces[-2][index]
+    for piece in pieces[-3:0:-1]:
+        later, out = out, twice * out - later + piece[index]
+    return twice / 2 * out - later + pieces[0][index]

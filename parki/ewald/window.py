@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import i0e, i1e
 
 from parki.errors import ParkiValueError
+from parki.ewald.split import monomials
 
 Array = NDArray[np.float64]
 _NEAREST = (0, -1, 1, -2, 2)  # images of a mode that are evaluated one by one
@@ -172,11 +173,7 @@ def _bessel_series(y: Any) -> tuple[Any, Any]:
 
 def _horner_order(series: Any) -> Array:
     """Columns of Chebyshev coefficients to columns of monomial ones, highest power first."""
-    out = np.zeros(series.shape)
-    for column in range(series.shape[1]):
-        monomials = chebyshev.cheb2poly(series[:, column])
-        out[: len(monomials), column] = monomials  # cheb2poly drops trailing zeros
-    return out[::-1].copy()
+    return np.asarray(monomials(len(series)) @ series)[::-1].astype(np.float64)
 
 
 class Images(NamedTuple):

@@ -87,6 +87,7 @@ class Specialised:
         return "team: pk.TeamMember" in self.text
 
 
+@functools.lru_cache(maxsize=1)
 def kernel_directory() -> Path:
     """Return the folder of the kernel files: parki/kernels once installed, else beside parki."""
     package = Path(__file__).resolve().parent.parent

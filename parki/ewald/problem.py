@@ -1,0 +1,193 @@
+"""`Problem`: what parameters are chosen for, with the errors and the times of a choice.
+
+Joins the error estimates, which know no tolerance, the measured pair density, and the cost model.
+All lengths are in units of the cube root of the box's volume, in which the promise of the tolerance
+is ``error <= tolerance * sqrt(Q)``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.ewald import cost, estimates
+from parki.ewald.clustering import PairDensity
+from parki.ewald.cost import Machine
+from parki.ewald.p2g import COMPONENTS
+from parki.ewald.padding import Padding
+from parki.ewald.split import Split
+
+# What wanted quantities are called in the names of the error estimates' terms.
+SUFFIXES = {"u": "", "p": "_p", "grad_u": "_grad"}
+# The estimates average over directions. Double layers with q along n have larger errors: by the
+# averages of (q.k)^2 (n.k)^2, which is 1/9 for any q and n, and 1/5 for q along n, and the like.
+ALIGNED = {"stokes_dl": 1.4, "stokes_dl_grad": 1.5, "stokes_dl_p": 1.8}
+# Shares of the squared tolerance: near field, its polynomials, far field. The rest is kept for the
+# scatter of clouds of few points, whose error hangs on single pairs.
+NEAR, POLYNOMIAL, FAR = 0.20, 0.02, 0.48
+
+
+class Times(NamedTuple):
+    """Predicted seconds of the far field's stages, and the variants they are of."""
+
+    spread: float
+    far: float
+    gather: float
+    p2g: str
+    g2p: str
+
+    @property
+    def total(self) -> float:
+        """Seconds of the three."""
+        return self.spread + self.far + self.gather
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What parameters are chosen for; lengths in units of the cube root of the box's volume.
+
+    Attributes
+    ----------
+    p2p, p2g, g2p : sequence of str
+        Variants to choose from.
+    """
+
+    kernel: str
+    want: tuple[str, ...]
+    split: str
+    periodicity: int
+    box: NDArray[np.float64]
+    tolerance: float
+    density: PairDensity
+    targets: int
+    sources: int
+    machine: Machine
+    p2p: Sequence[str]
+    p2g: Sequence[str]
+    g2p: Sequence[str]
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """What must keep the promise: every wanted quantity of every part of the kernel."""
+        parts = ("stokes_sl", "stokes_dl") if self.kernel == "stokes_comb" else (self.kernel,)
+        names = (part + SUFFIXES[quantity] for part in parts for quantity in self.want)
+        return tuple(name for name in names if name != "stokes_rotlet_p")  # there is none
+
+    @property
+    def steep_terms(self) -> tuple[str, ...]:
+        """Those with the largest window errors: at each mode a gradient's exceeds the others'."""
+        if "grad_u" not in self.want:
+            return self.terms
+        return tuple(t for t in self.terms if t.endswith("_grad") or t == "stokes_dl_p")
+
+    # ------------------------------------------------------------------ times
+    def pairs(self, cutoff: float) -> float:
+        """Return the number of pairs within the cut-off."""
+        uniform = 4 / 3 * math.pi * cutoff**3
+        images = math.prod(1 + 2 * cutoff / float(b) for b in self.box[: self.periodicity])
+        # No more than there are, with the images in reach.
+        dense = self.density.typical(cutoff) * uniform
+        return self.targets * self.sources * min(dense, max(images, uniform))
+
+    def near_time(self, cutoff: float, degree: int) -> tuple[float, str]:
+        """Return the seconds of P2P, and the variant that takes least."""
+        pairs = self.pairs(cutoff)
+
+        def near(variant: str) -> float:
+            counts = cost.near(variant, self.kernel, self.want, self.targets, pairs, degree)
+            return self.machine.time(f"p2p_{variant}", counts)
+
+        return min((near(v), v) for v in self.p2p)
+
+    def mesh_time(self, points: int, grid: float, padded: float) -> Times:
+        """Return the times of the far field, by the variants that take least.
+
+        Parameters
+        ----------
+        points : int
+            Window points P.
+        grid, padded : float
+            Values of one component on the grid, and in all its transforms.
+        """
+        back = 1 if self.kernel == "laplace" else 3
+        fields = back + ("p" in self.want)
+        # A gradient takes the window's three slopes beside its values.
+        gathered = back * (4 if "grad_u" in self.want else "u" in self.want) + ("p" in self.want)
+        inputs = COMPONENTS[self.kernel]
+
+        def spread(variant: str) -> float:
+            counts = cost.spread(variant, self.sources, inputs, points, grid)
+            return self.machine.time(f"p2g_{variant}", counts)
+
+        def gather(variant: str) -> float:
+            counts = cost.gather(variant, self.targets, gathered, points, grid)
+            return self.machine.time(f"g2p_{variant}", counts)
+
+        spreads = min((spread(v), v) for v in self.p2g)
+        gathers = min((gather(v), v) for v in self.g2p)
+        far = self.machine.time("fgc", ((inputs + fields) * padded,))
+        return Times(spreads[0], far, gathers[0], spreads[1], gathers[1])
+
+    def far_time(self, points: int, padding: Padding) -> Times:
+        """Return the times of the far field on a grid."""
+        return self.mesh_time(points, float(math.prod(padding.grid)), padding.values())
+
+    def promising(self, cutoff: float, degree: int, points: int) -> Problem:
+        """Return the problem without the variants that take twice the best one's time."""
+        grid = (1.5 * points / cutoff) ** 3  # typical; counts for little
+        inputs, back = COMPONENTS[self.kernel], 1 if self.kernel == "laplace" else 3
+        pairs = self.pairs(cutoff)
+
+        def fast(stage: str, count: Callable[[str], tuple[float, ...]]) -> tuple[str, ...]:
+            names = getattr(self, stage)
+            times = [self.machine.time(f"{stage}_{v}", count(v)) for v in names]
+            return tuple(v for v, t in zip(names, times, strict=True) if t <= 2 * min(times))
+
+        return replace(
+            self,
+            p2p=fast(
+                "p2p", lambda v: cost.near(v, self.kernel, self.want, self.targets, pairs, degree)
+            ),
+            p2g=fast("p2g", lambda v: cost.spread(v, self.sources, inputs, points, grid)),
+            g2p=fast("g2p", lambda v: cost.gather(v, self.targets, back, points, grid)),
+        )
+
+    # ------------------------------------------------------------------ errors
+    def bound(self, estimate: estimates.Estimate, scale: float) -> float:
+        """Return the error (per sqrt(Q)) for this cloud."""
+        square = self.density.at(scale) * estimate.rms**2
+        square += self.density.self_pairs * estimate.itself**2
+        return math.sqrt(min(square, max(estimate.peak, estimate.itself) ** 2))
+
+    def near(self, split: Split, cutoff: float) -> float:
+        """Return the error of the split's near field over the tolerance."""
+        worst = max(
+            self.bound(estimates.near(term, split, cutoff, 1.0), cutoff) for term in self.terms
+        )
+        return worst / self.tolerance
+
+    def truncation(self, split: Split, steps: NDArray[np.float64]) -> float:
+        """Return the error over the tolerance of the modes that the grid leaves out."""
+        if split.band * float(steps.max()) <= math.pi:
+            return 0.0
+        scale = 2 * float(steps.min())
+        worst = max(
+            self.bound(estimates.truncation(term, split, list(steps), 1.0), scale)
+            * ALIGNED.get(term, 1)
+            for term in self.terms
+        )
+        return worst / self.tolerance
+
+    def polynomial_degree(self, split: Split, cutoff: float) -> int:
+        """Return the degree of the near polynomials whose error stays within its share."""
+        degree = 2
+        for term in self.terms:
+            unit = self.bound(estimates.polynomial(term, cutoff, 1.0, 1.0), cutoff)
+            delta = math.sqrt(POLYNOMIAL) * self.tolerance / unit
+            degree = max(degree, split.polynomial_degree(term, cutoff, delta))
+        return degree + degree % 2  # even only: each degree is a kernel to compile

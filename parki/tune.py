@@ -1,0 +1,273 @@
+"""`parki tune`: measures what the stages cost on this machine, for the choice of parameters.
+
+Runs small plans of both precisions with every variant, and fits the seconds per count of
+`parki.ewald.cost` to the times of their stages. `refine` adds the neighbourhood of one task.
+The result is a file in the cache directory, which plans made from then on read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+
+from parki.errors import ParkiValueError
+from parki.ewald import EwaldOptions, Plan, cost, machines
+from parki.ewald.g2p import G2P_METHODS
+from parki.ewald.grids import POINTS
+from parki.ewald.p2g import COMPONENTS, P2G_METHODS
+from parki.ewald.p2p_cells import P2P_METHODS
+from parki.ewald.points import ROWS
+from parki.runtime import ExecutionSpace
+
+# Points of the larger runs: of a device, and for each thread of a CPU.
+DEVICE_POINTS, CORE_POINTS = 1_000_000, 20_000
+RUNS = 3
+# Cut-offs over the predicted best one.
+FACTORS = (0.7, 0.84, 1.0, 1.19, 1.41)
+# How firmly the numbers of a variant keep their built-in ratios where few times say otherwise.
+FIRMNESS = 0.1
+METHODS = {"p2p": P2P_METHODS, "p2g": P2G_METHODS, "g2p": G2P_METHODS}
+STAGES = ("P2P", "P2G", "FGC", "G2P")
+Sample = tuple[str, tuple[float, ...], float]  # variant, counts, seconds
+
+
+@dataclass(frozen=True)
+class Task:
+    """One plan to time: uniform points that are sources and targets, in a cube."""
+
+    kernel: str
+    periodicity: int
+    tolerance: float
+    points: int
+    dtype: str = "float64"
+    cutoff: float | None = None
+    window_points: int | None = None
+    p2p: str = "auto"
+    p2g: str = "auto"
+    g2p: str = "auto"
+    clustered: bool = False
+
+    def __str__(self) -> str:
+        methods = [m for m in (self.p2p, self.p2g, self.g2p) if m != "auto"]
+        words = f"{self.kernel} {self.periodicity}P {self.tolerance:g} {self.dtype}"
+        return " ".join([words, f"{self.points} points", *methods])
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of a task's stages, and by variant its counts and its seconds."""
+
+    task: Task
+    plan: Plan
+    seconds: dict[str, float]
+    samples: list[Sample]
+
+    @property
+    def total(self) -> float:
+        """Seconds of all stages."""
+        return sum(self.seconds.values())
+
+
+def tasks(space: ExecutionSpace, threads: int) -> list[Task]:
+    """Return what `parki tune` runs: a few tasks by the default variants, one by all others."""
+    n = DEVICE_POINTS if space.on_device else CORE_POINTS * threads
+    first = Task("stokes_comb", 1, 1e-4, n)
+    found = [first, replace(first, points=n // 16), replace(first, points=n // 100)]
+    found += [Task("stokes_comb", 3, 1e-9, n), Task("laplace", 3, 1e-6, n)]
+    single = replace(first, dtype="float32")
+    found += [single, replace(single, points=n // 16), replace(single, tolerance=1e-2)]
+    others = zip_longest(*(m[1:] for m in METHODS.values()), fillvalue="auto")
+    few = replace(first, points=n // 4)  # some are slow
+    return found + [replace(few, p2p=p, p2g=s, g2p=g) for p, s, g in others]
+
+
+def cloud(task: Task, seed: int = 1) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return points of a task: uniform, or half of them in eight tight clusters."""
+    rng = np.random.default_rng(seed)
+    points = rng.random((3, task.points))
+    if task.clustered:
+        half = task.points // 2
+        centres = rng.random((3, 8))[:, rng.integers(0, 8, half)]
+        points[:, :half] = np.clip(centres + 0.03 * rng.standard_normal((3, half)), 0, 1 - 1e-9)
+    return points
+
+
+def run(task: Task, space: ExecutionSpace) -> Timing:
+    """Time a task's stages: medians of a few applications."""
+    xp = space.array_module
+    rng = np.random.default_rng(2)
+    points = xp.asarray(cloud(task), dtype=task.dtype)
+    dens = xp.asarray(rng.standard_normal((ROWS[task.kernel], task.points)), dtype=task.dtype)
+    norms = xp.asarray(rng.standard_normal((3, task.points)), dtype=task.dtype)
+    options = EwaldOptions(
+        periodicity=task.periodicity,
+        box=[1, 1, 1],
+        tolerance=task.tolerance,
+        cutoff=task.cutoff,
+        window_points=task.window_points,
+        execution_space=space.name,
+        p2p_method=task.p2p,
+        p2g_method=task.p2g,
+        g2p_method=task.g2p,
+    )
+    double = task.kernel in ("stokes_dl", "stokes_comb")
+    plan = Plan(task.kernel, points, points, norms if double else None, options)
+    values = dens[0] if task.kernel == "laplace" else dens
+    times: list[dict[str, float]] = []
+    for _ in range(1 + RUNS):
+        times.append(plan.timed(values)[1])
+        if len(times) > 1 and sum(times[-1].values()) > 1.0:
+            break
+    seconds = {stage: statistics.median(t[stage] for t in times[1:]) for stage in STAGES}
+    return Timing(task, plan, seconds, list(_samples(task, plan, seconds)))
+
+
+def _samples(task: Task, plan: Plan, seconds: dict[str, float]) -> Iterator[Sample]:
+    """Yield variant, counts and seconds of each stage."""
+    for (variant, counts), stage in zip(_counts(task, plan).items(), STAGES, strict=True):
+        yield variant, counts, seconds[stage]
+
+
+def _counts(task: Task, plan: Plan, **methods: str) -> dict[str, tuple[float, ...]]:
+    """Return the counts of a plan's variants, or of others."""
+    chosen, n = plan.parameters, task.points
+    if chosen is None:
+        return {}
+    padding = plan.mesh.padding
+    grid = float(np.prod(padding.grid))
+    inputs, back = COMPONENTS[task.kernel], 1 if task.kernel == "laplace" else 3
+    p2p, p2g, g2p = (methods.get(stage, getattr(chosen, stage)) for stage in METHODS)
+    near = cost.near(p2p, task.kernel, ("u",), n, chosen.pairs, chosen.degree)
+    return {
+        f"p2p_{p2p}": near,
+        f"p2g_{p2g}": cost.spread(p2g, n, inputs, chosen.points, grid),
+        "fgc": ((inputs + back) * padding.values(),),
+        f"g2p_{g2p}": cost.gather(g2p, n, back, chosen.points, grid),
+    }
+
+
+def fit(
+    samples: Sequence[Sample],
+    built_in: dict[str, tuple[float, ...]],
+) -> dict[str, list[float]]:
+    """Return seconds per count for each variant, nowhere negative.
+
+    Least squares of the relative errors. Where few times are known, the built-in numbers keep
+    their ratios, times a factor; where none, the factor of all others.
+    """
+    ratios = [
+        t / sum(n * s for n, s in zip((1.0, *c), built_in[v], strict=True)) for v, c, t in samples
+    ]
+    factor = statistics.median(ratios) if ratios else 1.0
+    result = {}
+    for variant, start in built_in.items():
+        rows = [((1.0, *counts), t) for v, counts, t in samples if v == variant]
+        if not rows:
+            result[variant] = [factor * s for s in start]
+            continue
+        matrix = np.array([row for row, _ in rows]) / np.array([[t] for _, t in rows])
+        numbers = np.array(start)
+        # A number that is zero where it was built in may become what takes a tenth of the time.
+        typical = 0.1 / np.median(matrix, axis=0)
+        numbers /= np.median(matrix @ numbers)
+        scale = np.where(numbers > 0, numbers, typical)
+        system = np.vstack([matrix * scale, FIRMNESS * np.eye(numbers.size)])
+        goal = np.concatenate([np.ones(len(rows)), FIRMNESS * (numbers > 0)])
+        result[variant] = (nnls(system, goal)[0] * scale).tolist()
+    return result
+
+
+def save(space: ExecutionSpace, samples: dict[str, list[Sample]]) -> str:
+    """Fit all samples, by precision, and write the machine's file; return its path."""
+    start = machines.built_in(space)
+    double, single = start["float64"], start["float32"]
+    fitted = fit(samples["float64"], double)
+    # What single precision takes of double's time holds for the variants it was not timed with.
+    ratios = {
+        variant: tuple(
+            n * s / d if d else s
+            for n, s, d in zip(each, single[variant], double[variant], strict=True)
+        )
+        for variant, each in fitted.items()
+    }
+    seconds = {"float64": fitted, "float32": fit(samples["float32"], ratios)}
+    content = {
+        "machine": machines.identity(space),
+        "seconds": seconds,
+        "samples": samples,
+    }
+    path = machines.path(space)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # In one step: a plan made meanwhile reads the old file or the new one.
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, suffix=".part") as part:
+        json.dump(content, part)
+    os.replace(part.name, path)
+    machines.forget()
+    return str(path)
+
+
+def load_samples(space: ExecutionSpace) -> dict[str, list[Sample]]:
+    """Return the samples of earlier runs on this machine, by precision."""
+    tuned = machines.read(space)
+    found: dict[str, list[Sample]] = {name: [] for name in machines.built_in(space)}
+    for name, samples in (tuned or {}).get("samples", {}).items():
+        found[name] = [(variant, tuple(counts), seconds) for variant, counts, seconds in samples]
+    return found
+
+
+def refine(task: Task, space: ExecutionSpace) -> Iterator[Timing]:
+    """Time the neighbourhood of what is chosen for a task, in every direction in turn.
+
+    Cut-offs first, then window points beside those chosen, then variants of each stage; each at
+    the best of what came before. Variants whose stage alone is predicted to take longer than the
+    best sum are left out. The first timing is that of the choice itself.
+    """
+    best = run(task, space)
+    yield best
+    chosen = best.plan.parameters
+    if chosen is None:
+        return
+
+    def attempt(changed: Task) -> Timing | None:
+        nonlocal best
+        try:
+            timing = run(changed, space)
+        except ParkiValueError:  # no grid, or no scratch memory, for that
+            return None
+        best = min(best, timing, key=lambda t: t.total)
+        return timing
+
+    for factor in FACTORS:
+        if factor != 1 and (timing := attempt(replace(task, cutoff=factor * chosen.cutoff))):
+            yield timing
+    at = replace(best.task, cutoff=(best.plan.parameters or chosen).cutoff)
+    points = (best.plan.parameters or chosen).points
+    for p in (points - 1, points + 1):
+        if POINTS[0] <= p <= POINTS[-1] and (timing := attempt(replace(at, window_points=p))):
+            yield timing
+    at = replace(best.task, cutoff=at.cutoff)
+    machine = machines.machine(space, task.dtype)
+    for stage, variants in METHODS.items():
+        for variant in variants[1:]:
+            if variant == getattr(chosen, stage):
+                continue
+            counts = _counts(task, best.plan, **{stage: variant})[f"{stage}_{variant}"]
+            if machine.time(f"{stage}_{variant}", counts) > best.total:
+                continue
+            if timing := attempt(_with(at, stage, variant)):
+                yield timing
+                at = replace(best.task, cutoff=at.cutoff)
+
+
+def _with(task: Task, stage: str, variant: str) -> Task:
+    changes: dict[str, Any] = {stage: variant}
+    return replace(task, **changes)

@@ -1,0 +1,73 @@
+"""What `parki tune` shows: progress, a task's neighbourhood, and how well the fit does."""
+
+from __future__ import annotations
+
+import statistics
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from parki.ewald import machines
+from parki.runtime import ExecutionSpace
+from parki.settings import thread_count
+from parki.tune import STAGES, Sample, Task, Timing, load_samples, refine, run, save, tasks
+
+
+def show(space: ExecutionSpace, task: Task | None) -> None:
+    """Measure a space, or with ``task`` refine what was measured; show progress and the result."""
+    console = Console()
+    samples: dict[str, list[Sample]] = {name: [] for name in machines.built_in(space)}
+    if task is not None:
+        samples = load_samples(space)
+    if not any(samples.values()):
+        todo = tasks(space, thread_count() if space.name == "OpenMP" else 1)
+        for each in track(todo, "measuring", console=console, transient=True):
+            samples[each.dtype] += run(each, space).samples
+    if task is not None:
+        timings = list(
+            track(refine(task, space), "timing", total=None, console=console, transient=True)
+        )
+        for timing in timings:
+            samples[task.dtype] += timing.samples
+        console.print(comparison(timings))
+    path = save(space, samples)
+    console.print(fits(space, samples))
+    console.print(f"written to {path}", soft_wrap=True)
+
+
+def comparison(timings: list[Timing]) -> Table:
+    """Return the timings of a task's neighbourhood as a table."""
+    table = Table(title=f"{timings[0].task}: milliseconds", title_justify="left", box=SIMPLE_HEAD)
+    for name in ("r_c", "P", "variants", *STAGES, "all", "ratio"):
+        table.add_column(name, justify="right", no_wrap=True)
+    best = min(t.total for t in timings)
+    for timing in timings:
+        p = timing.plan.parameters
+        if p is None:
+            continue
+        cells = [f"{p.cutoff:.4f}", str(p.points), f"{p.p2p}/{p.p2g}/{p.g2p}"]
+        cells += [_milliseconds(timing.seconds[stage]) for stage in STAGES]
+        cells += [_milliseconds(timing.total), f"{timing.total / timings[0].total:.2f}"]
+        table.add_row(*cells, style="bold" if timing.total == best else None)
+    return table
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g}" if seconds >= 1e-3 else f"{1e3 * seconds:.2f}"
+
+
+def fits(space: ExecutionSpace, samples: dict[str, list[Sample]]) -> Table:
+    """Return how well the numbers now in force predict the samples."""
+    table = Table(title="predicted over measured time", title_justify="left", box=SIMPLE_HEAD)
+    for name in ("precision", "variant", "times", "least", "median", "most"):
+        table.add_column(name, justify="right" if name not in ("precision", "variant") else "left")
+    for precision, of_precision in samples.items():
+        machine = machines.machine(space, precision)
+        for variant in machine.seconds:
+            ratios = [machine.time(v, c) / t for v, c, t in of_precision if v == variant]
+            if ratios:
+                each = (min(ratios), statistics.median(ratios), max(ratios))
+                table.add_row(precision, variant, str(len(ratios)), *(f"{r:.2f}" for r in each))
+    return table

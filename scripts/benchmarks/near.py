@@ -1,0 +1,119 @@
+"""`Near`: a near field to time by any variant, for tables 3 and 6 and figures 5 and 6.
+
+The cut-off belongs to a number of sources in r_c^3, and the split keeps its shape (xi r_c, or the
+prolate c) when that number changes, so that one set of kernels serves all of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import parki
+from parki.ewald.p2p import P2P
+from parki.ewald.p2p_cells import Launch
+
+from .run import Run
+
+PERIODICITY, TOLERANCE = 1, 1e-4
+SAMPLED = 200  # targets whose neighbours are counted
+# What variants are called: parki's own, and the paper's as in its tables.
+NAMES = {
+    "tile": "parki, tiles",
+    "staged": "parki, staged",
+    "gm1d": "GM-1D",
+    "gm2d": "GM-2D",
+    "sm1d": "SM-1D",
+    "sm2d": "SM-2D",
+}
+
+
+def own_variants(run: Run) -> tuple[str, str]:
+    """Return parki's own variants, the one meant for the space first."""
+    return ("tile", "staged") if run.space.on_device else ("staged", "tile")
+
+
+class Near:
+    """Uniform points that are sources and targets, and what P2P is told of them.
+
+    Attributes
+    ----------
+    cell_size : float
+        Sources in r_c^3.
+    degree : int
+        Of the near field's polynomials.
+    predicted : float
+        Seconds of P2P by parki's own model of costs.
+    """
+
+    def __init__(self, run: Run, n: int, kernel: str = "stokes_comb", cell_size: float = 256):
+        self.run, self.n, self.kernel, self.cell_size = run, n, kernel, cell_size
+        self.points, self.dens, self.norms = run.cloud(kernel, n)
+        options = parki.EwaldOptions(
+            periodicity=PERIODICITY,
+            box=(1, 1, 1),
+            tolerance=TOLERANCE,
+            cell_size=cell_size,
+            execution_space=run.space,
+        )
+        plan = parki.Plan(kernel, self.points, self.points, self.norms, options)
+        chosen = plan.parameters
+        if chosen is None or plan.unit != 1:
+            raise RuntimeError("P2P takes solver units, which are not ours in this box")
+        self.split, self.degree = chosen.split, chosen.degree
+        self.cutoff = self.first_cutoff = chosen.cutoff
+        self.predicted = chosen.seconds["P2P"]
+        self.buffer = run.xp.empty_like(self.dens)
+
+    def resize(self, cell_size: float) -> None:
+        """Take another number of sources in r_c^3."""
+        self.cell_size = cell_size
+        self.cutoff = (cell_size / self.n) ** (1 / 3)
+
+    def pairs(self) -> float:
+        """Return the pairs closer than r_c, counted for some of the targets."""
+        images = math.ceil(self.cutoff)
+        ranges = [
+            range(-images, images + 1) if axis < PERIODICITY else range(1) for axis in range(3)
+        ]
+        shifts = self.run.xp.asarray(list(itertools.product(*ranges)))
+        sampled = min(self.n, SAMPLED)
+        found = 0
+        for i in range(sampled):
+            for shift in shifts:
+                away = self.points - (self.points[:, i] + shift)[:, None]
+                found += ((away**2).sum(axis=0) < self.cutoff**2).sum()
+        return self.n * int(found) / sampled
+
+    def near_field(self, method: str, launch: Launch | None = None) -> Callable[[], Any]:
+        """Return what computes the near field by a variant."""
+        split = self.split.scaled(self.cutoff / self.first_cutoff)
+        p2p = P2P(
+            kernel=self.kernel,
+            space=self.run.space,
+            trg=self.points,
+            src=self.points,
+            norms=self.norms,
+            box=np.ones(3),
+            origin=np.zeros(3),
+            periodicity=PERIODICITY,
+            cutoff=self.cutoff,
+            radial=split.radial_polynomials(self.cutoff, self.degree),
+            factor=1.0,
+            want=("u",),
+            evaluator=None,
+            executor=None,
+            method=method,
+            launch=launch,
+        )
+        pot = self.run.xp.empty_like(self.points[: 1 if len(self.dens) == 1 else 3])
+
+        def call() -> Any:
+            p2p.apply(self.dens, self.buffer, {"u": pot})
+            return pot
+
+        return call

@@ -1,0 +1,55 @@
+"""The page of results in docs: written from JSON, never by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .record import Record, where
+from .show import Table
+
+HEAD = """\
+# Benchmarks
+
+The tables and figures of Kosmacher, Du, Bagge and Biros (2026), measured with parki, the paper's
+numbers beside them. Written by `python scripts/benchmark.py --docs docs/results/benchmarks-*.json`:
+change the results, not this page. What is compared, and what cannot be, is quoted from the files of
+`scripts/benchmarks/`. Tolerance 1e-4 is the paper's "nine digits" (E = 1e-9), 1e-1 its "seven
+digits": its E is a relative error that close pairs dominate.
+"""
+DRAWN = ("table 9", "figure 5", "figure 6", "figure 9")
+
+
+def page(
+    records: Sequence[Record], tables: Callable[[Record], list[Table]], about: Callable[[str], str]
+) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    records : sequence of dict
+    tables, about : callable
+        The tables of a record, and the words that explain a kind.
+    """
+    text = [HEAD]
+    for kind in sorted({found["kind"] for found in records}, key=_order):
+        title, _, words = about(kind).replace("``", "`").partition(": ")
+        heading, _, rest = words.partition("\n\n")
+        heading = " ".join(heading.split()).rstrip(".")
+        text.append(f"## {title}: {heading}\n\n{rest.strip()}\n")
+        for found in (found for found in records if found["kind"] == kind):
+            text.append(f"### {where(found)}\n")
+            text += [f"{table.text()}\n" for table in tables(found)]
+            if kind in DRAWN:
+                text.append(f"![{title}]({picture(found)})\n")
+    return "\n".join(text)
+
+
+def picture(found: Record) -> str:
+    """Return where the picture of a record lies, seen from the page."""
+    name = "".join(c if c.isalnum() else " " for c in found["machine"]["name"].lower())
+    return f"images/benchmarks/{found['kind'].replace(' ', '')}-{'-'.join(name.split())}.png"
+
+
+def _order(kind: str) -> tuple[bool, int]:
+    name, _, number = kind.partition(" ")
+    return name == "figure", int(number)

@@ -1,0 +1,125 @@
+"""The record of a run: machine, versions, settings and date around the numbers, as JSON."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from parki import __version__
+from parki.runtime import host
+from parki.settings import thread_count
+
+from .run import Run
+
+Record = dict[str, Any]
+
+
+def record(kind: str, run: Run, seconds: float, results: dict[str, Any]) -> Record:
+    """Return all there is to know of one table or figure."""
+    return {
+        "kind": kind,
+        "date": dt.datetime.now(dt.timezone.utc).date().isoformat(),
+        "machine": machine(run),
+        "versions": versions(run),
+        "settings": {
+            "space": str(run.space),
+            "points": run.points,
+            "quick": run.quick,
+            "seed": run.seed,
+        },
+        "seconds": round(seconds, 1),
+        "results": results,
+    }
+
+
+def machine(run: Run) -> dict[str, Any]:
+    """Return what the machine is called and what it has."""
+    facts: dict[str, Any] = {"system": platform.platform(terse=True), "cpu": _processor()}
+    if not run.space.on_device:
+        # Of the last minute, this run among it: more than the threads tells of company.
+        facts["load"] = round(os.getloadavg()[0], 1)
+        return {**facts, "name": f"{facts['cpu']}, {thread_count()} threads"}
+    runtime = run.xp.cuda.runtime
+    properties = runtime.getDeviceProperties(run.xp.cuda.Device().id)
+    return {
+        **facts,
+        "name": properties["name"].decode(),
+        "memory_gb": round(properties["totalGlobalMem"] / 1e9, 1),
+        "multiprocessors": properties["multiProcessorCount"],
+        "driver": runtime.driverGetVersion(),
+        "runtime": runtime.runtimeGetVersion(),
+    }
+
+
+def versions(run: Run) -> dict[str, str]:
+    """Return the versions of parki and of what computes."""
+    found = {"parki": _commit(), "python": platform.python_version()}
+    for package in ("numpy", "scipy"):
+        found[package] = metadata.version(package)
+    if run.space.on_device:
+        found["cupy"] = run.xp.__version__
+        major, minor = run.xp.cuda.nvrtc.getVersion()
+        found["nvrtc"] = f"{major}.{minor}"
+    else:
+        found["compiler"] = host.compiler().version
+    return found
+
+
+def write(file: Path, records: Sequence[Record]) -> None:
+    """Write records, with few digits: the files are kept in the repository."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(_short(list(records)), indent=1) + "\n", encoding="utf-8")
+
+
+def read(files: Sequence[Path]) -> list[Record]:
+    """Return the records of all files."""
+    return [r for file in files for r in json.loads(file.read_text(encoding="utf-8"))]
+
+
+def where(found: Record) -> str:
+    """Return machine, versions and date in one line."""
+    machine = found["machine"]
+    load = f" (load {machine['load']})" if "load" in machine else ""
+    of = " ".join(f"{name} {version}," for name, version in found["versions"].items())
+    return f"{machine['name']}{load}; {of} {found['date']}"
+
+
+def _processor() -> str:
+    """Return the CPU's name and its widest vectors, as far as the system tells."""
+    name, wide = platform.processor() or platform.machine(), ""
+    facts = Path("/proc/cpuinfo")
+    if facts.is_file():
+        text = facts.read_text(encoding="utf-8")
+        for line in text.splitlines():
+            if line.startswith("model name"):
+                name = line.partition(":")[2].strip()
+                break
+        wide = " (AVX-512)" if "avx512f" in text else " (AVX2)" if " avx2" in text else ""
+    return name + wide
+
+
+def _commit() -> str:
+    """Return parki's version, and the commit where this is a checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return __version__
+    return f"{__version__} ({found})"
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, dict):
+        return {key: _short(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_short(item) for item in value]
+    return value

@@ -1,0 +1,102 @@
+"""`Run`: what was asked for, the clocks, and clouds of points; knows nothing of what is timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parki.runtime import ExecutionSpace
+
+# Runs of a case: at most so many, and no more once they have taken so many seconds.
+ROUNDS, ENOUGH = 7, 1.5
+TINY = 400  # points of --quick
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was asked for.
+
+    Attributes
+    ----------
+    points : int or None
+        Sources, and as many targets; None for a number that suits the table and the space.
+    quick : bool
+        Whether to use few points and cases, which tests the script and measures nothing.
+    """
+
+    space: ExecutionSpace
+    points: int | None = None
+    quick: bool = False
+    seed: int = 7
+
+    @property
+    def xp(self) -> Any:
+        """The array module."""
+        return self.space.array_module
+
+    @property
+    def random(self) -> np.random.Generator:
+        """Random numbers, the same ones each time."""
+        return np.random.default_rng(self.seed)
+
+    def size(self, host: int, device: int) -> int:
+        """Return the points to use: those asked for, or what suits the space."""
+        if self.quick:
+            return TINY
+        return self.points or (device if self.space.on_device else host)
+
+    def now(self) -> float:
+        """Return the time once the device is idle."""
+        if self.space.on_device:
+            self.xp.cuda.Device().synchronize()
+        return time.perf_counter()
+
+    def seconds(self, call: Callable[[], Any]) -> float:
+        """Return the seconds of one call: by events on a device, which leave out its launch."""
+        if not self.space.on_device:
+            start = self.now()
+            call()
+            return self.now() - start
+        start, end = self.xp.cuda.Event(), self.xp.cuda.Event()
+        start.record()
+        call()
+        end.record()
+        end.synchronize()
+        return float(self.xp.cuda.get_elapsed_time(start, end)) / 1e3
+
+    def repeat(self, call: Callable[[], Any]) -> list[float]:
+        """Return the seconds of calls after a first, fewer of them if they are slow."""
+        call()
+        begun = self.now()
+        times = [self.seconds(call)]
+        while len(times) < (2 if self.quick else ROUNDS) and self.now() - begun < ENOUGH:
+            times.append(self.seconds(call))
+        return times
+
+    def cloud(self, kernel: str, n: int, dtype: str = "f8") -> tuple[Any, Any, Any]:
+        """Return uniform points in the unit cube, a normal density, and normals if there are any.
+
+        Returns
+        -------
+        tuple of arrays, shape (3, n), (rows, n) and (3, n), or None for the last
+        """
+        random = self.random
+        rows = {"laplace": 1, "stokes_comb": 6}.get(kernel, 3)
+        points = self.send(random.random((3, n)), dtype)
+        dens = self.send(random.standard_normal((rows, n)), dtype)
+        if kernel not in ("stokes_dl", "stokes_comb"):
+            return points, dens, None
+        return points, dens, self.send(random.standard_normal((3, n)), dtype)
+
+    def send(self, values: Any, dtype: str = "f8") -> Any:
+        """Return a host array in the memory of the space."""
+        return self.xp.asarray(values.astype(dtype))
+
+
+def apart(difference: Any, reference: Any) -> float:
+    """Return the largest difference over the largest value, as a number of the host."""
+    return float(abs(difference).max() / abs(reference).max())

@@ -1,0 +1,185 @@
+"""`Table`, for the terminal and for the docs alike, and the style that all pictures share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as Grid
+
+PARKI, PAPER, DARK, MILD = "#2b6a99", "#c2703d", "#4a4a4a", "#e6e6e6"
+STAGE_COLOURS = {"P2P": "#2b6a99", "P2G": "#c2703d", "FGC": "#7d9b5f", "G2P": "#b89a3e"}
+SERIES = (PARKI, PAPER, "#7d9b5f", "#8a6f9e", "#b89a3e")
+MARKS = ("D", "o", "s", "^")
+STYLE = {
+    "font.size": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#666666",
+    "axes.titlesize": 12,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 10,
+    "axes.axisbelow": True,
+    "grid.color": MILD,
+    "grid.linewidth": 0.8,
+    "legend.frameon": False,
+}
+
+
+@dataclass
+class Table:
+    """Rows of text under a head and a title; ``notes`` follow."""
+
+    title: str
+    head: Sequence[str]
+    rows: list[Sequence[str]]
+    notes: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        """Return the table in Markdown, with columns that also line up in a terminal."""
+        lines = [list(self.head), *map(list, self.rows)]
+        widths = [max(3, *(len(line[k]) for line in lines)) for k in range(len(self.head))]
+        text = [f"| {' | '.join(map(str.ljust, line, widths))} |" for line in lines]
+        text.insert(1, f"| {' | '.join('-' * width for width in widths)} |")
+        return "\n".join([self.title, "", *text, *(["", *self.notes] if self.notes else [])])
+
+    def print(self) -> None:
+        """Print the table: folded to the width of a terminal, in Markdown anywhere else."""
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            print(self.text(), flush=True)
+            return
+        table = Grid(title=self.title, title_justify="left", box=box.SIMPLE_HEAD)
+        for k, name in enumerate(self.head):
+            table.add_column(name, justify="right" if k else "left")
+        for row in self.rows:
+            table.add_row(*row)
+        console.print(table, *self.notes, sep="\n")
+
+
+def ms(seconds: float | None) -> str:
+    """Return milliseconds with three digits, and nothing for None."""
+    return "" if seconds is None else number(1e3 * seconds)
+
+
+def number(value: float | None) -> str:
+    """Return three digits without an exponent, and nothing for None."""
+    if value is None:
+        return ""
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    return f"{value:.3g}" if abs(value) >= 1e-4 else f"{value:.1e}"
+
+
+def count(value: float) -> str:
+    """Return a number of points in words."""
+    if value >= 1e6:
+        return f"{value / 1e6:g} million"
+    return f"{value:,.0f}".replace(",", " ")
+
+
+def figure(columns: int, height: float, width: float = 10.0, **keywords: Any) -> tuple[Any, Any]:
+    """Return a figure with panels side by side, in the style of all pictures."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    mpl.rcdefaults()
+    mpl.use("Agg")
+    plt.rcParams.update(STYLE)
+    made, axes = plt.subplots(
+        1, columns, figsize=(width, height), layout="constrained", squeeze=False, **keywords
+    )
+    made.get_layout_engine().set(wspace=0.06)  # the columns of values need some room
+    return made, axes[0]
+
+
+def save(made: Any, file: Path, machine: str) -> None:
+    """Write a figure, with the machine beneath."""
+    from matplotlib import pyplot as plt
+
+    made.supxlabel(machine, fontsize=9, color="#777777", x=0.99, ha="right")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    made.savefig(file, dpi=150)
+    plt.close(made)
+
+
+def bars(
+    axis: Any,
+    names: Sequence[str],
+    values: Sequence[float],
+    marks: dict[str, Sequence[float | None]],
+    label: str,
+    log: bool = False,
+    rows: int = 0,
+) -> None:
+    """Draw a bar for each name with its value beside it, and marks of other kinds.
+
+    ``rows`` are those of the fullest panel, so that bars are as thick in all of them.
+    """
+    places = list(range(len(names)))[::-1]
+    axis.barh(places, values, 0.62, color=PARKI, label="parki")
+    for k, (name, points) in enumerate(marks.items()):
+        found = [(x, y) for x, y in zip(points, places, strict=True) if x is not None]
+        if found:
+            axis.plot(
+                *zip(*found, strict=True),
+                linestyle="",
+                marker=MARKS[k],
+                markersize=8,
+                markeredgecolor="white",
+                color=SERIES[k + 1],
+                label=name,
+                clip_on=False,
+                zorder=3,
+            )
+    everything = [*values, *(x for points in marks.values() for x in points if x is not None)]
+    if log:
+        axis.set_xscale("log")
+        axis.set_xlim(min(everything) / 2, max(everything) * 1.3)
+        axis.xaxis.set_minor_formatter("")
+    else:
+        axis.set_xlim(0, 1.05 * max(everything))
+    axis.set_ylim(len(names) - max(rows, len(names)) - 0.6, len(names) - 0.4)
+    _column(axis, places, [number(value) for value in values])
+    axis.set_yticks(places, names)
+    axis.tick_params(axis="y", length=0)
+    axis.spines["left"].set_visible(False)
+    axis.grid(axis="x")
+    axis.set_xlabel(label)
+
+
+def stacks(axis: Any, names: Sequence[str], stages: Sequence[dict[str, float]]) -> None:
+    """Draw a horizontal stack of milliseconds by stage for each name."""
+    places = list(range(len(names)))[::-1]
+    ends = [0.0] * len(names)
+    for stage, colour in STAGE_COLOURS.items():
+        widths = [1e3 * s[stage] for s in stages]
+        axis.barh(places, widths, 0.66, left=ends, color=colour, label=stage)
+        ends = [end + width for end, width in zip(ends, widths, strict=True)]
+    _column(axis, places, [number(end) for end in ends])
+    axis.set_xlim(0, 1.03 * max(ends))
+    axis.set_yticks(places, names)
+    axis.tick_params(axis="y", length=0)
+    axis.spines["left"].set_visible(False)
+    axis.grid(axis="x")
+    axis.set_xlabel("milliseconds")
+
+
+def _column(axis: Any, places: Sequence[int], values: Sequence[str]) -> None:
+    """Write the values of bars in a column at the right, where no mark can be."""
+    for value, place in zip(values, places, strict=True):
+        axis.annotate(
+            value,
+            (1.0, place),
+            (6, 0),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            va="center_baseline",
+            color=DARK,
+        )

@@ -1,0 +1,127 @@
+"""Table 3: models of the near field against its measured time, by variant.
+
+As in the paper: T0 (every load from memory), T∞ (once from memory, then from L2), T∞,L1
+(prefetched to L1) and Tf (arithmetic alone), with ceilings measured in the same run and the
+paper's ratios of cache times. Its blocks, and cells of 256 sources.
+
+Not comparable: the paper evaluates erfc and exp, 414 operations a pair, parki polynomials; and its
+model counts pi / 6 of all candidates as pairs, where those closer than r_c are 4 pi / 3 s a target,
+3.4 times fewer: a warp computes what any of its lanes needs. Here Tf has the pairs counted, and a
+column more has the paper's share. parki's own variant looks at fewer candidates.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from pathlib import Path
+from typing import Any
+
+from parki.ewald.p2p_cells import CELL_METHODS, choose_launch
+
+from . import models
+from .ceilings import ceilings
+from .near import NAMES, Near, own_variants
+from .record import Record
+from .run import Run
+from .show import Table, bars, count, figure, ms, save
+
+# Milliseconds on one H200, 4e6 points, 256 sources in a cell: measured, then the models.
+PAPER = {
+    "gm1d": (261, 854, 357, 257, 190),
+    "gm2d": (336, 855, 357, 257, 190),
+    "sm1d": (258, 278, 262, 259, 190),
+    "sm2d": (323, 267, 260, 258, 190),
+}
+CELL_SIZE = 256
+
+
+def measure(run: Run) -> dict[str, Any]:
+    """Return measured and modelled seconds for each variant."""
+    machine = ceilings(run)
+    n = run.size(20_000, 4_000_000)
+    case = Near(run, n, cell_size=min(CELL_SIZE, n / 8))
+    pairs = case.pairs()
+    flops = models.pair_flops("stokes_comb", case.degree, machine.root)
+    share = math.pi / 6 * 27 * case.cell_size * n  # of the candidates, in the paper's model
+    rows = []
+    for method in (*own_variants(run), *CELL_METHODS):
+        launch = choose_launch(method, run.space)
+
+        def modelled(counted: float) -> dict[str, float]:
+            size, device = case.cell_size, run.space.on_device
+            work = models.near(method, launch, n, counted, size, flops, device)  # noqa: B023
+            return work.seconds(machine)
+
+        rows.append(
+            {
+                "method": method,
+                "block": [launch.team, launch.vectors] if launch else None,
+                "seconds": statistics.median(run.repeat(case.near_field(method, launch))),
+                "models": modelled(pairs),
+                "paper_share": modelled(share)["Tf"] if launch else None,
+            }
+        )
+    return {
+        "points": n,
+        "cell_size": case.cell_size,
+        "degree": case.degree,
+        "pairs": pairs,
+        "flops_per_pair": flops,
+        "predicted": case.predicted,
+        "ceilings": vars(machine),
+        "rows": rows,
+    }
+
+
+def tables(record: Record) -> list[Table]:
+    """Return parki's times and models beside the paper's."""
+    found = record["results"]
+    rows = []
+    for row in found["rows"]:
+        paper = PAPER.get(row["method"], ("",) * 5)
+        times = [row["seconds"], *row["models"].values()]
+        rows.append(
+            [
+                NAMES[row["method"]],
+                "" if row["block"] is None else "({}, {})".format(*row["block"]),
+                *map(ms, times),
+                ms(row["paper_share"]),
+                f"{100 * row['models']['Tf'] / row['seconds']:.0f} %",
+                " / ".join(map(str, paper)) if paper[0] else "",
+            ]
+        )
+    head = ("variant", "block", "T", *models.MODELS, "Tf, share π/6", "Tf / T")
+    top = found["ceilings"]
+    return [
+        Table(
+            f"P2P, milliseconds: {count(found['points'])} points, "
+            f"{found['cell_size']:g} sources in r_c³",
+            (*head, "paper, H200: T / T0 / T∞ / T∞,L1 / Tf"),
+            rows,
+            [
+                f"{found['pairs']:.3g} pairs of {found['flops_per_pair']:.0f} operations (degree "
+                f"{found['degree']}). Ceilings measured in the same run: "
+                f"{top['bandwidth'] / 1e9:.0f} GB/s, {top['flops'] / 1e9:.0f} GFLOP/s. parki's own "
+                f"model of costs expected {ms(found['predicted'])} ms of the best variant."
+            ],
+        )
+    ]
+
+
+def draw(record: Record, file: Path) -> None:
+    """Draw measured times, with the models as marks."""
+    found = record["results"]
+    names = [NAMES[row["method"]] for row in found["rows"]]
+    made, (axis,) = figure(1, 3.8, 8.5)
+    marks = {
+        f"model {models.LABELS[model]}": [1e3 * row["models"][model] for row in found["rows"]]
+        for model in ("T∞,L1", "Tf")
+    }
+    marks[f"{models.LABELS['Tf']}, pairs as the paper counts"] = [
+        row["paper_share"] and 1e3 * row["paper_share"] for row in found["rows"]
+    ]
+    bars(axis, names, [1e3 * row["seconds"] for row in found["rows"]], marks, "milliseconds")
+    axis.set_title(f"P2P against its models: {count(found['points'])} points")
+    axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=4, handletextpad=0.4)
+    save(made, file, record["machine"]["name"])

@@ -1,0 +1,175 @@
+"""Table 6: variants of the near field, in one run; the fastest block of some for each variant.
+
+The paper's four variants beside parki's own two, with parki's polynomials in all of them; cells are
+r_c wide as in the paper, and for two of them half as wide too. Sources are targets. Pairs are those
+closer than r_c, counted for some of the targets.
+
+Not comparable: the paper evaluates erfc and exp for every pair, and its share of the peak counts
+3.4 times as many pairs (see ``table3.py``), so that of parki is left out; targets per microsecond
+are the same task.
+"""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+from parki.ewald.p2p_cells import CELL_METHODS, Launch, choose_launch
+
+from .near import NAMES, Near, own_variants
+from .record import Record
+from .run import Run, apart
+from .show import Table, bars, count, figure, ms, number, save
+
+# H200, 10^6 points: sources in r_c^3 -> block (threads, lanes), targets per microsecond and flop
+# efficiency in per cent.
+PAPER = {
+    256: {
+        "gm1d": ((64, 1), 14.8, 71),
+        "gm2d": ((1, 32), 11.8, 56),
+        "sm1d": ((32, 1), 15.2, 72),
+        "sm2d": ((64, 2), 12.4, 59),
+    },
+    512: {
+        "gm1d": ((64, 1), 8.0, 76),
+        "gm2d": ((2, 32), 6.7, 63),
+        "sm1d": ((32, 1), 8.2, 78),
+        "sm2d": ((128, 2), 6.6, 63),
+    },
+}
+# Blocks that are tried on a device, from the paper's sets; its best ones are among them.
+BLOCKS = {
+    "gm1d": ((32, 1), (64, 1), (128, 1)),
+    "gm2d": ((1, 32), (2, 32), (8, 32)),
+    "sm1d": ((32, 1), (64, 1)),
+    "sm2d": ((64, 2), (128, 2)),
+}
+NARROW = ("gm1d", "sm1d")  # measured with cells of r_c / 2 as well
+ROUNDS = 3
+
+
+def measure(run: Run) -> dict[str, Any]:
+    """Return a case for each number of sources in r_c^3."""
+    n = run.size(20_000, 1_000_000)
+    case = Near(run, n, cell_size=30 if run.quick else 256)
+    launches = {method: best_launch(case, method) for method in CELL_METHODS}
+    sizes = (30,) if run.quick else (256, 512)
+    cases = []
+    for size in sizes:
+        case.resize(size)
+        pairs = case.pairs()
+        cases.append({"cell_size": size, "pairs": pairs, "rows": variants(case, launches, pairs)})
+    return {"points": n, "degree": case.degree, "cases": cases}
+
+
+def best_launch(case: Near, method: str) -> Launch:
+    """Return how a variant runs: on a device, by the fastest block."""
+    chosen = choose_launch(method, case.run.space)
+    if chosen is None:
+        raise RuntimeError(f"{method} has no blocks")
+    if not case.run.space.on_device:
+        return chosen
+    times = {}
+    for team, vectors in BLOCKS[method]:
+        launch = chosen._replace(
+            team=team, vectors=vectors, share=team, chunk=max(64, team * vectors)
+        )
+        call = case.near_field(method, launch)
+        call()
+        times[launch] = case.run.seconds(call)
+    return min(times, key=lambda launch: times[launch])
+
+
+def variants(case: Near, launches: dict[str, Launch], pairs: float) -> list[dict[str, Any]]:
+    """Return what was measured for the default variant and all others, which take turns."""
+    own = own_variants(case.run)
+    chosen: list[tuple[str, Launch | None]] = [(name, None) for name in own]
+    chosen += launches.items()
+    chosen += [(method, launches[method]._replace(width=0.5)) for method in NARROW]
+    calls = [case.near_field(*variant) for variant in chosen]
+    results = [call() for call in calls]
+    times = [[case.run.seconds(call) for call in calls] for _ in range(ROUNDS)]
+    medians = [statistics.median(t) for t in zip(*times, strict=True)]
+    return [
+        {
+            "method": method,
+            "block": [launch.team, launch.vectors] if launch else None,
+            "width": launch.width if launch else None,
+            "seconds": seconds,
+            "targets_per_microsecond": case.n / seconds / 1e6,
+            "pairs_per_second": pairs / seconds,
+            "ratio": seconds / medians[0],
+            "difference": apart(result - results[0], results[0]),
+        }
+        for (method, launch), result, seconds in zip(chosen, results, medians, strict=True)
+    ]
+
+
+def name_of(row: dict[str, Any]) -> str:
+    """Return what a variant is called."""
+    return NAMES[row["method"]] + (", cells r_c / 2" if row["width"] == 0.5 else "")
+
+
+def paper_of(row: dict[str, Any], size: float) -> tuple[tuple[int, int], float, int] | None:
+    """Return the paper's block, targets per microsecond and efficiency of the same variant."""
+    if row["width"] != 1 or size not in PAPER:
+        return None
+    return PAPER[int(size)][row["method"]]
+
+
+def tables(record: Record) -> list[Table]:
+    """Return a table for each number of sources in r_c^3."""
+    found, made = record["results"], []
+    for case in found["cases"]:
+        rows = []
+        for row in case["rows"]:
+            paper = paper_of(row, case["cell_size"])
+            rows.append(
+                [
+                    name_of(row),
+                    "({}, {})".format(*row["block"]) if row["block"] else "",
+                    ms(row["seconds"]),
+                    number(row["targets_per_microsecond"]),
+                    number(row["pairs_per_second"] / 1e9),
+                    f"{row['ratio']:.2f}",
+                    f"{row['difference']:.0e}",
+                    "({}, {})".format(*paper[0]) if paper else "",
+                    number(paper[1]) if paper else "",
+                    f"{paper[2]} %" if paper else "",
+                ]
+            )
+        head = ("variant", "block", "ms", "targets/µs", "Gpairs/s", "over the first")
+        made.append(
+            Table(
+                f"P2P, {count(found['points'])} points, {case['cell_size']:g} sources in r_c³, "
+                f"degree {found['degree']}, {case['pairs']:.3g} pairs",
+                (*head, "difference", "paper, H200, 1 million: block", "targets/µs", "flops"),
+                rows,
+            )
+        )
+    return made
+
+
+def draw(record: Record, file: Path) -> None:
+    """Draw targets per microsecond."""
+    found = record["results"]
+    device = record["settings"]["space"] in ("Cuda", "HIP")
+    made, axes = figure(len(found["cases"]), 3.8, sharey=True)
+    for axis, case in zip(axes, found["cases"], strict=True):
+        rows = case["rows"]
+        papers = [paper_of(row, case["cell_size"]) for row in rows]
+        marks = {"paper, H200": [p and p[1] for p in papers]} if device else {}
+        values = [row["targets_per_microsecond"] for row in rows]
+        bars(
+            axis,
+            [name_of(row).replace("r_c", "$r_c$") for row in rows],
+            values,
+            marks,
+            "targets per microsecond",
+        )
+        axis.set_title(f"P2P, {case['cell_size']:g} sources in $r_c^3$")
+    if device:
+        handles, labels = axes[0].get_legend_handles_labels()
+        made.legend(handles, labels, loc="outside upper right", ncols=2)
+    save(made, file, f"{record['machine']['name']}, {count(found['points'])} points")

@@ -1,0 +1,74 @@
+"""Whole sums: stages of repeated applications and one-shot calls, for tables 9, 10 and figure 9."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import parki
+
+from .run import Run
+from .show import ms
+
+STAGES = ("P2P", "P2G", "FGC", "G2P")
+SHOTS = 3
+# The paper's stages, milliseconds: its FFT, CNV and IFFT are parki's FGC.
+Published = tuple[float, float, float, float, float, float, float]
+
+
+def published(column: Published) -> dict[str, float]:
+    """Return a column of the paper by parki's stages, in seconds."""
+    near, spread, fft, cnv, ifft, gather, total = (1e-3 * value for value in column)
+    return {"P2P": near, "P2G": spread, "FGC": fft + cnv + ifft, "G2P": gather, "total": total}
+
+
+def whole(run: Run, trg: Any, src: Any, dens: Any, norms: Any, tolerance: float) -> dict[str, Any]:
+    """Return the seconds of a 1-periodic sum of both layers in the unit cube.
+
+    ``one_shot`` is the public call, kernels compiled: a plan and one application. ``stages`` are
+    medians of a plan's repeated applications, ``predicted`` what parki's model of costs expected.
+    """
+    options = parki.EwaldOptions(
+        periodicity=1, box=(1, 1, 1), tolerance=tolerance, execution_space=run.space
+    )
+
+    def call() -> Any:
+        return parki.ewald.stokes_comb(trg, src, dens, norms, options)
+
+    call()
+    shots = []
+    for _ in range(1 if run.quick else SHOTS):
+        start = run.now()
+        call()
+        shots.append(run.now() - start)
+    plan = parki.Plan("stokes_comb", trg, src, norms, options)
+    plan(dens)
+    timed = [plan.timed(dens)[1] for _ in range(2 if run.quick else 5)]
+    stages = {stage: statistics.median(t[stage] for t in timed) for stage in STAGES}
+    chosen = plan.parameters
+    if chosen is None:
+        raise RuntimeError("an empty sum has nothing to time")
+    return {
+        "one_shot": statistics.median(shots),
+        "stages": stages,
+        "apply": sum(stages.values()),
+        "predicted": dict(chosen.seconds),
+        "grid": list(plan.mesh.padding.grid),
+        "P": chosen.points,
+        "cell_size": src.shape[1] * chosen.cutoff**3,
+    }
+
+
+def cells(found: dict[str, Any]) -> list[str]:
+    """Return the cells of a table: one-shot, application, stages, all in milliseconds."""
+    return [ms(found["one_shot"]), ms(found["apply"]), *(ms(found["stages"][s]) for s in STAGES)]
+
+
+def paper_cells(column: dict[str, float] | None) -> list[str]:
+    """Return the same of the paper, which times one-shot sums without the cell lists."""
+    names = ("total", *STAGES)
+    return [""] * len(names) if column is None else [ms(column[name]) for name in names]
+
+
+HEAD = ("one-shot", "apply", *STAGES)
+PAPER_HEAD = ("paper, H200: total", *STAGES)

@@ -1,0 +1,150 @@
+"""Compare what parki chooses by itself with the best setting found by trying.
+
+    python scripts/choices.py [--space Cuda] [--seconds 300] [--output FILE]
+    python scripts/choices.py --table FILE...
+
+For tasks of many sizes, tolerances, periodicities and clouds (uniform, or half of the points in
+eight tight clusters): times the choice, and then cut-offs, window points and variants around it,
+one direction after the other, as `parki tune --measure` does. Reports the time of the choice over
+the best, and predicted over measured time for each stage of the choice. Both are of a repeated
+application of `stokes_comb` in double precision. ``--table`` prints results as Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import random
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from parki import tune
+from parki.ewald import machines
+from parki.runtime import ExecutionSpace, get_execution_space
+
+SIZES = {False: (1000, 10_000, 100_000, 1_000_000), True: (10_000, 100_000, 1_000_000, 16_000_000)}
+TOLERANCES = (1e-2, 1e-4, 1e-6, 1e-9, 1e-12)
+MODEST = 1.10
+
+
+def tasks(space: ExecutionSpace, seed: int) -> list[tune.Task]:
+    """Return all tasks, in an order such that the first ones already cover every factor."""
+    factors = (SIZES[space.on_device], TOLERANCES, (1, 3), (False, True))
+    found = [
+        tune.Task("stokes_comb", p, tolerance, n, clustered=clustered)
+        for n, tolerance, p, clustered in itertools.product(*factors)
+    ]
+    random.Random(seed).shuffle(found)
+    return found
+
+
+def measure(task: tune.Task, space: ExecutionSpace) -> dict[str, Any]:
+    """Time a task's neighbourhood."""
+    timings = list(tune.refine(task, space))
+    choice, best = timings[0], min(timings, key=lambda t: t.total)
+    # Once more, side by side: both times are of one moment of the machine.
+    again = [(tune.run(choice.task, space), tune.run(best.task, space)) for _ in range(2)]
+    of_choice = min([choice.total, *(a.total for a, _ in again)])
+    of_best = min([best.total, *(b.total for _, b in again)])
+    predicted = choice.plan.parameters.seconds if choice.plan.parameters else {}
+    return {
+        "points": task.points,
+        "tolerance": task.tolerance,
+        "periodicity": task.periodicity,
+        "clustered": task.clustered,
+        "tried": len(timings),
+        "seconds": of_choice,
+        "over_best": max(1.0, of_choice / of_best),
+        "choice": words(choice),
+        "best": words(best),
+        "model": {stage: predicted[stage] / choice.seconds[stage] for stage in tune.STAGES},
+        "share": {stage: choice.seconds[stage] / choice.total for stage in tune.STAGES},
+    }
+
+
+def words(timing: tune.Timing) -> str:
+    """Return what was set, in short."""
+    p = timing.plan.parameters
+    if p is None:
+        return ""
+    return f"r_c {p.cutoff:.4f}, P {p.points}, {p.p2p}, {p.p2g}, {p.g2p}"
+
+
+def markdown(results: list[dict[str, Any]]) -> str:
+    """Return the results as a table."""
+    lines = []
+    for result in results:
+        rows = sorted(
+            result["rows"],
+            key=lambda r: (r["points"], -r["tolerance"], r["periodicity"], r["clustered"]),
+        )
+        over = [row["over_best"] for row in rows]
+        modest = sum(x <= MODEST for x in over)
+        lines += [
+            f"{result['machine']}, numbers {result['numbers']}: {len(rows)} tasks, auto over best "
+            f"{statistics.median(over):.2f} (median), {max(over):.2f} (most); within "
+            f"{MODEST - 1:.0%} in {modest}.",
+            "",
+            "| points | tolerance | periodic | cloud | choice | ms | auto over best | best "
+            "| model: P2P | P2G | FGC | G2P |",
+            "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        ]
+        for r in rows:
+            cloud = "clustered" if r["clustered"] else "uniform"
+            better = r["best"] if r["over_best"] > 1.02 else "the same"
+            model = " | ".join(f"{r['model'][stage]:.2f}" for stage in tune.STAGES)
+            lines.append(
+                f"| {r['points']:,} | {r['tolerance']:g} | {r['periodicity']} | {cloud} "
+                f"| {r['choice']} | {1e3 * r['seconds']:.3g} | {r['over_best']:.2f} | {better} "
+                f"| {model} |"
+            )
+        lines.append("")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure for a while, or print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--space", default="CPU")
+    parser.add_argument("--seconds", type=float, default=300.0, help="when to stop (300)")
+    parser.add_argument("--most", type=int, default=10**9, metavar="N", help="largest size")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path, help="write results as JSON")
+    parser.add_argument("--table", type=Path, nargs="+", metavar="FILE", help="print results")
+    args = parser.parse_args()
+    if args.table:
+        print(markdown([json.loads(path.read_text()) for path in args.table]))
+        return
+    space, console = get_execution_space(args.space), Console()
+    rows: list[dict[str, Any]] = []
+    start = time.perf_counter()
+    todo = [task for task in tasks(space, args.seed) if task.points <= args.most]
+    for task in todo:
+        if time.perf_counter() - start > args.seconds:
+            break
+        rows.append(measure(task, space))
+        r = rows[-1]
+        console.print(
+            f"{task}{' clustered' if task.clustered else ''}: {r['over_best']:.2f}  [{r['choice']}]"
+            f"{'' if r['over_best'] < 1.02 else '  best ' + r['best']}  {r['tried']} tried, model "
+            + " ".join(f"{stage} {r['model'][stage]:.2f}" for stage in tune.STAGES),
+            soft_wrap=True,
+            markup=False,
+        )
+        if args.output:
+            result = {
+                "machine": machines.identity(space),
+                "numbers": machines.machine(space, "float64").name,
+                "tasks": len(todo),
+                "rows": rows,
+            }
+            args.output.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

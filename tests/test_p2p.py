@@ -1,0 +1,71 @@
+"""Close pairs keep their digits wherever they are: positions are exact as they were given."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from contract import rms
+
+import parki
+from parki.reference import direct_sum
+
+N = 16
+APART = 3e-6
+# Boxes, None where the points' extent is taken; the edges are exact in single precision.
+BOXES = ((None, None, None), (1.5, None, None), (1.0, 1.0, None), (1.0, 0.75, 1.0))
+METHODS = ("auto", "tile", "gm1d", "sm2d")
+
+
+def pairs(place, box):
+    """Return targets close to sources, and the sources.
+
+    Around 0, where positions have the most digits; far from it along free axes; or across the
+    middle of the box, where periodic axes are cut, or its faces.
+    """
+    rng = np.random.default_rng(0)
+    apart = (APART * rng.standard_normal((3, N))).astype("f4")
+    src = (0.02 * (rng.random((3, N)) - 0.5)).astype("f4")
+    edges = np.array([[length or 0.0] for length in box], dtype="f4")
+    if place == "middle":
+        src += edges / 2
+    trg = src + apart
+    if place == "faces":  # both in [0, edge)
+        trg, src = (np.where((x < 0) & (edges > 0), x + edges, x) for x in (trg, src))
+    # Other points, so that the extent is much larger than the pairs' distances.
+    src[:, :4] = np.array([[-0.4], [0.1], [0.3]]) * (1 + np.arange(4))
+    if place == "far":
+        for x in (trg, src):
+            x[edges[:, 0] == 0] -= np.float32(300)
+    return trg, src
+
+
+@pytest.mark.parametrize("place", ["zero", "middle", "faces", "far"])
+@pytest.mark.parametrize("periodicity", range(4))
+@pytest.mark.parametrize("kernel", ["stokes_sl", "stokes_dl"])
+def test_close_pairs_in_single_precision(kernel, periodicity, place, space):
+    given = BOXES[periodicity]
+    trg, src = pairs(place, given)
+    rng = np.random.default_rng(1)
+    dens, norms = (rng.standard_normal((3, N)).astype("f4") for _ in range(2))
+    norms = norms if kernel == "stokes_dl" else None
+    array = parki.utils.get_array_module(str(space)).asarray
+    on_space = [a if a is None else array(a) for a in (trg, src, norms, dens)]
+    fields = ("u", "grad_u")
+    expected = None
+    for method, want in itertools.product(METHODS, (("u",), fields)):
+        if method not in ("auto", "tile") and want != ("u",):
+            continue
+        options = parki.EwaldOptions(
+            periodicity=periodicity, box=given, tolerance=1e-3, p2p_method=method
+        )
+        plan = parki.Plan(kernel, *on_space[:3], options, want=want)
+        if expected is None:
+            exact = [a if a is None else a.astype("f8") for a in (trg, src, dens, norms)]
+            box = {"box": plan.box, "periodicity": periodicity}
+            expected = direct_sum(kernel, *exact, **box, want=fields)
+        for found, field in zip(plan(on_space[3]), expected, strict=False):
+            found = found.get() if hasattr(found, "get") else found
+            # Points moved into the box first: 4e-3 to 0.9.
+            assert rms(found - field) < 1e-6 * rms(field), (method, want)
