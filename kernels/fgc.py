@@ -7,6 +7,8 @@
 
 with the real multiplier M (split, window, truncation of the kernel and scale, tabulated for
 non-negative wavenumbers). One work item owns one mode. Complex numbers are pairs of reals.
+
+`evaluate` makes part of M when a plan is made.
 """
 
 from typing import List
@@ -20,6 +22,8 @@ LAPLACE = False
 ROTLET = False
 VELOCITY = True  # whether the velocity is wanted, in components 0 to 2
 PRESSURE = False  # whether the pressure is, in the component after it
+TERMS = 19  # of a Chebyshev series
+WIDTH = 8  # functions evaluated at a time
 
 
 @pk.workunit
@@ -107,3 +111,39 @@ def convolve(
         if PRESSURE:
             hat[3 * VELOCITY][re] = pressure_re
             hat[3 * VELOCITY][im] = pressure_im
+
+
+@pk.workunit
+def evaluate(
+    i: int,
+    pieces: pk.View3D[REAL],
+    places: pk.View1D[REAL],
+    values: pk.View2D[REAL],
+    groups: int,
+    intervals: int,
+):
+    """Evaluate functions given by Chebyshev series on equal intervals, at place i.
+
+    ``pieces`` has shape (terms, intervals, functions), ``values`` (functions, places); places are
+    in intervals from the start, and functions come in groups of WIDTH.
+    """
+    place: REAL = places[i]
+    index: int = int(place)
+    if index > intervals - 1:
+        index = intervals - 1
+    twice: REAL = 4.0 * (place - REAL(index)) - 2.0
+    later: List[REAL] = [0.0] * WIDTH
+    value: List[REAL] = [0.0] * WIDTH
+    for group in range(groups):
+        first: int = group * WIDTH
+        for m in range(WIDTH):
+            later[m] = 0.0
+            value[m] = pieces[TERMS - 1][index][first + m]
+        # Clenshaw's recurrence: powers of the place would amplify rounding a million times.
+        for t in range(TERMS - 2):
+            for m in range(WIDTH):
+                after: REAL = twice * value[m] - later[m] + pieces[TERMS - 2 - t][index][first + m]
+                later[m] = value[m]
+                value[m] = after
+        for m in range(WIDTH):
+            values[first + m][i] = 0.5 * twice * value[m] - later[m] + pieces[0][index][first + m]

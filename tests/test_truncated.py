@@ -8,7 +8,9 @@ from scipy.special import erfc, j0, k0, k1
 
 from parki.ewald.padding import pad
 from parki.ewald.truncated import truncated, zero_mode
+from parki.runtime import get_execution_space
 
+SERIAL = get_execution_space("Serial")
 STEP = 1 / 32
 # Edges of the box, window points, cut-off, tolerance.
 LAYOUTS = [
@@ -79,7 +81,7 @@ def test_against_quadrature(periodicity, laplace, layout):
     if periodicity == 0 and layout[0][0] > 1:
         layout = (1.0, 0.5, 0.5), *layout[1:]
     padding, waves, largest = setup(periodicity, *layout)
-    found = truncated(np, laplace, Unsplit(), periodicity, waves, largest, padding)
+    found = truncated(SERIAL, None, laplace, Unsplit(), periodicity, waves, largest, padding)
     assert found.flags.c_contiguous
     r, weight = rule(30.0, 2 * padding.radius)
     split = slice(periodicity), slice(periodicity, 3)
@@ -120,7 +122,7 @@ def test_rounding_decays_with_the_multiplier(periodicity, laplace, box):
     """
     box = box if periodicity else (1.0, 1.0, 1.0)
     padding, waves, largest = setup(periodicity, box, 18, 0.15, 1e-11)
-    found = truncated(np, laplace, Unsplit(), periodicity, waves, largest, padding)
+    found = truncated(SERIAL, None, laplace, Unsplit(), periodicity, waves, largest, padding)
     k2 = waves[0][:, None, None] ** 2 + waves[1][:, None] ** 2 + waves[2] ** 2
     free = sum(
         waves[a].reshape([-1 if a == b else 1 for b in range(3)]) ** 2

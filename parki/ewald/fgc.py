@@ -70,7 +70,7 @@ class FGC:
         memory: Any,
         executor: str | None,
     ) -> None:
-        self.mesh = mesh
+        self.mesh, self.executor = mesh, executor
         self.laplace = kernel in ("laplace", "stokes_rotlet")  # whose multiplier it takes
         self.factor = factor
         xp = self.xp = mesh.space.array_module
@@ -153,7 +153,14 @@ class FGC:
             waves = [along, half[1], half[2]]
             largest = float(np.linalg.norm([k[-1] for k in half[mesh.periodicity :]]))
             values = truncated(
-                xp, self.laplace, split, mesh.periodicity, waves, largest, mesh.padding
+                mesh.space,
+                self.executor,
+                self.laplace,
+                split,
+                mesh.periodicity,
+                waves,
+                largest,
+                mesh.padding,
             )
         # The transforms do not scale.
         window[0] = window[0][fold] * (factor / math.prod(lengths))

@@ -136,11 +136,16 @@ def path(space: ExecutionSpace) -> Path:
 def identity(space: ExecutionSpace) -> str:
     """Return what numbers depend on: the device, or the processor and the threads."""
     if space.on_device:
-        runtime = space.array_module.cuda.runtime
-        device = runtime.getDeviceProperties(space.array_module.cuda.Device().id)
-        return str(device["name"].decode())
+        return _device(space, int(space.array_module.cuda.Device().id))
     threads = thread_count() if space.name == "OpenMP" else 1
     return f"{processor()} {threads} threads"
+
+
+@lru_cache(maxsize=16)
+def _device(space: ExecutionSpace, number: int) -> str:
+    """Return a device's name; asking takes a millisecond."""
+    properties = space.array_module.cuda.runtime.getDeviceProperties(number)
+    return str(properties["name"].decode())
 
 
 @lru_cache(maxsize=1)

@@ -19,6 +19,7 @@ import numpy as np
 from parki.arrays import real_name
 from parki.cell_list import CellList
 from parki.errors import ParkiTypeError, ParkiValueError, ParkiWarning
+from parki.ewald import truncated
 from parki.ewald.clustering import pair_density
 from parki.ewald.extent import Extent, resolve
 from parki.ewald.fgc import FGC
@@ -314,6 +315,8 @@ class Plan:
         kernels += P2G.kernels(self.kernel, mesh, executor)
         kernels.append(FGC.kernel(self.kernel, mesh, want, executor))
         kernels += G2P.kernels(mesh, self.rows, want, executor)
+        if self.options.periodicity < 2:
+            kernels.append(truncated.kernel(space, executor, self.options.periodicity))
         prepare(kernels)
 
     # ------------------------------------------------------------------ apply

@@ -92,8 +92,10 @@ def check_points(name: str, points: Any, options: EwaldOptions) -> Any:
     if points.shape[1] == 0:
         return np.empty((0, 3))
     xp = _module(points)
-    low, high = xp.min(points, axis=1), xp.max(points, axis=1)
-    extent = np.array([[float(v) for v in low], [float(v) for v in high]])
+    # Row by row: reductions to three numbers would occupy three multiprocessors of a device.
+    ends = xp.stack([row.min() for row in points] + [row.max() for row in points])
+    extent = np.asarray(ends.get() if hasattr(ends, "get") else ends, dtype=np.float64)
+    extent = extent.reshape(2, 3)
     if not np.isfinite(extent).all():
         raise ParkiValueError(f"{name} contains NaN or infinity; {_first_bad(xp, points)}")
     for axis, length in enumerate(options.box):

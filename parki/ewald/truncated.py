@@ -42,14 +42,17 @@ from scipy.special import k0, k1
 
 from parki.ewald.padding import Padding
 from parki.ewald.split import Split
+from parki.runtime import ExecutionSpace, Kernel, load
 
 Array = NDArray[np.float64]
 _TERMS = 19  # of the series in the free wavenumber
+_WIDTH = 8  # modes evaluated at a time
 _SLOPES = 32  # values of m' whose integral is m: 1e-16 where the fading is as steep as that
 
 
 def truncated(
-    xp: Any,
+    space: ExecutionSpace,
+    executor: str | None,
     laplace: bool,
     split: Split,
     periodicity: int,
@@ -61,8 +64,10 @@ def truncated(
 
     Parameters
     ----------
-    xp : module
-        numpy or cupy: where the result lives.
+    space : ExecutionSpace
+        Where the result lives.
+    executor : str or None
+        Who runs kernels.
     laplace : bool
         Laplace's multiplier ``4 pi / kappa^2``, or Stokes' ``8 pi / kappa^4``, truncated.
     split : Split
@@ -80,19 +85,21 @@ def truncated(
     -------
     array, shape (len(waves[0]), len(waves[1]), len(waves[2])), C order
     """
+    xp = space.array_module
     squares = [xp.asarray(k**2) for k in waves]
     k2 = squares[0][:, None, None] + squares[1][:, None] + squares[2]
     modes, across = _wavenumbers(xp, periodicity, waves, k2)
     kernels = _kernels(laplace, 3 - periodicity, modes, largest, padding)
-    out = xp.empty(k2.shape)
-    rows = out.reshape(modes.size, *across.shape)
     added = _added(xp, 3 - periodicity, modes, across, kernels, largest, padding)
-    rows[...] = xp.moveaxis(added, -1, 0)
-    xp.subtract(4 * np.pi if laplace else 8 * np.pi, out, out=out)
+    if periodicity == 2:
+        rows = xp.ascontiguousarray(added.T)
+    else:  # a function of one variable, in a plane or space
+        rows = _evaluate(space, executor, periodicity, _pieces(xp, added), largest, across)
+    out = (4 * np.pi if laplace else 8 * np.pi) - rows.reshape(k2.shape)
     out /= xp.where(k2 > 0, k2 if laplace else k2**2, 1.0)
     if kernels.constant.any():
         area = np.prod([2 * np.pi / k[1] for k in waves[periodicity:]])
-        rows.reshape(modes.size, -1)[:, 0] += xp.asarray(kernels.constant * area)
+        out.reshape(modes.size, -1)[:, 0] += xp.asarray(kernels.constant * area)
     out *= split.gamma_laplace(k2) if laplace else split.gamma_stokes(k2)
     if waves[0][0] == 0:
         # Left to `parki.ewald.gauge`, which knows the sum of the densities exactly, and not by the
@@ -235,20 +242,22 @@ def _wavenumbers(xp: Any, periodicity: int, waves: list[Array], k2: Any) -> tupl
 def _added(
     xp: Any, n: int, modes: Array, across: Any, kernels: _Kernels, largest: float, padding: Padding
 ) -> Any:
-    """Return ``F[p]``, or ``F[l] + kappa^2 F[m]``, shape (*across.shape, modes).
+    """Return ``F[p]``, or ``F[l] + kappa^2 F[m]``, shape (waves, modes).
+
+    The waves are those across, or (in a plane or space) those that `_pieces` needs.
 
     With what makes m fade to c: ``K^2 c`` times the transform of chi joins ``F[m - c]``.
     """
     if n == 1:
         k, (wave, inside) = across, _waves(xp, n, across, largest, padding)
-    else:  # a function of one variable, in a plane or space
+    else:
         k, wave, inside = _node_waves(xp, n, largest, padding)
     out = wave @ xp.asarray(kernels.first)
     if kernels.second is not None:
         later = wave @ xp.asarray(kernels.second)
         later += inside[:, None] * xp.asarray(modes**2 * kernels.constant)
         out += (k[:, None] ** 2 + xp.asarray(modes**2)) * later
-    return out if n == 1 else _evaluate(xp, _pieces(xp, out), largest, across)
+    return out
 
 
 def _waves(xp: Any, n: int, k: Any, largest: float, padding: Padding) -> tuple[Any, Any]:
@@ -290,14 +299,36 @@ def _pieces(xp: Any, values: Any) -> Any:
     return xp.tensordot(xp.asarray(basis), values, axes=(1, 1))
 
 
-def _evaluate(xp: Any, pieces: Any, largest: float, k: Any) -> Any:
-    """Evaluate `_pieces` at many k."""
-    count = pieces.shape[1]
-    place = k * (count / largest)
-    index = xp.minimum(place.astype(np.int32), count - 1)
-    twice = (4 * (place - index) - 2).reshape(place.shape + (1,) * (pieces.ndim - 2))
-    # Clenshaw's recurrence: powers of the place would amplify rounding a million times.
-    later, out = pieces[-1][index], twice * pieces[-1][index] + pieces[-2][index]
-    for piece in pieces[-3:0:-1]:
-        later, out = out, twice * out - later + piece[index]
-    return twice / 2 * out - later + pieces[0][index]
+def kernel(space: ExecutionSpace, executor: str | None, periodicity: int) -> Kernel:
+    """Return the kernel that evaluates `_pieces`; 0-periodic sums have one mode alone."""
+    width = _WIDTH if periodicity else 1
+    return load("fgc", "evaluate", space, executor=executor, TERMS=_TERMS, WIDTH=width)
+
+
+def _evaluate(
+    space: ExecutionSpace,
+    executor: str | None,
+    periodicity: int,
+    pieces: Any,
+    largest: float,
+    k: Any,
+) -> Any:
+    """Evaluate `_pieces` at many k; shape (modes, k.size)."""
+    xp = space.array_module
+    terms, intervals, modes = pieces.shape
+    groups = -(-modes // _WIDTH) if periodicity else 1
+    padded = groups * _WIDTH if periodicity else 1
+    if padded > modes:
+        whole = xp.zeros((terms, intervals, padded))
+        whole[:, :, :modes] = pieces
+        pieces = whole
+    values = xp.empty((padded, k.size))
+    kernel(space, executor, periodicity)(
+        k.size,
+        pieces=xp.ascontiguousarray(pieces),
+        places=(k * (intervals / largest)).ravel(),
+        values=values,
+        groups=groups,
+        intervals=intervals,
+    )
+    return values[:modes]
