@@ -36,6 +36,8 @@ FACTORS = (0.7, 0.84, 1.0, 1.19, 1.41)
 # How firmly the numbers of a variant keep their built-in ratios where few times say otherwise.
 FIRMNESS = 0.1
 METHODS = {"p2p": P2P_METHODS, "p2g": P2G_METHODS, "g2p": G2P_METHODS}
+# Variants that the first tasks are timed with: on a host, and on a device.
+USUAL = {False: ("staged", "owner", "target"), True: ("tile", "tile", "tile")}
 STAGES = ("P2P", "P2G", "FGC", "G2P")
 Sample = tuple[str, tuple[float, ...], float]  # variant, counts, seconds
 
@@ -78,16 +80,24 @@ class Timing:
 
 
 def tasks(space: ExecutionSpace, threads: int) -> list[Task]:
-    """Return what `parki tune` runs: a few tasks by the default variants, one by all others."""
+    """Return what `parki tune` runs: a few tasks by the default variants, two by all others.
+
+    Two that differ in the pairs of a point: one would not tell what a pair costs from what a point
+    does, and the best for few pairs would look best for many.
+    """
     n = DEVICE_POINTS if space.on_device else CORE_POINTS * threads
-    first = Task("stokes_comb", 1, 1e-4, n)
+    p2p, p2g, g2p = usual = USUAL[space.on_device]
+    first = Task("stokes_comb", 1, 1e-4, n, p2p=p2p, p2g=p2g, g2p=g2p)
+    tight = replace(first, periodicity=3, tolerance=1e-9)
     found = [first, replace(first, points=n // 16), replace(first, points=n // 100)]
-    found += [Task("stokes_comb", 3, 1e-9, n), Task("laplace", 3, 1e-6, n)]
+    found += [tight, replace(first, kernel="laplace", periodicity=3, tolerance=1e-6)]
     single = replace(first, dtype="float32")
     found += [single, replace(single, points=n // 16), replace(single, tolerance=1e-2)]
-    others = zip_longest(*(m[1:] for m in METHODS.values()), fillvalue="auto")
-    few = replace(first, points=n // 4)  # some are slow
-    return found + [replace(few, p2p=p, p2g=s, g2p=g) for p, s, g in others]
+    others = [[v for v in m[1:] if v != u] for m, u in zip(METHODS.values(), usual, strict=True)]
+    for task in (replace(first, points=n // 4), replace(tight, points=n // 2)):
+        for p, s, g in zip_longest(*others):
+            found.append(replace(task, p2p=p or p2p, p2g=s or p2g, g2p=g or g2p))
+    return found
 
 
 def cloud(task: Task, seed: int = 1) -> np.ndarray[Any, np.dtype[np.float64]]:

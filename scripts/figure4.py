@@ -104,7 +104,11 @@ def times(
                 src,
                 norms if kernel in ("stokes_comb", "stokes_dl") else None,
                 parki.EwaldOptions(
-                    tolerance=tolerance, execution_space=space, split="hasimoto", radial=name
+                    tolerance=tolerance,
+                    execution_space=space,
+                    split="hasimoto",
+                    radial=name,
+                    p2p_method="tile" if xp is not np else "staged",
                 ),
             )
             for name in EVALUATORS
