@@ -8,6 +8,7 @@ The result is a file in the cache directory, which plans made from then on read.
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 import tempfile
@@ -23,13 +24,15 @@ from parki.errors import ParkiValueError
 from parki.ewald import EwaldOptions, Plan, cost, machines
 from parki.ewald.g2p import G2P_METHODS
 from parki.ewald.grids import POINTS
+from parki.ewald.lengths import Lengths
 from parki.ewald.p2g import COMPONENTS, P2G_METHODS
 from parki.ewald.p2p_cells import P2P_METHODS
+from parki.ewald.parameters import Parameters
 from parki.ewald.points import ROWS
 from parki.runtime import ExecutionSpace
 
 # Points of the larger runs: of a device, and for each thread of a CPU.
-DEVICE_POINTS, CORE_POINTS = 1_000_000, 20_000
+DEVICE_POINTS, CORE_POINTS = 2_000_000, 20_000
 RUNS = 3
 # Cut-offs over the predicted best one.
 FACTORS = (0.7, 0.84, 1.0, 1.19, 1.41)
@@ -52,6 +55,7 @@ class Task:
     points: int
     dtype: str = "float64"
     cutoff: float | None = None
+    cell_size: float | None = None
     window_points: int | None = None
     p2p: str = "auto"
     p2g: str = "auto"
@@ -66,36 +70,70 @@ class Task:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of a task's stages, and by variant its counts and its seconds."""
+    """What a task's stages took.
+
+    Attributes
+    ----------
+    chosen : Parameters
+    grid, padded : float
+        Values of a grid component, and over all passes of its transforms.
+    seconds : dict
+        Of each stage.
+    """
 
     task: Task
-    plan: Plan
+    chosen: Parameters
+    grid: float
+    padded: float
     seconds: dict[str, float]
-    samples: list[Sample]
 
     @property
     def total(self) -> float:
         """Seconds of all stages."""
         return sum(self.seconds.values())
 
+    @property
+    def samples(self) -> list[Sample]:
+        """Variant, counts and seconds of each stage."""
+        names = {stage: getattr(self.chosen, stage) for stage in METHODS}
+        counts = self.counts(**names)
+        return [(v, c, self.seconds[s]) for (v, c), s in zip(counts.items(), STAGES, strict=True)]
+
+    def counts(self, p2p: str, p2g: str, g2p: str) -> dict[str, tuple[float, ...]]:
+        """Return the counts of variants, for these parameters."""
+        task, chosen = self.task, self.chosen
+        n, p = task.points, chosen.points
+        inputs, back = COMPONENTS[task.kernel], 1 if task.kernel == "laplace" else 3
+        return {
+            f"p2p_{p2p}": cost.near(p2p, task.kernel, ("u",), n, chosen.pairs, chosen.degree),
+            f"p2g_{p2g}": cost.spread(p2g, n, inputs, p, self.grid),
+            "fgc": ((inputs + back) * self.padded,),
+            f"g2p_{g2p}": cost.gather(g2p, n, back, p, self.grid),
+        }
+
 
 def tasks(space: ExecutionSpace, threads: int) -> list[Task]:
-    """Return what `parki tune` runs: a few tasks by the default variants, two by all others.
+    """Return what `parki tune` runs: some tasks by the usual variants, two by all others.
 
-    Two that differ in the pairs of a point: one would not tell what a pair costs from what a point
-    does, and the best for few pairs would look best for many.
+    Some with other cut-offs than the best: that tells what a point costs from what a pair or a grid
+    value costs. By a single task, the best for few pairs would look best for many.
     """
     n = DEVICE_POINTS if space.on_device else CORE_POINTS * threads
     p2p, p2g, g2p = usual = USUAL[space.on_device]
     first = Task("stokes_comb", 1, 1e-4, n, p2p=p2p, p2g=p2g, g2p=g2p)
     tight = replace(first, periodicity=3, tolerance=1e-9)
-    found = [first, replace(first, points=n // 16), replace(first, points=n // 100)]
+    found = [first, replace(first, points=n // 16), replace(first, points=n // 200)]
     found += [tight, replace(first, kernel="laplace", periodicity=3, tolerance=1e-6)]
+    found += [replace(first, cell_size=20), replace(first, cell_size=150)]
+    found += [replace(tight, cell_size=40), replace(tight, cell_size=200)]
     single = replace(first, dtype="float32")
-    found += [single, replace(single, points=n // 16), replace(single, tolerance=1e-2)]
+    found += [single, replace(single, points=n // 16), replace(single, cell_size=20)]
+    found.append(replace(single, tolerance=1e-2))
     others = [[v for v in m[1:] if v != u] for m, u in zip(METHODS.values(), usual, strict=True)]
-    for task in (replace(first, points=n // 4), replace(tight, points=n // 2)):
+    for task in (replace(first, points=n // 8), replace(tight, points=n // 4)):
         for p, s, g in zip_longest(*others):
+            # Far too slow for a device, as are all but tiles for wide windows.
+            s = None if space.on_device and (s == "owner" or task.tolerance < 1e-6) else s
             found.append(replace(task, p2p=p or p2p, p2g=s or p2g, g2p=g or g2p))
     return found
 
@@ -114,6 +152,8 @@ def cloud(task: Task, seed: int = 1) -> np.ndarray[Any, np.dtype[np.float64]]:
 def run(task: Task, space: ExecutionSpace) -> Timing:
     """Time a task's stages: medians of a few applications."""
     xp = space.array_module
+    if space.on_device:
+        xp.get_default_memory_pool().free_all_blocks()
     rng = np.random.default_rng(2)
     points = xp.asarray(cloud(task), dtype=task.dtype)
     dens = xp.asarray(rng.standard_normal((ROWS[task.kernel], task.points)), dtype=task.dtype)
@@ -123,6 +163,7 @@ def run(task: Task, space: ExecutionSpace) -> Timing:
         box=[1, 1, 1],
         tolerance=task.tolerance,
         cutoff=task.cutoff,
+        cell_size=task.cell_size,
         window_points=task.window_points,
         execution_space=space.name,
         p2p_method=task.p2p,
@@ -138,31 +179,11 @@ def run(task: Task, space: ExecutionSpace) -> Timing:
         if len(times) > 1 and sum(times[-1].values()) > 1.0:
             break
     seconds = {stage: statistics.median(t[stage] for t in times[1:]) for stage in STAGES}
-    return Timing(task, plan, seconds, list(_samples(task, plan, seconds)))
-
-
-def _samples(task: Task, plan: Plan, seconds: dict[str, float]) -> Iterator[Sample]:
-    """Yield variant, counts and seconds of each stage."""
-    for (variant, counts), stage in zip(_counts(task, plan).items(), STAGES, strict=True):
-        yield variant, counts, seconds[stage]
-
-
-def _counts(task: Task, plan: Plan, **methods: str) -> dict[str, tuple[float, ...]]:
-    """Return the counts of a plan's variants, or of others."""
-    chosen, n = plan.parameters, task.points
+    chosen, padding = plan.parameters, plan.mesh.padding
     if chosen is None:
-        return {}
-    padding = plan.mesh.padding
-    grid = float(np.prod(padding.grid))
-    inputs, back = COMPONENTS[task.kernel], 1 if task.kernel == "laplace" else 3
-    p2p, p2g, g2p = (methods.get(stage, getattr(chosen, stage)) for stage in METHODS)
-    near = cost.near(p2p, task.kernel, ("u",), n, chosen.pairs, chosen.degree)
-    return {
-        f"p2p_{p2p}": near,
-        f"p2g_{p2g}": cost.spread(p2g, n, inputs, chosen.points, grid),
-        "fgc": ((inputs + back) * padding.values(),),
-        f"g2p_{g2p}": cost.gather(g2p, n, back, chosen.points, grid),
-    }
+        raise ParkiValueError(f"{task} has no points to time")
+    grid = float(math.prod(padding.grid))
+    return Timing(task, chosen, grid, padding.values(chosen.lengths), seconds)
 
 
 def fit(
@@ -196,7 +217,9 @@ def fit(
     return result
 
 
-def save(space: ExecutionSpace, samples: dict[str, list[Sample]]) -> str:
+def save(
+    space: ExecutionSpace, samples: dict[str, list[Sample]], lengths: dict[str, Lengths]
+) -> str:
     """Fit all samples, by precision, and write the machine's file; return its path."""
     start = machines.built_in(space)
     double, single = start["float64"], start["float32"]
@@ -213,6 +236,7 @@ def save(space: ExecutionSpace, samples: dict[str, list[Sample]]) -> str:
     content = {
         "machine": machines.identity(space),
         "seconds": seconds,
+        "lengths": {name: sorted(each.costs.items()) for name, each in lengths.items()},
         "samples": samples,
     }
     path = machines.path(space)
@@ -243,9 +267,7 @@ def refine(task: Task, space: ExecutionSpace) -> Iterator[Timing]:
     """
     best = run(task, space)
     yield best
-    chosen = best.plan.parameters
-    if chosen is None:
-        return
+    chosen = best.chosen
 
     def attempt(changed: Task) -> Timing | None:
         nonlocal best
@@ -259,8 +281,8 @@ def refine(task: Task, space: ExecutionSpace) -> Iterator[Timing]:
     for factor in FACTORS:
         if factor != 1 and (timing := attempt(replace(task, cutoff=factor * chosen.cutoff))):
             yield timing
-    at = replace(best.task, cutoff=(best.plan.parameters or chosen).cutoff)
-    points = (best.plan.parameters or chosen).points
+    at = replace(best.task, cutoff=best.chosen.cutoff)
+    points = best.chosen.points
     for p in (points - 1, points + 1):
         if POINTS[0] <= p <= POINTS[-1] and (timing := attempt(replace(at, window_points=p))):
             yield timing
@@ -270,7 +292,9 @@ def refine(task: Task, space: ExecutionSpace) -> Iterator[Timing]:
         for variant in variants[1:]:
             if variant == getattr(chosen, stage):
                 continue
-            counts = _counts(task, best.plan, **{stage: variant})[f"{stage}_{variant}"]
+            names = {s: getattr(chosen, s) for s in METHODS}
+            names[stage] = variant
+            counts = best.counts(**names)[f"{stage}_{variant}"]
             if machine.time(f"{stage}_{variant}", counts) > best.total:
                 continue
             if timing := attempt(_with(at, stage, variant)):

@@ -13,6 +13,7 @@ from parki.ewald import machines
 from parki.runtime import ExecutionSpace
 from parki.settings import thread_count
 from parki.tune import STAGES, Sample, Task, Timing, load_samples, refine, run, save, tasks
+from parki.tune_lengths import measure
 
 
 def show(space: ExecutionSpace, task: Task | None) -> None:
@@ -21,7 +22,12 @@ def show(space: ExecutionSpace, task: Task | None) -> None:
     samples: dict[str, list[Sample]] = {name: [] for name in machines.built_in(space)}
     if task is not None:
         samples = load_samples(space)
+    lengths = {name: machines.machine(space, name).lengths for name in samples}
     if not any(samples.values()):
+        if space.on_device:
+            names = track(samples, "measuring transforms", console=console, transient=True)
+            lengths = {name: measure(space, name) for name in names}
+        machines.use(space, lengths)  # what follows counts in them, by no earlier file
         todo = tasks(space, thread_count() if space.name == "OpenMP" else 1)
         for each in track(todo, "measuring", console=console, transient=True):
             samples[each.dtype] += run(each, space).samples
@@ -32,7 +38,7 @@ def show(space: ExecutionSpace, task: Task | None) -> None:
         for timing in timings:
             samples[task.dtype] += timing.samples
         console.print(comparison(timings))
-    path = save(space, samples)
+    path = save(space, samples, lengths)
     console.print(fits(space, samples))
     console.print(f"written to {path}", soft_wrap=True)
 
@@ -44,9 +50,7 @@ def comparison(timings: list[Timing]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     best = min(t.total for t in timings)
     for timing in timings:
-        p = timing.plan.parameters
-        if p is None:
-            continue
+        p = timing.chosen
         cells = [f"{p.cutoff:.4f}", str(p.points), f"{p.p2p}/{p.p2g}/{p.g2p}"]
         cells += [_milliseconds(timing.seconds[stage]) for stage in STAGES]
         cells += [_milliseconds(timing.total), f"{timing.total / timings[0].total:.2f}"]

@@ -51,7 +51,7 @@ def measure(task: tune.Task, space: ExecutionSpace) -> dict[str, Any]:
     again = [(tune.run(choice.task, space), tune.run(best.task, space)) for _ in range(2)]
     of_choice = min([choice.total, *(a.total for a, _ in again)])
     of_best = min([best.total, *(b.total for _, b in again)])
-    predicted = choice.plan.parameters.seconds if choice.plan.parameters else {}
+    predicted = choice.chosen.seconds
     return {
         "points": task.points,
         "tolerance": task.tolerance,
@@ -69,9 +69,7 @@ def measure(task: tune.Task, space: ExecutionSpace) -> dict[str, Any]:
 
 def words(timing: tune.Timing) -> str:
     """Return what was set, in short."""
-    p = timing.plan.parameters
-    if p is None:
-        return ""
+    p = timing.chosen
     return f"r_c {p.cutoff:.4f}, P {p.points}, {p.p2p}, {p.p2g}, {p.g2p}"
 
 

@@ -171,3 +171,14 @@ def test_a_spoilt_file_is_reported_and_not_used(own_cache, content, caplog):
     machines.path(space).write_text(content)
     assert "AVX-512" in machines.machine(space, "float64").name
     assert "parki tune" in caplog.text
+
+
+@pytest.mark.parametrize("lengths", [[], {"float64": []}, {"float64": [[7, 1]], "float32": []}])
+def test_spoilt_lengths_are_reported(own_cache, lengths, caplog):
+    space = get_execution_space("Serial")
+    content = {"machine": "x", "seconds": machines.CORE, "lengths": lengths}
+    machines.path(space).write_text(json.dumps(content))
+    measured = "measured" in machines.machine(space, "float64").name
+    # A file without lengths is one of a machine where all cost the same.
+    assert measured is (lengths == [])
+    assert ("parki tune" in caplog.text) is not measured

@@ -3,7 +3,7 @@
 options      what the user chooses
 points       the public boundary: arrays checked once
 clustering   how far the cloud is from uniform
-parameters   tolerance -> cut-off, split, grid, window   (estimates, cost, padding)
+parameters   tolerance -> cut-off, split, grid, window   (estimates, cost, padding, lengths)
 split        near and far field divided; radial polynomials
 window       spreading window; piecewise polynomials
 mesh         the grid and the window on an execution space; sorting by tiles

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from parki.ewald.columns import Spread
+from parki.ewald.lengths import EQUAL, Lengths
 
 _CELLS = ("targets", "candidates", "operations")
 _POINTS = ("sources", "updates")
@@ -64,11 +65,14 @@ class Machine:
         By variant: seconds of its launches, then seconds for each of its `COUNTS`.
     workers : float
         What all but the launches is divided by: threads over those it was measured with.
+    lengths : Lengths
+        Lengths of transforms and their costs, in which the values of FGC are counted.
     """
 
     name: str
     seconds: Mapping[str, tuple[float, ...]]
     workers: float = 1.0
+    lengths: Lengths = EQUAL
 
     def time(self, variant: str, counts: tuple[float, ...]) -> float:
         """Return the predicted seconds of a variant."""

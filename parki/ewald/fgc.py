@@ -38,26 +38,27 @@ class _Block:
     arguments: dict[str, Any]
 
 
-class FGC:
-    """The Fourier grid convolution of a plan.
+class Convolution:
+    """The modes of a far field: transforms along what is whole, and the convolution.
 
     Parameters
     ----------
     kernel : str
     mesh : Mesh
+        Of the whole box.
     split : Split
     factor : float
         Inverse of the solver's length unit: turns solver units into the user's.
     want : tuple of str
         What to compute: "u", "p", "grad_u".
-    memory : array, 1-D
-        Where to put the field: at least `values` finite numbers, which may be those of the grid.
+    share : tuple of 2 ints, optional
+        First mode, and last + 1, to convolve: of the first axis, or (three periodic directions) of
+        the second. Default: all.
 
     Attributes
     ----------
-    field : array, shape (rows, *mesh.stored)
-        The far field on the grid, overwritten by each `apply`: the potential, unless the pressure
-        alone is wanted, then the pressure, if it is.
+    inputs, rows, components : int
+        Components that are spread, that are transformed back, and the larger of the two.
     """
 
     def __init__(
@@ -67,8 +68,8 @@ class FGC:
         split: Split,
         factor: float,
         want: tuple[str, ...],
-        memory: Any,
         executor: str | None,
+        share: tuple[int, int] | None = None,
     ) -> None:
         self.mesh, self.executor = mesh, executor
         self.laplace = kernel in ("laplace", "stokes_rotlet")  # whose multiplier it takes
@@ -80,24 +81,15 @@ class FGC:
         transforms = DeviceTransforms if mesh.space.on_device else HostTransforms
         length = mesh.padding.local[0]
         self.transforms = transforms(mesh.padding.grid, length, mesh.periodicity == 3)
-        size = self.values(kernel, mesh, want)
-        self.field = memory[:size].reshape(self.rows, *mesh.stored)
-        complex_type = np.result_type(mesh.dtype, np.complex64)
-        x, y, z = mesh.padding.grid
-        modes = (x, y, z // 2 + 1) if mesh.periodicity == 3 else (length // 2 + 1, y, z)
-        self.hat = xp.empty((self.components, *modes), dtype=complex_type)
+        self.complex_type = np.result_type(mesh.dtype, np.complex64)
+        self.share = share
         self.blocks = self._blocks(split, factor)
         size = 0
         if mesh.periodicity < 3:
             for b in self.blocks:
                 size = max(size, (b.last - b.first) * b.lengths[1] * b.lengths[2])
-        self.padded = xp.empty(self.components * size, dtype=complex_type)
+        self.padded = xp.empty(self.components * size, dtype=self.complex_type)
         self.convolve = self.kernel(kernel, mesh, want, executor)
-
-    @staticmethod
-    def values(kernel: str, mesh: Mesh, want: tuple[str, ...]) -> int:
-        """Return the numbers in the field."""
-        return _fields(kernel, want) * math.prod(mesh.stored)
 
     @staticmethod
     def kernel(kernel: str, mesh: Mesh, want: tuple[str, ...], executor: str | None) -> Kernel:
@@ -112,13 +104,14 @@ class FGC:
         if mesh.periodicity == 3:
             modes = padding.grid[0]
             return [self._block(split, factor, 0, modes, padding.plain, False)]
+        begin, end = self.share or (0, padding.local[0] // 2 + 1)
         blocks = []
         limit = DEVICE_BLOCK if mesh.space.on_device else HOST_BLOCK
-        item = self.components * self.hat.dtype.itemsize
-        modes = padding.local[0] // 2 + 1
+        item = self.components * self.complex_type.itemsize
+        middle = min(max(padding.n_local, begin), end)
         for start, stop, lengths, local in (
-            (0, padding.n_local, padding.local, True),
-            (padding.n_local, modes, padding.plain, False),
+            (begin, middle, padding.local, True),
+            (middle, end, padding.plain, False),
         ):
             size = max(1, limit // (item * lengths[1] * lengths[2]))
             for first in range(start, stop, size):
@@ -145,6 +138,12 @@ class FGC:
         index = np.arange(first, last)
         fold = np.minimum(index, lengths[0] - index)
         along = half[0][fold]
+        # A share of the second axis has its multiplier unfolded.
+        part = None
+        if self.share is not None and mesh.periodicity == 3:
+            part = np.arange(*self.share)
+            across = np.minimum(part, lengths[1] - part)
+            half[1], window[1] = half[1][across], window[1][across]
         if not local:
             squares = [xp.asarray(k**2) for k in (along, half[1], half[2])]
             k2 = squares[0][:, None, None] + squares[1][:, None] + squares[2]
@@ -169,6 +168,8 @@ class FGC:
         arguments = {}
         for axis, n in enumerate(lengths):
             full = np.arange(n) if axis > 0 else index
+            if axis == 1 and part is not None:
+                full = part
             k = 2 * np.pi / (n * steps[axis]) * np.where(full <= n // 2, full, full - n)
             arguments[f"square{axis}"] = xp.asarray(k**2, dtype=mesh.dtype)
             if n % 2 == 0:
@@ -177,24 +178,15 @@ class FGC:
         modes = [last - first, lengths[1], lengths[2]]
         if mesh.periodicity == 3:
             modes[2] = lengths[2] // 2 + 1
+        folded = list(lengths)  # lengths at half of which the multiplier is folded
+        if part is not None:
+            modes[1], folded[1] = part.size, 2 * part.size
         arguments["shape"] = xp.asarray(modes, dtype=np.int32)
-        arguments["full"] = xp.asarray(lengths, dtype=np.int32)
+        arguments["full"] = xp.asarray(folded, dtype=np.int32)
         return _Block(first, last, lengths, xp.asarray(values, dtype=mesh.dtype), arguments)
 
     # ------------------------------------------------------------------ apply
-    def apply(self, grid: Any, plane: Any = None) -> Any:
-        """Return the far field on the grid for spread densities ``grid`` (components, x, y, z).
-
-        ``plane`` takes the place of the grid's modes (0, 0, 1), (0, 0, 2), ...: see
-        `parki.ewald.plane`; shape (2, modes), of components 0 and 1.
-        """
-        if self.mesh.periodicity == 3:
-            self._periodic(grid)
-        else:
-            self._pipe(grid, plane)
-        return self.field
-
-    def _multiply(self, block: _Block, hat: Any) -> None:
+    def multiply(self, block: _Block, hat: Any) -> None:
         """Convolve a block of modes in place; ``hat`` is complex (components, ...), contiguous."""
         real = hat.reshape(self.components, -1).view(self.mesh.dtype)
         self.convolve(
@@ -205,36 +197,90 @@ class FGC:
             **block.arguments,
         )
 
-    def _periodic(self, grid: Any) -> None:
-        for c in range(self.inputs):
-            self.transforms.real(grid[c], self.hat[c])
-        self._multiply(self.blocks[0], self.hat)
-        for c in range(self.rows):
-            self.transforms.real_inverse(self.hat[c], self.field[c])
-        n, spill = self.mesh.padding.grid[2], self.mesh.spill
-        self.field[..., n:] = self.field[..., :spill]
+    def planes(self, hat: Any, plane: Any) -> None:
+        """Convolve modes (components, share, y, z) of the first axis in place.
 
-    def _pipe(self, grid: Any, plane: Any) -> None:
+        They are transformed along y and z, which are not padded yet, and back. ``plane`` is as for
+        `FGC.apply`.
+        """
         _, y, z = self.mesh.padding.grid
-        for c in range(self.inputs):
-            self.transforms.real(grid[c], self.hat[c])
+        begin = self.blocks[0].first if self.blocks else 0
         for block in self.blocks:
-            modes = slice(block.first, block.last)
+            modes = slice(block.first - begin, block.last - begin)
             shape = (self.components, block.last - block.first, block.lengths[1], block.lengths[2])
             padded = self.padded[: math.prod(shape)].reshape(shape)
             spread = padded[: self.inputs]
-            spread[:, :, :y, :z] = self.hat[: self.inputs, modes]
+            spread[:, :, :y, :z] = hat[: self.inputs, modes]
             spread[:, :, :y, z:] = 0
             spread[:, :, y:] = 0
             self.transforms.planes(spread)
             if plane is not None and block.first == 0:
                 spread[:2, 0, 0, 1 : plane.shape[1] + 1] = plane
                 spread[:2, 0, 0, -plane.shape[1] :] = plane[:, ::-1].conj()
-            self._multiply(block, padded)
+            self.multiply(block, padded)
             self.transforms.planes_inverse(padded[: self.rows])
-            self.hat[: self.rows, modes] = padded[: self.rows, :, :y, :z]
+            hat[: self.rows, modes] = padded[: self.rows, :, :y, :z]
+
+
+class FGC(Convolution):
+    """The Fourier grid convolution of a plan, on a grid that is whole.
+
+    Parameters
+    ----------
+    kernel, mesh, split, factor, want
+        As for `Convolution`.
+    memory : array, 1-D
+        Where to put the field: at least `values` finite numbers, which may be those of the grid.
+
+    Attributes
+    ----------
+    field : array, shape (rows, *mesh.stored)
+        The far field on the grid, overwritten by each `apply`: the potential, unless the pressure
+        alone is wanted, then the pressure, if it is.
+    """
+
+    def __init__(
+        self,
+        kernel: str,
+        mesh: Mesh,
+        split: Split,
+        factor: float,
+        want: tuple[str, ...],
+        memory: Any,
+        executor: str | None,
+    ) -> None:
+        super().__init__(kernel, mesh, split, factor, want, executor)
+        size = self.values(kernel, mesh, want)
+        self.field = memory[:size].reshape(self.rows, *mesh.stored)
+        x, y, z = mesh.padding.grid
+        modes = (x, y, z // 2 + 1)
+        if mesh.periodicity < 3:
+            modes = (mesh.padding.local[0] // 2 + 1, y, z)
+        self.hat = self.xp.empty((self.components, *modes), dtype=self.complex_type)
+
+    @staticmethod
+    def values(kernel: str, mesh: Mesh, want: tuple[str, ...]) -> int:
+        """Return the numbers in the field."""
+        return _fields(kernel, want) * math.prod(mesh.stored)
+
+    def apply(self, grid: Any, plane: Any = None) -> Any:
+        """Return the far field on the grid for spread densities ``grid`` (components, x, y, z).
+
+        ``plane`` takes the place of the grid's modes (0, 0, 1), (0, 0, 2), ...: see
+        `parki.ewald.plane`; shape (2, modes), of components 0 and 1.
+        """
+        for c in range(self.inputs):
+            self.transforms.real(grid[c], self.hat[c])
+        if self.mesh.periodicity == 3:
+            self.multiply(self.blocks[0], self.hat)
+        else:
+            self.planes(self.hat, plane)
         for c in range(self.rows):
             self.transforms.real_inverse(self.hat[c], self.field[c])
+        if self.mesh.periodicity == 3:
+            n, spill = self.mesh.padding.grid[2], self.mesh.spill
+            self.field[..., n:] = self.field[..., :spill]
+        return self.field
 
 
 def _fields(kernel: str, want: tuple[str, ...]) -> int:

@@ -7,6 +7,7 @@ parki's choice, which `docs/gauges.md` tells users.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ class Gauge:
         Applied to the result: turns solver units into the user's.
     points : tuple of arrays (trg, src, norms), or None
         For the double layer with a mean of zero flux: positions (wrapped) and normals.
+    together : callable, optional
+        Adds up arrays of all ranks, where these share the sources out.
     """
 
     def __init__(
@@ -44,7 +47,9 @@ class Gauge:
         unit: float,
         factor: float,
         points: tuple[Any, Any, Any] | None,
+        together: Callable[[Any], Any] = lambda value: value,
     ) -> None:
+        self.together = together
         self.xp = mesh.space.array_module
         self.rows = 1 if kernel == "laplace" else 3
         self.points, self.factor = points, factor
@@ -65,14 +70,15 @@ class Gauge:
     def add(self, dens: Any, results: dict[str, Any]) -> None:
         """Add to the results (rows, targets) what belongs to a density (rows, sources)."""
         if self.constant is not None and "u" in results:
-            results["u"] += self.constant * dens[: self.rows].sum(axis=1, keepdims=True)
+            total = self.together(dens[: self.rows].sum(axis=1, keepdims=True))
+            results["u"] += self.constant * total
         if self.points is None:
             return
         trg, src, norms = self.points
         strength = (dens[-3:] * norms).sum(axis=0)
-        total = strength.sum()
+        total = self.together(strength.sum())
         if "u" in results:
-            moment = (src * strength).sum(axis=1, keepdims=True)
+            moment = self.together((src * strength).sum(axis=1, keepdims=True))
             results["u"] += self.flux * (moment - total * trg)
         if "grad_u" in results:
             results["grad_u"][::4] -= self.flux * self.factor * total

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.ewald import estimates
-from parki.ewald.padding import friendly, pad
+from parki.ewald.lengths import EQUAL
 from parki.ewald.problem import ALIGNED, FAR, Problem, Times
 from parki.ewald.prolate import Prolate
 from parki.ewald.split import Split
@@ -78,11 +78,11 @@ def coarsest(problem: Problem, split: Split) -> float:
 
 
 def fit(problem: Problem, step: float) -> Array:
-    """Return spacings near ``step`` that divide the periodic edges into FFT-friendly numbers."""
+    """Return spacings near ``step`` that divide the periodic edges into numbers fast for FFTs."""
     steps = np.full(3, step)
     for axis in range(problem.periodicity):
         edge = float(problem.box[axis])
-        steps[axis] = edge / friendly(max(edge / step, FEWEST))
+        steps[axis] = edge / EQUAL.at_least(max(edge / step, FEWEST), 3)
     return steps
 
 
@@ -136,7 +136,7 @@ class Windows:
         periodic = np.arange(3) < problem.periodicity
         self.most = int(shape[periodic].min(initial=most))
         # Free axes: the modes of the padded box, on which the points fill a part.
-        local = pad(problem.periodicity, problem.box, steps, most, cutoff, problem.tolerance).local
+        local = problem.pad(steps, most, cutoff).local
         padded = np.where(periodic, shape, local)
         lengths = padded * steps
         self.volume = float(np.prod(lengths))
@@ -218,11 +218,8 @@ class Search:
 
     def _times(self, row: int, p: int) -> Times:
         if (row, p) not in self.times:
-            given = self.problem
-            padding = pad(
-                given.periodicity, given.box, self.grids[row], p, self.cutoff, given.tolerance
-            )
-            self.times[row, p] = given.far_time(p, padding)
+            padding = self.problem.pad(self.grids[row], p, self.cutoff)
+            self.times[row, p] = self.problem.far_time(p, padding)
         return self.times[row, p]
 
     def _judge(self, row: int, start: int) -> None:

@@ -65,6 +65,9 @@ class P2P:
         Variant, one of P2P_METHODS of `parki.ewald.p2p_cells`.
     launch : Launch or None
         How a variant by cells runs; None for its defaults.
+    stretch : tuple of 2 floats, optional
+        Part of the first axis, in solver units, that has all points and no images of theirs in
+        reach: where the cells are. Points must be wrapped into it. Default: the box.
     """
 
     def __init__(
@@ -85,16 +88,22 @@ class P2P:
         executor: str | None,
         method: str = "auto",
         launch: Launch | None = None,
+        stretch: tuple[float, float] | None = None,
     ) -> None:
         xp = space.array_module
         self.dtype = src.dtype
+        coincident = 1e-14 * float(box.max())
         periodic = [axis < periodicity for axis in range(3)]
+        corner = np.where(periodic, -box / 2, origin).tolist()
+        if stretch is not None:
+            periodic[0] = False
+            corner[0] = stretch[0]
+            box = np.array([stretch[1] - stretch[0], box[1], box[2]])
         per_cutoff: tuple[float, ...] = (COLUMNS, COLUMNS, DEPTH)
         launch = choose_launch(method, space, launch)
         if launch is not None:
             per_cutoff = (1 / launch.width,) * 3
         shape = _cells(box, cutoff, src.shape[1], per_cutoff)
-        corner = np.where(periodic, -box / 2, origin).tolist()
 
         def sort(points: Any) -> CellList:
             return CellList(
@@ -151,7 +160,7 @@ class P2P:
             "origin": xp.asarray(corner, dtype=self.dtype),
             "half": xp.asarray(box / 2, dtype=self.dtype),
             "cutoff": cutoff,
-            "coincident": (1e-14 * float(box.max()) / cutoff) ** 2,
+            "coincident": (coincident / cutoff) ** 2,
         }
 
     def apply(self, dens: Any, buffer: Any, results: dict[str, Any]) -> None:

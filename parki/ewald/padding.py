@@ -7,7 +7,6 @@ the plain multiplier, the few of smaller wavenumber that of a kernel that ends b
 
 from __future__ import annotations
 
-import bisect
 import math
 from dataclasses import dataclass
 
@@ -15,20 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcinv
 
-_LENGTHS = sorted(
-    2**a * 3**b * 5**c * 7**d
-    for a in range(1, 14)
-    for b in range(6)
-    for c in range(4)
-    for d in range(3)
-    if 2**a * 3**b * 5**c * 7**d <= 20000
-)
-
-
-def friendly(length: float) -> int:
-    """Return the smallest even number with factors 2, 3, 5, 7 only that is at least ``length``."""
-    index = bisect.bisect_left(_LENGTHS, math.ceil(length - 1e-9))
-    return _LENGTHS[index] if index < len(_LENGTHS) else 2 * math.ceil(length / 2)
+from parki.ewald.lengths import EQUAL, Lengths
 
 
 @dataclass(frozen=True)
@@ -60,14 +46,22 @@ class Padding:
     radius: float
     steepness: float
 
-    def values(self) -> float:
-        """Return the values of one component in all (real) transforms."""
+    def values(self, lengths: Lengths = EQUAL) -> float:
+        """Return the real values of one component over all passes of its transforms.
+
+        A pass transforms along one axis. Those along free axes count by their lengths' costs.
+        """
         if self.n_local == 0:
-            return float(np.prod(self.plain))
+            return 3.0 * math.prod(self.plain)
         modes = self.local[0] // 2 + 1
-        plain = max(0, modes - self.n_local) * self.plain[1] * self.plain[2]
-        local = self.n_local * self.local[1] * self.local[2]
-        return 2.0 * (plain + local) + float(self.local[0] * self.grid[1] * self.grid[2])
+        plain = max(0, modes - self.n_local) * math.prod(self.plain[1:])
+        local = self.n_local * math.prod(self.local[1:])
+        # Complex modes, two passes; before them real values, one.
+        return (
+            4.0 * plain * lengths.cost(*self.plain[1:])
+            + 4.0 * local * lengths.cost(*self.local[1:])
+            + self.local[0] * self.grid[1] * self.grid[2]
+        )
 
 
 def pad(
@@ -77,6 +71,7 @@ def pad(
     points: int,
     cutoff: float,
     tolerance: float,
+    lengths: Lengths = EQUAL,
 ) -> Padding:
     """Return the sizes for a box and grid.
 
@@ -91,6 +86,8 @@ def pad(
         Cut-off of the near field, over which the mollifier decays to the tolerance.
     tolerance : float
         What images may contribute, relative to the mode.
+    lengths : Lengths
+        Lengths to choose from.
     """
     exact = box / steps
     cells = [
@@ -113,9 +110,11 @@ def pad(
     radius, onset = diameter + reach, diameter + 0.4 * reach
     plain, local = list(grid), list(grid)
     wall = math.inf
+    # One axis is transformed together with a periodic one, half of whose price it pays.
+    axes = max(2, 3 - periodicity)
     for axis in range(periodicity, 3):
-        plain[axis] = friendly(exact[axis] + 2.5 * points)
-        local[axis] = friendly(exact[axis] + (radius + reach) / steps[axis])
+        plain[axis] = lengths.at_least(exact[axis] + 2.5 * points, axes)
+        local[axis] = lengths.at_least(exact[axis] + (radius + reach) / steps[axis], axes)
         wall = min(wall, plain[axis] * steps[axis] - box[axis])
     if periodicity == 0:
         n_local = local[0] // 2 + 1

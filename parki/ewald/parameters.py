@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.grids import POINTS, REFINEMENTS, Grid, Search, coarsest, fit, forecast
-from parki.ewald.padding import pad
+from parki.ewald.lengths import EQUAL, Lengths
 from parki.ewald.problem import NEAR, Problem
 from parki.ewald.prolate import Prolate, solve
 from parki.ewald.split import Split
@@ -54,6 +54,8 @@ class Parameters:
         Pairs within the cut-off, as estimated.
     p2p, p2g, g2p : str
         Variants of the stages.
+    lengths : Lengths
+        Lengths of transforms that the choice counts on.
     errors : dict
         Predicted errors over the tolerance: near, truncation, window.
     seconds : dict
@@ -73,6 +75,7 @@ class Parameters:
     p2p: str
     p2g: str
     g2p: str
+    lengths: Lengths
     errors: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     second: Grid | None = None
@@ -153,14 +156,7 @@ def _other_variants(problem: Problem, chosen: Parameters) -> list[tuple[str, flo
         if stage == "p2p":
             seconds, name = other.near_time(chosen.cutoff, chosen.degree)
         else:
-            grid = pad(
-                problem.periodicity,
-                problem.box,
-                chosen.steps,
-                chosen.points,
-                chosen.cutoff,
-                problem.tolerance,
-            )
+            grid = problem.pad(chosen.steps, chosen.points, chosen.cutoff)
             times = other.far_time(chosen.points, grid)
             seconds, name = (
                 (times.spread, times.p2g) if stage == "p2g" else (times.gather, times.g2p)
@@ -191,6 +187,7 @@ def _at_cutoff(problem: Problem, cutoff: float, choices: Sequence[int]) -> Param
         p2p,
         times.p2g,
         times.g2p,
+        problem.lengths,
         {
             "near": problem.near(split, cutoff),
             "truncation": grid.truncation,
@@ -222,6 +219,8 @@ def _split(problem: Problem, cutoff: float, start: float = 3.0) -> Split:
 
 def _best_cutoff(problem: Problem, choices: Sequence[int]) -> float:
     """Return the cut-off with the least predicted time, grids and windows as foreseen."""
+    # Which lengths are cheap changes from grid to grid: it would scatter the times of the scan.
+    problem = replace(problem, machine=replace(problem.machine, lengths=EQUAL))
     size = 2 / problem.sources / problem.density.typical(0.1)
     cutoff = min(max(size ** (1 / 3), _LEAST), _MOST)
     scanned: list[tuple[float, float]] = []
@@ -261,7 +260,7 @@ def _far_time(problem: Problem, split: Split, cutoff: float, choices: Sequence[i
     largest = coarsest(problem, split)
     exponents, constant, room = forecast(split, largest)
     steps, typical = fit(problem, largest / 1.2), choices[len(choices) // 2]
-    padding = pad(problem.periodicity, problem.box, steps, typical, cutoff, problem.tolerance)
+    padding = problem.pad(steps, typical, cutoff)
     grid, padded = float(math.prod(padding.grid)), padding.values()
     enough = exponents <= (room - constant)[:, None]
     best, fewest = math.inf, POINTS[-1] + 1

@@ -20,7 +20,7 @@ from parki.arrays import real_name
 from parki.cell_list import CellList
 from parki.errors import ParkiTypeError, ParkiValueError, ParkiWarning
 from parki.ewald import truncated
-from parki.ewald.clustering import pair_density
+from parki.ewald.clustering import PairDensity, pair_density
 from parki.ewald.extent import Extent, resolve
 from parki.ewald.fgc import FGC
 from parki.ewald.g2p import G2P
@@ -31,7 +31,7 @@ from parki.ewald.options import MOST_POINTS, EwaldOptions
 from parki.ewald.p2g import COMPONENTS, P2G
 from parki.ewald.p2p import P2P, near_kernels
 from parki.ewald.p2p_cells import check_method
-from parki.ewald.padding import pad
+from parki.ewald.padding import Padding, pad
 from parki.ewald.parameters import Parameters, alternatives, select
 from parki.ewald.plane import PlaneModes
 from parki.ewald.points import (
@@ -47,6 +47,7 @@ from parki.ewald.points import (
 )
 from parki.ewald.problem import Problem
 from parki.ewald.radial import check_evaluator, choose_evaluator
+from parki.ewald.split import RadialPolynomials, Split
 from parki.ewald.window import KaiserBessel
 from parki.runtime import get_execution_space, prepare
 
@@ -116,8 +117,7 @@ class Plan:
         if isinstance(norms, EwaldOptions) and options is None:
             norms, options = None, norms
         self._start = time.perf_counter()
-        options, arrays, extent = self._check(kernel, trg, src, norms, options)
-        self.origin, self.box = extent
+        options, arrays, extents = self._check(kernel, trg, src, norms, options)
         self.kernel, self.options = kernel, options
         names = check_want(kernel, want)
         check_evaluator(options.radial, names)
@@ -127,6 +127,10 @@ class Plan:
         check_space(arrays, self.space)
         self.dtype = np.dtype(arrays["src"].dtype)
         self.n_targets, self.n_sources = arrays["trg"].shape[1], arrays["src"].shape[1]
+        self._totals = self._count(arrays)
+        if self._totals[0] and not self._totals[1]:
+            raise ParkiValueError("src is empty, of shape (3, 0); expected at least one source")
+        self.origin, self.box = self._extent(arrays, extents)
         self.rows = 1 if kernel == "laplace" else 3
         self._shapes = {name: result_shape(kernel, name, self.n_targets) for name in names}
         # What is computed: rotlets have no pressure.
@@ -139,14 +143,14 @@ class Plan:
         self.parameters: Parameters | None = None
         if dens is not _NOT_GIVEN:
             self._density(dens)
-        if self.n_targets and self.n_sources and self._computed:
+        if all(self._totals) and self._computed:
             self._build(arrays)
         self.seconds["plan"] = time.perf_counter() - self._start
 
     @staticmethod
     def _check(
         kernel: str, trg: Any, src: Any, norms: Any, options: EwaldOptions | None
-    ) -> tuple[EwaldOptions, dict[str, Any], Extent]:
+    ) -> tuple[EwaldOptions, dict[str, Any], Any]:
         if kernel not in ROWS:
             raise ParkiValueError(f"kernel is {kernel!r}; expected one of {', '.join(ROWS)}")
         if not isinstance(options, EwaldOptions):
@@ -168,62 +172,36 @@ class Plan:
         if arrays["src"] is arrays["trg"]:
             del clouds["src"]
         extents = [check_points(name, points, options) for name, points in clouds.items()]
-        extent = resolve(options, np.concatenate(extents), list(clouds.values()))
-        if arrays["src"].shape[1] == 0 and arrays["trg"].shape[1] > 0:
-            raise ParkiValueError("src is empty, of shape (3, 0); expected at least one source")
         if "norms" in arrays:
             arrays["norms"] = check_density("norms", arrays["norms"], 3, arrays["src"].shape[1])
-        return options, arrays, extent
+        return options, arrays, np.concatenate(extents)
+
+    def _count(self, arrays: dict[str, Any]) -> tuple[int, int]:
+        """Return the targets and the sources (of all ranks, where these share the points out)."""
+        return self.n_targets, self.n_sources
+
+    def _extent(self, arrays: dict[str, Any], extents: Any) -> Extent:
+        """Return the box; ``extents`` are the smallest and largest coordinates, shape (n, 3)."""
+        clouds = [arrays["trg"]]
+        if arrays["src"] is not arrays["trg"]:
+            clouds.append(arrays["src"])
+        return resolve(self.options, extents, clouds)
 
     # ------------------------------------------------------------------ set-up
     def _build(self, arrays: dict[str, Any]) -> None:
         options, space, dtype, kernel = self.options, self.space, self.dtype, self.kernel
         executor, want = options.executor, self._computed
         xp = space.array_module
-        edges = self.box
-        length = float(np.prod(edges)) ** (1 / 3)
-        # Solver units: positions times 2^-e. Exact, as is undoing it in the results.
-        self.unit = 2.0 ** round(math.log2(length))
-        factor = 1 / self.unit
-        box = edges / self.unit
-        periodic = [axis < options.periodicity for axis in range(3)]
+        length = self._units()
+        factor, box = 1 / self.unit, self.box / self.unit
         same = arrays["trg"] is arrays["src"]
-
-        def wrap(points: Any) -> Any:
-            if self.origin.any():
-                # Rounds; the grid does not mind, and the near field takes the points as given.
-                points = points - xp.asarray(self.origin[:, None], dtype=dtype)
-            one_cell = CellList(
-                points, box, (1, 1, 1), periodic, space=space, scale=factor, executor=executor
-            )
-            return one_cell.points
-
-        src = wrap(arrays["src"])
-        trg = src if same else wrap(arrays["trg"])
+        src = self._wrap(arrays["src"])
+        trg = src if same else self._wrap(arrays["trg"])
         norms = arrays["norms"] * dtype.type(factor) if "norms" in arrays else None
 
-        chosen = self._select(trg, src, box, length)
-        self.parameters = chosen
-        scale = length / self.unit  # from the parameters' unit to the solver's
-        steps, cutoff = chosen.steps * scale, chosen.cutoff * scale
-        split = chosen.split.scaled(scale)
-        padding = pad(options.periodicity, box, steps, chosen.points, cutoff, options.tolerance)
-        mesh = Mesh.build(
-            space,
-            dtype,
-            box,
-            options.periodicity,
-            steps,
-            padding,
-            KaiserBessel(chosen.points, chosen.beta),
-            chosen.window_degree,
-            chosen.p2g,
-            chosen.g2p,
-        )
-        self.mesh = mesh
-        self.evaluator = choose_evaluator(options.radial, kernel, split, cutoff, chosen.degree)
-        self._prepare(chosen, mesh)
-        radial = split.radial_polynomials(cutoff, chosen.degree)
+        chosen = self._select(pair_density(trg, src, box), length)
+        split, cutoff, radial = self._settle(chosen, length)
+        mesh = self.mesh
         self.p2p = P2P(
             kernel,
             space,
@@ -255,9 +233,35 @@ class Plan:
         points = (trg, src, norms) if flux else None
         self._gauge = Gauge(kernel, mesh, split, self.unit, factor, points)
 
-    def _select(self, trg: Any, src: Any, box: Any, length: float) -> Parameters:
+    def _units(self) -> float:
+        """Choose the solver's unit: positions times 2^-e; return the cube root of the volume.
+
+        Exact, as is undoing it in the results.
+        """
+        length: float = float(np.prod(self.box)) ** (1 / 3)
+        self.unit = 2.0 ** round(math.log2(length))
+        return length
+
+    def _wrap(self, points: Any) -> Any:
+        """Return points in the box and in solver units, as the grid takes them."""
+        if self.origin.any():
+            # Rounds; the grid does not mind, and the near field takes the points as given.
+            points = points - self.space.array_module.asarray(
+                self.origin[:, None], dtype=self.dtype
+            )
+        one_cell = CellList(
+            points,
+            self.box / self.unit,
+            (1, 1, 1),
+            [axis < self.options.periodicity for axis in range(3)],
+            space=self.space,
+            scale=1 / self.unit,
+            executor=self.options.executor,
+        )
+        return one_cell.points
+
+    def _select(self, density: PairDensity, length: float) -> Parameters:
         options = self.options
-        density = pair_density(trg, src, box)
         best = machine(self.space, self.dtype)
         method = options.p2p_method
         if method == "auto" and (self._computed != ("u",) or options.radial != "polynomial"):
@@ -271,8 +275,7 @@ class Plan:
             self.box / length,
             options.tolerance,
             density,
-            self.n_targets,
-            self.n_sources,
+            *self._totals,
             best,
             best.variants("p2p", method, self.space.on_device),
             best.variants("p2g", options.p2g_method, self.space.on_device),
@@ -282,8 +285,51 @@ class Plan:
         if options.cutoff is not None:
             cutoff = options.cutoff / length
         elif options.cell_size is not None:
-            cutoff = (options.cell_size / self.n_sources) ** (1 / 3)
+            cutoff = (options.cell_size / self._totals[1]) ** (1 / 3)
         return select(problem, cutoff, options.window_points, MOST_POINTS[self.dtype])
+
+    def _settle(self, chosen: Parameters, length: float) -> tuple[Split, float, RadialPolynomials]:
+        """Take the parameters for the plan's, and make its grid and kernels.
+
+        Returns
+        -------
+        split, cutoff, radial
+            In solver units.
+        """
+        options = self.options
+        self.parameters = chosen
+        scale = length / self.unit  # from the parameters' unit to the solver's
+        box = self.box / self.unit
+        steps, cutoff = chosen.steps * scale, chosen.cutoff * scale
+        split = chosen.split.scaled(scale)
+        padding = pad(
+            options.periodicity,
+            box,
+            steps,
+            chosen.points,
+            cutoff,
+            options.tolerance,
+            chosen.lengths,
+        )
+        self.mesh = self._mesh(chosen, box, steps, padding)
+        self.evaluator = choose_evaluator(options.radial, self.kernel, split, cutoff, chosen.degree)
+        self._prepare(chosen, self.mesh)
+        return split, cutoff, split.radial_polynomials(cutoff, chosen.degree)
+
+    def _mesh(self, chosen: Parameters, box: Any, steps: Any, padding: Padding) -> Mesh:
+        """Return the grid with the window that was chosen."""
+        return Mesh.build(
+            self.space,
+            self.dtype,
+            box,
+            self.options.periodicity,
+            steps,
+            padding,
+            KaiserBessel(chosen.points, chosen.beta),
+            chosen.window_degree,
+            chosen.p2g,
+            chosen.g2p,
+        )
 
     def _split(self) -> str:
         """Return the split to use; warn if the one asked for cannot reach the tolerance."""
@@ -411,18 +457,28 @@ class Plan:
         float, or tuple of floats if ``want`` is a tuple
         """
         values = check_density("dens", as_array("dens", dens), ROWS[self.kernel], self.n_sources)
-        squares = values.astype(np.float64) ** 2
+        bound = self._bound(values.astype(np.float64) ** 2)
+        bounds = tuple(
+            bound if name == "u" else bound / float(np.prod(self.box)) ** (1 / 3)
+            for name in self._shapes
+        )
+        return bounds[0] if isinstance(self.want, str) else bounds
+
+    def _bound(self, squares: Any) -> float:
+        """Return what is promised of "u"; ``squares`` are those of the density."""
         length = float(np.prod(self.box)) ** (1 / 3)
         single = 0 if self.kernel == "stokes_dl" else self.rows
-        bound = float(squares[:single].sum()) ** 0.5 / length
+        bound = self._sum_up(float(squares[:single].sum())) ** 0.5 / length
         if self.kernel == "stokes_rotlet":
             bound /= length
         if self._normal_squares is not None:
             double = squares[single:].sum(axis=0) * self._normal_squares
-            bound += float(double.sum()) ** 0.5 / length**2
-        bound = float(self.options.tolerance * bound)
-        bounds = tuple(bound if name == "u" else bound / length for name in self._shapes)
-        return bounds[0] if isinstance(self.want, str) else bounds
+            bound += self._sum_up(float(double.sum())) ** 0.5 / length**2
+        return float(self.options.tolerance * bound)
+
+    def _sum_up(self, value: float) -> float:
+        """Return the sum of a number (over all ranks, where these share the points out)."""
+        return value
 
     def as_linear_operator(self) -> Any:
         """Return the plan as a linear operator on flattened densities, for GMRES.
@@ -457,7 +513,7 @@ class Plan:
         """Return what the plan is and what was chosen, as text of a few lines."""
         head = (
             f"{self.kernel}, {self.options.periodicity}-periodic, "
-            f"{self.n_sources} sources, {self.n_targets} targets, {self.dtype}, {self.space}"
+            f"{self._totals[1]} sources, {self._totals[0]} targets, {self.dtype}, {self.space}"
         )
         if self.want != "u":
             head += f", want {', '.join(self._shapes)}"
@@ -474,7 +530,7 @@ class Plan:
             f"  tolerance {self.options.tolerance:g}; predicted error over tolerance: "
             + ", ".join(f"{k} {v:.2f}" for k, v in p.errors.items()),
             f"  near field: r_c = {p.cutoff * length:.4g} "
-            f"({self.n_sources * p.cutoff**3:.0f} sources per r_c^3), "
+            f"({self._totals[1] * p.cutoff**3:.0f} sources per r_c^3), "
             f"{p.split.scaled(length).name}, {evaluation}, P2P by {p.p2p}",
             f"  far field: grid {grid[0]} x {grid[1]} x {grid[2]}, "
             f"{COMPONENTS[self.kernel]} components, window of {p.points} points "

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from parki.ewald import cost, estimates
 from parki.ewald.clustering import PairDensity
 from parki.ewald.cost import Machine
+from parki.ewald.lengths import Lengths
 from parki.ewald.p2g import COMPONENTS
-from parki.ewald.padding import Padding
+from parki.ewald.padding import Padding, pad
 from parki.ewald.split import Split
 
 # What wanted quantities are called in the names of the error estimates' terms.
@@ -85,6 +86,15 @@ class Problem:
             return self.terms
         return tuple(t for t in self.terms if t.endswith("_grad") or t == "stokes_dl_p")
 
+    @property
+    def lengths(self) -> Lengths:
+        """The lengths of transforms to choose from."""
+        return self.machine.lengths
+
+    def pad(self, steps: NDArray[np.float64], points: int, cutoff: float) -> Padding:
+        """Return the sizes of a grid and its transforms."""
+        return pad(self.periodicity, self.box, steps, points, cutoff, self.tolerance, self.lengths)
+
     # ------------------------------------------------------------------ times
     def pairs(self, cutoff: float) -> float:
         """Return the number of pairs within the cut-off."""
@@ -112,7 +122,7 @@ class Problem:
         points : int
             Window points P.
         grid, padded : float
-            Values of one component on the grid, and in all its transforms.
+            Values of one component on the grid, and in all its transforms, times their costs.
         """
         back = 1 if self.kernel == "laplace" else 3
         fields = back + ("p" in self.want)
@@ -135,7 +145,7 @@ class Problem:
 
     def far_time(self, points: int, padding: Padding) -> Times:
         """Return the times of the far field on a grid."""
-        return self.mesh_time(points, float(math.prod(padding.grid)), padding.values())
+        return self.mesh_time(points, float(math.prod(padding.grid)), padding.values(self.lengths))
 
     def promising(self, cutoff: float, degree: int, points: int) -> Problem:
         """Return the problem without the variants that take twice the best one's time."""

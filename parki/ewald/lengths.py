@@ -1,0 +1,71 @@
+"""`Lengths`: which lengths of transforms to use, for what they cost.
+
+Libraries do small factors fast; on devices lengths of such factors still differ by up to 2.5 times
+per value, so that a longer transform often takes less time. Costs are relative: 1 is typical.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable
+
+SMOOTH = sorted(
+    2**a * 3**b * 5**c * 7**d
+    for a in range(1, 14)
+    for b in range(6)
+    for c in range(4)
+    for d in range(3)
+    if 2**a * 3**b * 5**c * 7**d <= 20000
+)
+# How many times more values a cheaper length may make of the next one: memory grows with them.
+MOST = 1.35
+
+
+class Lengths:
+    """Lengths to choose from: even numbers with factors 2, 3, 5, 7 only, or those of a table.
+
+    Parameters
+    ----------
+    costs : iterable of (int, float)
+        Lengths and their costs per value, relative to a typical one. Without any, and for lengths
+        beyond the table's, all smooth numbers cost the same.
+    """
+
+    def __init__(self, costs: Iterable[tuple[int, float]] = ()) -> None:
+        self.costs = dict(costs)
+        first, last = min(self.costs, default=0), max(self.costs, default=0)
+        lengths = sorted({n for n in SMOOTH if not first <= n <= last} | self.costs.keys())
+        self.lengths = lengths
+        # By the number of axes: what to take in the place of each.
+        self.best = {axes: self._best(axes) for axes in (2, 3)}
+
+    def _best(self, axes: int) -> list[int]:
+        found = []
+        for i, least in enumerate(self.lengths):
+            reach = bisect_left(self.lengths, least * MOST ** (1 / axes) + 1e-9)
+            choice = self.lengths[i : max(reach, i + 1)]
+            found.append(min(choice, key=lambda n: n**axes * self.cost(n)))
+        return found
+
+    def at_least(self, length: float, axes: int) -> int:
+        """Return the length of at least ``length`` that costs least.
+
+        Parameters
+        ----------
+        length : float
+        axes : {2, 3}
+            Axes along which transforms grow with it.
+        """
+        index = bisect_left(self.lengths, math.ceil(length - 1e-9))
+        if index == len(self.lengths):
+            return 2 * math.ceil(length / 2)
+        return self.best[axes][index]
+
+    def cost(self, *lengths: int) -> float:
+        """Return the cost per value of a transform along axes of these lengths."""
+        return sum(self.costs.get(n, 1.0) for n in lengths) / len(lengths)
+
+
+# Without a table.
+EQUAL = Lengths()
