@@ -39,8 +39,6 @@ FACTORS = (0.7, 0.84, 1.0, 1.19, 1.41)
 # How firmly the numbers of a variant keep their built-in ratios where few times say otherwise.
 FIRMNESS = 0.1
 METHODS = {"p2p": P2P_METHODS, "p2g": P2G_METHODS, "g2p": G2P_METHODS}
-# Variants that the first tasks are timed with: on a host, and on a device.
-USUAL = {False: ("staged", "owner", "target"), True: ("tile", "tile", "tile")}
 STAGES = ("P2P", "P2G", "FGC", "G2P")
 Sample = tuple[str, tuple[float, ...], float]  # variant, counts, seconds
 
@@ -119,7 +117,7 @@ def tasks(space: ExecutionSpace, threads: int) -> list[Task]:
     value costs. By a single task, the best for few pairs would look best for many.
     """
     n = DEVICE_POINTS if space.on_device else CORE_POINTS * threads
-    p2p, p2g, g2p = usual = USUAL[space.on_device]
+    p2p, p2g, g2p = usual = cost.USUAL[space.on_device]
     first = Task("stokes_comb", 1, 1e-4, n, p2p=p2p, p2g=p2g, g2p=g2p)
     tight = replace(first, periodicity=3, tolerance=1e-9)
     found = [first, replace(first, points=n // 16), replace(first, points=n // 200)]
@@ -236,6 +234,8 @@ def save(
     content = {
         "machine": machines.identity(space),
         "seconds": seconds,
+        # Single precision times the usual variants alone.
+        "others_from": {"float64": _least_points(space, samples["float64"]), "float32": math.inf},
         "lengths": {name: sorted(each.costs.items()) for name, each in lengths.items()},
         "samples": samples,
     }
@@ -247,6 +247,12 @@ def save(
     os.replace(part.name, path)
     machines.forget()
     return str(path)
+
+
+def _least_points(space: ExecutionSpace, samples: Sequence[Sample]) -> float:
+    """Return the fewest points that other variants than the usual ones were timed for."""
+    usual = [f"{s}_{v}" for s, v in zip(METHODS, cost.USUAL[space.on_device], strict=True)]
+    return min((c[0] for v, c, _ in samples if v not in (*usual, "fgc")), default=math.inf)
 
 
 def load_samples(space: ExecutionSpace) -> dict[str, list[Sample]]:

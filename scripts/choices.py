@@ -1,13 +1,13 @@
 """Compare what parki chooses by itself with the best setting found by trying.
 
     python scripts/choices.py [--space Cuda] [--seconds 300] [--output FILE]
-    python scripts/choices.py --table FILE...
+    python scripts/choices.py --docs docs/results/choices-*.json      # write docs/choices.md
 
 For tasks of many sizes, tolerances, periodicities and clouds (uniform, or half of the points in
 eight tight clusters): times the choice, and then cut-offs, window points and variants around it,
 one direction after the other, as `parki tune --measure` does. Reports the time of the choice over
 the best, and predicted over measured time for each stage of the choice. Both are of a repeated
-application of `stokes_comb` in double precision. ``--table`` prints results as Markdown.
+application of `stokes_comb` in double precision.
 """
 
 from __future__ import annotations
@@ -30,6 +30,18 @@ from parki.runtime import ExecutionSpace, get_execution_space
 SIZES = {False: (1000, 10_000, 100_000, 1_000_000), True: (10_000, 100_000, 1_000_000, 16_000_000)}
 TOLERANCES = (1e-2, 1e-4, 1e-6, 1e-9, 1e-12)
 MODEST = 1.10
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "choices.md"
+HEAD = """\
+# What parki chooses, and the best found by trying
+
+Written by `python scripts/choices.py --docs docs/results/choices-*.json`: `stokes_comb`, sources =
+targets, double precision; milliseconds of a repeated application. *Auto over best*: the time of
+what parki chose after `parki tune` over the least found by trying, in turn, cut-offs of 0.7 to 1.4
+times the chosen one, a window point less and more, and the variants of each stage whose predicted
+time could win. *Model*: predicted over measured time of each stage of the choice. Clustered
+clouds have half of their points in eight clusters of standard deviation 0.03.
+
+"""
 
 
 def tasks(space: ExecutionSpace, seed: int) -> list[tune.Task]:
@@ -73,6 +85,11 @@ def words(timing: tune.Timing) -> str:
     return f"r_c {p.cutoff:.4f}, P {p.points}, {p.p2p}, {p.p2g}, {p.g2p}"
 
 
+def page(results: list[dict[str, Any]]) -> str:
+    """Return the page of the docs."""
+    return HEAD + markdown(results)
+
+
 def markdown(results: list[dict[str, Any]]) -> str:
     """Return the results as a table."""
     lines = []
@@ -113,10 +130,11 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=10**9, metavar="N", help="largest size")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, help="write results as JSON")
-    parser.add_argument("--table", type=Path, nargs="+", metavar="FILE", help="print results")
+    parser.add_argument("--docs", type=Path, nargs="+", metavar="FILE", help="write the page")
     args = parser.parse_args()
-    if args.table:
-        print(markdown([json.loads(path.read_text()) for path in args.table]))
+    if args.docs:
+        PAGE.write_text(page([json.loads(path.read_text()) for path in args.docs]))
+        print(f"wrote {PAGE}")
         return
     space, console = get_execution_space(args.space), Console()
     rows: list[dict[str, Any]] = []

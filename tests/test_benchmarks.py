@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import benchmark  # noqa: E402
+import choices  # noqa: E402
 from benchmarks import models, page, record, table9  # noqa: E402
 from benchmarks.ceilings import Ceilings  # noqa: E402
 from benchmarks.run import TINY  # noqa: E402
@@ -145,3 +146,21 @@ def test_distributions_are_in_the_cube(letter):
     assert np.abs(points.std(axis=1) - spread).max() < 0.005
     if letter == "S":
         assert np.ptp(distance) < 1e-12
+
+
+def test_the_page_of_choices_is_that_of_the_results():
+    files = sorted((ROOT / "docs" / "results").glob("choices-*.json"))
+    assert files
+    assert choices.PAGE.read_text() == choices.page([json.loads(f.read_text()) for f in files])
+
+
+def test_choices_runs(tmp_path, monkeypatch):
+    few = [choices.tune.Task("laplace", 3, 1e-2, 300)]
+    monkeypatch.setattr(choices, "tasks", lambda *_: few)
+    path = tmp_path / "choices.json"
+    monkeypatch.setattr(sys, "argv", ["choices.py", "--space", "Serial", "--output", str(path)])
+    choices.main()
+    (row,) = json.loads(path.read_text())["rows"]
+    assert row["tried"] > 4
+    assert row["over_best"] >= 1
+    assert "| 300 | 0.01 | 3 | uniform |" in choices.page([json.loads(path.read_text())])

@@ -37,6 +37,8 @@ COUNTS = {
     "g2p_base": ("targets", "reads"),
     "g2p_tile": ("targets", "reads", "staged"),
 }
+# Variants of P2P, P2G and G2P that are best nearly everywhere: on hosts, and on devices.
+USUAL = {False: ("staged", "owner", "target"), True: ("tile", "tile", "tile")}
 # Variants that add to the grid by atomics, in any order.
 ATOMIC = ("p2g_tile", "p2g_base", "p2g_source", "p2g_hybrid")
 # Of a pair: polynomials evaluated, and other operations.
@@ -67,25 +69,37 @@ class Machine:
         What all but the launches is divided by: threads over those it was measured with.
     lengths : Lengths
         Lengths of transforms and their costs, in which the values of FGC are counted.
+    usual : tuple of str
+        Variants of P2P, P2G and G2P that are always considered.
+    others_from : float
+        Fewest points that the other variants were timed for; infinite if they were not.
     """
 
     name: str
     seconds: Mapping[str, tuple[float, ...]]
     workers: float = 1.0
     lengths: Lengths = EQUAL
+    usual: tuple[str, str, str] = USUAL[False]
+    others_from: float = math.inf
 
     def time(self, variant: str, counts: tuple[float, ...]) -> float:
         """Return the predicted seconds of a variant."""
         launch, *each = self.seconds[variant]
         return launch + sum(s * n for s, n in zip(each, counts, strict=True)) / self.workers
 
-    def variants(self, stage: str, method: str, on_device: bool) -> tuple[str, ...]:
-        """Return the variants to choose from: the one asked for, or all that were measured.
+    def variants(self, stage: str, method: str, points: int) -> tuple[str, ...]:
+        """Return the variants to choose from, for so many points: the one asked for, or several.
 
-        On a host only those that give the same result every time, bit for bit.
+        The usual one; and others if they were timed for so few points, and (on a host) give the
+        same result every time, bit for bit.
         """
         if method != "auto":
             return (method,)
+        usual = self.usual[("p2p", "p2g", "g2p").index(stage)]
+        # For far fewer points other things count than those that were measured.
+        if points < self.others_from / 4:
+            return (usual,)
+        on_device = self.usual == USUAL[True]
         names = [name for name in self.seconds if on_device or name not in ATOMIC]
         return tuple(name.removeprefix(f"{stage}_") for name in names if name.startswith(stage))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import platform
 from functools import lru_cache
 from pathlib import Path
@@ -11,192 +12,125 @@ from typing import Any
 
 import numpy as np
 
-from parki.ewald.cost import COUNTS, Machine
+from parki.ewald.cost import COUNTS, USUAL, Machine
 from parki.ewald.lengths import Lengths
 from parki.runtime import ExecutionSpace
 from parki.settings import cache_directory, thread_count
 
 log = logging.getLogger("parki")
 
+# Fewest points that the built-in numbers of other variants than the usual ones were measured for.
+BUILT_IN_FROM = {False: 5000, True: 250_000}
+
 # By precision: one core of an Intel Xeon with AVX-512, and one H200.
 CORE: dict[str, dict[str, tuple[float, ...]]] = {
     "float64": {
-        "p2p_tile": (0.0, 1.8e-07, 8.1e-09, 3.6e-10),
-        "p2p_staged": (1.8e-06, 5.8e-07, 2.4e-09, 7.4e-11),
-        "p2p_gm1d": (0.0, 7e-08, 7e-10, 3.5e-11),
-        "p2p_gm2d": (0.0, 6.4e-08, 6.4e-10, 3.2e-11),
-        "p2p_sm1d": (0.0, 6.1e-08, 6.1e-10, 3e-11),
-        "p2p_sm2d": (0.0, 6.3e-08, 6.3e-10, 3.1e-11),
-        "p2g_owner": (0.00022, 4.6e-08, 4.3e-10),
-        "p2g_tile": (0.0, 0.0, 2e-09, 8.1e-09),
-        "p2g_base": (0.0, 0.0, 8.7e-09),
-        "p2g_source": (0.0, 0.0, 7.8e-09),
-        "p2g_grid": (0.0, 0.0, 1.2e-08),
-        "p2g_hybrid": (0.0, 0.0, 5.9e-09),
-        "fgc": (0.0, 3.2e-09),
-        "g2p_target": (4.1e-05, 1.7e-07, 1.7e-10),
-        "g2p_base": (0.0, 0.0, 3.6e-10),
-        "g2p_tile": (0.0, 0.0, 2.8e-10, 1.9e-09),
+        "p2p_tile": (0.0007, 1.4e-07, 6.9e-09, 2.6e-10),
+        "p2p_staged": (8.6e-07, 7.4e-07, 0.0, 8e-11),
+        "p2p_gm1d": (0.0, 5e-08, 1.5e-10, 2.8e-11),
+        "p2p_gm2d": (0.0, 5.1e-08, 9.7e-11, 2.9e-11),
+        "p2p_sm1d": (0.0, 5e-08, 2.9e-11, 2.8e-11),
+        "p2p_sm2d": (0.0, 4.9e-08, 1e-10, 3.3e-11),
+        "p2g_owner": (9.9e-05, 6.4e-09, 4.7e-10),
+        "p2g_tile": (0.00029, 8.1e-08, 2e-09, 8.6e-09),
+        "p2g_base": (0.0066, 1.8e-06, 7e-09),
+        "p2g_source": (0.0075, 2e-06, 6.9e-09),
+        "p2g_grid": (0.0026, 7.2e-07, 1.1e-08),
+        "p2g_hybrid": (0.0, 0.0, 5.2e-09),
+        "fgc": (0.0, 4e-09),
+        "g2p_target": (3.4e-05, 1e-07, 1.9e-10),
+        "g2p_base": (0.0, 0.0, 3.8e-10),
+        "g2p_tile": (0.0, 0.0, 1.9e-10, 6e-09),
     },
     "float32": {
-        "p2p_tile": (0.0, 1.4e-07, 6.5e-09, 2.9e-10),
-        "p2p_staged": (0.0, 3.5e-07, 1.9e-09, 5.2e-11),
-        "p2p_gm1d": (0.0, 5.6e-08, 5.6e-10, 2.8e-11),
-        "p2p_gm2d": (0.0, 5.1e-08, 5.1e-10, 2.6e-11),
-        "p2p_sm1d": (0.0, 4.8e-08, 4.8e-10, 2.4e-11),
-        "p2p_sm2d": (0.0, 5e-08, 5e-10, 2.5e-11),
-        "p2g_owner": (0.0015, 5.3e-08, 3.2e-10),
-        "p2g_tile": (0.0, 0.0, 1.5e-09, 6e-09),
-        "p2g_base": (0.0, 0.0, 6.4e-09),
-        "p2g_source": (0.0, 0.0, 5.7e-09),
-        "p2g_grid": (0.0, 0.0, 9e-09),
-        "p2g_hybrid": (0.0, 0.0, 4.4e-09),
-        "fgc": (0.0, 2.8e-09),
-        "g2p_target": (2.7e-06, 1.7e-08, 1.8e-10),
-        "g2p_base": (0.0, 0.0, 3.6e-10),
-        "g2p_tile": (0.0, 0.0, 2.8e-10, 1.9e-09),
+        "p2p_tile": (0.0, 9.3e-08, 4.6e-09, 1.7e-10),
+        "p2p_staged": (0.00017, 7e-07, 0.0, 3.9e-11),
+        "p2p_gm1d": (0.0, 3.4e-08, 1e-10, 1.9e-11),
+        "p2p_gm2d": (0.0, 3.4e-08, 6.5e-11, 2e-11),
+        "p2p_sm1d": (0.0, 3.3e-08, 1.9e-11, 1.9e-11),
+        "p2p_sm2d": (0.0, 3.3e-08, 6.7e-11, 2.2e-11),
+        "p2g_owner": (0.0016, 6.9e-09, 2.8e-10),
+        "p2g_tile": (0.0, 0.0, 1.2e-09, 5.4e-09),
+        "p2g_base": (0.0, 0.0, 4.3e-09),
+        "p2g_source": (0.0, 0.0, 4.2e-09),
+        "p2g_grid": (0.0, 0.0, 7.1e-09),
+        "p2g_hybrid": (0.0, 0.0, 3.2e-09),
+        "fgc": (0.00086, 2.2e-09),
+        "g2p_target": (1.9e-06, 8.8e-09, 1.6e-10),
+        "g2p_base": (0.0, 0.0, 3.2e-10),
+        "g2p_tile": (0.0, 0.0, 1.6e-10, 5e-09),
     },
 }
 H200: dict[str, dict[str, tuple[float, ...]]] = {
     "float64": {
-        "p2p_tile": (0.00054, 8.2e-10, 1.1e-11, 8.6e-14),
-        "p2p_staged": (0.0, 4.8e-09, 1.3e-11, 1.3e-13),
-        "p2p_gm1d": (0.0, 3e-09, 3.3e-12, 2.5e-14),
-        "p2p_gm2d": (0.0, 2.6e-09, 2.8e-12, 2.1e-14),
-        "p2p_sm1d": (0.0, 2.5e-09, 2.4e-12, 2.1e-14),
-        "p2p_sm2d": (0.0, 2.6e-09, 2.9e-12, 2.2e-14),
-        "p2g_owner": (0.0, 0.0, 1.7e-09),
-        "p2g_tile": (7e-05, 3.4e-10, 1.3e-12, 5.7e-13),
+        "p2p_tile": (0.00031, 1.7e-09, 5.8e-12, 1.3e-13),
+        "p2p_staged": (0.0, 4.7e-09, 1.4e-11, 1.5e-13),
+        "p2p_gm1d": (0.0, 2.1e-09, 2.7e-12, 3.4e-14),
+        "p2p_gm2d": (0.0, 2.7e-09, 2.7e-12, 2.4e-14),
+        "p2p_sm1d": (5.1e-05, 2.6e-09, 2.7e-12, 1.8e-14),
+        "p2p_sm2d": (0.0, 2.4e-09, 2.8e-12, 2.4e-14),
+        "p2g_owner": (0.0, 0.0, 1.8e-09),
+        "p2g_tile": (5.8e-05, 1.4e-10, 1.4e-12, 1.5e-12),
         "p2g_base": (0.0, 0.0, 2.3e-11),
         "p2g_source": (0.0, 0.0, 1e-11),
-        "p2g_grid": (0.0, 0.0, 8.5e-12),
-        "p2g_hybrid": (0.0, 0.0, 2.6e-12),
-        "fgc": (0.00013, 8.5e-12),
-        "g2p_target": (0.0, 0.0, 2e-12),
-        "g2p_base": (0.0, 0.0, 3.1e-12),
-        "g2p_tile": (8.3e-05, 5.1e-10, 2.9e-13, 1.6e-12),
+        "p2g_grid": (0.0, 0.0, 8.4e-12),
+        "p2g_hybrid": (0.0, 0.0, 1.9e-12),
+        "fgc": (7.9e-05, 7.6e-12),
+        "g2p_target": (1.5e-05, 3.9e-11, 2.1e-12),
+        "g2p_base": (9.6e-06, 2.7e-11, 4.4e-12),
+        "g2p_tile": (8e-05, 4.5e-10, 4.7e-13, 3.4e-12),
     },
     "float32": {
-        "p2p_tile": (0.00047, 2e-09, 3.9e-12, 5.4e-14),
-        "p2p_staged": (0.0, 2.4e-09, 6.7e-12, 6.7e-14),
-        "p2p_gm1d": (0.0, 1.5e-09, 1.6e-12, 1.2e-14),
-        "p2p_gm2d": (0.0, 1.3e-09, 1.4e-12, 1.1e-14),
-        "p2p_sm1d": (0.0, 1.2e-09, 1.2e-12, 1e-14),
-        "p2p_sm2d": (0.0, 1.3e-09, 1.5e-12, 1.1e-14),
-        "p2g_owner": (0.0, 0.0, 1.1e-09),
-        "p2g_tile": (0.00014, 2.7e-10, 8.2e-13, 4.2e-12),
-        "p2g_base": (0.0, 0.0, 1.5e-11),
-        "p2g_source": (0.0, 0.0, 6.6e-12),
-        "p2g_grid": (0.0, 0.0, 5.5e-12),
-        "p2g_hybrid": (0.0, 0.0, 1.7e-12),
-        "fgc": (6.2e-05, 7.4e-12),
-        "g2p_target": (0.0, 0.0, 2e-12),
-        "g2p_base": (0.0, 0.0, 3.1e-12),
-        "g2p_tile": (2.9e-05, 1.1e-10, 4.1e-13, 1.5e-12),
+        "p2p_tile": (0.0003, 2e-09, 1.5e-12, 7.1e-14),
+        "p2p_staged": (0.0, 1.7e-09, 5e-12, 5.3e-14),
+        "p2p_gm1d": (0.0, 7.6e-10, 9.1e-13, 1.2e-14),
+        "p2p_gm2d": (0.0, 9.5e-10, 9.5e-13, 9.1e-15),
+        "p2p_sm1d": (0.0, 8.8e-10, 9.6e-13, 6.1e-15),
+        "p2p_sm2d": (0.0, 8.7e-10, 1e-12, 8.6e-15),
+        "p2g_owner": (0.0, 0.0, 8.3e-10),
+        "p2g_tile": (0.00015, 1.6e-10, 9.2e-13, 1.4e-13),
+        "p2g_base": (0.0, 0.0, 1.1e-11),
+        "p2g_source": (0.0, 0.0, 4.8e-12),
+        "p2g_grid": (0.0, 0.0, 3.9e-12),
+        "p2g_hybrid": (0.0, 0.0, 9e-13),
+        "fgc": (3.2e-05, 4.8e-12),
+        "g2p_target": (0.0, 0.0, 1.5e-12),
+        "g2p_base": (0.0, 0.0, 3.2e-12),
+        "g2p_tile": (1.7e-05, 1.1e-10, 4e-13, 1.9e-12),
     },
 }
-
 # Lengths of planes of complex modes on an H200, and their costs per value over the median one's.
+# fmt: off
 H200_LENGTHS: dict[str, dict[int, float]] = {
     "float64": {
-        300: 1.05,
-        320: 0.77,
-        336: 0.89,
-        350: 1.03,
-        360: 0.78,
-        378: 0.79,
-        384: 0.79,
-        392: 0.8,
-        400: 0.83,
-        420: 1.04,
-        432: 0.94,
-        448: 0.89,
-        450: 0.88,
-        480: 1,
-        500: 0.94,
-        504: 0.75,
-        512: 0.68,
-        560: 0.95,
-        576: 0.97,
-        600: 1.27,
-        640: 1.02,
-        672: 1.27,
-        700: 1.2,
-        720: 1.33,
-        750: 0.86,
-        756: 1.3,
-        768: 1.06,
-        784: 1.03,
-        800: 0.95,
-        810: 1.27,
-        840: 1.54,
-        864: 1.08,
-        896: 1,
-        900: 0.69,
-        960: 1.3,
-        972: 1,
-        980: 1.21,
-        1000: 0.95,
-        1008: 1.01,
-        1024: 0.78,
-        1050: 1.52,
-        1080: 1.24,
-        1120: 1.21,
-        1152: 0.94,
-        1200: 1.27,
-        1250: 1.09,
-        1280: 0.96,
+        128: 0.62, 140: 0.82, 144: 0.67, 150: 0.72, 160: 0.63, 162: 0.93, 168: 0.79, 180: 0.82,
+        192: 0.64, 196: 0.64, 200: 0.83, 210: 0.77, 216: 0.65, 224: 0.86, 240: 0.83, 250: 0.79,
+        252: 0.72, 256: 0.64, 270: 0.69, 280: 0.9, 288: 0.71, 294: 1.3, 300: 1.1, 320: 0.76,
+        324: 0.76, 336: 0.9, 350: 1.1, 360: 0.77, 378: 0.78, 384: 0.79, 392: 0.8, 400: 0.81,
+        420: 1, 432: 0.95, 448: 0.89, 450: 0.88, 480: 1, 486: 1.3, 490: 0.99, 500: 0.95,
+        504: 0.74, 512: 0.66, 540: 1.3, 560: 0.96, 576: 1, 588: 1.3, 600: 1.3, 630: 1.6, 640: 1.1,
+        648: 1.1, 672: 1.3, 700: 1.3, 720: 1.4, 750: 0.86, 756: 1.4, 768: 1.1, 784: 1.1,
+        800: 0.97, 810: 1.3, 840: 1.7, 864: 1.1, 882: 1.3, 896: 1, 900: 0.66, 960: 1.4, 972: 1,
+        980: 1.3, 1000: 0.96, 1008: 1, 1024: 0.77, 1050: 1.6, 1080: 1.3, 1120: 1.3, 1134: 1.3,
+        1152: 0.95, 1176: 1.3, 1200: 1.3, 1260: 1.6, 1280: 0.98, 1296: 0.97, 1344: 1.9, 1350: 1.4,
+        1400: 1.3, 1440: 1.3, 1470: 1.7, 1500: 1.3, 1512: 1.3, 1536: 1, 1568: 0.98, 1600: 0.97,
     },
     "float32": {
-        300: 0.98,
-        320: 0.92,
-        336: 0.99,
-        350: 1.03,
-        360: 0.88,
-        378: 0.88,
-        384: 0.91,
-        392: 0.94,
-        400: 1.2,
-        420: 0.98,
-        432: 0.9,
-        448: 1.04,
-        450: 1.02,
-        480: 0.97,
-        500: 0.86,
-        504: 0.87,
-        512: 0.78,
-        560: 0.9,
-        576: 0.99,
-        600: 1.16,
-        640: 0.9,
-        672: 1.06,
-        700: 0.9,
-        720: 0.95,
-        750: 1.04,
-        756: 1.18,
-        768: 1.1,
-        784: 1.19,
-        800: 1.25,
-        810: 1,
-        840: 1.2,
-        864: 1.2,
-        896: 1.11,
-        900: 0.84,
-        960: 1.22,
-        972: 1.16,
-        980: 0.96,
-        1000: 0.84,
-        1008: 1.36,
-        1024: 0.8,
-        1050: 1.01,
-        1080: 1.38,
-        1120: 0.88,
-        1152: 1.02,
-        1200: 1.02,
-        1250: 1.03,
-        1280: 1,
+        128: 0.95, 140: 0.89, 144: 0.71, 150: 0.89, 160: 0.77, 162: 1.1, 168: 0.94, 180: 0.93,
+        192: 0.71, 196: 0.73, 200: 0.86, 210: 0.92, 216: 0.72, 224: 0.99, 240: 0.88, 250: 1,
+        252: 0.88, 256: 0.74, 270: 0.85, 280: 0.95, 288: 0.86, 294: 1.7, 300: 0.92, 320: 0.9,
+        324: 0.87, 336: 1, 350: 1, 360: 0.86, 378: 0.86, 384: 0.88, 392: 0.93, 400: 1.2,
+        420: 0.96, 432: 0.88, 448: 1, 450: 1, 480: 0.95, 486: 1.2, 490: 0.94, 500: 0.85,
+        504: 0.84, 512: 0.74, 540: 0.91, 560: 0.87, 576: 0.98, 588: 0.91, 600: 1.2, 630: 0.93,
+        640: 0.88, 648: 1.2, 672: 1.1, 700: 0.89, 720: 0.94, 750: 1, 756: 1.2, 768: 1.1, 784: 1.2,
+        800: 1.3, 810: 1, 840: 1.2, 864: 1.2, 882: 1.6, 896: 1.1, 900: 0.81, 960: 1.3, 972: 1.2,
+        980: 0.94, 1000: 0.81, 1008: 1.4, 1024: 0.75, 1050: 0.99, 1080: 1.4, 1120: 0.88,
+        1134: 1.4, 1152: 1, 1176: 1.2, 1200: 1, 1260: 1.2, 1280: 1, 1296: 1.1, 1344: 1.4,
+        1350: 0.98, 1400: 0.92, 1440: 0.97, 1470: 1.3, 1500: 1.8, 1512: 1.2, 1536: 1.2, 1568: 1.1,
+        1600: 1.2,
     },
 }
+# fmt: on
 
 
 def machine(space: ExecutionSpace, dtype: Any) -> Machine:
@@ -209,12 +143,20 @@ def machine(space: ExecutionSpace, dtype: Any) -> Machine:
     threads = thread_count() if space.name == "OpenMP" else 1
     tuned = read(space)
     if tuned:
-        name, seconds = f"measured on {tuned['machine']}", tuned["seconds"][precision]
-        return Machine(name, seconds, lengths=tuned["lengths"][precision])
+        return Machine(
+            f"measured on {tuned['machine']}",
+            tuned["seconds"][precision],
+            lengths=tuned["lengths"][precision],
+            usual=USUAL[space.on_device],
+            others_from=tuned["others_from"][precision],
+        )
+    others_from = BUILT_IN_FROM[space.on_device] if precision == "float64" else math.inf
     if space.on_device:
         lengths = _built_in_lengths(precision)
-        return Machine("those of an H200", H200[precision], lengths=lengths)
-    return Machine("those of an AVX-512 server", CORE[precision], float(threads))
+        usual = USUAL[True]
+        return Machine("those of an H200", H200[precision], 1, lengths, usual, others_from)
+    name = "those of an AVX-512 server"
+    return Machine(name, CORE[precision], threads, others_from=others_from)
 
 
 def built_in(space: ExecutionSpace) -> dict[str, dict[str, tuple[float, ...]]]:
@@ -238,6 +180,7 @@ def use(space: ExecutionSpace, lengths: dict[str, Lengths]) -> None:
         "machine": "built-in",
         "seconds": built_in(space),
         "lengths": lengths,
+        "others_from": dict.fromkeys(lengths, math.inf),
         "samples": {},
     }
 
@@ -301,6 +244,7 @@ def _tuned(file: str) -> dict[str, Any] | None:
         if set(tuned["seconds"]) != {"float32", "float64"}:
             raise ValueError("precisions")
         tables = tuned.get("lengths") or dict.fromkeys(tuned["seconds"], ())
+        tuned.setdefault("others_from", dict.fromkeys(tuned["seconds"], math.inf))
         tuned["lengths"] = {name: _lengths(tables[name]) for name in tuned["seconds"]}
     except (KeyError, TypeError, ValueError) as error:
         log.warning("parki: %s is of another version (%s); run 'parki tune' again", file, error)

@@ -267,6 +267,7 @@ class Plan:
         if method == "auto" and (self._computed != ("u",) or options.radial != "polynomial"):
             # The others were measured for polynomials alone, and do not compute derivatives.
             method = "tile" if self.space.on_device else "staged"
+        points = min(self._totals)
         self._problem = problem = Problem(
             self.kernel,
             self._computed,
@@ -277,9 +278,9 @@ class Plan:
             density,
             *self._totals,
             best,
-            best.variants("p2p", method, self.space.on_device),
-            best.variants("p2g", options.p2g_method, self.space.on_device),
-            best.variants("g2p", options.g2p_method, self.space.on_device),
+            best.variants("p2p", method, points),
+            best.variants("p2g", options.p2g_method, points),
+            best.variants("g2p", options.g2p_method, points),
         )
         cutoff = None
         if options.cutoff is not None:

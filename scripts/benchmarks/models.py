@@ -161,13 +161,14 @@ def convolve(mesh: Any) -> Work:
     real transform along x, padding, planes, the multiplier, and back.
     """
     padding, components = mesh.padding, FOUR + THREE
-    values, grid = padding.values(), math.prod(padding.grid)
+    grid = math.prod(padding.grid)
     if mesh.periodicity == 3:
-        modes = values / 2
+        values, modes = grid, grid / 2
         moved = components * (8 * grid + 16 * modes + 2 * 32 * modes)
     else:
         x, y, z = padding.local[0], *padding.grid[1:]
-        half, modes = (x // 2 + 1) * y * z, (values - x * y * z) / 2
+        half, modes = (x // 2 + 1) * y * z, (padding.values() - x * y * z) / 4
+        values = 2 * modes + x * y * z
         moved = components * (8 * grid + 2 * 16 * half + 16 * modes + 2 * 32 * modes)
     moved += (16 * components + 8) * modes
     flops = components * 2.5 * values * math.log2(math.prod(padding.local)) + 40 * modes
