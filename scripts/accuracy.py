@@ -38,7 +38,6 @@ from contract import (  # noqa: E402
     SMALL,
     TOLERANCES,
     Case,
-    known,
     sweep,
 )
 
@@ -76,7 +75,7 @@ def machine(space: str) -> dict[str, Any]:
 
 def measure(case: Case, space: str) -> dict[str, Any]:
     """Return one row of the results: of each field error, promise, rounding, flow and ratio."""
-    row: dict[str, Any] = {"case": case._asdict(), "known": known(case)}
+    row: dict[str, Any] = {"case": case._asdict()}
     start = time.perf_counter()
     case.reference()
     referred = time.perf_counter()
@@ -135,9 +134,9 @@ def report(rows: list[dict[str, Any]]) -> int:
     summed = [row for row in rows if "fields" in row]
     refused = [row for row in rows if "refused" in row]
     print(f"{len(summed)} sums compared, {len(refused)} tolerances refused\n")
-    print("Largest error over promise and rounding (sums of known limits in brackets)")
+    print("Largest error over promise and rounding")
     columns = list(itertools.product(PERIODICITIES, TOLERANCES))
-    print(f"{'':14s}" + "".join(f"{p}P {dtype}".rjust(14) for p, dtype in columns))
+    print(f"{'':14s}" + "".join(f"{p}P {dtype}".rjust(7) for p, dtype in columns))
     for kernel in KERNELS:
         cells = []
         for periodicity, dtype in columns:
@@ -147,24 +146,20 @@ def report(rows: list[dict[str, Any]]) -> int:
                 if (row["case"]["kernel"], row["case"]["periodicity"], row["case"]["dtype"])
                 == (kernel, periodicity, dtype)
             ]
-            most = max((worst(row) for row in here if not row["known"]), default=0.0)
-            limited = max((worst(row) for row in here if row["known"]), default=0.0)
-            cells.append(f"{most:.2f} ({limited:.2f})".rjust(14))
+            cells.append(f"{max(map(worst, here), default=0.0):.2f}".rjust(7))
         print(f"{kernel:14s}" + "".join(cells))
     for factor in ("cloud", "density", "box", "split", "n"):
         values: dict[Any, float] = {}
         for row in summed:
-            if not row["known"]:
-                value = row["case"][factor]
-                values[value] = max(values.get(value, 0.0), worst(row))
+            value = row["case"][factor]
+            values[value] = max(values.get(value, 0.0), worst(row))
         print(f"\nby {factor}: " + ", ".join(f"{v} {r:.2f}" for v, r in values.items()), end="")
     print("\n\nWorst cases")
     passed = [row for row in summed if worst(row) > 1]
     summed.sort(key=worst, reverse=True)
     for row in summed[: max(10, len(passed))]:
         field = max(row["fields"], key=lambda f: f["ratio"])
-        note = f"  [{row['known']}]" if row["known"] and worst(row) > 1 else ""
-        print(f"{worst(row):10.3f}  {field['field']:6s} {name(row)}{note}")
+        print(f"{worst(row):10.3f}  {field['field']:6s} {name(row)}")
     for row in refused:
         print(f"   refused  {name(row)}")
     return len(passed)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -434,17 +434,6 @@ def _reference(
     count = trg.shape[1]
     sizes = {field: max(rms(v[..., :count]), rms(v[..., -SAMPLED:])) for field, v in found.items()}
     return {field: v[..., :count] for field, v in found.items()}, sizes
-
-
-# --- known limits -----------------------------------------------------------------------------
-
-# Where the promise may be passed, and why; docs/accuracy.md says by how much.
-KNOWN: tuple[tuple[str, Callable[[Case], bool]], ...] = ()
-
-
-def known(case: Case) -> str | None:
-    """Return why a case is known to pass its promise, or None."""
-    return next((reason for reason, applies in KNOWN if applies(case)), None)
 
 
 # --- the sweep --------------------------------------------------------------------------------
