@@ -8,7 +8,9 @@ at every scale, from a sample, so that clouds of any shape keep the promise of t
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,18 +47,27 @@ class PairDensity:
     enhancement: NDArray[np.float64]
     self_pairs: float
 
+    @cached_property
+    def _table(self) -> tuple[list[float], list[float], list[float], list[float]]:
+        """Scales and enhancements, and the logarithms of both, by increasing scale."""
+        scales, values = self.scales[::-1], self.enhancement[::-1]
+        return scales.tolist(), values.tolist(), np.log(scales).tolist(), np.log(values).tolist()
+
     def at(self, scale: float) -> float:
         """Return the enhancement at a scale: the largest of the two cells that enclose it."""
-        index = int(np.searchsorted(-self.scales, -scale))
-        low = min(max(index - 1, 0), self.scales.size - 1)
-        return float(self.enhancement[low : index + 1].max(initial=1.0))
+        scales, values, _, _ = self._table
+        index = min(bisect_right(scales, scale), len(scales) - 1)
+        return max(1.0, *values[max(index - 1, 0) : index + 1])
 
     def typical(self, radius: float) -> float:
         """Return the enhancement of the pairs within a radius, between the scales: no bound."""
+        _, _, scales, values = self._table
         # A cell as large as the sphere of that radius.
         scale = math.log((4 / 3 * math.pi) ** (1 / 3) * radius)
-        logs = np.log(self.enhancement[::-1])
-        return float(np.exp(np.interp(scale, np.log(self.scales[::-1]), logs)))
+        index = min(max(bisect_right(scales, scale), 1), len(scales) - 1)
+        part = (scale - scales[index - 1]) / (scales[index] - scales[index - 1])
+        part = min(max(part, 0.0), 1.0)
+        return math.exp(values[index - 1] + part * (values[index] - values[index - 1]))
 
 
 def pair_density(trg: Any, src: Any, box: NDArray[np.float64]) -> PairDensity:

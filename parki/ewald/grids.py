@@ -186,9 +186,11 @@ class Search:
         largest = coarsest(problem, split)
         self.exponents, self.constant, self.room = forecast(split, largest)
         self.grids: dict[int, Array] = {}
+        seen: set[tuple[float, ...]] = set()
         for row, refinement in enumerate(REFINEMENTS):
             steps = fit(problem, largest / refinement)
-            if not any(np.array_equal(steps, other) for other in self.grids.values()):
+            if tuple(steps) not in seen:
+                seen.add(tuple(steps))
                 self.grids[row] = steps
         self.judged: dict[int, Grid] = {}
         self.times: dict[tuple[int, int], Times] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,11 @@ class Padding:
         )
 
 
+@lru_cache(maxsize=64)
+def _steepness(tolerance: float) -> float:
+    return float(erfcinv(0.01 * min(tolerance, 1.0)))
+
+
 def pad(
     periodicity: int,
     box: NDArray[np.float64],
@@ -89,7 +95,8 @@ def pad(
     lengths : Lengths
         Lengths to choose from.
     """
-    exact = box / steps
+    edges, spacings = box.tolist(), steps.tolist()  # plain numbers: this is called many times
+    exact = [b / h for b, h in zip(edges, spacings, strict=True)]
     cells = [
         round(n) if axis < periodicity else math.floor(n + 1e-9) + 1 for axis, n in enumerate(exact)
     ]
@@ -97,16 +104,15 @@ def pad(
     if periodicity == 3:
         whole = (grid[0], grid[1], grid[2])
         return Padding(whole, whole, whole, whole, 0, 0.0, 0.0, 0.0)
-    free = slice(periodicity, 3)
-    step = float(steps[free].max())
+    step = max(spacings[periodicity:])
     # The kernel fades out over the outer 0.6 of the reach: far enough beyond all pairs for the
     # mollified, deconvolved points (1.7 r_c: with 1.4 a box of 10:1:1 failed by 4.4), and slowly
     # enough for the grid: erfc over a width w is resolved to exp(-s^2) of itself if w exceeds
     # some 1.7 s^2 steps. One period on, the same margin is kept. Kernels of modes of long periods
     # are several times larger at R than the promise: hence the hundredth.
-    steepness = float(erfcinv(0.01 * min(tolerance, 1.0)))
+    steepness = _steepness(tolerance)
     reach = max(2.5 * points * step, 2.8 * steepness**2 * step, 1.7 * cutoff)
-    diameter = float(np.linalg.norm(box[free]))
+    diameter = math.hypot(*edges[periodicity:])
     radius, onset = diameter + reach, diameter + 0.4 * reach
     plain, local = list(grid), list(grid)
     wall = math.inf
@@ -114,8 +120,8 @@ def pad(
     axes = max(2, 3 - periodicity)
     for axis in range(periodicity, 3):
         plain[axis] = lengths.at_least(exact[axis] + 2.5 * points, axes)
-        local[axis] = lengths.at_least(exact[axis] + (radius + reach) / steps[axis], axes)
-        wall = min(wall, plain[axis] * steps[axis] - box[axis])
+        local[axis] = lengths.at_least(exact[axis] + (radius + reach) / spacings[axis], axes)
+        wall = min(wall, plain[axis] * spacings[axis] - edges[axis])
     if periodicity == 0:
         n_local = local[0] // 2 + 1
     else:
@@ -124,7 +130,7 @@ def pad(
         x = math.log(1000 / tolerance)
         for _ in range(4):
             x = math.log(1000 / tolerance) + math.log1p(x)
-        n_local = min(grid[0] // 2 + 1, math.ceil(x / wall / (2 * math.pi / box[0])))
+        n_local = min(grid[0] // 2 + 1, math.ceil(x / wall / (2 * math.pi / edges[0])))
     return Padding(
         (cells[0], cells[1], cells[2]),
         (grid[0], grid[1], grid[2]),

@@ -27,7 +27,7 @@ from parki.ewald.window import default_degree
 
 NAMES = {"hasimoto": "Hasimoto's split", "prolate": "the prolate split"}
 # Cut-offs to consider, in units of the box, and the ratio of one to the next.
-_LEAST, _MOST, _RATIO = 0.004, 0.9, 1.16
+_LEAST, _MOST, _RATIO = 0.004, 0.9, 1.22
 
 
 @dataclass(frozen=True)
