@@ -38,6 +38,24 @@ def test_gmres() -> None:
     assert load("gmres").main(500) < 1e-7
 
 
+def test_distributed_stokes(tmp_path: Path) -> None:
+    pytest.importorskip("mpi4py")
+    path = tmp_path / "velocities.npz"
+    velocity = load("distributed_stokes").main(300, str(path))
+    with np.load(path) as found:
+        np.testing.assert_array_equal(found["velocity"], velocity)
+        exact = direct_sum(
+            "stokes_sl",
+            found["points"][:, :20],
+            found["points"],
+            found["force"],
+            box=[1.0, 1.0, 1.0],
+            periodicity=3,
+        )
+    error = np.sqrt(np.mean(np.sum((8 * np.pi * velocity[:, :20] - exact) ** 2, axis=0)))
+    assert error < 1e-6 * np.sqrt(300)
+
+
 def test_figure10() -> None:
     pot = load("figure10").main(2000, "CPU")
     assert pot.shape == (3, 2000)

@@ -1,0 +1,163 @@
+"""Transports for arrays in device memory, and the choice of one.
+
+NCCL moves them from device to device, where each rank has one of its own; elsewhere they go through
+pinned host memory. Device memory is never handed to MPI: one that is not aware of GPUs ends the
+process, and few say whether they are.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from parki.distributed.team import Team
+from parki.distributed.transport import HostTransport, Memory, Transport
+from parki.runtime import ExecutionSpace
+
+
+def choose_transport(team: Team, space: ExecutionSpace) -> Transport:
+    """Return the fastest way that all ranks have."""
+    if not space.on_device:
+        return HostTransport(team)
+    xp = space.array_module
+    number = xp.cuda.Device().id
+    here = (socket.gethostname(), xp.cuda.runtime.deviceGetPCIBusId(number))
+    told = team.all((here, bool(xp.cuda.nccl.available)))
+    # NCCL refuses ranks that share a device.
+    if all(nccl for _, nccl in told) and len({place for place, _ in told}) == team.size:
+        return NcclTransport(team)
+    return StagedTransport(team)
+
+
+def use_local_gpu(comm: Any = None) -> int:
+    """Make this rank's GPU the current device: the ranks of a node take turns.
+
+    Call it before making arrays. Where the launcher shows each rank one GPU, that is taken.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Comm, optional
+        Default: ``COMM_WORLD``.
+
+    Returns
+    -------
+    int
+        Number of the device.
+    """
+    import cupy
+
+    team = Team(comm)
+    node = team.comm.Split_type(team.mpi.COMM_TYPE_SHARED)
+    number = int(node.Get_rank() % cupy.cuda.runtime.getDeviceCount())
+    node.Free()
+    cupy.cuda.Device(number).use()
+    return number
+
+
+class NcclTransport:
+    """NCCL, on the current stream."""
+
+    def __init__(self, team: Team) -> None:
+        import cupy
+
+        self.team, self.name = team, "NCCL"
+        self.xp: Any = cupy
+        self.sent: dict[str, int] = {}
+        self.memory = Memory(cupy.empty)
+        self.nccl = cupy.cuda.nccl
+        self.communicator = _communicator(team, self.nccl, int(cupy.cuda.Device().id))
+
+    def buffers(self, n_send: int, n_receive: int, dtype: Any) -> tuple[Any, Any]:
+        """Return views of memory that is kept."""
+        return self.memory.views((n_send, n_receive), dtype)
+
+    def exchange(
+        self,
+        label: str,
+        send: Any,
+        send_counts: Sequence[int],
+        receive: Any,
+        receive_counts: Sequence[int],
+    ) -> None:
+        """Exchange by sends and receives of one group."""
+        self.team.agree()
+        rank, item = self.team.rank, send.itemsize
+        self.sent[label] = self.sent.get(label, 0) + (send.size - send_counts[rank]) * item
+        stream, byte = self.xp.cuda.get_current_stream().ptr, self.nccl.NCCL_CHAR
+        self.nccl.groupStart()
+        given = got = 0
+        for other, (out, into) in enumerate(zip(send_counts, receive_counts, strict=True)):
+            if other == rank:
+                receive[got : got + into] = send[given : given + out]
+            else:
+                if out:
+                    address = send.data.ptr + given * item
+                    self.communicator.send(address, out * item, byte, other, stream)
+                if into:
+                    address = receive.data.ptr + got * item
+                    self.communicator.recv(address, into * item, byte, other, stream)
+            given += out
+            got += into
+        self.nccl.groupEnd()
+
+
+class StagedTransport:
+    """MPI by way of pinned host memory."""
+
+    def __init__(self, team: Team) -> None:
+        import cupy
+
+        self.team, self.name = team, "MPI through host memory"
+        self.xp: Any = cupy
+        self.memory = Memory(cupy.empty)
+        self.host = HostTransport(team, _pinned)
+        self.sent = self.host.sent
+
+    def buffers(self, n_send: int, n_receive: int, dtype: Any) -> tuple[Any, Any]:
+        """Return views of memory that is kept."""
+        return self.memory.views((n_send, n_receive), dtype)
+
+    def exchange(
+        self,
+        label: str,
+        send: Any,
+        send_counts: Sequence[int],
+        receive: Any,
+        receive_counts: Sequence[int],
+    ) -> None:
+        """Copy to the host, exchange, and copy back."""
+        given, got = self.host.buffers(send.size, receive.size, send.dtype)
+        if send.size:
+            send.get(out=given)
+        self.host.exchange(label, given, send_counts, got, receive_counts)
+        if receive.size:
+            receive.set(got)
+            self.xp.cuda.get_current_stream().synchronize()  # the host's buffer is used again
+
+
+def _pinned(size: int, dtype: Any) -> Any:
+    """Return an array of bytes in page-locked memory, to and from which devices copy faster."""
+    import cupy
+
+    return np.frombuffer(cupy.cuda.alloc_pinned_memory(max(size, 1)), dtype, size)
+
+
+def _communicator(team: Team, nccl: Any, device: int) -> Any:
+    """Return the NCCL communicator of these ranks and devices, made once: that takes a while.
+
+    It is kept with the MPI communicator.
+    """
+    if not _KEY:
+        _KEY.append(team.mpi.Comm.Create_keyval())
+    kept = team.comm.Get_attr(_KEY[0])
+    if not all(team.all(kept is not None and kept[0] == device)):
+        name = team.share(nccl.get_unique_id() if team.rank == 0 else None)
+        kept = (device, nccl.NcclCommunicator(team.size, name, team.rank))
+        team.comm.Set_attr(_KEY[0], kept)
+    return kept[1]
+
+
+_KEY: list[int] = []

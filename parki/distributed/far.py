@@ -1,0 +1,114 @@
+"""The far field of a slab: P2G onto its planes and a window beyond, FGC, and G2P from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from parki.distributed.fgc import slab_fgc
+from parki.distributed.halo import Halo
+from parki.distributed.slabs import Slabs
+from parki.distributed.transport import Transport
+from parki.ewald.g2p import G2P
+from parki.ewald.mesh import Mesh
+from parki.ewald.p2g import P2G
+from parki.ewald.plane import PlaneModes
+from parki.ewald.split import Split
+
+
+class SlabFar:
+    """P2G, FGC and G2P for the points of a slab.
+
+    Parameters
+    ----------
+    transport : Transport
+    slabs : Slabs
+    kernel : str
+    mesh, slab : Mesh
+        The grid of the box, and that of the slab with what its windows reach.
+    trg, src : array, shape (3, N)
+        Points of the slab in solver units, wrapped; one array if targets are sources.
+    norms : array, shape (3, N), or None
+        Normals in solver units.
+    rows : int
+        Rows of the potential, 1 or 3.
+    split, factor, want, executor
+        As for `parki.ewald.fgc.Convolution`.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        slabs: Slabs,
+        kernel: str,
+        mesh: Mesh,
+        slab: Mesh,
+        trg: Any,
+        src: Any,
+        norms: Any,
+        rows: int,
+        split: Split,
+        factor: float,
+        want: tuple[str, ...],
+        executor: str | None,
+    ) -> None:
+        self.transport, self.mesh, rank = transport, mesh, transport.team.rank
+        corner = slabs.cells[rank] * float(mesh.steps[0])
+        on_slab = _shifted(src, corner)
+        self.p2g = P2G(kernel, slab, on_slab, norms, executor)
+        same = trg is src
+        on_slab = on_slab if same else _shifted(trg, corner)
+        self.g2p = G2P(slab, on_slab, self.p2g.sources, same, rows, want, factor, executor)
+        self.plane: PlaneModes | None = None
+        if PlaneModes.needed(kernel, mesh):
+            heights = self.p2g.sources.points[2]
+            self.plane = PlaneModes(mesh, heights, self.p2g.arguments["norms"])
+        self.fgc = slab_fgc(transport, slabs, kernel, mesh, split, factor, want, executor)
+        self.halo = Halo(transport, slabs)
+        self.planes = slabs.planes[rank + 1] - slabs.planes[rank]
+        fields = (rows if {"u", "grad_u"} & set(want) else 0) + ("p" in want)
+        xp = transport.xp
+        self.stored = xp.zeros((fields, *slab.stored), dtype=mesh.dtype)
+        self.field = self.stored[..., : mesh.padding.grid[2]]
+        self.buffer = xp.empty((0, 0), dtype=mesh.dtype)
+        self.modes: Any = None
+
+    def spread(self, dens: Any) -> None:
+        """P2G: spread the densities (rows, sources) of the slab."""
+        if self.buffer.shape != dens.shape:
+            self.buffer = self.transport.xp.empty_like(dens)
+        grid = self.p2g.apply(dens, self.buffer)
+        self.grid = grid[..., : self.mesh.padding.grid[2]]
+        if self.plane is not None:
+            self.modes = self.plane.apply(self.buffer if self.p2g.sorts else dens)
+
+    def add_halo(self) -> None:
+        """Add what was spread beyond the slab to the owners' planes."""
+        self.halo.add(self.grid)
+
+    def convolve(self) -> None:
+        """FGC, from what was spread to the field on the planes owned."""
+        if self.modes is not None:
+            self.modes = self.transport.team.sum(self.modes)
+        owned = slice(self.planes)
+        self.fgc.apply(self.grid[:, owned], self.field[:, owned], self.modes)
+
+    def copy_halo(self) -> None:
+        """Fetch the field beyond the slab from its owners."""
+        self.halo.copy(self.field)
+        if self.mesh.periodicity == 3:
+            n = self.field.shape[3]
+            self.stored[..., n:] = self.stored[..., : self.stored.shape[3] - n]
+
+    def gather(self, results: dict[str, Any]) -> None:
+        """G2P: add the field to the results (rows, targets) of the slab."""
+        self.g2p.apply(self.stored, results)
+
+
+def _shifted(points: Any, corner: float) -> Any:
+    """Return points that count from the slab's first plane along the first axis."""
+    moved = points.copy()
+    # In double precision: a slab far from the corner should not lose digits.
+    moved[0] = points[0].astype(np.float64) - corner
+    return moved

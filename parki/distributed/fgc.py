@@ -1,0 +1,172 @@
+"""FGC over the ranks: each transforms what it has whole, and exchanges shares for the rest.
+
+Three periodic directions: the planes of a slab along y and z; then, of all planes, a share of the
+modes along y, whose lines along x are whole, and convolved; and back. One exchange each way.
+
+Fewer: a share of the lines along x, transformed as in `parki.ewald.fgc`; then a share of the modes
+along x, whose planes are padded, transformed and convolved in blocks as on one device. Two
+exchanges each way, but nothing padded is sent, along free axes neither: padded planes have four
+times the values and more. Modes of truncated kernels cost more, and shares have fewer of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from parki.distributed.slabs import Slabs, divide
+from parki.distributed.swap import Swap
+from parki.distributed.transport import Transport
+from parki.ewald.fgc import Convolution
+from parki.ewald.mesh import Mesh
+from parki.ewald.split import Split
+from parki.ewald.transforms import DeviceTransforms, HostTransforms
+from parki.settings import thread_count
+
+
+class SlabFGC(Protocol):
+    """The Fourier grid convolution of this rank's slab."""
+
+    def apply(self, grid: Any, field: Any, plane: Any) -> None:
+        """Convolve.
+
+        Parameters
+        ----------
+        grid : array, shape (components, planes, y, z)
+            What was spread, of the planes owned.
+        field : array, shape (rows, planes, y, z)
+            Where to put the far field.
+        plane : array or None
+            See `parki.ewald.plane`.
+        """
+
+
+def slab_fgc(
+    transport: Transport,
+    slabs: Slabs,
+    kernel: str,
+    mesh: Mesh,
+    split: Split,
+    factor: float,
+    want: tuple[str, ...],
+    executor: str | None,
+) -> SlabFGC:
+    """Return what convolves on slabs; arguments as for `parki.ewald.fgc.Convolution`."""
+    size, rank = transport.team.size, transport.team.rank
+    lines = divide(np.ones(mesh.padding.grid[1]), size)
+    if mesh.periodicity == 3:
+        share = (lines[rank], lines[rank + 1])
+        return _Periodic(
+            transport,
+            slabs,
+            lines,
+            Convolution(kernel, mesh, split, factor, want, executor, share),
+        )
+    padding = mesh.padding
+    local = np.arange(padding.local[0] // 2 + 1) < padding.n_local
+    areas = np.where(
+        local, padding.local[1] * padding.local[2], padding.plain[1] * padding.plain[2]
+    )
+    modes = divide(areas.astype(float), size)
+    share = (modes[rank], modes[rank + 1])
+    convolution = Convolution(kernel, mesh, split, factor, want, executor, share)
+    return _Free(transport, slabs, lines, modes, convolution)
+
+
+class _Periodic:
+    """Three periodic directions."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        slabs: Slabs,
+        lines: tuple[int, ...],
+        convolution: Convolution,
+    ) -> None:
+        self.convolution = convolution
+        self.on_device = convolution.mesh.space.on_device
+        rank = transport.team.rank
+        x, y, z = convolution.mesh.padding.grid
+        share, half = lines[rank + 1] - lines[rank], z // 2 + 1
+        self.shape = (y, z)
+        empty, kind = transport.xp.empty, convolution.complex_type
+        planes = slabs.planes[rank + 1] - slabs.planes[rank]
+        self.planes = empty((convolution.rows, planes, y, half), dtype=kind)
+        self.modes = empty((convolution.components, x, share, half), dtype=kind)
+        self.swap = Swap(transport, "FGC", (1, slabs.planes), (2, lines))
+        self.swap_back = self.swap.back()
+
+    def apply(self, grid: Any, field: Any, plane: Any) -> None:
+        """Convolve."""
+        c = self.convolution
+        modes = self.modes[: c.inputs]
+        shape = (c.inputs, *self.planes.shape[1:])
+        self.swap(self._transform("rfftn", grid, (2, 3), shape), modes)
+        if modes.size:
+            modes[...] = self._transform("fft", modes, 1)
+            c.multiply(c.blocks[0], self.modes)
+        modes = self.modes[: c.rows]
+        if modes.size:
+            modes[...] = self._transform("ifft", modes, 1, norm="forward")
+        self.swap_back(modes, self.planes)
+        if field.size:
+            field[...] = self._transform(
+                "irfftn", self.planes, (2, 3), s=self.shape, norm="forward"
+            )
+
+    def _transform(self, name: str, values: Any, axes: Any, shape: Any = None, **more: Any) -> Any:
+        """Return a transform, by the library of the space; of nothing, nothing of ``shape``."""
+        if not values.size:
+            return self.convolution.xp.empty(shape, dtype=self.convolution.complex_type)
+        if self.on_device:
+            import cupyx.scipy.fft as library
+        else:
+            import scipy.fft as library
+
+            more["workers"] = thread_count()
+        more["axis" if isinstance(axes, int) else "axes"] = axes
+        return getattr(library, name)(values, **more)
+
+
+class _Free:
+    """At least one free direction."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        slabs: Slabs,
+        lines: tuple[int, ...],
+        modes: tuple[int, ...],
+        convolution: Convolution,
+    ) -> None:
+        self.convolution = convolution
+        mesh, rank = convolution.mesh, transport.team.rank
+        x, y, z = mesh.padding.grid
+        length = mesh.padding.local[0]
+        share = lines[rank + 1] - lines[rank]
+        components = convolution.components
+        empty, kind = transport.xp.empty, convolution.complex_type
+        transforms = DeviceTransforms if mesh.space.on_device else HostTransforms
+        self.transforms = transforms((x, share, z), length, False)
+        self.lines = empty((components, x, share, z), dtype=mesh.dtype)
+        self.waves = empty((components, length // 2 + 1, share, z), dtype=kind)
+        self.modes = empty((components, modes[rank + 1] - modes[rank], y, z), dtype=kind)
+        self.to_lines = Swap(transport, "FGC lines", (1, slabs.planes), (2, lines))
+        self.to_modes = Swap(transport, "FGC modes", (2, lines), (1, modes))
+        self.from_modes, self.from_lines = self.to_modes.back(), self.to_lines.back()
+
+    def apply(self, grid: Any, field: Any, plane: Any) -> None:
+        """Convolve."""
+        inputs, rows = self.convolution.inputs, self.convolution.rows
+        self.to_lines(grid, self.lines[:inputs])
+        if self.lines.size:
+            for c in range(inputs):
+                self.transforms.real(self.lines[c], self.waves[c])
+        self.to_modes(self.waves[:inputs], self.modes[:inputs])
+        self.convolution.planes(self.modes, plane)
+        self.from_modes(self.modes[:rows], self.waves[:rows])
+        if self.lines.size:
+            for c in range(rows):
+                self.transforms.real_inverse(self.waves[c], self.lines[c])
+        self.from_lines(self.lines[:rows], field)

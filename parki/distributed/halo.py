@@ -1,0 +1,65 @@
+"""`Halo`: grid planes that several slabs touch.
+
+What sources spread beyond their slab is added into the planes' owners; the field of these planes is
+copied from them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parki.distributed.slabs import Slabs, Touched
+from parki.distributed.transport import Transport
+
+
+class Halo:
+    """The planes that this rank touches but does not own, and those of its own others touch."""
+
+    def __init__(self, transport: Transport, slabs: Slabs) -> None:
+        self.transport = transport
+        rank, ranks = transport.team.rank, range(slabs.size)
+        mine = slabs.touched(rank)
+        self.touched = [[t for t in mine if t.owner == owner] for owner in ranks]
+        self.owned = [[t for t in slabs.touched(r) if t.owner == rank] for r in ranks]
+
+    def add(self, grid: Any) -> None:
+        """Add what was spread beyond the slab to the owners' planes, in place.
+
+        ``grid`` (components, planes, y, z) begins with the planes owned.
+        """
+        for part, block in self._exchange("P2G halo", grid, self.touched, "touched", self.owned):
+            grid[:, part.owned : part.owned + part.planes] += block
+
+    def copy(self, field: Any) -> None:
+        """Fetch the planes beyond the slab from their owners, in place; as for `add`."""
+        for part, block in self._exchange("G2P halo", field, self.owned, "owned", self.touched):
+            field[:, part.touched : part.touched + part.planes] = block
+
+    def _exchange(
+        self,
+        label: str,
+        values: Any,
+        given: list[list[Touched]],
+        place: str,
+        got: list[list[Touched]],
+    ) -> list[tuple[Touched, Any]]:
+        """Send planes, which begin at the attribute ``place``; return those that arrive."""
+        components, _, y, z = values.shape
+        plane = components * y * z
+        send_counts = [plane * sum(t.planes for t in parts) for parts in given]
+        receive_counts = [plane * sum(t.planes for t in parts) for parts in got]
+        send, receive = self.transport.buffers(sum(send_counts), sum(receive_counts), values.dtype)
+        done = 0
+        for part in (t for parts in given for t in parts):
+            begin = getattr(part, place)
+            size = plane * part.planes
+            block = send[done : done + size].reshape(components, part.planes, y, z)
+            block[...] = values[:, begin : begin + part.planes]
+            done += size
+        self.transport.exchange(label, send, send_counts, receive, receive_counts)
+        done, blocks = 0, []
+        for part in (t for parts in got for t in parts):
+            size = plane * part.planes
+            blocks.append((part, receive[done : done + size].reshape(components, -1, y, z)))
+            done += size
+        return blocks

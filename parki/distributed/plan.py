@@ -1,0 +1,326 @@
+"""`Plan` over the points of all ranks: a plan of `parki.ewald` whose stages work on a slab each.
+
+Points move to the slab of their grid cell, and stay there for all densities. The near field takes
+the slab's targets, its sources and those of other slabs in reach (ghosts); the far field the slab's
+planes of the grid. Parameters are chosen on one rank, from points of all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import fields, replace
+from typing import Any, NoReturn
+
+import numpy as np
+
+from parki.distributed.device import choose_transport
+from parki.distributed.far import SlabFar
+from parki.distributed.near import SlabP2P
+from parki.distributed.routes import Route
+from parki.distributed.slabs import Slabs, near_work
+from parki.distributed.team import Team
+from parki.errors import ParkiValueError
+from parki.ewald import plan as single
+from parki.ewald.clustering import SAMPLE, pair_density
+from parki.ewald.extent import Extent, resolve
+from parki.ewald.gauge import Gauge
+from parki.ewald.mesh import Mesh
+from parki.ewald.options import EwaldOptions
+from parki.ewald.parameters import Parameters
+from parki.ewald.points import check_outputs
+
+Watch = Callable[[str], AbstractContextManager[Any]]
+
+
+class Plan(single.Plan):
+    """An Ewald sum over the points of all ranks: set up once, apply to many densities.
+
+    All ranks make the same calls, each with its own points and densities. An exception on one rank
+    is raised on all of them.
+
+    Parameters
+    ----------
+    kernel, trg, src, norms, options, want, dens
+        As for `parki.ewald.Plan`; the points, normals and density of this rank, of which there may
+        be none. Kernel, options, dtype and ``want`` are the same on all ranks.
+    comm : mpi4py.MPI.Comm, optional
+        The ranks that take part. Default: all (``COMM_WORLD``).
+
+    Attributes
+    ----------
+    slabs : Slabs
+        What each rank works on.
+    transport : Transport
+        How arrays move; ``transport.sent`` counts the bytes.
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError
+        As for `parki.ewald.Plan`, on all ranks; and if ranks ask for different sums.
+
+    Examples
+    --------
+    >>> import numpy as np, parki
+    >>> from parki.distributed import ewald
+    >>> points = np.random.default_rng(0).random((3, 1000))  # of this rank
+    >>> options = parki.EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-6)
+    >>> plan = ewald.Plan("stokes_sl", points, points, options)
+    >>> plan(np.ones((3, 1000))).shape
+    (3, 1000)
+    """
+
+    def __init__(
+        self,
+        kernel: str,
+        trg: Any,
+        src: Any,
+        norms: Any = None,
+        options: EwaldOptions | None = None,
+        *,
+        comm: Any = None,
+        want: str | tuple[str, ...] = "u",
+        dens: Any = single._NOT_GIVEN,
+    ) -> None:
+        self.team = Team(comm)
+        with self.team.together():
+            super().__init__(kernel, trg, src, norms, options, want=want, dens=dens)
+
+    # ------------------------------------------------------------------ what all ranks share
+    def _count(self, arrays: dict[str, Any]) -> tuple[int, int]:
+        """Return the targets and the sources of all ranks, which must ask for one sum."""
+        asked = {
+            "kernel": self.kernel,
+            "want": self.want,
+            "dtype": self.dtype,
+            "space": self.space.name,
+            **{field.name: getattr(self.options, field.name) for field in fields(self.options)},
+        }
+        same = arrays["trg"] is arrays["src"]
+        told = self.team.all((asked, same, self.n_targets, self.n_sources))
+        for rank, (other, *_) in enumerate(told):
+            for name, value in told[0][0].items():
+                if other[name] != value:
+                    raise ParkiValueError(
+                        f"{name} is {other[name]} on rank {rank}, but {value} on rank 0; "
+                        "all ranks take part in one sum"
+                    )
+        self._same = all(same for _, same, _, _ in told)
+        return sum(n for _, _, n, _ in told), sum(n for _, _, _, n in told)
+
+    def _extent(self, arrays: dict[str, Any], extents: Any) -> Extent:
+        """Return the box of all points."""
+        if None not in self.options.box:
+            return resolve(self.options, extents, [])
+        everywhere = np.concatenate(self.team.all(extents))
+        clouds = self._sample(arrays["trg"], arrays["src"])
+        found = resolve(self.options, everywhere, clouds) if clouds else None
+        return Extent(*self.team.share(found))
+
+    def _sample(self, trg: Any, src: Any) -> list[Any] | None:
+        """Return some targets and sources of all ranks on rank 0, one array if they are the same.
+
+        As many, and with the same stride, as `pair_density` takes of one device's points.
+        """
+        clouds = (src,) if self._same else (trg, src)
+        parts = []
+        for points, total in zip(clouds, self._totals[-len(clouds) :], strict=True):
+            part = points[:, :: max(1, total // SAMPLE)]
+            parts.append(part.get() if self.space.on_device else part)
+        told = self.team.gather(parts)
+        if told is None:
+            return None
+        return [np.concatenate(parts, axis=1) for parts in zip(*told, strict=True)]
+
+    def _choose(self, trg: Any, src: Any, length: float) -> Parameters:
+        """Return the parameters that rank 0 chooses; ``trg`` and ``src`` are wrapped."""
+        clouds, chosen = self._sample(trg, src), None
+        if clouds:
+            density = pair_density(clouds[0], clouds[-1], self.box / self.unit)
+            if density.self_pairs:  # those of the sample
+                density = replace(density, self_pairs=1 / self._totals[1])
+            chosen = (self._select(density, length), self._problem)
+        parameters, self._problem = self.team.share(chosen)
+        found: Parameters = parameters
+        return found
+
+    def _sum_up(self, value: float) -> float:
+        return float(self.team.sum(np.array(value)))
+
+    # ------------------------------------------------------------------ set-up
+    def _build(self, arrays: dict[str, Any]) -> None:
+        self.transport = choose_transport(self.team, self.space)
+        length = self._units()
+        src = self._wrap(arrays["src"])
+        trg = src if self._same else self._wrap(arrays["trg"])
+        chosen = self._choose(trg, src, length)
+        split, cutoff, radial = self._settle(chosen, length)
+        cells = [self._cells(points) for points in (trg, src)]
+        self.slabs = self._balance(chosen, cells, int(cutoff / self.mesh.steps[0]) + 1)
+        ends = self.xp.asarray(self.slabs.cells[1:], dtype=np.int32)
+        routes = [
+            Route.by_owner(self.transport, self.xp.searchsorted(ends, index, side="right"))
+            for index in (cells[1:] if self._same else cells)
+        ]
+        self._to_targets, self._from_sources = routes[0], routes[-1]
+        own = {"src": self._from_sources.forward("points", arrays["src"])}
+        own["trg"], own["norms"] = own["src"], None
+        if not self._same:
+            own["trg"] = self._to_targets.forward("points", arrays["trg"])
+        if "norms" in arrays:
+            norms = arrays["norms"] * self.dtype.type(1 / self.unit)
+            own["norms"] = self._from_sources.forward("points", norms)
+        src = self._wrap(own["src"])
+        trg = src if self._same else self._wrap(own["trg"])
+        factor, norms = 1 / self.unit, own["norms"]
+        self._far = SlabFar(
+            self.transport,
+            self.slabs,
+            self.kernel,
+            self.mesh,
+            self._slab_mesh(chosen),
+            trg,
+            src,
+            norms,
+            self.rows,
+            split,
+            factor,
+            self._computed,
+            self.options.executor,
+        )
+        self.g2p = self._far.g2p
+        double = self.kernel in ("stokes_dl", "stokes_comb")
+        self._gauge = Gauge(
+            self.kernel,
+            self.mesh,
+            split,
+            self.unit,
+            factor,
+            (trg, src, norms) if double and self.options.dl_mean == "flux" else None,
+            self.team.sum,
+        )
+        self._near = SlabP2P(
+            self.transport,
+            self.slabs,
+            self.kernel,
+            self.space,
+            own["trg"],
+            own["src"],
+            norms,
+            self._cells(src),
+            float(self.mesh.steps[0]),
+            self.box / self.unit,
+            self.origin / self.unit,
+            self.options.periodicity,
+            cutoff,
+            radial,
+            factor,
+            self._computed,
+            self.evaluator,
+            self.options.executor,
+            chosen.p2p,
+        )
+
+    @property
+    def xp(self) -> Any:
+        """The array module of the plan's space."""
+        return self.space.array_module
+
+    def _cells(self, points: Any) -> Any:
+        """Return the grid cells along the first axis of wrapped points."""
+        place = (points[0] * self.mesh.arguments["inverse_step"][0]).astype(np.int32)
+        return self.xp.clip(place, 0, self.mesh.padding.cells[0] - 1)
+
+    def _balance(self, chosen: Parameters, cells: list[Any], reach: int) -> Slabs:
+        """Return slabs that take about the same time, as predicted."""
+        padding, seconds = self.mesh.padding, chosen.seconds
+        n = padding.cells[0]
+        counts = [self.xp.bincount(index, minlength=n) for index in cells]
+        trg, src = self.team.sum(self.xp.stack(counts).astype(np.float64))
+        trg, src = (c.get() if self.space.on_device else c for c in (trg, src))
+        periodic = self.options.periodicity > 0
+        work = near_work(trg, src, reach, periodic) * seconds["P2P"]
+        work += src / self._totals[1] * seconds["P2G"] + trg / self._totals[0] * seconds["G2P"]
+        work += seconds["FGC"] / n
+        return Slabs.balanced(work, padding.grid[0], self.team.size, chosen.points)
+
+    def _slab_mesh(self, chosen: Parameters) -> Mesh:
+        """Return the grid of this rank's slab, with what its windows reach."""
+        mesh, rank = self.mesh, self.team.rank
+        first, last = self.slabs.cells[rank : rank + 2]
+        n = max(last - first, 1)  # a slab without cells has a grid, of no use
+        local = replace(
+            mesh.padding,
+            cells=(n, *mesh.padding.cells[1:]),
+            grid=(n + chosen.points - 1, *mesh.padding.grid[1:]),
+        )
+        box = np.array([n * mesh.steps[0], *mesh.box[1:]])
+        return self._mesh(chosen, box, mesh.steps, local)
+
+    # ------------------------------------------------------------------ apply
+    def _apply(self, dens: Any, out: Any, watch: Watch) -> Any:
+        with self.team.together():
+            values = self._density(dens)
+            results = check_outputs(out, self.want, self._shapes, values, self.space)
+            if all(self._totals) and self._computed:
+                self._sum(values, {name: results[name] for name in self._computed}, watch)
+            for name in results.keys() - set(self._computed):
+                results[name].fill(0)
+        return results[self.want] if isinstance(self.want, str) else tuple(results.values())
+
+    def _sum(self, values: Any, results: dict[str, Any], watch: Watch) -> None:
+        """Run the stages on the slab; they see results as (rows, targets)."""
+        count = self._to_targets.arriving
+        flat = {
+            name: array.reshape(math.prod(array.shape[:-1]), self.n_targets)
+            for name, array in results.items()
+        }
+        rows = sum(array.shape[0] for array in flat.values())
+        together = self.xp.zeros((rows, count), dtype=self.dtype)
+        own, done = {}, 0
+        for name, array in flat.items():
+            own[name] = together[done : done + array.shape[0]]
+            done += array.shape[0]
+        with watch("densities"):
+            dens = self._from_sources.forward("densities", values)
+            near = self._near.fetch(dens)
+        with watch("P2P"):
+            self._near.apply(near, own)
+        with watch("P2G"):
+            self._far.spread(dens)
+        with watch("P2G halo"):
+            self._far.add_halo()
+        with watch("FGC"):
+            self._far.convolve()
+        with watch("G2P halo"):
+            self._far.copy_halo()
+        with watch("G2P"):
+            self._far.gather(own)
+            self._gauge.add(dens, own)
+        with watch("results"):
+            back = self.xp.empty((rows, self.n_targets), dtype=self.dtype)
+            self._to_targets.backward("results", together, back)
+            done = 0
+            for array in flat.values():
+                array[...] = back[done : done + array.shape[0]]
+                done += array.shape[0]
+
+    def describe(self) -> str:
+        """Return what the plan is, as `parki.ewald.Plan.describe`, and how ranks share it."""
+        text = super().describe()
+        if self.parameters is None:
+            return text
+        widths = np.diff(self.slabs.cells)
+        return (
+            f"{text}\n  {self.team.size} ranks by {self.transport.name}: slabs of "
+            f"{widths.min()} to {widths.max()} of {widths.sum()} grid cells along the first axis"
+        )
+
+    def as_linear_operator(self) -> NoReturn:
+        """Refuse: solvers of SciPy and CuPy would take each rank's part for the whole."""
+        raise ParkiValueError(
+            "as_linear_operator has no meaning over many ranks: SciPy's solvers take the norm of "
+            "one rank's part for that of the whole; use a solver that sums over the ranks, and "
+            "call the plan from it"
+        )

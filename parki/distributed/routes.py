@@ -1,0 +1,71 @@
+"""`Route`: columns of arrays from where they are to the ranks that need them, and back.
+
+Made once for a set of points; then densities and results follow it.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from parki.distributed.transport import Transport
+
+
+class Route:
+    """Where the columns of this rank go.
+
+    Parameters
+    ----------
+    transport : Transport
+    columns : list of int arrays
+        For each rank, the columns to send; one may go to several.
+
+    Attributes
+    ----------
+    arriving : int
+        Columns that arrive here, in the order of the ranks they are from.
+    """
+
+    def __init__(self, transport: Transport, columns: list[Any]) -> None:
+        self.transport = transport
+        self.order = transport.xp.concatenate(columns)
+        self.counts = np.array([part.size for part in columns], dtype=np.int64)
+        table = np.array(transport.team.all(self.counts))
+        self.arrivals = table[:, transport.team.rank]
+        self.arriving = int(self.arrivals.sum())
+
+    @classmethod
+    def by_owner(cls, transport: Transport, owners: Any) -> Route:
+        """Return the route of points by their owners, an array of ranks."""
+        xp = transport.xp
+        # Stable: points of one rank keep their order.
+        order = xp.argsort(owners, kind="stable")
+        ends = xp.searchsorted(owners[order], xp.arange(transport.team.size + 1)).tolist()
+        return cls(transport, [order[a:b] for a, b in pairwise(ends)])
+
+    def forward(self, label: str, values: Any) -> Any:
+        """Return the columns that arrive, of arrays (rows, columns) of all ranks."""
+        rows, xp = values.shape[0], self.transport.xp
+        send, receive = self.transport.buffers(
+            rows * self.order.size, rows * self.arriving, values.dtype
+        )
+        # A column's numbers lie side by side on their way.
+        columns = xp.ascontiguousarray(values.T)
+        xp.take(columns, self.order, axis=0, out=send.reshape(-1, rows))
+        self._exchange(label, send, self.counts * rows, receive, self.arrivals * rows)
+        return receive.reshape(-1, rows).T.copy()  # never a view: the buffer is used again
+
+    def backward(self, label: str, values: Any, out: Any) -> None:
+        """Send columns (rows, arriving) back to where they are from, into ``out``."""
+        rows = values.shape[0]
+        send, receive = self.transport.buffers(
+            rows * self.arriving, rows * self.order.size, values.dtype
+        )
+        send.reshape(-1, rows)[...] = values.T
+        self._exchange(label, send, self.arrivals * rows, receive, self.counts * rows)
+        out[:, self.order] = receive.reshape(-1, rows).T
+
+    def _exchange(self, label: str, send: Any, given: Any, receive: Any, got: Any) -> None:
+        self.transport.exchange(label, send, given.tolist(), receive, got.tolist())

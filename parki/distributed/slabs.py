@@ -1,0 +1,149 @@
+"""`Slabs`: which rank owns which planes of the grid; boundaries balance the work.
+
+A slab is a range of grid cells along the first axis. Windows that start in its cells reach P - 1
+planes beyond it: these it touches, but their owners are other slabs, except at the end of a free
+axis. Any slab may be empty, thinner than a window, or all there is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Touched(NamedTuple):
+    """Planes that a slab touches and another owns (or itself, one period on).
+
+    ``touched`` and ``owned`` count from the first plane of either slab.
+    """
+
+    owner: int
+    touched: int
+    owned: int
+    planes: int
+
+
+@dataclass(frozen=True)
+class Slabs:
+    """Slabs along the first axis.
+
+    Attributes
+    ----------
+    cells : tuple of ints
+        Slab r has the grid cells ``cells[r]`` to ``cells[r + 1] - 1``.
+    planes : tuple of ints
+        And owns these planes of the grid.
+    periodic : bool
+    window : int
+        Window points P.
+    """
+
+    cells: tuple[int, ...]
+    planes: tuple[int, ...]
+    periodic: bool
+    window: int
+
+    @classmethod
+    def balanced(cls, work: NDArray[np.float64], planes: int, size: int, window: int) -> Slabs:
+        """Return slabs of about equal work.
+
+        Parameters
+        ----------
+        work : ndarray, shape (cells,)
+            By cell along the first axis.
+        planes : int
+            Planes of the grid: more than cells if the axis is free.
+        size : int
+            Ranks. With more than cells, some slabs are empty.
+        window : int
+        """
+        # Thinner slabs than a window would send halos to more than their neighbours.
+        bounds = divide(work, size, min(window, work.size // size))
+        owned = (*bounds[:-1], planes)
+        return cls(bounds, owned, planes == work.size, window)
+
+    @property
+    def size(self) -> int:
+        """Number of slabs."""
+        return len(self.cells) - 1
+
+    def touched(self, rank: int) -> list[Touched]:
+        """Return what a slab touches beyond the planes it owns as such."""
+        first, last = self.cells[rank], self.cells[rank + 1]
+        if first == last:
+            return []
+        last += self.window - 1
+        found = []
+        period = self.planes[-1]
+        for turn in range(0, last if self.periodic else 1, period):
+            for owner in range(self.size):
+                begin = max(first, self.planes[owner] + turn)
+                end = min(last, self.planes[owner + 1] + turn)
+                if begin < end and (owner != rank or turn):
+                    owned = begin - turn - self.planes[owner]
+                    found.append(Touched(owner, begin - first, owned, end - begin))
+        return found
+
+    def near(self, rank: int, reach: int) -> NDArray[np.bool_]:
+        """Return which cells are in a slab or at most ``reach`` cells from it."""
+        near = np.zeros(self.cells[-1], dtype=bool)
+        if self.cells[rank] < self.cells[rank + 1]:
+            index = np.arange(self.cells[rank] - reach, self.cells[rank + 1] + reach)
+            inside = (index >= 0) & (index < near.size)
+            near[index % near.size if self.periodic else index[inside]] = True
+        return near
+
+    def stretch(self, rank: int, reach: int) -> tuple[int, int, int] | None:
+        """Return a range of cells that holds a slab and what is at most ``reach`` cells from it.
+
+        Returns
+        -------
+        tuple of 3 ints, or None
+            First cell, last + 1 and the first cell of the period of cells that holds them without
+            a break. That period begins in the middle of the box or at its corner: there positions
+            wrapped into it keep their digits (half a box's, of those in the middle). None where no
+            such period does.
+        """
+        count = self.cells[-1]
+        first, last = self.cells[rank] - reach, self.cells[rank + 1] + reach
+        if not self.periodic:
+            return first, last, 0
+        for corner in (-(count // 2), 0):
+            for turn in (0, -count):
+                if corner <= first + turn and last + turn <= corner + count:
+                    return first + turn, last + turn, corner
+        return None
+
+
+def divide(work: NDArray[np.float64], size: int, least: int = 0) -> tuple[int, ...]:
+    """Return the bounds of ``size`` consecutive ranges of about equal work.
+
+    Each of at least ``least`` items, of which there must be enough.
+    """
+    n = work.size
+    done = np.concatenate([[0.0], np.cumsum(work)])
+    bounds = [0]
+    for rank in range(1, size):
+        bound = int(np.searchsorted(done, done[-1] * rank / size))
+        # The nearer of the two bounds around the aim.
+        if bound and done[bound] + done[bound - 1] > 2 * done[-1] * rank / size:
+            bound -= 1
+        bounds.append(min(max(bound, bounds[-1] + least), n - (size - rank) * least))
+    return (*bounds, n)
+
+
+def near_work(
+    targets: NDArray[np.float64], sources: NDArray[np.float64], reach: int, periodic: bool
+) -> NDArray[np.float64]:
+    """Return the part of all pairs in reach that the targets of each cell have, adding up to 1."""
+    n = sources.size
+    reach = min(reach, n)
+    if periodic and 2 * reach >= n:  # everything, and once
+        reach, periodic, sources = 0, False, np.full(n, sources.sum())
+    around = np.pad(sources, reach, mode="wrap" if periodic else "constant")
+    sums = np.concatenate([[0.0], np.cumsum(around)])
+    pairs = targets * (sums[2 * reach + 1 :] - sums[:n])
+    return np.asarray(pairs / max(float(pairs.sum()), 1e-300))

@@ -1,0 +1,184 @@
+"""`Team`: the ranks of a sum: numbers and objects that all of them need, and agreement on failure.
+
+Each exchange begins with a vote: a rank that has failed since the last one says so in place of
+exchanging, and all ranks raise the same error. No rank then waits for one that is gone.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from parki.errors import ParkiError, ParkiTypeError, UnavailableError
+
+
+class Team:
+    """The ranks of a communicator.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Comm, optional
+        Default: ``COMM_WORLD``.
+
+    Attributes
+    ----------
+    rank, size : int
+        This rank, and how many there are.
+
+    Raises
+    ------
+    UnavailableError
+        If mpi4py is missing, or finds no MPI library.
+    ParkiTypeError
+        If ``comm`` is no communicator of one group of ranks.
+    """
+
+    def __init__(self, comm: Any = None) -> None:
+        self.mpi = _mpi()
+        self.comm = self.mpi.COMM_WORLD if comm is None else comm
+        if not isinstance(self.comm, self.mpi.Intracomm) or self.comm == self.mpi.COMM_NULL:
+            raise ParkiTypeError(
+                f"comm is {comm!r}; expected a communicator of mpi4py, such as MPI.COMM_WORLD"
+            )
+        self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
+        self.agreed: BaseException | None = None  # the last error that all ranks have raised
+        if self.size > 1:
+            _end_together(self.mpi)
+
+    # ------------------------------------------------------------------ failure
+    def together(self) -> _Together:
+        """Return a context whose exceptions on any rank become one error on all of them.
+
+        What is inside must exchange through the team (and its transport) alone.
+        """
+        return _Together(self)
+
+    def agree(self) -> None:
+        """Raise if another rank has failed."""
+        if self.size > 1:
+            self._vote(None)
+
+    def fail(self, error: Exception) -> NoReturn:
+        """Tell the other ranks, and raise what they raise."""
+        self._vote(error)
+        raise error  # only where there are no others
+
+    def _vote(self, error: Exception | None) -> None:
+        failed = np.array([error is not None], dtype=np.int32)
+        self.comm.Allreduce(self.mpi.IN_PLACE, failed)
+        if not failed[0]:
+            return
+        report = None
+        if isinstance(error, ParkiError):
+            report = (type(error), str(error))
+        elif error is not None:
+            report = (ParkiError, f"{type(error).__name__}: {error}")
+        reports = self.comm.allgather(report)
+        ranks = [rank for rank, report in enumerate(reports) if report]
+        kind, message = reports[ranks[0]]
+        if len(set(reports)) > 1:
+            others = f" (and ranks {', '.join(map(str, ranks[1:]))})" if ranks[1:] else ""
+            message = f"rank {ranks[0]}{others} of {self.size}: {message}"
+        self.agreed = kind(message)
+        raise self.agreed from error
+
+    # ------------------------------------------------------------------ small things
+    def all(self, value: Any) -> list[Any]:
+        """Return an object of each rank."""
+        self.agree()
+        return list(self.comm.allgather(value))
+
+    def gather(self, value: Any) -> list[Any] | None:
+        """Return an object of each rank on rank 0, None on the others."""
+        self.agree()
+        found = self.comm.gather(value)
+        return None if found is None else list(found)
+
+    def share(self, value: Any) -> Any:
+        """Return rank 0's object."""
+        self.agree()
+        return self.comm.bcast(value)
+
+    def sum(self, values: Any) -> Any:
+        """Return the sum over all ranks of a small array, NumPy or CuPy, of one shape everywhere.
+
+        Every rank gets the same, bit for bit.
+        """
+        self.agree()
+        if self.size == 1:
+            return values
+        on_device = hasattr(values, "__cuda_array_interface__")
+        mine = np.ascontiguousarray(values.get() if on_device else values)
+        total = np.empty_like(mine)
+        self.comm.Reduce(mine, total)
+        self.comm.Bcast(total)
+        total = total.reshape(np.shape(values))
+        if on_device:
+            import cupy
+
+            return cupy.asarray(total)
+        return total
+
+
+class _Together:
+    """Votes at its end, whether by an exception or not."""
+
+    def __init__(self, team: Team) -> None:
+        self.team = team
+
+    def __enter__(self) -> None:
+        self.team.agreed = None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        team = self.team
+        if error is None:
+            team.agree()
+            return
+        # If MPI itself failed, in the middle of an exchange, the ranks can agree on nothing more.
+        if isinstance(error, team.mpi.Exception) or error is team.agreed:
+            return
+        if team.size > 1 and isinstance(error, Exception):
+            team.fail(error)
+
+
+def _mpi() -> Any:
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:  # RuntimeError: no MPI library
+        raise UnavailableError(
+            f"parki.distributed needs mpi4py and an MPI library ({error}); install them with "
+            "'pip install parki[mpi]', or mpi4py alone where the machine has MPI"
+        ) from error
+    return MPI
+
+
+def _end_together(mpi: Any) -> None:
+    """Make an exception that no rank catches end all ranks, which would wait for it for ever.
+
+    MPI does not: a rank that leaves Python with a traceback waits in the end for the others, and
+    they for its part of some exchange.
+    """
+    previous = sys.excepthook
+    if getattr(previous, "ends_together", False):
+        return
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        rank = mpi.COMM_WORLD.Get_rank()
+        if rank:
+            time.sleep(1.0)  # the first rank, if it raises the same, is to print it
+        previous(kind, error, trace)
+        sys.stderr.flush()
+        time.sleep(0.3)  # launchers drop what they have not read when they hear of an abort
+        mpi.COMM_WORLD.Abort(1)
+
+    hook.ends_together = True  # type: ignore[attr-defined]
+    sys.excepthook = hook
