@@ -56,6 +56,17 @@ def test_distributed_stokes(tmp_path: Path) -> None:
     assert error < 1e-6 * np.sqrt(300)
 
 
+def test_drag_on_cubic_array(tmp_path: Path) -> None:
+    example, picture = load("drag_on_cubic_array"), tmp_path / "drag.png"
+    found = example.main(400, str(picture), fractions=(0.027, 0.125, 0.343))
+    for fraction, factor in found.items():
+        assert factor == pytest.approx(example.ZICK_HOMSY[fraction], rel=0.01)
+    few = example.solve(0.001, 400, example.lone_sphere(400))
+    assert few.factor * example.dilute(0.001) == pytest.approx(1, abs=1e-4)
+    assert few.slip() < 1e-3
+    assert picture.exists() == (importlib.util.find_spec("matplotlib") is not None)
+
+
 def test_figure10() -> None:
     pot = load("figure10").main(2000, "CPU")
     assert pot.shape == (3, 2000)
