@@ -1,4 +1,7 @@
-"""The command line: ``parki demo``, ``parki info`` and ``parki tune``.
+"""The command line: ``parki info``, ``check``, ``demo``, ``eval``, ``tune`` and ``cache``.
+
+Here are the parser, and the words of ``demo`` and ``tune``; each other command has a module with
+its own: `parki.info`, `parki.check`, `parki.evaluate` and `parki.cache_command`.
 
 Exit codes: 0, 1 when a promise was broken, 2 when a request was impossible (one line on stderr).
 """
@@ -7,19 +10,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import sys
 from collections.abc import Sequence
-from importlib import metadata
+from typing import Any
 
-from parki import __version__, demo
-from parki.errors import ParkiError, UnavailableError
+from parki import __version__, cache_command, check, demo, evaluate, info
+from parki.errors import ParkiError
 from parki.ewald.points import ROWS
-from parki.runtime import host
-from parki.runtime.spaces import get_execution_space, why_unavailable
-from parki.settings import cache_directory, table, thread_count
-
-SPACES = ("OpenMP", "Serial", "Cuda", "HIP")
+from parki.info import SPACES
+from parki.runtime.spaces import get_execution_space
 
 DESCRIPTION = """\
 Fast sums of Stokes flow and of Coulomb potentials over millions of points and all their
@@ -39,12 +38,6 @@ Compute the Stokes flow around a few hundred drops in a pipe that repeats along 
 velocity at every point of every drop, due to all points and their images. Prints what was
 chosen and why, the time of each stage, and the error at sampled points beside what the
 tolerance promises; then draws the flow in the plane through the axis of the pipe.
-"""
-
-INFO = """\
-Print the versions of parki and of what it builds on, the execution spaces of this machine
-(for a missing one, the reason and the remedy), compiler, threads, cache and settings.
-Paste it into bug reports.
 """
 
 TUNE = """\
@@ -74,19 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        if arguments.command == "info":
-            print(info())
-            return 0
-        if arguments.command == "tune":
-            return _tune(arguments)
-        return demo.run(
-            arguments.points,
-            arguments.tolerance,
-            arguments.space,
-            arguments.dtype,
-            None if arguments.no_picture else arguments.output,
-            arguments.seed,
-        )
+        return int(arguments.run(arguments))
     except ParkiError as error:
         print(f"parki: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
@@ -103,9 +84,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"parki {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="command", title="commands")
-    commands.add_parser(
-        "info", help="what parki found on this machine", description=INFO, formatter_class=raw
-    )
+    info.declare(commands)
+    check.declare(commands)
+    _declare_demo(commands)
+    evaluate.declare(commands)
+    _declare_tune(commands)
+    cache_command.declare(commands)
+    return parser
+
+
+def _declare_tune(commands: Any) -> None:
+    raw = argparse.RawDescriptionHelpFormatter
     tuner = commands.add_parser(
         "tune",
         help="measure this machine, for better choices",
@@ -114,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=raw,
     )
     tuner.add_argument(
-        "--space", metavar="SPACE", help="execution space: OpenMP, Serial, Cuda or HIP (OpenMP)"
+        "--space", metavar="SPACE", help=f"execution space: {', '.join(SPACES)} (OpenMP)"
     )
     tuner.add_argument("--measure", action="store_true", help="time one task's neighbourhood too")
     task = tuner.add_argument_group("the task of --measure")
@@ -127,6 +116,11 @@ def _parser() -> argparse.ArgumentParser:
     task.add_argument(
         "--dtype", choices=("float64", "float32"), default="float64", help="(float64)"
     )
+    tuner.set_defaults(run=_tune)
+
+
+def _declare_demo(commands: Any) -> None:
+    raw = argparse.RawDescriptionHelpFormatter
     show = commands.add_parser(
         "demo",
         help="compute, check and draw the flow around drops in a pipe",
@@ -141,7 +135,7 @@ def _parser() -> argparse.ArgumentParser:
         "--tolerance", type=float, default=1e-4, metavar="EPS", help="bound of the error (1e-4)"
     )
     show.add_argument(
-        "--space", metavar="SPACE", help="execution space: OpenMP, Serial, Cuda or HIP (OpenMP)"
+        "--space", metavar="SPACE", help=f"execution space: {', '.join(SPACES)} (OpenMP)"
     )
     show.add_argument(
         "--dtype", choices=("float64", "float32"), default="float64", help="precision (float64)"
@@ -151,7 +145,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     show.add_argument("--no-picture", action="store_true", help="draw nothing")
     show.add_argument("--seed", type=int, default=0, metavar="K", help="places the drops (0)")
-    return parser
+    show.set_defaults(run=_demo)
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    return demo.run(
+        arguments.points,
+        arguments.tolerance,
+        arguments.space,
+        arguments.dtype,
+        None if arguments.no_picture else arguments.output,
+        arguments.seed,
+    )
 
 
 def _tune(arguments: argparse.Namespace) -> int:
@@ -169,67 +174,3 @@ def _tune(arguments: argparse.Namespace) -> int:
         )
     tune_report.show(space, task)
     return 0
-
-
-def info() -> str:
-    """Return what parki found on this machine, as text of a screen."""
-    lines = [
-        ("parki", __version__),
-        ("Python", f"{platform.python_version()}, {platform.platform()}"),
-        ("NumPy", _version("numpy")),
-        ("SciPy", _version("scipy")),
-        ("CuPy", _cupy()),
-        ("compiler", _compiler()),
-        ("threads", str(thread_count())),
-        ("cache", _cache()),
-    ]
-    text = [f"{name:<12}{value}" for name, value in lines]
-    text += ["", "Execution spaces"]
-    for space in SPACES:
-        reason = why_unavailable(space)
-        text.append(f"  {space:<10}{'not here: ' + reason if reason else 'available'}")
-    text += ["", "Settings (environment variables)"]
-    text += [f"  {line}" for line in table().splitlines()]
-    return "\n".join(text)
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
-
-
-def _compiler() -> str:
-    try:
-        found = host.compiler()
-    except UnavailableError as error:
-        return f"none: {error}"
-    return f"{found.version} ({found.path}), {'with' if host.has_openmp() else 'without'} OpenMP"
-
-
-def _cupy() -> str:
-    """Return CuPy's version, the driver's, and the device's name."""
-    try:
-        import cupy
-    except ImportError:
-        return "not installed"
-    if why_unavailable("Cuda") and why_unavailable("HIP"):
-        return f"{cupy.__version__}, without a usable GPU"
-    runtime = cupy.cuda.runtime
-    name = runtime.getDeviceProperties(0)["name"].decode()
-    return (
-        f"{cupy.__version__}, driver for {_dotted(runtime.driverGetVersion())}, "
-        f"runtime {_dotted(runtime.runtimeGetVersion())}, {runtime.getDeviceCount()} x {name}"
-    )
-
-
-def _dotted(version: int) -> str:
-    """Return CUDA's version number, such as 12040, as text."""
-    return f"{version // 1000}.{version % 1000 // 10}"
-
-
-def _cache() -> str:
-    folder = cache_directory()
-    sizes = [f.stat().st_size for f in folder.glob("*.so")] if folder.is_dir() else []
-    return f"{folder} ({len(sizes)} kernels, {sum(sizes) / 1e6:.1f} MB)"

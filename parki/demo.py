@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from parki.errors import ParkiValueError
 from parki.ewald import EwaldOptions, Plan, stokes_comb
 from parki.reference import direct_sum
-from parki.runtime import get_execution_space
-from parki.settings import cache_directory, thread_count
+from parki.runtime import cache, get_execution_space
+from parki.settings import thread_count
 
 Array = NDArray[np.float64]
 
@@ -234,7 +234,7 @@ def run(
     again, plan = _planned(pts, pts, norms, options)
     print(f"Plan: {plan.describe()}\n")
     if first > again + 0.5:
-        kept = "by CuPy" if place.on_device else f"in {cache_directory()}"
+        kept = "by CuPy" if place.on_device else f"in {cache.directory()}"
         print(f"The first plan took {first:.1f} s: it compiled kernels, which are kept {kept}.\n")
 
     plan(dens)  # warm up

@@ -29,7 +29,7 @@ from parki.ewald.p2g import COMPONENTS, P2G_METHODS
 from parki.ewald.p2p_cells import P2P_METHODS
 from parki.ewald.parameters import Parameters
 from parki.ewald.points import ROWS
-from parki.runtime import ExecutionSpace
+from parki.runtime import ExecutionSpace, cache
 
 # Points of the larger runs: of a device, and for each thread of a CPU.
 DEVICE_POINTS, CORE_POINTS = 2_000_000, 20_000
@@ -239,8 +239,7 @@ def save(
         "lengths": {name: sorted(each.costs.items()) for name, each in lengths.items()},
         "samples": samples,
     }
-    path = machines.path(space)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = cache.directory() / machines.path(space).name
     # In one step: a plan made meanwhile reads the old file or the new one.
     with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, suffix=".part") as part:
         json.dump(content, part)

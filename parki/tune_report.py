@@ -9,15 +9,27 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from parki.errors import UnavailableError
 from parki.ewald import machines
-from parki.runtime import ExecutionSpace
-from parki.settings import thread_count
+from parki.runtime import ExecutionSpace, cache
+from parki.settings import cache_directory, thread_count
 from parki.tune import STAGES, Sample, Task, Timing, load_samples, refine, run, save, tasks
 from parki.tune_lengths import measure
 
 
 def show(space: ExecutionSpace, task: Task | None) -> None:
-    """Measure a space, or with ``task`` refine what was measured; show progress and the result."""
+    """Measure a space, or with ``task`` refine what was measured; show progress and the result.
+
+    Raises
+    ------
+    UnavailableError
+        If the result could not be kept.
+    """
+    if reason := cache.why_unusable():
+        raise UnavailableError(
+            f"the cache folder {cache_directory()} cannot take the result ({reason}); set "
+            "PARKI_CACHE_DIR to a folder that can be written"
+        )
     console = Console()
     samples: dict[str, list[Sample]] = {name: [] for name in machines.built_in(space)}
     if task is not None:

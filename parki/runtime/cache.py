@@ -79,15 +79,24 @@ def directory() -> Path:
     Where it cannot be written, a temporary folder stands in for as long as the process lives, with
     a warning: a computation should not fail for want of a cache.
     """
+    folder, reason = cache_directory(), why_unusable()
+    return _temporary(folder, reason) if reason else folder
+
+
+def why_unusable() -> str:
+    """Return '' when the folder of the cache can be written (made if missing), else the reason."""
     folder = cache_directory()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK | os.X_OK):
-            return folder
-        reason = "it is not writable"
     except OSError as error:
-        reason = str(error.strerror)
-    return _temporary(folder, reason)
+        return str(error.strerror)
+    return "" if os.access(folder, os.W_OK | os.X_OK) else "it is not writable"
+
+
+def place(name: str) -> Path:
+    """Return where a file or folder of the cache is, or is to be made."""
+    path = cache_directory() / name
+    return path if os.path.exists(path) else directory() / name
 
 
 @functools.lru_cache(maxsize=8)

@@ -27,7 +27,6 @@ from parki.runtime import cache, host
 from parki.runtime.spaces import ExecutionSpace
 from parki.runtime.specialise import Specialised
 from parki.runtime.translate import SIZES, Translated, View
-from parki.settings import cache_directory
 
 # Kokkos aligns each scratch view by rules of its own: room for the difference from our layout.
 SCRATCH_MARGIN = 512
@@ -79,7 +78,7 @@ class UpstreamObject:
         libraries = str(self.pk.__file__), os.environ.get("PK_KOKKOS_LIB_PATH", "")
         python = str(sysconfig.get_config_var("EXT_SUFFIX"))
         self.key = cache.key(self.text, space.name, *libraries, python, host._machine())
-        self.folder = cache_directory() / "pykokkos" / self.key
+        self.folder = cache.place(f"pykokkos/{self.key}")
         self.file = self.folder / f"{workunit.name}_{workunit.digest}.py"
 
     def cached(self) -> bool:
@@ -109,7 +108,7 @@ class UpstreamObject:
             stamp.write_text(self.name, encoding="utf-8")
 
         if not self.file.exists():
-            (cache_directory() / f"{self.key}.pykokkos").unlink(missing_ok=True)
+            cache.place(f"{self.key}.pykokkos").unlink(missing_ok=True)
         cache.entry(self.key, build, ".pykokkos")
         return functools.partial(self._launch, self._import())
 

@@ -1,0 +1,171 @@
+"""`parki cache`: what the cache folder holds, and how to empty it.
+
+Only files that parki itself names are counted or removed, so that a folder that holds other things
+too keeps them. CuPy's kernels are in a cache of CuPy's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from parki.errors import UnavailableError
+from parki.settings import cache_directory
+
+# What parki keeps, by the names of files. Half-written ones are left to those who write them; the
+# cache removes them when they are an hour old.
+KINDS = {
+    "kernels": re.compile(r"[0-9a-f]{40}\.(so|lock)"),
+    "tuned": re.compile(r"tuned-.*\.json"),
+    "upstream": re.compile(r"[0-9a-f]{40}\.pykokkos|pykokkos"),
+}
+TITLES = {
+    "kernels": "kernels of the CPU",
+    "tuned": "measurements (parki tune)",
+    "upstream": "kernels of upstream PyKokkos",
+}
+
+DESCRIPTION = """\
+Compiled kernels and the measurements of 'parki tune' are kept in one folder: ~/.cache/parki, or
+what PARKI_CACHE_DIR names. 'parki cache list' says what is there; 'parki cache clear' removes it.
+"""
+
+LIST = """\
+Print the folder, and what parki keeps in it with sizes: compiled kernels, which are named by a
+hash of everything that went into them, and the measurements of 'parki tune', one per device.
+"""
+
+CLEAR = """\
+Remove all of that, and say what was removed. Kernels are compiled again when they are needed, and
+'parki tune' measures again; programs that run meanwhile keep what they have loaded. GPU kernels
+are in CuPy's cache (~/.cupy/kernel_cache, or what CUPY_CACHE_DIR names) and stay there.
+"""
+
+
+def declare(commands: Any) -> None:
+    """Add the command to the subparsers of the command line."""
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = commands.add_parser(
+        "cache",
+        help="list or clear compiled kernels and measurements",
+        description=DESCRIPTION,
+        formatter_class=raw,
+    )
+    actions = parser.add_subparsers(dest="action", metavar="action", required=True)
+    lister = actions.add_parser("list", help="what is there", description=LIST, formatter_class=raw)
+    lister.add_argument("--json", action="store_true", help="print JSON, for scripts")
+    lister.set_defaults(run=show)
+    clearer = actions.add_parser("clear", help="remove it", description=CLEAR, formatter_class=raw)
+    clearer.set_defaults(run=clear)
+
+
+def contents(folder: Path) -> dict[str, list[Path]]:
+    """Return what parki keeps in a folder, by the names of `KINDS`; nothing for no folder."""
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError:
+        return {kind: [] for kind in KINDS}
+    return {
+        kind: [p for p in paths if pattern.fullmatch(p.name)] for kind, pattern in KINDS.items()
+    }
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Print what the cache holds; return the exit code."""
+    folder = cache_directory()
+    found = contents(folder)
+    if arguments.json:
+        listed = {
+            kind: [
+                {"file": p.name, "bytes": _bytes(p), "modified": _modified(p)}
+                for p in paths
+                if p.suffix != ".lock"
+            ]
+            for kind, paths in found.items()
+        }
+        print(json.dumps({"folder": str(folder), **listed}, indent=2))
+        return 0
+    print(folder)
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("what")
+    table.add_column("number", justify="right")
+    table.add_column("MB", justify="right")
+    for kind, paths in found.items():
+        table.add_row(TITLES[kind], str(_number(paths)), f"{_megabytes(paths):.1f}")
+    Console().print(table)
+    for path in found["tuned"]:
+        when = time.strftime("%Y-%m-%d", time.localtime(_modified(path)))
+        print(f"{path.name} ({_bytes(path) / 1e3:.0f} kB, {when})")
+    return 0
+
+
+def clear(_: argparse.Namespace) -> int:
+    """Remove what the cache holds; return the exit code.
+
+    Raises
+    ------
+    UnavailableError
+        If something cannot be removed; the rest is.
+    """
+    folder = cache_directory()
+    found = contents(folder)
+    lines = [
+        f"{_number(paths)} {TITLES[kind]} ({_megabytes(paths):.1f} MB)"
+        for kind, paths in found.items()
+        if paths
+    ]
+    kept = [error for paths in found.values() for p in paths if (error := _remove(p))]
+    if kept:
+        raise UnavailableError(
+            f"{len(kept)} files in {folder} cannot be removed, the first because: {kept[0]}"
+        )
+    print(f"removed from {folder}: {', '.join(lines) or 'nothing, there was nothing'}")
+    return 0
+
+
+def _remove(path: Path) -> str:
+    """Remove a file or a folder; return why that failed, or ''."""
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        return str(error)
+    return ""
+
+
+def _number(paths: list[Path]) -> int:
+    """Return how many things paths are; a lock, or a folder of objects, is part of another."""
+    return sum(path.suffix in (".so", ".json", ".pykokkos") for path in paths)
+
+
+def _megabytes(paths: list[Path]) -> float:
+    return sum(map(_bytes, paths)) / 1e6
+
+
+def _bytes(path: Path) -> int:
+    """Return the size of a file, or of all in a folder; 0 for what vanished meanwhile."""
+    try:
+        if path.is_dir():
+            return sum(_bytes(p) for p in path.iterdir())
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _modified(path: Path) -> float:
+    """Return when a file was written, in seconds since 1970; 0 for what vanished meanwhile."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,202 @@
+"""`parki check`: this installation against direct sums, in every kernel and periodicity.
+
+Small clouds of random points, so that it takes seconds once the kernels are compiled; the tests of
+the repository do far more. Knows the public calls and the reference, and nothing of the solver's
+inside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from parki.ewald import EwaldOptions, Plan
+from parki.ewald.points import ROWS
+from parki.reference import direct_sum
+from parki.runtime import ExecutionSpace, available_spaces, get_execution_space
+
+BOX = (1.5, 1.0, 0.75)
+POINTS = 1000
+SAMPLES = 50  # targets at which the direct sum is formed
+TOLERANCES = {"float64": 1e-6, "float32": 1e-3}
+# Rounding comes on top of a promise: unit roundoffs of the typical value.
+ROUNDING = 20
+
+DESCRIPTION = """\
+Compare parki's sums with direct sums on this machine: every kernel, 0 to 3 periodic axes, double
+and single precision, for clouds of random points. Prints error over promise, which is at most 1
+where the promise is kept. Takes a few seconds; the first time, when the kernels are compiled, up
+to a minute.
+"""
+
+EPILOG = """\
+Without --space, the spaces of this machine are checked in turn; Serial only where there is no
+OpenMP, as it runs the same kernels in one thread.
+
+Exit code 0 if every promise is kept, 1 if one is broken, 2 if the space is not here.
+"""
+
+
+@dataclass(frozen=True)
+class Sum:
+    """One sum: what it was, its rms error and what is promised, rounding included."""
+
+    space: str
+    kernel: str
+    periodicity: int
+    dtype: str
+    tolerance: float
+    error: float
+    promise: float
+
+    @property
+    def ratio(self) -> float:
+        """Error over promise."""
+        return self.error / self.promise
+
+    @property
+    def kept(self) -> bool:
+        """Whether the promise was kept; it is not by NaN."""
+        return self.ratio <= 1
+
+
+def declare(commands: Any) -> None:
+    """Add the command to the subparsers of the command line."""
+    parser = commands.add_parser(
+        "check",
+        help="test this installation against direct sums",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--space", metavar="SPACE", help="OpenMP, Serial, Cuda or HIP (those of this machine)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check the spaces, print what came out, and return the exit code."""
+    start = time.perf_counter()
+    spaces = [get_execution_space(name) for name in _names(arguments.space)]
+    sums = list(_shown(checks(spaces), len(spaces)))
+    seconds = time.perf_counter() - start
+    kept = all(each.kept for each in sums)
+    if arguments.json:
+        rows = [{**_finite(asdict(each)), "kept": each.kept} for each in sums]
+        print(json.dumps({"kept": kept, "seconds": seconds, "sums": rows}, indent=2))
+        return 0 if kept else 1
+    console = Console()
+    for space in spaces:
+        console.print(report(space, [each for each in sums if each.space == space.name]))
+    broken = sum(not each.kept for each in sums)
+    verdict = (
+        f"OK: all {len(sums)} promises are kept"
+        if kept
+        else f"NOT OK: {broken} of {len(sums)} promises are broken; please report it, with the "
+        "output of 'parki info'"
+    )
+    console.print(f"{verdict} ({seconds:.1f} s).", soft_wrap=True, highlight=False)
+    return 0 if kept else 1
+
+
+def _names(asked: str | None) -> list[str | None]:
+    """Return the spaces to check; None stands for the CPU, and says what is missing for it."""
+    if asked is not None:
+        return [asked]
+    here = available_spaces()
+    return [name for name in here if name != "Serial" or "OpenMP" not in here] or [None]
+
+
+def _shown(sums: Iterable[Sum], spaces: int) -> Iterator[Sum]:
+    """Pass the sums on, with a display of progress on stderr."""
+    # The display of compilation writes to stderr too, by itself.
+    with Progress(
+        console=Console(stderr=True), transient=True, redirect_stderr=False, redirect_stdout=False
+    ) as progress:
+        total = spaces * len(ROWS) * 4 * len(TOLERANCES)
+        yield from progress.track(sums, total=total, description="checking")
+
+
+def checks(spaces: Iterable[ExecutionSpace]) -> Iterator[Sum]:
+    """Yield the sums of some spaces, as they are done."""
+    for space in spaces:
+        rng = np.random.default_rng(5)
+        for kernel in ROWS:
+            for periodicity in range(4):
+                for dtype, tolerance in TOLERANCES.items():
+                    yield check(space, kernel, periodicity, dtype, tolerance, rng)
+
+
+def check(
+    space: ExecutionSpace,
+    kernel: str,
+    periodicity: int,
+    dtype: str,
+    tolerance: float,
+    rng: np.random.Generator,
+) -> Sum:
+    """Form one sum by a plan, and directly at some of its targets."""
+    xp = space.array_module
+    box = np.array(BOX)
+    rows = () if kernel == "laplace" else (ROWS[kernel],)
+    src = (rng.random((3, POINTS)) * box[:, None]).astype(dtype)
+    dens = rng.standard_normal((*rows, POINTS)).astype(dtype)
+    norms = None
+    if kernel in ("stokes_comb", "stokes_dl"):
+        norms = rng.standard_normal((3, POINTS)).astype(dtype)
+    exact = direct_sum(kernel, src[:, :SAMPLES], src, dens, norms, box=BOX, periodicity=periodicity)
+    options = EwaldOptions(
+        periodicity=periodicity, box=BOX, tolerance=tolerance, execution_space=space.name
+    )
+    points, density = xp.asarray(src), xp.asarray(dens)
+    plan = Plan(kernel, points, points, None if norms is None else xp.asarray(norms), options)
+    result = plan(density)[..., :SAMPLES]
+    result = result.get() if hasattr(result, "get") else result
+    rounding = ROUNDING * 0.5 * float(np.finfo(dtype).eps) * _rms(exact)
+    promise = float(plan.promise(density)) + rounding
+    return Sum(space.name, kernel, periodicity, dtype, tolerance, _rms(result - exact), promise)
+
+
+def _rms(values: NDArray[Any]) -> float:
+    """Return the rms over points of vectors or numbers."""
+    columns = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    return float(np.sqrt(np.mean(np.sum(columns**2, axis=0))))
+
+
+def report(space: ExecutionSpace, sums: list[Sum]) -> Table:
+    """Return error over promise of a space's sums as a table; broken promises stand out."""
+    table = Table(title=f"{space}: error over promise", title_justify="left", box=SIMPLE_HEAD)
+    for name in ("kernel", "precision", "tolerance"):
+        table.add_column(name)
+    for periodicity in range(4):
+        table.add_column(f"{periodicity}P", justify="right")
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for each in sums:
+        head = (each.kernel, each.dtype, f"{each.tolerance:g}")
+        cell = f"{each.ratio:.3f}" if each.kept else f"[bold red]{each.ratio:.3g} broken[/]"
+        rows.setdefault(head, []).append(cell)
+    for head, cells in rows.items():
+        table.add_row(*head, *cells)
+    return table
+
+
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with None for NaN and infinity, which JSON does not have."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in row.items()
+    }

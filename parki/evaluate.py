@@ -1,0 +1,247 @@
+"""`parki eval`: one sum, from a file of arrays to a file of results.
+
+Reads and writes NumPy's .npz, and HDF5 where h5py is installed. Reading, the sum, and writing are
+apart; the checks of arrays are those of `parki.Plan`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import time
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from parki import __version__
+from parki.errors import ParkiValueError, UnavailableError
+from parki.ewald import EwaldOptions, Plan
+from parki.ewald.points import RESULTS, ROWS, check_dtypes, check_points
+from parki.runtime import get_execution_space
+
+ENDINGS = {".npz": "npz", ".h5": "hdf5", ".hdf5": "hdf5"}
+DOUBLE = ("stokes_dl", "stokes_comb")  # those with normals
+
+DESCRIPTION = """\
+Read points and a density from a file, sum, and write the results to another. The input holds
+these arrays, all float64 or all float32, in .npz (numpy.savez) or HDF5 (.h5; needs h5py):
+
+  src    (3, N)   sources
+  trg    (3, M)   targets; the sources where there is no trg
+  dens   (3, N)   density; (N,) for laplace, (6, N) for stokes_comb: rows 0-2 of the single
+                  layer, rows 3-5 of the double layer
+  norms  (3, N)   normals at the sources, for stokes_dl and stokes_comb
+
+Nothing is scaled: velocities are the results over 8 pi and, but for double layers, the viscosity.
+"""
+
+EPILOG = """\
+The output holds an array for each name of --want: u (3, M), or (M,) for laplace; p (M,);
+grad_u (3, 3, M), with [i, j] the derivative of u_i along axis j. And 'options', a text in JSON
+with the options used and what they promise (in HDF5 an attribute of the file). For example,
+after numpy.savez("drops.npz", src=points, dens=forces):
+
+  parki eval drops.npz -o flow.npz --kernel stokes_sl --box 1 1 1 --want u,p
+  parki eval drops.npz -o pipe.npz --kernel stokes_sl --periodicity 1 --box 1 none none
+"""
+
+
+def declare(commands: Any) -> None:
+    """Add the command to the subparsers of the command line."""
+    parser = commands.add_parser(
+        "eval",
+        help="sum the points and densities of a file",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("input", type=Path, metavar="INPUT", help="file to read: .npz or .h5")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="OUT", help="file to write"
+    )
+    parser.add_argument("--kernel", choices=tuple(ROWS), required=True, help="what to sum")
+    parser.add_argument(
+        "--periodicity", type=int, choices=range(4), default=3, metavar="P", help="0 to 3 (3)"
+    )
+    parser.add_argument(
+        "--box",
+        nargs=3,
+        type=_length,
+        metavar=("X", "Y", "Z"),
+        help="edges; 'none' for a free axis takes the extent of the points (1 and none)",
+    )
+    parser.add_argument(
+        "--tolerance", type=float, default=1e-6, metavar="EPS", help="bound of the error (1e-6)"
+    )
+    parser.add_argument(
+        "--want", default="u", metavar="NAMES", help=f"one or more of {','.join(RESULTS)} (u)"
+    )
+    parser.add_argument(
+        "--space", metavar="SPACE", help="execution space: OpenMP, Serial, Cuda or HIP (OpenMP)"
+    )
+    parser.set_defaults(run=run)
+
+
+def _length(text: str) -> float | None:
+    return None if text.lower() == "none" else float(text)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read, sum and write; return the exit code.
+
+    Raises
+    ------
+    ParkiError
+        If a file, an array in it, or an option is impossible; before the sum.
+    """
+    source, target = arguments.input.expanduser(), arguments.output.expanduser()
+    kinds = _kind("input", source), _kind("output", target)
+    if not target.parent.is_dir():
+        raise ParkiValueError(f"output is {target}; its folder does not exist")
+    if target.exists() and source.exists() and target.samefile(source):
+        raise ParkiValueError(f"output is {target}, which is the input; name another file")
+    space = get_execution_space(arguments.space)
+    options = EwaldOptions(
+        periodicity=arguments.periodicity,
+        box=arguments.box,
+        tolerance=arguments.tolerance,
+        execution_space=space.name,
+    )
+    arrays = read(source, kinds[0], arguments.kernel)
+    start = time.perf_counter()
+    want = tuple(name.strip() for name in arguments.want.split(","))
+    results, used = evaluate(arguments.kernel, arrays, options, want)
+    seconds = time.perf_counter() - start
+    write(target, kinds[1], results, used)
+    shapes = ", ".join(f"{name} {values.shape}" for name, values in results.items())
+    print(f"{target}: {shapes}; {seconds:.2f} s on {space}")
+    return 0
+
+
+def _kind(name: str, path: Path) -> str:
+    """Return the format of a file by its ending."""
+    kind = ENDINGS.get(path.suffix.lower())
+    if kind is None:
+        raise ParkiValueError(
+            f"{name} is {path}; expected a name that ends in {', '.join(ENDINGS)}"
+        )
+    if kind == "hdf5" and importlib.util.find_spec("h5py") is None:
+        raise UnavailableError(
+            f"{name} is {path}, but h5py is not installed; 'pip install parki[hdf5]' brings it, "
+            "or use .npz"
+        )
+    return kind
+
+
+def read(path: Path, kind: str, kernel: str) -> dict[str, Any]:
+    """Return the arrays of a file that a kernel takes: src, dens, and trg and norms where needed.
+
+    Raises
+    ------
+    ParkiValueError
+        If the file cannot be read, or lacks an array.
+    """
+    needed = ["src", "dens", *(["norms"] if kernel in DOUBLE else [])]
+    try:
+        found, names = _load(path, kind, [*needed, "trg"])
+    except FileNotFoundError:
+        raise ParkiValueError(f"input is {path}; there is no such file") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ParkiValueError(f"input is {path}, which cannot be read: {error}") from error
+    for name in needed:
+        if name not in found:
+            raise ParkiValueError(
+                f"input is {path}, which has no array {name}; {kernel} needs "
+                f"{', '.join(needed)} (and takes trg), but there is "
+                f"{', '.join(names) or 'nothing'}"
+            )
+    return found
+
+
+def _load(path: Path, kind: str, wanted: list[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the wanted arrays that are in a file, and the names of all that are."""
+    if kind == "hdf5":
+        import h5py
+
+        with h5py.File(path, "r") as file:
+            names = sorted(n for n, item in file.items() if isinstance(item, h5py.Dataset))
+            return {name: np.asarray(file[name]) for name in wanted if name in names}, names
+    if path.exists() and not zipfile.is_zipfile(path):
+        raise ValueError("it is not what numpy.savez writes")
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in wanted if name in file.files}, sorted(file.files)
+
+
+def evaluate(
+    kernel: str, arrays: dict[str, Any], options: EwaldOptions, want: tuple[str, ...]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what is wanted by name, on the host, and the options used.
+
+    Parameters
+    ----------
+    kernel : str
+    arrays : dict
+        Host arrays ``src``, ``dens``, and ``trg`` (else the sources) and ``norms``; see
+        `DESCRIPTION`.
+    options : EwaldOptions
+        With an execution space.
+    want : tuple of str
+    """
+    check_dtypes(arrays)
+    if "trg" not in arrays:
+        check_points("src", arrays["src"], options)  # the plan would call them trg
+    space = get_execution_space(options.execution_space)
+    placed = {name: space.array_module.asarray(values) for name, values in arrays.items()}
+    src, dens = placed["src"], placed["dens"]
+    plan = Plan(
+        kernel, placed.get("trg", src), src, placed.get("norms"), options, want=want, dens=dens
+    )
+    results = plan(dens)
+    host = [values.get() if hasattr(values, "get") else values for values in results]
+    used = {
+        "parki": __version__,
+        "kernel": kernel,
+        "want": list(want),
+        "periodicity": options.periodicity,
+        "box": [float(edge) for edge in plan.box],
+        "origin": [float(edge) for edge in plan.origin],
+        "tolerance": options.tolerance,
+        "dtype": str(plan.dtype),
+        "execution_space": space.name,
+        "promise": dict(zip(want, map(float, plan.promise(dens)), strict=True)),
+    }
+    return dict(zip(want, host, strict=True)), used
+
+
+def write(path: Path, kind: str, results: dict[str, Any], used: dict[str, Any]) -> None:
+    """Write results and options: in one step, so that a file is whole or not there.
+
+    Raises
+    ------
+    ParkiValueError
+        If the file cannot be written.
+    """
+    text = json.dumps(used)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        try:
+            if kind == "hdf5":
+                import h5py
+
+                with h5py.File(temporary, "w") as file:
+                    for name, values in results.items():
+                        file[name] = values
+                    file.attrs["options"] = text
+            else:
+                with open(temporary, "wb") as stream:
+                    np.savez(stream, options=np.array(text), **results)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise ParkiValueError(f"output is {path}, which cannot be written: {error}") from error

@@ -1,0 +1,144 @@
+"""`parki info`: the versions, execution spaces, compiler, cache and settings found on this machine.
+
+What a bug report needs, as text of a screen or as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+from importlib import metadata
+from typing import Any
+
+from parki import __version__
+from parki.errors import UnavailableError
+from parki.runtime import cache, host
+from parki.runtime.spaces import why_unavailable
+from parki.settings import SETTINGS, cache_directory, table, thread_count
+
+SPACES = ("OpenMP", "Serial", "Cuda", "HIP")
+
+DESCRIPTION = """\
+Print the versions of parki and of what it builds on, the execution spaces of this machine
+(for a missing one, the reason and the remedy), compiler, threads, cache and settings.
+Paste it into bug reports.
+"""
+
+
+def declare(commands: Any) -> None:
+    """Add the command to the subparsers of the command line."""
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = commands.add_parser(
+        "info",
+        help="what parki found on this machine",
+        description=DESCRIPTION,
+        formatter_class=raw,
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what was found; return the exit code."""
+    found = facts()
+    print(json.dumps(found, indent=2) if arguments.json else text(found))
+    return 0
+
+
+def facts() -> dict[str, Any]:
+    """Return what parki found on this machine; None stands for what is not installed."""
+    reasons = {space: why_unavailable(space) for space in SPACES}
+    return {
+        "parki": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "numpy": _version("numpy"),
+        "scipy": _version("scipy"),
+        "cupy": _cupy(),
+        "mpi4py": _version("mpi4py"),
+        "h5py": _version("h5py"),
+        "compiler": _compiler(),
+        "threads": thread_count(),
+        "cache": _cache(),
+        "spaces": {
+            space: {"available": not reason, "reason": reason} for space, reason in reasons.items()
+        },
+        "settings": {name: setting.value() for name, setting in SETTINGS.items()},
+    }
+
+
+def text(found: dict[str, Any]) -> str:
+    """Return `facts` as text of a screen."""
+    kept = found["cache"]
+    state = f"cannot be used: {kept['unusable']}; " if kept["unusable"] else ""
+    lines = {
+        "parki": found["parki"],
+        "Python": f"{found['python']}, {found['platform']}",
+        "NumPy": found["numpy"],
+        "SciPy": found["scipy"],
+        "CuPy": found["cupy"],
+        "mpi4py": found["mpi4py"],
+        "h5py": found["h5py"],
+        "compiler": found["compiler"],
+        "threads": found["threads"],
+        "cache": f"{kept['folder']} ({state}{kept['kernels']} kernels, "
+        f"{kept['bytes'] / 1e6:.1f} MB)",
+    }
+    rows = [f"{name:<12}{value or 'not installed'}" for name, value in lines.items()]
+    rows += ["", "Execution spaces"]
+    for space, found_space in found["spaces"].items():
+        reason = found_space["reason"]
+        here = f"not here: {reason}" if reason else "available"
+        rows.append(f"  {space:<10}{here}")
+    rows += ["", "Settings (environment variables)"]
+    rows += [f"  {line}" for line in table().splitlines()]
+    return "\n".join(rows)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _compiler() -> str:
+    try:
+        found = host.compiler()
+    except UnavailableError as error:
+        return f"none: {error}"
+    return f"{found.version} ({found.path}), {'with' if host.has_openmp() else 'without'} OpenMP"
+
+
+def _cupy() -> str | None:
+    """Return CuPy's version, the driver's, and the device's name."""
+    try:
+        import cupy
+    except ImportError:
+        return None
+    if why_unavailable("Cuda") and why_unavailable("HIP"):
+        return f"{cupy.__version__}, without a usable GPU"
+    runtime = cupy.cuda.runtime
+    name = runtime.getDeviceProperties(0)["name"].decode()
+    return (
+        f"{cupy.__version__}, driver for {_dotted(runtime.driverGetVersion())}, "
+        f"runtime {_dotted(runtime.runtimeGetVersion())}, {runtime.getDeviceCount()} x {name}"
+    )
+
+
+def _dotted(version: int) -> str:
+    """Return CUDA's version number, such as 12040, as text."""
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def _cache() -> dict[str, Any]:
+    folder = cache_directory()
+    sizes = [f.stat().st_size for f in folder.glob("*.so")] if os.path.isdir(folder) else []
+    return {
+        "folder": str(folder),
+        "unusable": cache.why_unusable(),
+        "kernels": len(sizes),
+        "bytes": sum(sizes),
+    }

@@ -1,0 +1,328 @@
+"""The commands ``parki check``, ``eval`` and ``cache``, and JSON: results, messages, exit codes."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import parki
+from parki import cache_command, check, cli, evaluate, tune_report
+from parki.runtime import cache
+
+WITH_FOLDER = ("not_parki.so", "notes.txt", "tuned.json")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder with one of everything, and with files of others."""
+    folder = tmp_path / "cache"
+    (folder / "pykokkos" / ("c" * 40)).mkdir(parents=True)
+    (folder / "pykokkos" / ("c" * 40) / "kernel.py").write_bytes(bytes(300))
+    for name, size in ((f"{'a' * 40}.so", 2000), (f"{'b' * 40}.so", 3000), ("tuned-x.json", 70)):
+        (folder / name).write_bytes(bytes(size))
+    for name in (f"{'a' * 40}.lock", f"{'c' * 40}.pykokkos", f"{'d' * 40}x.tmp", *WITH_FOLDER):
+        (folder / name).touch()
+    monkeypatch.setenv("PARKI_CACHE_DIR", str(folder))
+    return folder
+
+
+@pytest.fixture
+def arrays(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    return {
+        "src": rng.random((3, 300)),
+        "trg": rng.random((3, 200)),
+        "dens": rng.standard_normal((6, 300)),
+        "norms": rng.standard_normal((3, 300)),
+    }
+
+
+def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Assert that a command line is refused in one line, and return that line."""
+    assert cli.main(words) == 2
+    streams = capsys.readouterr()
+    assert streams.out == "" and streams.err.count("\n") == 1
+    assert streams.err.startswith("parki: ")
+    return streams.err
+
+
+# --- info -------------------------------------------------------------------------------------
+
+
+def test_info_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["info", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["parki"], found["numpy"]) == (parki.__version__, np.__version__)
+    here = [name for name, state in found["spaces"].items() if state["available"]]
+    assert here == parki.available_spaces()
+    assert all(bool(s["reason"]) != s["available"] for s in found["spaces"].values())
+    assert "PARKI_CACHE_DIR" in found["settings"]
+
+
+def test_info_says_why_the_cache_is_unusable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    assert cli.main(["info"]) == 0
+    assert "(cannot be used: Not a directory; 0 kernels" in capsys.readouterr().out
+
+
+def test_tune_is_refused_where_its_result_would_be_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    with pytest.raises(parki.UnavailableError, match="cannot take the result"):
+        tune_report.show(parki.ExecutionSpace("Serial"), None)
+
+
+# --- check ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check one kernel, on few points."""
+    monkeypatch.setattr(check, "ROWS", {"stokes_comb": 6})
+    monkeypatch.setattr(check, "POINTS", 200)
+
+
+@pytest.mark.parametrize("words", [[], ["--space", "Serial"]])
+def test_check(words: list[str], few: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", *words]) == 0
+    text = capsys.readouterr().out
+    for word in ("error over promise", "stokes_comb", "float32", "3P", "OK: all", "promises"):
+        assert word in text
+    assert ("Serial:" in text) == bool(words)
+
+
+def test_check_of_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", "--space", "CPU", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["kept"] and found["seconds"] > 0
+    cases = {(s["kernel"], s["periodicity"], s["dtype"]) for s in found["sums"]}
+    assert len(cases) == len(found["sums"]) == 40
+    # Neither broken nor far from what is promised, which would mean that nothing is compared.
+    assert all(1e-3 < s["error"] / s["promise"] < 1 for s in found["sums"])
+
+
+@pytest.mark.parametrize("factor", [2.0, float("nan")])
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_broken_promise(
+    factor: float,
+    words: list[str],
+    few: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    right = check.check
+
+    def wrong(*arguments: object) -> check.Sum:
+        found = right(*arguments)
+        broken = found.dtype == "float32" and found.periodicity == 2
+        return replace(found, error=factor * found.promise) if broken else found
+
+    monkeypatch.setattr(check, "check", wrong)
+    assert cli.main(["check", *words]) == 1
+    text = capsys.readouterr().out
+    if words:
+        found = json.loads(text)
+        assert not found["kept"] and [s["kept"] for s in found["sums"]].count(False) == 1
+    else:
+        assert "broken" in text and "NOT OK: 1 of 8 promises" in text
+
+
+def test_check_sees_a_wrong_sum(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = check.direct_sum
+    monkeypatch.setattr(check, "direct_sum", lambda *a, **k: 1.001 * right(*a, **k))
+    assert cli.main(["check", "--space", "Serial"]) == 1
+
+
+def test_check_refuses_an_unknown_space(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "execution_space is 'abacus'" in refused(["check", "--space", "abacus"], capsys)
+
+
+# --- eval -------------------------------------------------------------------------------------
+
+
+def test_eval(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
+    given, out = tmp_path / "in.npz", tmp_path / "out.npz"
+    np.savez(given, **arrays)
+    words = ["--kernel", "stokes_comb", "--periodicity", "1", "--box", "1", "none", "1.5"]
+    words += ["--tolerance", "1e-4", "--want", "u, p", "--space", "Serial"]
+    assert cli.main(["eval", str(given), "-o", str(out), *words]) == 0
+    options = parki.EwaldOptions(1, [1, None, 1.5], 1e-4, execution_space="Serial")
+    plan = parki.Plan(
+        "stokes_comb", arrays["trg"], arrays["src"], arrays["norms"], options, want=("u", "p")
+    )
+    u, p = plan(arrays["dens"])
+    with np.load(out) as found:
+        assert sorted(found.files) == ["options", "p", "u"]
+        assert np.array_equal(found["u"], u) and np.array_equal(found["p"], p)
+        used = json.loads(str(found["options"]))
+    assert used["box"] == list(plan.box) and used["execution_space"] == "Serial"
+    assert (used["kernel"], used["periodicity"], used["tolerance"]) == ("stokes_comb", 1, 1e-4)
+    assert used["promise"] == dict(zip("up", plan.promise(arrays["dens"]), strict=True))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npz", "out.npz"]
+
+
+def test_eval_where_targets_are_sources(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
+    given, out = tmp_path / "in.npz", tmp_path / "out.npz"
+    src, dens = arrays["src"].astype("f4"), arrays["dens"][0].astype("f4")
+    np.savez(given, src=src, dens=dens, other=np.zeros(3))
+    words = ["--kernel", "laplace", "--tolerance", "1e-3"]
+    assert cli.main(["eval", str(given), "-o", str(out), *words]) == 0
+    exact = parki.reference.direct_sum("laplace", src, src, dens, box=(1, 1, 1), periodicity=3)
+    with np.load(out) as found:
+        promise = json.loads(str(found["options"]))["promise"]["u"]
+        assert found["u"].dtype == np.float32
+        assert np.sqrt(np.mean((found["u"] - exact) ** 2)) < promise
+
+
+def test_eval_of_hdf5(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
+    h5py = pytest.importorskip("h5py")
+    given, out, same = tmp_path / "in.h5", tmp_path / "out.hdf5", tmp_path / "out.npz"
+    with h5py.File(given, "w") as file:
+        file.create_group("others")
+        for name, values in arrays.items():
+            file[name] = values
+    for path in (out, same):
+        assert cli.main(["eval", str(given), "-o", str(path), "--kernel", "stokes_dl"]) == 2
+    with h5py.File(given, "a") as file:
+        del file["dens"]
+        file["dens"] = arrays["dens"][:3]
+    for path in (out, same):
+        assert cli.main(["eval", str(given), "-o", str(path), "--kernel", "stokes_dl"]) == 0
+    with h5py.File(out) as found, np.load(same) as expected:
+        assert np.array_equal(found["u"][...], expected["u"])
+        assert found.attrs["options"] == str(expected["options"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "message"),
+    [
+        ({"dens": None}, [], "no array dens; stokes_comb needs src, dens, norms"),
+        ({"norms": None}, [], "but there is dens, src, trg"),
+        ({"src": np.zeros((300, 3)), "trg": None}, [], r"src has shape (300, 3); expected (3, N)"),
+        ({"trg": np.zeros(3)}, [], "trg has shape (3,)"),
+        ({"dens": np.zeros((3, 300))}, [], "rows 0-2 are the single layer's"),
+        ({"norms": np.zeros((3, 2))}, [], "norms has shape (3, 2)"),
+        ({"src": np.zeros((3, 300), int)}, [], "src has dtype int64; expected float32 or float64"),
+        ({"src": np.zeros((3, 300), "f4")}, [], "give all arrays the same dtype"),
+        ({"src": np.full((3, 300), np.nan)}, [], "src contains NaN"),
+        ({"src": np.array([None])}, [], "which cannot be read"),
+        ({}, ["--want", "u,vorticity"], "want has 'vorticity'"),
+        ({}, ["--tolerance", "0"], "tolerance is 0.0"),
+        ({}, ["--box", "none", "1", "1"], "axis 0 is periodic"),
+        ({}, ["--space", "abacus"], "execution_space is 'abacus'"),
+        ({}, ["-o", "no/such/folder/x.npz"], "its folder does not exist"),
+        ({}, ["-o", "x.txt"], "expected a name that ends in .npz"),
+    ],
+)
+def test_eval_teaches(
+    changes: dict[str, np.ndarray | None],
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    arrays: dict[str, np.ndarray],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given, out = tmp_path / "in.npz", tmp_path / "out.npz"
+    kept = {name: values for name, values in {**arrays, **changes}.items() if values is not None}
+    np.savez(given, **kept)
+    line = ["eval", str(given), "-o", str(out), "--kernel", "stokes_comb", *words]
+    assert message in refused(line, capsys)
+    assert not out.exists()
+
+
+def test_eval_of_files_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = tmp_path / "in.npz"
+    words = ["eval", str(given), "--kernel", "laplace", "-o"]
+    out = str(tmp_path / "out.npz")
+    assert "there is no such file" in refused([*words, out], capsys)
+    np.savez(given, src=np.zeros((3, 99)))
+    whole = given.read_bytes()
+    for content in (b"", b"text", whole[:-30], whole[:50] + b"spoilt" + whole[56:]):
+        given.write_bytes(content)
+        refused([*words, out], capsys)
+    assert "which is the input" in refused([*words, str(given)], capsys)
+
+
+def test_eval_without_h5py(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(evaluate.importlib.util, "find_spec", lambda _: None)
+    words = ["eval", "in.h5", "-o", str(tmp_path / "out.npz"), "--kernel", "laplace"]
+    assert "pip install parki[hdf5]" in refused(words, capsys)
+
+
+def test_eval_that_cannot_be_written(
+    tmp_path: Path, arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given, out = tmp_path / "in.npz", tmp_path / "out.npz"
+    np.savez(given, src=arrays["src"], dens=arrays["dens"][0])
+    out.mkdir()
+    words = ["eval", str(given), "-o", str(out), "--kernel", "laplace"]
+    assert "cannot be written" in refused(words, capsys)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+# --- cache ------------------------------------------------------------------------------------
+
+
+def test_cache_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["cache", "list"]) == 0
+    text = capsys.readouterr().out
+    for word in (str(folder), "kernels of the CPU", "tuned-x.json (0 kB"):
+        assert word in text
+    assert cli.main(["cache", "list", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["folder"] == str(folder)
+    assert [entry["bytes"] for entry in found["kernels"]] == [2000, 3000]
+    assert [entry["file"] for entry in found["tuned"]] == ["tuned-x.json"]
+    assert sum(entry["bytes"] for entry in found["upstream"]) == 300
+
+
+def test_cache_clear(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["cache", "clear"]) == 0
+    text = capsys.readouterr().out
+    for word in (str(folder), "2 kernels of the CPU (0.0 MB)", "1 measurements", "1 kernels of up"):
+        assert word in text
+    # What others put there, and what another process may be writing.
+    assert {path.name for path in folder.iterdir()} == {f"{'d' * 40}x.tmp", *WITH_FOLDER}
+    assert cli.main(["cache", "clear"]) == 0
+    assert "nothing" in capsys.readouterr().out
+
+
+def test_cache_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path / "none"))
+    assert cli.main(["cache", "list", "--json"]) == cli.main(["cache", "clear"]) == 0
+    assert "nothing" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+
+
+def test_cache_that_cannot_be_cleared(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError("not allowed")
+
+    monkeypatch.setattr(cache_command.shutil, "rmtree", refuse)
+    assert "1 files" in refused(["cache", "clear"], capsys)
+    assert not list(folder.glob("*a.so"))
+
+
+def test_place_of_a_cached_file(folder: Path) -> None:
+    assert cache.place("new") == folder / "new"
+    assert cache.place("notes.txt") == folder / "notes.txt"
+
+
+@pytest.mark.parametrize("words", [["check"], ["eval"], ["cache"], ["cache", "list"], ["info"]])
+def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main([*words, "--help"])
+    assert stop.value.code == 0
+    assert len(capsys.readouterr().out.splitlines()) >= 8
