@@ -9,6 +9,10 @@ import numpy as np
 REAL_NAMES = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 
+# Variants of P2P, P2G and G2P that are best nearly everywhere: on hosts, and on devices.
+USUAL = {False: ("staged", "owner", "target"), True: ("tile", "tile", "tile")}
+
+
 def real_name(dtype: Any) -> str:
     """Return ``"float"`` or ``"double"``: the kernels' name of a NumPy dtype."""
     return REAL_NAMES[np.dtype(dtype)]

@@ -148,16 +148,17 @@ def check(
     dtype: str,
     tolerance: float,
     rng: np.random.Generator,
+    count: int = POINTS,
 ) -> Sum:
-    """Form one sum by a plan, and directly at some of its targets."""
+    """Form one sum of ``count`` points by a plan, and directly at some of its targets."""
     xp = space.array_module
     box = np.array(BOX)
     rows = () if kernel == "laplace" else (ROWS[kernel],)
-    src = (rng.random((3, POINTS)) * box[:, None]).astype(dtype)
-    dens = rng.standard_normal((*rows, POINTS)).astype(dtype)
+    src = (rng.random((3, count)) * box[:, None]).astype(dtype)
+    dens = rng.standard_normal((*rows, count)).astype(dtype)
     norms = None
     if kernel in ("stokes_comb", "stokes_dl"):
-        norms = rng.standard_normal((3, POINTS)).astype(dtype)
+        norms = rng.standard_normal((3, count)).astype(dtype)
     exact = direct_sum(kernel, src[:, :SAMPLES], src, dens, norms, box=BOX, periodicity=periodicity)
     options = EwaldOptions(
         periodicity=periodicity, box=BOX, tolerance=tolerance, execution_space=space.name

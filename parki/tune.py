@@ -20,12 +20,14 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
+from parki.arrays import USUAL
 from parki.errors import ParkiValueError
-from parki.ewald import EwaldOptions, Plan, cost, machines
+from parki.ewald import EwaldOptions, Plan, machines
+from parki.ewald.cost import Work
 from parki.ewald.g2p import G2P_METHODS
 from parki.ewald.grids import POINTS
 from parki.ewald.lengths import Lengths
-from parki.ewald.p2g import COMPONENTS, P2G_METHODS
+from parki.ewald.p2g import P2G_METHODS
 from parki.ewald.p2p_cells import P2P_METHODS
 from parki.ewald.parameters import Parameters
 from parki.ewald.points import ROWS
@@ -35,7 +37,7 @@ from parki.runtime import ExecutionSpace, cache
 DEVICE_POINTS, CORE_POINTS = 2_000_000, 20_000
 RUNS = 3
 # Cut-offs over the predicted best one.
-FACTORS = (0.7, 0.84, 1.0, 1.19, 1.41)
+FACTORS = (0.7, 0.84, 1.19, 1.41)
 # How firmly the numbers of a variant keep their built-in ratios where few times say otherwise.
 FIRMNESS = 0.1
 METHODS = {"p2p": P2P_METHODS, "p2g": P2G_METHODS, "g2p": G2P_METHODS}
@@ -99,14 +101,13 @@ class Timing:
 
     def counts(self, p2p: str, p2g: str, g2p: str) -> dict[str, tuple[float, ...]]:
         """Return the counts of variants, for these parameters."""
-        task, chosen = self.task, self.chosen
-        n, p = task.points, chosen.points
-        inputs, back = COMPONENTS[task.kernel], 1 if task.kernel == "laplace" else 3
+        chosen, n = self.chosen, self.task.points
+        work = Work(self.task.kernel, ("u",), n, n)
         return {
-            f"p2p_{p2p}": cost.near(p2p, task.kernel, ("u",), n, chosen.pairs, chosen.degree),
-            f"p2g_{p2g}": cost.spread(p2g, n, inputs, p, self.grid),
-            "fgc": ((inputs + back) * self.padded,),
-            f"g2p_{g2p}": cost.gather(g2p, n, back, p, self.grid),
+            f"p2p_{p2p}": work.near(p2p, chosen.pairs, chosen.degree),
+            f"p2g_{p2g}": work.spread(p2g, chosen.points, self.grid),
+            "fgc": work.far(self.padded),
+            f"g2p_{g2p}": work.gather(g2p, chosen.points, self.grid),
         }
 
 
@@ -117,7 +118,7 @@ def tasks(space: ExecutionSpace, threads: int) -> list[Task]:
     value costs. By a single task, the best for few pairs would look best for many.
     """
     n = DEVICE_POINTS if space.on_device else CORE_POINTS * threads
-    p2p, p2g, g2p = usual = cost.USUAL[space.on_device]
+    p2p, p2g, g2p = usual = USUAL[space.on_device]
     first = Task("stokes_comb", 1, 1e-4, n, p2p=p2p, p2g=p2g, g2p=g2p)
     tight = replace(first, periodicity=3, tolerance=1e-9)
     found = [first, replace(first, points=n // 16), replace(first, points=n // 200)]
@@ -235,7 +236,7 @@ def save(
         "machine": machines.identity(space),
         "seconds": seconds,
         # Single precision times the usual variants alone.
-        "others_from": {"float64": _least_points(space, samples["float64"]), "float32": math.inf},
+        "others_from": {"float64": _least_points(space, samples["float64"]), "float32": None},
         "lengths": {name: sorted(each.costs.items()) for name, each in lengths.items()},
         "samples": samples,
     }
@@ -248,10 +249,10 @@ def save(
     return str(path)
 
 
-def _least_points(space: ExecutionSpace, samples: Sequence[Sample]) -> float:
+def _least_points(space: ExecutionSpace, samples: Sequence[Sample]) -> float | None:
     """Return the fewest points that other variants than the usual ones were timed for."""
-    usual = [f"{s}_{v}" for s, v in zip(METHODS, cost.USUAL[space.on_device], strict=True)]
-    return min((c[0] for v, c, _ in samples if v not in (*usual, "fgc")), default=math.inf)
+    usual = [f"{s}_{v}" for s, v in zip(METHODS, USUAL[space.on_device], strict=True)]
+    return min((c[0] for v, c, _ in samples if v not in (*usual, "fgc")), default=None)
 
 
 def load_samples(space: ExecutionSpace) -> dict[str, list[Sample]]:
@@ -284,7 +285,7 @@ def refine(task: Task, space: ExecutionSpace) -> Iterator[Timing]:
         return timing
 
     for factor in FACTORS:
-        if factor != 1 and (timing := attempt(replace(task, cutoff=factor * chosen.cutoff))):
+        if timing := attempt(replace(task, cutoff=factor * chosen.cutoff)):
             yield timing
     at = replace(best.task, cutoff=best.chosen.cutoff)
     points = best.chosen.points

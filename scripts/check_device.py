@@ -14,14 +14,17 @@ import json
 import resource
 import statistics
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import parki
-from parki.reference import direct_sum
+from parki import check
+from parki.ewald.points import ROWS as KERNELS
 
+TOLERANCES = {"float64": (1e-4, 1e-9, 1e-12), "float32": (1e-2, 1e-5)}
 # Sums that are timed: periodicity, tolerance, dtype.
 ROWS = (
     (1, 1e-4, "f8"),
@@ -35,64 +38,17 @@ ROWS = (
 )
 
 
-def system(kernel: str, n: int, box: Any, dtype: str, rng: np.random.Generator) -> list[Any]:
-    """Return uniform sources, a random density and normals."""
-    rows = {"laplace": (), "stokes_comb": (6,)}.get(kernel, (3,))
-    src = (rng.random((3, n)) * np.array(box)[:, None]).astype(dtype)
-    return [
-        src,
-        rng.standard_normal((*rows, n)).astype(dtype),
-        rng.standard_normal((3, n)).astype(dtype),
-    ]
-
-
-def accuracy(space: str, n: int, sampled: int) -> list[dict[str, Any]]:
-    """Return error over promise for every kernel, periodicity and a few tolerances."""
-    xp = parki.get_execution_space(space).array_module
+def accuracy(space: str, n: int) -> list[check.Sum]:
+    """Return the sums of `parki check` at more tolerances."""
+    found = parki.get_execution_space(space)
     rng = np.random.default_rng(5)
-    rows = []
-    for periodicity in (0, 1, 2, 3):
-        for kernel in ("stokes_comb", "stokes_sl", "stokes_dl", "stokes_rotlet", "laplace"):
-            for dtype, tolerances in (("f8", (1e-4, 1e-9, 1e-12)), ("f4", (1e-2, 1e-5))):
-                box = [1.5, 1.0, 0.75]
-                src, dens, norms = system(kernel, n, box, dtype, rng)
-                trg = src[:, :sampled]
-                needs = kernel in ("stokes_comb", "stokes_dl")
-                ref = direct_sum(
-                    kernel,
-                    trg,
-                    src,
-                    dens,
-                    norms if needs else None,
-                    box=box,
-                    periodicity=periodicity,
-                )
-                for tolerance in tolerances:
-                    options = parki.EwaldOptions(
-                        periodicity=periodicity, box=box, tolerance=tolerance, execution_space=space
-                    )
-                    points = xp.asarray(src)
-                    plan = parki.Plan(
-                        kernel, points, points, xp.asarray(norms) if needs else None, options
-                    )
-                    pot = plan(xp.asarray(dens))
-                    pot = pot.get() if hasattr(pot, "get") else pot
-                    error = np.atleast_2d(pot[..., :sampled] - ref)
-                    rms = float(np.sqrt((error**2).sum(axis=0).mean()))
-                    size = float(np.sqrt((np.atleast_2d(ref) ** 2).sum(axis=0).mean()))
-                    rounding = 10 * float(np.finfo(dtype).eps) * size
-                    bound = plan.promise(xp.asarray(dens))
-                    rows.append(
-                        {
-                            "kernel": kernel,
-                            "periodicity": periodicity,
-                            "dtype": dtype,
-                            "tolerance": tolerance,
-                            "error_over_promise": rms / bound,
-                            "error_over_promise_and_rounding": rms / (bound + rounding),
-                        }
-                    )
-    return rows
+    return [
+        check.check(found, kernel, periodicity, dtype, tolerance, rng, n)
+        for periodicity in range(4)
+        for kernel in KERNELS
+        for dtype, tolerances in TOLERANCES.items()
+        for tolerance in tolerances
+    ]
 
 
 def timing(space: str, n: int, periodicity: int, tolerance: float, dtype: str) -> dict[str, Any]:
@@ -102,7 +58,14 @@ def timing(space: str, n: int, periodicity: int, tolerance: float, dtype: str) -
     options = parki.EwaldOptions(
         periodicity=periodicity, box=[1, 1, 1], tolerance=tolerance, execution_space=space
     )
-    src, dens, norms = (xp.asarray(a) for a in system("stokes_comb", n, [1, 1, 1], dtype, rng))
+    src, dens, norms = (
+        xp.asarray(values.astype(dtype))
+        for values in (
+            rng.random((3, n)),
+            rng.standard_normal((6, n)),
+            rng.standard_normal((3, n)),
+        )
+    )
 
     def wait() -> float:
         if xp is not np:
@@ -179,19 +142,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--space", default="Cuda")
     parser.add_argument("--points", type=int, default=4_000_000)
-    parser.add_argument("--sampled", type=int, default=100)
-    parser.add_argument("--small", type=int, default=10_000, help="points of the accuracy checks")
+    parser.add_argument("--small", type=int, default=2000, help="points of the accuracy checks")
     parser.add_argument("--json", type=Path)
     parser.add_argument(
         "--yardsticks", action="store_true", help="time SciPy, NumPy and FINUFFT too"
     )
     args = parser.parse_args()
-    errors = accuracy(args.space, args.small, args.sampled) if args.small else []
-    for row in errors:
+    errors = accuracy(args.space, args.small) if args.small else []
+    for found in errors:
         print(
-            f"{row['kernel']:12s} {row['periodicity']}P {row['dtype']} {row['tolerance']:.0e}  "
-            f"error/promise {row['error_over_promise']:.3f}"
-            f"  with rounding {row['error_over_promise_and_rounding']:.3f}"
+            f"{found.kernel:13s} {found.periodicity}P {found.dtype} {found.tolerance:.0e}  "
+            f"error over promise and rounding {found.ratio:.3f}"
         )
     times = []
     for periodicity, tolerance, dtype in ROWS:
@@ -212,7 +173,12 @@ def main() -> None:
     for name, seconds in sticks.items():
         print(f"{name}: {seconds:.3f} s")
     if args.json:
-        report = {"errors": errors, "times": times, "peak_gb": peak, "yardsticks": sticks}
+        report = {
+            "errors": [asdict(found) for found in errors],
+            "times": times,
+            "peak_gb": peak,
+            "yardsticks": sticks,
+        }
         args.json.write_text(json.dumps(report, indent=1))
 
 

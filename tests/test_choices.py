@@ -9,9 +9,12 @@ import pytest
 
 import parki
 from parki import cli, tune
+from parki.arrays import USUAL
 from parki.ewald import cost, machines
 from parki.ewald.clustering import pair_density
 from parki.ewald.grids import POINTS, Search, Windows
+from parki.ewald.lengths import EQUAL, SMOOTH, Lengths
+from parki.ewald.padding import pad
 from parki.ewald.parameters import _at_cutoff, alternatives, select
 from parki.ewald.problem import FAR, Problem
 from parki.runtime import get_execution_space
@@ -91,6 +94,33 @@ def test_the_cheaper_variant_is_taken(uniform):
         seconds[f"g2p_{cheap}"], seconds[f"g2p_{dear}"] = (0.0, 0.0, 1e-10), (0.0, 0.0, 1e-9)
         given = replace(both, machine=machines.Machine("test", seconds))
         assert select(given).g2p == cheap
+
+
+def test_which_variants_are_considered():
+    names = [f"{stage}_{v}" for stage, each in tune.METHODS.items() for v in each[1:]]
+    for on_device, usual in USUAL.items():
+        few = cost.Machine("test", dict.fromkeys(names, ()), 1, EQUAL, on_device, 1000)
+        for stage, methods, variant in zip(tune.METHODS, tune.METHODS.values(), usual, strict=True):
+            assert few.variants(stage, methods[-1], 10) == (methods[-1],)
+            # For fewer points than the others were timed for, the usual one.
+            assert few.variants(stage, "auto", 249) == (variant,)
+            assert variant in few.variants(stage, "auto", 250)
+        # On a host, sums that come out the same every time.
+        every = set(few.variants("p2g", "auto", 250))
+        assert every == ({"owner", "grid"} if not on_device else set(tune.METHODS["p2g"][1:]))
+
+
+def test_passes_of_transforms():
+    box, steps = np.ones(3), np.full(3, 1 / 32)
+    assert pad(3, box, steps, 8, 0.2, 1e-4).values() == 3 * 32**3
+    padding = pad(1, box, steps, 8, 0.2, 1e-4)
+    twice = Lengths((n, 2.0) for n in SMOOTH if n < 2000)
+    along = padding.local[0] * padding.grid[1] * padding.grid[2]
+    planes = padding.values() - along
+    assert padding.values(twice) == pytest.approx(along + 2 * planes)
+    modes = [padding.n_local, padding.local[0] // 2 + 1 - padding.n_local]
+    sizes = (padding.local[1:], padding.plain[1:])
+    assert planes == sum(4 * m * math.prod(s) for m, s in zip(modes, sizes, strict=True))
 
 
 def test_alternatives_are_dearer(uniform):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from parki.distributed.team import Team
-from parki.distributed.transport import HostTransport, Memory, Transport
+from parki.distributed.transport import HostTransport, Transport
 from parki.runtime import ExecutionSpace
 
 
@@ -57,22 +57,15 @@ def use_local_gpu(comm: Any = None) -> int:
     return number
 
 
-class NcclTransport:
+class NcclTransport(Transport):
     """NCCL, on the current stream."""
 
     def __init__(self, team: Team) -> None:
         import cupy
 
-        self.team, self.name = team, "NCCL"
-        self.xp: Any = cupy
-        self.sent: dict[str, int] = {}
-        self.memory = Memory(cupy.empty)
+        super().__init__(team, cupy, "NCCL", cupy.empty)
         self.nccl = cupy.cuda.nccl
         self.communicator = _communicator(team, self.nccl, int(cupy.cuda.Device().id))
-
-    def buffers(self, n_send: int, n_receive: int, dtype: Any) -> tuple[Any, Any]:
-        """Return views of memory that is kept."""
-        return self.memory.views((n_send, n_receive), dtype)
 
     def exchange(
         self,
@@ -83,9 +76,8 @@ class NcclTransport:
         receive_counts: Sequence[int],
     ) -> None:
         """Exchange by sends and receives of one group."""
-        self.team.agree()
+        self._begin(label, send, send_counts)
         rank, item = self.team.rank, send.itemsize
-        self.sent[label] = self.sent.get(label, 0) + (send.size - send_counts[rank]) * item
         stream, byte = self.xp.cuda.get_current_stream().ptr, self.nccl.NCCL_CHAR
         self.nccl.groupStart()
         given = got = 0
@@ -104,21 +96,15 @@ class NcclTransport:
         self.nccl.groupEnd()
 
 
-class StagedTransport:
+class StagedTransport(Transport):
     """MPI by way of pinned host memory."""
 
     def __init__(self, team: Team) -> None:
         import cupy
 
-        self.team, self.name = team, "MPI through host memory"
-        self.xp: Any = cupy
-        self.memory = Memory(cupy.empty)
+        super().__init__(team, cupy, "MPI through host memory", cupy.empty)
         self.host = HostTransport(team, _pinned)
         self.sent = self.host.sent
-
-    def buffers(self, n_send: int, n_receive: int, dtype: Any) -> tuple[Any, Any]:
-        """Return views of memory that is kept."""
-        return self.memory.views((n_send, n_receive), dtype)
 
     def exchange(
         self,

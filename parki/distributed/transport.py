@@ -7,54 +7,13 @@ in the arrays is the caller's business.
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from parki.distributed.team import Team
-
-
-class Transport(Protocol):
-    """One way to move arrays.
-
-    Attributes
-    ----------
-    team : Team
-    xp : module
-        numpy or cupy: where the arrays live.
-    name : str
-        The way in words.
-    sent : dict
-        Bytes sent to other ranks so far, by the labels of `exchange`.
-    """
-
-    team: Team
-    xp: Any
-    name: str
-    sent: dict[str, int]
-
-    def buffers(self, n_send: int, n_receive: int, dtype: Any) -> tuple[Any, Any]:
-        """Return 1-D arrays for the next exchange; they are reused by those that follow."""
-
-    def exchange(
-        self,
-        label: str,
-        send: Any,
-        send_counts: Sequence[int],
-        receive: Any,
-        receive_counts: Sequence[int],
-    ) -> None:
-        """Send to each rank its part of ``send``; the parts follow each other, as in ``receive``.
-
-        Parameters
-        ----------
-        label : str
-            What to count the bytes for.
-        send, receive : array, 1-D, of one dtype
-        send_counts, receive_counts : sequence of int
-            Elements for, and from, each rank.
-        """
 
 
 class Memory:
@@ -81,18 +40,67 @@ class Memory:
         return found[0], found[1]
 
 
-class HostTransport:
-    """MPI for arrays in host memory; ``empty`` makes its buffers."""
+class Transport(ABC):
+    """One way to move arrays.
 
-    def __init__(self, team: Team, empty: Callable[[int, Any], Any] = np.empty) -> None:
-        self.team, self.name = team, "MPI"
-        self.xp: Any = np
+    Parameters
+    ----------
+    team : Team
+    xp : module
+        numpy or cupy: where the arrays live.
+    name : str
+        The way in words.
+    empty : callable
+        Makes its buffers, see `Memory`.
+
+    Attributes
+    ----------
+    sent : dict
+        Bytes sent to other ranks so far, by the labels of `exchange`.
+    """
+
+    def __init__(self, team: Team, xp: Any, name: str, empty: Callable[[int, Any], Any]) -> None:
+        self.team, self.name = team, name
+        self.xp: Any = xp
         self.sent: dict[str, int] = {}
         self.memory = Memory(empty)
 
     def buffers(self, n_send: int, n_receive: int, dtype: Any) -> tuple[Any, Any]:
-        """Return views of memory that is kept."""
+        """Return 1-D arrays for the next exchange; they are reused by those that follow."""
         return self.memory.views((n_send, n_receive), dtype)
+
+    @abstractmethod
+    def exchange(
+        self,
+        label: str,
+        send: Any,
+        send_counts: Sequence[int],
+        receive: Any,
+        receive_counts: Sequence[int],
+    ) -> None:
+        """Send to each rank its part of ``send``; the parts follow each other, as in ``receive``.
+
+        Parameters
+        ----------
+        label : str
+            What to count the bytes for.
+        send, receive : array, 1-D, of one dtype
+        send_counts, receive_counts : sequence of int
+            Elements for, and from, each rank.
+        """
+
+    def _begin(self, label: str, send: Any, send_counts: Sequence[int]) -> None:
+        """Vote on whether all ranks are well, and count the bytes that leave this one."""
+        self.team.agree()
+        away = (send.size - send_counts[self.team.rank]) * send.itemsize
+        self.sent[label] = self.sent.get(label, 0) + away
+
+
+class HostTransport(Transport):
+    """MPI for arrays in host memory; ``empty`` makes its buffers."""
+
+    def __init__(self, team: Team, empty: Callable[[int, Any], Any] = np.empty) -> None:
+        super().__init__(team, np, "MPI", empty)
 
     def exchange(
         self,
@@ -103,9 +111,7 @@ class HostTransport:
         receive_counts: Sequence[int],
     ) -> None:
         """Exchange by ``MPI_Alltoallv``."""
-        self.team.agree()
-        own = send_counts[self.team.rank]
-        self.sent[label] = self.sent.get(label, 0) + (send.size - own) * send.itemsize
+        self._begin(label, send, send_counts)
         if self.team.size == 1:
             receive[...] = send
             return

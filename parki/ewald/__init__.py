@@ -3,12 +3,13 @@
 options      what the user chooses
 points       the public boundary: arrays checked once
 clustering   how far the cloud is from uniform
-parameters   tolerance -> cut-off, split, grid, window   (estimates, cost, padding, lengths)
+parameters   tolerance -> cut-off, split, grid, window   (problem, estimates, grids, padding)
+cost         what a choice takes                         (machines, lengths)
 split        near and far field divided; radial polynomials
 window       spreading window; piecewise polynomials
 mesh         the grid and the window on an execution space; sorting by tiles
 columns      sizes of the columns through which teams of a device walk
-plan         joins the stages below; `Plan(...)` once, `plan(dens)` many times
+plan         joins the stages below; `Plan(...)` once, `plan(dens)` many times (timing, description)
 p2p          near field                                  (p2p_cells)
 p2g          sources to grid                             (p2g_paper)
 fgc          FFT, convolution, inverse FFT               (multiplier, plane)

@@ -13,8 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from parki.arrays import USUAL
 from parki.ewald.columns import Spread
 from parki.ewald.lengths import EQUAL, Lengths
+from parki.ewald.p2g import COMPONENTS
 
 _CELLS = ("targets", "candidates", "operations")
 _POINTS = ("sources", "updates")
@@ -37,8 +39,6 @@ COUNTS = {
     "g2p_base": ("targets", "reads"),
     "g2p_tile": ("targets", "reads", "staged"),
 }
-# Variants of P2P, P2G and G2P that are best nearly everywhere: on hosts, and on devices.
-USUAL = {False: ("staged", "owner", "target"), True: ("tile", "tile", "tile")}
 # Variants that add to the grid by atomics, in any order.
 ATOMIC = ("p2g_tile", "p2g_base", "p2g_source", "p2g_hybrid")
 # Of a pair: polynomials evaluated, and other operations.
@@ -69,8 +69,8 @@ class Machine:
         What all but the launches is divided by: threads over those it was measured with.
     lengths : Lengths
         Lengths of transforms and their costs, in which the values of FGC are counted.
-    usual : tuple of str
-        Variants of P2P, P2G and G2P that are always considered.
+    on_device : bool
+        Whether it is a device, which has other usual variants.
     others_from : float
         Fewest points that the other variants were timed for; infinite if they were not.
     """
@@ -79,7 +79,7 @@ class Machine:
     seconds: Mapping[str, tuple[float, ...]]
     workers: float = 1.0
     lengths: Lengths = EQUAL
-    usual: tuple[str, str, str] = USUAL[False]
+    on_device: bool = False
     others_from: float = math.inf
 
     def time(self, variant: str, counts: tuple[float, ...]) -> float:
@@ -95,42 +95,58 @@ class Machine:
         """
         if method != "auto":
             return (method,)
-        usual = self.usual[("p2p", "p2g", "g2p").index(stage)]
         # For far fewer points other things count than those that were measured.
         if points < self.others_from / 4:
-            return (usual,)
-        on_device = self.usual == USUAL[True]
-        names = [name for name in self.seconds if on_device or name not in ATOMIC]
+            return (USUAL[self.on_device][("p2p", "p2g", "g2p").index(stage)],)
+        names = [name for name in self.seconds if self.on_device or name not in ATOMIC]
         return tuple(name.removeprefix(f"{stage}_") for name in names if name.startswith(stage))
 
 
-def near(
-    variant: str, kernel: str, want: tuple[str, ...], targets: int, pairs: float, degree: int
+@dataclass(frozen=True)
+class Work:
+    """What a sum asks of its stages, whatever its parameters: gives the counts of variants."""
+
+    kernel: str
+    want: tuple[str, ...]
+    targets: int
+    sources: int
+
+    def near(self, variant: str, pairs: float, degree: int) -> tuple[float, ...]:
+        """Return the counts of P2P for ``pairs`` within r_c and polynomials of ``degree``.
+
+        Variants by cells compute all candidates, others few more than the pairs.
+        """
+        polynomials, others = _PAIR[self.kernel]
+        passes = ("u" in self.want) + (_DERIVATIVES if self.want != ("u",) else 0.0)
+        if COUNTS[f"p2p_{variant}"] == _CELLS:
+            pairs *= _CANDIDATES
+        operations = others + 2 * polynomials * degree
+        return self.targets * passes, pairs * passes, pairs * passes * operations
+
+    def spread(self, variant: str, points: int, grid: float) -> tuple[float, ...]:
+        """Return the counts of P2G by P ``points`` into components of ``grid`` values."""
+        return _window(variant, self.sources, COMPONENTS[self.kernel], points, grid)
+
+    def far(self, padded: float) -> tuple[float, ...]:
+        """Return the counts of FGC, for the values of one component over all its passes."""
+        return ((COMPONENTS[self.kernel] + self._rows + ("p" in self.want)) * padded,)
+
+    def gather(self, variant: str, points: int, grid: float) -> tuple[float, ...]:
+        """Return the counts of G2P; a gradient takes the window's slopes beside its values."""
+        fields = 4 if "grad_u" in self.want else "u" in self.want
+        components = self._rows * fields + ("p" in self.want)
+        return _window(variant, self.targets, components, points, grid)
+
+    @property
+    def _rows(self) -> int:
+        return 1 if self.kernel == "laplace" else 3
+
+
+def _window(
+    variant: str, count: int, components: int, points: int, grid: float
 ) -> tuple[float, ...]:
-    """Return the counts of P2P for ``pairs`` within r_c and polynomials of ``degree``.
-
-    Variants by cells compute all candidates, others few more than the pairs.
-    """
-    polynomials, others = _PAIR[kernel]
-    passes = ("u" in want) + (_DERIVATIVES if want != ("u",) else 0.0)
-    if COUNTS[f"p2p_{variant}"] == _CELLS:
-        pairs *= _CANDIDATES
-    return targets * passes, pairs * passes, pairs * passes * (others + 2 * polynomials * degree)
-
-
-def spread(
-    variant: str, sources: int, components: int, points: int, grid: float
-) -> tuple[float, ...]:
-    """Return the counts of P2G by P ``points`` into ``components`` of ``grid`` values."""
-    counts = (float(sources), float(sources * components * points**3))
-    return (*counts, components * grid * _halo(points)) if variant == "tile" else counts
-
-
-def gather(
-    variant: str, targets: int, components: float, points: int, grid: float
-) -> tuple[float, ...]:
-    """Return the counts of G2P; ``components`` are those read: a gradient reads three besides."""
-    counts = (float(targets), float(targets * components * points**3))
+    """Return points, values of their windows, and for tiles the values that tiles move."""
+    counts = (float(count), float(count * components * points**3))
     return (*counts, components * grid * _halo(points)) if variant == "tile" else counts
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.ewald.cost import COUNTS, USUAL, Machine
+from parki.ewald.cost import COUNTS, Machine
 from parki.ewald.lengths import Lengths
 from parki.runtime import ExecutionSpace
 from parki.settings import cache_directory, thread_count
@@ -147,14 +147,13 @@ def machine(space: ExecutionSpace, dtype: Any) -> Machine:
             f"measured on {tuned['machine']}",
             tuned["seconds"][precision],
             lengths=tuned["lengths"][precision],
-            usual=USUAL[space.on_device],
-            others_from=tuned["others_from"][precision],
+            on_device=space.on_device,
+            others_from=tuned["others_from"][precision] or math.inf,
         )
     others_from = BUILT_IN_FROM[space.on_device] if precision == "float64" else math.inf
     if space.on_device:
         lengths = _built_in_lengths(precision)
-        usual = USUAL[True]
-        return Machine("those of an H200", H200[precision], 1, lengths, usual, others_from)
+        return Machine("those of an H200", H200[precision], 1, lengths, True, others_from)
     name = "those of an AVX-512 server"
     return Machine(name, CORE[precision], threads, others_from=others_from)
 
@@ -180,7 +179,7 @@ def use(space: ExecutionSpace, lengths: dict[str, Lengths]) -> None:
         "machine": "built-in",
         "seconds": built_in(space),
         "lengths": lengths,
-        "others_from": dict.fromkeys(lengths, math.inf),
+        "others_from": dict.fromkeys(lengths),
         "samples": {},
     }
 
@@ -244,7 +243,7 @@ def _tuned(file: str) -> dict[str, Any] | None:
         if set(tuned["seconds"]) != {"float32", "float64"}:
             raise ValueError("precisions")
         tables = tuned.get("lengths") or dict.fromkeys(tuned["seconds"], ())
-        tuned.setdefault("others_from", dict.fromkeys(tuned["seconds"], math.inf))
+        tuned.setdefault("others_from", dict.fromkeys(tuned["seconds"]))
         tuned["lengths"] = {name: _lengths(tables[name]) for name in tuned["seconds"]}
     except (KeyError, TypeError, ValueError) as error:
         log.warning("parki: %s is of another version (%s); run 'parki tune' again", file, error)

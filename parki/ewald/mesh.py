@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.arrays import real_name, vector_row
+from parki.arrays import USUAL, real_name, vector_row
 from parki.cell_list import CellList, runs
 from parki.ewald.padding import Padding
 from parki.ewald.window import KaiserBessel
@@ -105,9 +105,9 @@ class Mesh:
         ``spread`` is one of P2G_METHODS, ``gather`` one of G2P_METHODS.
         """
         if spread == "auto":
-            spread = "tile" if space.on_device else "owner"
+            spread = USUAL[space.on_device][1]
         if gather == "auto":
-            gather = "tile" if space.on_device else "target"
+            gather = USUAL[space.on_device][2]
         xp = space.array_module
         row = window.points if space.on_device else vector_row(window.points, dtype)
         spill = row - window.points + (window.points - 1 if periodicity == 3 else 0)

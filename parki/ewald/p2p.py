@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.arrays import layer_flags, real_name
+from parki.arrays import USUAL, layer_flags, real_name
 from parki.cell_list import CellList, runs
 from parki.ewald.p2p_cells import Launch, cells_kernel, choose_launch, reach
 from parki.ewald.radial import Evaluator
@@ -240,7 +240,7 @@ def near_kernel(
     if evaluator is not None:
         constants.update(DEGREE=evaluator.degree, EVALUATOR=evaluator.number)
     if method == "auto":
-        method = "tile" if space.on_device else "staged"
+        method = USUAL[space.on_device][0]
     tables = {"radial": _table_shape(kernel, degree, evaluator)}
     if method == "tile":
         return load(

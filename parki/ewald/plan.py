@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from parki.arrays import real_name
+from parki.arrays import USUAL, real_name
 from parki.cell_list import CellList
 from parki.errors import ParkiTypeError, ParkiValueError, ParkiWarning
 from parki.ewald import truncated
 from parki.ewald.clustering import PairDensity, pair_density
+from parki.ewald.description import describe
 from parki.ewald.extent import Extent, resolve
 from parki.ewald.fgc import FGC
 from parki.ewald.g2p import G2P
@@ -28,11 +29,11 @@ from parki.ewald.gauge import Gauge
 from parki.ewald.machines import machine
 from parki.ewald.mesh import Mesh
 from parki.ewald.options import MOST_POINTS, EwaldOptions
-from parki.ewald.p2g import COMPONENTS, P2G
+from parki.ewald.p2g import P2G
 from parki.ewald.p2p import P2P, near_kernels
 from parki.ewald.p2p_cells import check_method
 from parki.ewald.padding import Padding, pad
-from parki.ewald.parameters import Parameters, alternatives, select
+from parki.ewald.parameters import Parameters, select
 from parki.ewald.plane import PlaneModes
 from parki.ewald.points import (
     ROWS,
@@ -48,6 +49,7 @@ from parki.ewald.points import (
 from parki.ewald.problem import Problem
 from parki.ewald.radial import check_evaluator, choose_evaluator
 from parki.ewald.split import RadialPolynomials, Split
+from parki.ewald.timing import DeviceTimer, HostTimer
 from parki.ewald.window import KaiserBessel
 from parki.runtime import get_execution_space, prepare
 
@@ -266,7 +268,7 @@ class Plan:
         method = options.p2p_method
         if method == "auto" and (self._computed != ("u",) or options.radial != "polynomial"):
             # The others were measured for polynomials alone, and do not compute derivatives.
-            method = "tile" if self.space.on_device else "staged"
+            method = USUAL[self.space.on_device][0]
         points = min(self._totals)
         self._problem = problem = Problem(
             self.kernel,
@@ -391,7 +393,7 @@ class Plan:
     def timed(self, dens: Any) -> tuple[Any, dict[str, float]]:
         """Return what is wanted and the seconds of each stage (by events on a device)."""
         stages: dict[str, Callable[[], float]] = {}
-        timer = _DeviceTimer if self.space.on_device else _HostTimer
+        timer = DeviceTimer if self.space.on_device else HostTimer
 
         def watch(stage: str) -> AbstractContextManager[Any]:
             return timer(self.space.array_module, stages, stage)
@@ -512,79 +514,7 @@ class Plan:
 
     def describe(self) -> str:
         """Return what the plan is and what was chosen, as text of a few lines."""
-        head = (
-            f"{self.kernel}, {self.options.periodicity}-periodic, "
-            f"{self._totals[1]} sources, {self._totals[0]} targets, {self.dtype}, {self.space}"
-        )
-        if self.want != "u":
-            head += f", want {', '.join(self._shapes)}"
-        p = self.parameters
-        if p is None:
-            return head
-        length = float(np.prod(self.box)) ** (1 / 3)
-        grid, pads = self.mesh.padding.grid, self.mesh.padding
-        evaluation = f"polynomials of degree {p.degree}"
-        if self.evaluator:
-            evaluation = self.evaluator.describe()
-        lines = [
-            head,
-            f"  tolerance {self.options.tolerance:g}; predicted error over tolerance: "
-            + ", ".join(f"{k} {v:.2f}" for k, v in p.errors.items()),
-            f"  near field: r_c = {p.cutoff * length:.4g} "
-            f"({self._totals[1] * p.cutoff**3:.0f} sources per r_c^3), "
-            f"{p.split.scaled(length).name}, {evaluation}, P2P by {p.p2p}",
-            f"  far field: grid {grid[0]} x {grid[1]} x {grid[2]}, "
-            f"{COMPONENTS[self.kernel]} components, window of {p.points} points "
-            f"(beta = {p.beta:.1f}, degree {p.window_degree}), "
-            f"P2G by {self.mesh.spread}, G2P by {self.g2p.method}",
-        ]
-        if pads.n_local:
-            lines.append(
-                f"  free directions: {pads.n_local} of {pads.local[0] // 2 + 1} modes padded to "
-                f"{pads.local[1]} x {pads.local[2]}, others to {pads.plain[1]} x {pads.plain[2]}"
-            )
-        lines.append(
-            "  predicted seconds: "
-            + ", ".join(f"{k} {v:.3g}" for k, v in p.seconds.items())
-            + f" ({self._problem.machine.name})"
-        )
-        lines += [f"  instead: {words}" for words in alternatives(self._problem, p)]
-        return "\n".join(lines)
+        return describe(self)
 
     def __repr__(self) -> str:
         return f"<parki.Plan: {self.describe()}>"
-
-
-class _HostTimer:
-    """Seconds of a block by the clock."""
-
-    def __init__(self, _: Any, stages: dict[str, Callable[[], float]], stage: str) -> None:
-        self.stages, self.stage = stages, stage
-
-    def __enter__(self) -> None:
-        self.start = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        seconds = time.perf_counter() - self.start
-        self.stages[self.stage] = lambda: seconds
-
-
-class _DeviceTimer:
-    """Seconds of a block by events on the current stream; read after the fact, without stalls."""
-
-    def __init__(self, xp: Any, stages: dict[str, Callable[[], float]], stage: str) -> None:
-        self.events = (xp.cuda.Event(), xp.cuda.Event())
-        self.elapsed = xp.cuda.get_elapsed_time
-        self.stages, self.stage = stages, stage
-
-    def __enter__(self) -> None:
-        self.events[0].record()
-
-    def __exit__(self, *_: object) -> None:
-        self.events[1].record()
-
-        def read() -> float:
-            self.events[1].synchronize()
-            return float(self.elapsed(*self.events)) / 1e3
-
-        self.stages[self.stage] = read

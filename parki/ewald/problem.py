@@ -10,16 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.ewald import cost, estimates
+from parki.ewald import estimates
 from parki.ewald.clustering import PairDensity
-from parki.ewald.cost import Machine
+from parki.ewald.cost import Machine, Work
 from parki.ewald.lengths import Lengths
-from parki.ewald.p2g import COMPONENTS
 from parki.ewald.padding import Padding, pad
 from parki.ewald.split import Split
 
@@ -86,6 +86,11 @@ class Problem:
             return self.terms
         return tuple(t for t in self.terms if t.endswith("_grad") or t == "stokes_dl_p")
 
+    @cached_property
+    def work(self) -> Work:
+        """What the sum asks of its stages."""
+        return Work(self.kernel, self.want, self.targets, self.sources)
+
     @property
     def lengths(self) -> Lengths:
         """The lengths of transforms to choose from."""
@@ -109,7 +114,7 @@ class Problem:
         pairs = self.pairs(cutoff)
 
         def near(variant: str) -> float:
-            counts = cost.near(variant, self.kernel, self.want, self.targets, pairs, degree)
+            counts = self.work.near(variant, pairs, degree)
             return self.machine.time(f"p2p_{variant}", counts)
 
         return min((near(v), v) for v in self.p2p)
@@ -124,23 +129,16 @@ class Problem:
         grid, padded : float
             Values of one component on the grid, and in all its transforms, times their costs.
         """
-        back = 1 if self.kernel == "laplace" else 3
-        fields = back + ("p" in self.want)
-        # A gradient takes the window's three slopes beside its values.
-        gathered = back * (4 if "grad_u" in self.want else "u" in self.want) + ("p" in self.want)
-        inputs = COMPONENTS[self.kernel]
 
         def spread(variant: str) -> float:
-            counts = cost.spread(variant, self.sources, inputs, points, grid)
-            return self.machine.time(f"p2g_{variant}", counts)
+            return self.machine.time(f"p2g_{variant}", self.work.spread(variant, points, grid))
 
         def gather(variant: str) -> float:
-            counts = cost.gather(variant, self.targets, gathered, points, grid)
-            return self.machine.time(f"g2p_{variant}", counts)
+            return self.machine.time(f"g2p_{variant}", self.work.gather(variant, points, grid))
 
         spreads = min((spread(v), v) for v in self.p2g)
         gathers = min((gather(v), v) for v in self.g2p)
-        far = self.machine.time("fgc", ((inputs + fields) * padded,))
+        far = self.machine.time("fgc", self.work.far(padded))
         return Times(spreads[0], far, gathers[0], spreads[1], gathers[1])
 
     def far_time(self, points: int, padding: Padding) -> Times:
@@ -150,8 +148,7 @@ class Problem:
     def promising(self, cutoff: float, degree: int, points: int) -> Problem:
         """Return the problem without the variants that take twice the best one's time."""
         grid = (1.5 * points / cutoff) ** 3  # typical; counts for little
-        inputs, back = COMPONENTS[self.kernel], 1 if self.kernel == "laplace" else 3
-        pairs = self.pairs(cutoff)
+        work, pairs = self.work, self.pairs(cutoff)
 
         def fast(stage: str, count: Callable[[str], tuple[float, ...]]) -> tuple[str, ...]:
             names = getattr(self, stage)
@@ -160,11 +157,9 @@ class Problem:
 
         return replace(
             self,
-            p2p=fast(
-                "p2p", lambda v: cost.near(v, self.kernel, self.want, self.targets, pairs, degree)
-            ),
-            p2g=fast("p2g", lambda v: cost.spread(v, self.sources, inputs, points, grid)),
-            g2p=fast("g2p", lambda v: cost.gather(v, self.targets, back, points, grid)),
+            p2p=fast("p2p", lambda v: work.near(v, pairs, degree)),
+            p2g=fast("p2g", lambda v: work.spread(v, points, grid)),
+            g2p=fast("g2p", lambda v: work.gather(v, points, grid)),
         )
 
     # ------------------------------------------------------------------ errors

@@ -1,0 +1,55 @@
+"""What a plan is and what was chosen for it, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parki.ewald.p2g import COMPONENTS
+from parki.ewald.parameters import alternatives
+
+if TYPE_CHECKING:
+    from parki.ewald.plan import Plan
+
+
+def describe(plan: Plan) -> str:
+    """Return what the plan is, what was chosen and why, and what came second."""
+    head = (
+        f"{plan.kernel}, {plan.options.periodicity}-periodic, "
+        f"{plan._totals[1]} sources, {plan._totals[0]} targets, {plan.dtype}, {plan.space}"
+    )
+    if plan.want != "u":
+        head += f", want {', '.join(plan._shapes)}"
+    p = plan.parameters
+    if p is None:
+        return head
+    length = float(np.prod(plan.box)) ** (1 / 3)
+    grid, pads = plan.mesh.padding.grid, plan.mesh.padding
+    evaluation = f"polynomials of degree {p.degree}"
+    if plan.evaluator:
+        evaluation = plan.evaluator.describe()
+    lines = [
+        head,
+        f"  tolerance {plan.options.tolerance:g}; predicted error over tolerance: "
+        + ", ".join(f"{k} {v:.2f}" for k, v in p.errors.items()),
+        f"  near field: r_c = {p.cutoff * length:.4g} "
+        f"({plan._totals[1] * p.cutoff**3:.0f} sources per r_c^3), "
+        f"{p.split.scaled(length).name}, {evaluation}, P2P by {p.p2p}",
+        f"  far field: grid {grid[0]} x {grid[1]} x {grid[2]}, "
+        f"{COMPONENTS[plan.kernel]} components, window of {p.points} points "
+        f"(beta = {p.beta:.1f}, degree {p.window_degree}), "
+        f"P2G by {plan.mesh.spread}, G2P by {plan.g2p.method}",
+    ]
+    if pads.n_local:
+        lines.append(
+            f"  free directions: {pads.n_local} of {pads.local[0] // 2 + 1} modes padded to "
+            f"{pads.local[1]} x {pads.local[2]}, others to {pads.plain[1]} x {pads.plain[2]}"
+        )
+    lines.append(
+        "  predicted seconds: "
+        + ", ".join(f"{k} {v:.3g}" for k, v in p.seconds.items())
+        + f" ({plan._problem.machine.name})"
+    )
+    lines += [f"  instead: {words}" for words in alternatives(plan._problem, p)]
+    return "\n".join(lines)
