@@ -1,28 +1,79 @@
-"""The README keeps its word: programs run, the settings table is the real one, names exist."""
+"""The README and the pages of `docs` keep their word: programs run, settings and names exist.
 
+The Python blocks of a page are one program, from top to bottom. What a block needs is read off it:
+CuPy or `cuda` make it one for a GPU, `parki.distributed` one for mpirun, of two ranks here.
+Examples in docstrings are run as well, since `docs/api.md` shows them.
+"""
+
+import doctest
+import importlib
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from test_distributed import NO_GPU, mpirun, parallel
 
 import parki
 from parki import settings
 
-README = Path(__file__).parents[1] / "README.md"
-PROGRAMS = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.S | re.M)
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+PROGRAMS = BLOCK.findall(README.read_text(encoding="utf-8"))
+
+PLAIN, GPU, RANKS, BOTH = "plain", "gpu", "ranks", "gpu and ranks"
+# What pages take for granted: points and densities of their readers' own.
+READERS_OWN = """
+import numpy as np
+import parki
+rng = np.random.default_rng(0)
+trg, src, dens = (rng.random((3, n)) for n in (300, 400, 400))
+options = parki.EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-4)
+"""
 
 
-def small(program: str) -> str:
+def need(block: str) -> str:
+    """Return what a block needs."""
+    many = "mpi4py" in block or "parki.distributed" in block
+    if "cupy" in block or '"cuda"' in block:
+        return BOTH if many else GPU
+    return RANKS if many else PLAIN
+
+
+def program(page: Path, *needs: str) -> str:
+    """Return a page's blocks with these needs, in their own lines, so that errors name them."""
+    text = page.read_text(encoding="utf-8")
+    lines = [""] * text.count("\n")
+    for found in BLOCK.finditer(text):
+        if need(found.group(1)) in needs:
+            first = text.count("\n", 0, found.start(1))
+            block = small(found.group(1)).splitlines()
+            lines[first : first + len(block)] = block
+    return "\n".join(lines)
+
+
+def pages(needed: str) -> list[object]:
+    """Return the pages with blocks that need this, as parameters."""
+    found = []
+    for page in PAGES[1:]:
+        blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
+        if any(need(block) == needed for block in blocks):
+            found.append(pytest.param(page, id=page.name))
+    return found
+
+
+def small(text: str) -> str:
     """Return a program at a hundredth of its size, on the CPU."""
-    program = re.sub(r"\b(\d+)0_000\b", r"\g<1>00", program)
-    return program.replace("4000000", "4000").replace('"CUDA"', '"CPU"')
+    text = re.sub(r"\b\d[\d_]{4,}\b", lambda found: str(int(found.group()) // 100), text)
+    return text.replace('"CUDA"', '"CPU"')
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
-def test_python_blocks_run(program: str) -> None:
+@pytest.mark.parametrize("text", PROGRAMS, ids=range(len(PROGRAMS)))
+def test_python_blocks_of_the_readme_run(text: str) -> None:
     names: dict[str, object] = {}
-    exec(compile(small(program), str(README), "exec"), names)
+    exec(compile(small(text), str(README), "exec"), names)
     pot, trg = names["pot"], names["trg"]
     assert isinstance(pot, np.ndarray)
     assert isinstance(trg, np.ndarray)
@@ -32,8 +83,57 @@ def test_python_blocks_run(program: str) -> None:
 
 def test_there_are_programs_and_they_shrink() -> None:
     assert len(PROGRAMS) == 2
-    for program in PROGRAMS:
-        assert not re.search(r"\d_000|\d{5}", small(program))
+    for text in PROGRAMS:
+        assert not re.search(r"\d_000|\d{6}", small(text))
+
+
+@pytest.mark.parametrize("page", pages(PLAIN))
+def test_pages_run(page: Path) -> None:
+    exec(compile(program(page, PLAIN), str(page), "exec"), {})
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
+@pytest.mark.parametrize("page", pages(GPU))
+def test_pages_run_on_a_gpu(page: Path) -> None:
+    text, names = program(page, PLAIN, GPU), {}
+    if "import torch" in text:
+        pytest.importorskip("torch", reason="PyTorch is not installed")
+    exec(READERS_OWN, names)
+    exec(compile(text, str(page), "exec"), names)
+
+
+@pytest.mark.parametrize("page", pages(RANKS))
+class TestRanks:
+    pytestmark = parallel
+
+    def test_pages_run(self, page: Path, tmp_path: Path) -> None:
+        start(READERS_OWN + program(page, RANKS), tmp_path / "page.py")
+
+    @pytest.mark.gpu
+    @pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
+    def test_pages_run_on_a_gpu(self, page: Path, tmp_path: Path) -> None:
+        start("import cupy\n" + READERS_OWN + program(page, RANKS, BOTH), tmp_path / "page.py")
+
+
+def start(text: str, script: Path) -> None:
+    """Run a program on two ranks."""
+    script.write_text(text, encoding="utf-8")
+    ran = mpirun(2, script=script, seconds=120)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_there_are_pages_of_each_kind() -> None:
+    assert all(pages(needed) for needed in (PLAIN, GPU, RANKS))
+
+
+@pytest.mark.parametrize("module", ["parki.ewald.plan", "parki.distributed.plan"])
+def test_examples_in_docstrings_run(module: str) -> None:
+    if "distributed" in module:
+        pytest.importorskip("mpi4py", reason="mpi4py is not installed")
+    ran = doctest.testmod(importlib.import_module(module))
+    assert ran.attempted > 3
+    assert ran.failed == 0
 
 
 def settings_table() -> str:
@@ -55,8 +155,9 @@ def test_settings_table_is_that_of_the_module() -> None:
     assert found.group(1) == settings_table(), f"put this into README.md:\n{settings_table()}"
 
 
-def test_names_in_the_readme_exist() -> None:
-    text = README.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_names_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
     for name in set(re.findall(r"`(?:parki\.)((?:\w+\.)*\w+)\b(?<!\.py)", text)):
         found: object = parki
         for part in name.split("."):
@@ -65,14 +166,17 @@ def test_names_in_the_readme_exist() -> None:
             found = getattr(found, part)
 
 
-def test_files_in_the_readme_exist() -> None:
-    text = README.read_text(encoding="utf-8")
-    paths = set(re.findall(r"\b((?:docs|examples|scripts|tests)/[\w/]+\.\w+)\b", text))
-    # Its tables are added with the measurements.
-    missing = [p for p in paths - {"docs/performance.md"} if not (README.parent / p).exists()]
-    assert "docs/images/demo.png" in paths
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    folders = "docs|examples|kernels|parki|scripts|tests"
+    paths = set(re.findall(rf"(?<![\w/.])((?:{folders})/[\w/-]+\.\w+)\b", text))
+    paths |= set(re.findall(r"\]\(((?:docs/)?images/[\w/.-]+)\)", text))
+    missing = [
+        path for path in paths if not any((at / path).exists() for at in (ROOT, page.parent))
+    ]
     assert not missing
 
 
 def test_picture_is_small() -> None:
-    assert (README.parent / "docs/images/demo.png").stat().st_size < 300_000
+    assert (ROOT / "docs/images/demo.png").stat().st_size < 300_000

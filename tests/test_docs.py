@@ -1,0 +1,166 @@
+"""The pages build without a warning, their links lead somewhere, and quoted messages are real."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib.util
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import parki
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+NEEDED = ("sphinx", "furo", "myst_parser", "numpydoc")
+MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+
+
+# ---------------------------------------------------------------------- the site
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the pages, warnings being errors; return the folder of the HTML."""
+    if MISSING:
+        pytest.skip(f"pip install parki[docs] brings what is missing: {', '.join(MISSING)}")
+    folder = tmp_path_factory.mktemp("docs")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-d"]
+    run = subprocess.run(
+        [*command, str(folder / "trees"), str(DOCS), str(folder / "html")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return folder / "html"
+
+
+class Page(HTMLParser):
+    """The places of a page that links may name, and where its links lead."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.places: set[str] = set()
+        self.links: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id" and value:
+                self.places.add(value)
+            elif name in ("href", "src") and value:
+                self.links.add(value)
+
+
+def test_links_lead_somewhere(site: Path) -> None:
+    pages = {path: Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
+    broken = []
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            place = parts.fragment
+            missing = bool(place) and target in pages and place not in pages[target].places
+            if missing or not target.exists():
+                broken.append(f"{path.name}: {link}")
+    assert len(pages) > 15
+    assert not broken
+
+
+def test_every_page_and_name_is_there(site: Path) -> None:
+    built = {path.stem for path in site.glob("*.html")}
+    assert {path.stem for path in DOCS.glob("*.md")} <= built
+    places = Page((site / "api.html").read_text(encoding="utf-8")).places
+    modules = {"distributed", "ewald", "reference", "utils"}
+    assert {f"parki.{name}" for name in parki.__all__ if name not in modules} <= places
+    calls = {f"parki.distributed.ewald.{name}" for name in parki.distributed.ewald.__all__}
+    assert calls <= places
+    assert {"parki.Plan.__call__", "parki.reference.direct_sum"} <= places
+
+
+def test_nothing_is_loaded_from_elsewhere_but_mathjax() -> None:
+    text = (DOCS / "conf.py").read_text(encoding="utf-8")
+    assert "intersphinx" not in text  # it asks the network when the pages are built
+
+
+# ---------------------------------------------------------------------- error messages
+def quoted_messages() -> list[str]:
+    """Return the messages of `docs/trouble.md`: first cells of its tables of messages."""
+    found, inside = [], False
+    for line in (DOCS / "trouble.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("| message |"):
+            inside = True
+        elif not line.startswith("|"):
+            inside = False
+        elif inside and line.startswith("| `"):
+            found.append(line.split("`")[1])
+    return found
+
+
+@lru_cache(maxsize=1)
+def texts() -> list[list[str | None]]:
+    """Return every text in the package, as pieces; None stands for what is filled in."""
+    found: list[list[str | None]] = []
+    for path in sorted((ROOT / "parki").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                pieces = [v.value if isinstance(v, ast.Constant) else None for v in node.values]
+                found.append(pieces)  # type: ignore[arg-type]
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(list(_log_pieces(node.value)))
+    return found
+
+
+def _log_pieces(text: str) -> Iterator[str | None]:
+    """Cut a text at the places that `logging` fills in."""
+    for place, piece in enumerate(text.split("%s")):
+        if place:
+            yield None
+        yield piece
+
+
+def shared(pieces: list[str | None], message: str) -> int:
+    """Return how many letters of a message are a text's own; -1 if the text cannot begin so."""
+    if not message or not pieces:
+        return -bool(message)
+    first, rest = pieces[0], pieces[1:]
+    if first is not None:
+        after = shared(rest, message[len(first) :]) if message.startswith(first) else -1
+        return len(first) + after if after >= 0 else len(message) * first.startswith(message) or -1
+    # Something filled in, of any length; a short one, where the message ends with it.
+    ends = range(len(message) + (len(message) <= 12))
+    return max(shared(rest, message[end:]) for end in ends)
+
+
+def in_source(message: str) -> bool:
+    """Whether a text begins so, with a good part of the letters its own."""
+    return max(shared(pieces, message) for pieces in texts()) >= max(10, len(message) // 3)
+
+
+@pytest.mark.parametrize("message", quoted_messages())
+def test_quoted_messages_are_in_the_source(message: str) -> None:
+    assert in_source(message), f"no text in parki begins with {message!r}"
+
+
+def test_other_messages_are_found_out() -> None:
+    assert len(quoted_messages()) > 50
+    assert not in_source("there is no compiler on the shelf")
+    assert not in_source("src has shape (3, 4); transpose it now")
+    assert not in_source("norms is missing; stokes_dl wants normals")
+
+
+def test_errors_named_are_those_of_parki() -> None:
+    text = (DOCS / "trouble.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(?:parki\.)?(\w+(?:Error|Warning))`", text))
+    assert "ParkiError" in named
+    assert all(hasattr(parki, name) or hasattr(builtins, name) for name in named)
