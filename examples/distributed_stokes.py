@@ -6,7 +6,7 @@ Each rank has particles of its own, anywhere in the box, and knows nothing of th
 GPU per rank, CuPy arrays in place of NumPy's are all that changes: see docs/distributed.md.
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -51,4 +51,8 @@ def main(count: int = 20_000, path: str = "velocities.npz") -> np.ndarray:
 
 
 if __name__ == "__main__":
-    main(*(int(word) for word in sys.argv[1:2]), *sys.argv[2:])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("particles", type=int, nargs="?", default=20_000, help="of each rank")
+    parser.add_argument("path", nargs="?", default="velocities.npz", help="file for the results")
+    given = parser.parse_args()
+    main(given.particles, given.path)

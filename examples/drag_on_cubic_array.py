@@ -18,8 +18,8 @@ A. A. Zick, G. M. Homsy, Stokes flow through periodic arrays of spheres, Journal
 Journal of Fluid Mechanics 5, 317-328 (1959).
 """
 
+import argparse
 import importlib.util
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -276,4 +276,8 @@ def draw_flow(axes, drag: Drag, pixels: int = 128, cells: int = 2) -> None:
 
 
 if __name__ == "__main__":
-    main(*(int(word) for word in sys.argv[1:2]), *sys.argv[2:3])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("points", type=int, nargs="?", default=1000, help="on the sphere")
+    parser.add_argument("picture", nargs="?", default="drag.png", help="file to draw into")
+    given = parser.parse_args()
+    main(given.points, given.picture)

@@ -6,7 +6,7 @@ Appendix A. There it has 4000000 points and runs on an NVIDIA GPU:
     python examples/figure10.py 4000000 CUDA
 """
 
-import sys
+import argparse
 from typing import Any
 
 import parki
@@ -37,4 +37,8 @@ def main(count: int = 20_000, space: str = "OpenMP") -> Any:
 
 
 if __name__ == "__main__":
-    main(*(int(word) if word.isdigit() else word for word in sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("points", type=int, nargs="?", default=20_000, help="how many")
+    parser.add_argument("space", nargs="?", default="OpenMP", help="where kernels run")
+    given = parser.parse_args()
+    main(given.points, given.space)

@@ -3,7 +3,7 @@
 python examples/first_sum.py [number of sources]
 """
 
-import sys
+import argparse
 
 import numpy as np
 
@@ -30,4 +30,6 @@ def main(count: int = 60_000) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    main(*(int(word) for word in sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("sources", type=int, nargs="?", default=60_000, help="how many")
+    main(parser.parse_args().sources)

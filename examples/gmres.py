@@ -7,7 +7,7 @@ keeps the system well conditioned, so that the number of iterations does not gro
     python examples/gmres.py [number of points]
 """
 
-import sys
+import argparse
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
@@ -50,4 +50,6 @@ def main(count: int = 5000) -> float:
 
 
 if __name__ == "__main__":
-    main(*(int(word) for word in sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("points", type=int, nargs="?", default=5000, help="how many")
+    main(parser.parse_args().points)

@@ -1,6 +1,8 @@
 """Every file in examples/ runs, at a small size, and each gives a number that can be checked."""
 
 import importlib.util
+import runpy
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -9,6 +11,7 @@ import pytest
 
 from parki.reference import direct_sum
 
+HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -64,7 +67,65 @@ def test_drag_on_cubic_array(tmp_path: Path) -> None:
     few = example.solve(0.001, 400, example.lone_sphere(400))
     assert few.factor * example.dilute(0.001) == pytest.approx(1, abs=1e-4)
     assert few.slip() < 1e-3
-    assert picture.exists() == (importlib.util.find_spec("matplotlib") is not None)
+    assert picture.exists() == HAS_MATPLOTLIB
+
+
+def test_convergence(tmp_path: Path) -> None:
+    picture = tmp_path / "convergence.png"
+    words = "--points 300 --kernels laplace stokes_comb --periodicities 1 3 "
+    words += f"--tolerances 1e-2 1e-4 1e-6 --output {picture}"
+    errors = load("convergence").main(words.split())
+    assert len(errors) == 2 * 2 * 2 * 3
+    assert max(error.ratio for error in errors) <= 1
+    double = [error for error in errors if error.dtype == "float64"]
+    for error in double:  # the line is followed, not undercut by orders of magnitude
+        assert 0.01 < error.error / error.tolerance <= 1.001
+    assert picture.exists() == HAS_MATPLOTLIB
+
+
+def test_compare_with_finufft(tmp_path: Path) -> None:
+    pytest.importorskip("finufft", reason="FINUFFT is not installed")
+    picture = tmp_path / "finufft.png"
+    words = ["--points", "5000", "--checked", "200", "--repeats", "2", "--output", str(picture)]
+    apart, ratio = load("compare_with_finufft").main(words)
+    assert apart < 1e-11
+    assert 0 < ratio < 1000
+    assert picture.exists() == HAS_MATPLOTLIB
+
+
+def test_compare_with_finufft_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    example, find = load("compare_with_finufft"), importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "finufft" else find(name)
+    )
+    with pytest.raises(SystemExit, match="pip install finufft"):
+        example.main([])
+
+
+def test_pipe_suspension(tmp_path: Path) -> None:
+    example, picture = load("pipe_suspension"), tmp_path / "pipe.png"
+    found = example.main(
+        ["--around", "36", "--rods", "5", "--pixels", "40", "--output", str(picture)]
+    )
+    assert found["correction"] == pytest.approx(example.WALL_CORRECTION, abs=2e-4)
+    assert found["flux"] < 1e-4
+    assert found["slip"] < 0.02
+    assert found["steps"] <= 3
+    assert picture.exists() == HAS_MATPLOTLIB
+
+
+def test_swimmers(tmp_path: Path) -> None:
+    example, picture = load("swimmers"), tmp_path / "swimmers.png"
+    runs = example.main(["--swimmers", "60", "--steps", "150", "--output", str(picture)])
+    for run in runs.values():
+        assert max(run.memory[30:]) - min(run.memory[30:]) < 3  # MB
+        np.testing.assert_allclose(np.linalg.norm(run.directions, axis=0), 1)
+        assert np.all(np.abs(run.centres[2] - example.HEIGHT / 2) <= example.LAYER / 2)
+        # Not far from straight lines, of which two thirds of the squares are along the layer.
+        assert run.spread[-1] == pytest.approx(2 / 3 * run.times[-1] ** 2, rel=0.25)
+    apart = runs["pushers"].centres - runs["pullers"].centres
+    assert np.sqrt(np.mean(apart**2)) > 0.1
+    assert picture.exists() == HAS_MATPLOTLIB
 
 
 def test_figure10() -> None:
@@ -82,3 +143,18 @@ def test_every_example_is_tested() -> None:
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
 def test_examples_say_how_to_run_them(path: Path) -> None:
     assert f"python examples/{path.name}" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
+def test_help(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if path.stem == "distributed_stokes":
+        pytest.importorskip("mpi4py")
+    monkeypatch.setattr(sys, "argv", [str(path), "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_path(str(path), run_name="__main__")
+    shown = capsys.readouterr().out
+    first = load(path.stem).__doc__
+    assert first is not None
+    assert " ".join(first.splitlines()[0].split()) in " ".join(shown.split())

@@ -1,4 +1,4 @@
-"""What a plan is and what was chosen for it, in words."""
+"""What a plan is and what was chosen for it, in words and as a table."""
 
 from __future__ import annotations
 
@@ -13,14 +13,44 @@ if TYPE_CHECKING:
     from parki.ewald.plan import Plan
 
 
-def describe(plan: Plan) -> str:
-    """Return what the plan is, what was chosen and why, and what came second."""
+def headline(plan: Plan) -> str:
+    """Return what the plan is, in one line."""
     head = (
         f"{plan.kernel}, {plan.options.periodicity}-periodic, "
         f"{plan._totals[1]} sources, {plan._totals[0]} targets, {plan.dtype}, {plan.space}"
     )
     if plan.want != "u":
         head += f", want {', '.join(plan._shapes)}"
+    return head
+
+
+def facts(plan: Plan) -> dict[str, str]:
+    """Return what the plan is and what was chosen, name by name; cheap."""
+    found = {
+        "sum": f"{plan.kernel}, {plan.options.periodicity}-periodic",
+        "wanted": ", ".join(plan._shapes),
+        "points": f"{plan._totals[1]} sources, {plan._totals[0]} targets",
+        "box": " x ".join(f"{length:.4g}" for length in plan.box),
+        "arrays": f"{plan.dtype}, {plan.space}",
+        "tolerance": f"{plan.options.tolerance:g}",
+    }
+    p = plan.parameters
+    if p is not None:
+        length = float(np.prod(plan.box)) ** (1 / 3)
+        found["near field"] = f"r_c = {p.cutoff * length:.4g}, P2P by {p.p2p}"
+        found["far field"] = (
+            f"grid {' x '.join(str(n) for n in plan.mesh.padding.grid)}, "
+            f"window of {p.points} points, P2G by {plan.mesh.spread}, G2P by {plan.g2p.method}"
+        )
+        found["seconds"] = f"plan {plan.seconds['plan']:.3g}, predicted of a call " + (
+            f"{sum(p.seconds.values()):.3g}"
+        )
+    return found
+
+
+def describe(plan: Plan) -> str:
+    """Return what the plan is, what was chosen and why, and what came second."""
+    head = headline(plan)
     p = plan.parameters
     if p is None:
         return head

@@ -15,6 +15,7 @@ from parki.ewald.p2g import P2G_METHODS
 from parki.ewald.p2p_cells import P2P_METHODS
 from parki.ewald.prolate import SPLITS
 from parki.ewald.radial import EVALUATORS
+from parki.html import table
 from parki.runtime import ExecutionSpace
 from parki.runtime.kernel import EXECUTORS
 
@@ -200,6 +201,19 @@ class EwaldOptions:
             raise ParkiValueError(
                 f"executor is {self.executor!r}; expected one of {', '.join(EXECUTORS)}"
             )
+
+    def _repr_html_(self) -> str:
+        """Return what was chosen, and what differs from the defaults, as a table."""
+        usual = type(self)(self.periodicity, self.box, self.tolerance)
+        rows = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in ("periodicity", "box", "tolerance") or value != getattr(
+                usual, field.name
+            ):
+                rows[field.name] = str(value)
+        rows["box"] = " x ".join("free" if b is None else f"{b:g}" for b in self.box)
+        return table("EwaldOptions", rows)
 
     @staticmethod
     def _lengths(box: Any, periodicity: int) -> tuple[float | None, ...]:

@@ -17,38 +17,6 @@ ROWS = {"laplace": 1, "stokes_sl": 3, "stokes_dl": 3, "stokes_comb": 6, "stokes_
 RESULTS = ("u", "p", "grad_u")
 
 
-def as_array(name: str, value: Any) -> Any:
-    """Return ``value`` as a NumPy or CuPy array, without a copy where it is one already.
-
-    Raises
-    ------
-    ParkiTypeError
-        If it is no array of numbers.
-    """
-    if isinstance(value, np.ma.MaskedArray):
-        raise ParkiTypeError(
-            f"{name} is a masked array; pass filled values, such as {name}.filled(0)"
-        )
-    if hasattr(value, "__cuda_array_interface__"):
-        import cupy
-
-        return cupy.asarray(value)
-    if hasattr(value, "__dlpack_device__") and not isinstance(value, np.ndarray):
-        kind = int(value.__dlpack_device__()[0])
-        if kind in (2, 10):  # CUDA, ROCm
-            import cupy
-
-            return cupy.from_dlpack(value)
-        return np.from_dlpack(value)
-    try:
-        array = np.asarray(value)
-    except Exception as error:
-        raise ParkiTypeError(f"{name} is a {type(value).__name__}; expected an array") from error
-    if array.dtype == object:
-        raise ParkiTypeError(f"{name} is a {type(value).__name__}; expected an array of numbers")
-    return array
-
-
 def check_dtypes(arrays: dict[str, Any]) -> Any:
     """Return the common dtype of the arrays, float32 or float64.
 
@@ -229,7 +197,8 @@ def _check_output(
 
 
 def check_space(arrays: dict[str, Any], space: ExecutionSpace) -> None:
-    """Refuse arrays that are not in the memory of the space."""
+    """Refuse arrays that are not in the memory of the space, or not on the current device."""
+    current = int(space.array_module.cuda.Device().id) if space.on_device else 0
     for name, array in arrays.items():
         on_host = isinstance(array, np.ndarray)
         if on_host == space.on_device:
@@ -238,6 +207,11 @@ def check_space(arrays: dict[str, Any], space: ExecutionSpace) -> None:
             raise ParkiTypeError(
                 f"{name} is {here}, but execution_space is {space}; "
                 f"move it with {remedy}, or leave execution_space to parki"
+            )
+        if not on_host and int(array.device.id) != current:
+            raise ParkiValueError(
+                f"{name} is on device {int(array.device.id)}, but the current one is {current}; "
+                f"call parki inside of 'with cupy.cuda.Device({int(array.device.id)}):'"
             )
 
 

@@ -12,6 +12,7 @@ In the order a kernel passes through:
     kernel      load, prepare and launch: what the stages use
     messages    what the user hears meanwhile
     spaces      execution spaces and what is available
+    forks       which of them a process lost when it was forked
 """
 
 from parki.runtime.kernel import Kernel, load, prepare

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from parki.errors import KernelError, ParkiValueError
-from parki.runtime import cache, device, host, upstream
+from parki.runtime import cache, device, forks, host, upstream
 from parki.runtime.messages import Progress
 from parki.runtime.spaces import ExecutionSpace
 from parki.runtime.specialise import Constant, Specialised, specialise
@@ -73,6 +73,7 @@ class Kernel:
             emulated = int(SETTINGS["PARKI_EMULATED_TEAM"].value())
             self._object = host.HostObject(self.translated, space.name == "OpenMP", emulated)
         self._threads = thread_count() if space.name == "OpenMP" else 1
+        self._forks = not space.on_device and self._threads == 1  # survives a fork
         # How to pass an argument: name, dtype and rank of a view; name, None and kind of a scalar.
         self._plan: list[tuple[str, np.dtype[Any] | None, int | str]] = []
         code = ""
@@ -116,9 +117,13 @@ class Kernel:
             or an int passes 2**31 - 1 (indices are 32 bits, offsets into views 64).
         KernelError
             If the compiler refuses the kernel.
+        UnavailableError
+            If the space was used by the process of which this one is a fork.
         """
         if count <= 0:
             return
+        if not self._forks:
+            forks.use(self.space.name)
         if self._launch is None:
             prepare([self])
         if count > LARGEST:

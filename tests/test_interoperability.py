@@ -1,0 +1,542 @@
+"""parki among others: arrays of other libraries, pickles, threads, forks, notebooks."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import importlib.util
+import pickle
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+
+import parki
+from parki.interchange import as_array, as_given
+from parki.runtime.spaces import why_unavailable
+
+N = 150
+OPTIONS = parki.EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-4)
+KERNELS = {"laplace": (), "stokes_comb": (6,)}
+
+
+def numbers(kernel="stokes_comb", dtype="f8"):
+    """Return trg, src, dens and, for the double layer, norms."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.random((3, N - 30)), rng.random((3, N))]
+    arrays.append(rng.standard_normal((*KERNELS[kernel], N)))
+    if kernel == "stokes_comb":
+        arrays.append(rng.standard_normal((3, N)))
+    return [array.astype(dtype) for array in arrays]
+
+
+def memory(array):
+    return array.__array_interface__["data"][0]
+
+
+# --- libraries ------------------------------------------------------------------------------------
+
+
+class Namespace:
+    """What `__array_namespace__` of the standard returns, as far as parki asks."""
+
+    @staticmethod
+    def from_dlpack(array):
+        return Standard(np.from_dlpack(array))
+
+
+class Exchanged:
+    """An array of a library that has DLPack and nothing else."""
+
+    def __init__(self, array, kind=1):
+        self.array, self.kind = array, kind
+
+    def __dlpack_device__(self):
+        return self.kind, 0
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+
+class Standard(Exchanged):
+    """An array of a library that follows the array API standard."""
+
+    def __array_namespace__(self, api_version=None):
+        return Namespace
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_library_of_the_density_is_that_of_the_result(kernel):
+    arrays = numbers(kernel)
+    expected = getattr(parki, kernel)(*arrays, OPTIONS)
+    found = getattr(parki, kernel)(*map(Standard, arrays), OPTIONS)
+    assert isinstance(found, Standard)
+    np.testing.assert_array_equal(found.array, expected)
+    # Without a namespace there is nothing to return to.
+    assert type(getattr(parki, kernel)(*map(Exchanged, arrays), OPTIONS)) is np.ndarray
+
+    trg, src, dens, *norms = arrays
+    plan = parki.Plan(kernel, trg, src, *norms, OPTIONS, want=("u", "grad_u"))
+    results = plan(Standard(dens))
+    assert all(isinstance(result, Standard) for result in results)
+    for result, other in zip(results, plan(dens), strict=True):
+        assert type(other) is np.ndarray
+        np.testing.assert_array_equal(result.array, other)
+    assert isinstance(plan.timed(Standard(dens))[0][0], Standard)
+    out = tuple(np.empty_like(result.array) for result in results)
+    assert plan(Standard(dens), out=out)[0] is out[0]
+
+
+def test_exchange_copies_nothing():
+    array = numbers()[0]
+    assert memory(as_array("src", Exchanged(array))) == memory(array)
+    assert memory(as_given(array, Standard(array)).array) == memory(array)
+
+
+def test_memory_that_parki_cannot_reach_is_refused():
+    metal = Exchanged(numbers()[0], kind=8)
+    with pytest.raises(parki.ParkiTypeError, match="src is a Exchanged in memory of kind 8"):
+        as_array("src", metal)
+
+
+def test_what_the_library_does_not_hand_over_is_refused():
+    class Fails(Exchanged):
+        def __dlpack__(self, **options):
+            raise BufferError("it is on loan")
+
+    with pytest.raises(parki.ParkiTypeError, match="src is a Fails that DLPack does not hand over"):
+        as_array("src", Fails(numbers()[0]))
+
+
+def test_a_gradient_is_refused():
+    class Variable(Exchanged):
+        requires_grad = True
+
+    with pytest.raises(parki.ParkiTypeError, match=r"dens requires a gradient.*dens\.detach"):
+        as_array("dens", Variable(numbers()[2]))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_pytorch(device, dtype):
+    import torch
+
+    if device == "cuda" and why_unavailable("Cuda"):
+        pytest.skip(f"Cuda: {why_unavailable('Cuda')}")
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("PyTorch here has no GPU")
+    arrays = numbers(dtype=dtype)
+    expected = parki.stokes_comb(*arrays, OPTIONS)
+    if device == "cuda":  # a device chooses other parameters
+        cupy = pytest.importorskip("cupy")
+        expected = parki.stokes_comb(*map(cupy.asarray, arrays), OPTIONS).get()
+    given = [torch.from_numpy(array).to(device) for array in arrays]
+    found = parki.stokes_comb(*given, OPTIONS)
+    assert isinstance(found, torch.Tensor)
+    assert (found.device.type, found.dtype) == (device, given[0].dtype)
+    close(found.cpu().numpy(), expected)
+    # Filled by a kernel of PyTorch on a stream of its own, which may still be at work.
+    if device == "cuda":
+        with torch.cuda.stream(torch.cuda.Stream()):
+            slow = given[2] * 0
+            for _ in range(200):
+                slow += given[2] / 200
+            late = parki.stokes_comb(given[0], given[1], slow, given[3], OPTIONS)
+            close(late.cpu().numpy(), expected)
+    with pytest.raises(parki.ParkiTypeError, match="requires a gradient"):
+        parki.stokes_comb(*given[:2], given[2].clone().requires_grad_(), given[3], OPTIONS)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
+@pytest.mark.parametrize("device", ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])
+def test_jax(device):
+    import jax
+
+    try:
+        chosen = jax.devices(device)[0]
+    except RuntimeError:
+        pytest.skip(f"JAX here has no {device}")
+    if device == "gpu" and why_unavailable("Cuda"):
+        pytest.skip(f"Cuda: {why_unavailable('Cuda')}")
+    arrays = numbers(dtype="f4")  # without a switch JAX has no other
+    expected = parki.stokes_comb(*arrays, OPTIONS)
+    found = parki.stokes_comb(*(jax.device_put(array, chosen) for array in arrays), OPTIONS)
+    assert isinstance(found, jax.Array)
+    assert found.dtype == np.float32
+    assert found.devices() == {chosen}
+    close(np.asarray(found), expected)
+
+
+def close(found, expected):
+    """Expect what another device, or another order of additions, may give."""
+    eps = np.finfo(expected.dtype).eps
+    assert np.abs(found - expected).max() < 2000 * eps * np.abs(expected).max()
+
+
+# --- kinds of NumPy arrays ------------------------------------------------------------------------
+
+
+def test_subclasses_are_taken_for_what_they_hold(tmp_path):
+    arrays = numbers()
+    expected = parki.stokes_comb(*arrays, OPTIONS)
+    mapped = []
+    for place, array in enumerate(arrays):
+        np.save(tmp_path / f"{place}.npy", array)
+        mapped.append(np.load(tmp_path / f"{place}.npy", mmap_mode="r"))
+    found = parki.stokes_comb(*mapped, OPTIONS)
+    assert type(found) is np.ndarray
+    np.testing.assert_array_equal(found, expected)
+    matrices = [array.view(np.matrix) for array in arrays]
+    found = parki.stokes_comb(*matrices, OPTIONS)
+    assert type(found) is np.ndarray
+    np.testing.assert_array_equal(found, expected)
+
+
+class WithUnit(np.ndarray):
+    unit = "m"
+
+
+class Quantity:
+    """A quantity as in pint: a magnitude and units, which `numpy.asarray` would drop."""
+
+    units = "metre"
+
+    def __init__(self, magnitude):
+        self.magnitude = magnitude
+
+    def __array__(self, dtype=None, copy=None):
+        return self.magnitude
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a: a.view(WithUnit), "src is a WithUnit with units; pass its plain numbers"),
+        (Quantity, "src is a Quantity with units; pass its plain numbers"),
+        (lambda a: np.ma.masked_less(a, 0.5), "src is a masked array; pass filled values"),
+        (lambda a: a.astype(">f8"), "src has dtype >f8; expected float32 or float64"),
+        (lambda a: a + 0j, "src has dtype complex128; expected float32 or float64"),
+        (lambda a: a.astype(int), "src has dtype int64; expected float32 or float64"),
+        (lambda a: a.astype("f2"), "src has dtype float16; expected float32 or float64"),
+        (lambda a: a.astype(np.longdouble), "src has dtype .*; expected float32 or float64"),
+        (lambda a: a > 0.5, "src has dtype bool; expected float32 or float64"),
+    ],
+    ids=["unit", "units", "masked", "swapped", "complex", "int", "half", "long", "bool"],
+)
+def test_arrays_that_say_more_or_less_are_refused(change, message):
+    trg, src, dens, norms = numbers()
+    with pytest.raises(parki.ParkiTypeError, match=message):
+        parki.stokes_comb(trg, change(src), dens, norms, OPTIONS)
+
+
+# --- pickles and copies ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        OPTIONS,
+        parki.EwaldOptions(1, [2, None, 0.5], 1e-7, cell_size=100, execution_space="cpu"),
+        parki.EwaldOptions(0, None, 1e-3, execution_space=parki.ExecutionSpace("Serial")),
+    ],
+    ids=["default", "some", "space"],
+)
+def test_options_are_values(options):
+    for other in (
+        pickle.loads(pickle.dumps(options)),
+        copy.copy(options),
+        copy.deepcopy(options),
+    ):
+        assert other == options
+        assert hash(other) == hash(options)
+        assert repr(other) == repr(options)
+    assert options != parki.EwaldOptions(tolerance=1e-5)
+    assert {options: "found"}[pickle.loads(pickle.dumps(options))] == "found"
+
+
+@pytest.mark.parametrize("attempt", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_plan_is_neither_pickled_nor_copied(attempt):
+    plan = parki.Plan("laplace", *numbers("laplace")[:2], OPTIONS)
+    with pytest.raises(parki.ParkiTypeError, match="a Plan cannot be pickled or copied"):
+        attempt(plan)
+
+
+# --- threads --------------------------------------------------------------------------------------
+
+
+def at_once(*tasks):
+    """Run functions in a thread each, from the same moment on; return their results."""
+    results, barrier = [None] * len(tasks), threading.Barrier(len(tasks))
+
+    def run(place):
+        barrier.wait()
+        try:
+            results[place] = tasks[place]()
+        except BaseException as error:  # noqa: BLE001  (raised below, in the thread of the test)
+            results[place] = error
+
+    threads = [threading.Thread(target=run, args=(place,)) for place in range(len(tasks))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results
+
+
+def test_one_plan_in_many_threads():
+    trg, src, dens, norms = numbers()
+    plan = parki.Plan("stokes_comb", trg, src, norms, OPTIONS)
+    densities = [dens * (n + 1) for n in range(4)]
+    expected = [plan(density) for density in densities]
+
+    def repeat(density):
+        return [plan(density) for _ in range(20)]
+
+    found = at_once(*(functools.partial(repeat, density) for density in densities))
+    for results, one in zip(found, expected, strict=True):
+        for result in results:
+            np.testing.assert_array_equal(result, one)
+
+
+def test_points_move_in_one_thread_while_another_sums():
+    trg, src, dens, norms = numbers()
+    plan = parki.Plan("stokes_comb", trg, src, norms, OPTIONS)
+    moved = (src + 0.25) % 1
+    expected = [plan(dens)]
+    plan.update_points(trg, moved, norms)
+    expected.append(plan(dens))
+
+    def move():
+        for n in range(20):
+            plan.update_points(trg, (src, moved)[n % 2], norms)
+
+    _, results = at_once(move, lambda: [plan(dens) for _ in range(40)])
+    for result in results:
+        assert any(np.array_equal(result, one) for one in expected)
+
+
+def test_plans_of_their_own_in_many_threads(tmp_path, monkeypatch):
+    """Each thread makes plans, with kernels that all of them compile at the same moment."""
+    arrays = numbers("laplace")
+    cases = [(1, 1e-3), (3, 1e-3), (1, 1e-3), (3, 1e-3)]
+
+    def sum_of(case):
+        periodicity, tolerance = case
+        options = parki.EwaldOptions(periodicity, [1, 1, 1], tolerance)
+        return parki.laplace(*arrays, options)
+
+    expected = [sum_of(case) for case in cases]
+    monkeypatch.setattr("parki.runtime.kernel._loaded", {})
+    monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path))
+    found = at_once(*(functools.partial(sum_of, case) for case in cases))
+    for result, one in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(result, one)
+    assert list(tmp_path.glob("*.so"))
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+# --- processes ------------------------------------------------------------------------------------
+
+FORKED = """
+import multiprocessing, sys
+import numpy as np
+import parki
+
+def attempt(space, pipe):
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-3, execution_space=space)
+    points, charges = np.random.default_rng(0).random((3, 50)), np.ones(50)
+    try:
+        pipe.send(parki.laplace(points, points, charges, options).sum())
+    except parki.UnavailableError as error:
+        pipe.send(str(error))
+
+def child(method, space):
+    ours, theirs = multiprocessing.Pipe()
+    context = multiprocessing.get_context(method)
+    process = context.Process(target=attempt, args=(space, theirs))
+    process.start()
+    answer = ours.recv() if ours.poll(60) else "no answer"
+    process.kill()
+    return answer
+
+if __name__ == "__main__":
+    method, before, space = sys.argv[1:]
+    if before != "nothing":
+        ours, theirs = multiprocessing.Pipe()
+        attempt(before, theirs)
+        print(type(ours.recv()).__name__)
+    print(child(method, space))
+"""
+
+
+def forked(tmp_path, monkeypatch, method, before, space, threads="2"):
+    """Return what a child process answers, after its parent has summed in the space ``before``."""
+    monkeypatch.setenv("PARKI_NUM_THREADS", threads)
+    program = tmp_path / "program.py"
+    program.write_text(FORKED, encoding="utf-8")
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", str(program), method, before, space],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return run.stdout.splitlines()[-1]
+
+
+@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="there is no fork here")
+@pytest.mark.parametrize(
+    ("method", "before", "space", "threads"),
+    [
+        ("fork", "nothing", "OpenMP", "2"),
+        ("fork", "OpenMP", "Serial", "2"),
+        ("fork", "OpenMP", "OpenMP", "1"),
+        ("spawn", "OpenMP", "OpenMP", "2"),
+    ],
+)
+def test_what_works_in_a_child_process(tmp_path, monkeypatch, method, before, space, threads):
+    if why_unavailable("OpenMP"):
+        pytest.skip(why_unavailable("OpenMP"))
+    assert float(forked(tmp_path, monkeypatch, method, before, space, threads)) != 0
+
+
+def test_openmp_is_refused_after_a_fork(tmp_path, monkeypatch):
+    """GNU's OpenMP would wait for ever."""
+    if why_unavailable("OpenMP"):
+        pytest.skip(why_unavailable("OpenMP"))
+    answer = forked(tmp_path, monkeypatch, "fork", "OpenMP", "OpenMP")
+    assert answer.startswith("this process was forked from one in which parki had used its OpenMP")
+    assert "get_context('spawn')" in answer
+
+
+@pytest.mark.gpu
+def test_a_device_is_refused_after_a_fork():
+    if why_unavailable("Cuda"):
+        pytest.skip(f"Cuda: {why_unavailable('Cuda')}")
+    program = """
+        import os, sys
+        import cupy, parki
+        points = cupy.random.rand(3, 50)
+        options = parki.EwaldOptions(3, [1, 1, 1], 1e-3)
+        plan = parki.Plan("laplace", points, points, options)
+        charges = cupy.ones(50)
+        plan(charges)
+        if os.fork() == 0:
+            try:
+                plan(charges)
+            except parki.UnavailableError as error:
+                print(error, flush=True)
+            os._exit(0)
+        os.wait()
+    """
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert "had used a device, which a fork does not copy" in run.stdout
+
+
+# --- streams --------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+def test_current_stream():
+    """Sums run on CuPy's current stream, after what it holds; calls on several wait in turn."""
+    if why_unavailable("Cuda"):
+        pytest.skip(f"Cuda: {why_unavailable('Cuda')}")
+    import cupy
+
+    rng = cupy.random.default_rng(0)
+    points, charges = rng.random((3, 20_000)), rng.standard_normal(20_000)
+    plan = parki.Plan("laplace", points, points, OPTIONS)
+    expected = plan(charges)
+    cupy.cuda.Device().synchronize()
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(3)]
+    results = []
+    for n in range(12):
+        with streams[n % 3]:
+            slow = charges * 0
+            for _ in range(300):  # still at work when the sum is called
+                slow += charges / 300
+            results.append(plan(slow))
+    cupy.cuda.Device().synchronize()
+    for result in results:
+        assert float(cupy.abs(result - expected).max() / cupy.abs(expected).max()) < 1e-11
+
+
+@pytest.mark.gpu
+def test_another_device_is_refused():
+    if why_unavailable("Cuda"):
+        pytest.skip(f"Cuda: {why_unavailable('Cuda')}")
+    import cupy
+
+    if cupy.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("there is one GPU only")
+    with cupy.cuda.Device(1):
+        points, charges = cupy.random.rand(3, 50), cupy.ones(50)
+        parki.laplace(points, points, charges, OPTIONS)
+    with pytest.raises(parki.ParkiValueError, match="trg is on device 1, but the current one is 0"):
+        parki.laplace(points, points, charges, OPTIONS)
+
+
+# --- notebooks ------------------------------------------------------------------------------------
+
+
+def test_options_as_a_table():
+    text = parki.EwaldOptions(1, [2, None, 0.5], 1e-7, split="hasimoto")._repr_html_()
+    for part in ("EwaldOptions", "periodicity", "2 x free x 0.5", "1e-07", "split", "hasimoto"):
+        assert part in text
+    assert "p2p_method" not in text  # as usual, so not told
+    assert "&lt;b&gt;" in parki.html.table("<b>", {"<i>": "&"})
+
+
+def test_plan_as_a_table_and_as_a_line(monkeypatch):
+    trg, src, _, norms = numbers()
+    plan = parki.Plan("stokes_comb", trg, src, norms, OPTIONS, want=("u", "p"))
+
+    def refuse(*_):
+        raise AssertionError("alternatives were searched for a short description")
+
+    monkeypatch.setattr("parki.ewald.description.alternatives", refuse)
+    line, text = repr(plan), plan._repr_html_()
+    assert line == (
+        f"<parki.Plan: stokes_comb, 3-periodic, {N} sources, {N - 30} targets, float64, "
+        f"{plan.space}, want u, p>"
+    )
+    for part in ("stokes_comb", "1 x 1 x 1", "tolerance", "r_c = ", "grid ", "seconds"):
+        assert part in text
+    nothing = parki.Plan("laplace", trg[:, :0], src, OPTIONS)
+    assert "near field" not in nothing._repr_html_()
+
+
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("nbclient", "ipykernel")),
+    reason="nbclient and ipykernel are not installed",
+)
+def test_notebook():
+    import nbformat
+    from nbclient import NotebookClient
+
+    cells = [
+        "import numpy as np, parki\npoints = np.random.default_rng(0).random((3, 100))\n"
+        "options = parki.EwaldOptions(3, [1, 1, 1], 1e-3)\n"
+        "plan = parki.Plan('laplace', points, points, options)\nplan",
+        "float(plan(np.ones(100)).sum())",
+    ]
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    NotebookClient(book, timeout=100, kernel_name="python3").execute()
+    shown, value = (cell.outputs[-1]["data"] for cell in book.cells)
+    assert "<table" in shown["text/html"]
+    assert shown["text/plain"].startswith("<parki.Plan: laplace")
+    assert np.isfinite(float(value["text/plain"]))
