@@ -8,7 +8,7 @@
 with the real multiplier M (split, window, truncation of the kernel and scale, tabulated for
 non-negative wavenumbers). One work item owns one mode. Complex numbers are pairs of reals.
 
-`evaluate` makes part of M when a plan is made.
+`evaluate` and `tabulate` make M when a plan is made.
 """
 
 from typing import List
@@ -22,6 +22,9 @@ LAPLACE = False
 ROTLET = False
 VELOCITY = True  # whether the velocity is wanted, in components 0 to 2
 PRESSURE = False  # whether the pressure is, in the component after it
+QUARTIC = True  # whether M is over k^4, or over k^2
+LOCAL = False  # whether the kernel ends beyond all pairs
+DECAYS = False  # whether the split's factor has an exponential
 TERMS = 19  # of a Chebyshev series
 WIDTH = 8  # functions evaluated at a time
 
@@ -147,3 +150,57 @@ def evaluate(
                 value[m] = after
         for m in range(WIDTH):
             values[first + m][i] = 0.5 * twice * value[m] - later[m] + pieces[0][index][first + m]
+
+
+@pk.workunit
+def tabulate(
+    i: int,
+    multiplier: pk.View1D[REAL],
+    shape: pk.View1D[pk.int32],
+    square0: pk.View1D[pk.double],
+    square1: pk.View1D[pk.double],
+    square2: pk.View1D[pk.double],
+    window0: pk.View1D[pk.double],
+    window1: pk.View1D[pk.double],
+    window2: pk.View1D[pk.double],
+    added: pk.View1D[pk.double],
+    constant: pk.View1D[pk.double],
+    places: int,
+    gamma: pk.View1D[pk.double],
+    terms: int,
+    scale: pk.double,
+    shift: pk.double,
+    end: pk.double,
+    strength: pk.double,
+):
+    """Make M for mode i of a block of ``shape`` modes, from the squares of its wavenumbers.
+
+    ``strength`` (4 pi or 8 pi), less ``added`` where the kernel ends, over k^2 or k^4, plus
+    ``constant`` in the first of every ``places`` modes; times the split's factor, a polynomial of
+    ``terms`` coefficients in ``scale k^2 - shift`` and 0 where ``scale k^2`` is beyond ``end``, and
+    the windows' factors. At k = 0 it is 0.
+    """
+    i2: int = i % shape[2]
+    i1: int = i // shape[2] % shape[1]
+    i0: int = i // shape[2] // shape[1]
+    kk: pk.double = square0[i0] + square1[i1] + square2[i2]
+    value: pk.double = 0.0
+    x: pk.double = scale * kk
+    if kk > 0.0:
+        if x <= end:
+            value = strength
+            if LOCAL:
+                value = value - added[i]
+            value = value / kk
+            if QUARTIC:
+                value = value / kk
+            if LOCAL:
+                if i % places == 0:
+                    value = value + constant[i // places]
+            factor: pk.double = gamma[0]
+            for t in range(1, terms):
+                factor = factor * (x - shift) + gamma[t]
+            if DECAYS:
+                factor = factor * pk.exp(0.0 - x)
+            value = value * factor * window0[i0] * window1[i1] * window2[i2]
+    multiplier[i] = REAL(value)

@@ -91,8 +91,8 @@ def direct_sum(
 
     Where a sum over images does not converge by itself, the constant is fixed so: 3-periodic, the
     potential has zero mean over the cell (a uniform background neutralises the Laplace charges);
-    2-periodic, the part constant in the plane is -4 pi |z| f / A (in-plane components),
-    -2 pi |z| q / A (Laplace), and odd in z for the double layer and the rotlet; 1-periodic, the
+    2-periodic, the part constant in the plane is ``-4 pi |z| f / A`` (in-plane components),
+    ``-2 pi |z| q / A`` (Laplace), and odd in z for the double layer and the rotlet; 1-periodic, the
     part constant along the axis is that of the two-dimensional biharmonic -rho^2 ln rho,
     -2 q ln(rho) / L (Laplace), with rho in the length unit of ``box``.
 

@@ -26,7 +26,7 @@ from parki.ewald import EwaldOptions, Plan, machines
 from parki.ewald.cost import Work
 from parki.ewald.g2p import G2P_METHODS
 from parki.ewald.grids import POINTS
-from parki.ewald.lengths import Lengths
+from parki.ewald.lengths import Tables
 from parki.ewald.p2g import P2G_METHODS
 from parki.ewald.p2p_cells import P2P_METHODS
 from parki.ewald.parameters import Parameters
@@ -112,7 +112,7 @@ class Timing:
 
 
 def tasks(space: ExecutionSpace, threads: int) -> list[Task]:
-    """Return what `parki tune` runs: some tasks by the usual variants, two by all others.
+    """Return what `parki tune` runs: some tasks by the usual variants, three by all others.
 
     Some with other cut-offs than the best: that tells what a point costs from what a pair or a grid
     value costs. By a single task, the best for few pairs would look best for many.
@@ -129,7 +129,8 @@ def tasks(space: ExecutionSpace, threads: int) -> list[Task]:
     found += [single, replace(single, points=n // 16), replace(single, cell_size=20)]
     found.append(replace(single, tolerance=1e-2))
     others = [[v for v in m[1:] if v != u] for m, u in zip(METHODS.values(), usual, strict=True)]
-    for task in (replace(first, points=n // 8), replace(tight, points=n // 4)):
+    small = replace(first, points=n // 200)  # mostly launches
+    for task in (small, replace(first, points=n // 8), replace(tight, points=n // 4)):
         for p, s, g in zip_longest(*others):
             # Far too slow for a device, as are all but tiles for wide windows.
             s = None if space.on_device and (s == "owner" or task.tolerance < 1e-6) else s
@@ -217,7 +218,7 @@ def fit(
 
 
 def save(
-    space: ExecutionSpace, samples: dict[str, list[Sample]], lengths: dict[str, Lengths]
+    space: ExecutionSpace, samples: dict[str, list[Sample]], lengths: dict[str, Tables]
 ) -> str:
     """Fit all samples, by precision, and write the machine's file; return its path."""
     start = machines.built_in(space)
@@ -237,7 +238,10 @@ def save(
         "seconds": seconds,
         # Single precision times the usual variants alone.
         "others_from": {"float64": _least_points(space, samples["float64"]), "float32": None},
-        "lengths": {name: sorted(each.costs.items()) for name, each in lengths.items()},
+        "lengths": {
+            name: {kind: sorted(each.costs.items()) for kind, each in tables._asdict().items()}
+            for name, tables in lengths.items()
+        },
         "samples": samples,
     }
     path = cache.directory() / machines.path(space).name

@@ -1,12 +1,15 @@
 """What transforms of each length cost on a device, for the choice of lengths.
 
-Measured as FGC runs them: planes of complex modes, both axes of which have the length. On hosts
-lengths are not measured: SciPy's transforms take about the same time per value for all that are
-considered, and a table gained 2 to 4 % of FGC.
+Measured as FGC runs them: planes of complex modes, both axes of which have the length; lines of
+real values along the first axis, for which cuFFT takes five times longer for some lengths than for
+their neighbours; and three axes of real values. On hosts lengths are not measured: SciPy's
+transforms take about the same time per value for all that are considered, and a table gained 2 to
+4 % of FGC.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -14,14 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from parki.ewald.lengths import SMOOTH, Lengths
+from parki.ewald.lengths import SMOOTH, Lengths, Tables
 from parki.ewald.transforms import DeviceTransforms, HostTransforms
 from parki.runtime import ExecutionSpace
 
 # Below, launches take most of the time.
 CANDIDATES = [n for n in SMOOTH if 128 <= n <= 2048]
-# Complex values of one transform: enough for a device, and little of its memory.
+# Complex values of planes that are transformed: enough for a device, and little of its memory.
 VALUES = 1 << 24
+LARGEST = 1024  # of the lengths of three axes
 RUNS = 3
 
 
@@ -30,18 +34,33 @@ def measure(
     precision: str,
     candidates: Sequence[int] = CANDIDATES,
     values: int = VALUES,
-) -> Lengths:
-    """Return lengths with their costs over the median one."""
+) -> Tables:
+    """Return lengths with their costs over the median one of planes."""
     xp = space.array_module
     dtype = np.dtype(precision)
     memory = xp.zeros(2 * values, dtype=dtype)
-    seconds = {n: _seconds(space, n, memory) for n in candidates}
-    typical = statistics.median(seconds.values())
-    return Lengths((n, t / typical) for n, t in seconds.items())
+    planes = {n: _plane_seconds(space, n, memory) for n in candidates}
+    typical = statistics.median(planes.values())
+    lines = {n: _line_seconds(space, n, memory) for n in candidates}
+    del memory
+    # The values, their modes and the library's workspace.
+    fitting = [n for n in candidates if n <= LARGEST and 4 * n**3 * dtype.itemsize < _free(space)]
+    boxes = {n: _box_seconds(space, n, dtype) for n in fitting}
+    tables = (planes, lines, boxes)
+    return Tables(*(Lengths((n, t / typical) for n, t in ts.items()) for ts in tables))
 
 
-def _seconds(space: ExecutionSpace, n: int, memory: Any) -> float:
-    """Return the seconds per complex value of planes of length n along both axes, and back."""
+def _free(space: ExecutionSpace) -> float:
+    """Return the bytes that are free on a device; of a host's enough are."""
+    if not space.on_device:
+        return math.inf
+    xp = space.array_module
+    xp.get_default_memory_pool().free_all_blocks()
+    return float(xp.cuda.Device().mem_info[0])
+
+
+def _plane_seconds(space: ExecutionSpace, n: int, memory: Any) -> float:
+    """Return the seconds per real value and pass of planes of length n along both axes."""
     complex_type = np.result_type(memory.dtype, np.complex64)
     planes = max(1, memory.size // (2 * n**2))
     modes = memory[: 2 * planes * n**2].view(complex_type).reshape(1, planes, n, n)
@@ -52,7 +71,40 @@ def _seconds(space: ExecutionSpace, n: int, memory: Any) -> float:
         transforms.planes(modes)
         transforms.planes_inverse(modes)
 
-    return _least(space, both) / float(modes.size)
+    # Real values of both parts, two axes, there and back.
+    return _least(space, both) / float(8 * modes.size)
+
+
+def _line_seconds(space: ExecutionSpace, n: int, memory: Any) -> float:
+    """Return the seconds per real value and pass of lines of length n along the first axis."""
+    xp = space.array_module
+    edge = max(1, math.isqrt(memory.size // n))
+    values = memory[: n * edge**2].reshape(n, edge, edge)
+    modes = xp.empty((n // 2 + 1, edge, edge), dtype=np.result_type(memory.dtype, np.complex64))
+    make = DeviceTransforms if space.on_device else HostTransforms
+    transforms = make((n, edge, edge), n, False)
+
+    def both() -> None:
+        transforms.real(values, modes)
+        transforms.real_inverse(modes, values)
+
+    return _least(space, both) / float(2 * values.size)
+
+
+def _box_seconds(space: ExecutionSpace, n: int, dtype: Any) -> float:
+    """Return the seconds per real value and pass of a box of length n along three axes."""
+    xp = space.array_module
+    box = xp.zeros((n, n, n), dtype=dtype)
+    modes = xp.empty((n, n, n // 2 + 1), dtype=np.result_type(dtype, np.complex64))
+    make = DeviceTransforms if space.on_device else HostTransforms
+    transforms = make((n, n, n), n, True)
+
+    def both() -> None:
+        transforms.real(box, modes)
+        transforms.real_inverse(modes, box)
+
+    # Three axes, there and back.
+    return _least(space, both) / float(6 * box.size)
 
 
 def _least(space: ExecutionSpace, action: Callable[[], None]) -> float:

@@ -129,6 +129,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=300.0, help="when to stop (300)")
     parser.add_argument("--most", type=int, default=10**9, metavar="N", help="largest size")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--part", default="1/1", metavar="K/N", help="every N-th task, from the K-th"
+    )
     parser.add_argument("--output", type=Path, help="write results as JSON")
     parser.add_argument("--docs", type=Path, nargs="+", metavar="FILE", help="write the page")
     args = parser.parse_args()
@@ -139,7 +142,10 @@ def main() -> None:
     space, console = get_execution_space(args.space), Console()
     rows: list[dict[str, Any]] = []
     start = time.perf_counter()
-    todo = [task for task in tasks(space, args.seed) if task.points <= args.most]
+    first, parts = map(int, args.part.split("/"))
+    todo = [task for task in tasks(space, args.seed) if task.points <= args.most][
+        first - 1 :: parts
+    ]
     for task in todo:
         if time.perf_counter() - start > args.seconds:
             break

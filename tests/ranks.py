@@ -1,10 +1,13 @@
 """Sums over several ranks, compared with those of one: run by tests/test_distributed.py.
 
     mpirun -n 3 python tests/ranks.py sums
+    mpirun -n 3 python tests/ranks.py moves
     mpirun -n 3 python tests/ranks.py failures
     mpirun -n 3 python tests/ranks.py ending raise
+    mpirun -n 2 python tests/ranks.py sums Cuda
 
-The first rank prints a line of JSON for each case.
+The first rank prints a line of JSON for each case. With the name of an execution space (default:
+CPU) arrays are in its memory, and results are compared on the host; ranks may share a GPU.
 """
 
 from __future__ import annotations
@@ -20,7 +23,10 @@ import numpy as np
 from contract import KERNELS, cloud
 
 import parki
-from parki.distributed import ewald
+from parki.distributed import ewald, use_local_gpu
+from parki.distributed import plan as distributed
+from parki.distributed.near import SlabP2P
+from parki.ewald.clustering import SAMPLE
 
 CLOUDS = ("partly", "same", "blobs_same", "elsewhere", "outside", "line", "two_scales")
 DEALS = ("random", "uneven", "one rank", "apart")
@@ -46,7 +52,23 @@ class Case(NamedTuple):
     def __str__(self) -> str:
         words = [self.kernel, f"{self.periodicity}P", self.dtype, self.cloud, self.deal]
         words += ["+".join(self.want), "x".join(map(str, self.box))]
+        words += [f"{self.n} points"] if self.n > N else []
         return ", ".join([*words, *(f"{name}={value}" for name, value in self.more)])
+
+
+class Walk(NamedTuple):
+    """Points that move for some steps: how, and what is summed."""
+
+    kernel: str
+    periodicity: int
+    how: str
+    cloud: str = "same"
+    box: tuple[float, ...] = BOXES[0]
+    dtype: str = "f8"
+
+    def __str__(self) -> str:
+        box = "x".join(map(str, self.box))
+        return f"{self.how}, {self.kernel}, {self.periodicity}P, {self.cloud}, {box}, {self.dtype}"
 
 
 def cases() -> list[Case]:
@@ -74,6 +96,12 @@ def cases() -> list[Case]:
         Case("stokes_comb", 3, more=(("dl_mean", "flux"),), cloud="same"),
         Case("stokes_dl", 2, "f4", box=(0.1, 0.1, 1.0)),  # modes summed without the grid
         Case("stokes_sl", 3, n=2),
+        Case("laplace", 3, n=70_002, tolerance=1e-2, cloud="blobs_same", deal="in order"),
+        Case("laplace", 3, n=70_002, tolerance=1e-2, cloud="blobs_same"),
+        # Slabs along the second axis, and the third.
+        Case("stokes_rotlet", 2, want=("u", "grad_u"), box=BOXES[2]),
+        Case("stokes_comb", 0, want=("u", "p", "grad_u"), box=BOXES[2]),
+        Case("laplace", 3, want=("grad_u",), box=BOXES[2]),
         Case("stokes_sl", 1, n=5000, more=(("p2g_method", "tile"), ("g2p_method", "tile"))),
     ]
     methods = (
@@ -93,6 +121,8 @@ def deal(how: str, n: int, size: int, sources: bool) -> Any:
     rng = np.random.default_rng(n)
     if how == "random":
         return rng.integers(0, size, n)
+    if how == "in order":
+        return np.arange(n) * size // n
     if how == "uneven":  # each rank has twice as many as the one before
         shares = 2.0 ** np.arange(size)
         return np.searchsorted(shares.cumsum() / shares.sum(), rng.random(n))
@@ -101,7 +131,25 @@ def deal(how: str, n: int, size: int, sources: bool) -> Any:
     return np.full(n, 0 if sources else size - 1)
 
 
-def run(case: Case, comm: Any) -> dict[str, Any] | None:
+class Memory:
+    """Moves arrays between the host and an execution space."""
+
+    def __init__(self, space: str, comm: Any) -> None:
+        found = parki.get_execution_space(space)
+        if found.on_device:
+            use_local_gpu(comm)
+        self.xp = found.array_module
+
+    def send(self, values: Any) -> Any:
+        """Return an array of the host in the memory of the space."""
+        return None if values is None else self.xp.asarray(values)
+
+    def fetch(self, values: Any) -> Any:
+        """Return an array of the space on the host."""
+        return values.get() if hasattr(values, "get") else values
+
+
+def run(case: Case, comm: Any, memory: Memory) -> dict[str, Any] | None:
     """Sum on all ranks; return on the first one how far the results are from those of one rank."""
     c = cloud(case.cloud, case.n, case.box, case.dtype)
     dens, norms = c.arguments(case.kernel)
@@ -113,23 +161,29 @@ def run(case: Case, comm: Any) -> dict[str, Any] | None:
     if case.cloud == "outside":
         box[case.periodicity :] = [None] * (3 - case.periodicity)
     options = parki.EwaldOptions(case.periodicity, box, case.tolerance, **dict(case.more))
-    src = c.src[:, mine]
-    trg = src if same else c.trg[:, here]
-    given = None if norms is None else norms[:, mine]
+    src = memory.send(c.src[:, mine])
+    trg = src if same else memory.send(c.trg[:, here])
+    given = None if norms is None else memory.send(norms[:, mine])
+    own = memory.send(dens[..., mine])
     plan = ewald.Plan(case.kernel, trg, src, given, options, comm=comm, want=case.want)
-    plan(np.ones_like(dens[..., mine]))  # leaves nothing behind
-    results = plan(dens[..., mine])
-    promise = plan.promise(dens[..., mine])
+    plan(memory.xp.ones_like(own))  # leaves nothing behind
+    results = tuple(memory.fetch(part) for part in plan(own))
+    promise = plan.promise(own)
     told = comm.gather((here, results))
     if told is None:
         return None
-    alone = parki.Plan(case.kernel, c.trg, c.src, norms, options, want=case.want)
-    expected = alone(dens)
-    ratios = {}
+    src, own = memory.send(c.src), memory.send(dens)
+    trg = src if same else memory.send(c.trg)
+    alone = parki.Plan(case.kernel, trg, src, memory.send(norms), options, want=case.want)
+    expected = tuple(memory.fetch(part) for part in alone(own))
+    ratios, apart = {}, []
+    bounds = alone.promise(own)
     for k, (name, ref) in enumerate(zip(case.want, expected, strict=True)):
         pot = np.empty_like(ref)
         for where, part in told:
             pot[..., where] = part[k]
+        off = (pot.astype("f8") - ref).reshape(-1, ref.shape[-1])
+        apart.append(float(np.sqrt((off**2).sum(axis=0).mean()) / bounds[k]))
         size = np.abs(ref) + np.median(np.abs(ref))
         ratios[name] = float((np.abs(pot - ref) / size).max() / np.finfo(case.dtype).eps)
     chosen = (plan.parameters, alone.parameters)
@@ -140,9 +194,20 @@ def run(case: Case, comm: Any) -> dict[str, Any] | None:
         "parameters": all(
             getattr(chosen[0], name) == getattr(chosen[1], name) for name in ("cutoff", "points")
         ),
-        "promise": bool(np.allclose(promise, alone.promise(dens), rtol=1e-5)),
+        "promise": bool(np.allclose(promise, bounds, rtol=1e-5)),
+        "apart": apart,
+        "kind": kind(case, plan),
         "slabs": plan.slabs.cells,
     }
+
+
+def kind(case: Case | Walk, plan: Any) -> str:
+    """Return in what the sum of many ranks differs from that of one."""
+    if case.periodicity == 2 and plan._axes[0] == 1:
+        return "exchanged"  # axes: other modes are those whose images are left out
+    if isinstance(case, Case) and case.n > SAMPLE and case.deal != "in order":
+        return "sampled"  # in another order, and parameters chosen by other points
+    return "rounding"
 
 
 def cases_of(size: int) -> list[Case]:
@@ -151,12 +216,121 @@ def cases_of(size: int) -> list[Case]:
     return cases()[parts.get(size, slice(None))]
 
 
-def sums(comm: Any) -> None:
+def sums(comm: Any, space: str = "CPU") -> None:
     """Run the cases."""
+    memory = Memory(space, comm)
     for case in cases_of(comm.size):
-        found = run(case, comm)
+        found = run(case, comm, memory)
         if found:
             print(json.dumps(found), flush=True)
+
+
+# --- moving points --------------------------------------------------------------------------------
+
+
+# How points move: a little, anywhere, to other ranks while they stay, together, to one side, or on
+# the ranks of their slabs.
+WALKS = (
+    Walk("stokes_comb", 3, "walk"),
+    Walk("stokes_sl", 1, "walk", "partly"),
+    Walk("stokes_dl", 2, "walk", "same", (0.1, 0.1, 1.0), "f4"),
+    Walk("laplace", 0, "walk", "partly", BOXES[2]),
+    Walk("stokes_rotlet", 3, "jump", "partly"),
+    Walk("stokes_comb", 1, "jump", "same", BOXES[1], "f4"),
+    Walk("stokes_sl", 3, "deal", "partly"),
+    Walk("stokes_dl", 0, "deal"),
+    Walk("stokes_sl", 3, "crowd"),
+    Walk("stokes_comb", 3, "lean"),
+    Walk("stokes_comb", 2, "home", "same", BOXES[2]),
+)
+STEPS = 4
+AXIS = np.array([[1.0], [0.0], [0.0]])
+
+
+def moved(walk: Walk, points: Any, step: int, seed: int) -> Any:
+    """Return points in the box after a step."""
+    rng = np.random.default_rng((seed, step))
+    edges = np.array(walk.box)[:, None]
+    if walk.how == "jump":
+        points = edges * rng.random(points.shape)
+    elif walk.how == "crowd":
+        points = points * [[0.6], [1], [1]]
+    elif walk.how == "lean":
+        points = points - edges / 2 * (np.arange(N) % 5 < 2) * (points[:1] > edges[0] / 2) * AXIS
+    elif walk.how != "deal":
+        points = points + 0.02 * edges * rng.standard_normal(points.shape)
+    return np.clip(points, 0, edges * (1 - 1e-6)).astype(walk.dtype)
+
+
+def moves(comm: Any, space: str = "CPU") -> None:
+    """Move points for some steps, and compare each with a new plan of the same parameters."""
+    memory = Memory(space, comm)
+    for walk in WALKS:
+        c = cloud(walk.cloud, N, walk.box, walk.dtype)
+        same, options = c.trg is c.src, parki.EwaldOptions(walk.periodicity, walk.box, 1e-4)
+        # Then slabs of 0.7 and 0.3 of the points are out of balance, but their grid still suits.
+        distributed.IMBALANCE = 1.05 if walk.how == "lean" else 1.3
+        norms, plan, here = c.arguments(walk.kernel)[1], None, []
+        trg, src, dens = c.trg, c.src, c.arguments(walk.kernel)[0]
+        off, slabs, meshes, crossed = [], set(), set(), []
+        for step in range(STEPS):
+            how = "random" if walk.how != "deal" else DEALS[step % len(DEALS)]
+            here = [deal(how, N, comm.size, sources) == comm.rank for sources in (False, True)]
+            if plan is not None and walk.how == "home":
+                here[1] = memory.fetch(plan.owners(memory.send(src))) == comm.rank
+            if same:
+                here[0] = here[1]
+            own = memory.send(src[:, here[1]])
+            arrays = (
+                own if same else memory.send(trg[:, here[0]]),
+                own,
+                None if norms is None else memory.send(norms[:, here[1]]),
+            )
+            if plan is None:
+                plan = ewald.Plan(walk.kernel, *arrays, options, comm=comm)
+            else:
+                before = plan.transport.sent["points"]
+                plan.update_points(*arrays)
+                crossed.append(plan.transport.sent["points"] - before)
+                # All points arrive where they belong, and what belongs to them with them.
+                there, row = plan.migrate(own, own[:1])
+                assert (plan.owners(there) == comm.rank).all() and (row[0] == there[0]).all()
+                assert comm.allreduce(there.shape[1]) == N
+            found = memory.fetch(plan(memory.send(dens[..., here[1]])))
+            slabs.add(plan.slabs.cells)
+            meshes.add(tuple(plan.parameters.steps))
+            told = comm.gather((here[0], found))
+            if told is not None:
+                off.append(_off(walk, plan, told, memory, trg, src, norms, dens))
+            src = moved(walk, src, step, 1)
+            trg = src if same else moved(walk, trg, step, 2)
+        crossed = comm.allreduce(np.array(crossed)).tolist()
+        if told is not None:
+            seen = {"off": off, "crossed": crossed, "slabs": len(slabs), "meshes": len(meshes)}
+            print(json.dumps({"case": str(walk), "kind": kind(walk, plan), **seen}), flush=True)
+
+
+def _off(
+    walk: Walk, plan: Any, told: Any, memory: Memory, trg: Any, src: Any, norms: Any, dens: Any
+) -> float:
+    """Return how far results are from those of one rank with the same parameters."""
+    from parki.ewald import plan as plans
+
+    select, plans.select = plans.select, lambda *_: plan.parameters
+    try:
+        arrays = [None if a is None else memory.send(a) for a in (src, norms, dens)]
+        points = arrays[0] if trg is src else memory.send(trg)
+        alone = parki.Plan(walk.kernel, points, *arrays[:2], plan.options)
+        ref = memory.fetch(alone(arrays[2]))
+    finally:
+        plans.select = select
+    pot = np.empty_like(ref)
+    for where, part in told:
+        pot[..., where] = part
+    size = np.abs(ref) + np.median(np.abs(ref))
+    if kind(walk, plan) == "exchanged":
+        return float(np.abs(pot - ref).max() / alone.promise(arrays[2]))
+    return float((np.abs(pot - ref) / size).max() / np.finfo(walk.dtype).eps)
 
 
 # --- failures -------------------------------------------------------------------------------------
@@ -174,12 +348,13 @@ def attempt(comm: Any, name: str, call: Callable[[], Any]) -> None:
         print(json.dumps({"case": name, "seen": told}), flush=True)
 
 
-def failures(comm: Any) -> None:
+def failures(comm: Any, space: str = "CPU") -> None:
     """Fail on one rank in all ways, each followed by a sum that succeeds."""
+    memory = Memory(space, comm)
     options = parki.EwaldOptions(3, (1, 1, 1), 1e-3)
     last = comm.rank == comm.size - 1
     rng = np.random.default_rng(comm.rank)
-    points, dens = rng.random((3, 50)), rng.random((3, 50))
+    points, dens = (memory.send(rng.random((3, 50))) for _ in range(2))
     bad = points.copy()
     if last:
         bad[1, 7] = np.nan
@@ -210,9 +385,29 @@ def failures(comm: Any) -> None:
         if last:
             delattr(stage, method)
         attempt(comm, "good", good)
+    before = plan(dens)
+
+    def compare(found: Any) -> None:
+        assert memory.xp.abs(found - before).max() < 1e-12 * memory.xp.abs(before).max()
+
+    # None of the ranks has the new points after one of them has failed.
+    there = memory.send(rng.random((3, 60)))
+    attempt(comm, "new points", lambda: plan.update_points(bad, bad))
+    attempt(comm, "good", good)
+    if last:
+        SlabP2P.__init__, placed = broken, SlabP2P.__init__  # what comes last
+    attempt(comm, "placing", lambda: plan.update_points(there, there))
+    if last:
+        SlabP2P.__init__ = placed
+    attempt(comm, "good", lambda: compare(plan(dens)))
+    attempt(comm, "good", lambda: plan.update_points(there, there))
+    attempt(comm, "new density", good)
+    attempt(comm, "good", lambda: plan.update_points(points, points))
+    attempt(comm, "good", lambda: compare(plan(dens)))
+    attempt(comm, "migration", lambda: plan.migrate(points, dens[:, 1:] if last else dens))
     other = parki.EwaldOptions(3, (1, 1, 1), 1e-4) if last else options
     attempt(comm, "options", lambda: ewald.Plan("stokes_sl", points, points, other, comm=comm))
-    none = np.empty((3, 0))
+    none = memory.xp.empty((3, 0))
     attempt(comm, "sources", lambda: ewald.Plan("stokes_sl", points, none, options, comm=comm))
     attempt(comm, "operator", plan.as_linear_operator)
     # Parts of the ranks sum on their own, a different number of times.
@@ -223,7 +418,7 @@ def failures(comm: Any) -> None:
     own = comm.Split(comm.rank)
     found = ewald.stokes_sl(points, points, dens, options, comm=own)
     assert np.abs(found - expected).max() < 1e-12 * np.abs(expected).max()
-    assert np.isfinite(alone).all()
+    assert memory.xp.isfinite(alone).all()
     attempt(comm, "good", good)
 
 
@@ -244,6 +439,6 @@ def ending(comm: Any, how: str) -> None:
 if __name__ == "__main__":
     from mpi4py import MPI
 
-    {"sums": sums, "failures": failures, "ending": ending}[sys.argv[1]](
+    {"sums": sums, "moves": moves, "failures": failures, "ending": ending}[sys.argv[1]](
         MPI.COMM_WORLD, *sys.argv[2:]
     )

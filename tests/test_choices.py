@@ -13,7 +13,7 @@ from parki.arrays import USUAL
 from parki.ewald import cost, machines
 from parki.ewald.clustering import pair_density
 from parki.ewald.grids import POINTS, Search, Windows
-from parki.ewald.lengths import EQUAL, SMOOTH, Lengths
+from parki.ewald.lengths import NO_TABLES, SMOOTH, Lengths, Tables
 from parki.ewald.padding import pad
 from parki.ewald.parameters import _at_cutoff, alternatives, select
 from parki.ewald.problem import FAR, Problem
@@ -99,7 +99,7 @@ def test_the_cheaper_variant_is_taken(uniform):
 def test_which_variants_are_considered():
     names = [f"{stage}_{v}" for stage, each in tune.METHODS.items() for v in each[1:]]
     for on_device, usual in USUAL.items():
-        few = cost.Machine("test", dict.fromkeys(names, ()), 1, EQUAL, on_device, 1000)
+        few = cost.Machine("test", dict.fromkeys(names, ()), 1, NO_TABLES, on_device, 1000)
         for stage, methods, variant in zip(tune.METHODS, tune.METHODS.values(), usual, strict=True):
             assert few.variants(stage, methods[-1], 10) == (methods[-1],)
             # For fewer points than the others were timed for, the usual one.
@@ -114,7 +114,7 @@ def test_passes_of_transforms():
     box, steps = np.ones(3), np.full(3, 1 / 32)
     assert pad(3, box, steps, 8, 0.2, 1e-4).values() == 3 * 32**3
     padding = pad(1, box, steps, 8, 0.2, 1e-4)
-    twice = Lengths((n, 2.0) for n in SMOOTH if n < 2000)
+    twice = Tables(Lengths((n, 2.0) for n in SMOOTH if n < 2000))
     along = padding.local[0] * padding.grid[1] * padding.grid[2]
     planes = padding.values() - along
     assert padding.values(twice) == pytest.approx(along + 2 * planes)
@@ -203,12 +203,14 @@ def test_a_spoilt_file_is_reported_and_not_used(own_cache, content, caplog):
     assert "parki tune" in caplog.text
 
 
-@pytest.mark.parametrize("lengths", [[], {"float64": []}, {"float64": [[7, 1]], "float32": []}])
+@pytest.mark.parametrize(
+    "lengths", [{}, {"float64": []}, {"float64": {"planes": [[7, 1]]}, "float32": {}}]
+)
 def test_spoilt_lengths_are_reported(own_cache, lengths, caplog):
     space = get_execution_space("Serial")
     content = {"machine": "x", "seconds": machines.CORE, "lengths": lengths}
     machines.path(space).write_text(json.dumps(content))
     measured = "measured" in machines.machine(space, "float64").name
     # A file without lengths is one of a machine where all cost the same.
-    assert measured is (lengths == [])
+    assert measured is (lengths == {})
     assert ("parki tune" in caplog.text) is not measured

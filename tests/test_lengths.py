@@ -8,7 +8,7 @@ import pytest
 import parki
 from parki import tune, tune_lengths
 from parki.ewald import machines
-from parki.ewald.lengths import EQUAL, MOST, SMOOTH, Lengths
+from parki.ewald.lengths import EQUAL, MOST, SMOOTH, Lengths, Tables
 from parki.reference import direct_sum
 from parki.runtime import get_execution_space
 
@@ -34,24 +34,31 @@ def test_the_cheapest_length_in_reach_is_taken(axes):
         assert lengths.at_least(least, axes) == best
     assert lengths.at_least(37, axes) == 40
     assert lengths.at_least(58, axes) == 64
-    # Beyond the table: smooth numbers of equal cost.
+    # Beyond the table: smooth numbers of one cost.
     assert lengths.at_least(97, axes) == 98
     assert lengths.at_least(11, axes) == 12
-    assert lengths.cost(98, 64) == pytest.approx(0.75)
+    assert lengths.cost(98, 64) == pytest.approx((np.mean(list(costs.values())) + 0.5) / 2)
+    assert lengths.cost(12) == 1
 
 
-def test_built_in_tables_leave_no_wide_gap():
-    for table in machines.H200_LENGTHS.values():
-        lengths = Lengths(table.items())
-        for axes in (2, 3):
-            ratios = [lengths.at_least(n, axes) / n for n in range(min(table), max(table) + 1)]
-            assert max(ratios) < 1.2
-            # 1 is what a value costs on average: beyond the table it costs that.
-            work = [
-                (lengths.at_least(n, axes) / n) ** axes * lengths.cost(lengths.at_least(n, axes))
-                for n in range(min(table), max(table) + 1)
-            ]
-            assert 0.9 < np.mean(work) < 1.1
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize(("kind", "axes", "most"), [("PLANES", 2, 1.2), ("BOXES", 3, 1.15)])
+def test_built_in_tables_leave_no_wide_gap(kind, axes, most, precision):
+    table = getattr(machines, f"H200_{kind}")[precision]
+    lengths = Lengths(table.items())
+    chosen = {n: lengths.at_least(n, axes) for n in range(min(table), max(table) + 1)}
+    assert max(length / n for n, length in chosen.items()) < most
+    # 1 is what a value costs on average.
+    work = [(length / n) ** axes * lengths.cost(length) for n, length in chosen.items()]
+    assert 0.7 < np.mean(work) < 1.4
+
+
+def test_lengths_of_slow_lines_are_avoided():
+    table = machines.H200_LINES["float64"]
+    lengths = Lengths(table.items())
+    for n in range(128, 600):
+        assert lengths.cost(lengths.at_least(n, 1)) < 2.5
+        assert lengths.at_least(n, 1) < 1.36 * n
 
 
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
@@ -62,7 +69,7 @@ def test_a_plan_follows_the_table(periodicity, tmp_path, monkeypatch):
     content = {
         "machine": "a table",
         "seconds": machines.CORE,
-        "lengths": {"float64": TABLE, "float32": ()},
+        "lengths": {"float64": dict.fromkeys(("planes", "lines", "boxes"), TABLE), "float32": {}},
     }
     machines.path(space).write_text(json.dumps(content))
     rng = np.random.default_rng(3)
@@ -93,18 +100,22 @@ def test_a_plan_follows_the_table(periodicity, tmp_path, monkeypatch):
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_measured_costs_are_relative(precision):
     space = get_execution_space("Serial")
-    lengths = tune_lengths.measure(space, precision, (16, 18, 20), 4096)
-    assert sorted(lengths.costs) == [16, 18, 20]
-    assert sorted(lengths.costs.values())[1] == 1
-    assert lengths.at_least(17, 3) in (18, 20)
+    planes, lines, boxes = tune_lengths.measure(space, precision, (16, 18, 20), 4096)
+    assert sorted(planes.costs) == sorted(lines.costs) == sorted(boxes.costs) == [16, 18, 20]
+    assert sorted(planes.costs.values())[1] == 1
+    assert planes.at_least(17, 3) in (18, 20)
+    assert min(*lines.costs.values(), *boxes.costs.values()) > 0
 
 
 def test_measured_costs_are_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path))
     machines.forget()
     space = get_execution_space("Serial")
-    given = {"float64": Lengths(TABLE), "float32": EQUAL}
+    table = Lengths(TABLE)
+    given = {"float64": Tables(table, EQUAL, EQUAL), "float32": Tables(EQUAL, table, table)}
     tune.save(space, {name: [] for name in given}, given)
     for name, lengths in given.items():
-        assert machines.machine(space, name).lengths.costs == lengths.costs
+        found = machines.machine(space, name).lengths
+        for kind in range(3):
+            assert found[kind].costs == lengths[kind].costs
     machines.forget()

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import erfc, j0, k0, k1
 
+from parki.ewald.multiplier import tabulate
 from parki.ewald.padding import pad
-from parki.ewald.truncated import truncated, zero_mode
+from parki.ewald.split import Factor
+from parki.ewald.truncated import zero_mode
 from parki.runtime import get_execution_space
 
 SERIAL = get_execution_space("Serial")
@@ -25,10 +27,8 @@ LAYOUTS = [
 class Unsplit:
     """A far field that is everything."""
 
-    def gamma_laplace(self, k2):
-        return np.ones_like(k2)
-
-    gamma_stokes = gamma_laplace
+    def factor(self, laplace):
+        return Factor(np.ones(1), 0.0, 0.0, 1.0, False)
 
 
 def setup(periodicity, box, points, cutoff, tolerance, modes=4):
@@ -59,6 +59,13 @@ def kernel(laplace, periodicity, k, r, radius):
     return (2 if laplace else 4) * np.pi * (radius - r)
 
 
+def faded(laplace, periodicity, waves, largest, padding):
+    """Return the multiplier of modes by a kernel that fades, without a split or a window."""
+    ones = [np.ones_like(k) for k in waves]
+    end = (periodicity, largest, padding)
+    return tabulate(SERIAL, None, np.float64, laplace, Unsplit(), waves, ones, end)
+
+
 def rule(largest, end):
     """Gauss's rule on panels that shrink towards 0, where kernels have logarithms."""
     edges = np.concatenate([[0.0], np.geomspace(1e-12, 0.01, 30), np.linspace(0.01, end, 80)[1:]])
@@ -81,7 +88,7 @@ def test_against_quadrature(periodicity, laplace, layout):
     if periodicity == 0 and layout[0][0] > 1:
         layout = (1.0, 0.5, 0.5), *layout[1:]
     padding, waves, largest = setup(periodicity, *layout)
-    found = truncated(SERIAL, None, laplace, Unsplit(), periodicity, waves, largest, padding)
+    found = faded(laplace, periodicity, waves, largest, padding)
     assert found.flags.c_contiguous
     r, weight = rule(30.0, 2 * padding.radius)
     split = slice(periodicity), slice(periodicity, 3)
@@ -122,7 +129,7 @@ def test_rounding_decays_with_the_multiplier(periodicity, laplace, box):
     """
     box = box if periodicity else (1.0, 1.0, 1.0)
     padding, waves, largest = setup(periodicity, box, 18, 0.15, 1e-11)
-    found = truncated(SERIAL, None, laplace, Unsplit(), periodicity, waves, largest, padding)
+    found = faded(laplace, periodicity, waves, largest, padding)
     k2 = waves[0][:, None, None] ** 2 + waves[1][:, None] ** 2 + waves[2] ** 2
     free = sum(
         waves[a].reshape([-1 if a == b else 1 for b in range(3)]) ** 2

@@ -3,6 +3,7 @@
 ewald        what users call: the sums and `Plan` of `parki.ewald`, with a communicator
 team         the ranks: what they agree on, first of all on failure
 transport    moves arrays between ranks                      (device)
+axes         the order of the axes, of which slabs are along the first
 slabs        who owns which planes of the grid, by the work there
 routes       points from the ranks that gave them to their slabs, and results back
 near         the near field of a slab, and the ghosts it needs

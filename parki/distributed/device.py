@@ -8,13 +8,14 @@ process, and few say whether they are.
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from parki.distributed.team import Team
 from parki.distributed.transport import HostTransport, Transport
+from parki.ewald.beside import HIGH
 from parki.runtime import ExecutionSpace
 
 
@@ -25,7 +26,7 @@ def choose_transport(team: Team, space: ExecutionSpace) -> Transport:
     xp = space.array_module
     number = xp.cuda.Device().id
     here = (socket.gethostname(), xp.cuda.runtime.deviceGetPCIBusId(number))
-    told = team.all((here, bool(xp.cuda.nccl.available)))
+    told = team.all((here, bool(_nccl().available)))
     # NCCL refuses ranks that share a device.
     if all(nccl for _, nccl in told) and len({place for place, _ in told}) == team.size:
         return NcclTransport(team)
@@ -64,7 +65,9 @@ class NcclTransport(Transport):
         import cupy
 
         super().__init__(team, cupy, "NCCL", cupy.empty)
-        self.nccl = cupy.cuda.nccl
+        self.nccl = _nccl()
+        # Exchanges that are started; high priority, as they need few blocks beside other kernels'.
+        self.stream = cupy.cuda.Stream(non_blocking=True, priority=HIGH)
         self.communicator = _communicator(team, self.nccl, int(cupy.cuda.Device().id))
 
     def exchange(
@@ -95,6 +98,22 @@ class NcclTransport(Transport):
             got += into
         self.nccl.groupEnd()
 
+    def start(
+        self,
+        label: str,
+        send: Any,
+        send_counts: Sequence[int],
+        receive: Any,
+        receive_counts: Sequence[int],
+    ) -> Callable[[], None]:
+        """Begin an exchange on a stream of its own."""
+        cuda = self.xp.cuda
+        self.stream.wait_event(cuda.get_current_stream().record())
+        with self.stream:
+            self.exchange(label, send, send_counts, receive, receive_counts)
+        done = self.stream.record()
+        return lambda: cuda.get_current_stream().wait_event(done)
+
 
 class StagedTransport(Transport):
     """MPI by way of pinned host memory."""
@@ -122,6 +141,13 @@ class StagedTransport(Transport):
         if receive.size:
             receive.set(got)
             self.xp.cuda.get_current_stream().synchronize()  # the host's buffer is used again
+
+
+def _nccl() -> Any:
+    """Return CuPy's NCCL; since CuPy 14 no attribute of `cupy.cuda` before it is imported."""
+    from cupy.cuda import nccl
+
+    return nccl
 
 
 def _pinned(size: int, dtype: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ from parki.ewald.g2p import G2P
 from parki.ewald.mesh import Mesh
 from parki.ewald.p2g import P2G
 from parki.ewald.plane import PlaneModes
+from parki.ewald.points import ROWS
 from parki.ewald.split import Split
 
 
 class SlabFar:
-    """P2G, FGC and G2P for the points of a slab.
+    """P2G, FGC and G2P of a slab, for the points that `placed` is given.
 
     Parameters
     ----------
@@ -27,10 +29,6 @@ class SlabFar:
     kernel : str
     mesh, slab : Mesh
         The grid of the box, and that of the slab with what its windows reach.
-    trg, src : array, shape (3, N)
-        Points of the slab in solver units, wrapped; one array if targets are sources.
-    norms : array, shape (3, N), or None
-        Normals in solver units.
     rows : int
         Rows of the potential, 1 or 3.
     split, factor, want, executor
@@ -44,26 +42,15 @@ class SlabFar:
         kernel: str,
         mesh: Mesh,
         slab: Mesh,
-        trg: Any,
-        src: Any,
-        norms: Any,
         rows: int,
         split: Split,
         factor: float,
         want: tuple[str, ...],
         executor: str | None,
     ) -> None:
-        self.transport, self.mesh, rank = transport, mesh, transport.team.rank
-        corner = slabs.cells[rank] * float(mesh.steps[0])
-        on_slab = _shifted(src, corner)
-        self.p2g = P2G(kernel, slab, on_slab, norms, executor)
-        same = trg is src
-        on_slab = on_slab if same else _shifted(trg, corner)
-        self.g2p = G2P(slab, on_slab, self.p2g.sources, same, rows, want, factor, executor)
-        self.plane: PlaneModes | None = None
-        if PlaneModes.needed(kernel, mesh):
-            heights = self.p2g.sources.points[2]
-            self.plane = PlaneModes(mesh, heights, self.p2g.arguments["norms"])
+        self.transport, self.slabs, rank = transport, slabs, transport.team.rank
+        self.kernel, self.mesh, self.slab = kernel, mesh, slab
+        self.rows, self.factor, self.want, self.executor = rows, factor, want, executor
         self.fgc = slab_fgc(transport, slabs, kernel, mesh, split, factor, want, executor)
         self.halo = Halo(transport, slabs)
         self.planes = slabs.planes[rank + 1] - slabs.planes[rank]
@@ -71,13 +58,40 @@ class SlabFar:
         xp = transport.xp
         self.stored = xp.zeros((fields, *slab.stored), dtype=mesh.dtype)
         self.field = self.stored[..., : mesh.padding.grid[2]]
-        self.buffer = xp.empty((0, 0), dtype=mesh.dtype)
+        self.p2g: P2G
+        self.g2p: G2P
+        self.plane: PlaneModes | None
+        self.buffer: Any
+        self.memory: Any = None  # of the grid, once there are points
         self.modes: Any = None
+
+    def placed(self, trg: Any, src: Any, norms: Any) -> SlabFar:
+        """Return this for other points, with the same grids, of which one is used at a time.
+
+        Parameters
+        ----------
+        trg, src : array, shape (3, N)
+            Points of the slab in solver units, wrapped; one array if targets are sources.
+        norms : array, shape (3, N), or None
+            Normals in solver units.
+        """
+        far, mesh, want, executor = copy.copy(self), self.mesh, self.want, self.executor
+        corner = self.slabs.cells[self.transport.team.rank] * float(mesh.steps[0])
+        on_slab = _shifted(src, corner)
+        far.p2g = P2G(self.kernel, self.slab, on_slab, norms, executor, 0, self.memory)
+        far.memory = far.p2g.memory
+        same = trg is src
+        on_slab = on_slab if same else _shifted(trg, corner)
+        sources = far.p2g.sources
+        far.g2p = G2P(self.slab, on_slab, sources, same, self.rows, want, self.factor, executor)
+        far.plane = None
+        if PlaneModes.needed(self.kernel, mesh):
+            far.plane = PlaneModes(mesh, sources.points[2], far.p2g.arguments["norms"])
+        far.buffer = self.transport.xp.empty((ROWS[self.kernel], src.shape[1]), dtype=mesh.dtype)
+        return far
 
     def spread(self, dens: Any) -> None:
         """P2G: spread the densities (rows, sources) of the slab."""
-        if self.buffer.shape != dens.shape:
-            self.buffer = self.transport.xp.empty_like(dens)
         grid = self.p2g.apply(dens, self.buffer)
         self.grid = grid[..., : self.mesh.padding.grid[2]]
         if self.plane is not None:

@@ -11,6 +11,7 @@ times the values and more. Modes of truncated kernels cost more, and shares have
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -92,28 +93,41 @@ class _Periodic:
         self.shape = (y, z)
         empty, kind = transport.xp.empty, convolution.complex_type
         planes = slabs.planes[rank + 1] - slabs.planes[rank]
-        self.planes = empty((convolution.rows, planes, y, half), dtype=kind)
+        self.planes = empty((convolution.components, planes, y, half), dtype=kind)
         self.modes = empty((convolution.components, x, share, half), dtype=kind)
-        self.swap = Swap(transport, "FGC", (1, slabs.planes), (2, lines))
+        transforms = DeviceTransforms if self.on_device else HostTransforms
+        self.transforms = transforms((x, y, z), x, True)
+        # Of one component each: (planes, y, modes).
+        self.swap = Swap(transport, "FGC", (0, slabs.planes), (1, lines))
         self.swap_back = self.swap.back()
 
     def apply(self, grid: Any, field: Any, plane: Any) -> None:
         """Convolve."""
         c = self.convolution
-        modes = self.modes[: c.inputs]
-        shape = (c.inputs, *self.planes.shape[1:])
-        self.swap(self._transform("rfftn", grid, (2, 3), shape), modes)
-        if modes.size:
-            modes[...] = self._transform("fft", modes, 1)
+
+        def spread(i: int) -> Callable[[], None]:
+            self.planes[i] = self._transform("rfftn", grid[i], (1, 2), self.planes.shape[1:])
+            return self.swap.start(self.planes[i], self.modes[i], i % 2)
+
+        def gather(i: int) -> None:
+            if field[i].size:
+                field[i] = self._transform(
+                    "irfftn", self.planes[i], (1, 2), s=self.shape, norm="forward"
+                )
+
+        def back(i: int) -> Callable[[], None]:
+            if self.modes.size:
+                self.transforms.along(self.modes[i], forward=False)
+            return self.swap_back.start(self.modes[i], self.planes[i], i % 2)
+
+        def along(i: int) -> None:
+            if self.modes.size:
+                self.transforms.along(self.modes[i], forward=True)
+
+        _flow(c.inputs, spread, along)
+        if self.modes.size:
             c.multiply(c.blocks[0], self.modes)
-        modes = self.modes[: c.rows]
-        if modes.size:
-            modes[...] = self._transform("ifft", modes, 1, norm="forward")
-        self.swap_back(modes, self.planes)
-        if field.size:
-            field[...] = self._transform(
-                "irfftn", self.planes, (2, 3), s=self.shape, norm="forward"
-            )
+        _flow(c.rows, back, gather)
 
     def _transform(self, name: str, values: Any, axes: Any, shape: Any = None, **more: Any) -> Any:
         """Return a transform, by the library of the space; of nothing, nothing of ``shape``."""
@@ -152,21 +166,51 @@ class _Free:
         self.lines = empty((components, x, share, z), dtype=mesh.dtype)
         self.waves = empty((components, length // 2 + 1, share, z), dtype=kind)
         self.modes = empty((components, modes[rank + 1] - modes[rank], y, z), dtype=kind)
-        self.to_lines = Swap(transport, "FGC lines", (1, slabs.planes), (2, lines))
-        self.to_modes = Swap(transport, "FGC modes", (2, lines), (1, modes))
+        # Of one component each: (planes or modes, y, z).
+        self.to_lines = Swap(transport, "FGC lines", (0, slabs.planes), (1, lines))
+        self.to_modes = Swap(transport, "FGC modes", (1, lines), (0, modes))
         self.from_modes, self.from_lines = self.to_modes.back(), self.to_lines.back()
 
     def apply(self, grid: Any, field: Any, plane: Any) -> None:
         """Convolve."""
-        inputs, rows = self.convolution.inputs, self.convolution.rows
-        self.to_lines(grid, self.lines[:inputs])
-        if self.lines.size:
-            for c in range(inputs):
-                self.transforms.real(self.lines[c], self.waves[c])
-        self.to_modes(self.waves[:inputs], self.modes[:inputs])
+
+        def spread(i: int) -> Callable[[], None]:
+            return self.to_lines.start(grid[i], self.lines[i], i % 2)
+
+        def forward(i: int) -> Callable[[], None]:
+            if self.lines.size:
+                self.transforms.real(self.lines[i], self.waves[i])
+            return self.to_modes.start(self.waves[i], self.modes[i], 2 + i % 2)
+
+        def back(i: int) -> Callable[[], None]:
+            return self.from_modes.start(self.modes[i], self.waves[i], 2 + i % 2)
+
+        def inverse(i: int) -> Callable[[], None]:
+            if self.lines.size:
+                self.transforms.real_inverse(self.waves[i], self.lines[i])
+            return self.from_lines.start(self.lines[i], field[i], i % 2)
+
+        _flow(self.convolution.inputs, spread, forward)
         self.convolution.planes(self.modes, plane)
-        self.from_modes(self.modes[:rows], self.waves[:rows])
-        if self.lines.size:
-            for c in range(rows):
-                self.transforms.real_inverse(self.waves[c], self.lines[c])
-        self.from_lines(self.lines[:rows], field)
+        _flow(self.convolution.rows, back, inverse)
+
+
+def _flow(
+    count: int,
+    start: Callable[[int], Callable[[], None]],
+    after: Callable[[int], Callable[[], None] | None],
+) -> None:
+    """Begin an exchange of each of ``count`` components, and do what comes after it.
+
+    While a component is on its way, the one before it is worked on. What comes after may begin a
+    second exchange and return what ends that.
+    """
+    first, second = {}, {}
+    for i in range(count + 2):
+        if i < count:
+            first[i] = start(i)
+        if i - 1 in first:
+            first.pop(i - 1)()
+            second[i - 1] = after(i - 1)
+        if end := second.pop(i - 2, None):
+            end()

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from parki.distributed.axes import Order, longest_first
 from parki.distributed.device import choose_transport
 from parki.distributed.far import SlabFar
 from parki.distributed.near import SlabP2P
@@ -23,15 +24,21 @@ from parki.distributed.slabs import Slabs, near_work
 from parki.distributed.team import Team
 from parki.errors import ParkiValueError
 from parki.ewald import plan as single
+from parki.ewald.beside import beside
 from parki.ewald.clustering import SAMPLE, pair_density
 from parki.ewald.extent import Extent, resolve
 from parki.ewald.gauge import Gauge
 from parki.ewald.mesh import Mesh
+from parki.ewald.moves import suit
 from parki.ewald.options import EwaldOptions
 from parki.ewald.parameters import Parameters
-from parki.ewald.points import check_outputs
+from parki.ewald.points import check_outputs, check_points, check_space
+from parki.ewald.problem import Problem
+from parki.interchange import as_array, as_given
 
 Watch = Callable[[str], AbstractContextManager[Any]]
+# Slabs are cut anew where the one with most work has this many times what it could have.
+IMBALANCE = 1.3
 
 
 class Plan(single.Plan):
@@ -46,7 +53,7 @@ class Plan(single.Plan):
         As for `parki.ewald.Plan`; the points, normals and density of this rank, of which there may
         be none. Kernel, options, dtype and ``want`` are the same on all ranks.
     comm : mpi4py.MPI.Comm, optional
-        The ranks that take part. Default: all (``COMM_WORLD``).
+        The ranks that take part, not to be freed before the plan. Default: all (``COMM_WORLD``).
 
     Attributes
     ----------
@@ -54,6 +61,8 @@ class Plan(single.Plan):
         What each rank works on.
     transport : Transport
         How arrays move; ``transport.sent`` counts the bytes.
+    sent : dict
+        Bytes that this rank sent to others in the last application, by step.
 
     Raises
     ------
@@ -84,6 +93,8 @@ class Plan(single.Plan):
         dens: Any = single._NOT_GIVEN,
     ) -> None:
         self.team = Team(comm)
+        self.slabs: Slabs
+        self._overlap = True  # of the near field and the far one's exchanges, on devices
         with self.team.together():
             super().__init__(kernel, trg, src, norms, options, want=want, dens=dens)
 
@@ -107,26 +118,33 @@ class Plan(single.Plan):
                         "all ranks take part in one sum"
                     )
         self._same = all(same for _, same, _, _ in told)
+        # How many points the ranks before this one have.
+        self._before = [sum(counts[k] for counts in told[: self.team.rank]) for k in (2, 3)]
         return sum(n for _, _, n, _ in told), sum(n for _, _, _, n in told)
 
     def _extent(self, arrays: dict[str, Any], extents: Any) -> Extent:
         """Return the box of all points."""
         if None not in self.options.box:
-            return resolve(self.options, extents, [])
-        everywhere = np.concatenate(self.team.all(extents))
-        clouds = self._sample(arrays["trg"], arrays["src"])
-        found = resolve(self.options, everywhere, clouds) if clouds else None
-        return Extent(*self.team.share(found))
+            found = resolve(self.options, extents, [])
+        else:
+            everywhere = np.concatenate(self.team.all(extents))
+            clouds = self._sample(arrays["trg"], arrays["src"])
+            box = resolve(self.options, everywhere, clouds) if clouds else None
+            found = Extent(*self.team.share(box))
+        self._axes = longest_first(found.box, self.options.periodicity)
+        self._order = Order(self._axes)
+        return found
 
     def _sample(self, trg: Any, src: Any) -> list[Any] | None:
         """Return some targets and sources of all ranks on rank 0, one array if they are the same.
 
-        As many, and with the same stride, as `pair_density` takes of one device's points.
+        Those that `pair_density` takes of the points of one device which has them rank by rank.
         """
         clouds = (src,) if self._same else (trg, src)
-        parts = []
-        for points, total in zip(clouds, self._totals[-len(clouds) :], strict=True):
-            part = points[:, :: max(1, total // SAMPLE)]
+        parts, n = [], len(clouds)
+        for points, total, before in zip(clouds, self._totals[-n:], self._before[-n:], strict=True):
+            stride = max(1, total // SAMPLE)
+            part = points[:, -before % stride :: stride]
             parts.append(part.get() if self.space.on_device else part)
         told = self.team.gather(parts)
         if told is None:
@@ -134,33 +152,98 @@ class Plan(single.Plan):
         return [np.concatenate(parts, axis=1) for parts in zip(*told, strict=True)]
 
     def _choose(self, trg: Any, src: Any, length: float) -> Parameters:
-        """Return the parameters that rank 0 chooses; ``trg`` and ``src`` are wrapped."""
-        clouds, chosen = self._sample(trg, src), None
+        """Return the parameters that rank 0 chooses, or keeps; ``trg`` and ``src`` are wrapped."""
+        clouds = self._sample(trg, src)
+        chosen: tuple[Parameters, Problem | None] | None = None
         if clouds:
             density = pair_density(clouds[0], clouds[-1], self.box / self.unit)
             if density.self_pairs:  # those of the sample
                 density = replace(density, self_pairs=1 / self._totals[1])
-            chosen = (self._select(density, length), self._problem)
-        parameters, self._problem = self.team.share(chosen)
+            old = self.parameters
+            if old is None or not suit(self._problem, old, density, *self._totals):
+                chosen = (self._select(density, length), self._problem)
+            else:
+                chosen = (old, None)
+        parameters, problem = self.team.share(chosen)
+        if problem is not None:
+            self._problem = problem
+            self._settle(parameters, length)
         found: Parameters = parameters
         return found
 
     def _sum_up(self, value: float) -> float:
         return float(self.team.sum(np.array(value)))
 
+    # ------------------------------------------------------------------ other points
+    def update_points(self, trg: Any, src: Any, norms: Any = None) -> None:
+        """Give the plan other points, on all ranks: see `parki.ewald.Plan.update_points`.
+
+        Each rank may have more points than before, or fewer. Slabs keep their bounds until one of
+        them has 1.3 times the work it would have with others. Points that are on their slab's rank
+        when they are given (`owners`, `migrate`) cross no network; ranks that have nothing for each
+        other exchange nothing.
+        """
+        super().update_points(trg, src, norms)
+
+    def _move(self, trg: Any, src: Any, norms: Any) -> None:
+        with self.team.together():  # all of them, or none
+            super()._move(trg, src, norms)
+
+    def owners(self, points: Any) -> Any:
+        """Return the rank on whose slab each point is; shape (N,) for points (3, N)."""
+        if self.parameters is None:
+            raise ParkiValueError("the plan has no points, and so no slabs")
+        array = as_array("points", points)
+        check_space({"points": array}, self.space)
+        check_points("points", array, self.options)
+        return self._owners(self._cells(self._wrap(array[self._axes].astype(self.dtype))))
+
+    def migrate(self, points: Any, *others: Any) -> tuple[Any, ...]:
+        """Return points, and what belongs to them, on the ranks on whose slabs they are.
+
+        All ranks call it. Where points stay near where they are, few of them change ranks, most of
+        these to neighbours; a plan made of them, or updated, then has little to send.
+
+        Parameters
+        ----------
+        points : array, shape (3, N)
+        *others : array, shape (rows, N)
+            Such as normals or densities: their columns go with the points.
+
+        Returns
+        -------
+        tuple of arrays
+        """
+        given = (points, *others)
+        with self.team.together(), self._turn():
+            owners = self.owners(points)
+            route = Route.by_owner(self.transport, owners)
+            arrays = [as_array(f"array {n}", values) for n, values in enumerate(given)]
+            for n, array in enumerate(arrays):
+                if array.ndim != 2 or array.shape[1] != route.order.size:
+                    raise ParkiValueError(
+                        f"array {n} has shape {array.shape}; expected (rows, {route.order.size}), "
+                        "a column for each point"
+                    )
+            there = [route.forward("migration", array) for array in arrays]
+        return tuple(as_given(array, like) for array, like in zip(there, given, strict=True))
+
     # ------------------------------------------------------------------ set-up
     def _build(self, arrays: dict[str, Any]) -> None:
-        self.transport = choose_transport(self.team, self.space)
+        if self.parameters is None:
+            self.transport = choose_transport(self.team, self.space)
         length = self._units()
+        arrays = self._order.arrays(arrays)
         src = self._wrap(arrays["src"])
         trg = src if self._same else self._wrap(arrays["trg"])
         chosen = self._choose(trg, src, length)
-        split, cutoff, radial = self._settle(chosen, length)
+        split, cutoff, radial = self._division
         cells = [self._cells(points) for points in (trg, src)]
-        self.slabs = self._balance(chosen, cells, int(cutoff / self.mesh.steps[0]) + 1)
-        ends = self.xp.asarray(self.slabs.cells[1:], dtype=np.int32)
+        slabs = self._balance(chosen, cells, int(cutoff / self.mesh.steps[0]) + 1)
+        kept = self._memory is not None and slabs == self.slabs
+        self.slabs = slabs
         routes = [
-            Route.by_owner(self.transport, self.xp.searchsorted(ends, index, side="right"))
+            Route.by_owner(self.transport, self._owners(index))
             for index in (cells[1:] if self._same else cells)
         ]
         self._to_targets, self._from_sources = routes[0], routes[-1]
@@ -174,22 +257,21 @@ class Plan(single.Plan):
         src = self._wrap(own["src"])
         trg = src if self._same else self._wrap(own["trg"])
         factor, norms = 1 / self.unit, own["norms"]
-        self._far = SlabFar(
-            self.transport,
-            self.slabs,
-            self.kernel,
-            self.mesh,
-            self._slab_mesh(chosen),
-            trg,
-            src,
-            norms,
-            self.rows,
-            split,
-            factor,
-            self._computed,
-            self.options.executor,
-        )
-        self.g2p = self._far.g2p
+        if not kept:
+            self._far = SlabFar(
+                self.transport,
+                slabs,
+                self.kernel,
+                self.mesh,
+                self._slab_mesh(chosen),
+                self.rows,
+                split,
+                factor,
+                self._computed,
+                self.options.executor,
+            )
+        self._far = self._far.placed(trg, src, norms)
+        self._memory, self.g2p = self._far.memory, self._far.g2p
         double = self.kernel in ("stokes_dl", "stokes_comb")
         self._gauge = Gauge(
             self.kernel,
@@ -202,7 +284,7 @@ class Plan(single.Plan):
         )
         self._near = SlabP2P(
             self.transport,
-            self.slabs,
+            slabs,
             self.kernel,
             self.space,
             own["trg"],
@@ -210,8 +292,8 @@ class Plan(single.Plan):
             norms,
             self._cells(src),
             float(self.mesh.steps[0]),
-            self.box / self.unit,
-            self.origin / self.unit,
+            self._frame.box / self.unit,
+            self._frame.origin / self.unit,
             self.options.periodicity,
             cutoff,
             radial,
@@ -221,6 +303,7 @@ class Plan(single.Plan):
             self.options.executor,
             chosen.p2p,
         )
+        self.sent: dict[str, int] = {}
 
     @property
     def xp(self) -> Any:
@@ -232,8 +315,13 @@ class Plan(single.Plan):
         place = (points[0] * self.mesh.arguments["inverse_step"][0]).astype(np.int32)
         return self.xp.clip(place, 0, self.mesh.padding.cells[0] - 1)
 
+    def _owners(self, cells: Any) -> Any:
+        """Return the ranks whose slabs have grid cells."""
+        ends = self.xp.asarray(self.slabs.cells[1:], dtype=np.int32)
+        return self.xp.searchsorted(ends, cells, side="right")
+
     def _balance(self, chosen: Parameters, cells: list[Any], reach: int) -> Slabs:
-        """Return slabs that take about the same time, as predicted."""
+        """Return slabs that take about the same time, as predicted: those there are, if they do."""
         padding, seconds = self.mesh.padding, chosen.seconds
         n = padding.cells[0]
         counts = [self.xp.bincount(index, minlength=n) for index in cells]
@@ -243,7 +331,10 @@ class Plan(single.Plan):
         work = near_work(trg, src, reach, periodic) * seconds["P2P"]
         work += src / self._totals[1] * seconds["P2G"] + trg / self._totals[0] * seconds["G2P"]
         work += seconds["FGC"] / n
-        return Slabs.balanced(work, padding.grid[0], self.team.size, chosen.points)
+        best = Slabs.balanced(work, padding.grid[0], self.team.size, chosen.points)
+        if self._memory is not None and self.slabs.load(work) <= IMBALANCE * best.load(work):
+            return self.slabs
+        return best
 
     def _slab_mesh(self, chosen: Parameters) -> Mesh:
         """Return the grid of this rank's slab, with what its windows reach."""
@@ -282,19 +373,28 @@ class Plan(single.Plan):
         for name, array in flat.items():
             own[name] = together[done : done + array.shape[0]]
             done += array.shape[0]
+        before = dict(self.transport.sent)
         with watch("densities"):
-            dens = self._from_sources.forward("densities", values)
+            dens = self._from_sources.forward("densities", self._order.density(self.kernel, values))
+        with watch("ghosts"):
             near = self._near.fetch(dens)
-        with watch("P2P"):
+
+        def far() -> None:
+            with watch("P2G"):
+                self._far.spread(dens)
+            with watch("P2G halo"):
+                self._far.add_halo()
+            with watch("FGC"):
+                self._far.convolve()
+            with watch("G2P halo"):
+                self._far.copy_halo()
+
+        # Stages that are timed do not overlap: each one's time would have parts of the other's.
+        apart = watch is not single._unwatched or not self._overlap
+        with beside(self.space, [] if apart else [far]), watch("P2P"):
             self._near.apply(near, own)
-        with watch("P2G"):
-            self._far.spread(dens)
-        with watch("P2G halo"):
-            self._far.add_halo()
-        with watch("FGC"):
-            self._far.convolve()
-        with watch("G2P halo"):
-            self._far.copy_halo()
+        if apart:
+            far()
         with watch("G2P"):
             self._far.gather(own)
             self._gauge.add(dens, own)
@@ -302,9 +402,11 @@ class Plan(single.Plan):
             back = self.xp.empty((rows, self.n_targets), dtype=self.dtype)
             self._to_targets.backward("results", together, back)
             done = 0
-            for array in flat.values():
-                array[...] = back[done : done + array.shape[0]]
+            for name, array in flat.items():
+                array[self._order.places(name, self.rows)] = back[done : done + array.shape[0]]
                 done += array.shape[0]
+        sent = {n: count - before.get(n, 0) for n, count in self.transport.sent.items()}
+        self.sent = {label: count for label, count in sent.items() if count}
 
     def describe(self) -> str:
         """Return what the plan is, as `parki.ewald.Plan.describe`, and how ranks share it."""
@@ -312,10 +414,15 @@ class Plan(single.Plan):
         if self.parameters is None:
             return text
         widths = np.diff(self.slabs.cells)
-        return (
-            f"{text}\n  {self.team.size} ranks by {self.transport.name}: slabs of "
-            f"{widths.min()} to {widths.max()} of {widths.sum()} grid cells along the first axis"
+        text += (
+            f"\n  {self.team.size} ranks by {self.transport.name}: slabs of {widths.min()} to "
+            f"{widths.max()} of {widths.sum()} grid cells along axis {self._axes[0]}"
+            + (", the first of the grid above" if self._axes[0] else "")
         )
+        if not self.sent:
+            return text
+        megabytes = ", ".join(f"{label} {count / 1e6:.3g}" for label, count in self.sent.items())
+        return f"{text}\n  sent from rank {self.team.rank} by the last application, MB: {megabytes}"
 
     def as_linear_operator(self) -> NoReturn:
         """Refuse: solvers of SciPy and CuPy would take each rank's part for the whole."""

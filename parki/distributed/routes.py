@@ -40,10 +40,12 @@ class Route:
     def by_owner(cls, transport: Transport, owners: Any) -> Route:
         """Return the route of points by their owners, an array of ranks."""
         xp = transport.xp
-        # Stable: points of one rank keep their order.
+        # Stable: points of one rank keep their order. Short numbers are sorted by their digits.
+        owners = owners.astype(np.uint16 if transport.team.size < 2**16 else np.int32)
         order = xp.argsort(owners, kind="stable")
-        ends = xp.searchsorted(owners[order], xp.arange(transport.team.size + 1)).tolist()
-        return cls(transport, [order[a:b] for a, b in pairwise(ends)])
+        ranks = xp.arange(transport.team.size, dtype=owners.dtype)
+        ends = xp.searchsorted(owners[order], ranks).tolist()
+        return cls(transport, [order[a:b] for a, b in pairwise([*ends, owners.size])])
 
     def forward(self, label: str, values: Any) -> Any:
         """Return the columns that arrive, of arrays (rows, columns) of all ranks."""

@@ -70,6 +70,11 @@ class Slabs:
         """Number of slabs."""
         return len(self.cells) - 1
 
+    def load(self, work: NDArray[np.float64]) -> float:
+        """Return the work of the slab that has most; ``work`` is by cell."""
+        done = np.concatenate([[0.0], np.cumsum(work)])
+        return float(np.diff(done[list(self.cells)]).max())
+
     def touched(self, rank: int) -> list[Touched]:
         """Return what a slab touches beyond the planes it owns as such."""
         first, last = self.cells[rank], self.cells[rank + 1]

@@ -39,11 +39,12 @@ class Team:
 
     def __init__(self, comm: Any = None) -> None:
         self.mpi = _mpi()
-        self.comm = self.mpi.COMM_WORLD if comm is None else comm
-        if not isinstance(self.comm, self.mpi.Intracomm) or self.comm == self.mpi.COMM_NULL:
+        given = self.mpi.COMM_WORLD if comm is None else comm
+        if not isinstance(given, self.mpi.Intracomm) or given == self.mpi.COMM_NULL:
             raise ParkiTypeError(
                 f"comm is {comm!r}; expected a communicator of mpi4py, such as MPI.COMM_WORLD"
             )
+        self.comm = _own(self.mpi, given)
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
         self.agreed: BaseException | None = None  # the last error that all ranks have raised
         if self.size > 1:
@@ -159,6 +160,23 @@ def _mpi() -> Any:
             "'pip install parki[mpi]', or mpi4py alone where the machine has MPI"
         ) from error
     return MPI
+
+
+def _own(mpi: Any, comm: Any) -> Any:
+    """Return parki's own communicator of these ranks, made once and kept with theirs.
+
+    Messages on it are never taken for the caller's, nor the caller's for parki's.
+    """
+    if not _KEY:
+        _KEY.append(mpi.Comm.Create_keyval(delete_fn=lambda _comm, _key, own: own.Free()))
+    own = comm.Get_attr(_KEY[0])
+    if own is None:
+        own = comm.Dup()
+        comm.Set_attr(_KEY[0], own)
+    return own
+
+
+_KEY: list[int] = []
 
 
 def _end_together(mpi: Any) -> None:

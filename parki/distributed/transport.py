@@ -17,7 +17,7 @@ from parki.distributed.team import Team
 
 
 class Memory:
-    """Two buffers that grow: exchanges take turns, so that all of a plan share them.
+    """Pairs of buffers that grow: exchanges take turns, so that all of a plan share them.
 
     Parameters
     ----------
@@ -27,16 +27,16 @@ class Memory:
 
     def __init__(self, empty: Callable[[int, Any], Any]) -> None:
         self.empty = empty
-        self.parts = [empty(0, np.uint8), empty(0, np.uint8)]
+        self.parts: dict[tuple[int, int], Any] = {}
 
-    def views(self, counts: tuple[int, int], dtype: Any) -> tuple[Any, Any]:
-        """Return 1-D arrays of as many elements."""
+    def views(self, counts: tuple[int, int], dtype: Any, slot: int) -> tuple[Any, Any]:
+        """Return 1-D arrays of as many elements; those of different slots do not share memory."""
         found = []
         for place, count in enumerate(counts):
-            size = count * np.dtype(dtype).itemsize
-            if self.parts[place].size < size:
-                self.parts[place] = self.empty(size, np.uint8)
-            found.append(self.parts[place][:size].view(dtype))
+            size, key = count * np.dtype(dtype).itemsize, (slot, place)
+            if key not in self.parts or self.parts[key].size < size:
+                self.parts[key] = self.empty(size, np.uint8)
+            found.append(self.parts[key][:size].view(dtype))
         return found[0], found[1]
 
 
@@ -65,9 +65,9 @@ class Transport(ABC):
         self.sent: dict[str, int] = {}
         self.memory = Memory(empty)
 
-    def buffers(self, n_send: int, n_receive: int, dtype: Any) -> tuple[Any, Any]:
-        """Return 1-D arrays for the next exchange; they are reused by those that follow."""
-        return self.memory.views((n_send, n_receive), dtype)
+    def buffers(self, n_send: int, n_receive: int, dtype: Any, slot: int = 0) -> tuple[Any, Any]:
+        """Return 1-D arrays for an exchange; they are reused by the next ones of the same slot."""
+        return self.memory.views((n_send, n_receive), dtype, slot)
 
     @abstractmethod
     def exchange(
@@ -88,6 +88,18 @@ class Transport(ABC):
         send_counts, receive_counts : sequence of int
             Elements for, and from, each rank.
         """
+
+    def start(
+        self,
+        label: str,
+        send: Any,
+        send_counts: Sequence[int],
+        receive: Any,
+        receive_counts: Sequence[int],
+    ) -> Callable[[], None]:
+        """Begin an exchange, of which there may be several; return what waits for its end."""
+        self.exchange(label, send, send_counts, receive, receive_counts)
+        return lambda: None
 
     def _begin(self, label: str, send: Any, send_counts: Sequence[int]) -> None:
         """Vote on whether all ranks are well, and count the bytes that leave this one."""
@@ -110,17 +122,28 @@ class HostTransport(Transport):
         receive: Any,
         receive_counts: Sequence[int],
     ) -> None:
-        """Exchange by ``MPI_Alltoallv``."""
+        """Exchange by messages between the ranks that have something for each other.
+
+        Most exchanges are between neighbours: ``MPI_Alltoallv`` takes the same time for those of
+        all ranks, but touches all ranks each time.
+        """
         self._begin(label, send, send_counts)
-        if self.team.size == 1:
-            receive[...] = send
-            return
-        self.team.comm.Alltoallv(
-            (send, (send_counts, _offsets(send_counts))),
-            (receive, (receive_counts, _offsets(receive_counts))),
-        )
+        rank, size, comm = self.team.rank, self.team.size, self.team.comm
+        given, got = _parts(send_counts), _parts(receive_counts)
+        waiting = []
+        # Each rank begins with the next one: no rank is everybody's first.
+        for step in range(1, size):
+            other = (rank - step) % size
+            if receive_counts[other]:
+                waiting.append(comm.Irecv(receive[got[other]], other))
+        for step in range(1, size):
+            other = (rank + step) % size
+            if send_counts[other]:
+                waiting.append(comm.Isend(send[given[other]], other))
+        receive[got[rank]] = send[given[rank]]
+        self.team.mpi.Request.Waitall(waiting)
 
 
-def _offsets(counts: Sequence[int]) -> list[int]:
-    """Return where the parts begin."""
-    return [0, *itertools.accumulate(counts)][:-1]
+def _parts(counts: Sequence[int]) -> list[slice]:
+    """Return where each rank's part is."""
+    return list(itertools.starmap(slice, itertools.pairwise([0, *itertools.accumulate(counts)])))

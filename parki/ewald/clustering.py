@@ -94,8 +94,9 @@ def pair_density(trg: Any, src: Any, box: NDArray[np.float64]) -> PairDensity:
             total = keys_t.size * (keys_t.size - 1.0)
         else:
             cells_s, counts_s = _occupied(keys_s >> (3 * level))
-            _, i, j = np.intersect1d(cells_t, cells_s, assume_unique=True, return_indices=True)
-            pairs = float((counts_t[i] * counts_s[j].astype(float)).sum())
+            place = np.minimum(np.searchsorted(cells_s, cells_t), cells_s.size - 1)
+            both = cells_s[place] == cells_t
+            pairs = float((counts_t[both] * counts_s[place[both]].astype(float)).sum())
             total = float(keys_t.size) * keys_s.size
         scale = 2.0 ** (level - LEVELS)
         # Few pairs say little: below 30 the estimate keeps the coarser scale's value.

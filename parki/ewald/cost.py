@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from parki.arrays import USUAL
 from parki.ewald.columns import Spread
-from parki.ewald.lengths import EQUAL, Lengths
+from parki.ewald.lengths import NO_TABLES, Tables
 from parki.ewald.p2g import COMPONENTS
 
 _CELLS = ("targets", "candidates", "operations")
@@ -67,7 +67,7 @@ class Machine:
         By variant: seconds of its launches, then seconds for each of its `COUNTS`.
     workers : float
         What all but the launches is divided by: threads over those it was measured with.
-    lengths : Lengths
+    lengths : Tables
         Lengths of transforms and their costs, in which the values of FGC are counted.
     on_device : bool
         Whether it is a device, which has other usual variants.
@@ -78,7 +78,7 @@ class Machine:
     name: str
     seconds: Mapping[str, tuple[float, ...]]
     workers: float = 1.0
-    lengths: Lengths = EQUAL
+    lengths: Tables = NO_TABLES
     on_device: bool = False
     others_from: float = math.inf
 

@@ -20,7 +20,6 @@ from parki.ewald.mesh import Mesh
 from parki.ewald.p2g import COMPONENTS
 from parki.ewald.split import Split
 from parki.ewald.transforms import DeviceTransforms, HostTransforms
-from parki.ewald.truncated import truncated
 from parki.runtime import Kernel, load
 
 # Bytes of a block of padded modes: within the cache's reach on the host, large on a device.
@@ -144,27 +143,22 @@ class Convolution:
             part = np.arange(*self.share)
             across = np.minimum(part, lengths[1] - part)
             half[1], window[1] = half[1][across], window[1][across]
-        if not local:
-            squares = [xp.asarray(k**2) for k in (along, half[1], half[2])]
-            k2 = squares[0][:, None, None] + squares[1][:, None] + squares[2]
-            values = multiplier.plain(self.laplace, split, k2)
-        else:
-            waves = [along, half[1], half[2]]
+        end = None
+        if local:
             largest = float(np.linalg.norm([k[-1] for k in half[mesh.periodicity :]]))
-            values = truncated(
-                mesh.space,
-                self.executor,
-                self.laplace,
-                split,
-                mesh.periodicity,
-                waves,
-                largest,
-                mesh.padding,
-            )
+            end = mesh.periodicity, largest, mesh.padding
         # The transforms do not scale.
         window[0] = window[0][fold] * (factor / math.prod(lengths))
-        for axis, factors in enumerate(window):
-            values *= xp.asarray(factors).reshape([-1 if a == axis else 1 for a in range(3)])
+        values = multiplier.tabulate(
+            mesh.space,
+            self.executor,
+            mesh.dtype,
+            self.laplace,
+            split,
+            [along, half[1], half[2]],
+            window,
+            end,
+        )
         arguments = {}
         for axis, n in enumerate(lengths):
             full = np.arange(n) if axis > 0 else index
@@ -183,7 +177,7 @@ class Convolution:
             modes[1], folded[1] = part.size, 2 * part.size
         arguments["shape"] = xp.asarray(modes, dtype=np.int32)
         arguments["full"] = xp.asarray(folded, dtype=np.int32)
-        return _Block(first, last, lengths, xp.asarray(values, dtype=mesh.dtype), arguments)
+        return _Block(first, last, lengths, values, arguments)
 
     # ------------------------------------------------------------------ apply
     def multiply(self, block: _Block, hat: Any) -> None:

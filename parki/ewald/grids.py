@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.ewald import estimates
-from parki.ewald.lengths import EQUAL
 from parki.ewald.problem import ALIGNED, FAR, Problem, Times
 from parki.ewald.prolate import Prolate
 from parki.ewald.split import Split
@@ -27,8 +26,9 @@ Array = NDArray[np.float64]
 CREST = 1.7
 POINTS = tuple(range(2, 19))
 SHAPES = np.arange(1.8, 2.95, 0.1)
-# Grid points over those of the coarsest grid.
+# Grid points over those of the coarsest grid: to choose a cut-off, and the grid for it.
 REFINEMENTS = (1.0, 1.05, 1.1, 1.16, 1.22, 1.3, 1.4, 1.55, 1.75, 2.0)
+FINE = (*(round(1.03**k, 4) for k in range(14)), 1.5, 1.55, 1.65, 1.75, 1.85, 2.0)
 # By how much grids that are not yet judged may be better than foreseen, as a logarithm.
 HOPE = 0.3
 # A periodic axis has at least this many grid points, so that no window meets itself.
@@ -80,14 +80,22 @@ def coarsest(problem: Problem, split: Split) -> float:
 def fit(problem: Problem, step: float) -> Array:
     """Return spacings near ``step`` that divide the periodic edges into numbers fast for FFTs."""
     steps = np.full(3, step)
+    tables = problem.lengths
     for axis in range(problem.periodicity):
         edge = float(problem.box[axis])
-        steps[axis] = edge / EQUAL.at_least(max(edge / step, FEWEST), 3)
+        least = max(edge / step, FEWEST)
+        if problem.periodicity == 3:
+            length = tables.boxes.at_least(least, 3)
+        else:
+            length = (tables.lines if axis == 0 else tables.planes).at_least(least, 1)
+        steps[axis] = edge / length
     return steps
 
 
-def forecast(split: Split, largest: float) -> tuple[Array, float, Array]:
-    """Foresee the window's errors on `REFINEMENTS` of the coarsest grid, of step ``largest``.
+def forecast(
+    split: Split, largest: float, refinements: tuple[float, ...] = REFINEMENTS
+) -> tuple[Array, float, Array]:
+    """Foresee the window's errors on refinements of the coarsest grid, of step ``largest``.
 
     A mode k is damped by the split to exp(-g), and its image by the window to exp(-P a): the error
     is that of the mode for which the sum of both is least, for the best shape of the window.
@@ -102,19 +110,20 @@ def forecast(split: Split, largest: float) -> tuple[Array, float, Array]:
         Logarithm of the error over the tolerance that truncation leaves to the window.
     """
     if isinstance(split, Prolate):
-        return _exponents(True, split.c), split.c, np.full(len(REFINEMENTS), math.log(FAR) / 2)
+        room = np.full(len(refinements), math.log(FAR) / 2)
+        return _exponents(True, split.c, refinements), split.c, room
     # The split damps the largest mode to exp(-x), which is half of the share on the coarsest grid.
     x = (math.sqrt(math.pi) / largest / 2 / split.psi0) ** 2
-    cut = np.exp(2 * x * (1 - np.array(REFINEMENTS) ** 2)) / 2
+    cut = np.exp(2 * x * (1 - np.array(refinements) ** 2)) / 2
     x = 0.25 * round(4 * x)
-    return _exponents(False, x), x + 6, np.log(FAR * (1 - cut)) / 2
+    return _exponents(False, x, refinements), x + 6, np.log(FAR * (1 - cut)) / 2
 
 
 @lru_cache(maxsize=256)
-def _exponents(prolate: bool, c: float) -> Array:
+def _exponents(prolate: bool, c: float, refinements: tuple[float, ...]) -> Array:
     k = np.linspace(0, 1, 25)
     damping = c * (np.sqrt(1 - k**2) - 1) if prolate else -c * k**2
-    u = k / np.array(REFINEMENTS)[:, None]  # in units of the grid's largest wavenumber
+    u = k / np.array(refinements)[:, None]  # in units of the grid's largest wavenumber
     shapes = SHAPES[:, None, None]
     # Transforms of the window at the mode and at its image: exp(P sqrt(q^2 - (k h / 2)^2)).
     window = np.sqrt(np.maximum(shapes**2 - (np.pi * u / 2) ** 2, 0))
@@ -184,14 +193,16 @@ class Search:
     ) -> None:
         self.problem, self.split, self.cutoff, self.choices = problem, split, cutoff, choices
         largest = coarsest(problem, split)
-        self.exponents, self.constant, self.room = forecast(split, largest)
+        self.exponents, self.constant, self.room = forecast(split, largest, FINE)
         self.grids: dict[int, Array] = {}
         seen: set[tuple[float, ...]] = set()
-        for row, refinement in enumerate(REFINEMENTS):
+        for row, refinement in enumerate(FINE):
             steps = fit(problem, largest / refinement)
             if tuple(steps) not in seen:
                 seen.add(tuple(steps))
                 self.grids[row] = steps
+        # What forecasts for P points lack, by the last grid that they were judged on.
+        self.constants: dict[int, float] = {}
         self.judged: dict[int, Grid] = {}
         self.times: dict[tuple[int, int], Times] = {}
 
@@ -203,7 +214,8 @@ class Search:
                 if row in self.judged:
                     foreseen.append((self.judged[row].times.total, row, self.judged[row]))
                     continue
-                errors = self.exponents[row] + self.constant - HOPE
+                constants = [self.constants.get(p, self.constant) for p in POINTS]
+                errors = self.exponents[row] + np.array(constants) - HOPE
                 enough = [p for p in self.choices if errors[POINTS.index(p)] <= self.room[row]]
                 p = enough[0] if enough else self.choices[-1]
                 error = math.exp(errors[POINTS.index(p)])
@@ -239,10 +251,12 @@ class Search:
             place += 1
         while place > 0 and place <= len(choices) and windows(choices[place - 1])[0] <= room:
             place -= 1
+        for p, (window, _) in windows.known.items():
+            self.constant = math.log(window) - float(self.exponents[row][POINTS.index(p)])
+            self.constants[p] = self.constant
         if not 0 <= place < len(choices):
             del self.grids[row]
             return
         p = choices[place]
         window, beta = windows(p)
         self.judged[row] = Grid(steps, p, beta, self._times(row, p), truncation, window)
-        self.constant = math.log(window) - float(self.exponents[row][POINTS.index(p)])

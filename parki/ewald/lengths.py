@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable
+from typing import NamedTuple
 
 SMOOTH = sorted(
     2**a * 3**b * 5**c * 7**d
@@ -20,6 +21,9 @@ SMOOTH = sorted(
 )
 # How many times more values a cheaper length may make of the next one: memory grows with them.
 MOST = 1.35
+LAST = 8
+# What the transforms along the other axes cost beside those along lines, which are one of all.
+BESIDE = 4.0
 
 
 class Lengths:
@@ -28,24 +32,27 @@ class Lengths:
     Parameters
     ----------
     costs : iterable of (int, float)
-        Lengths and their costs per value, relative to a typical one. Without any, and for lengths
-        beyond the table's, all smooth numbers cost the same.
+        Lengths and their costs per value, relative to a typical one. Without any, all smooth
+        numbers cost the same; those beyond a table cost what its longest do on average.
     """
 
     def __init__(self, costs: Iterable[tuple[int, float]] = ()) -> None:
         self.costs = dict(costs)
+        longest = [self.costs[n] for n in sorted(self.costs)[-LAST:]]
+        self.beyond = sum(longest) / len(longest) if longest else 1.0
         first, last = min(self.costs, default=0), max(self.costs, default=0)
         lengths = sorted({n for n in SMOOTH if not first <= n <= last} | self.costs.keys())
         self.lengths = lengths
         # By the number of axes: what to take in the place of each.
-        self.best = {axes: self._best(axes) for axes in (2, 3)}
+        self.best = {axes: self._best(axes) for axes in (1, 2, 3)}
 
     def _best(self, axes: int) -> list[int]:
         found = []
         for i, least in enumerate(self.lengths):
             reach = bisect_left(self.lengths, least * MOST ** (1 / axes) + 1e-9)
             choice = self.lengths[i : max(reach, i + 1)]
-            found.append(min(choice, key=lambda n: n**axes * self.cost(n)))
+            beside = BESIDE if axes == 1 else 0.0
+            found.append(min(choice, key=lambda n: n**axes * (self.cost(n) + beside)))
         return found
 
     def at_least(self, length: float, axes: int) -> int:
@@ -54,7 +61,7 @@ class Lengths:
         Parameters
         ----------
         length : float
-        axes : {2, 3}
+        axes : {1, 2, 3}
             Axes along which transforms grow with it.
         """
         index = bisect_left(self.lengths, math.ceil(length - 1e-9))
@@ -64,8 +71,31 @@ class Lengths:
 
     def cost(self, *lengths: int) -> float:
         """Return the cost per value of a transform along axes of these lengths."""
-        return sum(self.costs.get(n, 1.0) for n in lengths) / len(lengths)
+        last = max(self.costs, default=0)
+        costs = [self.costs.get(n, 1.0 if n < last else self.beyond) for n in lengths]
+        return sum(costs) / len(costs)
 
 
 # Without a table.
 EQUAL = Lengths()
+
+
+class Tables(NamedTuple):
+    """Lengths by how transforms run.
+
+    Attributes
+    ----------
+    planes : Lengths
+        Of complex modes, along both axes of planes.
+    lines : Lengths
+        Of real values, along the first axis.
+    boxes : Lengths
+        Of real values, along three axes.
+    """
+
+    planes: Lengths = EQUAL
+    lines: Lengths = EQUAL
+    boxes: Lengths = EQUAL
+
+
+NO_TABLES = Tables()

@@ -8,13 +8,18 @@ all pairs: see `parki.ewald.truncated`.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parki.arrays import real_name
+from parki.ewald import truncated
+from parki.ewald.padding import Padding
 from parki.ewald.split import Split
 from parki.ewald.window import KaiserBessel
+from parki.runtime import ExecutionSpace, Kernel, load
 
 Array = NDArray[np.float64]
 
@@ -30,10 +35,100 @@ def window_factor(window: KaiserBessel, length: int, step: float) -> Array:
     return 1 / (step * window.fourier(k) ** 2)
 
 
-def plain(laplace: bool, split: Split, k2: Any) -> Any:
-    """Return the multiplier of the untruncated kernel; 0 at k = 0. NumPy or CuPy."""
-    zero = k2 == 0
-    safe = k2 + zero
-    if laplace:
-        return (4 * np.pi / safe * split.gamma_laplace(k2)) * ~zero
-    return (8 * np.pi / safe**2 * split.gamma_stokes(k2)) * ~zero
+def tabulate(
+    space: ExecutionSpace,
+    executor: str | None,
+    dtype: Any,
+    laplace: bool,
+    split: Split,
+    waves: list[Array],
+    windows: list[Array],
+    end: tuple[int, float, Padding] | None = None,
+) -> Any:
+    """Return the multiplier of a block of modes; 0 at k = 0.
+
+    Parameters
+    ----------
+    space : ExecutionSpace
+        Where the result lives.
+    executor : str or None
+        Who runs kernels.
+    dtype : dtype
+        Of the result; computed in double precision.
+    laplace : bool
+        Laplace's multiplier ``4 pi / k^2``, or Stokes' ``8 pi / k^4``.
+    split : Split
+        Supplies the far-field factor.
+    waves, windows : list of 3 ndarrays
+        Wavenumbers of the block along each axis, on the host, and factors for them; of a kernel
+        that ends, along free axes but the first, all of the transform.
+    end : tuple, optional
+        Of a kernel that ends beyond all pairs: number of periodic directions, largest wavenumber
+        in the free ones of all blocks, and the radii between which it fades.
+
+    Returns
+    -------
+    array, shape (len(waves[0]), len(waves[1]), len(waves[2]))
+    """
+    xp = space.array_module
+    shape = tuple(k.size for k in waves)
+    values = xp.empty(shape, dtype=dtype)
+    added = constant = None
+    places = 1
+    if end is not None:
+        added, constant = truncated.added(space, executor, laplace, waves, *end)
+        places = math.prod(shape) // constant.size
+    factor = split.factor(laplace)
+    arguments = {f"square{axis}": xp.asarray(k**2) for axis, k in enumerate(waves)}
+    arguments.update({f"window{axis}": xp.asarray(f) for axis, f in enumerate(windows)})
+    _kernel(space, executor, dtype, laplace, split, end is not None)(
+        values.size,
+        multiplier=values.reshape(-1),
+        shape=xp.asarray(shape, dtype=np.int32),
+        added=added,
+        constant=constant,
+        places=places,
+        gamma=xp.asarray(factor.coefficients),
+        terms=factor.coefficients.size,
+        scale=factor.scale,
+        shift=factor.shift,
+        end=factor.end,
+        strength=4 * math.pi if laplace else 8 * math.pi,
+        **arguments,
+    )
+    return values
+
+
+def kernels(
+    space: ExecutionSpace,
+    executor: str | None,
+    dtype: Any,
+    laplace: bool,
+    split: Split,
+    periodicity: int,
+) -> list[Kernel]:
+    """Return all kernels that make multipliers."""
+    found = [] if periodicity > 1 else [truncated.kernel(space, executor, periodicity)]
+    ends = (True, False) if periodicity < 3 else (False,)
+    return found + [_kernel(space, executor, dtype, laplace, split, local) for local in ends]
+
+
+def _kernel(
+    space: ExecutionSpace,
+    executor: str | None,
+    dtype: Any,
+    laplace: bool,
+    split: Split,
+    local: bool,
+) -> Kernel:
+    """Return the kernel of `tabulate`, of kernels that end beyond all pairs if ``local``."""
+    return load(
+        "fgc",
+        "tabulate",
+        space,
+        executor=executor,
+        REAL=real_name(dtype),
+        QUARTIC=not laplace,
+        LOCAL=local,
+        DECAYS=split.factor(laplace).decays,
+    )

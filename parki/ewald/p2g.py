@@ -53,6 +53,18 @@ class Variant(Protocol):
 class P2G:
     """Spreading for fixed sources.
 
+    Parameters
+    ----------
+    kernel : str
+    mesh : Mesh
+    src, norms : array, shape (3, N)
+        Sources and their normals (or None) in solver units, wrapped.
+    executor : str or None
+    least : int
+        Values that `memory` has at least.
+    memory : array, optional
+        That of another `P2G` of the same mesh and ``least``, which is not used any more.
+
     Attributes
     ----------
     memory : array, 1-D
@@ -68,6 +80,7 @@ class P2G:
         norms: Any,
         executor: str | None,
         least: int = 0,
+        memory: Any = None,
     ) -> None:
         xp = mesh.space.array_module
         self.variant = variant(kernel, mesh, executor)
@@ -78,7 +91,9 @@ class P2G:
             norms = self.sources.sort(norms)
         shape = (COMPONENTS[kernel], *self.variant.shape)
         size = math.prod(shape)
-        self.memory = xp.zeros(max(size, least), dtype=mesh.dtype)
+        if memory is None:
+            memory = xp.zeros(max(size, least), dtype=mesh.dtype)
+        self.memory = memory
         self.grid = self.memory[:size].reshape(shape)
         self.arguments = dict(mesh.arguments, norms=norms, src=self.sources.points)
         self.arguments["tiles"] = xp.asarray(self.variant.tiles.counts, dtype=np.int32)

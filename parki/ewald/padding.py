@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcinv
 
-from parki.ewald.lengths import EQUAL, Lengths
+from parki.ewald.lengths import NO_TABLES, Tables
 
 
 @dataclass(frozen=True)
@@ -47,21 +47,21 @@ class Padding:
     radius: float
     steepness: float
 
-    def values(self, lengths: Lengths = EQUAL) -> float:
+    def values(self, lengths: Tables = NO_TABLES) -> float:
         """Return the real values of one component over all passes of its transforms.
 
-        A pass transforms along one axis. Those along free axes count by their lengths' costs.
+        A pass transforms along one axis. They count by their lengths' costs.
         """
         if self.n_local == 0:
-            return 3.0 * math.prod(self.plain)
+            return 3.0 * math.prod(self.plain) * lengths.boxes.cost(*self.plain)
         modes = self.local[0] // 2 + 1
         plain = max(0, modes - self.n_local) * math.prod(self.plain[1:])
         local = self.n_local * math.prod(self.local[1:])
         # Complex modes, two passes; before them real values, one.
         return (
-            4.0 * plain * lengths.cost(*self.plain[1:])
-            + 4.0 * local * lengths.cost(*self.local[1:])
-            + self.local[0] * self.grid[1] * self.grid[2]
+            4.0 * plain * lengths.planes.cost(*self.plain[1:])
+            + 4.0 * local * lengths.planes.cost(*self.local[1:])
+            + self.local[0] * self.grid[1] * self.grid[2] * lengths.lines.cost(self.local[0])
         )
 
 
@@ -77,7 +77,7 @@ def pad(
     points: int,
     cutoff: float,
     tolerance: float,
-    lengths: Lengths = EQUAL,
+    lengths: Tables = NO_TABLES,
 ) -> Padding:
     """Return the sizes for a box and grid.
 
@@ -92,7 +92,7 @@ def pad(
         Cut-off of the near field, over which the mollifier decays to the tolerance.
     tolerance : float
         What images may contribute, relative to the mode.
-    lengths : Lengths
+    lengths : Tables
         Lengths to choose from.
     """
     edges, spacings = box.tolist(), steps.tolist()  # plain numbers: this is called many times
@@ -116,11 +116,11 @@ def pad(
     radius, onset = diameter + reach, diameter + 0.4 * reach
     plain, local = list(grid), list(grid)
     wall = math.inf
-    # One axis is transformed together with a periodic one, half of whose price it pays.
-    axes = max(2, 3 - periodicity)
     for axis in range(periodicity, 3):
-        plain[axis] = lengths.at_least(exact[axis] + 2.5 * points, axes)
-        local[axis] = lengths.at_least(exact[axis] + (radius + reach) / spacings[axis], axes)
+        # Of planes a free axis pays both: its own, or half of a periodic one's.
+        table, axes = (lengths.lines, 1) if axis == 0 else (lengths.planes, 2)
+        plain[axis] = table.at_least(exact[axis] + 2.5 * points, axes)
+        local[axis] = table.at_least(exact[axis] + (radius + reach) / spacings[axis], axes)
         wall = min(wall, plain[axis] * spacings[axis] - edges[axis])
     if periodicity == 0:
         n_local = local[0] // 2 + 1

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.grids import POINTS, REFINEMENTS, Grid, Search, coarsest, fit, forecast
-from parki.ewald.lengths import EQUAL, Lengths
+from parki.ewald.lengths import NO_TABLES, Tables
 from parki.ewald.problem import NEAR, Problem
 from parki.ewald.prolate import Prolate, solve
 from parki.ewald.split import Split
@@ -54,7 +54,7 @@ class Parameters:
         Pairs within the cut-off, as estimated.
     p2p, p2g, g2p : str
         Variants of the stages.
-    lengths : Lengths
+    lengths : Tables
         Lengths of transforms that the choice counts on.
     errors : dict
         Predicted errors over the tolerance: near, truncation, window.
@@ -75,7 +75,7 @@ class Parameters:
     p2p: str
     p2g: str
     g2p: str
-    lengths: Lengths
+    lengths: Tables
     errors: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     second: Grid | None = None
@@ -220,7 +220,7 @@ def _split(problem: Problem, cutoff: float, start: float = 3.0) -> Split:
 def _best_cutoff(problem: Problem, choices: Sequence[int]) -> float:
     """Return the cut-off with the least predicted time, grids and windows as foreseen."""
     # Which lengths are cheap changes from grid to grid: it would scatter the times of the scan.
-    problem = replace(problem, machine=replace(problem.machine, lengths=EQUAL))
+    problem = replace(problem, machine=replace(problem.machine, lengths=NO_TABLES))
     size = 2 / problem.sources / problem.density.typical(0.1)
     cutoff = min(max(size ** (1 / 3), _LEAST), _MOST)
     scanned: list[tuple[float, float]] = []

@@ -8,10 +8,11 @@ volume: scaling is then exact, and no box is too large or small for float32.
 from __future__ import annotations
 
 import math
+import threading
 import time
 import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,17 @@ import numpy as np
 from parki.arrays import USUAL, real_name
 from parki.cell_list import CellList
 from parki.errors import ParkiTypeError, ParkiValueError, ParkiWarning
-from parki.ewald import truncated
+from parki.ewald import multiplier
+from parki.ewald.beside import beside
 from parki.ewald.clustering import PairDensity, pair_density
-from parki.ewald.description import describe
+from parki.ewald.description import describe, facts, headline
 from parki.ewald.extent import Extent, resolve
 from parki.ewald.fgc import FGC
 from parki.ewald.g2p import G2P
 from parki.ewald.gauge import Gauge
 from parki.ewald.machines import machine
 from parki.ewald.mesh import Mesh
+from parki.ewald.moves import check_stay, suit
 from parki.ewald.options import MOST_POINTS, EwaldOptions
 from parki.ewald.p2g import P2G
 from parki.ewald.p2p import P2P, near_kernels
@@ -37,7 +40,6 @@ from parki.ewald.parameters import Parameters, select
 from parki.ewald.plane import PlaneModes
 from parki.ewald.points import (
     ROWS,
-    as_array,
     check_density,
     check_dtypes,
     check_outputs,
@@ -48,15 +50,23 @@ from parki.ewald.points import (
 )
 from parki.ewald.problem import Problem
 from parki.ewald.radial import check_evaluator, choose_evaluator
-from parki.ewald.split import RadialPolynomials, Split
+from parki.ewald.split import Split
 from parki.ewald.timing import DeviceTimer, HostTimer
 from parki.ewald.window import KaiserBessel
-from parki.runtime import get_execution_space, prepare
+from parki.html import table
+from parki.interchange import as_array, as_given
+from parki.runtime import forks, get_execution_space, prepare
 
 _NOT_GIVEN: Any = object()
 # Rounding grows with the fifth derivative of the prolate split's mollifier.
 SMALLEST_STEEP = 3e-9
 STAGES = ("P2P", "P2G", "FGC", "G2P")
+Watch = Callable[[str], AbstractContextManager[Any]]
+
+
+def _unwatched(_: str) -> AbstractContextManager[Any]:
+    """Time no stage."""
+    return nullcontext()
 
 
 class Plan:
@@ -67,9 +77,10 @@ class Plan:
     kernel : {"stokes_comb", "stokes_sl", "stokes_dl", "stokes_rotlet", "laplace"}
         What to sum.
     trg, src : array, shape (3, Nt) and (3, Ns), float32 or float64
-        Targets and sources, in the unit of ``options.box``; NumPy or CuPy (or anything with
-        ``__cuda_array_interface__`` or DLPack), any strides. Points outside the box are wrapped
-        along periodic axes. Not modified. Pass the same object twice when targets are sources.
+        Targets and sources, in the unit of ``options.box``; NumPy, CuPy, or anything with DLPack
+        (PyTorch, JAX) or ``__cuda_array_interface__``, any strides. Points outside the box are
+        wrapped along periodic axes. Not modified. Pass the same object twice when targets are
+        sources.
     norms : array, shape (3, Ns), optional
         Normals at the sources; for the double layer only.
     options : EwaldOptions
@@ -79,14 +90,19 @@ class Plan:
         ``[i, j] = d u_i / d x_j``; for a tuple, a tuple of arrays in its order. Kernels and
         parameters depend on it. Laplace has no pressure; that of rotlets is zero.
     dens : array, optional
-        A density to check along with the rest, before any work; not kept.
+        A density to sum at once, into `first`: checked along with the rest, before any work. On a
+        device its near field runs while the far field is set up.
 
     Attributes
     ----------
-    box, origin : ndarray, shape (3,)
-        Edge lengths and corner of the box: those of the options, or the extent of the points.
+    box : ndarray, shape (3,)
+        Edge lengths: those of the options, or the extent of the points.
+    origin : ndarray, shape (3,)
+        Corner of the box.
     parameters : Parameters
         What was chosen; `describe` prints it.
+    first : array, tuple of arrays or None
+        What is wanted of ``dens``; None if there was none, or nothing to sum.
 
     Raises
     ------
@@ -119,6 +135,8 @@ class Plan:
         if isinstance(norms, EwaldOptions) and options is None:
             norms, options = None, norms
         self._start = time.perf_counter()
+        self._lock = threading.RLock()  # calls share memory: one after the other
+        self._done: Any = None
         options, arrays, extents = self._check(kernel, trg, src, norms, options)
         self.kernel, self.options = kernel, options
         names = check_want(kernel, want)
@@ -128,25 +146,24 @@ class Plan:
         self.space = get_execution_space(options.execution_space, *arrays.values())
         check_space(arrays, self.space)
         self.dtype = np.dtype(arrays["src"].dtype)
-        self.n_targets, self.n_sources = arrays["trg"].shape[1], arrays["src"].shape[1]
-        self._totals = self._count(arrays)
-        if self._totals[0] and not self._totals[1]:
-            raise ParkiValueError("src is empty, of shape (3, 0); expected at least one source")
-        self.origin, self.box = self._extent(arrays, extents)
         self.rows = 1 if kernel == "laplace" else 3
-        self._shapes = {name: result_shape(kernel, name, self.n_targets) for name in names}
+        self._names = names
         # What is computed: rotlets have no pressure.
         zero = ("p",) if kernel == "stokes_rotlet" else ()
         self._computed = tuple(name for name in names if name not in zero)
         self.seconds = {"plan": 0.0}
-        self._normal_squares: Any = None
-        if "norms" in arrays:
-            self._normal_squares = (arrays["norms"].astype(np.float64) ** 2).sum(axis=0)
         self.parameters: Parameters | None = None
+        self._memory: Any = None  # of the mesh's grids
+        self._axes = [0, 1, 2]  # the solver's order of them; slabs may want another
+        self._take(arrays, extents)
         if dens is not _NOT_GIVEN:
             self._density(dens)
+        self._given = dens
+        self.first: Any = None
         if all(self._totals) and self._computed:
-            self._build(arrays)
+            with self._turn():
+                self._build(arrays)
+        self._given = _NOT_GIVEN  # not kept
         self.seconds["plan"] = time.perf_counter() - self._start
 
     @staticmethod
@@ -178,6 +195,24 @@ class Plan:
             arrays["norms"] = check_density("norms", arrays["norms"], 3, arrays["src"].shape[1])
         return options, arrays, np.concatenate(extents)
 
+    def _take(self, arrays: dict[str, Any], extents: Any) -> None:
+        """Take over what points alone decide: numbers, shapes, the box and the normals' squares."""
+        self.n_targets, self.n_sources = arrays["trg"].shape[1], arrays["src"].shape[1]
+        self._totals = self._count(arrays)
+        if self._totals[0] and not self._totals[1]:
+            raise ParkiValueError("src is empty, of shape (3, 0); expected at least one source")
+        if self.parameters is None:
+            self.origin, self.box = self._extent(arrays, extents)
+        else:
+            check_stay(self.options, Extent(self.origin, self.box), extents)
+        self._frame = Extent(self.origin[self._axes], self.box[self._axes])
+        self._shapes = {
+            name: result_shape(self.kernel, name, self.n_targets) for name in self._names
+        }
+        self._normal_squares: Any = None
+        if "norms" in arrays:
+            self._normal_squares = (arrays["norms"].astype(np.float64) ** 2).sum(axis=0)
+
     def _count(self, arrays: dict[str, Any]) -> tuple[int, int]:
         """Return the targets and the sources (of all ranks, where these share the points out)."""
         return self.n_targets, self.n_sources
@@ -189,21 +224,67 @@ class Plan:
             clouds.append(arrays["src"])
         return resolve(self.options, extents, clouds)
 
+    # ------------------------------------------------------------------ other points
+    def update_points(self, trg: Any, src: Any, norms: Any = None) -> None:
+        """Give the plan other points, as those of the next time step; there may be more or fewer.
+
+        What hangs on the box and the parameters alone is kept: grid, multiplier, kernels. Where
+        the points are no longer spread as they were when parameters were chosen, so that the near
+        field would take 1.5 times the work, or errors grow, all is chosen and made anew. On any
+        error the plan stays as it was.
+
+        Parameters
+        ----------
+        trg, src, norms
+            As for the plan, with its dtype and in its memory. Where ``box`` gives no length, the
+            points must stay in `origin` to `origin` + `box`, the extent of the first ones.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            As of a new plan.
+        """
+        start = time.perf_counter()
+        with self._turn():
+            moved = object.__new__(type(self))
+            moved.__dict__.update(self.__dict__)
+            moved._move(trg, src, norms)
+            moved.seconds = {**self.seconds, "update": time.perf_counter() - start}
+            self.__dict__.update(moved.__dict__)
+
+    def _move(self, trg: Any, src: Any, norms: Any) -> None:
+        """Take other points: parts of the plan, which is a copy, are replaced, and none changed."""
+        _, arrays, extents = self._check(self.kernel, trg, src, norms, self.options)
+        check_space(arrays, self.space)
+        if arrays["src"].dtype != self.dtype:
+            raise ParkiTypeError(
+                f"trg has dtype {arrays['trg'].dtype}, but the plan was made for {self.dtype}; "
+                "convert the points, or make a new plan"
+            )
+        self._take(arrays, extents)
+        self.first = None
+        if all(self._totals) and self._computed:
+            self._build(arrays)
+        else:
+            self.parameters = None
+
     # ------------------------------------------------------------------ set-up
     def _build(self, arrays: dict[str, Any]) -> None:
         options, space, dtype, kernel = self.options, self.space, self.dtype, self.kernel
         executor, want = options.executor, self._computed
         xp = space.array_module
         length = self._units()
-        factor, box = 1 / self.unit, self.box / self.unit
+        factor, box = 1 / self.unit, self._frame.box / self.unit
         same = arrays["trg"] is arrays["src"]
         src = self._wrap(arrays["src"])
         trg = src if same else self._wrap(arrays["trg"])
         norms = arrays["norms"] * dtype.type(factor) if "norms" in arrays else None
 
-        chosen = self._select(pair_density(trg, src, box), length)
-        split, cutoff, radial = self._settle(chosen, length)
-        mesh = self.mesh
+        density, chosen = pair_density(trg, src, box), self.parameters
+        if chosen is None or not suit(self._problem, chosen, density, *self._totals):
+            chosen = self._select(density, length)
+            self._settle(chosen, length)
+        split, cutoff, radial = self._division
         self.p2p = P2P(
             kernel,
             space,
@@ -211,7 +292,7 @@ class Plan:
             arrays["src"],
             norms,
             box,
-            self.origin / self.unit,
+            self._frame.origin / self.unit,
             options.periodicity,
             cutoff,
             radial,
@@ -221,17 +302,30 @@ class Plan:
             executor,
             chosen.p2p,
         )
+        self._sorted = xp.empty((ROWS[kernel], self.n_sources), dtype=dtype)
+        self._pending = [lambda: self._build_far(trg, src, norms, split, factor)]
+        if self._given is _NOT_GIVEN:
+            self._pending.pop()()
+        else:
+            self.first = as_given(self._apply(self._given, None, _unwatched), self._given)
+
+    def _build_far(self, trg: Any, src: Any, norms: Any, split: Split, factor: float) -> None:
+        """Set up the far field of wrapped points and normals in solver units."""
+        kernel, mesh, want = self.kernel, self.mesh, self._computed
+        executor = self.options.executor
         # The field takes the place of the grid, whose values are in Fourier space by then.
         values = FGC.values(kernel, mesh, want)
-        self.p2g = P2G(kernel, mesh, src, norms, executor, values)
+        self.p2g = P2G(kernel, mesh, src, norms, executor, values, self._memory)
         self._plane = None
         if PlaneModes.needed(kernel, mesh):
             heights = self.p2g.sources.points[2]
             self._plane = PlaneModes(mesh, heights, self.p2g.arguments["norms"])
-        self.fgc = FGC(kernel, mesh, split, factor, want, self.p2g.memory, executor)
+        if self._memory is None:  # else the points alone are new
+            self._memory = self.p2g.memory
+            self.fgc = FGC(kernel, mesh, split, factor, want, self._memory, executor)
+        same = trg is src
         self.g2p = G2P(mesh, trg, self.p2g.sources, same, self.rows, want, factor, executor)
-        self._sorted = xp.empty((ROWS[kernel], self.n_sources), dtype=dtype)
-        flux = kernel in ("stokes_dl", "stokes_comb") and options.dl_mean == "flux"
+        flux = kernel in ("stokes_dl", "stokes_comb") and self.options.dl_mean == "flux"
         points = (trg, src, norms) if flux else None
         self._gauge = Gauge(kernel, mesh, split, self.unit, factor, points)
 
@@ -246,14 +340,13 @@ class Plan:
 
     def _wrap(self, points: Any) -> Any:
         """Return points in the box and in solver units, as the grid takes them."""
-        if self.origin.any():
+        origin, box = self._frame
+        if origin.any():
             # Rounds; the grid does not mind, and the near field takes the points as given.
-            points = points - self.space.array_module.asarray(
-                self.origin[:, None], dtype=self.dtype
-            )
+            points = points - self.space.array_module.asarray(origin[:, None], dtype=self.dtype)
         one_cell = CellList(
             points,
-            self.box / self.unit,
+            box / self.unit,
             (1, 1, 1),
             [axis < self.options.periodicity for axis in range(3)],
             space=self.space,
@@ -291,19 +384,13 @@ class Plan:
             cutoff = (options.cell_size / self._totals[1]) ** (1 / 3)
         return select(problem, cutoff, options.window_points, MOST_POINTS[self.dtype])
 
-    def _settle(self, chosen: Parameters, length: float) -> tuple[Split, float, RadialPolynomials]:
-        """Take the parameters for the plan's, and make its grid and kernels.
-
-        Returns
-        -------
-        split, cutoff, radial
-            In solver units.
-        """
+    def _settle(self, chosen: Parameters, length: float) -> None:
+        """Take the parameters for the plan's, and make its grid and kernels."""
         options = self.options
         self.parameters = chosen
         scale = length / self.unit  # from the parameters' unit to the solver's
-        box = self.box / self.unit
-        steps, cutoff = chosen.steps * scale, chosen.cutoff * scale
+        box = self._frame.box / self.unit
+        steps, cutoff = chosen.steps[self._axes] * scale, chosen.cutoff * scale
         split = chosen.split.scaled(scale)
         padding = pad(
             options.periodicity,
@@ -317,7 +404,9 @@ class Plan:
         self.mesh = self._mesh(chosen, box, steps, padding)
         self.evaluator = choose_evaluator(options.radial, self.kernel, split, cutoff, chosen.degree)
         self._prepare(chosen, self.mesh)
-        return split, cutoff, split.radial_polynomials(cutoff, chosen.degree)
+        # In solver units.
+        self._division = split, cutoff, split.radial_polynomials(cutoff, chosen.degree)
+        self._memory = None
 
     def _mesh(self, chosen: Parameters, box: Any, steps: Any, padding: Padding) -> Mesh:
         """Return the grid with the window that was chosen."""
@@ -364,8 +453,9 @@ class Plan:
         kernels += P2G.kernels(self.kernel, mesh, executor)
         kernels.append(FGC.kernel(self.kernel, mesh, want, executor))
         kernels += G2P.kernels(mesh, self.rows, want, executor)
-        if self.options.periodicity < 2:
-            kernels.append(truncated.kernel(space, executor, self.options.periodicity))
+        laplace = self.kernel in ("laplace", "stokes_rotlet")  # whose multiplier it takes
+        far = (self.dtype, laplace, chosen.split, self.options.periodicity)
+        kernels += multiplier.kernels(space, executor, *far)
         prepare(kernels)
 
     # ------------------------------------------------------------------ apply
@@ -384,11 +474,13 @@ class Plan:
         Returns
         -------
         array, or tuple of arrays if ``want`` is one
-            In the memory of the inputs. "u" has shape (3, Nt), "p" (Nt,), "grad_u" (3, 3, Nt); for
-            Laplace (Nt,) and (3, Nt). Not scaled: the velocity is the single layer over 8 pi mu,
-            and its pressure the same over 8 pi.
+            In the memory and of the library of ``dens``; ``out`` itself, if given. "u" has shape
+            (3, Nt), "p" (Nt,), "grad_u" (3, 3, Nt); for Laplace (Nt,) and (3, Nt). Not scaled: the
+            velocity is the single layer over 8 pi mu, and its pressure the same over 8 pi.
         """
-        return self._apply(dens, out, lambda _: nullcontext())
+        with self._turn():
+            results = self._apply(dens, out, _unwatched)
+        return as_given(results, dens) if out is None else results
 
     def timed(self, dens: Any) -> tuple[Any, dict[str, float]]:
         """Return what is wanted and the seconds of each stage (by events on a device)."""
@@ -398,12 +490,27 @@ class Plan:
         def watch(stage: str) -> AbstractContextManager[Any]:
             return timer(self.space.array_module, stages, stage)
 
-        results = self._apply(dens, None, watch)
-        return results, {stage: read() for stage, read in stages.items()}
+        with self._turn():
+            results = self._apply(dens, None, watch)
+        return as_given(results, dens), {stage: read() for stage, read in stages.items()}
 
-    def _apply(
-        self, dens: Any, out: Any, watch: Callable[[str], AbstractContextManager[Any]]
-    ) -> Any:
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Wait for other threads and, on a device, other streams that use the plan's memory."""
+        with self._lock:
+            if not self.space.on_device:
+                yield
+                return
+            forks.check(self.space.name)  # before CUDA says something else
+            stream = self.space.array_module.cuda.get_current_stream()
+            if self._done is not None:
+                stream.wait_event(self._done)
+            try:
+                yield
+            finally:
+                self._done = stream.record()
+
+    def _apply(self, dens: Any, out: Any, watch: Watch) -> Any:
         values = self._density(dens)
         results = check_outputs(out, self.want, self._shapes, values, self.space)
         if self.n_targets:
@@ -413,15 +520,11 @@ class Plan:
                 results[name].fill(0)
         return results[self.want] if isinstance(self.want, str) else tuple(results.values())
 
-    def _sum(
-        self,
-        values: Any,
-        results: dict[str, Any],
-        watch: Callable[[str], AbstractContextManager[Any]],
-    ) -> None:
+    def _sum(self, values: Any, results: dict[str, Any], watch: Watch) -> None:
         """Run the stages; they see results as (rows, targets)."""
         flat = {name: array.reshape(-1, self.n_targets) for name, array in results.items()}
-        with watch("P2P"):
+
+        with beside(self.space, self._pending), watch("P2P"):
             self.p2p.apply(values, self._sorted, flat)
         with watch("P2G"):
             grid = self.p2g.apply(values, self._sorted)
@@ -448,12 +551,12 @@ class Plan:
     def promise(self, dens: Any) -> Any:
         """Return what the tolerance promises for a density: the bound of the rms error.
 
-        ``tolerance * sqrt(Q) / l**p`` with Q the sum of |f|^2 (single layer), |q|^2 |n|^2 (double
-        layer), |t|^2 (rotlets) or q^2 (Laplace), l the cube root of the box's volume, p = 2 for the
-        double layer and rotlets and 1 otherwise; the combined sum adds its two bounds. For the
-        pressure and the gradient, whose error is the rms over targets of its Frobenius norm, p is
-        greater by one. Rounding comes on top: a small multiple of the unit roundoff times the rms
-        of the result.
+        ``tolerance * sqrt(Q) / l**p`` with Q the sum of ``|f|^2`` (single layer), ``|q|^2 |n|^2``
+        (double layer), ``|t|^2`` (rotlets) or ``q^2`` (Laplace), l the cube root of the box's
+        volume, p = 2 for the double layer and rotlets and 1 otherwise; the combined sum adds its
+        two bounds. For the pressure and the gradient, whose error is the rms over targets of its
+        Frobenius norm, p is greater by one. Rounding comes on top: a small multiple of the unit
+        roundoff times the rms of the result.
 
         Returns
         -------
@@ -517,4 +620,13 @@ class Plan:
         return describe(self)
 
     def __repr__(self) -> str:
-        return f"<parki.Plan: {self.describe()}>"
+        return f"<parki.Plan: {headline(self)}>"
+
+    def _repr_html_(self) -> str:
+        return table("parki.Plan", facts(self))
+
+    def __reduce__(self) -> Any:
+        raise ParkiTypeError(
+            "a Plan cannot be pickled or copied: it holds memory and compiled kernels of this "
+            "process; pass on kernel, points and options, and make a plan of them there"
+        )

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from parki.ewald import estimates
 from parki.ewald.clustering import PairDensity
 from parki.ewald.cost import Machine, Work
-from parki.ewald.lengths import Lengths
+from parki.ewald.lengths import Tables
 from parki.ewald.padding import Padding, pad
 from parki.ewald.split import Split
 
@@ -92,7 +92,7 @@ class Problem:
         return Work(self.kernel, self.want, self.targets, self.sources)
 
     @property
-    def lengths(self) -> Lengths:
+    def lengths(self) -> Tables:
         """The lengths of transforms to choose from."""
         return self.machine.lengths
 

@@ -24,6 +24,7 @@ from scipy.linalg import eigh_tridiagonal
 
 from parki.errors import ParkiValueError
 from parki.ewald.split import (
+    Factor,
     Hasimoto,
     RadialPolynomials,
     Split,
@@ -137,6 +138,12 @@ class Prolate:
     def gamma_laplace(self, k2: Any) -> Any:
         """``psi_0(x) / psi_0(0)``, ``x = k / band``; 0 beyond x = 1."""
         return _within_band(_prolate(self.c).gamma_laplace, k2, self.band)
+
+    def factor(self, laplace: bool) -> Factor:
+        """Return `gamma_laplace` or `gamma_stokes` for kernels."""
+        functions = _prolate(self.c)
+        terms = functions.gamma_laplace if laplace else functions.gamma_stokes
+        return Factor(terms, 2 / self.band**2, 1.0, 2.0, False)
 
     def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
         """Residual derivatives ``b', b'', b''', b''''`` up to rc, and 0 beyond."""

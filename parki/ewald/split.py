@@ -121,6 +121,20 @@ def term_of(name: str) -> Term:
     return TERMS[name]
 
 
+class Factor(NamedTuple):
+    """The far field's factor gamma in a form that kernels evaluate.
+
+    The polynomial of these ``coefficients`` (highest power first) in ``scale k^2 - shift``, times
+    ``exp(-scale k^2)`` if it ``decays``; 0 where ``scale k^2`` is beyond ``end``.
+    """
+
+    coefficients: Array
+    scale: float
+    shift: float
+    end: float
+    decays: bool
+
+
 class Split(Protocol):
     """What the near field, the far field and the error estimates ask of a split."""
 
@@ -144,10 +158,13 @@ class Split(Protocol):
         """``4 pi a``: a triply periodic potential gets ``-4 pi a / V sum(q)``."""
 
     def gamma_stokes(self, k2: Any) -> Any:
-        """Far-field factor of the Stokes symbols at squared wavenumber ``k2`` (NumPy or CuPy)."""
+        """Far-field factor of the Stokes symbols at squared wavenumber ``k2``."""
 
     def gamma_laplace(self, k2: Any) -> Any:
         """Far-field factor of the Laplace and rotlet symbols at squared wavenumber ``k2``."""
+
+    def factor(self, laplace: bool) -> Factor:
+        """Far-field factor of the Laplace and rotlet, or else of the Stokes symbols."""
 
     def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
         """Residual derivatives ``b', b'', b''', b''''`` at distances ``r``."""
@@ -205,6 +222,11 @@ class Hasimoto:
     def gamma_laplace(self, k2: Any) -> Any:
         """``exp(-c)``, ``c = k2 / (4 xi^2)``."""
         return np.exp(k2 / (-4 * self.xi**2))
+
+    def factor(self, laplace: bool) -> Factor:
+        """Return `gamma_laplace` or `gamma_stokes` for kernels."""
+        terms = np.ones(1 if laplace else 2)
+        return Factor(terms, 1 / (4 * self.xi**2), 0.0, float("inf"), True)
 
     def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
         """Residual derivatives ``erfc(xi r), -g, 2 xi^2 r g, 2 xi^2 (1 - 2 xi^2 r^2) g``."""

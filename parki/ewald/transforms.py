@@ -7,6 +7,7 @@ result, one component at a time.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,10 @@ class HostTransforms:
             self._complex(hat, (0, 1), forward=False)
         real = self.fft.irfft(hat, n=n, axis=axis, norm="forward", workers=self.workers)
         values[..., : self.grid[2]] = real[: self.grid[0]]
+
+    def along(self, modes: Any, forward: bool) -> None:
+        """Transform complex modes (x, y, z) along x in place."""
+        self._complex(modes, (0,), forward)
 
     def planes(self, padded: Any) -> None:
         """Transform (components, modes, y, z) along y and z in place; rows past the grid are 0."""
@@ -93,6 +98,20 @@ class DeviceTransforms:
         self._real_plan(padded, False).fft(hat, padded, self.cufft.CUFFT_INVERSE)
         if padded is not values:
             values[...] = padded[: self.grid[0]]
+
+    def along(self, modes: Any, forward: bool) -> None:
+        """Transform complex modes (x, y, z) along x in place."""
+        key = ("along", modes.shape, modes.dtype)
+        if key not in self.plans:
+            kind = "CUFFT_Z2Z" if modes.dtype == np.complex128 else "CUFFT_C2C"
+            x, *others = modes.shape
+            lines = math.prod(others)
+            layout = ((x,), lines, 1)
+            self.plans[key] = self.cufft.PlanNd(
+                (x,), *layout, *layout, getattr(self.cufft, kind), lines, "C", 0, x
+            )
+        direction = self.cufft.CUFFT_FORWARD if forward else self.cufft.CUFFT_INVERSE
+        self.plans[key].fft(modes, modes, direction)
 
     def planes(self, padded: Any) -> None:
         """Transform (components, modes, y, z) along y and z in place."""

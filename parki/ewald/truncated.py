@@ -32,6 +32,7 @@ mode k = 0 alone.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -41,7 +42,6 @@ from numpy.typing import NDArray
 from scipy.special import k0, k1
 
 from parki.ewald.padding import Padding
-from parki.ewald.split import Split
 from parki.runtime import ExecutionSpace, Kernel, load
 
 Array = NDArray[np.float64]
@@ -50,32 +50,29 @@ _WIDTH = 8  # modes evaluated at a time
 _SLOPES = 32  # values of m' whose integral is m: 1e-16 where the fading is as steep as that
 
 
-def truncated(
+def added(
     space: ExecutionSpace,
     executor: str | None,
     laplace: bool,
-    split: Split,
-    periodicity: int,
     waves: list[Array],
+    periodicity: int,
     largest: float,
     padding: Padding,
-) -> Any:
-    """Return the multiplier of a block of local modes.
+) -> tuple[Any, Any]:
+    """Return what makes the kernel of a block of modes fade.
 
     Parameters
     ----------
     space : ExecutionSpace
-        Where the result lives.
+        Where the results live.
     executor : str or None
         Who runs kernels.
     laplace : bool
-        Laplace's multiplier ``4 pi / kappa^2``, or Stokes' ``8 pi / kappa^4``, truncated.
-    split : Split
-        Supplies the far-field factor.
-    periodicity : {0, 1, 2}
+        For p, or for m.
     waves : list of 3 ndarrays
         Wavenumbers of the block along each axis, non-negative, on the host; all of the transform
         along free axes, but the first.
+    periodicity : {0, 1, 2}
     largest : float
         Largest wavenumber in the free directions of all blocks.
     padding : Padding
@@ -83,29 +80,23 @@ def truncated(
 
     Returns
     -------
-    array, shape (len(waves[0]), len(waves[1]), len(waves[2])), C order
+    array, shape (n,)
+        For each mode, ``F[p]``, or ``F[l] + kappa^2 F[m]``.
+    array, shape (m,)
+        For each wavenumber along the periodic directions, what a kernel that fades to a constant
+        has at k = 0.
     """
     xp = space.array_module
-    squares = [xp.asarray(k**2) for k in waves]
-    k2 = squares[0][:, None, None] + squares[1][:, None] + squares[2]
-    modes, across = _wavenumbers(xp, periodicity, waves, k2)
+    modes, across = _wavenumbers(xp, periodicity, waves)
     kernels = _kernels(laplace, 3 - periodicity, modes, largest, padding)
-    added = _added(xp, 3 - periodicity, modes, across, kernels, largest, padding)
+    values = _added(xp, 3 - periodicity, modes, across, kernels, largest, padding)
     if periodicity == 2:
-        rows = xp.ascontiguousarray(added.T)
+        rows = xp.ascontiguousarray(values.T)
     else:  # a function of one variable, in a plane or space
-        rows = _evaluate(space, executor, periodicity, _pieces(xp, added), largest, across)
-    out = (4 * np.pi if laplace else 8 * np.pi) - rows.reshape(k2.shape)
-    out /= xp.where(k2 > 0, k2 if laplace else k2**2, 1.0)
-    if kernels.constant.any():
-        area = np.prod([2 * np.pi / k[1] for k in waves[periodicity:]])
-        out.reshape(modes.size, -1)[:, 0] += xp.asarray(kernels.constant * area)
-    out *= split.gamma_laplace(k2) if laplace else split.gamma_stokes(k2)
-    if waves[0][0] == 0:
-        # Left to `parki.ewald.gauge`, which knows the sum of the densities exactly, and not by the
-        # window: this is the largest of all modes, and its error was of one sign.
-        out[0, 0, 0] = 0
-    return out
+        rows = _evaluate(space, executor, periodicity, _pieces(xp, values), largest, across)
+    # In space the constant is 0, and of the first axis there are the block's waves alone.
+    area = math.prod(2 * math.pi / float(k[1]) for k in waves[max(periodicity, 1) :])
+    return rows.reshape(-1), xp.asarray(kernels.constant * area)
 
 
 def zero_mode(laplace: bool, periodicity: int, padding: Padding) -> float:
@@ -230,13 +221,14 @@ def _integral(count: int) -> tuple[Array, Array]:
 
 
 # ---------------------------------------------------------------------- their transforms
-def _wavenumbers(xp: Any, periodicity: int, waves: list[Array], k2: Any) -> tuple[Array, Any]:
+def _wavenumbers(xp: Any, periodicity: int, waves: list[Array]) -> tuple[Array, Any]:
     """Return the wavenumbers along the periodic directions (a row) and across them (any shape)."""
     if periodicity == 2:
         return np.hypot(waves[0][:, None], waves[1]).ravel(), xp.asarray(waves[2])
+    plane = xp.hypot(xp.asarray(waves[1])[:, None], xp.asarray(waves[2]))
     if periodicity == 1:
-        return waves[0], xp.hypot(xp.asarray(waves[1])[:, None], xp.asarray(waves[2]))
-    return np.zeros(1), xp.sqrt(k2)
+        return waves[0], plane
+    return np.zeros(1), xp.hypot(xp.asarray(waves[0])[:, None, None], plane)
 
 
 def _added(

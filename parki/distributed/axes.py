@@ -1,0 +1,65 @@
+"""`Order`: another order of the axes than the caller's, in which slabs are along the first.
+
+The sums turn with the box, so that the order is of no consequence but for the shape of slabs: the
+longer the axis they are along, the less their neighbours see of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Order:
+    """An order of axes that puts one of them first.
+
+    Parameters
+    ----------
+    axes : list of 3 ints
+        The caller's axes in the solver's order.
+    """
+
+    def __init__(self, axes: list[int]) -> None:
+        self.axes = axes
+        self.kept = axes == [0, 1, 2]
+        # Two axes that change places turn the box into its mirror image.
+        self.mirrors = axes not in ([0, 1, 2], [1, 2, 0], [2, 0, 1])
+
+    def arrays(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        """Return points and normals in the solver's order; what is one array stays one."""
+        if self.kept:
+            return arrays
+        found = {name: values[self.axes] for name, values in arrays.items()}
+        if arrays["trg"] is arrays["src"]:
+            found["trg"] = found["src"]
+        return found
+
+    def density(self, kernel: str, dens: Any) -> Any:
+        """Return a density (rows, sources) in the solver's order."""
+        if self.kept or dens.shape[0] == 1:
+            return dens
+        dens = dens[[3 * v + axis for v in range(dens.shape[0] // 3) for axis in self.axes]]
+        # Torques are axial vectors, which change their sign in a mirror.
+        return -dens if self.mirrors and kernel == "stokes_rotlet" else dens
+
+    def places(self, name: str, components: int) -> Any:
+        """Return the rows of a result, in the caller's order, of the solver's rows.
+
+        ``components`` are those of the potential, 1 or 3.
+        """
+        if self.kept or name == "p" or (name == "u" and components == 1):
+            return slice(None)
+        if name == "u" or components == 1:
+            return self.axes
+        return [3 * row + column for row in self.axes for column in self.axes]
+
+
+def longest_first(box: NDArray[np.float64], periodicity: int) -> list[int]:
+    """Return the axes in the order that slabs want: the longest first, but periodic before free."""
+    kind = periodicity or 3
+    first = int(np.argmax(box[:kind]))
+    if kind == 2:
+        return [first, 1 - first, 2]
+    return [(first + axis) % 3 for axis in range(3)]

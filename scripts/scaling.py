@@ -1,0 +1,200 @@
+"""Weak and strong scaling: the sum of single and double layer over the ranks of mpirun, by stage.
+
+    mpirun -n 2 python scripts/scaling.py --space Cuda --points 4000000 --weak --json FILE
+    mpirun -n 4 python scripts/scaling.py --points 100000 --periodicity 3
+
+With ``--weak``, ``--points`` are those of each rank and the box grows with the ranks along its
+first axis, as in table 11 of Kosmacher, Du, Bagge and Biros (2026), whose rows are printed beside;
+else they are those of all ranks, in the unit cube. One start measures one number of ranks; records
+are added to FILE, and all of them are shown.
+
+Points are uniform. They are given in two ways: anywhere (``random``), and on the ranks of their
+slabs (``home``), as those of time steps can be. Times are medians, of the slowest rank each time;
+stages are timed one after the other, the whole application with the near field beside the exchanges
+(on devices) and without. Parameters are chosen for each run; the paper kept those of one GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks import record
+from benchmarks.run import TINY, Run
+from mpi4py import MPI
+
+import parki
+from parki.distributed import ewald, use_local_gpu
+
+RUNS = 7
+# Table 11, H200s over 400 Gbit/s InfiniBand, tolerance 1e-4: milliseconds by number of GPUs. Twelve
+# transforms there, four and three components here. None where a step is not there.
+RANKS = (1, 2, 4, 8, 16, 32, 64)
+PAPER: dict[str, tuple[float | None, ...]] = {
+    "sort": (None, 16.5, 23.7, 37.1, 61.3, 110.4, 222.0),
+    "ghosts": (None, 7.6, 8.1, 8.0, 8.0, 8.0, 7.2),
+    "P2P": (227.4, 232.2, 232.2, 234.2, 235.1, 231.5, 229.9),
+    "P2G": (45.9, 53.6, 51.3, 51.6, 49.9, 50.5, 45.0),
+    "halo": (None, 6.9, 6.2, 6.1, 5.7, 5.5, 2.7),
+    "FGC": (77.6, 263.2, 332.2, 372.5, 397.8, 407.9, 436.8),  # FFT, CNV and IFFT
+    "G2P": (33.3, 35.2, 34.0, 32.7, 32.0, 31.4, 30.5),
+}
+ROWS = ("plan", "update", "sort", "densities", "ghosts", "P2P", "P2G", "halo", "FGC", "G2P")
+ROWS += ("results", "stages", "apply apart", "apply")
+
+
+class Clock:
+    """Seconds of calls on all ranks: medians of the slowest one's."""
+
+    def __init__(self, run: Run, comm: Any, runs: int) -> None:
+        self.run, self.comm, self.runs = run, comm, runs
+
+    def once(self, call: Callable[[], Any]) -> float:
+        """Return the seconds of one call, from a common start."""
+        self.run.now()
+        self.comm.Barrier()
+        start = time.perf_counter()
+        call()
+        return float(self.comm.allreduce(self.run.now() - start, MPI.MAX))
+
+    def median(self, call: Callable[[], Any]) -> float:
+        """Return the median of several calls after a first."""
+        call()
+        return statistics.median(self.once(call) for _ in range(self.runs))
+
+    def stages(self, plan: Any, dens: Any) -> dict[str, float]:
+        """Return the medians of an application's stages, both halos as one."""
+        found = [plan.timed(dens)[1] for _ in range(self.runs)]
+        slowest = [{s: self.comm.allreduce(t, MPI.MAX) for s, t in one.items()} for one in found]
+        median = {s: statistics.median(one[s] for one in slowest) for s in slowest[0]}
+        median["halo"] = median.pop("P2G halo") + median.pop("G2P halo")
+        return median
+
+
+def measure(run: Run, comm: Any, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the times of this number of ranks; the same on all of them."""
+    size, rank, xp = comm.size, comm.rank, run.xp
+    n = arguments.points if arguments.weak else arguments.points // size
+    box = (float(size) if arguments.weak else 1.0, 1.0, 1.0)
+    rng = np.random.default_rng((run.seed, rank))
+    points = run.send(np.array(box)[:, None] * rng.random((3, n)), arguments.dtype)
+    norms = run.send(rng.standard_normal((3, n)), arguments.dtype)
+    dens = run.send(rng.standard_normal((6, n)), arguments.dtype)
+    options = parki.EwaldOptions(
+        arguments.periodicity, box, arguments.tolerance, execution_space=run.space
+    )
+    clock = Clock(run, comm, 2 if run.quick else RUNS)
+    found: dict[str, Any] = {"ranks": size, "points": n * size, "box": box}
+    for way in ("random", "home"):
+        if way == "home":
+            points, norms, dens = plan.migrate(points, norms, dens)  # noqa: F821 (of "random")
+        plan = None
+        step = run.send(1e-3 * rng.standard_normal(points.shape), arguments.dtype)
+        near = points + step  # the next time step
+        near[1:] = xp.clip(near[1:], 0, 1)
+        near[0] = xp.clip(near[0], 0, box[0])
+
+        def build() -> Any:
+            return ewald.Plan("stokes_comb", points, points, norms, options, comm=comm)  # noqa: B023
+
+        seconds = {"plan": clock.median(build)}
+        plan = build()
+        ways = [near, points]
+
+        def update() -> None:
+            ways.reverse()  # noqa: B023
+            plan.update_points(ways[1], ways[1], norms)  # noqa: B023
+
+        seconds["update"] = clock.median(update)
+        plan.update_points(points, points, norms)
+        seconds["sort"] = clock.median(lambda: plan.migrate(points, norms))  # noqa: B023
+        out = xp.empty((3, points.shape[1]), dtype=points.dtype)
+        for name, overlap in (("apply", True), ("apply apart", False)):
+            plan._overlap = overlap
+            seconds[name] = clock.median(lambda: plan(dens, out=out))  # noqa: B023
+        seconds.update(clock.stages(plan, dens))
+        seconds["stages"] = sum(s for name, s in seconds.items() if name in ROWS[3:11])
+        sent = {label: comm.allreduce(b) / size for label, b in plan.sent.items()}
+        found[way] = {"seconds": seconds, "sent": sent}
+    chosen = plan.parameters
+    found["transport"] = plan.transport.name
+    found["parameters"] = {
+        "cutoff": chosen.cutoff * float(np.prod(plan.box)) ** (1 / 3),
+        "P": chosen.points,
+        "grid": list(plan.mesh.padding.grid),
+    }
+    found["describe"] = plan.describe()
+    return found
+
+
+def show(records: list[record.Record]) -> str:
+    """Return a table of all records, a column for each way of giving the points."""
+    columns: list[tuple[str, str, dict[str, float | None]]] = []
+    for found in records:
+        results, settings = found["results"], found["settings"]
+        ranks, kind = results["ranks"], "weak" if settings["weak"] else "strong"
+        head = f"{ranks} ranks, {kind}"
+        columns += [
+            (head, way, {row: 1e3 * s for row, s in results[way]["seconds"].items()})
+            for way in ("random", "home")
+        ]
+        alike = settings["weak"] and settings["periodicity"] == 1 and settings["tolerance"] == 1e-4
+        if alike and ranks in RANKS:
+            place = RANKS.index(ranks)
+            columns.append((head, "paper", {row: ms[place] for row, ms in PAPER.items()}))
+    lines = ["milliseconds"]
+    for label, place in (("", 0), ("", 1)):
+        lines.append(f"{label:12}" + "".join(f"{column[place]:>18}" for column in columns))
+    for row in ROWS:
+        values = [column[2].get(row) for column in columns]
+        lines.append(
+            f"{row:12}" + "".join(f"{'' if v is None else f'{v:.1f}':>18}" for v in values)
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure on the ranks of mpirun; the first one writes and prints."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--space", default="CPU")
+    parser.add_argument("--points", type=int, default=100_000)
+    parser.add_argument("--weak", action="store_true")
+    parser.add_argument("--periodicity", type=int, default=1)
+    parser.add_argument("--tolerance", type=float, default=1e-4)
+    parser.add_argument("--dtype", choices=("f8", "f4"), default="f8")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--quick", action="store_true", help="few points: tests this script")
+    arguments = parser.parse_args()
+    comm = MPI.COMM_WORLD
+    if arguments.quick:
+        arguments.points = TINY
+    space = parki.get_execution_space(arguments.space)
+    if space.on_device:
+        use_local_gpu(comm)
+    run = Run(space, arguments.points, arguments.quick)
+    start = time.perf_counter()
+    results = measure(run, comm, arguments)
+    if comm.rank:
+        return
+    found = record.record("scaling", run, time.perf_counter() - start, results)
+    found["versions"]["mpi"] = MPI.Get_library_version().split("\n")[0].strip("\0")
+    for name in ("weak", "periodicity", "tolerance", "dtype"):
+        found["settings"][name] = getattr(arguments, name)
+    records = [found]
+    if arguments.json:
+        if arguments.json.exists():
+            records = [*record.read([arguments.json]), found]
+        record.write(arguments.json, records)
+    print(results["describe"])
+    print(show(records), flush=True)
+
+
+if __name__ == "__main__":
+    main()

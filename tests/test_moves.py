@@ -1,0 +1,269 @@
+"""`Plan.update_points`: a plan given other points is the plan that is made of them."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from contract import BOXES, KERNELS, cloud
+
+import parki
+from parki.ewald import plan as plans
+from parki.ewald.moves import suit
+from parki.reference import direct_sum
+
+BOX = BOXES["brick"]
+N, TOLERANCE = 300, 1e-5
+
+
+def options_of(periodicity=3, box=BOX, tolerance=TOLERANCE, **more):
+    return parki.EwaldOptions(periodicity=periodicity, box=box, tolerance=tolerance, **more)
+
+
+def plan_of(kernel, c, options, **more):
+    return parki.Plan(kernel, c.trg, c.src, c.arguments(kernel)[1], options, **more)
+
+
+def move(plan, kernel, c):
+    plan.update_points(c.trg, c.src, c.arguments(kernel)[1])
+
+
+def moved(c, far=1e-2, seed=3):
+    """Return a cloud whose points have walked; one array where it was one."""
+    rng = np.random.default_rng(seed)
+
+    def walk(points):
+        points = points + far * rng.standard_normal(points.shape).astype(points.dtype)
+        return np.clip(points, 0, np.array(BOX)[:, None] * (1 - 1e-6)).astype(points.dtype)
+
+    src = walk(c.src)
+    norms = rng.standard_normal(c.norms.shape).astype(c.norms.dtype)
+    return c._replace(src=src, trg=src if c.trg is c.src else walk(c.trg), norms=norms)
+
+
+def fewer(c, n):
+    src = np.ascontiguousarray(c.src[:, :n])
+    trg = src if c.trg is c.src else np.ascontiguousarray(c.trg[:, : n - 20])
+    return c._replace(src=src, trg=trg, dens=c.dens[:, :n], norms=c.norms[:, :n])
+
+
+@pytest.fixture
+def same_parameters(monkeypatch):
+    """Return what makes a fresh plan with the parameters of another."""
+
+    def make(plan, kernel, c, **more):
+        with monkeypatch.context() as patch:
+            patch.setattr(plans, "select", lambda *_: plan.parameters)
+            return plan_of(kernel, c, plan.options, **more)
+
+    return make
+
+
+@pytest.mark.parametrize("shape", ["same", "partly"])
+@pytest.mark.parametrize("periodicity", range(4))
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_equals_a_new_plan(kernel, periodicity, shape, same_parameters):
+    """Bit for bit, with the parameters kept; more points, and fewer."""
+    dtype = ("f8", "f4")[(len(kernel) + periodicity) % 2]
+    want = ("u", "grad_u") if periodicity % 2 else ("u",)
+    c = cloud(shape, N, BOX, dtype)
+    more = {"dl_mean": "flux"} if periodicity == 3 else {}
+    plan = plan_of(kernel, c, options_of(periodicity, tolerance=1e-4, **more), want=want)
+    mesh = plan.mesh
+    plan(c.arguments(kernel)[0])  # leaves nothing behind
+    for now in (moved(c), fewer(moved(c), 280), moved(c)):
+        move(plan, kernel, now)
+        dens = now.arguments(kernel)[0]
+        assert plan.mesh is mesh
+        expected = same_parameters(plan, kernel, now, want=want)(dens)
+        for a, b in zip(plan(dens), expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert plan.seconds["update"] > 0
+
+
+@pytest.mark.parametrize("box", [(0.1, 0.1, 1.0), (1.0, 1.0, 0.5)])
+def test_modes_of_planes_move(box, same_parameters):
+    """Those that 2-periodic double layers of single precision take from the points."""
+    c = cloud("same", N, box, "f4")
+    plan = plan_of("stokes_dl", c, options_of(2, box, 1e-4))
+    src = (0.9 * c.src[::1, ::-1]).astype("f4")
+    now = c._replace(src=src, trg=src)
+    move(plan, "stokes_dl", now)
+    dens = c.arguments("stokes_dl")[0]
+    np.testing.assert_array_equal(plan(dens), same_parameters(plan, "stokes_dl", now)(dens))
+
+
+@pytest.mark.parametrize("methods", [("gm2d", "hybrid", "base"), ("sm1d", "grid", "target")])
+def test_other_variants(methods, same_parameters):
+    names = ("p2p_method", "p2g_method", "g2p_method")
+    c = cloud("same", N, BOX)
+    plan = plan_of("stokes_comb", c, options_of(**dict(zip(names, methods, strict=True))))
+    now = moved(c)
+    move(plan, "stokes_comb", now)
+    expected = same_parameters(plan, "stokes_comb", now)(c.dens)
+    np.testing.assert_allclose(plan(c.dens), expected, rtol=1e-10, atol=1e-10)
+
+
+def test_targets_that_are_sources_are_sorted_once():
+    c = cloud("same", N, BOX)
+    plan = plan_of("stokes_sl", c, options_of())
+    move(plan, "stokes_sl", moved(c))
+    assert plan.p2p.arguments["trg"] is plan.p2p.arguments["src"]
+    apart = moved(c)._replace(trg=moved(c).src.copy())
+    move(plan, "stokes_sl", apart)
+    assert plan.p2p.arguments["trg"] is not plan.p2p.arguments["src"]
+
+
+def test_points_that_crowd_choose_anew():
+    """Within the promise, where the first parameters were for points far apart."""
+    c = cloud("same", 2000, BOX)
+    plan = plan_of("stokes_sl", c, options_of())
+    first, cutoff = plan.mesh, plan.parameters.cutoff
+    crowd = 0.1 * c.src
+    dens = c.arguments("stokes_sl")[0]
+    plan.update_points(crowd, crowd)
+    assert plan.mesh is not first
+    exact = direct_sum("stokes_sl", crowd[:, :50], crowd, dens, box=BOX, periodicity=3)
+    error = (plan(dens)[:, :50] - exact) ** 2
+    assert np.sqrt(error.sum(axis=0).mean()) <= plan.promise(dens)
+    plan.update_points(c.src, c.src)
+    assert plan.parameters.cutoff == pytest.approx(cutoff)
+    np.testing.assert_array_equal(plan(dens), plan_of("stokes_sl", c, plan.options)(dens))
+
+
+def test_walks_choose_once():
+    """Uniform points stay uniform: what a sample of them scatters is no reason."""
+    c = cloud("same", 3000, BOX)
+    plan = plan_of("stokes_sl", c, options_of())
+    meshes = {id(plan.mesh): plan.mesh}
+    for step in range(40):
+        c = moved(c, 0.02, step)
+        move(plan, "stokes_sl", c)
+        meshes[id(plan.mesh)] = plan.mesh
+    assert len(meshes) <= 2
+
+
+def test_when_parameters_suit():
+    """Not where the near field's work changes by more than 1.5, nor where errors grow."""
+    c = cloud("same", 3000, BOX)
+    plan = plan_of("stokes_sl", c, options_of())
+    problem, chosen = plan._problem, plan.parameters
+    old = problem.density
+
+    def suits(n=3000, self_pairs=old.self_pairs, clustered=1.0):
+        density = replace(old, self_pairs=self_pairs, enhancement=clustered * old.enhancement)
+        return suit(problem, chosen, density, n, n)
+
+    assert suits() and suits(n=3500) and suits(n=2600) and suits(self_pairs=0.0)
+    assert not suits(n=3800) and not suits(n=2400)
+    assert suits(clustered=1.2) and not suits(clustered=1.3)
+    assert not suits(self_pairs=1.3 * old.self_pairs)
+
+
+def test_numbers_may_change_to_none_and_back():
+    c = cloud("partly", N, BOX)
+    dens = c.arguments("stokes_sl")[0]
+    plan = plan_of("stokes_sl", c, options_of(), dens=dens)
+    expected = plan(dens)
+    plan.update_points(np.empty((3, 0)), c.src)
+    assert plan.first is None
+    assert plan(dens).shape == (3, 0) and "0 targets" in plan.describe()
+    plan.update_points(c.trg, c.src)
+    np.testing.assert_array_equal(plan(dens), expected)
+
+
+def bad_points(c):
+    low = c.src.copy()
+    low[2, 5] = -0.1
+    nan = c.src.copy()
+    nan[0, 3] = np.nan
+    return {
+        "trg contains NaN": (nan, nan, c.norms),
+        "outside, but the box there is|which is free, but the box": (low, low, c.norms),
+        r"trg has shape \(2, 300\)": (c.src[:2], c.src[:2], c.norms),
+        r"norms has shape \(3, 299\)": (c.src, c.src, c.norms[:, 1:]),
+        "norms is missing": (c.src, c.src, None),
+        "has dtype float32, but the plan was made for float64": (
+            c.src.astype("f4"),
+            c.src.astype("f4"),
+            c.norms.astype("f4"),
+        ),
+        "src is empty": (c.src, np.empty((3, 0)), np.empty((3, 0))),
+    }
+
+
+@pytest.mark.parametrize("message", bad_points(cloud("same", N, BOX)))
+def test_errors_leave_the_plan_as_it_was(message):
+    c = cloud("same", N, BOX)
+    plan = plan_of("stokes_comb", c, options_of(1))
+    before, expected = dict(plan.__dict__), plan(c.dens)
+    with pytest.raises(parki.ParkiError, match=message):
+        plan.update_points(*bad_points(c)[message])
+    assert plan.__dict__ == before
+    np.testing.assert_array_equal(plan(c.dens), expected)
+
+
+@pytest.mark.parametrize("stage", ["P2P", "P2G", "G2P", "Gauge"])
+def test_failures_half_way_leave_the_plan_as_it_was(stage, monkeypatch):
+    c = cloud("same", N, BOX)
+    plan = plan_of("stokes_comb", c, options_of())
+    expected = plan(c.dens)
+
+    def fails(*_, **__):
+        raise MemoryError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(getattr(plans, stage), "__init__", fails)
+        for now in (moved(c), moved(c)._replace(trg=0.1 * c.src)):
+            with pytest.raises(MemoryError):
+                move(plan, "stokes_comb", now)
+    np.testing.assert_array_equal(plan(c.dens), expected)
+    move(plan, "stokes_comb", c)
+    np.testing.assert_array_equal(plan(c.dens), expected)
+
+
+def test_the_extent_of_the_first_points_is_kept(same_parameters):
+    c = cloud("outside", N, BOX)
+    plan = plan_of("stokes_sl", c, options_of(1, (BOX[0], None, None)))
+    dens, box = c.arguments("stokes_sl")[0], plan.box
+    middle = c.trg[1:].mean(axis=1, keepdims=True)
+
+    def scaled(part):
+        trg, src = c.trg.copy(), c.src.copy()
+        for points in (trg, src):
+            points[1:] = middle + part * (points[1:] - middle)
+        return trg, src
+
+    trg, src = scaled(0.99)
+    plan.update_points(trg, src)
+    np.testing.assert_array_equal(plan.box, box)
+    exact = direct_sum("stokes_sl", trg[:, :50], src, dens, box=plan.box, periodicity=1)
+    found = plan(dens)[:, :50]
+    gauge = (found - exact).mean(axis=1, keepdims=True)  # the box of the reference is another
+    assert np.abs(found - exact - gauge).max() < 10 * plan.promise(dens)
+    with pytest.raises(parki.ParkiValueError, match=r"along axis 1, but the plan's box there is"):
+        plan.update_points(*scaled(1.1))
+
+
+def test_memory_stays():
+    c = cloud("same", 500, BOX)
+    plan = plan_of("stokes_comb", c, options_of())
+    steps = [moved(c, seed=seed) for seed in range(2)]
+
+    def walk(count):
+        for step in range(count):
+            move(plan, "stokes_comb", steps[step % 2])
+        gc.collect()
+
+    tracemalloc.start()
+    try:
+        walk(20)
+        before = tracemalloc.get_traced_memory()[0]
+        walk(1000)
+        after = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert after - before < 100_000  # an array of points for each would be 12 MB
