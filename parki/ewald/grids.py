@@ -31,6 +31,8 @@ REFINEMENTS = (1.0, 1.05, 1.1, 1.16, 1.22, 1.3, 1.4, 1.55, 1.75, 2.0)
 FINE = (*(round(1.03**k, 4) for k in range(14)), 1.5, 1.55, 1.65, 1.75, 1.85, 2.0)
 # By how much grids that are not yet judged may be better than foreseen, as a logarithm.
 HOPE = 0.3
+# What part of the far field's time a grid must promise to save to be judged: that takes time too.
+WORTH = 0.04
 # A periodic axis has at least this many grid points, so that no window meets itself.
 FEWEST = 18
 
@@ -224,10 +226,11 @@ class Search:
                 seconds = grid.times.total if enough else math.inf
                 foreseen.append((seconds, row, grid))
             foreseen.sort(key=lambda item: item[:2])
-            row = foreseen[0][1]
-            if row in self.judged:
-                return self.judged[row], foreseen[1][2] if len(foreseen) > 1 else None
-            self._judge(row, foreseen[0][2].points)
+            known = [item for item in foreseen if item[1] in self.judged]
+            if known and known[0][0] <= (1 + WORTH) * foreseen[0][0]:
+                others = [item[2] for item in foreseen if item is not known[0]]
+                return known[0][2], others[0] if others else None
+            self._judge(foreseen[0][1], foreseen[0][2].points)
         return None
 
     def _times(self, row: int, p: int) -> Times:
