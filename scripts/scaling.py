@@ -2,6 +2,7 @@
 
     mpirun -n 2 python scripts/scaling.py --space Cuda --points 4000000 --weak --json FILE
     mpirun -n 4 python scripts/scaling.py --points 100000 --periodicity 3
+    python scripts/scaling.py --docs docs/results/scaling-*.json       # write docs/scaling.md
 
 With ``--weak``, ``--points`` are those of each rank and the box grows with the ranks along its
 first axis, as in table 11 of Kosmacher, Du, Bagge and Biros (2026), whose rows are printed beside;
@@ -46,6 +47,22 @@ PAPER: dict[str, tuple[float | None, ...]] = {
 }
 ROWS = ("plan", "update", "sort", "densities", "ghosts", "P2P", "P2G", "halo", "FGC", "G2P")
 ROWS += ("results", "stages", "apply apart", "apply")
+
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "scaling.md"
+HEAD = """\
+# Scaling over ranks
+
+Written by `python scripts/scaling.py --docs docs/results/scaling-*.json`; `stokes_comb`, sources =
+targets, uniform points, milliseconds of the slowest rank, medians. *Weak*: the points are those of
+each rank, and the box grows along its first axis; *strong*: those of all, in a cube. Points are
+given to any rank, or (*home*) to that of their slab. Stages are timed one after the other; *apply*
+is the whole application of a plan, with the near field beside exchanges and far field, *apply
+apart* without. *FGC* has its exchanges in it. `plan` makes a new plan, `update` gives it the points
+of another time step, `sort` is moving points to their slabs. *Paper*: table 11 of Kosmacher, Du,
+Bagge and Biros (2026), H200s over InfiniBand.
+
+"""
 
 
 class Clock:
@@ -158,6 +175,49 @@ def show(records: list[record.Record]) -> str:
     return "\n".join(lines)
 
 
+def page(records: list[record.Record]) -> str:
+    """Return the page of the docs: a table for each task, a column for each number of ranks."""
+    tasks: dict[tuple[Any, ...], list[record.Record]] = {}
+    for found in records:
+        settings = found["settings"]
+        weak = settings["weak"]
+        points = found["results"]["points"] // (found["results"]["ranks"] if weak else 1)
+        key = (found["machine"]["name"], weak, settings["periodicity"], settings["tolerance"])
+        tasks.setdefault((*key, settings["dtype"], points), []).append(found)
+    text = HEAD
+    for (machine, weak, periodicity, tolerance, dtype, points), runs in tasks.items():
+        kind = "a rank, weak" if weak else "in all, strong"
+        versions = ", ".join(f"{k} {v}" for k, v in runs[0]["versions"].items())
+        text += f"## {machine}: {periodicity}-periodic, {tolerance:g}, {dtype}, "
+        text += f"{points:,} points {kind}\n\n"
+        columns: list[tuple[str, dict[str, float | None]]] = []
+        notes = []
+        for found in sorted(runs, key=lambda r: int(r["results"]["ranks"])):
+            results = found["results"]
+            ranks = results["ranks"]
+            for way in ("random", "home") if ranks > 1 else ("random",):
+                head = f"{ranks}, {way}" if ranks > 1 else "1 rank"
+                seconds = results[way]["seconds"]
+                columns.append((head, {row: 1e3 * seconds[row] for row in ROWS}))
+            if weak and periodicity == 1 and tolerance == 1e-4 and ranks in RANKS:
+                place = RANKS.index(ranks)
+                columns.append((f"{ranks}, paper", {row: ms[place] for row, ms in PAPER.items()}))
+            grid = " x ".join(map(str, results["parameters"]["grid"]))
+            sent = ", ".join(f"{k} {v / 1e6:.3g}" for k, v in results["home"]["sent"].items() if v)
+            notes.append(
+                f"{ranks} by {results['transport']}: grid {grid}, P = {results['parameters']['P']}"
+                + (f"; MB sent by a rank in one application (home): {sent}" if sent else "")
+            )
+        text += "| | " + " | ".join(head for head, _ in columns) + " |\n"
+        text += "| --- |" + " --- |" * len(columns) + "\n"
+        for row in ROWS:
+            values = [column.get(row) for _, column in columns]
+            cells = " | ".join("" if v is None else f"{v:.1f}" for v in values)
+            text += f"| {row} | {cells} |\n"
+        text += "\n" + "\n".join(f"- {note}" for note in notes) + f"\n- {versions}\n\n"
+    return text.rstrip("\n") + "\n"
+
+
 def main() -> None:
     """Measure on the ranks of mpirun; the first one writes and prints."""
     parser = argparse.ArgumentParser(
@@ -171,7 +231,12 @@ def main() -> None:
     parser.add_argument("--dtype", choices=("f8", "f4"), default="f8")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--quick", action="store_true", help="few points: tests this script")
+    parser.add_argument("--docs", type=Path, nargs="+", metavar="FILE", help="write the page")
     arguments = parser.parse_args()
+    if arguments.docs:
+        PAGE.write_text(page(record.read(arguments.docs)))
+        print(f"wrote {PAGE.name}")
+        return
     comm = MPI.COMM_WORLD
     if arguments.quick:
         arguments.points = TINY
