@@ -9,6 +9,7 @@ from parki.cell_list import CellList
 from parki.errors import (
     KernelError,
     ParkiError,
+    ParkiMemoryError,
     ParkiTypeError,
     ParkiValueError,
     ParkiWarning,
@@ -33,6 +34,7 @@ __all__ = [
     "ExecutionSpace",
     "KernelError",
     "ParkiError",
+    "ParkiMemoryError",
     "ParkiTypeError",
     "ParkiValueError",
     "ParkiWarning",

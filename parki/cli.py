@@ -1,7 +1,7 @@
-"""The command line: ``parki info``, ``check``, ``demo``, ``eval``, ``tune`` and ``cache``.
+"""The command line: ``parki info``, ``check``, ``demo``, ``eval``, ``bench``, ``tune``, ``cache``.
 
 Here are the parser, and the words of ``demo`` and ``tune``; each other command has a module with
-its own: `parki.info`, `parki.check`, `parki.evaluate` and `parki.cache_command`.
+its own: `parki.info`, `parki.check`, `parki.evaluate`, `parki.bench` and `parki.cache_command`.
 
 Exit codes: 0, 1 when a promise was broken, 2 when a request was impossible (one line on stderr).
 """
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from parki import __version__, cache_command, check, demo, evaluate, info
+from parki import __version__, bench, cache_command, check, demo, evaluate, info
 from parki.errors import ParkiError
 from parki.ewald.points import ROWS
 from parki.info import SPACES
@@ -26,8 +26,8 @@ periodic images, on the CPU or a GPU, to an accuracy that you choose.
 """
 
 EPILOG = """\
-parki compiles its kernels on first use and keeps them; a C++ compiler is needed for the CPU,
-CuPy for a GPU. In Python:
+Kernels are compiled on first use and kept: for the CPU by a C++ compiler (the wheel for Linux
+brings the usual ones compiled), for a GPU by CuPy. In Python:
 
   options = parki.EwaldOptions(periodicity=1, box=[1, 1, 1], tolerance=1e-6)
   velocity = parki.stokes_comb(trg, src, dens, norms, options)
@@ -88,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     check.declare(commands)
     _declare_demo(commands)
     evaluate.declare(commands)
+    bench.declare(commands)
     _declare_tune(commands)
     cache_command.declare(commands)
     return parser

@@ -18,6 +18,10 @@ class ParkiTypeError(ParkiError, TypeError):
     """An argument has the wrong type."""
 
 
+class ParkiMemoryError(ParkiError, MemoryError):
+    """A plan needs more memory than is free. Says how much, and what would fit."""
+
+
 class UnavailableError(ParkiValueError):
     """What was asked for (a space, a compiler, CuPy, an executor) is not on this machine."""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from parki import __version__
 from parki.errors import UnavailableError
-from parki.runtime import cache, host
+from parki.runtime import cache, host, shipped
 from parki.runtime.spaces import why_unavailable
 from parki.settings import SETTINGS, cache_directory, table, thread_count
 
@@ -60,6 +60,7 @@ def facts() -> dict[str, Any]:
         "mpi4py": _version("mpi4py"),
         "h5py": _version("h5py"),
         "compiler": _compiler(),
+        "kernels": _kernels(),
         "threads": thread_count(),
         "cache": _cache(),
         "spaces": {
@@ -82,6 +83,7 @@ def text(found: dict[str, Any]) -> str:
         "mpi4py": found["mpi4py"],
         "h5py": found["h5py"],
         "compiler": found["compiler"],
+        "kernels": found["kernels"],
         "threads": found["threads"],
         "cache": f"{kept['folder']} ({state}{kept['kernels']} kernels, "
         f"{kept['bytes'] / 1e6:.1f} MB)",
@@ -109,7 +111,16 @@ def _compiler() -> str:
         found = host.compiler()
     except UnavailableError as error:
         return f"none: {error}"
-    return f"{found.version} ({found.path}), {'with' if host.has_openmp() else 'without'} OpenMP"
+    return (
+        f"{found.version} ({found.path}), {'with' if host.compiles_openmp() else 'without'} OpenMP"
+    )
+
+
+def _kernels() -> str:
+    """Return where the CPU's kernels come from."""
+    if shipped.usable():
+        return f"the usual ones came compiled, for {shipped.level()}; others on first use"
+    return "compiled on first use"
 
 
 def _cupy() -> str | None:

@@ -149,11 +149,9 @@ def cloud(task: Task, seed: int = 1) -> np.ndarray[Any, np.dtype[np.float64]]:
     return points
 
 
-def run(task: Task, space: ExecutionSpace) -> Timing:
-    """Time a task's stages: medians of a few applications."""
+def make(task: Task, space: ExecutionSpace) -> tuple[Plan, Any]:
+    """Return a task's plan, and a density for it."""
     xp = space.array_module
-    if space.on_device:
-        xp.get_default_memory_pool().free_all_blocks()
     rng = np.random.default_rng(2)
     points = xp.asarray(cloud(task), dtype=task.dtype)
     dens = xp.asarray(rng.standard_normal((ROWS[task.kernel], task.points)), dtype=task.dtype)
@@ -172,7 +170,14 @@ def run(task: Task, space: ExecutionSpace) -> Timing:
     )
     double = task.kernel in ("stokes_dl", "stokes_comb")
     plan = Plan(task.kernel, points, points, norms if double else None, options)
-    values = dens[0] if task.kernel == "laplace" else dens
+    return plan, dens[0] if task.kernel == "laplace" else dens
+
+
+def run(task: Task, space: ExecutionSpace) -> Timing:
+    """Time a task's stages: medians of a few applications."""
+    if space.on_device:
+        space.array_module.get_default_memory_pool().free_all_blocks()
+    plan, values = make(task, space)
     times: list[dict[str, float]] = []
     for _ in range(1 + RUNS):
         times.append(plan.timed(values)[1])

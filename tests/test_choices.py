@@ -110,6 +110,23 @@ def test_which_variants_are_considered():
         assert every == ({"owner", "grid"} if not on_device else set(tune.METHODS["p2g"][1:]))
 
 
+def test_equal_problems_are_solved_once(uniform):
+    given = problem(uniform)
+    chosen = select(given)
+    again = replace(given, box=given.box.copy(), machine=replace(given.machine, name="the same"))
+    assert select(again) is chosen
+    others = ({"tolerance": 0.9 * given.tolerance}, {"targets": 7}, {"box": 1.01 * given.box})
+    assert all(select(replace(given, **changes)) is not chosen for changes in others)
+    seconds = {name: tuple(2 * s for s in each) for name, each in given.machine.seconds.items()}
+    slower = replace(given, machine=replace(given.machine, seconds=seconds))
+    assert select(slower) is not chosen
+    # A little more of pairs, as another sample of the same cloud has.
+    noise = replace(given.density, enhancement=1.0001 * given.density.enhancement + 0.001)
+    noisier = replace(given.density, enhancement=noise.enhancement + 0.0005)
+    first, second = (select(replace(given, density=d)) for d in (noise, noisier))
+    assert first is second
+
+
 def test_passes_of_transforms():
     box, steps = np.ones(3), np.full(3, 1 / 32)
     assert pad(3, box, steps, 8, 0.2, 1e-4).values() == 3 * 32**3

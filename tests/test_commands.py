@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import parki
-from parki import cache_command, check, cli, evaluate, tune_report
+from parki import bench, cache_command, check, cli, evaluate, tune_report
 from parki.runtime import cache
 
 WITH_FOLDER = ("not_parki.so", "notes.txt", "tuned.json")
@@ -320,9 +320,56 @@ def test_place_of_a_cached_file(folder: Path) -> None:
     assert cache.place("notes.txt") == folder / "notes.txt"
 
 
-@pytest.mark.parametrize("words", [["check"], ["eval"], ["cache"], ["cache", "list"], ["info"]])
+@pytest.mark.parametrize(
+    "words", [["check"], ["eval"], ["bench"], ["cache"], ["cache", "list"], ["info"]]
+)
 def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         cli.main([*words, "--help"])
     assert stop.value.code == 0
     assert len(capsys.readouterr().out.splitlines()) >= 8
+
+
+# --- bench ------------------------------------------------------------------------------------
+
+
+def test_bench(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["bench", "--kernel", "laplace", "--periodicity", "1", "--tolerance", "1e-3"]
+    words += ["--points", "300", "2000"]
+    assert cli.main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["kernel"], found["periodicity"], found["tolerance"]) == ("laplace", 1, 1e-3)
+    assert [each["points"] for each in found["sums"]] == [300, 2000]
+    for each in found["sums"]:
+        assert set(each["stages"]) == set(each["predicted"]) == {"P2P", "P2G", "FGC", "G2P"}
+        assert min(each["plan"], each["apply"], *each["stages"].values()) > 0
+        assert each["points_per_second"] == each["points"] / each["apply"]
+    assert cli.main(words) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("laplace, 1 periodic axes, tolerance 0.001, float64; OpenMP: ")
+    assert text.count("\n   ") and "2000" in text and "points/s" in text
+
+
+def test_bench_of_one_precision_and_space(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["bench", "--dtype", "float32", "--tolerance", "1e-2", "--points", "1", "--json"]
+    assert cli.main([*words, "--space", "Serial"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["dtype"], found["space"]) == ("float32", "Serial")
+    assert found["machine"].endswith("1 threads")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--points", "10", "0"], "points is 0; expected 1 or more"),
+        (["--dtype", "float32", "--tolerance", "1e-9"], "float32"),
+        (["--space", "abacus"], "execution_space is 'abacus'"),
+    ],
+)
+def test_bench_teaches(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert message in refused(["bench", *words], capsys)
+
+
+def test_bench_shows_milliseconds_to_three_digits() -> None:
+    shown = [bench._milliseconds(s) for s in (1.234e-6, 1.234e-3, 0.0996, 12.34)]
+    assert shown == ["0.00123", "1.23", "100", "12340"]

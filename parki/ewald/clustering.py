@@ -84,20 +84,15 @@ def pair_density(trg: Any, src: Any, box: NDArray[np.float64]) -> PairDensity:
     sample_s = _sample(src)
     sample_t = sample_s if trg is src else _sample(trg)
     same = trg.shape == src.shape and (trg is src or np.array_equal(sample_t, sample_s))
-    keys_s = _keys(sample_s, unit)
-    keys_t = keys_s if same else _keys(sample_t, unit)
+    keys, counts = _merged([sample_s] if same else [sample_t, sample_s], unit)
+    n_targets, n_sources = sample_t.shape[1], sample_s.shape[1]
+    total = float(n_targets) * (n_sources - same)
     scales, enhancement = [], []
     for level in range(LEVELS + 1):
-        cells_t, counts_t = _occupied(keys_t >> (3 * level))
-        if same:
-            pairs = float((counts_t * (counts_t - 1.0)).sum())
-            total = keys_t.size * (keys_t.size - 1.0)
-        else:
-            cells_s, counts_s = _occupied(keys_s >> (3 * level))
-            place = np.minimum(np.searchsorted(cells_s, cells_t), cells_s.size - 1)
-            both = cells_s[place] == cells_t
-            pairs = float((counts_t[both] * counts_s[place[both]].astype(float)).sum())
-            total = float(keys_t.size) * keys_s.size
+        # Cells of a level are wholes of those of the one before.
+        first = np.concatenate([[0], np.flatnonzero(keys[1:] != keys[:-1]) + 1])
+        counts, keys = np.add.reduceat(counts, first, axis=1), keys[first] >> 3
+        pairs = float(counts[0] @ (counts[-1] - same))
         scale = 2.0 ** (level - LEVELS)
         # Few pairs say little: below 30 the estimate keeps the coarser scale's value.
         uniform = max(scale**3 * total, 1e-300)
@@ -118,18 +113,20 @@ def _sample(points: Any) -> NDArray[np.float64]:
     return np.asarray(part.get() if hasattr(part, "get") else part, dtype=np.float64)
 
 
-def _keys(points: NDArray[np.float64], unit: float) -> NDArray[np.int64]:
-    """Return the Morton keys of points in cells of the finest level, sorted.
+def _merged(
+    clouds: list[NDArray[np.float64]], unit: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the Morton keys of points in cells of the finest level, sorted; and whose they are.
 
-    The bits of three indices interleave, so that coarser cells are right shifts.
+    The bits of three indices interleave, so that coarser cells are right shifts. Whose: 1 in the
+    row of the cloud, 0 in others.
     """
-    index = np.clip(points * (2.0**LEVELS / unit), 0, 2**20 - 1).astype(np.int64)
-    for shift, mask in _SPREAD:
-        index = (index | index << shift) & mask
-    return np.asarray(np.sort(index[0] | index[1] << 1 | index[2] << 2))
-
-
-def _occupied(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the different values of sorted keys, and how often each occurs."""
-    first = np.flatnonzero(np.diff(keys, prepend=-1))
-    return keys[first], np.diff(first, append=keys.size)
+    found = []
+    for number, points in enumerate(clouds):
+        index = np.clip(points * (2.0**LEVELS / unit), 0, 2**20 - 1).astype(np.int64)
+        for shift, mask in _SPREAD:
+            index = (index | index << shift) & mask
+        found.append((index[0] | index[1] << 1 | index[2] << 2) << 1 | number)
+    both = np.sort(np.concatenate(found))
+    counts = np.stack([both & 1 == number for number in range(len(clouds))]).astype(np.int64)
+    return both >> 1, counts

@@ -26,7 +26,7 @@ COUNTS = {
     "p2p_staged": ("targets", "pairs", "operations"),
     "p2p_gm1d": _CELLS,
     "p2p_gm2d": _CELLS,
-    "p2p_sm1d": _CELLS,
+    "p2p_sm1d": (*_CELLS, "steps"),
     "p2p_sm2d": _CELLS,
     "p2g_owner": _POINTS,
     "p2g_tile": (*_POINTS, "flushes"),
@@ -52,7 +52,12 @@ _PAIR = {
 # Pressure and gradient come from a kernel of their own: times the velocity's (H200 1.05, CPU 1.5).
 _DERIVATIVES = 1.5
 # Sources in the 27 cells around a target's, of width r_c, over those within r_c.
-_CANDIDATES = 27 / (4 / 3 * math.pi)
+_BALL = 4 / 3 * math.pi
+_CANDIDATES = 27 / _BALL
+# Pairs beyond r_c that a tile's bounding box lets pass, for each target: 16 targets on devices, 4
+# on hosts. Nearly the same for 80 to 800 pairs within r_c.
+_WASTED = {"tile": 200, "staged": 90}
+_WARP = 32
 
 
 @dataclass(frozen=True)
@@ -114,14 +119,20 @@ class Work:
     def near(self, variant: str, pairs: float, degree: int) -> tuple[float, ...]:
         """Return the counts of P2P for ``pairs`` within r_c and polynomials of ``degree``.
 
-        Variants by cells compute all candidates, others few more than the pairs.
+        Variants by cells compute all candidates, others few more than the pairs. A team of SM-1D
+        has the targets of a cell, which take all its sources in turn: with few cells, that counts.
         """
         polynomials, others = _PAIR[self.kernel]
         passes = ("u" in self.want) + (_DERIVATIVES if self.want != ("u",) else 0.0)
-        if COUNTS[f"p2p_{variant}"] == _CELLS:
-            pairs *= _CANDIDATES
-        operations = others + 2 * polynomials * degree
-        return self.targets * passes, pairs * passes, pairs * passes * operations
+        operations = passes * (others + 2 * polynomials * degree)
+        targets, near = self.targets * passes, pairs * passes
+        if variant in _WASTED:
+            return targets, near, (pairs + _WASTED[variant] * self.targets) * operations
+        counts = (targets, near * _CANDIDATES, pairs * _CANDIDATES * operations)
+        if variant != "sm1d":
+            return counts
+        cell = pairs / self.targets / _BALL
+        return (*counts, (cell / _WARP + 1) * 27 * cell * passes)
 
     def spread(self, variant: str, points: int, grid: float) -> tuple[float, ...]:
         """Return the counts of P2G by P ``points`` into components of ``grid`` values."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from parki.ewald.extent import mean_edge
+from parki.ewald.memory import in_words
 from parki.ewald.p2g import COMPONENTS
 from parki.ewald.parameters import alternatives
 
@@ -36,12 +36,14 @@ def facts(plan: Plan) -> dict[str, str]:
     }
     p = plan.parameters
     if p is not None:
-        length = float(np.prod(plan.box)) ** (1 / 3)
+        length = mean_edge(plan.box)
         found["near field"] = f"r_c = {p.cutoff * length:.4g}, P2P by {p.p2p}"
         found["far field"] = (
             f"grid {' x '.join(str(n) for n in plan.mesh.padding.grid)}, "
             f"window of {p.points} points, P2G by {plan.mesh.spread}, G2P by {plan.g2p.method}"
         )
+        if plan.memory is not None:
+            found["memory"] = f"{in_words(plan.memory.peak)} at most, predicted"
         found["seconds"] = f"plan {plan.seconds['plan']:.3g}, predicted of a call " + (
             f"{sum(p.seconds.values()):.3g}"
         )
@@ -54,7 +56,7 @@ def describe(plan: Plan) -> str:
     p = plan.parameters
     if p is None:
         return head
-    length = float(np.prod(plan.box)) ** (1 / 3)
+    length = mean_edge(plan.box)
     grid, pads = plan.mesh.padding.grid, plan.mesh.padding
     evaluation = f"polynomials of degree {p.degree}"
     if plan.evaluator:
@@ -81,5 +83,7 @@ def describe(plan: Plan) -> str:
         + ", ".join(f"{k} {v:.3g}" for k, v in p.seconds.items())
         + f" ({plan._problem.machine.name})"
     )
+    if plan.memory is not None:
+        lines.append(f"  predicted memory: {plan.memory}")
     lines += [f"  instead: {words}" for words in alternatives(plan._problem, p)]
     return "\n".join(lines)

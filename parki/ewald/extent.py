@@ -35,6 +35,13 @@ class Extent(NamedTuple):
     box: Array
 
 
+def mean_edge(box: Array) -> float:
+    """Return the cube root of a box's volume, which itself may be beyond all numbers."""
+    unit = math.ldexp(1.0, math.frexp(float(box.max()))[1] - 1)
+    ratio: float = float(np.prod(box / unit)) ** (1 / 3)
+    return unit * ratio
+
+
 def resolve(options: EwaldOptions, extents: Array, clouds: list[Any]) -> Extent:
     """Return the box: what was given, and the extent of the points elsewhere.
 

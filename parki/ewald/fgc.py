@@ -75,7 +75,7 @@ class Convolution:
         self.factor = factor
         xp = self.xp = mesh.space.array_module
         self.inputs = COMPONENTS[kernel]
-        self.rows = _fields(kernel, want)
+        self.rows = field_rows(kernel, want)
         self.components = max(self.inputs, self.rows)
         transforms = DeviceTransforms if mesh.space.on_device else HostTransforms
         length = mesh.padding.local[0]
@@ -255,7 +255,7 @@ class FGC(Convolution):
     @staticmethod
     def values(kernel: str, mesh: Mesh, want: tuple[str, ...]) -> int:
         """Return the numbers in the field."""
-        return _fields(kernel, want) * math.prod(mesh.stored)
+        return field_rows(kernel, want) * math.prod(mesh.stored)
 
     def apply(self, grid: Any, plane: Any = None) -> Any:
         """Return the far field on the grid for spread densities ``grid`` (components, x, y, z).
@@ -277,7 +277,7 @@ class FGC(Convolution):
         return self.field
 
 
-def _fields(kernel: str, want: tuple[str, ...]) -> int:
+def field_rows(kernel: str, want: tuple[str, ...]) -> int:
     """Return how many components are transformed back."""
     flags = _wanted(want)
     return (1 if kernel == "laplace" else 3) * flags["VELOCITY"] + flags["PRESSURE"]

@@ -255,8 +255,9 @@ class Search:
         while place > 0 and place <= len(choices) and windows(choices[place - 1])[0] <= room:
             place -= 1
         for p, (window, _) in windows.known.items():
-            self.constant = math.log(window) - float(self.exponents[row][POINTS.index(p)])
-            self.constants[p] = self.constant
+            if window > 0:  # there is no error where the split's band has no mode but 0
+                self.constant = math.log(window) - float(self.exponents[row][POINTS.index(p)])
+                self.constants[p] = self.constant
         if not 0 <= place < len(choices):
             del self.grids[row]
             return

@@ -99,11 +99,8 @@ class P2P:
             periodic[0] = False
             corner[0] = stretch[0]
             box = np.array([stretch[1] - stretch[0], box[1], box[2]])
-        per_cutoff: tuple[float, ...] = (COLUMNS, COLUMNS, DEPTH)
         launch = choose_launch(method, space, launch)
-        if launch is not None:
-            per_cutoff = (1 / launch.width,) * 3
-        shape = _cells(box, cutoff, src.shape[1], per_cutoff)
+        shape = _cells(box, cutoff, src.shape[1], launch)
 
         def sort(points: Any) -> CellList:
             return CellList(
@@ -117,7 +114,7 @@ class P2P:
         else:
             # A tile never spans two columns: its bounding box would span the box.
             columns = targets.starts[:: shape[2]]
-            self.tiles = runs(xp, columns, DEVICE_TILE if space.on_device else HOST_TILE)
+            self.tiles = runs(xp, columns, near_tile(space))
         self.work = {"u": self.tiles, "derivatives": self.tiles}
         if space.on_device and ("p" in want or "grad_u" in want):
             ends = targets.starts if launch is not None else targets.starts[:: shape[2]]
@@ -135,16 +132,17 @@ class P2P:
 
         rotlet = kernel == "stokes_rotlet"
         values, derivatives = POLYNOMIALS[kernel]
+        rate = factor / cutoff  # its powers may pass all numbers, which ** would refuse
         # `p2p` divides by r_c once on its own.
         own: dict[str, dict[str, Any]] = {}
         if "u" in self.launches:
-            own["u"] = {"factor": factor**2 / cutoff if rotlet else factor}
+            own["u"] = {"factor": factor * rate if rotlet else factor}
             rows = [getattr(radial, r) for r in values]
             own["u"]["radial"] = table("u", rows if evaluator is None else evaluator.table)
             if evaluator is not None:
                 own["u"]["xi_rc"] = evaluator.xi_rc
         if "derivatives" in self.launches:
-            scale = (factor / cutoff) ** (3 if rotlet else 2)
+            scale = rate * rate * (rate if rotlet else 1)
             rows = [getattr(radial, r) for r in derivatives]
             own["derivatives"] = {"radial": table("derivatives", rows), "scale": scale}
         self.own = own
@@ -275,12 +273,26 @@ def _table_shape(kernel: str, degree: int, evaluator: Evaluator | None) -> tuple
     return len(POLYNOMIALS[kernel][0]), degree + 1
 
 
+def near_cells(
+    box: np.ndarray[Any, Any], cutoff: float, sources: int, method: str, space: ExecutionSpace
+) -> tuple[int, int, int]:
+    """Return the cells along each axis by which a variant sorts the points of a box."""
+    return _cells(box, cutoff, sources, choose_launch(method, space))
+
+
+def near_tile(space: ExecutionSpace) -> int:
+    """Return the most targets of a tile."""
+    return DEVICE_TILE if space.on_device else HOST_TILE
+
+
 def _cells(
-    box: np.ndarray[Any, Any], cutoff: float, sources: int, per_cutoff: tuple[float, ...]
+    box: np.ndarray[Any, Any], cutoff: float, sources: int, launch: Launch | None
 ) -> tuple[int, int, int]:
     """Return the cells along each axis: so many for each r_c, but few more than sources."""
+    per_cutoff = (COLUMNS, COLUMNS, DEPTH) if launch is None else (1 / launch.width,) * 3
     per_edge = np.array(per_cutoff) * box / cutoff
-    excess = float(np.prod(per_edge)) / max(4.0 * sources, 64.0)
+    # Their numbers have 32 bits.
+    excess = float(np.prod(per_edge)) / min(max(4.0 * sources, 64.0), 2.0**30)
     if excess > 1:
         per_edge /= excess ** (1 / 3)
     x, y, z = (max(1, int(n)) for n in per_edge)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,8 @@ def select(
 ) -> Parameters:
     """Choose all parameters.
 
+    Choices are kept: a sum of as many points, spread alike, takes the same ones again.
+
     Parameters
     ----------
     problem : Problem
@@ -105,13 +107,33 @@ def select(
         If no grid and window reach the tolerance.
     """
     choices = (window_points,) if window_points else POINTS[: POINTS.index(most_points) + 1]
+    return _select(_Task(problem.rounded(), cutoff, choices))
+
+
+class _Task:
+    """Arguments of `_select`, equal where these are."""
+
+    def __init__(self, problem: Problem, cutoff: float | None, choices: tuple[int, ...]) -> None:
+        self.problem, self.cutoff, self.choices = problem, cutoff, choices
+        self.key = (problem.key, cutoff, choices)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Task) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+@lru_cache(maxsize=256)
+def _select(task: _Task) -> Parameters:
+    problem, cutoff, choices = task.problem, task.cutoff, task.choices
     problem = _promising(problem, choices)
     chosen = cutoff if cutoff is not None else _best_cutoff(problem, choices)
     found = _at_cutoff(problem, chosen, choices)
     if found is None:
         raise ParkiValueError(
             f"no grid reaches tolerance {problem.tolerance:g} with cutoff {chosen:.3g}"
-            f"{f' and window_points {window_points}' if window_points else ''}"
+            f"{f' and window_points {choices[0]}' if len(choices) == 1 else ''}"
             " (in units of the cube root of the box's volume); leave them to parki, or relax one"
         )
     return found

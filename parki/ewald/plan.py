@@ -24,11 +24,12 @@ from parki.ewald import multiplier
 from parki.ewald.beside import beside
 from parki.ewald.clustering import PairDensity, pair_density
 from parki.ewald.description import describe, facts, headline
-from parki.ewald.extent import Extent, resolve
+from parki.ewald.extent import Extent, mean_edge, resolve
 from parki.ewald.fgc import FGC
 from parki.ewald.g2p import G2P
 from parki.ewald.gauge import Gauge
 from parki.ewald.machines import machine
+from parki.ewald.memory import Memory, Use, check
 from parki.ewald.mesh import Mesh
 from parki.ewald.moves import check_stay, suit
 from parki.ewald.options import MOST_POINTS, EwaldOptions
@@ -101,6 +102,8 @@ class Plan:
         Corner of the box.
     parameters : Parameters
         What was chosen; `describe` prints it.
+    memory : Memory
+        Bytes that the plan needs, by part, as predicted for the points it was made of.
     first : array, tuple of arrays or None
         What is wanted of ``dens``; None if there was none, or nothing to sum.
 
@@ -109,6 +112,8 @@ class Plan:
     ParkiValueError, ParkiTypeError
         If an argument is impossible: shape, dtype, NaN, mixed devices, a point outside the box
         along a free axis, a tolerance the dtype cannot hold. Before any work.
+    ParkiMemoryError
+        If the plan needs more memory than is free; with what would fit.
 
     Examples
     --------
@@ -153,6 +158,7 @@ class Plan:
         self._computed = tuple(name for name in names if name not in zero)
         self.seconds = {"plan": 0.0}
         self.parameters: Parameters | None = None
+        self.memory: Memory | None = None
         self._memory: Any = None  # of the mesh's grids
         self._axes = [0, 1, 2]  # the solver's order of them; slabs may want another
         self._take(arrays, extents)
@@ -283,6 +289,7 @@ class Plan:
         density, chosen = pair_density(trg, src, box), self.parameters
         if chosen is None or not suit(self._problem, chosen, density, *self._totals):
             chosen = self._select(density, length)
+            self.memory = self._check_memory(chosen, same, length)
             self._settle(chosen, length)
         split, cutoff, radial = self._division
         self.p2p = P2P(
@@ -334,7 +341,7 @@ class Plan:
 
         Exact, as is undoing it in the results.
         """
-        length: float = float(np.prod(self.box)) ** (1 / 3)
+        length = mean_edge(self.box)
         self.unit = 2.0 ** round(math.log2(length))
         return length
 
@@ -383,6 +390,18 @@ class Plan:
         elif options.cell_size is not None:
             cutoff = (options.cell_size / self._totals[1]) ** (1 / 3)
         return select(problem, cutoff, options.window_points, MOST_POINTS[self.dtype])
+
+    def _check_memory(self, chosen: Parameters, same: bool, length: float) -> Memory:
+        """Return the bytes that the plan needs; refuse it if they are not free."""
+        options = self.options
+        use = Use(
+            self.space,
+            self.dtype,
+            same,
+            options.dl_mean == "flux" and self._normal_squares is not None,
+            self._given is not _NOT_GIVEN,
+        )
+        return check(self._problem, chosen, use, length, options.window_points)
 
     def _settle(self, chosen: Parameters, length: float) -> None:
         """Take the parameters for the plan's, and make its grid and kernels."""
@@ -565,21 +584,20 @@ class Plan:
         values = check_density("dens", as_array("dens", dens), ROWS[self.kernel], self.n_sources)
         bound = self._bound(values.astype(np.float64) ** 2)
         bounds = tuple(
-            bound if name == "u" else bound / float(np.prod(self.box)) ** (1 / 3)
-            for name in self._shapes
+            bound if name == "u" else bound / mean_edge(self.box) for name in self._shapes
         )
         return bounds[0] if isinstance(self.want, str) else bounds
 
     def _bound(self, squares: Any) -> float:
         """Return what is promised of "u"; ``squares`` are those of the density."""
-        length = float(np.prod(self.box)) ** (1 / 3)
+        length = mean_edge(self.box)
         single = 0 if self.kernel == "stokes_dl" else self.rows
         bound = self._sum_up(float(squares[:single].sum())) ** 0.5 / length
         if self.kernel == "stokes_rotlet":
             bound /= length
         if self._normal_squares is not None:
             double = squares[single:].sum(axis=0) * self._normal_squares
-            bound += self._sum_up(float(double.sum())) ** 0.5 / length**2
+            bound += self._sum_up(float(double.sum())) ** 0.5 / length / length
         return float(self.options.tolerance * bound)
 
     def _sum_up(self, value: float) -> float:

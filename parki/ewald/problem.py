@@ -8,7 +8,7 @@ is ``error <= tolerance * sqrt(Q)``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -99,6 +99,22 @@ class Problem:
     def pad(self, steps: NDArray[np.float64], points: int, cutoff: float) -> Padding:
         """Return the sizes of a grid and its transforms."""
         return pad(self.periodicity, self.box, steps, points, cutoff, self.tolerance, self.lengths)
+
+    @property
+    def key(self) -> tuple[Hashable, ...]:
+        """What a choice depends on, to tell equal problems by."""
+        d, m = self.density, self.machine
+        return (
+            *(self.kernel, self.want, self.split, self.periodicity, self.tolerance),
+            *(self.targets, self.sources, tuple(self.p2p), tuple(self.p2g), tuple(self.g2p)),
+            *(self.box.tobytes(), d.scales.tobytes(), d.enhancement.tobytes(), d.self_pairs),
+            *(tuple((v, tuple(s)) for v, s in m.seconds.items()), m.workers, m.lengths),
+        )
+
+    def rounded(self) -> Problem:
+        """Return the problem with a pair density that is rounded up to steps of 3 %."""
+        steps = np.ceil(np.log(self.density.enhancement) / 0.03 - 1e-9)
+        return replace(self, density=replace(self.density, enhancement=np.exp(0.03 * steps)))
 
     # ------------------------------------------------------------------ times
     def pairs(self, cutoff: float) -> float:

@@ -62,9 +62,7 @@ def entry(name: str, build: Callable[[Path], None], suffix: str = ".so") -> Path
         os.close(handle)
         try:
             build(Path(temporary))
-            content = Path(temporary).read_bytes()
-            with open(temporary, "ab") as file:
-                file.write(_SEAL + hashlib.sha256(content).digest())
+            seal(Path(temporary))
             os.replace(temporary, path)
         finally:
             with contextlib.suppress(FileNotFoundError):
@@ -120,14 +118,26 @@ def exists(name: str, suffix: str = ".so") -> bool:
 
 def _verified(path: Path) -> bool:
     try:
-        if path.stat().st_uid != os.geteuid():
-            return False
-        content = path.read_bytes()
+        return path.stat().st_uid == os.geteuid() and is_whole(path)
     except OSError:
         return False
-    seal = len(_SEAL) + hashlib.sha256().digest_size
-    body, tail = content[:-seal], content[-seal:]
-    return tail == _SEAL + hashlib.sha256(body).digest()
+
+
+def seal(path: Path) -> None:
+    """Append to a file the hash of its content, by which `is_whole` knows it."""
+    content = path.read_bytes()
+    with open(path, "ab") as file:
+        file.write(_SEAL + hashlib.sha256(content).digest())
+
+
+def is_whole(path: Path) -> bool:
+    """Return whether a file is as it was sealed."""
+    try:
+        content = memoryview(path.read_bytes())
+    except OSError:
+        return False
+    size = len(_SEAL) + hashlib.sha256().digest_size
+    return content[-size:] == _SEAL + hashlib.sha256(content[:-size]).digest()
 
 
 @contextlib.contextmanager

@@ -1,7 +1,8 @@
-"""The embedded executor on the host: the system compiler, a shared object, one call by ctypes.
+"""The embedded executor on the host: a shared object, one call by ctypes.
 
-Used for the spaces OpenMP and Serial. Finds the compiler, chooses flags that vectorise without
-touching the floating-point state of the user's process, and keeps objects in the compile cache.
+Used for the spaces OpenMP and Serial. Takes kernels that came compiled with parki where it has
+them; for others it finds the compiler, chooses flags that vectorise without touching the
+floating-point state of the user's process, and keeps objects in the compile cache.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from parki.errors import KernelError, UnavailableError
-from parki.runtime import cache
+from parki.runtime import cache, shipped
 from parki.runtime.translate import Translated
 from parki.settings import SETTINGS
 
@@ -78,6 +80,32 @@ def compiler() -> Compiler:
 
 
 def has_openmp() -> bool:
+    """Return whether there is OpenMP: the compiler builds and links it, or it came with parki."""
+    return shipped.usable() or compiles_openmp()
+
+
+def can_compile() -> bool:
+    """Return whether there is a C++ compiler."""
+    try:
+        compiler()
+    except UnavailableError:
+        return False
+    return True
+
+
+def check() -> None:
+    """Do nothing where kernels run: those that came with parki, or any by a compiler.
+
+    Raises
+    ------
+    UnavailableError
+        As `compiler`.
+    """
+    if not shipped.usable():
+        compiler()
+
+
+def compiles_openmp() -> bool:
     """Return whether the compiler builds and links OpenMP programs."""
     return _probe(
         compiler(), ("-fopenmp",), "#include <omp.h>\nint f() { return omp_get_max_threads(); }\n"
@@ -130,21 +158,38 @@ def _compile(chosen: Compiler, flags: list[str], text: str, target: Path) -> Non
 
 
 class HostObject:
-    """One workunit compiled for the host; built or loaded from the cache by `load`."""
+    """One workunit compiled for the host: from the kernels that came with parki, else by `load`.
 
-    def __init__(self, translated: Translated, openmp: bool, team_size: int = 1) -> None:
-        self.compiler = compiler()
+    Raises
+    ------
+    UnavailableError
+        If it has to be compiled, and there is no compiler.
+    """
+
+    def __init__(self, name: str, translated: Translated, openmp: bool, team_size: int = 1) -> None:
+        self.source = PRELUDE.read_text(encoding="utf-8") + translated.text
+        self.shipped = shipped.find(self.source)
+        if self.shipped is not None:
+            return
+        try:
+            self.compiler = compiler()
+        except UnavailableError as error:
+            if not shipped.usable():
+                raise
+            raise UnavailableError(
+                f"these options need the kernel {name} in a form that did not come compiled with "
+                f"parki, as the usual variants of all sums did; {error}"
+            ) from None
         self.flags = [*FLAGS, *_architecture_flags(self.compiler), f"-DPK_TEAM={team_size}"]
-        self.flags.append("-fopenmp" if openmp else "-fopenmp-simd")
+        self.flags.append("-fopenmp" if openmp and compiles_openmp() else "-fopenmp-simd")
         if team_size > 1:
             self.flags.append("-pthread")
-        self.source = PRELUDE.read_text(encoding="utf-8") + translated.text
         identity = (self.compiler.path, self.compiler.version, _machine())
         self.key = cache.key("host", *identity, *self.flags, self.source)
 
     def cached(self) -> bool:
-        """Return whether the cache holds this object, so that `load` will not compile."""
-        return cache.exists(self.key)
+        """Return whether `load` will not compile."""
+        return self.shipped is not None or cache.exists(self.key)
 
     def load(self) -> Callable[[bytes, int, int], int]:
         """Return the entry point ``launch(slots, count, threads)``, compiling first if needed.
@@ -156,16 +201,19 @@ class HostObject:
         KernelError
             If the compiler refuses the kernel.
         """
+        function = self.shipped or self._compiled()
+        function.argtypes = (ctypes.c_char_p, ctypes.c_longlong, ctypes.c_int)
+        function.restype = ctypes.c_int
+        return function  # type: ignore[no-any-return]
+
+    def _compiled(self) -> Any:
         path = cache.entry(
             self.key, lambda target: _compile(self.compiler, self.flags, self.source, target)
         )
         try:
-            function = ctypes.CDLL(str(path)).parki_launch
+            return ctypes.CDLL(str(path)).parki_launch
         except OSError as error:
             raise KernelError(
                 f"a compiled kernel cannot be loaded ({error}); is {path.parent} on a disk from "
                 "which programs may run? If not, set PARKI_CACHE_DIR to a folder that is"
             ) from error
-        function.argtypes = (ctypes.c_char_p, ctypes.c_longlong, ctypes.c_int)
-        function.restype = ctypes.c_int
-        return function

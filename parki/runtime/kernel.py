@@ -71,7 +71,8 @@ class Kernel:
             self._object = device.DeviceObject(self.translated, space, team_size, vector_length)
         else:
             emulated = int(SETTINGS["PARKI_EMULATED_TEAM"].value())
-            self._object = host.HostObject(self.translated, space.name == "OpenMP", emulated)
+            openmp = space.name == "OpenMP"
+            self._object = host.HostObject(workunit.name, self.translated, openmp, emulated)
         self._threads = thread_count() if space.name == "OpenMP" else 1
         self._forks = not space.on_device and self._threads == 1  # survives a fork
         # How to pass an argument: name, dtype and rank of a view; name, None and kind of a scalar.

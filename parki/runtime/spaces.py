@@ -1,8 +1,8 @@
 """Execution spaces, named as Kokkos names them, found at run time.
 
-``OpenMP`` and ``Serial`` run on the host and need a C++ compiler; ``Cuda`` and ``HIP`` run on a
-device and need CuPy. Knows which array module and which memory a space works with; knows nothing
-of kernels.
+``OpenMP`` and ``Serial`` run on the host, and need a C++ compiler, or kernels that came compiled;
+``Cuda`` and ``HIP`` run on a device and need CuPy. Knows which array module and which memory a
+space works with; knows nothing of kernels.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def why_unavailable(name: str) -> str:
         if name in ("Cuda", "HIP"):
             found = _device_name()
             return "" if found == name else f"CuPy here is built for {found}"
-        host.compiler()
+        host.check()
         if name == "OpenMP" and not host.has_openmp():
             return "the C++ compiler has no OpenMP"
     except UnavailableError as error:
@@ -136,7 +136,7 @@ def _usable(name: str) -> ExecutionSpace:
         return ExecutionSpace(name)
     from parki.runtime import host
 
-    host.compiler()
+    host.check()
     if name == "OpenMP" and not host.has_openmp():
         log.warning(
             "parki: the C++ compiler %s has no OpenMP, so kernels run in one thread (Serial); "

@@ -100,7 +100,7 @@ def variants(run: Run, stage: str, n: int, windows: list[int]) -> list[dict[str,
         default = case.mesh()
         first = default.spread if stage == "P2G" else default.gather
         reference: Any = None
-        # `p2g_owner` has one thread for each tile: over a minute on a device, where nobody takes it.
+        # `p2g_owner` has one thread for each tile: over a minute on a device.
         names = [m for m in METHODS[stage] if not (run.space.on_device and m == "owner")]
         for method in sorted(names, key=lambda name: name != first):
             measured = case.spread if stage == "P2G" else case.gather

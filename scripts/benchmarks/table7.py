@@ -5,8 +5,9 @@ the baseline a variant is, and by how much its result differs from the default v
 of the largest value times the unit roundoff. Times are those of a repeated application, densities
 in the user's order. The efficiency is the paper's: the time of its model T0 over that measured.
 
-On a device parki's `owner`, made for CPUs, is left out. Not comparable: that code spreads 12 components, parki 4 (with the window's gradient), so the same
-task has fewer operations here, and the efficiencies are each of its own model.
+On a device parki's `owner`, made for CPUs, is left out. Not comparable: that code spreads 12
+components, parki 4 (with the window's gradient), so the same task has fewer operations here, and
+the efficiencies are each of its own model.
 """
 
 from __future__ import annotations

@@ -1,0 +1,190 @@
+"""`parki bench`: the time of a sum on this machine, for some numbers of points.
+
+Random points in a cube that are sources and targets, as `parki tune` times. Beside what was
+measured stands what the cost model predicts, by which parameters are chosen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from parki import __version__
+from parki.errors import ParkiValueError
+from parki.ewald import machines
+from parki.ewald.points import ROWS
+from parki.runtime import ExecutionSpace, get_execution_space
+from parki.tune import STAGES, Task, make
+
+POINTS = (1_000, 10_000, 100_000)
+# Applications that are timed: so many, but no more than take so many seconds.
+RUNS, SECONDS = 7, 2.0
+
+DESCRIPTION = """\
+Time one sum on this machine, for each number of points: random points in a unit cube, which are
+sources and targets, and a random density. Says, in milliseconds (JSON: in seconds),
+
+  plan     what the geometry takes, once for many densities (kernels are compiled by then)
+  P2P ...  the stages of one application of the plan: near field (P2P), spreading (P2G), Fourier
+           transforms and multiplication (FGC), gathering (G2P)
+  apply    one application as programs call it, without a look at the stages
+  model    what an application was predicted to take, when parameters were chosen
+
+and points/s, points over the time of an application. These times are medians of a few runs.
+"""
+
+EPILOG = """\
+Where apply is far from the model for large numbers of points, 'parki tune' measures this machine,
+and later plans choose better. Times on a busy machine are of little use. For example:
+
+  parki bench --kernel stokes_sl --periodicity 1 --tolerance 1e-4 --points 100000 1000000
+"""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Seconds of one sum: of the plan, an application, its stages, and what was predicted."""
+
+    points: int
+    plan: float
+    stages: dict[str, float]
+    apply: float
+    predicted: dict[str, float]
+
+    @property
+    def rate(self) -> float:
+        """Points per second of an application."""
+        return self.points / self.apply
+
+
+def declare(commands: Any) -> None:
+    """Add the command to the subparsers of the command line."""
+    parser = commands.add_parser(
+        "bench",
+        help="time a sum on this machine",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--kernel", choices=tuple(ROWS), default="stokes_comb", help="what to sum (stokes_comb)")
+    add("--points", type=int, nargs="+", default=POINTS, metavar="N", help="(1000 10000 100000)")
+    add("--periodicity", type=int, choices=range(4), default=3, metavar="P", help="0 to 3 (3)")
+    add("--tolerance", type=float, default=1e-6, metavar="EPS", help="bound of the error (1e-6)")
+    add("--dtype", choices=("float64", "float32"), default="float64", help="precision (float64)")
+    add("--space", metavar="SPACE", help="execution space: OpenMP, Serial, Cuda or HIP (OpenMP)")
+    add("--json", action="store_true", help="print JSON, for scripts")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Time the sums, print what they took, and return the exit code.
+
+    Raises
+    ------
+    ParkiError
+        If the space is not here, or an option is impossible.
+    """
+    if min(arguments.points) < 1:
+        raise ParkiValueError(f"points is {min(arguments.points)}; expected 1 or more")
+    space = get_execution_space(arguments.space)
+    task = arguments.kernel, arguments.periodicity, arguments.tolerance
+    tasks = [Task(*task, points, arguments.dtype) for points in arguments.points]
+    shown = Console(stderr=True)
+    # The display of compilation writes to stderr too, by itself.
+    with Progress(
+        console=shown,
+        disable=not shown.is_terminal,
+        transient=True,
+        redirect_stderr=False,
+        redirect_stdout=False,
+    ) as progress:
+        sums = [bench(each, space) for each in progress.track(tasks, description="timing")]
+    found = {
+        "parki": __version__,
+        "machine": machines.identity(space),
+        "space": space.name,
+        "kernel": arguments.kernel,
+        "periodicity": arguments.periodicity,
+        "tolerance": arguments.tolerance,
+        "dtype": arguments.dtype,
+        "model": machines.machine(space, arguments.dtype).name,
+    }
+    if arguments.json:
+        rows = [{**asdict(each), "points_per_second": each.rate} for each in sums]
+        print(json.dumps({**found, "sums": rows}, indent=2))
+        return 0
+    out = Console()
+    out.print(
+        f"{found['kernel']}, {found['periodicity']} periodic axes, tolerance "
+        f"{found['tolerance']:g}, {found['dtype']}; {space}: {found['machine']}",
+        soft_wrap=True,
+        highlight=False,
+    )
+    out.print(report(sums))
+    out.print(f"The model's numbers are {found['model']}.", soft_wrap=True, highlight=False)
+    return 0
+
+
+def bench(task: Task, space: ExecutionSpace) -> Bench:
+    """Time a task's plan, an application and its stages."""
+    make(task, space)  # compiles kernels
+    plan, values = make(task, space)
+    chosen = plan.parameters
+    if chosen is None:
+        raise ParkiValueError(f"{task} has nothing to sum")
+
+    def wait() -> None:
+        if space.on_device:
+            space.array_module.cuda.get_current_stream().synchronize()
+
+    def once() -> float:
+        begun = time.perf_counter()
+        plan(values)
+        wait()
+        return time.perf_counter() - begun
+
+    once()  # touches memory for the first time
+    apply = statistics.median(_repeated(once, lambda seconds: seconds))
+    stages = list(_repeated(lambda: plan.timed(values)[1], lambda each: sum(each.values())))
+    seconds = {name: statistics.median(each[name] for each in stages) for name in STAGES}
+    return Bench(task.points, plan.seconds["plan"], seconds, apply, chosen.seconds)
+
+
+def _repeated(action: Callable[[], Any], seconds: Callable[[Any], float]) -> Iterator[Any]:
+    """Yield what an action returns, for as many times as `RUNS` and `SECONDS` allow."""
+    total = 0.0
+    for _ in range(RUNS):
+        result = action()
+        yield result
+        total += seconds(result)
+        if total > SECONDS:
+            break
+
+
+def report(sums: list[Bench]) -> Table:
+    """Return the times as a table."""
+    table = Table(box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
+    for name in ("points", "plan", *STAGES, "apply", "model", "points/s"):
+        table.add_column(name, justify="right")
+    for each in sums:
+        stages = [each.stages[name] for name in STAGES]
+        seconds = [each.plan, *stages, each.apply, sum(each.predicted.values())]
+        table.add_row(str(each.points), *map(_milliseconds, seconds), f"{each.rate:.2g}")
+    return table
+
+
+def _milliseconds(seconds: float) -> str:
+    """Return milliseconds to three digits."""
+    value = 1e3 * seconds
+    return f"{value:.0f}" if value >= 99.5 else f"{value:#.3g}"

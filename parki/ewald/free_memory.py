@@ -1,0 +1,77 @@
+"""How much memory is free: on the host by Linux' own account, on a device by CuPy's."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from parki.runtime import ExecutionSpace
+
+PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+
+
+def free_memory(space: ExecutionSpace) -> float:
+    """Return the bytes that can be taken; infinity where nobody says."""
+    return _device(space) if space.on_device else min(_available(), _of_groups())
+
+
+def _device(space: ExecutionSpace) -> float:
+    """Return what the device has free, and CuPy's pool, which keeps what was freed."""
+    cupy = space.array_module
+    pool = cupy.get_default_memory_pool()
+    used, limit = pool.used_bytes(), pool.get_limit()
+    free = cupy.cuda.Device().mem_info[0] + pool.total_bytes() - used
+    return float(min(free, limit - used) if limit else free)
+
+
+def _available() -> float:
+    """Return what the kernel says is available without swapping."""
+    try:
+        lines = (PROC / "meminfo").read_text(encoding="utf-8").splitlines()
+        return 1024.0 * next(int(x.split()[1]) for x in lines if x.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError):
+        return math.inf
+
+
+def _of_groups() -> float:
+    """Return the room under the limits of the process's control groups, as containers have."""
+    try:
+        lines = (PROC / "self" / "cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return math.inf
+    room = math.inf
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":  # version 2
+            room = min(room, _walk(GROUPS, path, "memory.max", "memory.current"))
+        elif "memory" in controllers.split(","):
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+            room = min(room, _walk(GROUPS / "memory", path, *names))
+    return room
+
+
+def _walk(root: Path, path: str, limit: str, usage: str) -> float:
+    """Return the least room of a group and those it is in.
+
+    A container often sees its own group as the root, whatever its path says.
+    """
+    room, folder = math.inf, root / path.lstrip("/")
+    for group in (folder, *folder.parents):
+        try:
+            most = (group / limit).read_text(encoding="utf-8").strip()
+            if most != "max":
+                room = min(room, float(most) - _used(group, usage))
+        except (OSError, ValueError):
+            pass
+        if group == root:
+            break
+    return room
+
+
+def _used(group: Path, usage: str) -> float:
+    """Return the bytes that a group uses and cannot drop, as it can its files in memory."""
+    used = float((group / usage).read_text(encoding="utf-8"))
+    lines = (group / "memory.stat").read_text(encoding="utf-8").splitlines()
+    stat = dict(line.split(maxsplit=1) for line in lines)
+    files = stat.get("total_inactive_file", stat.get("inactive_file", "0"))
+    return max(0.0, used - float(files))

@@ -1,0 +1,285 @@
+"""Bytes that a plan needs, known as soon as its parameters are chosen, and whether they are free.
+
+Follows what the stages allocate (`parki.ewald.p2p`, `p2g`, `fgc`, `g2p`), part by part. Knows
+nothing of kernels and launches. Work areas of a device's transforms are the library's secret: they
+are counted as they were found on an H200, with some to spare.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from parki.arrays import vector_row
+from parki.errors import ParkiMemoryError, ParkiValueError
+from parki.ewald.fgc import DEVICE_BLOCK, HOST_BLOCK, field_rows
+from parki.ewald.free_memory import free_memory
+from parki.ewald.p2g import COMPONENTS
+from parki.ewald.p2p import near_cells, near_tile
+from parki.ewald.padding import Padding
+from parki.ewald.parameters import Parameters, select
+from parki.ewald.points import ROWS, result_shape
+from parki.ewald.problem import Problem
+from parki.runtime import ExecutionSpace
+
+# Larger cut-offs to propose where a plan does not fit: their grids are coarser.
+LARGER = (1.25, 1.6, 2.0, 2.5)
+# Planes with longer edges take work areas, on an H200: 2.7 GB for blocks of 1 GB.
+LONG = 1024
+# Values of a component that the device's FFT library takes: its sizes are 32 bits.
+MOST_VALUES = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes, as predicted.
+
+    Attributes
+    ----------
+    parts : dict
+        What an application holds, by part; results included, the user's arrays not.
+    held : float
+        What is there when parameters are chosen: points in the box, and scaled normals.
+    peak : float
+        The most that is in use at a time, while the plan is made or first applied.
+    """
+
+    parts: dict[str, float]
+    held: float
+    peak: float
+
+    @property
+    def largest(self) -> str:
+        """The largest part and its size, in words."""
+        name = max(self.parts, key=lambda part: self.parts[part])
+        return f"{name} ({in_words(self.parts[name])})"
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {in_words(size)}" for name, size in self.parts.items() if size)
+        return f"{in_words(self.peak)} at most: {parts}"
+
+
+@dataclass(frozen=True)
+class Use:
+    """What memory depends on besides problem and parameters.
+
+    Attributes
+    ----------
+    space : ExecutionSpace
+    dtype : dtype
+    same : bool
+        Whether the targets are the sources.
+    flux : bool
+        Whether the double layer's mean keeps the points.
+    once : bool
+        Whether the first application is part of making the plan.
+    """
+
+    space: ExecutionSpace
+    dtype: Any
+    same: bool
+    flux: bool
+    once: bool
+
+
+def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
+    """Return what a plan with these parameters needs."""
+    item = np.dtype(use.dtype).itemsize
+    padding = problem.pad(chosen.steps, chosen.points, chosen.cutoff)
+    held, near, far = _points(problem, chosen, use, padding, item)
+    rows = sum(math.prod(result_shape(problem.kernel, name, 1)) for name in problem.want)
+    results = rows * item * problem.targets
+    inputs, outputs = COMPONENTS[problem.kernel], field_rows(problem.kernel, problem.want)
+    components, on_device = max(inputs, outputs), use.space.on_device
+    x, y, z = padding.grid
+    length = padding.local[0]
+    free = problem.periodicity < 3
+    modes = (length // 2 + 1) * y * z if free else x * y * (z // 2 + 1)
+    block, multiplier = _blocks(padding, components, item, on_device)
+    component = 2 * item * modes
+    padded = 2 * item * block * components
+    if on_device:
+        transforms = _work_areas(padding, padded) if free else component
+        if length > x:
+            transforms += item * length * y * z
+    else:
+        transforms = component * (2 if length > x else 1)
+    parts = {
+        "points": near + far,
+        "densities and results": ROWS[problem.kernel] * item * problem.sources + results,
+        "grid": components * item * float(x * y * _stored(problem, chosen, use, z)),
+        "modes": components * component,
+        "padded block": padded,
+        "multiplier": item * multiplier,
+        "transforms": transforms,
+    }
+    total = sum(parts.values())
+    # Points are dropped once the plan is made; of transforms and results there are none before.
+    peak = max(total + (held if use.once else 0), total + held - results - transforms)
+    return Memory(parts, held, peak)
+
+
+def check(
+    problem: Problem, chosen: Parameters, use: Use, length: float, points: int | None
+) -> Memory:
+    """Return what a plan needs; refuse it where that is not free.
+
+    Parameters
+    ----------
+    problem, chosen, use
+    length : float
+        Cube root of the box's volume, in the user's unit.
+    points : int or None
+        Window points that were asked for.
+
+    Raises
+    ------
+    ParkiMemoryError
+        With what would fit.
+    ParkiValueError
+        If the grid passes what indices can count.
+    """
+    needed = predict(problem, chosen, use)
+    room = free_memory(use.space) + needed.held
+    if needed.peak <= room:
+        _check_values(problem, chosen, use)
+        return needed
+    fitting = list(_fitting(problem, chosen, use, room, length, points))
+    where = "on the device" if use.space.on_device else "here"
+    raise ParkiMemoryError(
+        f"the plan needs {in_words(needed.peak)}, but {in_words(room)} are free {where}; most of "
+        f"it is for its {needed.largest}. What would fit: " + ("; ".join(fitting) or "nothing near")
+    )
+
+
+def _points(
+    problem: Problem, chosen: Parameters, use: Use, padding: Padding, item: int
+) -> tuple[float, float, float]:
+    """Return bytes of the wrapped points, and of those that are sorted for near and far field."""
+    sources, targets = problem.sources, problem.targets
+    both = sources if use.same else sources + targets
+    normals = (
+        3 * item * sources if ROWS[problem.kernel] == 6 or problem.kernel == "stokes_dl" else 0
+    )
+    on_device = use.space.on_device
+    # Of a sorted list: points, order and cell of each, and two numbers for each cell.
+    each = 3 * item + 8
+    lists = 1 if use.same else 2
+    shape = near_cells(problem.box, chosen.cutoff, sources, chosen.p2p, use.space)
+    near = each * both + 8.0 * lists * math.prod(shape) + normals
+    kinds = 1 + (on_device and problem.want != ("u",))
+    tiles = targets / near_tile(use.space) + shape[0] * shape[1]
+    near += 12.0 * kinds * min(tiles, targets)
+    # Sources and targets are sorted alike, if the variants are.
+    alike = use.same and chosen.p2g != "base" and chosen.g2p != "base"
+    alike = alike and (chosen.p2g == "tile") == (chosen.g2p == "tile")
+    far = float(each) * (sources if alike else sources + targets) + normals
+    if "tile" in (chosen.p2g, chosen.g2p):
+        far += 8.0 * math.prod(padding.cells) / 16
+    if normals:
+        far += 8 * sources  # squares of the normals
+    held = 3 * item * both + normals
+    return held, near, far + (held if use.flux else 0)
+
+
+def _blocks(padding: Padding, components: int, item: int, on_device: bool) -> tuple[float, float]:
+    """Return the modes of the largest padded block, and the multiplier's values."""
+    if padding.n_local == 0:
+        x, y, z = padding.grid
+        return 0.0, float(x * (y // 2 + 1) * (z // 2 + 1))
+    limit = (DEVICE_BLOCK if on_device else HOST_BLOCK) // (2 * item * components)
+    modes = padding.local[0] // 2 + 1
+    local = min(padding.n_local, modes)
+    block, values = 0.0, 0.0
+    for count, (_, y, z) in ((local, padding.local), (modes - local, padding.plain)):
+        block = max(block, 1.0 * min(count, max(1, limit // (y * z))) * y * z)
+        values += count * (y // 2 + 1) * (z // 2 + 1)
+    return block, values
+
+
+def _work_areas(padding: Padding, padded: float) -> float:
+    """Return what a device's transforms of blocks of planes keep for themselves.
+
+    Long ones want as much as they transform; those of several blocks differ, forward and back.
+    """
+    return padded * (3 if max(padding.local[1:]) > LONG else 0.25)
+
+
+def _stored(problem: Problem, chosen: Parameters, use: Use, z: int) -> int:
+    """Return the grid's planes along z, spill included."""
+    p = chosen.points
+    row = p if use.space.on_device else vector_row(p, use.dtype)
+    return z + row - p + (p - 1 if problem.periodicity == 3 else 0)
+
+
+def _check_values(problem: Problem, chosen: Parameters, use: Use) -> None:
+    padding = problem.pad(chosen.steps, chosen.points, chosen.cutoff)
+    _, y, z = padding.grid
+    values = padding.local[0] * y * _stored(problem, chosen, use, z)
+    if use.space.on_device and values > MOST_VALUES:
+        raise ParkiValueError(
+            f"the grid has {values} values with its padding along x; transforms on a device take "
+            f"{MOST_VALUES}; raise the cut-off (cutoff, cell_size), or share the points out over "
+            "ranks"
+        )
+
+
+def _fitting(
+    problem: Problem,
+    chosen: Parameters,
+    use: Use,
+    room: float,
+    length: float,
+    points: int | None,
+) -> Iterator[str]:
+    """Yield, in words, what would fit."""
+    seconds = sum(chosen.seconds.values())
+
+    def fits(changed: Problem, cutoff: float | None, use: Use = use) -> Parameters | None:
+        try:
+            found = select(changed, cutoff, points)
+        except ParkiValueError:
+            return None
+        return found if predict(changed, found, use).peak <= room else None
+
+    # Of a cut-off that was asked for, parki's own may be enough.
+    own = fits(problem, None)
+    cutoffs = [ratio * chosen.cutoff for ratio in LARGER] + ([own.cutoff] if own else [])
+    for cutoff in sorted(cutoffs):
+        found = fits(problem, cutoff)
+        if found is not None:
+            ratio = sum(found.seconds.values()) / seconds
+            yield f"cutoff={found.cutoff * length:.4g}, which takes {ratio:.2g} times as long"
+            break
+    if use.dtype == np.float64 and problem.tolerance >= 1e-6:
+        single = predict(problem, chosen, replace(use, dtype=np.dtype(np.float32)))
+        if single.peak <= room:
+            yield f"float32 ({in_words(single.peak)})"
+    least, most = 0.0, 1.0
+    for _ in range(8):
+        part = (least + most) / 2
+        fewer = replace(
+            problem,
+            targets=max(1, int(part * problem.targets)),
+            sources=max(1, int(part * problem.sources)),
+        )
+        if fits(fewer, None) is None:
+            most = part
+        else:
+            least = part
+    if least and own is None:
+        sources, targets = (0.95 * least * n for n in (problem.sources, problem.targets))
+        yield f"about {sources:.2g} sources and {targets:.2g} targets"
+
+
+def in_words(size: float) -> str:
+    """Return a number of bytes as people write it."""
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} GB"

@@ -1,0 +1,131 @@
+"""Compare the memory that plans are predicted to need with what they take.
+
+    python scripts/check_memory.py [--space CPU] [--points 500000] [--only 3]
+
+Each plan is made and applied once in a process of its own: on a device CuPy's pool says what it
+took, on a host the largest resident size does. Then a plan is asked for that does not fit, which
+must be refused at once. Exit code 1 if a prediction is off by more than 25 %, or below 0.85.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import parki
+from parki.ewald.points import ROWS
+
+# Kernel, periodicity, tolerance, dtype, what is wanted, whether plan and sum are one call, and
+# points over those asked for.
+CASES: tuple[tuple[str, int, float, str, str, bool, float], ...] = (
+    ("stokes_comb", 0, 1e-4, "f8", "u", False, 0.2),
+    ("stokes_comb", 1, 1e-4, "f8", "u", False, 1.0),
+    ("stokes_comb", 2, 1e-4, "f8", "u", False, 1.0),
+    ("stokes_comb", 3, 1e-4, "f8", "u", False, 1.0),
+    ("stokes_comb", 1, 1e-4, "f4", "u", False, 1.0),
+    ("stokes_comb", 1, 1e-9, "f8", "u", False, 0.5),
+    ("stokes_comb", 3, 1e-9, "f8", "u", False, 0.5),
+    ("stokes_comb", 3, 1e-4, "f8", "u", True, 1.0),
+    ("stokes_sl", 0, 1e-9, "f8", "u", True, 0.2),
+    ("stokes_dl", 2, 1e-9, "f8", "grad_u", False, 0.2),
+    ("laplace", 3, 1e-4, "f4", "u", False, 2.0),
+)
+LARGEST, LEAST = 1.25, 0.85
+
+
+def measure(space: str, number: int, points: int) -> tuple[float, float]:
+    """Return the bytes predicted, and those that a plan of this process took."""
+    kernel, periodicity, tolerance, dtype, want, once, part = CASES[number]
+    xp = parki.get_execution_space(space).array_module
+    rng = np.random.default_rng(1)
+    options = parki.EwaldOptions(periodicity, [1, 1, 1], tolerance, execution_space=space)
+
+    def run(n: int) -> parki.Plan:
+        """Make a plan and apply it; the points lie in the memory of the space before."""
+        src, normals = (xp.asarray(rng.random((3, n)).astype(dtype)) for _ in range(2))
+        dens = xp.asarray(rng.random(n if ROWS[kernel] == 1 else (ROWS[kernel], n)).astype(dtype))
+        norms = normals if kernel in ("stokes_dl", "stokes_comb") else None
+        before.append(taken(xp))
+        settings: dict[str, Any] = {"want": want, **({"dens": dens} if once else {})}
+        plan = parki.Plan(kernel, src, src, norms, options, **settings)
+        result = plan.first if once else plan(dens)
+        assert bool(xp.isfinite(result[..., :100]).all())
+        return plan
+
+    before: list[float] = []
+    run(1000)  # imports, threads, and what libraries keep
+    plan = run(int(part * points))
+    assert plan.memory is not None
+    peak = 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if xp is not np:
+        xp.cuda.Device().synchronize()
+        peak = xp.get_default_memory_pool().total_bytes()
+    return plan.memory.peak, peak - before[-1]
+
+
+def taken(xp: Any) -> float:
+    """Return the bytes in use."""
+    if xp is not np:
+        xp.get_default_memory_pool().free_all_blocks()
+        return float(xp.get_default_memory_pool().total_bytes())
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+    return float(pages * resource.getpagesize())
+
+
+def refused(space: str) -> bool:
+    """Ask for what does not fit; return whether it was refused within a second."""
+    points = parki.get_execution_space(space).array_module.asarray(
+        np.random.default_rng(0).random((3, 1000))
+    )
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-9, cutoff=0.002, execution_space=space)
+    start = time.perf_counter()
+    try:
+        parki.Plan("stokes_sl", points, points, options)
+    except parki.ParkiMemoryError as error:
+        seconds = time.perf_counter() - start
+        print(f"refused in {seconds:.2f} s: {error}")
+        return seconds < 1
+    print("not refused")
+    return False
+
+
+def main() -> None:
+    """Print predicted over measured for each plan."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--space", default="CPU")
+    parser.add_argument("--points", type=int)
+    parser.add_argument("--only", type=int, help="one case, in this process; prints JSON")
+    args = parser.parse_args()
+    points = args.points or (4_000_000 if args.space.lower() in ("cuda", "gpu", "hip") else 500_000)
+    if args.only is not None:
+        print(json.dumps(measure(args.space, args.only, points)))
+        return
+    good = True
+    for number, case in enumerate(CASES):
+        words = ["--space", args.space, "--points", str(points), "--only", str(number)]
+        run = subprocess.run(
+            [sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True, check=True
+        )
+        predicted, measured = json.loads(run.stdout)
+        kernel, periodicity, tolerance, dtype, want, once, part = case
+        good = good and LEAST <= predicted / measured <= LARGEST
+        print(
+            f"{kernel:11s} {periodicity}P {tolerance:.0e} {dtype} {want:6s} N = {part * points:.2g}"
+            f"{' one-shot' if once else '':9s}  predicted {predicted / 1e9:6.3f} GB, measured "
+            f"{measured / 1e9:6.3f}, ratio {predicted / measured:.2f}",
+            flush=True,
+        )
+    good = refused(args.space) and good
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()

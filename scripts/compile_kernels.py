@@ -1,0 +1,177 @@
+"""Compiles the kernels that come with the wheel; `scripts/build_wheel.sh` runs this.
+
+Into a folder go one shared object for each level of x86-64 that `parki.runtime.shipped` knows, with
+the kernels of all sums by the usual variants, and the OpenMP library for machines without one.
+Objects are kept in the folder below it, so that a second run compiles what has changed alone.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from rich.progress import track
+
+from parki.arrays import real_name
+from parki.cell_list import CellList
+from parki.ewald import multiplier
+from parki.ewald.fgc import FGC
+from parki.ewald.g2p import G2P
+from parki.ewald.mesh import Mesh
+from parki.ewald.options import MOST_POINTS
+from parki.ewald.p2g import P2G
+from parki.ewald.p2p import near_kernels
+from parki.ewald.padding import pad
+from parki.ewald.points import RESULTS, ROWS
+from parki.ewald.prolate import Prolate
+from parki.ewald.split import Hasimoto
+from parki.ewald.window import KaiserBessel, default_degree
+from parki.runtime import Kernel, cache, get_execution_space, host, shipped
+
+SPACE = get_execution_space("OpenMP")
+FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
+# First and last degree (all are even) of the near field's polynomials, of the potential and of its
+# derivatives: what `parki.ewald.parameters.select` chose for tolerances from 0.3 to the least one,
+# 30 to 1 000 000 points, 0 to 3 periodic axes, cubes, long and flat boxes, tight clusters. Double
+# layers' derivatives below 1e-9 go up to 48: left out, as they would be a fifth of all kernels.
+DEGREES = {
+    FLOAT64: {
+        "laplace": ((2, 24), (2, 28)),
+        "stokes_sl": ((2, 28), (4, 28)),
+        "stokes_dl": ((4, 28), (6, 30)),
+        "stokes_comb": ((4, 28), (6, 30)),
+        "stokes_rotlet": ((2, 26), (4, 30)),
+    },
+    FLOAT32: {
+        "laplace": ((2, 12), (2, 18)),
+        "stokes_sl": ((2, 16), (4, 20)),
+        "stokes_dl": ((4, 20), (6, 20)),
+        "stokes_comb": ((4, 20), (6, 20)),
+        "stokes_rotlet": ((2, 18), (4, 18)),
+    },
+}
+
+
+def wants(kernel: str) -> list[tuple[str, ...]]:
+    """Return the sets of results that kernels are made for: rotlets have no pressure."""
+    names = [n for n in RESULTS if n != "p" or kernel not in ("laplace", "stokes_rotlet")]
+    return [want for n in range(1, 4) for want in combinations(names, n)]
+
+
+def kernels() -> Iterator[Kernel]:
+    """Yield the kernels of all sums by the usual variants; some more than once."""
+    for dtype in DEGREES:
+        yield from base(dtype)
+        for points in range(2, MOST_POINTS[dtype] + 1):
+            yield from far(mesh(points, dtype))
+        for kernel in ROWS:
+            yield from near(kernel, dtype)
+
+
+def base(dtype: np.dtype) -> Iterator[Kernel]:
+    """Yield the kernels that depend on the precision alone."""
+    yield from CellList.kernels(SPACE, real_name(dtype)).values()
+    for rows in sorted({3, *ROWS.values()}):
+        yield CellList.gather_kernel(SPACE, dtype, rows)
+    for split in (Prolate(10.0, 0.1), Hasimoto(10.0)):
+        for laplace in (True, False):
+            for periodicity in range(4):
+                yield from multiplier.kernels(SPACE, None, dtype, laplace, split, periodicity)
+
+
+def near(kernel: str, dtype: np.dtype) -> Iterator[Kernel]:
+    """Yield the kernels of the near field."""
+    for want in wants(kernel):
+        if "u" in want and len(want) > 1:
+            continue  # those of "u" and of the others
+        first, last = DEGREES[dtype][kernel][want != ("u",)]
+        for degree in range(first, last + 1, 2):
+            for periodicity in range(4):
+                near = (kernel, SPACE, dtype, degree, periodicity, want, None)
+                yield from near_kernels(*near).values()
+
+
+def mesh(points: int, dtype: np.dtype) -> Mesh:
+    """Return a small grid with a window."""
+    box = np.ones(3)
+    steps = box / 64
+    padding = pad(3, box, steps, points, 0.1, 1e-6)
+    window = KaiserBessel(points, 2.4 * points)
+    return Mesh.build(SPACE, dtype, box, 3, steps, padding, window, default_degree(points))
+
+
+def far(grid: Mesh) -> Iterator[Kernel]:
+    """Yield the kernels of the far field that depend on the grid's window and precision."""
+    for kernel in ROWS:
+        yield from P2G.kernels(kernel, grid, None)
+        for want in wants(kernel):
+            yield FGC.kernel(kernel, grid, want, None)
+            yield from G2P.kernels(grid, 1 if kernel == "laplace" else 3, want, None)
+
+
+def build(sources: dict[str, str], level: str, folder: Path, jobs: int) -> None:
+    """Compile the sources by their names for a level, and link the folder's shared object."""
+    flags = [f for f in host.FLAGS if f != "-shared"]
+    flags += [f"-march={level}", "-DPK_TEAM=1", "-fopenmp", "-ffunction-sections"]
+    if level == "x86-64-v4":
+        flags.append("-mprefer-vector-width=512")
+    compiler = host.compiler()
+    identity = cache.key(compiler.version, *flags)[:8]
+    objects = folder / "objects" / f"{level}-{identity}"
+    objects.mkdir(parents=True, exist_ok=True)
+
+    def compile_one(name: str) -> Path:
+        path = objects / f"{name}.o"
+        if not path.exists():
+            part = path.with_suffix(".part")
+            command = [*compiler.command, *flags, f"-Dparki_launch={name}"]
+            command += ["-x", "c++", "-c", "-", "-o", str(part)]
+            subprocess.run(command, input=sources[name], text=True, check=True)
+            part.rename(path)
+        return path
+
+    with ThreadPoolExecutor(jobs) as pool:
+        done = pool.map(compile_one, sources)
+        paths = list(track(done, f"compiling for {level}", total=len(sources)))
+    names = folder / "objects" / "list"
+    names.write_text("\n".join(map(str, paths)), encoding="utf-8")
+    target = folder / f"{level}.so"
+    target.unlink(missing_ok=True)
+    link = [*compiler.command, "-shared", "-fopenmp", "-s", "-Wl,--gc-sections", "-Wl,-O1"]
+    subprocess.run([*link, f"@{names}", "-o", str(target)], check=True)
+    cache.seal(target)
+    print(f"{target.name}: {len(paths)} kernels, {target.stat().st_size / 1e6:.1f} MB")
+
+
+def take_openmp(folder: Path) -> None:
+    """Copy the compiler's OpenMP library, with its terms where the system has them."""
+    run = [*host.compiler().command, "-print-file-name=libgomp.so.1"]
+    found = subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip()
+    shutil.copyfile(found, folder / "libgomp.so.1")
+    terms = Path("/usr/share/doc/libgomp1/copyright")
+    if not terms.is_file():
+        raise SystemExit(f"{terms} is missing: the terms of libgomp.so.1 must come with it")
+    shutil.copyfile(terms, folder / "libgomp-copyright.txt")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="where to write")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--levels", nargs="+", default=list(shipped.LEVELS))
+    arguments = parser.parse_args()
+    sources = {}
+    for kernel in kernels():
+        sources[shipped.symbol(kernel._object.source)] = kernel._object.source
+    for level in arguments.levels:
+        build(sources, level, arguments.folder, arguments.jobs)
+    take_openmp(arguments.folder)
+
+
+if __name__ == "__main__":
+    main()

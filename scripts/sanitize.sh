@@ -1,0 +1,41 @@
+#!/bin/sh
+# Small sums of every kind under sanitizers; ends with an error if one finds something.
+#   scripts/sanitize.sh          kernels of the CPU: addresses and undefined behaviour (g++ or clang++)
+#   scripts/sanitize.sh --gpu    kernels of an NVIDIA GPU: compute-sanitizer's memcheck, racecheck, synccheck
+# PYTHON is the interpreter, CXX the compiler. Kernels of the CPU go to a cache of their own.
+set -eu
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+
+if [ "${1:-}" = --gpu ]; then
+    # Compiles all kernels, so that the tools do not watch the compiler.
+    "$python" scripts/small_sums.py --space Cuda --brief
+    for tool in memcheck racecheck synccheck; do
+        echo "== $tool"
+        compute-sanitizer --tool "$tool" --error-exitcode 1 --print-limit 20 \
+            "$python" scripts/small_sums.py --space Cuda --brief
+    done
+    exit
+fi
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+compiler=${CXX:-g++}
+# Comes last on the command line, and so has the last word over parki's own flags. A division by zero
+# is no error in kernels: pairs that coincide are sorted out afterwards.
+cat > "$folder/cxx" <<WRAPPER
+#!/bin/sh
+exec $compiler "\$@" -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined,float-cast-overflow \\
+    -fno-sanitize-recover=all
+WRAPPER
+chmod +x "$folder/cxx"
+library=$($compiler -print-file-name=libasan.so)
+[ -e "$library" ] || library=$($compiler -print-file-name=libclang_rt.asan-$(uname -m).so)
+
+# Python itself leaks by design, and forks to start the compiler.
+export CXX="$folder/cxx" PARKI_CACHE_DIR="${PARKI_SANITIZED_CACHE:-$folder/cache}"
+export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0:allocator_may_return_null=1
+export UBSAN_OPTIONS=print_stacktrace=1
+LD_PRELOAD="$library" "$python" -X faulthandler scripts/small_sums.py --space Serial
+LD_PRELOAD="$library" "$python" -X faulthandler scripts/small_sums.py --space OpenMP --brief
+echo "nothing found"

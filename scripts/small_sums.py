@@ -1,0 +1,91 @@
+"""Run small sums of every kind, as input for a sanitizer: see `scripts/sanitize.sh`.
+
+    python scripts/small_sums.py [--space CPU] [--points 150] [--brief]
+
+Every kernel, periodicity and variant in both precisions, with pressures and gradients; `--brief`
+leaves out what compiles no other code on a device than the rest. Results are only looked at for
+NaN: whether they are right is for `parki check` to say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import parki
+from parki.ewald.g2p import G2P_METHODS
+from parki.ewald.p2g import P2G_METHODS
+from parki.ewald.p2p_cells import P2P_METHODS
+from parki.ewald.points import ROWS
+
+BOX = (1.5, 1.0, 0.75)
+ALL = ("u", "p", "grad_u")
+TOLERANCES = {"f4": 1e-3, "f8": 1e-6}
+Case = tuple[str, int, str, dict[str, str], tuple[str, ...]]
+
+
+def cases(brief: bool) -> Iterator[Case]:
+    """Yield kernel, periodicity, precision, options and what is wanted."""
+    for number, kernel in enumerate(ROWS):
+        fields = tuple(name for name in ALL if kernel != "laplace" or name != "p")
+        for periodicity in range(4):
+            dtypes = ("f4", "f8") if (number + periodicity) % 2 else ("f8", "f4")
+            if brief and periodicity != number % 4:
+                continue
+            yield kernel, periodicity, dtypes[0], {}, fields
+            if not brief:
+                yield kernel, periodicity, dtypes[1], {}, ("u",)
+    for kernel, periodicity, dtype in (("stokes_comb", 3, "f8"), ("laplace", 1, "f4")):
+        variants: list[dict[str, str]] = [{"p2p_method": m} for m in P2P_METHODS[1:]]
+        variants += [{"p2g_method": m} for m in P2G_METHODS[1:]]
+        for options in variants:
+            yield kernel, periodicity, dtype, options, ("u",)
+        for method in G2P_METHODS[1:]:
+            yield kernel, periodicity, dtype, {"g2p_method": method}, ("u", "grad_u")
+    for radial in ("erfc", "rational"):
+        yield "stokes_comb", 2, "f8", {"split": "hasimoto", "radial": radial}, ("u",)
+    yield "stokes_dl", 3, "f8", {"dl_mean": "flux"}, ALL
+
+
+def sum_up(case: Case, space: str, n: int, rng: np.random.Generator) -> None:
+    """Make one sum, and another after its points have moved."""
+    kernel, periodicity, dtype, settings, want = case
+    xp = parki.get_execution_space(space).array_module
+    options: Any = dict(settings, execution_space=space, tolerance=TOLERANCES[dtype])
+
+    def array(*shape: int) -> Any:
+        return xp.asarray(rng.random(shape).astype(dtype))
+
+    edges = xp.asarray(np.array(BOX, dtype=dtype))[:, None]
+    src, trg = array(3, n) * edges, array(3, n // 2 + 1) * edges
+    norms = array(3, n) if kernel in ("stokes_dl", "stokes_comb") else None
+    dens = array(n) if ROWS[kernel] == 1 else array(ROWS[kernel], n)
+    plan = parki.Plan(
+        kernel, trg, src, norms, parki.EwaldOptions(periodicity, BOX, **options), want=want
+    )
+    plan(dens)
+    plan.update_points(src, src, norms)
+    for values in plan(dens):
+        assert bool(xp.isfinite(values).all()), f"{case}: NaN or infinity"
+
+
+def main() -> None:
+    """Run the sums."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--space", default="CPU")
+    parser.add_argument("--points", type=int, default=150)
+    parser.add_argument("--brief", action="store_true")
+    args = parser.parse_args()
+    rng, start, count = np.random.default_rng(0), time.perf_counter(), 0
+    for case in cases(args.brief):
+        sum_up(case, args.space, args.points, rng)
+        count += 1
+    print(f"{count} sums on {args.space}, {time.perf_counter() - start:.1f} s: no NaN")
+
+
+if __name__ == "__main__":
+    main()

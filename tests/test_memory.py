@@ -1,0 +1,236 @@
+"""What plans need is foreseen, and what does not fit is refused at once, with what would fit."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import math
+import re
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import parki
+from parki.ewald import free_memory, memory
+from parki.ewald.clustering import PairDensity
+from parki.ewald.cost import Machine
+from parki.ewald.machines import BUILT_IN_FROM, H200, _built_in_lengths
+from parki.ewald.parameters import select
+from parki.ewald.problem import Problem
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "check_memory.py"
+_spec = importlib.util.spec_from_file_location("check_memory", SCRIPT)
+check_memory = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(check_memory)
+
+
+class Device:
+    """Stands for a device that is not here."""
+
+    name, on_device, array_module = "Cuda", True, np
+
+
+def plan(n=2000, tolerance=1e-4, dtype="f8", **options):
+    points = np.random.default_rng(0).random((3, n)).astype(dtype)
+    return parki.Plan(
+        "stokes_sl", points, points, parki.EwaldOptions(3, [1, 1, 1], tolerance, **options)
+    )
+
+
+# ---------------------------------------------------------------------- predicted and measured
+@pytest.mark.parametrize("number", [1, 3, 7])
+def test_peaks(number):
+    """Each in a process of its own, by its largest resident size."""
+    command = [sys.executable, str(SCRIPT), "--points", "120000", "--only", str(number)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    predicted, measured = map(float, run.stdout.strip("[]\n").split(","))
+    assert 0.85 <= predicted / measured <= 1.25
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "points"),
+    list(itertools.product(range(len(check_memory.CASES)), (200_000, 1_000_000))),
+)
+def test_all_peaks(number, points):
+    command = [sys.executable, str(SCRIPT), "--points", str(points), "--only", str(number)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    predicted, measured = map(float, run.stdout.strip("[]\n").split(","))
+    assert 0.85 <= predicted / measured <= 1.25
+
+
+# Periodicity, tolerance, dtype; grid points of a period (or of the box and a window), P, cut-off
+# over step; GB in CuPy's pool with points, normals and density. Measured, N = 4e6: see
+# docs/performance.md.
+MEASURED = [
+    (1, 1e-4, "f8", 378, 9, 14, 5.7),
+    (3, 1e-4, "f8", 378, 9, 14, 4.7),
+    (2, 1e-4, "f8", 378, 9, 14, 5.7),
+    (0, 1e-4, "f8", 237, 10, 14, 4.8),
+    (1, 1e-9, "f8", 432, 15, 21, 10.5),
+    (3, 1e-9, "f8", 480, 15, 21, 8.4),
+    (1, 1e-4, "f4", 360, 9, 14, 3.4),
+    (1, 1e-1, "f8", 280, 6, 10, 3.4),
+]
+
+
+@pytest.mark.parametrize("case", MEASURED)
+def test_on_a_device(case):
+    periodicity, tolerance, dtype, cells, points, reach, gigabytes = case
+    dtype, n = np.dtype(dtype), 4_000_000
+    machine = Machine(
+        "H200", H200[dtype.name], 1, _built_in_lengths(dtype.name), True, BUILT_IN_FROM[True]
+    )
+    density = PairDensity(2.0 ** -np.arange(10), np.ones(10), 1 / n)
+    usual = ("tile",)
+    problem = Problem(
+        "stokes_comb", ("u",), "prolate", periodicity, np.ones(3), tolerance, density, n, n,
+        machine, usual, usual, usual,
+    )  # fmt: skip
+    chosen = replace(
+        select(problem, 0.05), steps=np.full(3, 1 / cells), points=points, cutoff=reach / cells
+    )
+    use = memory.Use(Device(), dtype, True, False, False)
+    found = memory.predict(problem, chosen, use)
+    given, results = 12 * dtype.itemsize * n, 3 * dtype.itemsize * n
+    total = sum(found.parts.values()) - results + given
+    assert 0.85 <= total / 1e9 / gigabytes <= 1.2
+
+
+def test_it_is_shown():
+    found = plan()
+    assert "predicted memory: " in found.describe()
+    assert "memory" in found._repr_html_()
+    assert 0 < found.memory.peak < 1e9
+    assert set(found.memory.parts) >= {"points", "grid", "modes", "multiplier", "transforms"}
+
+
+# ---------------------------------------------------------------------- refused
+@pytest.fixture
+def room(monkeypatch):
+    """Return what sets the memory that is free."""
+    return lambda size: monkeypatch.setattr(memory, "free_memory", lambda space: size)
+
+
+def test_what_does_not_fit_is_refused(room):
+    needed = plan(20_000).memory
+    room(needed.peak - 1e5 - needed.held)
+    start = time.perf_counter()
+    with pytest.raises(parki.ParkiMemoryError) as info:
+        plan(20_000)
+    assert time.perf_counter() - start < 2
+    message = str(info.value)
+    assert message.startswith(f"the plan needs {memory.in_words(needed.peak)}, but ")
+    assert needed.largest in message
+    assert isinstance(info.value, MemoryError) and isinstance(info.value, parki.ParkiError)
+
+
+def test_what_it_proposes_does_fit(room):
+    needed = plan(20_000).memory
+    room(0.6 * needed.peak - needed.held)
+    with pytest.raises(parki.ParkiMemoryError) as info:
+        plan(20_000)
+    message = str(info.value)
+    room(math.inf)
+    cutoff = float(re.search(r"cutoff=([\d.e-]+),", message)[1])
+    assert plan(20_000, cutoff=cutoff).memory.peak <= 0.6 * needed.peak
+    fewer = float(re.search(r"about ([\d.e+-]+) sources", message)[1])
+    assert plan(int(fewer), 1e-4).memory.peak <= 0.6 * needed.peak
+    assert "float32 (" in message
+    plan(20_000, dtype="f4")
+
+
+def test_a_cutoff_that_is_too_small(room):
+    room(1e9)
+    with pytest.raises(parki.ParkiMemoryError, match="What would fit: cutoff=") as info:
+        plan(cutoff=0.002)
+    assert "sources" not in str(info.value)
+
+
+def test_nothing_fits(room):
+    room(0.0)
+    with pytest.raises(parki.ParkiMemoryError, match="What would fit: nothing near"):
+        plan()
+
+
+def test_a_plan_stays_as_it_was(room):
+    kept = plan(2000)
+    dens = np.ones((3, 2000))
+    before = kept(dens)
+    room(0.0)
+    more = np.random.default_rng(1).random((3, 50_000))
+    with pytest.raises(parki.ParkiMemoryError):
+        kept.update_points(more, more)
+    np.testing.assert_array_equal(kept(dens), before)
+
+
+def test_indices_of_a_device():
+    problem = plan()._problem
+    chosen = select(problem)
+    use = memory.Use(Device(), np.dtype("f4"), True, False, False)
+    large = replace(chosen, steps=np.full(3, 1 / 1300))
+    with pytest.raises(parki.ParkiValueError, match=r"raise the cut-off \(cutoff, cell_size\)"):
+        memory._check_values(problem, large, use)
+    memory._check_values(problem, chosen, use)
+
+
+# ---------------------------------------------------------------------- free memory
+def files(folder, **contents):
+    for name, text in contents.items():
+        path = folder / name.replace("__", "/").replace("_dot_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def system(tmp_path, monkeypatch):
+    """A system of files of its own in the place of /proc and the control groups."""
+    monkeypatch.setattr(free_memory, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(free_memory, "GROUPS", tmp_path / "groups")
+    return tmp_path
+
+
+def free():
+    return free_memory.free_memory(parki.get_execution_space("Serial"))
+
+
+def test_the_host_says(system):
+    files(system, proc__meminfo="MemTotal: 8000 kB\nMemAvailable: 5000 kB\n")
+    assert free() == 5000 * 1024
+
+
+def test_another_system_says_nothing(system):
+    assert free() == math.inf
+
+
+@pytest.mark.parametrize("path", ["/a/b", "/"])
+def test_control_groups(system, path):
+    files(system, proc__meminfo="MemAvailable: 5000 kB\n", proc__self__cgroup=f"0::{path}\n")
+    group = "groups/" + path.strip("/").split("/")[0]
+    files(
+        system,
+        **{
+            f"{group}/memory.max": "1000000\n",
+            f"{group}/memory.current": "700000\n",
+            f"{group}/memory.stat": "anon 1\ninactive_file 200000\n",
+            f"{group}/b/memory.max": "max\n",
+        },
+    )
+    assert free() == 500_000
+
+
+def test_control_groups_of_the_first_version(system):
+    files(
+        system,
+        proc__meminfo="MemAvailable: 5000 kB\n",
+        proc__self__cgroup="5:cpu:/x\n4:memory:/x\n",
+        groups__memory__x__memory_dot_limit_in_bytes="900000\n",
+        groups__memory__x__memory_dot_usage_in_bytes="100000\n",
+        groups__memory__x__memory_dot_stat="total_inactive_file 0\n",
+    )
+    assert free() == 800_000

@@ -1,0 +1,234 @@
+"""Kernels that came compiled with parki: which are used, when, and what a machine without does."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import math
+import re
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_kernels import RUN, SQUARE, run_python, small_kernel, write_kernel
+
+import parki
+from parki.ewald import machines
+from parki.ewald import plan as plan_module
+from parki.runtime import get_execution_space, host, shipped, spaces
+from parki.runtime import kernel as kernel_module
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "compile_kernels.py"
+OTHER = SQUARE.replace("0.25", "0.5")
+HERE = "from pathlib import Path; from parki.runtime import shipped; shipped.FOLDER = Path({!r})\n"
+
+pytestmark = pytest.mark.skipif(not shipped.level(), reason="only for Linux on x86-64 (v2 and up)")
+
+
+@pytest.fixture(scope="module")
+def script() -> dict[str, Any]:
+    """What the script that compiles the wheel's kernels defines."""
+    return runpy.run_path(str(SCRIPT))
+
+
+@pytest.fixture(autouse=True)
+def afresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An empty cache, no kernel loaded, and no compiler asked for."""
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(kernel_module, "_loaded", {})
+
+
+@pytest.fixture
+def folder(script: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that holds the kernel SQUARE, compiled for this processor; parki's own now."""
+    source = small_kernel(tmp_path, SQUARE)._object.source
+    folder = tmp_path / "compiled"
+    script["build"]({shipped.symbol(source): source}, shipped.level(), folder, 1)
+    monkeypatch.setattr(shipped, "FOLDER", folder)
+    monkeypatch.setattr(kernel_module, "_loaded", {})
+    for path in (tmp_path / "cache").glob("*"):  # probes of the compiler
+        path.unlink()
+    return folder
+
+
+def right(kernel: Any) -> bool:
+    v = np.arange(5.0)
+    kernel(5, v=v)
+    return np.array_equal(v, np.arange(5.0) ** 2 + 0.25)
+
+
+# ---------------------------------------------------------------------- which are used
+@pytest.mark.parametrize("space", ["OpenMP", "Serial"])
+def test_a_kernel_that_came_is_not_compiled(folder: Path, tmp_path: Path, space: str) -> None:
+    kernel = small_kernel(tmp_path, SQUARE, space)
+    assert kernel.cached() and right(kernel)
+    assert not list((tmp_path / "cache").glob("*.so"))
+
+
+def test_another_kernel_is_compiled(folder: Path, tmp_path: Path) -> None:
+    kernel = small_kernel(tmp_path, OTHER)
+    assert not kernel.cached() and not right(kernel)  # it adds 0.5
+    assert list((tmp_path / "cache").glob("*.so"))
+
+
+@pytest.mark.parametrize(("name", "value"), [("CXX", "g++"), ("PARKI_EMULATED_TEAM", "2")])
+def test_who_asks_for_more_gets_it_compiled(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    if name == "CXX":
+        monkeypatch.setenv(name, host.compiler().path)
+    assert not shipped.usable()
+    kernel = small_kernel(tmp_path, SQUARE)
+    assert not kernel.cached() and right(kernel)
+
+
+def test_a_damaged_file_is_not_loaded(
+    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = folder / f"{shipped.level()}.so"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with caplog.at_level(logging.WARNING, "parki"):
+        assert right(small_kernel(tmp_path, SQUARE))
+    assert f"{path} is damaged; install parki again" in caplog.text
+    assert list((tmp_path / "cache").glob("*.so"))
+
+
+def loader(needs: str | None) -> Callable[[str], Any]:
+    """Return a loader to which a library's OpenMP is missing until ``needs`` was loaded."""
+    loaded = set()
+
+    def load(path: str) -> Any:
+        name = Path(path).name
+        if name.startswith("x86") and needs not in loaded:
+            raise OSError("libgomp.so.1: cannot open shared object file")
+        if name != needs and not name.startswith("x86"):
+            raise OSError(f"{path}: no such file")
+        loaded.add(name)
+        return path
+
+    return load
+
+
+def test_openmp_comes_along(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", loader("libgomp.so.1"))
+    assert shipped.library() == str(folder / f"{shipped.level()}.so")
+    shipped._load.cache_clear()
+    monkeypatch.setattr(ctypes, "CDLL", loader("nothing"))
+    assert shipped.library() is None
+    assert "cannot be loaded (libgomp.so.1: cannot open" in caplog.text
+    shipped._load.cache_clear()
+
+
+FLAGS = {name: " ".join(sorted(needed)) for name, needed in shipped.LEVELS.items()}
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        *((flags, name) for name, flags in FLAGS.items()),
+        (FLAGS["x86-64-v4"] + " amx_tile", "x86-64-v4"),
+        (FLAGS["x86-64-v4"].replace("avx512vl", ""), "x86-64-v3"),
+        (FLAGS["x86-64-v3"].replace("fma", ""), "x86-64-v2"),
+        (FLAGS["x86-64-v2"].replace("sse4_1", ""), ""),
+    ],
+)
+def test_level(flags: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shipped, "CPUINFO", tmp_path / "cpuinfo")
+    assert shipped.level() == ""
+    text = f"processor\t: 0\nflags\t\t: fpu {flags}\nflags\t\t: fpu\n"
+    (tmp_path / "cpuinfo").write_text(text, encoding="utf-8")
+    assert shipped.level() == expected
+    monkeypatch.setattr(shipped.platform, "machine", lambda: "aarch64")
+    assert shipped.level() == ""
+
+
+# ---------------------------------------------------------------------- no compiler
+def test_no_compiler_is_needed(folder: Path, tmp_path: Path) -> None:
+    code = HERE.format(str(folder)) + "import sys, numpy as np, parki\n"
+    code += "print(parki.available_spaces())\n"
+    code += "\n".join(line.removeprefix("    ") for line in RUN.splitlines())
+    status, out, err = run_python(code, write_kernel(tmp_path, SQUARE), PATH=str(tmp_path))
+    assert (status, out) == (0, "['OpenMP', 'Serial']\nright\n"), err
+    status, _, err = run_python(code, write_kernel(tmp_path, OTHER), PATH=str(tmp_path))
+    assert status == 1
+    message = err.splitlines()[-1]
+    assert "these options need the kernel f in a form that did not come compiled" in message
+    assert "no C++ compiler was found" in message and "apt install g++" in message
+
+
+def test_without_a_compiler_the_usual_variants_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = get_execution_space("OpenMP")
+    assert machines.machine(space, np.float64).others_from < math.inf
+    monkeypatch.setattr(host, "can_compile", lambda: False)
+    assert machines.machine(space, np.float64).others_from == math.inf
+
+
+def test_openmp_of_the_wheel_serves_where_the_compiler_has_none(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "compiles_openmp", lambda: False)
+    assert spaces.why_unavailable("OpenMP") == ""
+    kernel = small_kernel(tmp_path, OTHER)
+    assert "-fopenmp-simd" in kernel._object.flags and not right(kernel)
+
+
+# ---------------------------------------------------------------------- what comes
+def asked(monkeypatch: pytest.MonkeyPatch, kernel: str, dtype: str, **options: Any) -> set[str]:
+    """Return the names of the kernels that plans of some sums ask for."""
+    names: set[str] = set()
+
+    def note(kernels: Any) -> None:
+        names.update(shipped.symbol(k._object.source) for k in kernels)
+        raise StopIteration
+
+    monkeypatch.setattr(plan_module, "prepare", note)
+    monkeypatch.setattr(host, "can_compile", lambda: False)
+    points = np.random.default_rng(3).random((3, 3000)).astype(dtype)
+    norms = points if kernel in ("stokes_dl", "stokes_comb") else None
+    for want in ("u", "grad_u", ("u", "p", "grad_u")):
+        if "p" in want and kernel == "laplace":
+            continue
+        for periodicity in range(4):
+            settings = parki.EwaldOptions(periodicity=periodicity, box=[1, 1, 1], **options)
+            with pytest.raises(StopIteration):
+                parki.Plan(kernel, points, points, norms, settings, want=want)
+    return names
+
+
+def test_what_plans_ask_for_comes(script: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sum in one precision, as there are many kernels; the slow test has all."""
+    dtype = np.dtype(np.float32)
+    names = asked(monkeypatch, "laplace", "float32", tolerance=1e-4)
+    listed = [*script["near"]("laplace", dtype)]
+    for points in range(4, 10):
+        listed += script["far"](script["mesh"](points, dtype))
+    listed += script["base"](dtype)
+    assert names <= {shipped.symbol(k._object.source) for k in listed}
+
+
+@pytest.mark.slow
+def test_all_that_plans_ask_for_comes(
+    script: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = {shipped.symbol(k._object.source) for k in script["kernels"]()}
+    for kernel in ("laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet"):
+        for dtype, tolerances in (("float32", (1e-1, 1e-6)), ("float64", (1e-2, 1e-6, 1e-8))):
+            for tolerance in tolerances:
+                names = asked(monkeypatch, kernel, dtype, tolerance=tolerance)
+                assert names <= listed, (kernel, dtype, tolerance)
+
+
+def test_levels_are_those_of_the_compiler(tmp_path: Path) -> None:
+    for level in shipped.LEVELS:
+        assert re.fullmatch(r"x86-64-v\d", level)
+        flags = [*host.FLAGS, f"-march={level}"]
+        host._compile(host.compiler(), flags, "int f() { return 0; }\n", tmp_path / "f.so")
