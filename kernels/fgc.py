@@ -61,8 +61,10 @@ def convolve(
     if 2 * f2 > full[2]:
         f2 = full[2] - f2
     m: REAL = multiplier[i0][f1][f2]
-    re: int = 2 * i
-    im: int = 2 * i + 1
+    # A block may have more than 2^30 modes.
+    re: pk.int64 = i
+    re = 2 * re
+    im: pk.int64 = re + 1
     if LAPLACE:
         hat[0][re] = hat[0][re] * m
         hat[0][im] = hat[0][im] * m

@@ -9,6 +9,8 @@ import argparse
 import json
 import os
 import platform
+import subprocess
+import sys
 from importlib import metadata
 from typing import Any
 
@@ -58,6 +60,7 @@ def facts() -> dict[str, Any]:
         "scipy": _version("scipy"),
         "cupy": _cupy(),
         "mpi4py": _version("mpi4py"),
+        "ranks": _ranks(),
         "h5py": _version("h5py"),
         "compiler": _compiler(),
         "kernels": _kernels(),
@@ -81,6 +84,7 @@ def text(found: dict[str, Any]) -> str:
         "SciPy": found["scipy"],
         "CuPy": found["cupy"],
         "mpi4py": found["mpi4py"],
+        "ranks": found["ranks"],
         "h5py": found["h5py"],
         "compiler": found["compiler"],
         "kernels": found["kernels"],
@@ -137,6 +141,38 @@ def _cupy() -> str | None:
         f"{cupy.__version__}, driver for {_dotted(runtime.driverGetVersion())}, "
         f"runtime {_dotted(runtime.runtimeGetVersion())}, {runtime.getDeviceCount()} x {name}"
     )
+
+
+def _ranks() -> str | None:
+    """Return what moves arrays between ranks: the MPI library, and for those on GPUs NCCL."""
+    if _version("mpi4py") is None:
+        return None
+    # In a process of its own: an MPI library that does not fit the machine may end it.
+    program = (
+        "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; "
+        "print(MPI.Get_library_version())"
+    )
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True
+        )
+    except (subprocess.SubprocessError, OSError):
+        return "none: mpi4py finds no MPI library that works; pip install 'parki[mpi]' brings one"
+    library = " ".join(ran.stdout.partition("\n")[0].replace("\0", "").split())
+    return library + _device_ranks()
+
+
+def _device_ranks() -> str:
+    """Return how arrays on GPUs move between ranks; nothing without a GPU."""
+    if why_unavailable("Cuda") and why_unavailable("HIP"):
+        return ""
+    from cupy.cuda import nccl
+
+    if not nccl.available:
+        return "; arrays on GPUs through host memory (CuPy has no NCCL)"
+    version = nccl.get_version()
+    number = f"{version // 10000}.{version % 10000 // 100}.{version % 100}"
+    return f"; arrays on GPUs by NCCL {number}, through host memory where ranks share a GPU"
 
 
 def _dotted(version: int) -> str:

@@ -1,5 +1,6 @@
 """The commands ``parki check``, ``eval`` and ``cache``, and JSON: results, messages, exit codes."""
 
+import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import parki
-from parki import bench, cache_command, check, cli, evaluate, tune_report
+from parki import bench, cache_command, check, cli, evaluate, info, tune_report
 from parki.runtime import cache
 
 WITH_FOLDER = ("not_parki.so", "notes.txt", "tuned.json")
@@ -58,6 +59,16 @@ def test_info_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert here == parki.available_spaces()
     assert all(bool(s["reason"]) != s["available"] for s in found["spaces"].values())
     assert "PARKI_CACHE_DIR" in found["settings"]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
+def test_info_names_the_mpi_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = info.facts()["ranks"]
+    assert "MPI" in library.upper() and "\n" not in library and "\0" not in library
+    monkeypatch.setattr(info.sys, "executable", "/nowhere/python")
+    assert info.facts()["ranks"].startswith("none: mpi4py finds no MPI library that works")
+    monkeypatch.setattr(info, "_version", lambda _: None)
+    assert "ranks       not installed" in info.text(info.facts())
 
 
 def test_info_says_why_the_cache_is_unusable(

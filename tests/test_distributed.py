@@ -155,6 +155,7 @@ def test_an_error_on_one_rank_is_raised_on_all(size, space):
         "new density": ("ParkiValueError", "dens has shape (3, 50); expected (3, 60)"),
         "migration": ("ParkiValueError", "rank 2 of 3: array 1 has shape (3, 49); expected (rows"),
         "good": ("", ""),
+        "compiling": ("ParkiError", "rank 0 of 3: RuntimeError: injected"),
     }
     inner = ("ParkiError", "rank 2 of 3: RuntimeError: injected")
     for result in found:

@@ -80,3 +80,15 @@ def test_a_few_far_points_are_warned_of():
         pot = parki.stokes_sl(trg, src, dens, options)
     ref = direct_sum("stokes_sl", trg, src, dens, box=[1, 1, 1], periodicity=0)
     assert rms(pot - ref) <= parki.Plan("stokes_sl", src, src, options).promise(dens)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_points_too_close_together_for_their_precision(dtype):
+    """The inverse of a length is infinite: points would be NaN, and their cells anywhere."""
+    tiny = float(np.finfo(dtype).tiny)
+    points = (np.random.default_rng(0).random((3, 5)) * tiny / 16).astype(dtype)
+    options = parki.EwaldOptions(0, None, 1e-3)
+    with pytest.raises(parki.ParkiValueError, match="does not hold; give lengths in another unit"):
+        parki.Plan("laplace", points, points, options)
+    scaled = points * points.dtype.type(2.0**60)
+    assert np.isfinite(parki.Plan("laplace", scaled, scaled, options)(np.ones(5, dtype))).all()

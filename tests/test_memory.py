@@ -45,7 +45,7 @@ def plan(n=2000, tolerance=1e-4, dtype="f8", **options):
 # ---------------------------------------------------------------------- predicted and measured
 @pytest.mark.parametrize("number", [1, 3, 7])
 def test_peaks(number):
-    """Each in a process of its own, by its largest resident size."""
+    """Each in a process of its own."""
     command = [sys.executable, str(SCRIPT), "--points", "120000", "--only", str(number)]
     run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     predicted, measured = map(float, run.stdout.strip("[]\n").split(","))

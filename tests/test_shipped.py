@@ -161,7 +161,7 @@ def test_no_compiler_is_needed(folder: Path, tmp_path: Path) -> None:
     status, _, err = run_python(code, write_kernel(tmp_path, OTHER), PATH=str(tmp_path))
     assert status == 1
     message = err.splitlines()[-1]
-    assert "these options need the kernel f in a form that did not come compiled" in message
+    assert "the kernel f is needed in a form that did not come compiled with parki" in message
     assert "no C++ compiler was found" in message and "apt install g++" in message
 
 

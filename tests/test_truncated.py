@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import erfc, j0, k0, k1
 
+import parki
+from parki.ewald import fgc
 from parki.ewald.multiplier import tabulate
 from parki.ewald.padding import pad
 from parki.ewald.split import Factor
@@ -157,3 +159,16 @@ def test_zero_mode(periodicity, laplace, layout):
     assert zero_mode(laplace, periodicity, padding) == pytest.approx(
         expected, rel=1e-12 + 1e-4 * layout[-1]
     )
+
+
+@pytest.mark.parametrize("periodicity", [0, 1, 2])
+def test_blocks_of_single_modes(monkeypatch, periodicity):
+    """As padded planes are that fill a block alone."""
+    rng = np.random.default_rng(0)
+    points, dens = rng.random((3, 50)), rng.standard_normal((3, 50))
+    options = parki.EwaldOptions(periodicity, [1, 1, 1], 1e-4, execution_space="Serial")
+    usual = parki.stokes_sl(points, points, dens, options)
+    monkeypatch.setattr(fgc, "HOST_BLOCK", 1)
+    plan = parki.Plan("stokes_sl", points, points, options)
+    assert {block.last - block.first for block in plan.fgc.blocks} == {1}
+    np.testing.assert_allclose(plan(dens), usual, rtol=0, atol=1e-11 * np.abs(usual).max())

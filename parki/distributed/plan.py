@@ -337,6 +337,10 @@ class Plan(single.Plan):
             return self.slabs
         return best
 
+    def _prepare(self, chosen: Parameters, mesh: Mesh) -> None:
+        """Compile all kernels of the plan, once on each node."""
+        self.team.in_turn(lambda: single.Plan._prepare(self, chosen, mesh))
+
     def _slab_mesh(self, chosen: Parameters) -> Mesh:
         """Return the grid of this rank's slab, with what its windows reach."""
         mesh, rank = self.mesh, self.team.rank

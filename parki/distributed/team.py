@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -47,6 +48,7 @@ class Team:
         self.comm = _own(self.mpi, given)
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
         self.agreed: BaseException | None = None  # the last error that all ranks have raised
+        self._first: bool | None = None  # of its node, once known
         if self.size > 1:
             _end_together(self.mpi)
 
@@ -86,6 +88,22 @@ class Team:
             message = f"rank {ranks[0]}{others} of {self.size}: {message}"
         self.agreed = kind(message)
         raise self.agreed from error
+
+    # ------------------------------------------------------------------ turns
+    def in_turn(self, work: Callable[[], None]) -> None:
+        """Do ``work`` on one rank of each node, and then on the others.
+
+        What the first leaves in the node's cache, the others find there.
+        """
+        if self._first is None:
+            node = self.comm.Split_type(self.mpi.COMM_TYPE_SHARED)
+            self._first = node.Get_rank() == 0
+            node.Free()
+        if self._first:
+            work()
+        self.agree()
+        if not self._first:
+            work()
 
     # ------------------------------------------------------------------ small things
     def all(self, value: Any) -> list[Any]:

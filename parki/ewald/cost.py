@@ -16,7 +16,7 @@ from functools import lru_cache
 from parki.arrays import USUAL
 from parki.ewald.columns import Spread
 from parki.ewald.lengths import NO_TABLES, Tables
-from parki.ewald.p2g import COMPONENTS
+from parki.ewald.p2g import ATOMIC, COMPONENTS
 
 _CELLS = ("targets", "candidates", "operations")
 _POINTS = ("sources", "updates")
@@ -39,8 +39,6 @@ COUNTS = {
     "g2p_base": ("targets", "reads"),
     "g2p_tile": ("targets", "reads", "staged"),
 }
-# Variants that add to the grid by atomics, in any order.
-ATOMIC = ("p2g_tile", "p2g_base", "p2g_source", "p2g_hybrid")
 # Of a pair: polynomials evaluated, and other operations.
 _PAIR = {
     "laplace": (1, 12),
@@ -92,19 +90,24 @@ class Machine:
         launch, *each = self.seconds[variant]
         return launch + sum(s * n for s, n in zip(each, counts, strict=True)) / self.workers
 
-    def variants(self, stage: str, method: str, points: int) -> tuple[str, ...]:
+    def variants(
+        self, stage: str, method: str, points: int, deterministic: bool = False
+    ) -> tuple[str, ...]:
         """Return the variants to choose from, for so many points: the one asked for, or several.
 
-        The usual one; and others if they were timed for so few points, and (on a host) give the
-        same result every time, bit for bit.
+        The usual one; and others if they were timed for so few points. On a host, and wherever
+        ``deterministic`` asks for it, all give the same result every time, bit for bit.
         """
         if method != "auto":
             return (method,)
         # For far fewer points other things count than those that were measured.
         if points < self.others_from / 4:
-            return (USUAL[self.on_device][("p2p", "p2g", "g2p").index(stage)],)
-        names = [name for name in self.seconds if self.on_device or name not in ATOMIC]
-        return tuple(name.removeprefix(f"{stage}_") for name in names if name.startswith(stage))
+            usual = USUAL[self.on_device][("p2p", "p2g", "g2p").index(stage)]
+            return ("grid",) if deterministic and stage == "p2g" and usual in ATOMIC else (usual,)
+        names = [n.removeprefix(f"{stage}_") for n in self.seconds if n.startswith(stage)]
+        if stage == "p2g" and (deterministic or not self.on_device):
+            names = [name for name in names if name not in ATOMIC]
+        return tuple(names)
 
 
 @dataclass(frozen=True)

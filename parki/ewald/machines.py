@@ -189,22 +189,22 @@ H200_BOXES: dict[str, dict[int, float]] = {
 # fmt: on
 
 
-def machine(space: ExecutionSpace, dtype: Any) -> Machine:
+def machine(space: ExecutionSpace, dtype: Any, fixed: bool = False) -> Machine:
     """Return the numbers for a space and precision.
 
     Measured ones serve the same device, or the same processor and number of threads; others scale
-    with the number of threads.
+    with the number of threads. With ``fixed``, built-in ones for one thread, whatever there is.
     """
-    found = _numbers(space, dtype)
+    found = _numbers(space, dtype, fixed)
     if space.on_device or host.can_compile():
         return found
     return replace(found, others_from=math.inf)  # the usual variants alone came compiled
 
 
-def _numbers(space: ExecutionSpace, dtype: Any) -> Machine:
+def _numbers(space: ExecutionSpace, dtype: Any, fixed: bool) -> Machine:
     precision = np.dtype(dtype).name
-    threads = thread_count() if space.name == "OpenMP" else 1
-    tuned = read(space)
+    threads = thread_count() if space.name == "OpenMP" and not fixed else 1
+    tuned = None if fixed else read(space)
     if tuned:
         return Machine(
             f"measured on {tuned['machine']}",

@@ -253,7 +253,8 @@ def _fitting(
         found = fits(problem, cutoff)
         if found is not None:
             ratio = sum(found.seconds.values()) / seconds
-            yield f"cutoff={found.cutoff * length:.4g}, which takes {ratio:.2g} times as long"
+            cost = f"takes {ratio:.2g} times as long" if ratio > 1 else "is faster, too"
+            yield f"cutoff={found.cutoff * length:.4g}, which {cost}"
             break
     if use.dtype == np.float64 and problem.tolerance >= 1e-6:
         single = predict(problem, chosen, replace(use, dtype=np.dtype(np.float32)))

@@ -11,7 +11,7 @@ import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.g2p import G2P_METHODS
-from parki.ewald.p2g import P2G_METHODS
+from parki.ewald.p2g import ATOMIC, P2G_METHODS
 from parki.ewald.p2p_cells import P2P_METHODS
 from parki.ewald.prolate import SPLITS
 from parki.ewald.radial import EVALUATORS
@@ -77,6 +77,10 @@ class EwaldOptions:
     g2p_method : {"auto", "target", "base", "tile"}
         Variant of the gathering: targets sorted by grid tiles, in the order given, or sorted and
         with the grid's values around each tile in scratch memory. Default: tile on devices.
+    deterministic : bool
+        The same result every time, bit for bit, for the same points in the same order: on devices
+        spreading is by a slower variant, and parameters are chosen by built-in numbers, whatever
+        `parki tune` measured and however many threads there are. See ``docs/determinism.md``.
     executor : {"embedded", "pykokkos"}, optional
         Who runs the kernels: parki's own compiler, or upstream PyKokkos where it is installed.
         Default: the environment variable PARKI_EXECUTOR, else embedded.
@@ -100,6 +104,7 @@ class EwaldOptions:
     p2p_method: str
     p2g_method: str
     g2p_method: str
+    deterministic: bool
     executor: str | None
 
     def __init__(
@@ -118,6 +123,7 @@ class EwaldOptions:
         p2p_method: str = "auto",
         p2g_method: str = "auto",
         g2p_method: str = "auto",
+        deterministic: bool = False,
         executor: str | None = None,
         **unknown: Any,
     ) -> None:
@@ -197,6 +203,13 @@ class EwaldOptions:
                 raise ParkiValueError(
                     f"{name} is {getattr(self, name)!r}; expected one of {', '.join(methods)}"
                 )
+        if not isinstance(self.deterministic, (bool, np.bool_)):
+            raise ParkiTypeError(f"deterministic is {self.deterministic!r}; expected True or False")
+        if self.deterministic and self.p2g_method in ATOMIC:
+            raise ParkiValueError(
+                f"deterministic is True, but p2g_method is {self.p2g_method!r}, which adds to the "
+                "grid by atomics, in any order; choose 'owner' or 'grid', or leave it to 'auto'"
+            )
         if self.executor is not None and self.executor not in EXECUTORS:
             raise ParkiValueError(
                 f"executor is {self.executor!r}; expected one of {', '.join(EXECUTORS)}"

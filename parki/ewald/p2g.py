@@ -18,6 +18,8 @@ from parki.ewald.mesh import Mesh, Sorted, Tiles
 from parki.runtime import Kernel, load
 
 P2G_METHODS = ("auto", "owner", "tile", "base", "source", "grid", "hybrid")
+# They add to the grid by atomics, in any order.
+ATOMIC = ("tile", "base", "source", "hybrid")
 COMPONENTS = {"laplace": 1, "stokes_sl": 3, "stokes_dl": 4, "stokes_comb": 4, "stokes_rotlet": 3}
 # p2g_tile: sources of a share at most and at least, and the shares wanted.
 SHARE, LEAST, SHARES = 512, 64, 1024

@@ -217,7 +217,8 @@ class Plan:
         }
         self._normal_squares: Any = None
         if "norms" in arrays:
-            self._normal_squares = (arrays["norms"].astype(np.float64) ** 2).sum(axis=0)
+            x, y, z = (row.astype(np.float64) for row in arrays["norms"])
+            self._normal_squares = x * x + y * y + z * z
 
     def _count(self, arrays: dict[str, Any]) -> tuple[int, int]:
         """Return the targets and the sources (of all ranks, where these share the points out)."""
@@ -343,6 +344,12 @@ class Plan:
         """
         length = mean_edge(self.box)
         self.unit = 2.0 ** round(math.log2(length))
+        limits = np.finfo(self.dtype)
+        if not 4 * float(limits.tiny) <= self.unit <= float(limits.max) / 4:
+            raise ParkiValueError(
+                f"the box has edges of about {length:g}, whose inverse {self.dtype} does not hold; "
+                "give lengths in another unit"
+            )
         return length
 
     def _wrap(self, points: Any) -> Any:
@@ -364,7 +371,7 @@ class Plan:
 
     def _select(self, density: PairDensity, length: float) -> Parameters:
         options = self.options
-        best = machine(self.space, self.dtype)
+        best = machine(self.space, self.dtype, fixed=options.deterministic)
         method = options.p2p_method
         if method == "auto" and (self._computed != ("u",) or options.radial != "polynomial"):
             # The others were measured for polynomials alone, and do not compute derivatives.
@@ -381,7 +388,7 @@ class Plan:
             *self._totals,
             best,
             best.variants("p2p", method, points),
-            best.variants("p2g", options.p2g_method, points),
+            best.variants("p2g", options.p2g_method, points, options.deterministic),
             best.variants("g2p", options.g2p_method, points),
         )
         cutoff = None

@@ -2,8 +2,9 @@
 
 An entry is one file, the shared object followed by a hash of its own content, written under a
 temporary name and renamed: a process killed at any moment leaves either a whole entry or none.
-Entries are verified before they are loaded; one that is damaged, or belongs to another user, is
-built again. A lock per entry keeps processes from compiling the same kernel twice.
+Entries are verified before they are loaded; one that is damaged, is a link, or that another user
+could have changed, is built again. A lock per entry keeps processes from compiling the same kernel
+twice.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import hashlib
 import logging
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -63,6 +65,7 @@ def entry(name: str, build: Callable[[Path], None], suffix: str = ".so") -> Path
         try:
             build(Path(temporary))
             seal(Path(temporary))
+            os.chmod(temporary, 0o700)  # whatever the umask let the linker do
             os.replace(temporary, path)
         finally:
             with contextlib.suppress(FileNotFoundError):
@@ -88,7 +91,10 @@ def why_unusable() -> str:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         return str(error.strerror)
-    return "" if os.access(folder, os.W_OK | os.X_OK) else "it is not writable"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return "it is not writable"
+    # Others could put one good entry in the place of another.
+    return "everybody may write to it" if folder.stat().st_mode & stat.S_IWOTH else ""
 
 
 def place(name: str) -> Path:
@@ -117,10 +123,13 @@ def exists(name: str, suffix: str = ".so") -> bool:
 
 
 def _verified(path: Path) -> bool:
+    """Return whether an entry may be loaded: this user's own file, which nobody else can change."""
     try:
-        return path.stat().st_uid == os.geteuid() and is_whole(path)
+        file, folder = path.lstat(), path.parent.stat()
     except OSError:
         return False
+    own = stat.S_ISREG(file.st_mode) and file.st_uid == os.geteuid()
+    return own and not (file.st_mode | folder.st_mode) & stat.S_IWOTH and is_whole(path)
 
 
 def seal(path: Path) -> None:
@@ -142,10 +151,13 @@ def is_whole(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    with open(path, "w") as file:
-        # A file system without locks costs a second compilation, nothing more.
+    with contextlib.ExitStack() as stack:
+        # A file system without locks costs a second compilation, nothing more. Nothing is written,
+        # and no link is followed.
         with contextlib.suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            stack.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 

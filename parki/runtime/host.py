@@ -177,8 +177,8 @@ class HostObject:
             if not shipped.usable():
                 raise
             raise UnavailableError(
-                f"these options need the kernel {name} in a form that did not come compiled with "
-                f"parki, as the usual variants of all sums did; {error}"
+                f"the kernel {name} is needed in a form that did not come compiled with parki, as "
+                f"those of the usual variants did; {error}"
             ) from None
         self.flags = [*FLAGS, *_architecture_flags(self.compiler), f"-DPK_TEAM={team_size}"]
         self.flags.append("-fopenmp" if openmp and compiles_openmp() else "-fopenmp-simd")

@@ -1,0 +1,141 @@
+"""Sum for a long time, and see that memory does not grow.
+
+    python scripts/soak.py [--space CPU] [--calls 10000] [--points 2000]
+
+Applies a plan of each kernel in turn, and now and then makes a plan anew, moves a plan's points or
+asks for the impossible. Prints nine times what is in use without plans; exit code 1 if it is more
+by --growth MB, or by a tenth, in the last third than in the middle one. Before, caches of
+kernels and parameters fill up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import gc
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import parki
+from parki.ewald.points import ROWS
+
+WANTS = ("u", "grad_u", ("u", "grad_u"))
+
+
+class Soak:
+    """Plans of all kernels, whose points move."""
+
+    def __init__(self, space: str, points: int) -> None:
+        self.space, self.points = space, points
+        self.xp = parki.get_execution_space(space).array_module
+        self.rng = np.random.default_rng(0)
+        self.plans: dict[str, tuple[parki.Plan, Any, Any]] = {}
+        self.counts = dict.fromkeys(("calls", "one-shots", "moves", "plans", "refused"), 0)
+
+    def run(self, number: int) -> None:
+        """Make one call, and sometimes something else."""
+        kernel = tuple(ROWS)[number % len(ROWS)]
+        if kernel not in self.plans or number % 97 == 7:
+            periodicity, want = number // 7 % 4, WANTS[number % len(WANTS)]
+            self.plans[kernel] = self.plan(kernel, periodicity, want)
+            self.counts["plans"] += 1
+        plan, dens, out = self.plans[kernel]
+        # Results are written over, and now and then new.
+        found = plan(dens, out=out) if number % 3 else plan(dens)
+        assert bool(self.xp.isfinite(found[0] if isinstance(found, tuple) else found).all())
+        self.counts["calls"] += 1
+        if number % 20 == 3:
+            src, norms = self.array(3), self.normals(kernel)
+            plan.update_points(src, src, norms)
+            self.counts["moves"] += 1
+        if number % 20 == 13:
+            src, norms = self.array(3), self.normals(kernel)
+            arguments = [a for a in (norms,) if a is not None]
+            getattr(parki, kernel)(src, src, self.density(kernel), *arguments, plan.options)
+            self.counts["one-shots"] += 1
+        if number % 50 == 33:
+            try:
+                plan(dens[..., 1:])
+            except parki.ParkiError:
+                self.counts["refused"] += 1
+
+    def plan(self, kernel: str, periodicity: int, want: Any) -> tuple[parki.Plan, Any, Any]:
+        """Return a plan, a density and results to write over."""
+        src, norms = self.array(3), self.normals(kernel)
+        options = parki.EwaldOptions(periodicity, [1, 1, 1], 1e-4, execution_space=self.space)
+        plan = parki.Plan(kernel, src, src, norms, options, want=want)
+        dens = self.density(kernel)
+        return plan, dens, plan(dens)
+
+    def warm_up(self) -> None:
+        """Make a plan of every kind: each new kernel keeps half a megabyte."""
+        for kernel in ROWS:
+            for periodicity in range(4):
+                for want in WANTS:
+                    self.plan(kernel, periodicity, want)
+
+    def normals(self, kernel: str) -> Any:
+        """Return normals, for kernels that have them."""
+        return self.array(3) if kernel in ("stokes_dl", "stokes_comb") else None
+
+    def density(self, kernel: str) -> Any:
+        """Return a density."""
+        return self.array(ROWS[kernel])[0 if ROWS[kernel] == 1 else slice(None)]
+
+    def array(self, rows: int) -> Any:
+        """Return random numbers in the memory of the space."""
+        return self.xp.asarray(self.rng.random((rows, self.points)))
+
+    def megabytes(self) -> dict[str, float]:
+        """Return the memory in use without plans: resident, and of CuPy's pool."""
+        self.plans.clear()  # which come in all sizes
+        gc.collect()
+        with contextlib.suppress(AttributeError, OSError):  # another C library
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
+        # Not those of files, which the system drops and reads again as it likes.
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        size = next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:"))
+        found = {"resident": 1024 * size / 1e6}
+        if self.xp is not np:
+            pool = self.xp.get_default_memory_pool()
+            found["pool, used"] = pool.used_bytes() / 1e6
+            found["pool, held"] = pool.total_bytes() / 1e6
+        return found
+
+
+def main() -> None:
+    """Make the calls, and print what memory they take."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--space", default="CPU")
+    parser.add_argument("--calls", type=int, default=10_000)
+    parser.add_argument("--points", type=int, default=2000)
+    parser.add_argument("--growth", type=float, default=10.0, help="MB that are no leak")
+    args = parser.parse_args()
+    soak, start = Soak(args.space, args.points), time.perf_counter()
+    soak.warm_up()
+    seen: list[dict[str, float]] = []
+    for number in range(args.calls):
+        soak.run(number)
+        if (number + 1) % max(1, args.calls // 9) == 0:
+            seen.append(soak.megabytes())
+            words = ", ".join(f"{name} {size:.1f} MB" for name, size in seen[-1].items())
+            seconds = time.perf_counter() - start
+            print(f"{number + 1:7d} calls, {seconds:6.0f} s: {words}", flush=True)
+    print(", ".join(f"{count} {name}" for name, count in soak.counts.items()))
+    grown, third = False, max(1, len(seen) // 3)
+    for name in seen[0]:
+        before = max(each[name] for each in seen[third : 2 * third] or seen)
+        last = max(each[name] for each in seen[-third:])
+        grown = grown or last - before > max(args.growth, 0.1 * before)
+        print(f"{name}: {before:.1f} MB in the middle third, {last:.1f} MB in the last")
+    print("memory grows" if grown else "memory does not grow")
+    sys.exit(1 if grown else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""The same result every time, bit for bit: runs, threads, processes, devices with the option."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import numpy as np
+import pytest
+from small_kernels import run_python
+
+import parki
+from parki import EwaldOptions
+from parki.ewald import machines
+from parki.ewald.p2g import ATOMIC
+from parki.ewald.points import ROWS
+from parki.runtime import get_execution_space
+from parki.runtime.spaces import why_unavailable
+
+# Prints a digest of sums of all kernels and periodicities, and of one of a free box.
+DIGESTS = """
+    import sys
+    from test_determinism import digests
+    print(digests(sys.argv[1], sys.argv[2] == "True", int(sys.argv[3])))
+    """
+
+
+def results(space, kernel, periodicity, dtype, deterministic, n=2000, **options):
+    """Return what a plan and a single call give."""
+    xp = get_execution_space(space).array_module
+    rng = np.random.default_rng(3)
+    src = xp.asarray(rng.random((3, n)).astype(dtype))
+    dens = rng.standard_normal(n if ROWS[kernel] == 1 else (ROWS[kernel], n)).astype(dtype)
+    dens = xp.asarray(dens)
+    norms = [xp.asarray(rng.standard_normal((3, n)).astype(dtype))]
+    norms = norms if kernel in ("stokes_dl", "stokes_comb") else []
+    chosen = EwaldOptions(
+        periodicity,
+        [1, 1, 2 if periodicity < 3 else 1],
+        1e-4,
+        execution_space=space,
+        deterministic=deterministic,
+        **options,
+    )
+    want = ("u", "grad_u")
+    plan = parki.Plan(kernel, src, src, *norms, chosen, want=want)
+    once = getattr(parki, kernel)(src, src, dens, *norms, chosen, want=want)
+    found = [*plan(dens), *plan(dens), *once]
+    return [values.get() if hasattr(values, "get") else values for values in found]
+
+
+def digests(space, deterministic, n):
+    """Return a digest of sums of every kernel, after a look that each is the same three times."""
+    digest = hashlib.sha256()
+    for number, kernel in enumerate(ROWS):
+        for periodicity in (number % 4, (number + 2) % 4):
+            dtype = "f4" if (number + periodicity) % 3 else "f8"
+            found = results(space, kernel, periodicity, dtype, deterministic, n)
+            for values, again, once in zip(found[:2], found[2:4], found[4:], strict=True):
+                np.testing.assert_array_equal(values, again)
+                np.testing.assert_array_equal(values, once)
+            digest.update(b"".join(values.tobytes() for values in found))
+    return digest.hexdigest()
+
+
+@pytest.mark.parametrize("space", ["Serial", "OpenMP"])
+def test_again(space):
+    assert digests(space, False, 500) == digests(space, False, 500)
+
+
+def test_threads_and_processes():
+    """With the option, results do not hang on the number of threads, nor on that of the BLAS."""
+    found = set()
+    for threads in (1, 2, 4):
+        status, out, err = run_python(
+            DIGESTS,
+            "OpenMP",
+            True,
+            2000,
+            PARKI_NUM_THREADS=str(threads),
+            OPENBLAS_NUM_THREADS=str(threads),
+        )
+        assert status == 0, err
+        found.add(out)
+    assert len(found) == 1
+
+
+def test_parameters_do_not_hang_on_what_was_measured(monkeypatch):
+    space = get_execution_space("OpenMP")
+    usual = machines.machine(space, "f8", fixed=True)
+    monkeypatch.setenv("PARKI_NUM_THREADS", "7")
+    monkeypatch.setattr(machines, "read", lambda space: 1 / 0)
+    assert machines.machine(space, "f8", fixed=True) == usual
+    assert usual.workers == 1
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+@pytest.mark.parametrize("points", [10, 10**6])
+def test_no_variant_adds_by_atomics(on_device, points):
+    numbers = machines.H200 if on_device else machines.CORE
+    machine = machines.Machine("some", numbers["float64"], on_device=on_device, others_from=250_000)
+    exact = machine.variants("p2g", "auto", points, deterministic=True)
+    assert exact and not set(exact) & set(ATOMIC)
+    if on_device:
+        assert set(machine.variants("p2g", "auto", points)) & set(ATOMIC)
+
+
+@pytest.mark.parametrize("method", ATOMIC)
+def test_atomics_are_refused(method):
+    message = f"deterministic is True, but p2g_method is '{method}', which adds to the grid by ato"
+    with pytest.raises(parki.ParkiValueError, match=re.escape(message)):
+        EwaldOptions(deterministic=True, p2g_method=method)
+    EwaldOptions(deterministic=False, p2g_method=method)
+
+
+@pytest.mark.parametrize("method", ["auto", "owner", "grid"])
+def test_others_are_not(method):
+    found = results("OpenMP", "stokes_dl", 3, "f8", True, 300, p2g_method=method)
+    np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_the_option_is_a_switch():
+    with pytest.raises(parki.ParkiTypeError, match="deterministic is 1; expected True or False"):
+        EwaldOptions(deterministic=1)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [500, 200_000])
+def test_on_a_device(n):
+    reason = why_unavailable("Cuda")
+    if reason:
+        pytest.skip(reason)
+    assert len({digests("Cuda", True, n) for _ in range(3)}) == 1
