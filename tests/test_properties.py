@@ -35,7 +35,8 @@ USUAL = {
     "stokes_comb": ("f4", 1e-2),
     "stokes_rotlet": ("f8", 1e-8),
 }
-TOLERANCES = {"f4": (1e-1, 1e-3, 1e-5), "f8": (1e-2, 1e-5, 1e-9, 1e-12)}
+# At 1e-12 pressures and gradients of a few double layers are at 2500 roundings of themselves.
+TOLERANCES = {"f4": (1e-1, 1e-3, 1e-5), "f8": (1e-2, 1e-5, 1e-9, 1e-11)}
 # Edges of boxes. Direct sums take minutes for the longest, free sums gigabytes; others seconds.
 SHORT = ((1, 1, 1), (1.5, 1, 0.5), (1, 10, 1), (12, 1, 3))
 LONG = (*SHORT, *SHORT, *SHORT, (1, 1, 1000), (1000, 1, 1), (1, 1000, 30))
@@ -335,7 +336,7 @@ def check_units(case, power):
     """Lengths in another unit, a power of two, give the same digits."""
     power = power if case.src.dtype == np.float64 else power // 12
     scale = case.src.dtype.type(2.0**power)
-    box = [None if b is None else b * 2.0**power for b in case.options.box]
+    box = [b * 2.0**power for b in case.options.box]
     src = case.src * scale
     trg = src if case.trg is case.src else case.trg * scale
     # The velocities of both layers are then in one unit.
@@ -375,7 +376,7 @@ def test_other_periods(case, seed):
 
 
 @examples(40)
-@given(sums(clouds=EXACT, units=True), st.integers(-250, 250))
+@given(sums(clouds=EXACT, units=True, given_box=True), st.integers(-250, 250))
 def test_other_units(case, power):
     check_units(case, power)
 
@@ -416,6 +417,6 @@ def test_other_order_at_length(case, seed):
 
 @pytest.mark.slow
 @examples(0, slow=True)
-@given(sums(slow=True, clouds=EXACT, units=True), st.integers(-250, 250))
+@given(sums(slow=True, clouds=EXACT, units=True, given_box=True), st.integers(-250, 250))
 def test_other_units_at_length(case, power):
     check_units(case, power)
