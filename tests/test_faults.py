@@ -39,8 +39,11 @@ def built(folder, tmp_path, text=SQUARE):
 
 
 # ---------------------------------------------------------------------- kill -9
-def kill(folder, tmp_path, times, at_once):
-    """Start processes that compile, several at once, and kill each at a random moment."""
+def kill(folder, tmp_path, times, at_once, latest=1.3):
+    """Start processes that compile, several at once, and kill each at a random moment.
+
+    ``latest`` is over the time that one takes alone. Returns how many had not ended by then.
+    """
     file = write_kernel(tmp_path, SQUARE)
     start = time.perf_counter()
     run_python(RUN, file)
@@ -51,7 +54,7 @@ def kill(folder, tmp_path, times, at_once):
             # There may be none, or compilers of killed processes that still write to it.
             shutil.rmtree(folder, ignore_errors=True)
         running = [start_python(RUN, file) for _ in range(min(at_once, times - done))]
-        begin, moments = time.perf_counter(), sorted(chance.uniform(0.2, 1.3) for _ in running)
+        begin, moments = time.perf_counter(), sorted(chance.uniform(0, latest) for _ in running)
         for process, moment in zip(running, moments, strict=True):
             time.sleep(max(0.0, begin + full * moment - time.perf_counter()))
             process.send_signal(signal.SIGKILL)
@@ -66,7 +69,9 @@ def kill(folder, tmp_path, times, at_once):
 
 
 def test_killed(folder, tmp_path):
-    assert kill(folder, tmp_path, times=5, at_once=2)
+    # On a machine whose load has just gone down, all may end before.
+    latest = (1.3, 0.4, 0.1, 0.02)
+    assert any(kill(folder, tmp_path, times=5, at_once=2, latest=part) for part in latest)
 
 
 @pytest.mark.slow
