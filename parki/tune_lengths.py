@@ -25,7 +25,7 @@ from parki.runtime import ExecutionSpace
 CANDIDATES = [n for n in SMOOTH if 128 <= n <= 2048]
 # Complex values of planes that are transformed: enough for a device, and little of its memory.
 VALUES = 1 << 24
-LARGEST = 1024  # of the lengths of three axes
+LARGEST = 1024  # of the lengths of lines and of three axes
 RUNS = 3
 
 
@@ -41,7 +41,8 @@ def measure(
     memory = xp.zeros(2 * values, dtype=dtype)
     planes = {n: _plane_seconds(space, n, memory) for n in candidates}
     typical = statistics.median(planes.values())
-    lines = {n: _line_seconds(space, n, memory) for n in candidates}
+    # Longer lines cost about the same, and each length takes a library a tenth of a second to plan.
+    lines = {n: _line_seconds(space, n, memory) for n in candidates if n <= LARGEST}
     del memory
     # The values, their modes and the library's workspace.
     fitting = [n for n in candidates if n <= LARGEST and 4 * n**3 * dtype.itemsize < _free(space)]
