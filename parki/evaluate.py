@@ -201,8 +201,7 @@ def evaluate(
     plan = Plan(
         kernel, placed.get("trg", src), src, placed.get("norms"), options, want=want, dens=dens
     )
-    results = plan(dens)
-    host = [values.get() if hasattr(values, "get") else values for values in results]
+    host = [values.get() if hasattr(values, "get") else values for values in plan.first]
     used = {
         "parki": __version__,
         "kernel": kernel,

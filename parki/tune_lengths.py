@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from parki.ewald.free_memory import free_memory
 from parki.ewald.lengths import SMOOTH, Lengths, Tables
 from parki.ewald.transforms import DeviceTransforms, HostTransforms
 from parki.runtime import ExecutionSpace
@@ -42,22 +43,15 @@ def measure(
     planes = {n: _plane_seconds(space, n, memory) for n in candidates}
     typical = statistics.median(planes.values())
     # Longer lines cost about the same, and each length takes a library a tenth of a second to plan.
-    lines = {n: _line_seconds(space, n, memory) for n in candidates if n <= LARGEST}
-    del memory
-    # The values, their modes and the library's workspace.
-    fitting = [n for n in candidates if n <= LARGEST and 4 * n**3 * dtype.itemsize < _free(space)]
-    boxes = {n: _box_seconds(space, n, dtype) for n in fitting}
+    lines, boxes = {}, {}
+    for n in (n for n in candidates if n <= LARGEST):
+        edge = max(1, math.isqrt(memory.size // n))
+        lines[n] = _real_seconds(space, memory[: n * edge**2].reshape(n, edge, edge), False)
+        # The values, their modes and the library's workspace.
+        if 4 * n**3 * dtype.itemsize < free_memory(space):
+            boxes[n] = _real_seconds(space, xp.zeros((n, n, n), dtype=dtype), True)
     tables = (planes, lines, boxes)
     return Tables(*(Lengths((n, t / typical) for n, t in ts.items()) for ts in tables))
-
-
-def _free(space: ExecutionSpace) -> float:
-    """Return the bytes that are free on a device; of a host's enough are."""
-    if not space.on_device:
-        return math.inf
-    xp = space.array_module
-    xp.get_default_memory_pool().free_all_blocks()
-    return float(xp.cuda.Device().mem_info[0])
 
 
 def _plane_seconds(space: ExecutionSpace, n: int, memory: Any) -> float:
@@ -76,36 +70,20 @@ def _plane_seconds(space: ExecutionSpace, n: int, memory: Any) -> float:
     return _least(space, both) / float(8 * modes.size)
 
 
-def _line_seconds(space: ExecutionSpace, n: int, memory: Any) -> float:
-    """Return the seconds per real value and pass of lines of length n along the first axis."""
-    xp = space.array_module
-    edge = max(1, math.isqrt(memory.size // n))
-    values = memory[: n * edge**2].reshape(n, edge, edge)
-    modes = xp.empty((n // 2 + 1, edge, edge), dtype=np.result_type(memory.dtype, np.complex64))
+def _real_seconds(space: ExecutionSpace, values: Any, whole: bool) -> float:
+    """Return the seconds per real value and pass along the first axis, or along all of them."""
+    x, y, z = values.shape
+    shape = (x, y, z // 2 + 1) if whole else (x // 2 + 1, y, z)
+    modes = space.array_module.empty(shape, dtype=np.result_type(values.dtype, np.complex64))
     make = DeviceTransforms if space.on_device else HostTransforms
-    transforms = make((n, edge, edge), n, False)
+    transforms = make((x, y, z), x, whole)
 
     def both() -> None:
         transforms.real(values, modes)
         transforms.real_inverse(modes, values)
 
-    return _least(space, both) / float(2 * values.size)
-
-
-def _box_seconds(space: ExecutionSpace, n: int, dtype: Any) -> float:
-    """Return the seconds per real value and pass of a box of length n along three axes."""
-    xp = space.array_module
-    box = xp.zeros((n, n, n), dtype=dtype)
-    modes = xp.empty((n, n, n // 2 + 1), dtype=np.result_type(dtype, np.complex64))
-    make = DeviceTransforms if space.on_device else HostTransforms
-    transforms = make((n, n, n), n, True)
-
-    def both() -> None:
-        transforms.real(box, modes)
-        transforms.real_inverse(modes, box)
-
-    # Three axes, there and back.
-    return _least(space, both) / float(6 * box.size)
+    # There and back.
+    return _least(space, both) / float(2 * (3 if whole else 1) * values.size)
 
 
 def _least(space: ExecutionSpace, action: Callable[[], None]) -> float:

@@ -13,6 +13,8 @@ import pytest
 from contract import BOXES, KERNELS, cloud, error_over_promise, promise, rms, rounding
 
 import parki
+from parki.evaluate import evaluate
+from parki.ewald.p2p import P2P
 from parki.reference import direct_sum
 
 BOX = BOXES["brick"]
@@ -46,6 +48,28 @@ def test_one_shot_and_repeated_calls_are_equal_bit_for_bit(kernel, periodicity):
     arguments = [c.trg, c.src, dens, *([] if norms is None else [norms]), options]
     np.testing.assert_array_equal(getattr(parki, kernel)(*arguments), first)
     np.testing.assert_array_equal(getattr(parki.ewald, kernel)(*arguments), first)
+
+
+def test_a_density_that_comes_with_the_points_is_summed_once(monkeypatch):
+    """By the calls that make a plan and use it once, and by `parki eval`."""
+    near, calls = P2P.apply, []
+    monkeypatch.setattr(P2P, "apply", lambda *given: (calls.append(1), near(*given))[1])
+    c = cloud("partly", N, BOX)
+    dens, _ = c.arguments("stokes_sl")
+    options = parki.EwaldOptions(3, BOX, TOLERANCE)
+    plan = parki.Plan("stokes_sl", c.trg, c.src, options, dens=dens)
+    assert len(calls) == 1
+    np.testing.assert_array_equal(plan(dens), plan.first)
+    calls.clear()
+    parki.stokes_sl(c.trg, c.src, dens, options)
+    evaluate("stokes_sl", {"trg": c.trg, "src": c.src, "dens": dens}, options, ("u",))
+    assert len(calls) == 2
+    # Nothing to sum, and nothing that is computed.
+    nobody = np.empty((3, 0))
+    assert parki.Plan("stokes_sl", nobody, c.src, options, dens=dens).first.shape == (3, 0)
+    still = parki.Plan("stokes_rotlet", c.trg, c.src, options, want="p", dens=dens)
+    assert not still.first.any() and len(calls) == 2
+    assert parki.Plan("stokes_sl", c.trg, c.src, options).first is None
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -40,14 +40,14 @@ def stokes_comb(
     array, or tuple of arrays
         At the targets of this rank, in their order.
     """
-    return Plan("stokes_comb", trg, src, norms, options, comm=comm, want=want, dens=dens)(dens)
+    return Plan("stokes_comb", trg, src, norms, options, comm=comm, want=want, dens=dens).first
 
 
 def stokes_sl(
     trg: Any, src: Any, dens: Any, options: EwaldOptions, *, comm: Any = None, want: Want = "u"
 ) -> Any:
     """Sum the single layer: `parki.ewald.stokes_sl` over the points of all ranks."""
-    return Plan("stokes_sl", trg, src, None, options, comm=comm, want=want, dens=dens)(dens)
+    return Plan("stokes_sl", trg, src, None, options, comm=comm, want=want, dens=dens).first
 
 
 def stokes_dl(
@@ -61,18 +61,18 @@ def stokes_dl(
     want: Want = "u",
 ) -> Any:
     """Sum the double layer: `parki.ewald.stokes_dl` over the points of all ranks."""
-    return Plan("stokes_dl", trg, src, norms, options, comm=comm, want=want, dens=dens)(dens)
+    return Plan("stokes_dl", trg, src, norms, options, comm=comm, want=want, dens=dens).first
 
 
 def stokes_rotlet(
     trg: Any, src: Any, dens: Any, options: EwaldOptions, *, comm: Any = None, want: Want = "u"
 ) -> Any:
     """Sum rotlets: `parki.ewald.stokes_rotlet` over the points of all ranks."""
-    return Plan("stokes_rotlet", trg, src, None, options, comm=comm, want=want, dens=dens)(dens)
+    return Plan("stokes_rotlet", trg, src, None, options, comm=comm, want=want, dens=dens).first
 
 
 def laplace(
     trg: Any, src: Any, dens: Any, options: EwaldOptions, *, comm: Any = None, want: Want = "u"
 ) -> Any:
     """Sum point charges: `parki.ewald.laplace` over the points of all ranks."""
-    return Plan("laplace", trg, src, None, options, comm=comm, want=want, dens=dens)(dens)
+    return Plan("laplace", trg, src, None, options, comm=comm, want=want, dens=dens).first

@@ -11,6 +11,7 @@ from parki.distributed.fgc import slab_fgc
 from parki.distributed.halo import Halo
 from parki.distributed.slabs import Slabs
 from parki.distributed.transport import Transport
+from parki.ewald.fgc import field_rows
 from parki.ewald.g2p import G2P
 from parki.ewald.mesh import Mesh
 from parki.ewald.p2g import P2G
@@ -54,9 +55,8 @@ class SlabFar:
         self.fgc = slab_fgc(transport, slabs, kernel, mesh, split, factor, want, executor)
         self.halo = Halo(transport, slabs)
         self.planes = slabs.planes[rank + 1] - slabs.planes[rank]
-        fields = (rows if {"u", "grad_u"} & set(want) else 0) + ("p" in want)
-        xp = transport.xp
-        self.stored = xp.zeros((fields, *slab.stored), dtype=mesh.dtype)
+        shape = (field_rows(kernel, want), *slab.stored)
+        self.stored = transport.xp.zeros(shape, dtype=mesh.dtype)
         self.field = self.stored[..., : mesh.padding.grid[2]]
         self.p2g: P2G
         self.g2p: G2P

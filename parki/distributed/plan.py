@@ -32,7 +32,7 @@ from parki.ewald.mesh import Mesh
 from parki.ewald.moves import suit
 from parki.ewald.options import EwaldOptions
 from parki.ewald.parameters import Parameters
-from parki.ewald.points import check_outputs, check_points, check_space
+from parki.ewald.points import check_points, check_space
 from parki.ewald.problem import Problem
 from parki.interchange import as_array, as_given
 
@@ -357,13 +357,7 @@ class Plan(single.Plan):
     # ------------------------------------------------------------------ apply
     def _apply(self, dens: Any, out: Any, watch: Watch) -> Any:
         with self.team.together():
-            values = self._density(dens)
-            results = check_outputs(out, self.want, self._shapes, values, self.space)
-            if all(self._totals) and self._computed:
-                self._sum(values, {name: results[name] for name in self._computed}, watch)
-            for name in results.keys() - set(self._computed):
-                results[name].fill(0)
-        return results[self.want] if isinstance(self.want, str) else tuple(results.values())
+            return super()._apply(dens, out, watch)
 
     def _sum(self, values: Any, results: dict[str, Any], watch: Watch) -> None:
         """Run the stages on the slab; they see results as (rows, targets)."""

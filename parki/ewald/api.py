@@ -38,7 +38,7 @@ def stokes_comb(
     array, shape (3, Nt), (Nt,) or (3, 3, Nt), or a tuple of them in the order of ``want``
         Of the same kind as the inputs. See `Plan` for errors, and for many densities.
     """
-    return _once("stokes_comb", trg, src, norms, options, want, dens)
+    return Plan("stokes_comb", trg, src, norms, options, want=want, dens=dens).first
 
 
 def stokes_sl(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Want = "u") -> Any:
@@ -46,7 +46,7 @@ def stokes_sl(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Wan
 
     As `stokes_comb`, with ``dens`` of shape (3, Ns) and no normals; ``p = sum 2 r.f / r^3``.
     """
-    return _once("stokes_sl", trg, src, None, options, want, dens)
+    return Plan("stokes_sl", trg, src, None, options, want=want, dens=dens).first
 
 
 def stokes_dl(
@@ -57,7 +57,7 @@ def stokes_dl(
     As `stokes_comb`, with ``dens`` of shape (3, Ns);
     ``p = sum 4 [ q.n / r^3 - 3 (r.q) (r.n) / r^5 ]``.
     """
-    return _once("stokes_dl", trg, src, norms, options, want, dens)
+    return Plan("stokes_dl", trg, src, norms, options, want=want, dens=dens).first
 
 
 def stokes_rotlet(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Want = "u") -> Any:
@@ -66,7 +66,7 @@ def stokes_rotlet(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want:
     As `stokes_comb`, with ``dens`` of shape (3, Ns) and no normals; the pressure is zero. With
     three periodic directions the mean velocity over the box is zero.
     """
-    return _once("stokes_rotlet", trg, src, None, options, want, dens)
+    return Plan("stokes_rotlet", trg, src, None, options, want=want, dens=dens).first
 
 
 def laplace(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Want = "u") -> Any:
@@ -76,12 +76,4 @@ def laplace(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Want 
     three periodic directions a uniform background neutralises the charges. ``want`` calls the
     potential "u" and its gradient, of shape (3, Nt), "grad_u".
     """
-    return _once("laplace", trg, src, None, options, want, dens)
-
-
-def _once(
-    kernel: str, trg: Any, src: Any, norms: Any, options: EwaldOptions, want: Want, dens: Any
-) -> Any:
-    """Return the sum of a plan that is used once."""
-    plan = Plan(kernel, trg, src, norms, options, want=want, dens=dens)
-    return plan(dens) if plan.first is None else plan.first
+    return Plan("laplace", trg, src, None, options, want=want, dens=dens).first

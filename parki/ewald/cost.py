@@ -49,8 +49,8 @@ _PAIR = {
 }
 # Pressure and gradient come from a kernel of their own: times the velocity's (H200 1.05, CPU 1.5).
 _DERIVATIVES = 1.5
-# Sources in the 27 cells around a target's, of width r_c, over those within r_c.
 _BALL = 4 / 3 * math.pi
+# Sources in the 27 cells around a target's, of width r_c, over those within r_c.
 _CANDIDATES = 27 / _BALL
 # Pairs beyond r_c that a tile's bounding box lets pass, for each target: 16 targets on devices, 4
 # on hosts. Nearly the same for 80 to 800 pairs within r_c.

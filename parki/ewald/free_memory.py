@@ -8,6 +8,7 @@ from pathlib import Path
 from parki.runtime import ExecutionSpace
 
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+NO_LIMIT = 2.0**60  # what version 1 of control groups has in the place of "max" is larger
 
 
 def free_memory(space: ExecutionSpace) -> float:
@@ -59,7 +60,7 @@ def _walk(root: Path, path: str, limit: str, usage: str) -> float:
     for group in (folder, *folder.parents):
         try:
             most = (group / limit).read_text(encoding="utf-8").strip()
-            if most != "max":
+            if most != "max" and float(most) < NO_LIMIT:
                 room = min(room, float(most) - _used(group, usage))
         except (OSError, ValueError):
             pass

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from parki.arrays import vector_row
 from parki.errors import ParkiMemoryError, ParkiValueError
 from parki.ewald.fgc import DEVICE_BLOCK, HOST_BLOCK, field_rows
 from parki.ewald.free_memory import free_memory
+from parki.ewald.mesh import along_z
 from parki.ewald.p2g import COMPONENTS
 from parki.ewald.p2p import near_cells, near_tile
 from parki.ewald.padding import Padding
@@ -211,9 +211,7 @@ def _work_areas(padding: Padding, padded: float) -> float:
 
 def _stored(problem: Problem, chosen: Parameters, use: Use, z: int) -> int:
     """Return the grid's planes along z, spill included."""
-    p = chosen.points
-    row = p if use.space.on_device else vector_row(p, use.dtype)
-    return z + row - p + (p - 1 if problem.periodicity == 3 else 0)
+    return z + along_z(chosen.points, use.dtype, problem.periodicity, use.space.on_device)[1]
 
 
 def _check_values(problem: Problem, chosen: Parameters, use: Use) -> None:

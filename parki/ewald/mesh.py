@@ -109,8 +109,7 @@ class Mesh:
         if gather == "auto":
             gather = USUAL[space.on_device][2]
         xp = space.array_module
-        row = window.points if space.on_device else vector_row(window.points, dtype)
-        spill = row - window.points + (window.points - 1 if periodicity == 3 else 0)
+        row, spill = along_z(window.points, dtype, periodicity, space.on_device)
         tables = []
         for table in window.piecewise(degree):
             padded = np.zeros((degree + 1, row))
@@ -184,6 +183,12 @@ class Mesh:
     def sort(self, points: Any, tiles: Tiles, executor: str | None) -> Sorted:
         """Return the points (wrapped already) sorted by tiles."""
         return Sorted(points, tiles, self.space, executor)
+
+
+def along_z(points: int, dtype: Any, periodicity: int, on_device: bool) -> tuple[int, int]:
+    """Return the values of a window's row along z, and the spill of the grid for P ``points``."""
+    row = points if on_device else vector_row(points, dtype)
+    return row, row - points + (points - 1 if periodicity == 3 else 0)
 
 
 def _rounded(table: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:

@@ -47,6 +47,9 @@ def tabulate(
 ) -> Any:
     """Return the multiplier of a block of modes; 0 at k = 0.
 
+    That mode is left to `parki.ewald.gauge`, which knows the sum of the densities exactly, and not
+    by the window: it is the largest of all, and its error was of one sign.
+
     Parameters
     ----------
     space : ExecutionSpace

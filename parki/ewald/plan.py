@@ -105,7 +105,7 @@ class Plan:
     memory : Memory
         Bytes that the plan needs, by part, as predicted for the points it was made of.
     first : array, tuple of arrays or None
-        What is wanted of ``dens``; None if there was none, or nothing to sum.
+        What is wanted of ``dens``; None if there was none.
 
     Raises
     ------
@@ -170,6 +170,8 @@ class Plan:
             with self._turn():
                 self._build(arrays)
         self._given = _NOT_GIVEN  # not kept
+        if dens is not _NOT_GIVEN and self.first is None:
+            self.first = self(dens)
         self.seconds["plan"] = time.perf_counter() - self._start
 
     @staticmethod
@@ -539,11 +541,10 @@ class Plan:
     def _apply(self, dens: Any, out: Any, watch: Watch) -> Any:
         values = self._density(dens)
         results = check_outputs(out, self.want, self._shapes, values, self.space)
-        if self.n_targets:
-            if self._computed:
-                self._sum(values, {name: results[name] for name in self._computed}, watch)
-            for name in results.keys() - set(self._computed):
-                results[name].fill(0)
+        if all(self._totals) and self._computed:
+            self._sum(values, {name: results[name] for name in self._computed}, watch)
+        for name in results.keys() - set(self._computed):
+            results[name].fill(0)
         return results[self.want] if isinstance(self.want, str) else tuple(results.values())
 
     def _sum(self, values: Any, results: dict[str, Any], watch: Watch) -> None:

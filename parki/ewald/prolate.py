@@ -39,7 +39,6 @@ SPLITS = ("hasimoto", "prolate")
 # A step of c is a factor 1.28 in the error, and on average 2 % more modes than needed.
 STEP = 0.25
 _LEAST, _MOST = 3.0, 60.0  # the error estimates hold from 3 on; exp(-60) is out of every reach
-_BLOCK = 16384  # values that polynomials are evaluated for at a time, so that they stay in cache
 
 
 class PairError(NamedTuple):
@@ -301,24 +300,9 @@ def _chebyshev(values: Array) -> Array:
 
 
 def _within_band(coefficients: Array, k2: Any, band: float) -> Any:
-    """Polynomial in ``2 k2 / band^2 - 1`` up to the band, and 0 beyond; NumPy or CuPy.
+    """Polynomial in ``2 k2 / band^2 - 1`` up to the band, and 0 beyond.
 
     Its terms are at most as large as their sum is at k = 0, so that powers lose nothing.
     """
     s = np.minimum(k2 * (2 / band**2) - 1, 1.0)
-    inside = k2 <= band**2
-    if not isinstance(s, np.ndarray) or s.size <= _BLOCK:
-        return _horner(coefficients, s) * inside
-    flat = s.ravel()
-    for first in range(0, flat.size, _BLOCK):
-        flat[first : first + _BLOCK] = _horner(coefficients, flat[first : first + _BLOCK])
-    return flat.reshape(s.shape) * inside
-
-
-def _horner(coefficients: Array, s: Any) -> Any:
-    first, *others = coefficients.tolist()  # plain numbers, for CuPy
-    out = 0 * s + first
-    for a in others:
-        out *= s
-        out += a
-    return out
+    return np.polyval(coefficients, s) * (k2 <= band**2)
