@@ -98,26 +98,20 @@ class CellList:
         self.executor = executor
         self.dtype = points.dtype
         self._real = real_name(points.dtype)
-        kernels = self.kernels(self.space, self._real, executor)
-        n = points.shape[1]
-        self.cells = xp.empty(n, dtype=np.int32)
-        wrapped = xp.empty_like(points)
-        kernels["find_cells"](
-            n,
-            points=points,
-            wrapped=wrapped,
-            cells=self.cells,
-            origin=xp.asarray(corner, dtype=self.dtype),
-            length=xp.asarray(self.box, dtype=self.dtype),
-            inverse_width=xp.asarray(np.divide(self.shape, self.box), dtype=self.dtype),
-            shape=xp.asarray(self.shape, dtype=np.int32),
-            periodic=xp.asarray(self.periodic, dtype=np.int32),
+        wrapped, self.cells = locate(
+            points,
+            self.box,
+            self.shape,
+            self.periodic,
+            corner,
+            self.space,
             scale=scale,
+            executor=executor,
         )
         if self.space.on_device:
             self._sort_on_device()
         else:
-            self._sort_on_host(kernels)
+            self._sort_on_host(self.kernels(self.space, self._real, executor))
         self.points = self.sort(wrapped)
 
     @staticmethod
@@ -219,6 +213,48 @@ class CellList:
             flat = (flat[:, None, :, None] * n + near[None, :, None, :]).reshape(rows, columns)
             valid = (valid[:, None, :, None] & inside[None, :, None, :]).reshape(rows, columns)
         return xp.where(valid, flat, -1).astype(np.int32)
+
+
+def locate(
+    points: Any,
+    box: Sequence[float] | NDArray[np.float64],
+    shape: Sequence[int],
+    periodic: Sequence[bool],
+    origin: Sequence[float],
+    space: ExecutionSpace,
+    *,
+    scale: float = 1.0,
+    executor: str | None = None,
+) -> tuple[Any, Any]:
+    """Scale points, wrap them into a box and find their cells; nothing is sorted or checked.
+
+    Parameters
+    ----------
+    points, box, shape, periodic, origin, scale
+        As for `CellList`.
+
+    Returns
+    -------
+    wrapped : array, shape (3, N)
+    cells : array, shape (N,), int32
+    """
+    xp = space.array_module
+    points = xp.ascontiguousarray(points)
+    dtype, n = points.dtype, points.shape[1]
+    wrapped, cells = xp.empty_like(points), xp.empty(n, dtype=np.int32)
+    load("cell_list", "find_cells", space, executor=executor, REAL=real_name(dtype))(
+        n,
+        points=points,
+        wrapped=wrapped,
+        cells=cells,
+        origin=xp.asarray(origin, dtype=dtype),
+        length=xp.asarray(box, dtype=dtype),
+        inverse_width=xp.asarray(np.divide(shape, box), dtype=dtype),
+        shape=xp.asarray(shape, dtype=np.int32),
+        periodic=xp.asarray(periodic, dtype=np.int32),
+        scale=scale,
+    )
+    return wrapped, cells
 
 
 def _check_dtype(name: str, array: Any) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from parki.arrays import USUAL
-from parki.errors import ParkiValueError
+from parki.errors import ParkiMemoryError, ParkiValueError
 from parki.ewald import EwaldOptions, Plan, machines
 from parki.ewald.cost import Work
 from parki.ewald.g2p import G2P_METHODS
@@ -288,7 +288,7 @@ def refine(task: Task, space: ExecutionSpace) -> Iterator[Timing]:
         nonlocal best
         try:
             timing = run(changed, space)
-        except ParkiValueError:  # no grid, or no scratch memory, for that
+        except (ParkiValueError, ParkiMemoryError):  # no grid, or no memory, for that
             return None
         best = min(best, timing, key=lambda t: t.total)
         return timing

@@ -24,6 +24,7 @@ from typing import Any
 from rich.console import Console
 
 from parki import tune
+from parki.errors import ParkiMemoryError
 from parki.ewald import machines
 from parki.runtime import ExecutionSpace, get_execution_space
 
@@ -149,8 +150,12 @@ def main() -> None:
     for task in todo:
         if time.perf_counter() - start > args.seconds:
             break
-        rows.append(measure(task, space))
-        r = rows[-1]
+        try:
+            r = measure(task, space)
+        except ParkiMemoryError as error:
+            console.print(f"{task} left out: {error}", soft_wrap=True, markup=False)
+            continue
+        rows.append(r)
         console.print(
             f"{task}{' clustered' if task.clustered else ''}: {r['over_best']:.2f}  [{r['choice']}]"
             f"{'' if r['over_best'] < 1.02 else '  best ' + r['best']}  {r['tried']} tried, model "

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.cell_list import CellList
+from parki.cell_list import locate
 from parki.distributed.routes import Route
 from parki.distributed.slabs import Slabs
 from parki.distributed.transport import Transport
@@ -125,7 +125,7 @@ def _turned(
     executor: str | None,
 ) -> Any:
     """Return points with the first coordinate in the period that begins at ``start``."""
-    one_cell = CellList(
+    turned, _ = locate(
         points,
         box,
         (1, 1, 1),
@@ -134,4 +134,4 @@ def _turned(
         space,
         executor=executor,
     )
-    return one_cell.points
+    return turned

@@ -18,13 +18,10 @@ from numpy.typing import NDArray
 
 SAMPLE = 32768
 LEVELS = 9
-# Steps that put two zeros between neighbouring bits of a number of up to 21.
-_SPREAD = (
-    (32, 0x1F00000000FFFF),
-    (16, 0x1F0000FF0000FF),
-    (8, 0x100F00F00F00F00F),
-    (4, 0x10C30C30C30C30C3),
-    (2, 0x1249249249249249),
+# Numbers of up to 11 bits with two zeros between neighbouring bits.
+_BITS = 11
+_SPREAD = ((np.arange(2**_BITS)[:, None] >> np.arange(_BITS) & 1) << 3 * np.arange(_BITS)).sum(
+    axis=1
 )
 
 
@@ -84,15 +81,15 @@ def pair_density(trg: Any, src: Any, box: NDArray[np.float64]) -> PairDensity:
     sample_s = _sample(src)
     sample_t = sample_s if trg is src else _sample(trg)
     same = trg.shape == src.shape and (trg is src or np.array_equal(sample_t, sample_s))
-    keys, counts = _merged([sample_s] if same else [sample_t, sample_s], unit)
-    n_targets, n_sources = sample_t.shape[1], sample_s.shape[1]
-    total = float(n_targets) * (n_sources - same)
+    keys, targets = _merged([sample_s] if same else [sample_s, sample_t], unit)
+    total = float(sample_t.shape[1]) * (sample_s.shape[1] - same)
+    # At how many levels a point is in another cell than the one before it.
+    apart = ((np.frexp(keys[1:] ^ keys[:-1])[1] + 2) // 3).astype(np.int8)
     scales, enhancement = [], []
     for level in range(LEVELS + 1):
-        # Cells of a level are wholes of those of the one before.
-        first = np.concatenate([[0], np.flatnonzero(keys[1:] != keys[:-1]) + 1])
-        counts, keys = np.add.reduceat(counts, first, axis=1), keys[first] >> 3
-        pairs = float(counts[0] @ (counts[-1] - same))
+        edges = np.concatenate([[0], np.flatnonzero(apart > level) + 1, [keys.size]])
+        members, found = np.diff(edges), np.diff(targets[edges])
+        pairs = float(found @ (members - (1 if same else found)))
         scale = 2.0 ** (level - LEVELS)
         # Few pairs say little: below 30 the estimate keeps the coarser scale's value.
         uniform = max(scale**3 * total, 1e-300)
@@ -115,18 +112,23 @@ def _sample(points: Any) -> NDArray[np.float64]:
 
 def _merged(
     clouds: list[NDArray[np.float64]], unit: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the Morton keys of points in cells of the finest level, sorted; and whose they are.
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the Morton keys of all points in cells of the finest level, sorted; and who is who.
 
-    The bits of three indices interleave, so that coarser cells are right shifts. Whose: 1 in the
-    row of the cloud, 0 in others.
+    The bits of three indices interleave, so that coarser cells are right shifts. The second result
+    counts those of the last cloud before each point, shape (points + 1,).
     """
     found = []
     for number, points in enumerate(clouds):
-        index = np.clip(points * (2.0**LEVELS / unit), 0, 2**20 - 1).astype(np.int64)
-        for shift, mask in _SPREAD:
-            index = (index | index << shift) & mask
-        found.append((index[0] | index[1] << 1 | index[2] << 2) << 1 | number)
+        keys = np.full(points.shape[1], number)
+        for axis, row in enumerate(points):
+            place = row * (2.0**LEVELS / unit)
+            index = np.clip(place, 0, 2**20 - 1, out=place).astype(np.int32)
+            keys |= _SPREAD[index & 2**_BITS - 1] << axis + 1
+            if index.max(initial=0) >= 2**_BITS:
+                keys |= _SPREAD[index >> _BITS] << 3 * _BITS + axis + 1
+        found.append(keys)
     both = np.sort(np.concatenate(found))
-    counts = np.stack([both & 1 == number for number in range(len(clouds))]).astype(np.int64)
-    return both >> 1, counts
+    last = np.zeros(both.size + 1)
+    np.cumsum((both & 1) == len(clouds) - 1, out=last[1:])
+    return both >> 1, last

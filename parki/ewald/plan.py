@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from parki.arrays import USUAL, real_name
-from parki.cell_list import CellList
+from parki.cell_list import CellList, locate
 from parki.errors import ParkiTypeError, ParkiValueError, ParkiWarning
 from parki.ewald import multiplier
 from parki.ewald.beside import beside
@@ -360,16 +360,17 @@ class Plan:
         if origin.any():
             # Rounds; the grid does not mind, and the near field takes the points as given.
             points = points - self.space.array_module.asarray(origin[:, None], dtype=self.dtype)
-        one_cell = CellList(
+        wrapped, _ = locate(
             points,
             box / self.unit,
             (1, 1, 1),
             [axis < self.options.periodicity for axis in range(3)],
-            space=self.space,
+            (0.0, 0.0, 0.0),
+            self.space,
             scale=1 / self.unit,
             executor=self.options.executor,
         )
-        return one_cell.points
+        return wrapped
 
     def _select(self, density: PairDensity, length: float) -> Parameters:
         options = self.options
