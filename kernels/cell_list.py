@@ -1,8 +1,9 @@
 """Cell lists: which cell each point is in, and the stable sort by cell.
 
-`find_cells`: one work item owns one point. `count_chunk` and `place_chunk`: one work item owns a
-chunk of consecutive points and a row of the histogram, so that the sort is stable, and equal input
-gives equal output whatever the number of threads. `gather_rows`: one work item owns one column.
+`find_cells`, and `count_cells` on devices: one work item owns one point. `count_chunk` and
+`place_chunk`: one work item owns a chunk of consecutive points and a row of the histogram, so that
+the sort is stable, and equal input gives equal output whatever the number of threads.
+`gather_rows`: one work item owns one column.
 """
 
 from typing import List
@@ -45,6 +46,12 @@ def find_cells(
         k: int = int(place)
         cell = cell * shape[d] + k
     cells[i] = cell
+
+
+@pk.workunit
+def count_cells(i: int, cells: pk.View1D[pk.int32], counts: pk.View1D[pk.int32]):
+    """Count a point in its cell; ``counts`` are zero before."""
+    pk.atomic_add(counts, [cells[i]], 1)
 
 
 @pk.workunit

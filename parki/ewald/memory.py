@@ -172,7 +172,8 @@ def _points(
     shape = near_cells(problem.box, chosen.cutoff, sources, chosen.p2p, use.space)
     near = each * both + 8.0 * lists * math.prod(shape) + normals
     kinds = 1 + (on_device and problem.want != ("u",))
-    tiles = targets / near_tile(use.space) + shape[0] * shape[1]
+    tile, _ = near_tile(use.space, chosen.p2p, targets)
+    tiles = targets / tile + shape[0] * shape[1]
     near += 12.0 * kinds * min(tiles, targets)
     # Sources and targets are sorted alike, if the variants are.
     alike = use.same and chosen.p2g != "base" and chosen.g2p != "base"

@@ -22,9 +22,12 @@ from parki.runtime import ExecutionSpace, Kernel, load
 
 # Columns of cells are r_c / COLUMNS wide; along z a cell is r_c / DEPTH deep.
 COLUMNS, DEPTH = 2, 8
-# Targets of a tile: few, so that the tile's bounding box culls tightly; on a device with the
-# threads that share a target's sources one warp's worth, which walk the same runs of sources.
-DEVICE_TILE, DEVICE_SHARE, HOST_TILE = 16, 2, 4
+# Targets of a tile: few, so that the tile's bounding box culls tightly; and threads that share a
+# target's sources: on a device one warp's worth, which walk the same runs of sources. Of fewer
+# targets there are fewer tiles than a device runs at once, and the longest one takes all the time,
+# of a cluster above all: 100 000 targets took 10 % longer by warps, clustered ones 30 %.
+HOST_TILE, DEVICE_TILE, SMALL_TILE = 4, (16, 2), (8, 8)
+SMALL = 200_000  # targets
 DERIVATIVES_TILE = 32  # on a device; one thread a target
 HOST_CHUNK, DEVICE_CHUNK = 256, 64  # sources staged at a time
 # Polynomials that the kernel of the potential takes, and the kernel of its derivatives.
@@ -114,7 +117,7 @@ class P2P:
         else:
             # A tile never spans two columns: its bounding box would span the box.
             columns = targets.starts[:: shape[2]]
-            self.tiles = runs(xp, columns, near_tile(space))
+            self.tiles = runs(xp, columns, near_tile(space, method, trg.shape[1])[0])
         self.work = {"u": self.tiles, "derivatives": self.tiles}
         if space.on_device and ("p" in want or "grad_u" in want):
             ends = targets.starts if launch is not None else targets.starts[:: shape[2]]
@@ -124,7 +127,7 @@ class P2P:
             self.norms = self.sources.sort(norms)
             self.norms /= cutoff
         near = (space, self.dtype, radial.S.size - 1, periodicity, want, executor, evaluator)
-        self.launches = near_kernels(kernel, *near, method, launch)
+        self.launches = near_kernels(kernel, *near, method, launch, trg.shape[1])
 
         def table(name: str, values: Any) -> Any:
             values = np.asarray(values, dtype=self.dtype)
@@ -192,8 +195,12 @@ def near_kernels(
     evaluator: Evaluator | None = None,
     method: str = "auto",
     launch: Launch | None = None,
+    targets: int = SMALL,
 ) -> dict[str, Kernel]:
-    """Return the P2P kernels of a specialisation: of the potential, and of its derivatives."""
+    """Return the P2P kernels of a specialisation: of the potential, and of its derivatives.
+
+    Those of ``targets`` in number: see `near_tile`.
+    """
     kernels = {}
     if "u" in want:
         special = (kernel, space, dtype, degree, periodicity, executor, evaluator)
@@ -202,7 +209,7 @@ def near_kernels(
             table = _table_shape(kernel, degree, evaluator)
             kernels["u"] = cells_kernel(method, launch, table, *special)
         else:
-            kernels["u"] = near_kernel(*special, method)
+            kernels["u"] = near_kernel(*special, method, targets)
     if "p" in want or "grad_u" in want:
         kernels["derivatives"] = load(
             "p2p_derivatives",
@@ -230,6 +237,7 @@ def near_kernel(
     executor: str | None,
     evaluator: Evaluator | None = None,
     method: str = "auto",
+    targets: int = SMALL,
 ) -> Kernel:
     """Return the P2P kernel of the potential: tile or staged, by space if method is auto."""
     constants: dict[str, Any] = dict(
@@ -239,29 +247,20 @@ def near_kernel(
         constants.update(DEGREE=evaluator.degree, EVALUATOR=evaluator.number)
     if method == "auto":
         method = USUAL[space.on_device][0]
-    tables = {"radial": _table_shape(kernel, degree, evaluator)}
+    tile, share = near_tile(space, method, targets)
+    constants["TILE"] = tile
     if method == "tile":
-        return load(
-            "p2p",
-            "p2p_tile",
-            space,
-            executor=executor,
-            team_size=DEVICE_TILE * DEVICE_SHARE,
-            tables=tables,
-            TILE=DEVICE_TILE,
-            SHARE=DEVICE_SHARE,
-            **constants,
-        )
+        constants["SHARE"] = share
+    else:
+        constants["CHUNK"] = DEVICE_CHUNK if space.on_device else HOST_CHUNK
+        constants["LANES"] = 1 if space.on_device else 64 // np.dtype(dtype).itemsize
     return load(
         "p2p",
-        "p2p_staged",
+        f"p2p_{method}",
         space,
         executor=executor,
-        team_size=DEVICE_TILE,
-        tables=tables,
-        TILE=DEVICE_TILE if space.on_device else HOST_TILE,
-        CHUNK=DEVICE_CHUNK if space.on_device else HOST_CHUNK,
-        LANES=1 if space.on_device else 64 // np.dtype(dtype).itemsize,
+        team_size=tile * share,
+        tables={"radial": _table_shape(kernel, degree, evaluator)},
         **constants,
     )
 
@@ -280,9 +279,16 @@ def near_cells(
     return _cells(box, cutoff, sources, choose_launch(method, space))
 
 
-def near_tile(space: ExecutionSpace) -> int:
-    """Return the most targets of a tile."""
-    return DEVICE_TILE if space.on_device else HOST_TILE
+def near_tile(space: ExecutionSpace, method: str, targets: int) -> tuple[int, int]:
+    """Return the most targets of a tile, and the threads that share a target's sources.
+
+    Of ``method``, tile or staged, for ``targets`` in number.
+    """
+    if method == "auto":
+        method = USUAL[space.on_device][0]
+    if method == "staged":
+        return (DEVICE_TILE[0] if space.on_device else HOST_TILE), 1
+    return SMALL_TILE if targets <= SMALL else DEVICE_TILE
 
 
 def _cells(

@@ -478,7 +478,8 @@ class Plan:
             CellList.gather_kernel(space, self.dtype, n, executor) for n in sorted({3, rows})
         ]
         near = (space, self.dtype, chosen.degree, self.options.periodicity, want, executor)
-        kernels += near_kernels(self.kernel, *near, self.evaluator, chosen.p2p).values()
+        p2p = (self.evaluator, chosen.p2p, None, self.n_targets)
+        kernels += near_kernels(self.kernel, *near, *p2p).values()
         kernels += P2G.kernels(self.kernel, mesh, executor)
         kernels.append(FGC.kernel(self.kernel, mesh, want, executor))
         kernels += G2P.kernels(mesh, self.rows, want, executor)

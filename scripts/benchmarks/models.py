@@ -53,13 +53,18 @@ def pair_flops(kernel: str, degree: int, root: float) -> float:
     return own + root + polynomials * 2 * degree
 
 
+def _tile(device: bool) -> int:
+    """Return the targets of a tile, of many."""
+    return DEVICE_TILE[0] if device else HOST_TILE
+
+
 def tile_candidates(cell_size: float, device: bool) -> float:
     """Return how many sources a target of parki's tiles looks at, for uniform points.
 
     A tile has a column of cells as its base; it takes all cells of the columns around it that
     reach into the sphere around its bounding box.
     """
-    tile, width = (DEVICE_TILE if device else HOST_TILE), 1 / COLUMNS  # lengths over r_c
+    tile, width = _tile(device), 1 / COLUMNS  # lengths over r_c
     height = tile / (cell_size * width**2) + 1 / DEPTH
     total = 0.0
     for x in range(-COLUMNS - 1, COLUMNS + 2):
@@ -90,7 +95,7 @@ def near(
         # The threads of a team walk the same sources: each is read once for all its targets.
         seen = tile_candidates(cell_size, device)
         shared = 8 * SOURCE * n * seen
-        moved = 8 * n * TARGET + shared / (DEVICE_TILE if device else HOST_TILE)
+        moved = 8 * n * TARGET + shared / _tile(device)
         staged = shared if method == "staged" else 0.0
     elif method.startswith("gm"):
         moved = 8 * n * (THREE * (launch.vectors + 1) + SOURCE * seen)
