@@ -224,7 +224,8 @@ class FGC(Convolution):
     kernel, mesh, split, factor, want
         As for `Convolution`.
     memory : array, 1-D
-        Where to put the field: at least `values` finite numbers, which may be those of the grid.
+        Where to put the field, and the modes on a host: at least `values` finite numbers, the
+        grid's first of all.
 
     Attributes
     ----------
@@ -244,18 +245,23 @@ class FGC(Convolution):
         executor: str | None,
     ) -> None:
         super().__init__(kernel, mesh, split, factor, want, executor)
-        size = self.values(kernel, mesh, want)
+        size = self.rows * math.prod(mesh.stored)
         self.field = memory[:size].reshape(self.rows, *mesh.stored)
-        x, y, z = mesh.padding.grid
-        modes = (x, y, z // 2 + 1)
-        if mesh.periodicity < 3:
-            modes = (mesh.padding.local[0] // 2 + 1, y, z)
-        self.hat = self.xp.empty((self.components, *modes), dtype=self.complex_type)
+        modes = (self.components, *_modes(mesh))
+        if mesh.space.on_device:
+            self.hat = self.xp.empty(modes, dtype=self.complex_type)
+            return
+        # Each transform on a host makes its result anew, so that modes may lie where the grid was.
+        self.hat = memory[: 2 * math.prod(modes)].view(self.complex_type).reshape(modes)
 
     @staticmethod
     def values(kernel: str, mesh: Mesh, want: tuple[str, ...]) -> int:
-        """Return the numbers in the field."""
-        return field_rows(kernel, want) * math.prod(mesh.stored)
+        """Return the numbers that the field takes, and on a host the modes."""
+        rows = field_rows(kernel, want)
+        field = rows * math.prod(mesh.stored)
+        if mesh.space.on_device:
+            return field
+        return max(field, 2 * max(COMPONENTS[kernel], rows) * math.prod(_modes(mesh)))
 
     def apply(self, grid: Any, plane: Any = None) -> Any:
         """Return the far field on the grid for spread densities ``grid`` (components, x, y, z).
@@ -263,18 +269,33 @@ class FGC(Convolution):
         ``plane`` takes the place of the grid's modes (0, 0, 1), (0, 0, 2), ...: see
         `parki.ewald.plane`; shape (2, modes), of components 0 and 1.
         """
-        for c in range(self.inputs):
+        # In an order that writes over no component of the grid, or of modes, still to be read.
+        modes = 2 * self.hat[0].size
+        for c in _turns(self.inputs, modes <= grid[0].size):
             self.transforms.real(grid[c], self.hat[c])
         if self.mesh.periodicity == 3:
             self.multiply(self.blocks[0], self.hat)
         else:
             self.planes(self.hat, plane)
-        for c in range(self.rows):
+        for c in _turns(self.rows, modes > self.field[0].size):
             self.transforms.real_inverse(self.hat[c], self.field[c])
         if self.mesh.periodicity == 3:
             n, spill = self.mesh.padding.grid[2], self.mesh.spill
             self.field[..., n:] = self.field[..., :spill]
         return self.field
+
+
+def _turns(count: int, upwards: bool) -> range:
+    """Return the components in the order in which they are transformed."""
+    return range(count) if upwards else range(count)[::-1]
+
+
+def _modes(mesh: Mesh) -> tuple[int, int, int]:
+    """Return the shape of a component's modes before planes are padded."""
+    x, y, z = mesh.padding.grid
+    if mesh.periodicity == 3:
+        return x, y, z // 2 + 1
+    return mesh.padding.local[0] // 2 + 1, y, z
 
 
 def field_rows(kernel: str, want: tuple[str, ...]) -> int:

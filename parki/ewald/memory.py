@@ -101,6 +101,9 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     modes = (length // 2 + 1) * y * z if free else x * y * (z // 2 + 1)
     block, multiplier = _blocks(padding, components, item, on_device)
     component = 2 * item * modes
+    grid = item * float(x * y * _stored(problem, chosen, use, z))
+    if not on_device:
+        grid = max(grid, component)  # where the modes lie, too
     padded = 2 * item * block * components
     if on_device:
         transforms = _work_areas(padding, padded) if free else component
@@ -111,8 +114,8 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     parts = {
         "points": near + far,
         "densities and results": ROWS[problem.kernel] * item * problem.sources + results,
-        "grid": components * item * float(x * y * _stored(problem, chosen, use, z)),
-        "modes": components * component,
+        "grid": components * grid,
+        "modes": components * component if on_device else 0.0,
         "padded block": padded,
         "multiplier": item * multiplier,
         "transforms": transforms,
