@@ -23,11 +23,11 @@ from parki.ewald.transforms import DeviceTransforms, HostTransforms
 from parki.runtime import ExecutionSpace
 
 # Below, launches take most of the time.
-CANDIDATES = [n for n in SMOOTH if 128 <= n <= 2048]
+CANDIDATES = [n for n in SMOOTH if 192 <= n <= 2048]
 # Complex values of planes that are transformed: enough for a device, and little of its memory.
 VALUES = 1 << 24
-LARGEST = 1024  # of the lengths of lines and of three axes
-RUNS = 3
+LARGEST = {"lines": 1024, "boxes": 768}
+RUNS = 2
 
 
 def measure(
@@ -44,11 +44,11 @@ def measure(
     typical = statistics.median(planes.values())
     # Longer lines cost about the same, and each length takes a library a tenth of a second to plan.
     lines, boxes = {}, {}
-    for n in (n for n in candidates if n <= LARGEST):
+    for n in (n for n in candidates if n <= LARGEST["lines"]):
         edge = max(1, math.isqrt(memory.size // n))
         lines[n] = _real_seconds(space, memory[: n * edge**2].reshape(n, edge, edge), False)
         # The values, their modes and the library's workspace.
-        if 4 * n**3 * dtype.itemsize < free_memory(space):
+        if n <= LARGEST["boxes"] and 4 * n**3 * dtype.itemsize < free_memory(space):
             boxes[n] = _real_seconds(space, xp.zeros((n, n, n), dtype=dtype), True)
     tables = (planes, lines, boxes)
     return Tables(*(Lengths((n, t / typical) for n, t in ts.items()) for ts in tables))

@@ -89,11 +89,13 @@ def test_wrapping_at_the_faces(space, to_space, to_host, dtype, length):
     moved = out.astype("f8") - start
     off = np.abs(moved - np.rint(moved / float(b)) * float(b))
     assert np.all(off <= 2 * np.finfo(dtype).eps * np.maximum(np.abs(start), float(b)))
-    # Points already inside are not touched, to the last bit.
+    # Points already inside are not touched, to the last bit; but CuPy compiles kernels so that
+    # denormal numbers of single precision are zero.
     inside = np.all((points >= 0) & (points < b), axis=0)
-    np.testing.assert_array_equal(
-        out[:, np.argsort(to_host(cells.order))][:, inside], points[:, inside]
-    )
+    expected = points[:, inside]
+    if cells.space.on_device and dtype == "f4":
+        expected = np.where(np.abs(expected) < np.finfo(dtype).tiny, 0, expected)
+    np.testing.assert_array_equal(out[:, np.argsort(to_host(cells.order))][:, inside], expected)
     # The index of the cell never leaves the box, whatever the rounding of the last cell's face.
     width = b / 4
     cell = np.array(np.unravel_index(to_host(cells.cells)[to_host(cells.order)], (4, 4, 4)))
