@@ -75,7 +75,7 @@ class CellList:
     ) -> None:
         self.space = get_execution_space(space, points)
         xp = self.xp = self.space.array_module
-        points = xp.ascontiguousarray(points)
+        points = xp.ascontiguousarray(xp.asarray(points))
         if points.ndim != 2 or points.shape[0] != 3:
             raise ParkiValueError(f"points has shape {points.shape}; expected (3, N)")
         _check_dtype("points", points)

@@ -45,7 +45,7 @@ def facts(plan: Plan) -> dict[str, str]:
         if plan.memory is not None:
             found["memory"] = f"{in_words(plan.memory.peak)} at most, predicted"
         found["seconds"] = f"plan {plan.seconds['plan']:.3g}, predicted of a call " + (
-            f"{sum(p.seconds.values()):.3g}"
+            f"{p.total:.3g}"
         )
     return found
 

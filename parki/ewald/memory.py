@@ -239,7 +239,7 @@ def _fitting(
     points: int | None,
 ) -> Iterator[str]:
     """Yield, in words, what would fit."""
-    seconds = sum(chosen.seconds.values())
+    seconds = chosen.total
 
     def fits(changed: Problem, cutoff: float | None, use: Use = use) -> Parameters | None:
         try:
@@ -254,7 +254,7 @@ def _fitting(
     for cutoff in sorted(cutoffs):
         found = fits(problem, cutoff)
         if found is not None:
-            ratio = sum(found.seconds.values()) / seconds
+            ratio = found.total / seconds
             cost = f"takes {ratio:.2g} times as long" if ratio > 1 else "is faster, too"
             yield f"cutoff={found.cutoff * length:.4g}, which {cost}"
             break

@@ -28,6 +28,9 @@ from parki.ewald.window import default_degree
 NAMES = {"hasimoto": "Hasimoto's split", "prolate": "the prolate split"}
 # Cut-offs to consider, in units of the box, and the ratio of one to the next.
 _LEAST, _MOST, _RATIO = 0.004, 0.9, 1.22
+# Sums of more seconds are worth milliseconds more of choosing, among all variants and cut-offs
+# beside the foreseen one: what lengths and variants cost changes from grid to grid.
+LONG, NEARBY = 0.1, (1.0, 0.9, 1.1)
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,11 @@ class Parameters:
     seconds: dict[str, float] = field(default_factory=dict)
     second: Grid | None = None
 
+    @property
+    def total(self) -> float:
+        """Predicted seconds of all stages."""
+        return sum(self.seconds.values())
+
 
 def select(
     problem: Problem,
@@ -127,15 +135,18 @@ class _Task:
 @lru_cache(maxsize=256)
 def _select(task: _Task) -> Parameters:
     problem, cutoff, choices = task.problem, task.cutoff, task.choices
-    problem = _promising(problem, choices)
-    chosen = cutoff if cutoff is not None else _best_cutoff(problem, choices)
-    found = _at_cutoff(problem, chosen, choices)
+    promising = _promising(problem, choices)
+    chosen = cutoff or _best_cutoff(promising, choices)
+    found = _at_cutoff(promising, chosen, choices)
     if found is None:
         raise ParkiValueError(
             f"no grid reaches tolerance {problem.tolerance:g} with cutoff {chosen:.3g}"
             f"{f' and window_points {choices[0]}' if len(choices) == 1 else ''}"
             " (in units of the cube root of the box's volume); leave them to parki, or relax one"
         )
+    if cutoff is None and found.total > LONG:
+        nearby = (_at_cutoff(problem, min(f * chosen, _MOST), choices) for f in NEARBY)
+        found = min((found, *filter(None, nearby)), key=lambda p: p.total)
     return found
 
 
@@ -144,7 +155,7 @@ def alternatives(problem: Problem, chosen: Parameters) -> list[str]:
 
     With the predicted time of all stages over that of the choice.
     """
-    total = sum(chosen.seconds.values())
+    total = chosen.total
     words = []
     if chosen.second is not None:
         grid = chosen.second
@@ -158,7 +169,7 @@ def alternatives(problem: Problem, chosen: Parameters) -> list[str]:
     words += [f"{name}: {1 + (seconds / total):.2f} times" for name, seconds in others]
     split = "hasimoto" if problem.split == "prolate" else "prolate"
     try:
-        seconds = sum(select(replace(problem, split=split)).seconds.values())
+        seconds = select(replace(problem, split=split)).total
     except ParkiValueError:
         words.append(f"{NAMES[split]}: does not reach the tolerance")
     else:

@@ -163,7 +163,7 @@ class Problem:
 
     def promising(self, cutoff: float, degree: int, points: int) -> Problem:
         """Return the problem without the variants that take twice the best one's time."""
-        grid = (1.5 * points / cutoff) ** 3  # typical; counts for little
+        grid = (points / cutoff) ** 3  # typical
         work, pairs = self.work, self.pairs(cutoff)
 
         def fast(stage: str, count: Callable[[str], tuple[float, ...]]) -> tuple[str, ...]:
