@@ -37,10 +37,10 @@ HEAD = """\
 
 Written by `python scripts/choices.py --docs docs/results/choices-*.json`: `stokes_comb`, sources =
 targets, double precision; milliseconds of a repeated application. *Auto over best*: the time of
-what parki chose, by the numbers named, over the least found by trying, in turn, cut-offs of 0.7 to 1.4
-times the chosen one, a window point less and more, and the variants of each stage whose predicted
-time could win. *Model*: predicted over measured time of each stage of the choice. Clustered
-clouds have half of their points in eight clusters of standard deviation 0.03.
+what parki chose, by the numbers named, over the least found by trying, in turn, cut-offs of 0.7 to
+1.4 times the chosen one, a window point less and more, and the variants of each stage whose
+predicted time could win. *Model*: predicted over measured time of each stage of the choice.
+Clustered clouds have half of their points in eight clusters of standard deviation 0.03.
 
 """
 

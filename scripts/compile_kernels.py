@@ -144,7 +144,7 @@ def build(sources: dict[str, str], level: str, folder: Path, jobs: int) -> None:
     target.unlink(missing_ok=True)
     link = [*compiler.command, "-shared", "-fopenmp", "-s", "-Wl,--gc-sections", "-Wl,-O1"]
     subprocess.run([*link, f"@{names}", "-o", str(target)], check=True)
-    cache.seal(target)
+    cache.seal(target, target.name)
     print(f"{target.name}: {len(paths)} kernels, {target.stat().st_size / 1e6:.1f} MB")
 
 

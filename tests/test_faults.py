@@ -149,3 +149,13 @@ def test_wrong_content(folder, tmp_path, what):
     assert not cache._verified(path)
     assert run_python(RUN, write_kernel(tmp_path, SQUARE))[:2] == (0, "right\n")
     assert cache._verified(path)
+
+
+def test_entry_under_the_name_of_another(folder, tmp_path):
+    """It would run with arguments that are not its own."""
+    path = built(folder, tmp_path)
+    other = path.with_name("0" * 40 + ".so")
+    other.write_bytes(path.read_bytes())
+    other.chmod(0o700)
+    assert cache._verified(path)
+    assert not cache._verified(other)

@@ -1,10 +1,10 @@
 """The compile cache: shared objects named by the hash of everything that went into them.
 
-An entry is one file, the shared object followed by a hash of its own content, written under a
+An entry is one file, the shared object followed by a hash of its name and content, written under a
 temporary name and renamed: a process killed at any moment leaves either a whole entry or none.
-Entries are verified before they are loaded; one that is damaged, is a link, or that another user
-could have changed, is built again. A lock per entry keeps processes from compiling the same kernel
-twice.
+Entries are verified before they are loaded; one that is damaged, is another's, is a link, or that
+another user could have changed, is built again. A lock per entry keeps processes from compiling
+the same kernel twice.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def entry(name: str, build: Callable[[Path], None], suffix: str = ".so") -> Path
         os.close(handle)
         try:
             build(Path(temporary))
-            seal(Path(temporary))
+            seal(Path(temporary), path.name)
             os.chmod(temporary, 0o700)  # whatever the umask let the linker do
             os.replace(temporary, path)
         finally:
@@ -93,7 +93,7 @@ def why_unusable() -> str:
         return str(error.strerror)
     if not os.access(folder, os.W_OK | os.X_OK):
         return "it is not writable"
-    # Others could put one good entry in the place of another.
+    # Others could put entries there that look like good ones.
     return "everybody may write to it" if folder.stat().st_mode & stat.S_IWOTH else ""
 
 
@@ -132,21 +132,27 @@ def _verified(path: Path) -> bool:
     return own and not (file.st_mode | folder.st_mode) & stat.S_IWOTH and is_whole(path)
 
 
-def seal(path: Path) -> None:
-    """Append to a file the hash of its content, by which `is_whole` knows it."""
+def seal(path: Path, name: str) -> None:
+    """Append to a file what `is_whole` knows it by, once it has its name."""
     content = path.read_bytes()
     with open(path, "ab") as file:
-        file.write(_SEAL + hashlib.sha256(content).digest())
+        file.write(_SEAL + _digest(name, memoryview(content)))
 
 
 def is_whole(path: Path) -> bool:
-    """Return whether a file is as it was sealed."""
+    """Return whether a file is as it was sealed, and under the name it was sealed for."""
     try:
         content = memoryview(path.read_bytes())
     except OSError:
         return False
     size = len(_SEAL) + hashlib.sha256().digest_size
-    return content[-size:] == _SEAL + hashlib.sha256(content[:-size]).digest()
+    return content[-size:] == _SEAL + _digest(path.name, content[:-size])
+
+
+def _digest(name: str, content: memoryview) -> bytes:
+    digest = hashlib.sha256(name.encode() + b"\0")
+    digest.update(content)
+    return digest.digest()
 
 
 @contextlib.contextmanager
