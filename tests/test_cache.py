@@ -101,7 +101,8 @@ def test_damaged_entry(folder, tmp_path, damage):
     )
     assert not kernel._object.cached()
     assert run_python(RUN, tmp_path / "small.py")[:2] == (0, "right\n")
-    assert path.read_bytes()[-32:] == hashlib.sha256(path.read_bytes()[:-40]).digest()
+    sealed = path.name.encode() + b"\0" + path.read_bytes()[:-40]
+    assert path.read_bytes()[-32:] == hashlib.sha256(sealed).digest()
     assert kernel._object.cached()
 
 

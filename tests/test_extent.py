@@ -93,3 +93,16 @@ def test_points_too_close_together_for_their_precision(dtype):
         parki.Plan("laplace", points, points, options)
     scaled = points * points.dtype.type(2.0**60)
     assert np.isfinite(parki.Plan("laplace", scaled, scaled, options)(np.ones(5, dtype))).all()
+
+
+@pytest.mark.parametrize("tolerance", [1e-4, 1e-9])
+@pytest.mark.parametrize("edges", [(1, 1, 1000), (1, 100, 1000)])
+def test_few_points_in_a_long_box(edges, tolerance):
+    """Transforms are padded by the diagonal: cut-offs and grid steps must grow with it."""
+    rng = np.random.default_rng(0)
+    src, dens = rng.random((3, 20)) * np.array(edges)[:, None], rng.standard_normal((3, 20))
+    options = parki.EwaldOptions(0, [float(e) for e in edges], tolerance)
+    plan = parki.Plan("stokes_sl", src, src, options)
+    assert plan.memory.peak < 2e8
+    expected = direct_sum("stokes_sl", src, src, dens, box=edges, periodicity=0)
+    assert rms(plan(dens) - expected) <= plan.promise(dens)

@@ -81,13 +81,14 @@ def test_killed_a_hundred_times(folder, tmp_path):
 
 # ---------------------------------------------------------------------- tampered entries
 def test_link_in_the_place_of_an_entry(folder, tmp_path):
-    """Even to a good entry of another kernel, which must not run in its place."""
-    other, path = built(folder, tmp_path, WRONG), built(folder, tmp_path)
-    path.unlink()
-    path.symlink_to(other)
+    """Even to a good one, which is where others may change it."""
+    path, elsewhere = built(folder, tmp_path), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    moved = path.rename(elsewhere / path.name)
+    path.symlink_to(moved)
     assert cache.is_whole(path) and not cache._verified(path)
     assert run_python(RUN, write_kernel(tmp_path, SQUARE))[:2] == (0, "right\n")
-    assert not path.is_symlink() and other.exists()
+    assert not path.is_symlink() and moved.exists()
 
 
 def test_entry_that_everybody_may_write(folder, tmp_path):
@@ -152,10 +153,9 @@ def test_wrong_content(folder, tmp_path, what):
 
 
 def test_entry_under_the_name_of_another(folder, tmp_path):
-    """It would run with arguments that are not its own."""
-    path = built(folder, tmp_path)
-    other = path.with_name("0" * 40 + ".so")
-    other.write_bytes(path.read_bytes())
-    other.chmod(0o700)
+    """It would run in the other's place."""
+    other, path = built(folder, tmp_path, WRONG), built(folder, tmp_path)
     assert cache._verified(path)
-    assert not cache._verified(other)
+    path.write_bytes(other.read_bytes())
+    assert cache._verified(other) and not cache._verified(path)
+    assert run_python(RUN, write_kernel(tmp_path, SQUARE))[:2] == (0, "right\n")

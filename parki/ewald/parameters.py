@@ -27,7 +27,7 @@ from parki.ewald.window import default_degree
 
 NAMES = {"hasimoto": "Hasimoto's split", "prolate": "the prolate split"}
 # Cut-offs to consider, in units of the box, and the ratio of one to the next.
-_LEAST, _MOST, _RATIO = 0.004, 0.9, 1.22
+_LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
 # Sums of more seconds are worth milliseconds more of choosing, among all variants and cut-offs
 # beside the foreseen one: what lengths and variants cost changes from grid to grid.
 LONG, NEARBY = 0.1, (1.0, 0.9, 1.1)
@@ -145,7 +145,8 @@ def _select(task: _Task) -> Parameters:
             " (in units of the cube root of the box's volume); leave them to parki, or relax one"
         )
     if cutoff is None and found.total > LONG:
-        nearby = (_at_cutoff(problem, min(f * chosen, _MOST), choices) for f in NEARBY)
+        most = _largest_cutoff(problem)
+        nearby = (_at_cutoff(problem, min(f * chosen, most), choices) for f in NEARBY)
         found = min((found, *filter(None, nearby)), key=lambda p: p.total)
     return found
 
@@ -254,7 +255,7 @@ def _best_cutoff(problem: Problem, choices: Sequence[int]) -> float:
     """Return the cut-off with the least predicted time, grids and windows as foreseen."""
     # Which lengths are cheap changes from grid to grid: it would scatter the times of the scan.
     problem = replace(problem, machine=replace(problem.machine, lengths=NO_TABLES))
-    size = 2 / problem.sources / problem.density.typical(0.1)
+    most, size = _largest_cutoff(problem), 2 / problem.sources / problem.density.typical(0.1)
     cutoff = min(max(size ** (1 / 3), _LEAST), _MOST)
     scanned: list[tuple[float, float]] = []
     least, start, degree = math.inf, 3.0, 0
@@ -269,10 +270,19 @@ def _best_cutoff(problem: Problem, choices: Sequence[int]) -> float:
         time = near + _far_time(problem, split, cutoff, choices)
         scanned.append((math.log(cutoff), time))
         least = min(least, time)
-        if cutoff >= _MOST or time > 2 * least:
+        if cutoff >= most or time > 2 * least:
             break
-        cutoff = min(cutoff * _RATIO, _MOST)
+        cutoff = min(cutoff * _RATIO, most)
     return math.exp(_lowest(scanned))
+
+
+def _largest_cutoff(problem: Problem) -> float:
+    """Return the largest cut-off to consider.
+
+    Transforms are padded along each free axis by the diagonal of all: long boxes want grid steps,
+    and so cut-offs, that are no small part of it.
+    """
+    return max(_MOST, 0.5 * math.hypot(*problem.box[problem.periodicity :]))
 
 
 def _lowest(scanned: list[tuple[float, float]]) -> float:

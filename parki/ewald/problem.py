@@ -119,11 +119,15 @@ class Problem:
     # ------------------------------------------------------------------ times
     def pairs(self, cutoff: float) -> float:
         """Return the number of pairs within the cut-off."""
-        uniform = 4 / 3 * math.pi * cutoff**3
-        images = math.prod(1 + 2 * cutoff / float(b) for b in self.box[: self.periodicity])
-        # No more than there are, with the images in reach.
-        dense = self.density.typical(cutoff) * uniform
-        return self.targets * self.sources * min(dense, max(images, uniform))
+        edges = [float(b) for b in self.box]
+        images = math.prod(1 + 2 * cutoff / b for b in edges[: self.periodicity])
+        # What the box has of the ball, in boxes; and no more than all points and images in reach.
+        block = math.prod(
+            2 * cutoff if axis < self.periodicity else min(2 * cutoff, b)
+            for axis, b in enumerate(edges)
+        )
+        uniform = min(4 / 3 * math.pi * cutoff**3, block)
+        return self.targets * self.sources * min(self.density.typical(cutoff) * uniform, images)
 
     def near_time(self, cutoff: float, degree: int) -> tuple[float, str]:
         """Return the seconds of P2P, and the variant that takes least."""
