@@ -82,9 +82,9 @@ def test_no_other_cutoff_is_much_better(uniform, periodicity, points):
 
 @pytest.mark.parametrize("periodicity", [1, 3])
 @pytest.mark.parametrize("tolerance", [1e-4, 1e-9])
-@pytest.mark.parametrize("points", [4_000_000, 16_000_000])
+@pytest.mark.parametrize(("points", "most"), [(4_000_000, 1.1), (16_000_000, 1.05)])
 def test_long_sums_on_a_device_get_the_best_of_all_variants(
-    uniform, periodicity, tolerance, points
+    uniform, periodicity, tolerance, points, most
 ):
     """None of which a rough guess may have ruled out, nor a length for its cost."""
     device = machines.Machine(
@@ -96,7 +96,7 @@ def test_long_sums_on_a_device_get_the_best_of_all_variants(
     chosen = select(given)
     others = (_at_cutoff(given, f * chosen.cutoff, POINTS) for f in (0.7, 0.85, 1.0, 1.2, 1.4))
     best = min(other.total for other in others if other is not None)
-    assert chosen.total <= 1.05 * best
+    assert chosen.total <= most * best
 
 
 def test_dear_transforms_make_larger_cutoffs(uniform):

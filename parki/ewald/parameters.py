@@ -30,7 +30,7 @@ NAMES = {"hasimoto": "Hasimoto's split", "prolate": "the prolate split"}
 _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
 # Sums of more seconds are worth milliseconds more of choosing, among all variants and cut-offs
 # beside the foreseen one: what lengths and variants cost changes from grid to grid.
-LONG, NEARBY = 0.1, (1.0, 0.9, 1.1)
+LONG, NEARBY = 0.25, (1.0, 0.9, 1.1)
 
 
 @dataclass(frozen=True)
