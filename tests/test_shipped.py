@@ -18,6 +18,7 @@ from small_kernels import RUN, SQUARE, run_python, small_kernel, write_kernel
 import parki
 from parki.ewald import machines
 from parki.ewald import plan as plan_module
+from parki.ewald.points import ROWS
 from parki.runtime import get_execution_space, host, shipped, spaces
 from parki.runtime import kernel as kernel_module
 
@@ -213,6 +214,33 @@ def test_what_plans_ask_for_comes(script: dict[str, Any], monkeypatch: pytest.Mo
         listed += script["far"](script["mesh"](points, dtype))
     listed += script["base"](dtype)
     assert names <= {shipped.symbol(k._object.source) for k in listed}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kernel", list(ROWS))
+def test_degrees_that_are_chosen_come(
+    script: dict[str, Any], monkeypatch: pytest.MonkeyPatch, kernel: str, dtype: str
+) -> None:
+    """From few points in a long box at a loose tolerance to many at a tight one."""
+    chosen: list[int] = []
+
+    def note(_: Any, parameters: Any, __: Any) -> None:
+        chosen.append(parameters.degree)
+        raise StopIteration
+
+    monkeypatch.setattr(parki.Plan, "_prepare", note)
+    cases = ((0.3, 20, 1000.0), (1e-6 if dtype == "float32" else 3e-9, 30_000, 1.0))
+    for tolerance, n, edge in cases:
+        points = np.random.default_rng(3).random((3, n)).astype(dtype)
+        norms = points if kernel in ("stokes_dl", "stokes_comb") else None
+        for want, degrees in zip(
+            ("u", "grad_u"), script["DEGREES"][np.dtype(dtype)][kernel], strict=True
+        ):
+            for periodicity in range(4):
+                settings = parki.EwaldOptions(periodicity, [1, 1, edge], tolerance)
+                with pytest.raises(StopIteration):
+                    parki.Plan(kernel, points, points, norms, settings, want=want)
+                assert degrees[0] <= chosen.pop() <= degrees[1], (tolerance, want, periodicity)
 
 
 @pytest.mark.slow
