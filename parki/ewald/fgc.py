@@ -247,7 +247,7 @@ class FGC(Convolution):
         super().__init__(kernel, mesh, split, factor, want, executor)
         size = self.rows * math.prod(mesh.stored)
         self.field = memory[:size].reshape(self.rows, *mesh.stored)
-        modes = (self.components, *_modes(mesh))
+        modes = (self.components, *mesh.padding.modes)
         if mesh.space.on_device:
             self.hat = self.xp.empty(modes, dtype=self.complex_type)
             return
@@ -261,7 +261,7 @@ class FGC(Convolution):
         field = rows * math.prod(mesh.stored)
         if mesh.space.on_device:
             return field
-        return max(field, 2 * max(COMPONENTS[kernel], rows) * math.prod(_modes(mesh)))
+        return max(field, 2 * max(COMPONENTS[kernel], rows) * math.prod(mesh.padding.modes))
 
     def apply(self, grid: Any, plane: Any = None) -> Any:
         """Return the far field on the grid for spread densities ``grid`` (components, x, y, z).
@@ -288,14 +288,6 @@ class FGC(Convolution):
 def _turns(count: int, upwards: bool) -> range:
     """Return the components in the order in which they are transformed."""
     return range(count) if upwards else range(count)[::-1]
-
-
-def _modes(mesh: Mesh) -> tuple[int, int, int]:
-    """Return the shape of a component's modes before planes are padded."""
-    x, y, z = mesh.padding.grid
-    if mesh.periodicity == 3:
-        return x, y, z // 2 + 1
-    return mesh.padding.local[0] // 2 + 1, y, z
 
 
 def field_rows(kernel: str, want: tuple[str, ...]) -> int:

@@ -98,9 +98,8 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     x, y, z = padding.grid
     length = padding.local[0]
     free = problem.periodicity < 3
-    modes = (length // 2 + 1) * y * z if free else x * y * (z // 2 + 1)
     block, multiplier = _blocks(padding, components, item, on_device)
-    component = 2 * item * modes
+    component = 2 * item * math.prod(padding.modes)
     grid = item * float(x * y * _stored(problem, chosen, use, z))
     if not on_device:
         grid = max(grid, component)  # where the modes lie, too

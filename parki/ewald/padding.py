@@ -47,6 +47,12 @@ class Padding:
     radius: float
     steepness: float
 
+    @property
+    def modes(self) -> tuple[int, int, int]:
+        """Shape of a component's modes before planes are padded."""
+        x, y, z = self.grid
+        return (x, y, z // 2 + 1) if self.n_local == 0 else (self.local[0] // 2 + 1, y, z)
+
     def values(self, lengths: Tables = NO_TABLES) -> float:
         """Return the real values of one component over all passes of its transforms.
 
