@@ -80,6 +80,8 @@ class Plan(single.Plan):
     (3, 1000)
     """
 
+    _ahead = False  # some exchanges wait for the device
+
     def __init__(
         self,
         kernel: str,

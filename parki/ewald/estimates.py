@@ -229,51 +229,68 @@ def aliasing(
     rms, peak : ndarray, shape (n, m), float64
         See the module; ``peak`` adds all modes, images, axes and both halves in phase.
     """
-    return Modes(term, split, lengths, shape).aliasing(points, beta_over_p)
+    term_of(term)
+    return Modes([term], split, lengths, shape).aliasing(term, points, beta_over_p)
 
 
 class Modes:
-    """Sums over the modes of a grid, made once, from which windows are judged: see `aliasing`."""
+    """Sums over the modes of a grid, made once, from which windows are judged: see `aliasing`.
+
+    Parameters
+    ----------
+    terms : sequence of str
+        Names in `parki.ewald.split.TERMS`.
+    split, lengths, shape
+        As for `aliasing`.
+    """
 
     def __init__(
-        self, term: str, split: Split, lengths: Sequence[float], shape: Sequence[int]
+        self, terms: Sequence[str], split: Split, lengths: Sequence[float], shape: Sequence[int]
     ) -> None:
-        term_of(term)
-        self.term, self.lengths, self.shape = term, lengths, shape
+        self.lengths, self.shape = lengths, shape
         rules = [_mode_rule(int(n)) for n in shape]
         self.waves = [2 * np.pi / length * r[0] for length, r in zip(lengths, rules, strict=True)]
+        edges = list(zip(lengths, shape, strict=True))
+        # The first axis like each one: its sums are theirs.
+        self.alike = [edges.index(edge) for edge in edges]
         x, y, z = self.waves
         k2 = x[:, None, None] ** 2 + y[:, None] ** 2 + z**2
         k2[0, 0, 0] = 1.0  # any number: the mean is left out
-        self.profiles = []
-        for power in _mode_powers(term, split, k2):
-            power[0, 0, 0] = 0.0
-            self.profiles.append(_profiles(power, [rule[1] for rule in rules]))
+        gammas = {stokes: _gamma(stokes, split, k2) for stokes in {_FAR[t].stokes for t in terms}}
+        self.profiles: dict[str, list[list[Array]]] = {}
+        for term in terms:
+            powers = _mode_powers(term, gammas[_FAR[term].stokes], k2)
+            for power in powers:
+                power[0, 0, 0] = 0.0
+            weights = [rule[1] for rule in rules]
+            self.profiles[term] = [_profiles(power, weights, self.alike) for power in powers]
 
-    def aliasing(self, points: ArrayLike, beta_over_p: ArrayLike) -> tuple[Array, Array]:
+    def aliasing(
+        self, term: str, points: ArrayLike, beta_over_p: ArrayLike
+    ) -> tuple[Array, Array]:
         """Return ``rms, peak`` for windows, as `aliasing`."""
         windows = tuple(
             (int(p), float(q) * int(p)) for p in np.ravel(points) for q in np.ravel(beta_over_p)
         )
         mean_square = np.zeros(len(windows))
         peak = np.zeros(len(windows))
-        for axis in range(3):
+        for axis in set(self.alike):
             step = self.lengths[axis] / self.shape[axis]
-            sums = [profile[axis] for profile in self.profiles]
+            sums = [profile[axis] for profile in self.profiles[term]]
             image = _images(int(self.shape[axis]), windows)
-            for half in _FAR[self.term][2:4]:
+            for half in _FAR[term][2:4]:
                 square, size = _half_sums(half, self.waves[axis], step, image, sums)
-                mean_square += square
-                peak += size
+                mean_square += self.alike.count(axis) * square
+                peak += self.alike.count(axis) * size
         form = (np.size(points), np.size(beta_over_p))
         volume = float(np.prod(self.lengths))
         return np.sqrt(mean_square).reshape(form) / volume, peak.reshape(form) / volume
 
 
-def _mode_powers(term: str, split: Split, k2: Array) -> list[Array]:
+def _mode_powers(term: str, gamma: Array, k2: Array) -> list[Array]:
     """Functions of the mode whose sums across an axis `_half_sums` needs."""
     far = _FAR[term]
-    size = _symbol(term, split, k2) / math.sqrt(far.spread.k2)
+    size = _sized(term, gamma, k2) / math.sqrt(far.spread.k2)
     powers = [size**2, size]
     if far.spread.b2 or far.gather.b2:
         k = np.sqrt(k2)
@@ -305,11 +322,15 @@ def _half_sums(
     return squares, sizes + rest
 
 
-def _profiles(values: Array, weights: list[Array]) -> list[Array]:
+def _profiles(values: Array, weights: list[Array], alike: list[int]) -> list[Array]:
     """For each axis, its weights times the sums over the modes of the other two."""
     rows = values @ weights[2]
-    planes = np.tensordot(weights[0], values, 1)
-    totals = [rows @ weights[1], weights[0] @ rows, weights[1] @ planes]
+    totals = [rows @ weights[1]]
+    totals.append(weights[0] @ rows if alike[1] == 1 else totals[0])
+    if alike[2] == 2:
+        totals.append(weights[1] @ np.tensordot(weights[0], values, 1))
+    else:
+        totals.append(totals[alike[2]])
     return [w * total for w, total in zip(weights, totals, strict=True)]
 
 
@@ -342,8 +363,15 @@ def _images(count: int, windows: tuple[tuple[int, float], ...]) -> Images:
 
 def _symbol(term: str, split: Split, k2: Array) -> Array:
     """Size of the far field's symbol, averaged over the directions of the density."""
+    return _sized(term, _gamma(_FAR[term].stokes, split, k2), k2)
+
+
+def _gamma(stokes: bool, split: Split, k2: Array) -> Array:
+    return np.asarray(split.gamma_stokes(k2) if stokes else split.gamma_laplace(k2))
+
+
+def _sized(term: str, gamma: Array, k2: Array) -> Array:
     far = _FAR[term]
-    gamma = split.gamma_stokes(k2) if far.stokes else split.gamma_laplace(k2)
     scale = math.sqrt(far.spread.k2) * far.factor
     return np.asarray(scale * gamma * k2 ** ((1 - far.power) / 2))
 

@@ -152,10 +152,9 @@ class Windows:
         lengths = padded * steps
         self.volume = float(np.prod(lengths))
         self.scale = 2 * float(steps.min())
-        self.modes = [
-            estimates.Modes(term, split, list(lengths), list(padded))
-            for term in problem.steep_terms
-        ]
+        self.modes = estimates.Modes(
+            problem.steep_terms, split, lengths.tolist(), padded.astype(int).tolist()
+        )
         self.known: dict[int, tuple[float, float]] = {}
 
     def __call__(self, points: int) -> tuple[float, float]:
@@ -163,13 +162,13 @@ class Windows:
         if points not in self.known:
             problem = self.problem
             worst = np.zeros(SHAPES.size)
-            for modes in self.modes:
-                rms, peak = (a[0] for a in modes.aliasing(points, SHAPES))
+            for term in problem.steep_terms:
+                rms, peak = (a[0] for a in self.modes.aliasing(term, points, SHAPES))
                 rms = rms * math.sqrt(self.volume)  # the promise is for the box, of volume 1
                 square = problem.density.at(self.scale) * rms**2
                 square += problem.density.self_pairs * peak**2
-                error = np.sqrt(np.minimum(square, peak**2)) * ALIGNED.get(modes.term, 1)
-                if modes.term.endswith(("_grad", "_p")):
+                error = np.sqrt(np.minimum(square, peak**2)) * ALIGNED.get(term, 1)
+                if term.endswith(("_grad", "_p")):
                     error *= CREST
                 worst = np.maximum(worst, error)
             best = int(worst.argmin())
@@ -204,34 +203,39 @@ class Search:
                 seen.add(tuple(steps))
                 self.grids[row] = steps
         # What forecasts for P points lack, by the last grid that they were judged on.
-        self.constants: dict[int, float] = {}
+        self.constants = np.full(len(POINTS), math.nan)
         self.judged: dict[int, Grid] = {}
         self.times: dict[tuple[int, int], Times] = {}
 
     def best(self) -> tuple[Grid, Grid | None] | None:
         """Return the cheapest grid that suffices, and the one foreseen to be second; or None."""
         while self.grids:
-            foreseen = []
-            for row, steps in self.grids.items():
-                if row in self.judged:
-                    foreseen.append((self.judged[row].times.total, row, self.judged[row]))
-                    continue
-                constants = [self.constants.get(p, self.constant) for p in POINTS]
-                errors = self.exponents[row] + np.array(constants) - HOPE
-                enough = [p for p in self.choices if errors[POINTS.index(p)] <= self.room[row]]
-                p = enough[0] if enough else self.choices[-1]
-                error = math.exp(errors[POINTS.index(p)])
-                grid = Grid(steps, p, 0.0, self._times(row, p), 0.0, error)
-                # What is foreseen not to suffice comes last.
-                seconds = grid.times.total if enough else math.inf
-                foreseen.append((seconds, row, grid))
-            foreseen.sort(key=lambda item: item[:2])
+            foreseen = self._foreseen()
             known = [item for item in foreseen if item[1] in self.judged]
             if known and known[0][0] <= (1 + WORTH) * foreseen[0][0]:
                 others = [item[2] for item in foreseen if item is not known[0]]
                 return known[0][2], others[0] if others else None
             self._judge(foreseen[0][1], foreseen[0][2].points)
         return None
+
+    def _foreseen(self) -> list[tuple[float, int, Grid]]:
+        """Return seconds, row and grid of each, cheapest first."""
+        columns = [POINTS.index(p) for p in self.choices]
+        constants = np.where(np.isnan(self.constants), self.constant, self.constants)
+        errors = (self.exponents + constants)[:, columns] - HOPE
+        enough = errors <= self.room[:, None]
+        found = []
+        for row, steps in self.grids.items():
+            if row in self.judged:
+                found.append((self.judged[row].times.total, row, self.judged[row]))
+                continue
+            suffices = bool(enough[row].any())
+            place = int(enough[row].argmax()) if suffices else -1
+            p = self.choices[place]
+            grid = Grid(steps, p, 0.0, self._times(row, p), 0.0, math.exp(errors[row, place]))
+            # What is foreseen not to suffice comes last.
+            found.append((grid.times.total if suffices else math.inf, row, grid))
+        return sorted(found, key=lambda item: item[:2])
 
     def _times(self, row: int, p: int) -> Times:
         if (row, p) not in self.times:
@@ -256,8 +260,9 @@ class Search:
             place -= 1
         for p, (window, _) in windows.known.items():
             if window > 0:  # there is no error where the split's band has no mode but 0
-                self.constant = math.log(window) - float(self.exponents[row][POINTS.index(p)])
-                self.constants[p] = self.constant
+                column = POINTS.index(p)
+                self.constant = math.log(window) - float(self.exponents[row, column])
+                self.constants[column] = self.constant
         if not 0 <= place < len(choices):
             del self.grids[row]
             return

@@ -40,8 +40,8 @@ class Lengths:
         self.costs = dict(costs)
         longest = [self.costs[n] for n in sorted(self.costs)[-LAST:]]
         self.beyond = sum(longest) / len(longest) if longest else 1.0
-        first, last = min(self.costs, default=0), max(self.costs, default=0)
-        lengths = sorted({n for n in SMOOTH if not first <= n <= last} | self.costs.keys())
+        first, self.last = min(self.costs, default=0), max(self.costs, default=0)
+        lengths = sorted({n for n in SMOOTH if not first <= n <= self.last} | self.costs.keys())
         self.lengths = lengths
         # By the number of axes: what to take in the place of each.
         self.best = {axes: self._best(axes) for axes in (1, 2, 3)}
@@ -71,8 +71,7 @@ class Lengths:
 
     def cost(self, *lengths: int) -> float:
         """Return the cost per value of a transform along axes of these lengths."""
-        last = max(self.costs, default=0)
-        costs = [self.costs.get(n, 1.0 if n < last else self.beyond) for n in lengths]
+        costs = [self.costs.get(n, 1.0 if n < self.last else self.beyond) for n in lengths]
         return sum(costs) / len(costs)
 
 

@@ -52,7 +52,7 @@ from parki.ewald.points import (
 from parki.ewald.problem import Problem
 from parki.ewald.radial import check_evaluator, choose_evaluator
 from parki.ewald.split import Split
-from parki.ewald.timing import DeviceTimer, HostTimer
+from parki.ewald.timing import DeviceWatch, HostWatch
 from parki.ewald.window import KaiserBessel
 from parki.html import table
 from parki.interchange import as_array, as_given
@@ -125,6 +125,9 @@ class Plan:
     >>> plan(forces).shape
     (3, 1000)
     """
+
+    # Whether all stages can be launched before the first runs.
+    _ahead = True
 
     def __init__(
         self,
@@ -514,15 +517,12 @@ class Plan:
 
     def timed(self, dens: Any) -> tuple[Any, dict[str, float]]:
         """Return what is wanted and the seconds of each stage (by events on a device)."""
-        stages: dict[str, Callable[[], float]] = {}
-        timer = DeviceTimer if self.space.on_device else HostTimer
-
-        def watch(stage: str) -> AbstractContextManager[Any]:
-            return timer(self.space.array_module, stages, stage)
-
+        watch: HostWatch | DeviceWatch = HostWatch()
+        if self.space.on_device:
+            watch = DeviceWatch(self.space.array_module, self._ahead)
         with self._turn():
             results = self._apply(dens, None, watch)
-        return as_given(results, dens), {stage: read() for stage, read in stages.items()}
+        return as_given(results, dens), watch.seconds()
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
