@@ -36,6 +36,12 @@ NEAR, POLYNOMIAL, FAR = 0.20, 0.02, 0.48
 # took up to 1.6 times as long on CPUs, and 1.4 on an H200, where cells hold few sources.
 UNSURE = 1.2
 
+# Grid values that tell what each takes.
+_MANY = 1e6
+_Count = Callable[[str, int, float], tuple[float, ...]]
+# Seconds without a grid, and for each of its values; of a variant.
+_Line = tuple[float, float, str]
+
 
 class Times(NamedTuple):
     """Predicted seconds of the far field's stages, and the variants they are of."""
@@ -157,16 +163,31 @@ class Problem:
             Values of one component on the grid, and in all its transforms, times their costs.
         """
 
-        def spread(variant: str) -> float:
-            return self.machine.time(f"p2g_{variant}", self.work.spread(variant, points, grid))
-
-        def gather(variant: str) -> float:
-            return self.machine.time(f"g2p_{variant}", self.work.gather(variant, points, grid))
-
-        spreads = min((spread(v), v) for v in self.p2g)
-        gathers = min((gather(v), v) for v in self.g2p)
+        spreads, gathers = self._lines(points)
+        spread, p2g = min((fixed + each * grid, v) for fixed, each, v in spreads)
+        gather, g2p = min((fixed + each * grid, v) for fixed, each, v in gathers)
         far = self.machine.time("fgc", self.work.far(padded))
-        return Times(spreads[0], far, gathers[0], spreads[1], gathers[1])
+        return Times(spread, far, gather, p2g, g2p)
+
+    def _lines(self, points: int) -> tuple[list[_Line], list[_Line]]:
+        """Return what P2G and G2P take by P points with each variant, kept: times are linear."""
+        if points not in self._known:
+
+            def line(stage: str, count: _Count, variant: str) -> _Line:
+                name = f"{stage}_{variant}"
+                none = self.machine.time(name, count(variant, points, 0.0))
+                some = self.machine.time(name, count(variant, points, _MANY))
+                return none, (some - none) / _MANY, variant
+
+            self._known[points] = (
+                [line("p2g", self.work.spread, v) for v in self.p2g],
+                [line("g2p", self.work.gather, v) for v in self.g2p],
+            )
+        return self._known[points]
+
+    @cached_property
+    def _known(self) -> dict[int, tuple[list[_Line], list[_Line]]]:
+        return {}
 
     def far_time(self, points: int, padding: Padding) -> Times:
         """Return the times of the far field on a grid."""
