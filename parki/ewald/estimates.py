@@ -265,9 +265,7 @@ class Modes:
             weights = [rule[1] for rule in rules]
             self.profiles[term] = [_profiles(power, weights, self.alike) for power in powers]
 
-    def aliasing(
-        self, term: str, points: ArrayLike, beta_over_p: ArrayLike
-    ) -> tuple[Array, Array]:
+    def aliasing(self, term: str, points: ArrayLike, beta_over_p: ArrayLike) -> tuple[Array, Array]:
         """Return ``rms, peak`` for windows, as `aliasing`."""
         windows = tuple(
             (int(p), float(q) * int(p)) for p in np.ravel(points) for q in np.ravel(beta_over_p)

@@ -21,13 +21,15 @@ from parki.errors import ParkiValueError
 from parki.ewald.grids import POINTS, REFINEMENTS, Grid, Search, coarsest, fit, forecast
 from parki.ewald.lengths import NO_TABLES, Tables
 from parki.ewald.problem import NEAR, Problem
-from parki.ewald.prolate import Prolate, solve
+from parki.ewald.prolate import solve
 from parki.ewald.split import Split
 from parki.ewald.window import default_degree
 
 NAMES = {"hasimoto": "Hasimoto's split", "prolate": "the prolate split"}
 # Cut-offs to consider, in units of the box, and the ratio of one to the next.
 _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
+# Sources within a typical one, for each digit of the tolerance.
+TYPICAL = 3.0
 # Sums of more seconds are worth milliseconds more of choosing, among all variants and cut-offs
 # beside the foreseen one: what lengths and variants cost changes from grid to grid.
 LONG, NEARBY = 0.25, (1.0, 0.9, 1.1)
@@ -245,35 +247,46 @@ def _promising(problem: Problem, choices: Sequence[int]) -> Problem:
     return problem.promising(min(cutoff, _MOST), 6 + 2 * round(digits), points)
 
 
-def _split(problem: Problem, cutoff: float, start: float = 3.0) -> Split:
+def _split(problem: Problem, cutoff: float) -> Split:
     """Return the split whose near field just keeps its share of the tolerance."""
     error = partial(problem.near, cutoff=cutoff)
-    return solve(problem.split, cutoff, error, math.sqrt(NEAR), start)
+    return solve(problem.split, cutoff, error, math.sqrt(NEAR))
 
 
 def _best_cutoff(problem: Problem, choices: Sequence[int]) -> float:
-    """Return the cut-off with the least predicted time, grids and windows as foreseen."""
+    """Return the cut-off with the least predicted time, grids and windows as foreseen.
+
+    Walks from a typical one in the direction in which the time falls, until it rises twice.
+    """
     # Which lengths are cheap changes from grid to grid: it would scatter the times of the scan.
     problem = replace(problem, machine=replace(problem.machine, lengths=NO_TABLES))
-    most, size = _largest_cutoff(problem), 2 / problem.sources / problem.density.typical(0.1)
-    cutoff = min(max(size ** (1 / 3), _LEAST), _MOST)
-    scanned: list[tuple[float, float]] = []
-    least, start, degree = math.inf, 3.0, 0
-    while True:
-        split = _split(problem, cutoff, start)
-        start = split.c if isinstance(split, Prolate) else math.sqrt(math.pi) * split.psi0 * cutoff
-        # The degree follows the split, which changes slowly.
-        degree = degree or problem.polynomial_degree(split, cutoff)
-        near, _ = problem.near_time(cutoff, degree)
-        if near > least:
-            break  # and more so for larger ones
-        time = near + _far_time(problem, split, cutoff, choices)
-        scanned.append((math.log(cutoff), time))
-        least = min(least, time)
-        if cutoff >= most or time > 2 * least:
-            break
-        cutoff = min(cutoff * _RATIO, most)
-    return math.exp(_lowest(scanned))
+    most, digits = _largest_cutoff(problem), -math.log10(problem.tolerance)
+    typical = TYPICAL * max(digits, 1.0) / problem.sources / problem.density.typical(0.1)
+    first = min(max(typical ** (1 / 3), _LEAST), most)
+    times: dict[int, float] = {}  # by the steps from the first
+    degree = 0
+
+    def cutoff(step: int) -> float:
+        return float(min(max(first * _RATIO**step, _LEAST), most))
+
+    def time(step: int) -> float:
+        nonlocal degree
+        if step not in times:
+            split = _split(problem, cutoff(step))
+            # The degree follows the split, which changes slowly.
+            degree = degree or problem.polynomial_degree(split, cutoff(step))
+            near, _ = problem.near_time(cutoff(step), degree)
+            times[step] = near + _far_time(problem, split, cutoff(step), choices)
+        return times[step]
+
+    step = 0
+    for way in (1, -1):
+        ahead = 1
+        while ahead <= 2 and cutoff(step + ahead * way) != cutoff(step):
+            if time(step + ahead * way) < time(step):
+                step, ahead = step + ahead * way, 0
+            ahead += 1
+    return math.exp(_lowest(sorted((math.log(cutoff(k)), t) for k, t in times.items())))
 
 
 def _largest_cutoff(problem: Problem) -> float:

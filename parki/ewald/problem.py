@@ -162,7 +162,6 @@ class Problem:
         grid, padded : float
             Values of one component on the grid, and in all its transforms, times their costs.
         """
-
         spreads, gathers = self._lines(points)
         spread, p2g = min((fixed + each * grid, v) for fixed, each, v in spreads)
         gather, g2p = min((fixed + each * grid, v) for fixed, each, v in gathers)

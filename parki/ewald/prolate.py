@@ -30,8 +30,9 @@ from parki.ewald.split import (
     Split,
     horner_order,
     horner_polynomials,
+    least_degree,
     radial_series,
-    series_degree,
+    series_losses,
 )
 
 Array = NDArray[np.float64]
@@ -39,6 +40,7 @@ SPLITS = ("hasimoto", "prolate")
 # A step of c is a factor 1.28 in the error, and on average 2 % more modes than needed.
 STEP = 0.25
 _LEAST, _MOST = 3.0, 60.0  # the error estimates hold from 3 on; exp(-60) is out of every reach
+_START = 20.0  # of searches for c; 1e-4 or so
 
 
 class PairError(NamedTuple):
@@ -186,7 +188,7 @@ class Prolate:
             In units of 1/rc to the power of the term; see `parki.ewald.split.series_degree`.
         """
         self._own(rc)
-        return series_degree(_prolate(self.c).radial, term, tolerance)
+        return least_degree(_losses(self.c, term), tolerance)
 
     def _own(self, rc: float) -> None:
         """Refuse another cut-off than the mollifier's."""
@@ -196,9 +198,7 @@ class Prolate:
             )
 
 
-def solve(
-    kind: str, rc: float, error: Callable[[Split], float], goal: float, start: float = 3.0
-) -> Split:
+def solve(kind: str, rc: float, error: Callable[[Split], float], goal: float) -> Split:
     """Find the split whose near field just meets a goal.
 
     Parameters
@@ -209,8 +209,6 @@ def solve(
     error : callable
         ``error(split)`` is what shall not exceed ``goal``, falling with xi or c.
     goal : float
-    start : float
-        A guess of xi rc, or of c.
 
     Returns
     -------
@@ -220,10 +218,10 @@ def solve(
         With the smallest c of the discrete set that meets the goal.
     """
     if kind == "prolate":
-        return Prolate(_fewest(lambda n: error(Prolate(n * STEP, rc)) / goal, start) * STEP, rc)
+        return Prolate(_fewest(lambda n: error(Prolate(n * STEP, rc)) / goal) * STEP, rc)
     if kind != "hasimoto":
         raise ParkiValueError(f"split is {kind!r}; expected one of {', '.join(SPLITS)}")
-    x = start**2  # the error falls like exp(-x)
+    x = 9.0  # the error falls like exp(-x)
     for _ in range(12):
         step = math.log(max(error(Hasimoto(math.sqrt(x) / rc)), 1e-300) / goal)
         x = min(max(x + max(-4.0, min(8.0, step)), 0.05), 60.0)
@@ -232,7 +230,7 @@ def solve(
     return Hasimoto(math.sqrt(x) / rc)
 
 
-def _fewest(error: Callable[[int], float], start: float) -> int:
+def _fewest(error: Callable[[int], float]) -> int:
     """Return the fewest steps of c with an error of 1 at most, which falls like exp(-c) or so."""
     least, most = math.ceil(_LEAST / STEP), math.floor(_MOST / STEP)
     known: dict[int, float] = {}
@@ -242,7 +240,7 @@ def _fewest(error: Callable[[int], float], start: float) -> int:
             known[n] = math.log(max(error(n), 1e-300))
         return known[n]
 
-    n = min(max(round(start / STEP), least), most)
+    n = round(_START / STEP)
     for _ in range(3):
         n = min(max(n + math.ceil(logarithm(n) / STEP), least), most)
     while n < most and logarithm(n) > 0:
@@ -260,6 +258,11 @@ class _Functions(NamedTuple):
     gamma_stokes: Array
     psi0: float
     chi: float
+
+
+@lru_cache(maxsize=256)
+def _losses(c: float, term: str) -> Array:
+    return series_losses(_prolate(c).radial, term)
 
 
 @lru_cache(maxsize=256)

@@ -340,7 +340,18 @@ def monomials(terms: int) -> NDArray[Any]:
 
 
 def series_degree(series: RadialPolynomials, term: str, tolerance: float) -> int:
-    """Smallest degree at which the cut series keep the pair kernel within ``tolerance``.
+    """Smallest degree at which the cut series keep the pair kernel within ``tolerance``."""
+    return least_degree(series_losses(series, term), tolerance)
+
+
+def least_degree(losses: Array, tolerance: float) -> int:
+    """Smallest degree from which on all ``losses`` are below ``tolerance``."""
+    enough = losses < tolerance
+    return int(np.nonzero(~enough)[0][-1]) + 1 if not enough.all() else 0
+
+
+def series_losses(series: RadialPolynomials, term: str) -> Array:
+    """Return what is lost of the pair kernel by cutting the series, by degree; shape (n,).
 
     The size of an error is that of `Term`, as in the error estimates; the largest over r/rc in
     (0, 1] counts.
@@ -356,8 +367,7 @@ def series_degree(series: RadialPolynomials, term: str, tolerance: float) -> int
         return sums
 
     lost = square((1 + s) / 2, RadialPolynomials(*map(tails, series)))
-    enough = np.sqrt(lost.max(axis=1)) < tolerance
-    return int(np.nonzero(~enough)[0][-1]) + 1 if not enough.all() else 0
+    return np.asarray(np.sqrt(lost.max(axis=1)))
 
 
 @lru_cache(maxsize=64)
