@@ -35,7 +35,8 @@ from parki.runtime import ExecutionSpace, cache
 
 # Points of the larger runs: of a device, and for each thread of a CPU.
 DEVICE_POINTS, CORE_POINTS = 2_000_000, 20_000
-RUNS = 3
+# Timed runs of each: at least so many, and of short ones as many as take so many seconds.
+RUNS, MOST_RUNS, SHORT = 3, 25, 0.05
 # Cut-offs over the predicted best one.
 FACTORS = (0.7, 0.84, 1.19, 1.41)
 # How firmly the numbers of a variant keep their built-in ratios where few times say otherwise.
@@ -79,6 +80,8 @@ class Timing:
         Values of a grid component, and over all passes of its transforms.
     seconds : dict
         Of each stage.
+    vectors : tuple of 2 ints
+        Lanes and threads of the machine.
     """
 
     task: Task
@@ -86,6 +89,7 @@ class Timing:
     grid: float
     padded: float
     seconds: dict[str, float]
+    vectors: tuple[int, int]
 
     @property
     def total(self) -> float:
@@ -102,7 +106,7 @@ class Timing:
     def counts(self, p2p: str, p2g: str, g2p: str) -> dict[str, tuple[float, ...]]:
         """Return the counts of variants, for these parameters."""
         chosen, n = self.chosen, self.task.points
-        work = Work(self.task.kernel, ("u",), n, n)
+        work = Work(self.task.kernel, ("u",), n, n, *self.vectors)
         return {
             f"p2p_{p2p}": work.near(p2p, chosen.pairs, chosen.degree),
             f"p2g_{p2g}": work.spread(p2g, chosen.points, self.grid),
@@ -125,6 +129,10 @@ def tasks(space: ExecutionSpace, threads: int) -> list[Task]:
     found += [tight, replace(first, kernel="laplace", periodicity=3, tolerance=1e-6)]
     found += [replace(first, cell_size=20), replace(first, cell_size=150)]
     found += [replace(tight, cell_size=40), replace(tight, cell_size=200)]
+    # Few points: what does not grow with them.
+    few = replace(first, points=n // 200 if space.on_device else 1000)
+    for axes, tolerance in ((3, 1e-2), (3, 1e-6), (1, 1e-9), (3, 1e-12)):
+        found.append(replace(few, periodicity=axes, tolerance=tolerance))
     single = replace(first, dtype="float32")
     found += [single, replace(single, points=n // 16), replace(single, cell_size=20)]
     found.append(replace(single, tolerance=1e-2))
@@ -179,8 +187,10 @@ def run(task: Task, space: ExecutionSpace) -> Timing:
         space.array_module.get_default_memory_pool().free_all_blocks()
     plan, values = make(task, space)
     times: list[dict[str, float]] = []
-    for _ in range(1 + RUNS):
+    spent = 0.0
+    while len(times) <= RUNS or (spent < SHORT and len(times) <= MOST_RUNS):
         times.append(plan.timed(values)[1])
+        spent += sum(times[-1].values())
         if len(times) > 1 and sum(times[-1].values()) > 1.0:
             break
     seconds = {stage: statistics.median(t[stage] for t in times[1:]) for stage in STAGES}
@@ -188,7 +198,9 @@ def run(task: Task, space: ExecutionSpace) -> Timing:
     if chosen is None:
         raise ParkiValueError(f"{task} has no points to time")
     grid = float(math.prod(padding.grid))
-    return Timing(task, chosen, grid, padding.values(chosen.lengths), seconds)
+    machine = machines.machine(space, task.dtype)
+    vectors = machine.lanes, machine.threads
+    return Timing(task, chosen, grid, padding.values(chosen.lengths), seconds, vectors)
 
 
 def fit(
@@ -212,12 +224,12 @@ def fit(
             continue
         matrix = np.array([row for row, _ in rows]) / np.array([[t] for _, t in rows])
         numbers = np.array(start)
-        # A number that is zero where it was built in may become what takes a tenth of the time.
+        # A number that was built in as next to nothing may become what takes a tenth of the time.
         typical = 0.1 / np.median(matrix, axis=0)
         numbers /= np.median(matrix @ numbers)
-        scale = np.where(numbers > 0, numbers, typical)
+        scale = np.maximum(numbers, typical)
         system = np.vstack([matrix * scale, FIRMNESS * np.eye(numbers.size)])
-        goal = np.concatenate([np.ones(len(rows)), FIRMNESS * (numbers > 0)])
+        goal = np.concatenate([np.ones(len(rows)), FIRMNESS * numbers / scale])
         result[variant] = (nnls(system, goal)[0] * scale).tolist()
     return result
 
@@ -240,6 +252,7 @@ def save(
     seconds = {"float64": fitted, "float32": fit(samples["float32"], ratios)}
     content = {
         "machine": machines.identity(space),
+        "counts": machines.VERSION,
         "seconds": seconds,
         # Single precision times the usual variants alone.
         "others_from": {"float64": _least_points(space, samples["float64"]), "float32": None},

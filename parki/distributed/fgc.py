@@ -22,8 +22,7 @@ from parki.distributed.transport import Transport
 from parki.ewald.fgc import Convolution
 from parki.ewald.mesh import Mesh
 from parki.ewald.split import Split
-from parki.ewald.transforms import DeviceTransforms, HostTransforms
-from parki.settings import thread_count
+from parki.ewald.transforms import DeviceTransforms, HostTransforms, workers
 
 
 class SlabFGC(Protocol):
@@ -138,7 +137,7 @@ class _Periodic:
         else:
             import scipy.fft as library
 
-            more["workers"] = thread_count()
+            more["workers"] = workers(values)
         more["axis" if isinstance(axes, int) else "axes"] = axes
         return getattr(library, name)(values, **more)
 

@@ -76,6 +76,10 @@ class Machine:
         Whether it is a device, which has other usual variants.
     others_from : float
         Fewest points that the other variants were timed for; infinite if they were not.
+    lanes : int
+        Values of a vector, in which windows are computed; 1 on devices.
+    threads : int
+        Of a host.
     """
 
     name: str
@@ -84,6 +88,8 @@ class Machine:
     lengths: Tables = NO_TABLES
     on_device: bool = False
     others_from: float = math.inf
+    lanes: int = 1
+    threads: int = 1
 
     def time(self, variant: str, counts: tuple[float, ...]) -> float:
         """Return the predicted seconds of a variant."""
@@ -112,12 +118,17 @@ class Machine:
 
 @dataclass(frozen=True)
 class Work:
-    """What a sum asks of its stages, whatever its parameters: gives the counts of variants."""
+    """What a sum asks of its stages, whatever its parameters: gives the counts of variants.
+
+    ``lanes`` and ``threads`` are those of the `Machine`.
+    """
 
     kernel: str
     want: tuple[str, ...]
     targets: int
     sources: int
+    lanes: int = 1
+    threads: int = 1
 
     def near(self, variant: str, pairs: float, degree: int) -> tuple[float, ...]:
         """Return the counts of P2P for ``pairs`` within r_c and polynomials of ``degree``.
@@ -139,7 +150,21 @@ class Work:
 
     def spread(self, variant: str, points: int, grid: float) -> tuple[float, ...]:
         """Return the counts of P2G by P ``points`` into components of ``grid`` values."""
-        return _window(variant, self.sources, COMPONENTS[self.kernel], points, grid)
+        sources, *others = self._window(
+            variant, self.sources, COMPONENTS[self.kernel], points, grid
+        )
+        uneven = self.uneven(variant, points, grid)
+        return (uneven * sources, *(uneven * n for n in others))
+
+    def uneven(self, variant: str, points: int, grid: float) -> float:
+        """Return how many times longer P2G takes because its tiles leave threads idle.
+
+        Of ``owner``, whose tiles of one colour, of P + 1 steps or more, are all that runs at once.
+        """
+        if variant != "owner" or self.threads == 1:
+            return 1.0
+        tiles = max(1, int(grid ** (1 / 3) / (points + 1) / 2)) ** 2
+        return -(-tiles // self.threads) * self.threads / tiles
 
     def far(self, padded: float) -> tuple[float, ...]:
         """Return the counts of FGC, for the values of one component over all its passes."""
@@ -149,19 +174,22 @@ class Work:
         """Return the counts of G2P; a gradient takes the window's slopes beside its values."""
         fields = 4 if "grad_u" in self.want else "u" in self.want
         components = self._rows * fields + ("p" in self.want)
-        return _window(variant, self.targets, components, points, grid)
+        return self._window(variant, self.targets, components, points, grid)
 
     @property
     def _rows(self) -> int:
         return 1 if self.kernel == "laplace" else 3
 
+    def _window(
+        self, variant: str, count: int, components: int, points: int, grid: float
+    ) -> tuple[float, ...]:
+        """Return points, values of their windows, and for tiles the values that tiles move.
 
-def _window(
-    variant: str, count: int, components: int, points: int, grid: float
-) -> tuple[float, ...]:
-    """Return points, values of their windows, and for tiles the values that tiles move."""
-    counts = (float(count), float(count * components * points**3))
-    return (*counts, components * grid * _halo(points)) if variant == "tile" else counts
+        Along z windows are computed in whole vectors.
+        """
+        row = -(-points // self.lanes) * self.lanes
+        counts = (float(count), float(count * components * points**2 * row))
+        return (*counts, components * grid * _halo(points)) if variant == "tile" else counts
 
 
 @lru_cache(maxsize=32)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from parki.arrays import vector_row
 from parki.ewald.cost import COUNTS, Machine
 from parki.ewald.lengths import Lengths, Tables
 from parki.runtime import ExecutionSpace, host
@@ -20,6 +21,8 @@ from parki.settings import cache_directory, thread_count
 
 log = logging.getLogger("parki")
 
+# Of what the seconds of a file are of: changes with the counts of `parki.ewald.cost`.
+VERSION = 2
 # Fewest points that the built-in numbers of other variants than the usual ones were measured for.
 BUILT_IN_FROM = {False: 5000, True: 10_000}
 
@@ -196,6 +199,7 @@ def machine(space: ExecutionSpace, dtype: Any, fixed: bool = False) -> Machine:
 def _numbers(space: ExecutionSpace, dtype: Any, fixed: bool) -> Machine:
     precision = np.dtype(dtype).name
     threads = thread_count() if space.name == "OpenMP" and not fixed else 1
+    lanes = 1 if space.on_device else vector_row(1, dtype)
     tuned = None if fixed else read(space)
     if tuned:
         return Machine(
@@ -204,13 +208,21 @@ def _numbers(space: ExecutionSpace, dtype: Any, fixed: bool) -> Machine:
             lengths=tuned["lengths"][precision],
             on_device=space.on_device,
             others_from=tuned["others_from"][precision] or math.inf,
+            lanes=lanes,
+            threads=threads,
         )
     others_from = BUILT_IN_FROM[space.on_device] if precision == "float64" else math.inf
     if space.on_device:
         lengths = _built_in_lengths(precision)
         return Machine("those of an H200", H200[precision], 1, lengths, True, others_from)
-    name = "those of an AVX-512 server"
-    return Machine(name, CORE[precision], threads, others_from=others_from)
+    return Machine(
+        "those of an AVX-512 server",
+        CORE[precision],
+        threads,
+        others_from=others_from,
+        lanes=lanes,
+        threads=threads,
+    )
 
 
 def built_in(space: ExecutionSpace) -> dict[str, dict[str, tuple[float, ...]]]:
@@ -289,6 +301,9 @@ def _tuned(file: str) -> dict[str, Any] | None:
         return None
     except (OSError, ValueError) as error:
         log.warning("parki: %s cannot be read (%s); run 'parki tune' again", file, error)
+        return None
+    if isinstance(tuned, dict) and tuned.get("counts") != VERSION:
+        log.warning("parki: %s is of another version; run 'parki tune' again", file)
         return None
     expected = {variant: len(counts) + 1 for variant, counts in COUNTS.items()}
     try:

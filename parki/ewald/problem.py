@@ -36,8 +36,8 @@ NEAR, POLYNOMIAL, FAR = 0.20, 0.02, 0.48
 # took up to 1.6 times as long on CPUs, and 1.4 on an H200, where cells hold few sources.
 UNSURE = 1.2
 
-# Grid values that tell what each takes.
-_MANY = 1e6
+# Grid values that tell what each takes: enough tiles for all threads.
+_MANY = 1e12
 _Count = Callable[[str, int, float], tuple[float, ...]]
 # Seconds without a grid, and for each of its values; of a variant.
 _Line = tuple[float, float, str]
@@ -99,7 +99,10 @@ class Problem:
     @cached_property
     def work(self) -> Work:
         """What the sum asks of its stages."""
-        return Work(self.kernel, self.want, self.targets, self.sources)
+        machine = self.machine
+        return Work(
+            self.kernel, self.want, self.targets, self.sources, machine.lanes, machine.threads
+        )
 
     @property
     def lengths(self) -> Tables:
@@ -118,7 +121,13 @@ class Problem:
             *(self.kernel, self.want, self.split, self.periodicity, self.tolerance),
             *(self.targets, self.sources, tuple(self.p2p), tuple(self.p2g), tuple(self.g2p)),
             *(self.box.tobytes(), d.scales.tobytes(), d.enhancement.tobytes(), d.self_pairs),
-            *(tuple((v, tuple(s)) for v, s in m.seconds.items()), m.workers, m.lengths),
+            *(
+                tuple((v, tuple(s)) for v, s in m.seconds.items()),
+                m.workers,
+                m.lengths,
+                m.lanes,
+                m.threads,
+            ),
         )
 
     def rounded(self) -> Problem:
@@ -131,13 +140,14 @@ class Problem:
         """Return the number of pairs within the cut-off."""
         edges = [float(b) for b in self.box]
         images = math.prod(1 + 2 * cutoff / b for b in edges[: self.periodicity])
-        # What the box has of the ball, in boxes; and no more than all points and images in reach.
-        block = math.prod(
-            2 * cutoff if axis < self.periodicity else min(2 * cutoff, b)
-            for axis, b in enumerate(edges)
-        )
-        uniform = min(4 / 3 * math.pi * cutoff**3, block)
-        return self.targets * self.sources * min(self.density.typical(cutoff) * uniform, images)
+        # What the box has of the ball around its points on average, in boxes; and no more than all
+        # points and images in reach.
+        free = edges[self.periodicity :]
+        ball = 4 / 3 * math.pi * cutoff**3 * math.prod(_inside(cutoff / b) for b in free)
+        block = (2 * cutoff) ** self.periodicity * math.prod(free)
+        uniform = min(ball, block)
+        share = min(self.density.typical(cutoff) * uniform, images)
+        return float(self.targets * self.sources * share)
 
     def near_time(self, cutoff: float, degree: int) -> tuple[float, str]:
         """Return the seconds of P2P, and the variant that takes least."""
@@ -163,7 +173,8 @@ class Problem:
             Values of one component on the grid, and in all its transforms, times their costs.
         """
         spreads, gathers = self._lines(points)
-        spread, p2g = min((fixed + each * grid, v) for fixed, each, v in spreads)
+        uneven = {v: self.work.uneven(v, points, grid) for v in self.p2g}
+        spread, p2g = min(((fixed + each * grid) * uneven[v], v) for fixed, each, v in spreads)
         gather, g2p = min((fixed + each * grid, v) for fixed, each, v in gathers)
         far = self.machine.time("fgc", self.work.far(padded))
         return Times(spread, far, gather, p2g, g2p)
@@ -174,9 +185,9 @@ class Problem:
 
             def line(stage: str, count: _Count, variant: str) -> _Line:
                 name = f"{stage}_{variant}"
-                none = self.machine.time(name, count(variant, points, 0.0))
                 some = self.machine.time(name, count(variant, points, _MANY))
-                return none, (some - none) / _MANY, variant
+                more = self.machine.time(name, count(variant, points, 2 * _MANY))
+                return 2 * some - more, (more - some) / _MANY, variant
 
             self._known[points] = (
                 [line("p2g", self.work.spread, v) for v in self.p2g],
@@ -243,3 +254,8 @@ class Problem:
             delta = math.sqrt(POLYNOMIAL) * self.tolerance / unit
             degree = max(degree, split.polynomial_degree(term, cutoff, delta))
         return degree + degree % 2  # even only: each degree is a kernel to compile
+
+
+def _inside(ratio: float) -> float:
+    """Return what a slab has of a ball around its points, on average; ``ratio`` r over width."""
+    return 1 - 0.375 * ratio if ratio < 1 else 0.75 / ratio - 0.125 / ratio**3

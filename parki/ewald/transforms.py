@@ -14,6 +14,14 @@ import numpy as np
 
 from parki.settings import thread_count
 
+# Real numbers that a thread transforms in less time than SciPy takes to start another.
+SHARE = 1 << 16
+
+
+def workers(modes: Any) -> int:
+    """Return how many threads of a host shall transform so many modes."""
+    return min(thread_count(), max(1, 2 * int(modes.size) // SHARE))
+
 
 class HostTransforms:
     """Transforms of one far field by SciPy.
@@ -31,14 +39,14 @@ class HostTransforms:
     def __init__(self, grid: tuple[int, int, int], length: int, periodic: bool) -> None:
         import scipy.fft
 
-        self.fft, self.workers = scipy.fft, thread_count()
+        self.fft = scipy.fft
         self.grid, self.length, self.periodic = grid, length, periodic
 
     def real(self, values: Any, hat: Any) -> None:
         """Transform one real component (x, y, z and spill) into ``hat``."""
         axis, n = (2, self.grid[2]) if self.periodic else (0, self.length)
         inner = values[..., : self.grid[2]]
-        hat[...] = self.fft.rfft(inner, n=n, axis=axis, workers=self.workers)
+        hat[...] = self.fft.rfft(inner, n=n, axis=axis, workers=workers(hat))
         if self.periodic:
             self._complex(hat, (0, 1), forward=True)
 
@@ -47,7 +55,7 @@ class HostTransforms:
         axis, n = (2, self.grid[2]) if self.periodic else (0, self.length)
         if self.periodic:
             self._complex(hat, (0, 1), forward=False)
-        real = self.fft.irfft(hat, n=n, axis=axis, norm="forward", workers=self.workers)
+        real = self.fft.irfft(hat, n=n, axis=axis, norm="forward", workers=workers(hat))
         values[..., : self.grid[2]] = real[: self.grid[0]]
 
     def along(self, modes: Any, forward: bool) -> None:
@@ -68,7 +76,7 @@ class HostTransforms:
     def _complex(self, values: Any, axes: tuple[int, ...], forward: bool) -> None:
         transform = self.fft.fftn if forward else self.fft.ifftn
         norm = "backward" if forward else "forward"  # neither scales
-        result = transform(values, axes=axes, norm=norm, overwrite_x=True, workers=self.workers)
+        result = transform(values, axes=axes, norm=norm, overwrite_x=True, workers=workers(values))
         if not np.may_share_memory(result, values):
             values[...] = result
 
