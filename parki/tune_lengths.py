@@ -79,8 +79,8 @@ def _real_seconds(space: ExecutionSpace, values: Any, whole: bool) -> float:
     transforms = make((x, y, z), x, whole)
 
     def both() -> None:
-        transforms.real(values, modes)
-        transforms.real_inverse(modes, values)
+        transforms.real(values[None], modes[None])
+        transforms.real_inverse(modes[None], values[None])
 
     # There and back.
     return _least(space, both) / float(2 * (3 if whole else 1) * values.size)

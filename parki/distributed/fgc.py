@@ -178,7 +178,7 @@ class _Free:
 
         def forward(i: int) -> Callable[[], None]:
             if self.lines.size:
-                self.transforms.real(self.lines[i], self.waves[i])
+                self.transforms.real(self.lines[i : i + 1], self.waves[i : i + 1])
             return self.to_modes.start(self.waves[i], self.modes[i], 2 + i % 2)
 
         def back(i: int) -> Callable[[], None]:
@@ -186,7 +186,7 @@ class _Free:
 
         def inverse(i: int) -> Callable[[], None]:
             if self.lines.size:
-                self.transforms.real_inverse(self.waves[i], self.lines[i])
+                self.transforms.real_inverse(self.waves[i : i + 1], self.lines[i : i + 1])
             return self.from_lines.start(self.lines[i], field[i], i % 2)
 
         _flow(self.convolution.inputs, spread, forward)

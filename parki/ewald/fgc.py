@@ -19,7 +19,7 @@ from parki.ewald import multiplier
 from parki.ewald.mesh import Mesh
 from parki.ewald.p2g import COMPONENTS
 from parki.ewald.split import Split
-from parki.ewald.transforms import DeviceTransforms, HostTransforms
+from parki.ewald.transforms import TOGETHER, DeviceTransforms, HostTransforms
 from parki.runtime import Kernel, load
 
 # Bytes of a block of padded modes: within the cache's reach on the host, large on a device.
@@ -271,23 +271,29 @@ class FGC(Convolution):
         """
         # In an order that writes over no component of the grid, or of modes, still to be read.
         modes = 2 * self.hat[0].size
-        for c in _turns(self.inputs, modes <= grid[0].size):
+        for c in self._turns(self.inputs, modes <= grid[0].size):
             self.transforms.real(grid[c], self.hat[c])
         if self.mesh.periodicity == 3:
             self.multiply(self.blocks[0], self.hat)
         else:
             self.planes(self.hat, plane)
-        for c in _turns(self.rows, modes > self.field[0].size):
+        for c in self._turns(self.rows, modes > self.field[0].size):
             self.transforms.real_inverse(self.hat[c], self.field[c])
         if self.mesh.periodicity == 3:
             n, spill = self.mesh.padding.grid[2], self.mesh.spill
             self.field[..., n:] = self.field[..., :spill]
         return self.field
 
+    def _turns(self, count: int, upwards: bool) -> list[slice]:
+        """Return the components that are transformed together, in order."""
+        size = together(self.hat[0].nbytes)
+        turns = [slice(first, min(first + size, count)) for first in range(0, count, size)]
+        return turns if upwards else turns[::-1]
 
-def _turns(count: int, upwards: bool) -> range:
-    """Return the components in the order in which they are transformed."""
-    return range(count) if upwards else range(count)[::-1]
+
+def together(component: float) -> int:
+    """Return how many components a host transforms together, each of so many bytes of modes."""
+    return max(1, int(TOGETHER // component))
 
 
 def field_rows(kernel: str, want: tuple[str, ...]) -> int:

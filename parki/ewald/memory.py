@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiMemoryError, ParkiValueError
-from parki.ewald.fgc import DEVICE_BLOCK, HOST_BLOCK, field_rows
+from parki.ewald.fgc import DEVICE_BLOCK, HOST_BLOCK, field_rows, together
 from parki.ewald.free_memory import free_memory
 from parki.ewald.mesh import along_z
 from parki.ewald.p2g import COMPONENTS
@@ -109,7 +109,8 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
         if length > x:
             transforms += item * length * y * z
     else:
-        transforms = component * (2 if length > x else 1)
+        count = min(components, together(component))
+        transforms = count * component * (2 if length > x else 1)
     parts = {
         "points": near + far,
         "densities and results": ROWS[problem.kernel] * item * problem.sources + results,
