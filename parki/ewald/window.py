@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,32 +132,38 @@ class KaiserBessel:
 
         Returns
         -------
-        w, dw : ndarray, shape (degree + 1, points), float64
+        w, dw : ndarray, shape (degree + 1, points), float64, not to be changed
             Coefficients, highest power first (Horner's order), of ``w(r)`` and of ``dw/dr``.  The
             derivative is interpolated on its own: differentiating ``w`` would lose one order.
         """
-        # In extended precision where there is one: errors of a few roundings, the same for all
-        # sources, show in modes of small wavenumber (a 2-periodic box of 1:1:10 at 1e-12).
-        n = degree + 1
-        nodes = np.cos(np.pi * (np.arange(n, dtype=np.longdouble) + 0.5) / n)
-        r = np.arange(self.points) - (self.points / 2 - 1) - (nodes[:, None] + 1) / 2
-        basis = chebyshev.chebvander(nodes, degree)
-        norm = np.where(np.arange(n) == 0, 1.0, 2.0)[:, None] / np.longdouble(n)
-        x = r / self.half_width
-        z2 = self.beta**2 * (1 - x) * (1 + x) / 4
-        value, slope = _bessel_series(z2)
-        scale = 1 / _bessel_series(np.array([self.beta], dtype=np.longdouble) ** 2 / 4)[0][0]
-        slope *= -(self.beta**2) * x / (2 * self.half_width)
-        return (
-            _horner_order(norm * (basis.T @ (scale * value))),
-            _horner_order(norm * (basis.T @ (scale * slope))),
-        )
+        return _piecewise(self.points, self.beta, degree)
 
     def _bessel_argument(self, r: ArrayLike) -> tuple[NDArray[np.bool_], Array]:
         """Where ``|r| <= a``, and ``beta sqrt(1 - (r/a)^2)`` there (0 elsewhere)."""
         x = np.asarray(r, dtype=np.float64) / self.half_width
         t = (1 - x) * (1 + x)
         return t >= 0, self.beta * np.sqrt(np.maximum(t, 0.0))
+
+
+@lru_cache(maxsize=64)
+def _piecewise(points: int, beta: float, degree: int) -> tuple[Array, Array]:
+    half_width = points / 2
+    # In extended precision where there is one: errors of a few roundings, the same for all
+    # sources, show in modes of small wavenumber (a 2-periodic box of 1:1:10 at 1e-12).
+    n = degree + 1
+    nodes = np.cos(np.pi * (np.arange(n, dtype=np.longdouble) + 0.5) / n)
+    r = np.arange(points) - (points / 2 - 1) - (nodes[:, None] + 1) / 2
+    basis = chebyshev.chebvander(nodes, degree)
+    norm = np.where(np.arange(n) == 0, 1.0, 2.0)[:, None] / np.longdouble(n)
+    x = r / half_width
+    z2 = beta**2 * (1 - x) * (1 + x) / 4
+    value, slope = _bessel_series(z2)
+    scale = 1 / _bessel_series(np.array([beta], dtype=np.longdouble) ** 2 / 4)[0][0]
+    slope *= -(beta**2) * x / (2 * half_width)
+    return (
+        _horner_order(norm * (basis.T @ (scale * value))),
+        _horner_order(norm * (basis.T @ (scale * slope))),
+    )
 
 
 def _bessel_series(y: Any) -> tuple[Any, Any]:

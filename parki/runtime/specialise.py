@@ -13,6 +13,7 @@ import functools
 import hashlib
 import math
 import operator
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,6 +89,7 @@ class Specialised:
 
 
 @functools.lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=1)
 def kernel_directory() -> Path:
     """Return the folder of the kernel files: parki/kernels once installed, else beside parki."""
     package = Path(__file__).resolve().parent.parent
@@ -161,13 +163,20 @@ def specialise(file: str | Path, workunit: str, constants: Mapping[str, Constant
         If the file leaves the dialect, or the file, the workunit or a constant is unknown, or a
         constant is neither a finite number nor a real type.
     """
-    path = Path(file) if str(file).endswith(".py") else kernel_directory() / f"{file}.py"
-    if not path.is_file():
-        raise KernelError(f"there is no kernel file {path.name} in {path.parent}")
+    path = _path(str(file))
+    try:
+        stamp = os.stat(path).st_mtime_ns
+    except FileNotFoundError:
+        raise KernelError(f"there is no kernel file {path.name} in {path.parent}") from None
     # Types are part of the key because 1 == 1.0, and the time stamp because kernels are edited.
     plain = ((name, _plain(name, value)) for name, value in sorted(constants.items()))
     key = tuple((name, type(value).__name__, value) for name, value in plain)
-    return _specialise(path, path.stat().st_mtime_ns, workunit, key)
+    return _specialise(path, stamp, workunit, key)
+
+
+@functools.lru_cache(maxsize=64)
+def _path(file: str) -> Path:
+    return Path(file) if file.endswith(".py") else kernel_directory() / f"{file}.py"
 
 
 def _plain(name: str, value: Any) -> Constant:
