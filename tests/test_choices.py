@@ -230,7 +230,15 @@ def test_tune(own_cache, monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     "content",
-    ["", "{", "[]", '{"machine": "x", "seconds": {"float64": {"fgc": [1]}}}', '{"seconds": {}}'],
+    [
+        "",
+        "{",
+        "[]",
+        '{"machine": "x", "seconds": {"float64": {"fgc": [1]}}}',
+        f'{{"counts": {machines.VERSION}, "seconds": {{"float64": {{"fgc": [1]}}}}}}',
+        f'{{"counts": {machines.VERSION}, "seconds": {{}}}}',
+        json.dumps({"machine": "x", "counts": 1, "seconds": machines.CORE}),
+    ],
 )
 def test_a_spoilt_file_is_reported_and_not_used(own_cache, content, caplog):
     space = get_execution_space("Serial")
@@ -245,6 +253,7 @@ def test_a_spoilt_file_is_reported_and_not_used(own_cache, content, caplog):
 def test_spoilt_lengths_are_reported(own_cache, lengths, caplog):
     space = get_execution_space("Serial")
     content = {"machine": "x", "seconds": machines.CORE, "lengths": lengths}
+    content["counts"] = machines.VERSION
     machines.path(space).write_text(json.dumps(content))
     measured = "measured" in machines.machine(space, "float64").name
     # A file without lengths is one of a machine where all cost the same.

@@ -249,9 +249,11 @@ def test_one_source(kernel, periodicity):
     pot = plan_of(kernel, c, periodicity)(dens)
     # One pair's error does not average out over sources: its peak is a few times its rms.
     assert error_over_promise(kernel, pot, ref, c, BOX, TOLERANCE) <= 1
-    itself = plan_of(kernel, c, periodicity, trg=c.src)(dens)
     ref = direct_sum(kernel, c.src, c.src, dens, norms, box=BOX, periodicity=periodicity)
-    assert error_over_promise(kernel, itself, ref, c, BOX, TOLERANCE) <= 1
+    # Its images are in phase, as far as the cut-off lets them.
+    for cutoff in (None, 0.35, 0.55, 0.8, 0.9):
+        itself = plan_of(kernel, c, periodicity, trg=c.src, cutoff=cutoff)(dens)
+        assert error_over_promise(kernel, itself, ref, c, BOX, TOLERANCE) <= 1, cutoff
 
 
 def test_one_point_at_a_loose_tolerance():
@@ -385,9 +387,10 @@ def test_repeated_use_allocates_nothing_lasting(periodicity):
     finally:
         tracemalloc.stop()
     assert after - before < 20_000
-    # SciPy's real transforms return a new array, one component at a time, and copy it once.
-    hat = plan.fgc.hat[0].nbytes
-    assert peak - before < 2.5 * hat + out.nbytes + c.dens.nbytes + 100_000
+    # SciPy's real transforms return a new array, of these small components together, and copy it
+    # once where it is padded.
+    hat = plan.fgc.hat.nbytes
+    assert peak - before < 2.1 * hat + out.nbytes + c.dens.nbytes + 100_000
 
 
 @pytest.mark.parametrize("periodicity", [1, 3])

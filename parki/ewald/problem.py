@@ -32,6 +32,8 @@ ALIGNED = {"stokes_dl": 1.4, "stokes_dl_grad": 1.5, "stokes_dl_p": 1.8}
 # Shares of the squared tolerance: near field, its polynomials, far field. The rest is kept for the
 # scatter of clouds of few points, whose error hangs on single pairs.
 NEAR, POLYNOMIAL, FAR = 0.20, 0.02, 0.48
+# The error that a point's own images add to its own, over the mean of as many points elsewhere.
+IMAGES = 7.0
 # How much longer than foreseen P2P may take by a variant that is not the usual one: those by cells
 # took up to 1.6 times as long on CPUs, and 1.4 on an H200, where cells hold few sources.
 UNSURE = 1.2
@@ -224,8 +226,10 @@ class Problem:
     def bound(self, estimate: estimates.Estimate, scale: float) -> float:
         """Return the error (per sqrt(Q)) for this cloud."""
         square = self.density.at(scale) * estimate.rms**2
-        square += self.density.self_pairs * estimate.itself**2
-        return math.sqrt(min(square, max(estimate.peak, estimate.itself) ** 2))
+        # A point's own images are in phase.
+        itself = estimate.itself**2 + (IMAGES * estimate.rms) ** 2
+        square += self.density.self_pairs * itself
+        return math.sqrt(min(square, max(estimate.peak**2, itself)))
 
     def near(self, split: Split, cutoff: float) -> float:
         """Return the error of the split's near field over the tolerance."""
