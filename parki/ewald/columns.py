@@ -155,20 +155,28 @@ class Gather:
 def _threads(mesh: Mesh) -> tuple[int, int, int, int]:
     """Return the threads of a target of `g2p_tile`: bands, split, heights of each, and lanes.
 
-    Half a warp or a whole one takes a target. A thread of a CPU takes all, in whole vectors.
+    A thread of a CPU takes all, in whole vectors.
     """
-    p = mesh.window.points
     if not mesh.space.on_device:
         return 1, 1, mesh.row, 1
+    return device_threads(mesh.window.points, mesh.item)
+
+
+@lru_cache(maxsize=64)
+def device_threads(p: int, item: int) -> tuple[int, int, int, int]:
+    """Return those of a device: half a warp or a whole one takes a target."""
 
     def shape(lanes: int, steps: int) -> tuple[int, int, int, int]:
         split = -(-p // steps)
         return max(1, min(p, lanes // split)), split, steps, lanes
 
-    def idle(threads: tuple[int, int, int, int]) -> int:
-        bands, _, steps, lanes = threads
-        return -(-p // bands) * steps * lanes
-
     # Several targets in a warp would meet in the banks, those of half a warp do not in double.
-    lanes = (32, 16) if mesh.item == 8 else (32,)
-    return min((shape(n, s) for n in lanes for s in (1, 2, 3) if -(-p // s) <= n), key=idle)
+    lanes = (32, 16) if item == 8 else (32,)
+    shapes = (shape(n, s) for n in lanes for s in (1, 2, 3) if -(-p // s) <= n)
+    return min(shapes, key=lambda each: computed(p, each))
+
+
+def computed(p: int, threads: tuple[int, int, int, int]) -> int:
+    """Return the values of a window's plane that such threads compute, idle ones included."""
+    bands, _, steps, lanes = threads
+    return -(-p // bands) * steps * lanes

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from parki.arrays import USUAL
-from parki.ewald.columns import Spread
+from parki.ewald.columns import Spread, computed, device_threads
 from parki.ewald.lengths import NO_TABLES, Tables
-from parki.ewald.p2g import ATOMIC, COMPONENTS
+from parki.ewald.p2g import ATOMIC, COMPONENTS, LEAST, SHARE, SHARES
 
 _CELLS = ("targets", "candidates", "operations")
 _POINTS = ("sources", "updates")
@@ -29,7 +29,7 @@ COUNTS = {
     "p2p_sm1d": (*_CELLS, "steps"),
     "p2p_sm2d": _CELLS,
     "p2g_owner": _POINTS,
-    "p2g_tile": (*_POINTS, "flushes"),
+    "p2g_tile": (*_POINTS, "flushes", "share"),
     "p2g_base": _POINTS,
     "p2g_source": _POINTS,
     "p2g_grid": _POINTS,
@@ -37,7 +37,7 @@ COUNTS = {
     "fgc": ("values",),
     "g2p_target": ("targets", "reads"),
     "g2p_base": ("targets", "reads"),
-    "g2p_tile": ("targets", "reads", "staged"),
+    "g2p_tile": ("targets", "reads", "staged", "share"),
 }
 # Of a pair: polynomials evaluated, and other operations.
 _PAIR = {
@@ -174,7 +174,12 @@ class Work:
         """Return the counts of G2P; a gradient takes the window's slopes beside its values."""
         fields = 4 if "grad_u" in self.want else "u" in self.want
         components = self._rows * fields + ("p" in self.want)
-        return self._window(variant, self.targets, components, points, grid)
+        targets, reads, *others = self._window(variant, self.targets, components, points, grid)
+        if variant == "tile" and self.lanes == 1:
+            staged, share = others
+            idle = _idle(points)
+            return targets, idle * reads, staged, idle * share
+        return targets, reads, *others
 
     @property
     def _rows(self) -> int:
@@ -183,16 +188,26 @@ class Work:
     def _window(
         self, variant: str, count: int, components: int, points: int, grid: float
     ) -> tuple[float, ...]:
-        """Return points, values of their windows, and for tiles the values that tiles move.
+        """Return points, values of their windows, and more of tiles.
 
-        Along z windows are computed in whole vectors.
+        Along z windows are computed in whole vectors. Tiles move values of the grid, and however
+        many teams there are, each takes a share of points, one after the other.
         """
-        row = -(-points // self.lanes) * self.lanes
-        counts = (float(count), float(count * components * points**2 * row))
-        return (*counts, components * grid * _halo(points)) if variant == "tile" else counts
+        each = float(components * points**2 * -(-points // self.lanes) * self.lanes)
+        counts = (float(count), count * each)
+        if variant != "tile":
+            return counts
+        share = min(SHARE, max(LEAST, count // SHARES))
+        return (*counts, components * grid * _halo(points), share * each)
 
 
 @lru_cache(maxsize=32)
 def _halo(points: int) -> float:
     """Return how often a tile variant moves a grid value, for what windows reach beyond it."""
     return Spread.usual(points).halo(points)
+
+
+@lru_cache(maxsize=32)
+def _idle(points: int) -> float:
+    """Return the threads of a device that take a target's plane in G2P, over those with work."""
+    return computed(points, device_threads(points, 8)) / points**2
