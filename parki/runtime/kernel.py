@@ -34,8 +34,6 @@ ELEMENT_DTYPES: dict[str, np.dtype[Any]] = {
 EXECUTORS = ("embedded", "pykokkos")
 REALS = ("pk.float", "pk.double")
 LARGEST = 2**31 - 1  # of the indices, and of what the dialect calls int
-# Kernels that a device's compiler takes at a time.
-DEVICE_COMPILERS = 8
 QUIET_SECONDS = 0.5  # CuPy does not say whether it has a kernel: loading its own is faster
 
 
@@ -254,17 +252,10 @@ def prepare(kernels: Iterable[Kernel]) -> None:
 
 
 def _build_on_device(kernels: list[Kernel], progress: Progress) -> None:
-    """Build several at a time, for the current device of this thread."""
-    device = kernels[0].space.array_module.cuda.Device
-    number = device().id
-
-    def build(kernel: Kernel) -> None:
-        with device(number):  # a new thread has the first one
-            kernel.build()
-
+    """Build in this thread, whose current device CuPy compiles for."""
     begun = time.perf_counter()
-    with ThreadPoolExecutor(max_workers=min(len(kernels), DEVICE_COMPILERS)) as pool:
-        for _ in pool.map(build, kernels):
-            progress.step()
-            if time.perf_counter() - begun > QUIET_SECONDS:
-                progress.start()
+    for kernel in kernels:
+        kernel.build()
+        progress.step()
+        if time.perf_counter() - begun > QUIET_SECONDS:
+            progress.start()
