@@ -29,6 +29,7 @@ from parki.ewald.grids import POINTS
 from parki.ewald.lengths import Tables
 from parki.ewald.p2g import P2G_METHODS
 from parki.ewald.p2p_cells import P2P_METHODS
+from parki.ewald.padding import Passes
 from parki.ewald.parameters import Parameters
 from parki.ewald.points import ROWS
 from parki.runtime import ExecutionSpace, cache
@@ -77,8 +78,10 @@ class Timing:
     Attributes
     ----------
     chosen : Parameters
-    grid, padded : float
-        Values of a grid component, and over all passes of its transforms.
+    grid : float
+        Values of a grid component.
+    passes : Passes
+        Those of its transforms.
     seconds : dict
         Of each stage.
     vectors : tuple of 2 ints
@@ -88,7 +91,7 @@ class Timing:
     task: Task
     chosen: Parameters
     grid: float
-    padded: float
+    passes: Passes
     seconds: dict[str, float]
     vectors: tuple[int, int]
 
@@ -111,7 +114,7 @@ class Timing:
         return {
             f"p2p_{p2p}": work.near(p2p, chosen.pairs, chosen.degree),
             f"p2g_{p2g}": work.spread(p2g, chosen.points, self.grid),
-            "fgc": work.far(self.padded),
+            "fgc": work.far(self.passes),
             f"g2p_{g2p}": work.gather(g2p, chosen.points, self.grid),
         }
 
@@ -129,7 +132,7 @@ def tasks(space: ExecutionSpace, threads: int) -> list[Task]:
     found = [first, replace(first, points=n // 16), replace(first, points=n // 200)]
     found += [tight, replace(first, kernel="laplace", periodicity=3, tolerance=1e-6)]
     found += [replace(first, cell_size=20), replace(first, cell_size=150)]
-    found += [replace(tight, cell_size=40), replace(tight, cell_size=200)]
+    found.append(replace(tight, cell_size=200))
     # Few points: what does not grow with them.
     few = replace(first, points=n // 200 if space.on_device else 1000)
     for axes, tolerance in ((3, 1e-2), (3, 1e-6), (1, 1e-9), (3, 1e-12)):
@@ -226,7 +229,7 @@ def fit(
         matrix = np.array([row for row, _ in rows]) / np.array([[t] for _, t in rows])
         numbers = np.array(start)
         # A number that was built in as next to nothing may become what takes a tenth of the time.
-        typical = 0.1 / np.median(matrix, axis=0)
+        typical = [0.1 / np.median(each[each > 0]) if each.any() else 1.0 for each in matrix.T]
         numbers /= np.median(matrix @ numbers)
         scale = np.maximum(numbers, typical)
         goal = FIRMNESS * numbers / scale

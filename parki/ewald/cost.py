@@ -17,6 +17,7 @@ from parki.arrays import USUAL
 from parki.ewald.columns import Spread, computed, device_threads
 from parki.ewald.lengths import NO_TABLES, Tables
 from parki.ewald.p2g import ATOMIC, COMPONENTS, LEAST, SHARE, SHARES
+from parki.ewald.padding import Passes
 
 _CELLS = ("targets", "candidates", "operations")
 _POINTS = ("sources", "updates")
@@ -34,7 +35,7 @@ COUNTS = {
     "p2g_source": _POINTS,
     "p2g_grid": _POINTS,
     "p2g_hybrid": _POINTS,
-    "fgc": ("values",),
+    "fgc": ("real", "planes"),
     "g2p_target": ("targets", "reads"),
     "g2p_base": ("targets", "reads"),
     "g2p_tile": ("targets", "reads", "staged", "share"),
@@ -166,9 +167,10 @@ class Work:
         tiles = max(1, int(grid ** (1 / 3) / (points + 1) / 2)) ** 2
         return -(-tiles // self.threads) * self.threads / tiles
 
-    def far(self, padded: float) -> tuple[float, ...]:
+    def far(self, passes: Passes) -> tuple[float, ...]:
         """Return the counts of FGC, for the values of one component over all its passes."""
-        return ((COMPONENTS[self.kernel] + self._rows + ("p" in self.want)) * padded,)
+        components = COMPONENTS[self.kernel] + self._rows + ("p" in self.want)
+        return components * passes.real, components * passes.planes
 
     def gather(self, variant: str, points: int, grid: float) -> tuple[float, ...]:
         """Return the counts of G2P; a gradient takes the window's slopes beside its values."""

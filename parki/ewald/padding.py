@@ -10,12 +10,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcinv
 
 from parki.ewald.lengths import NO_TABLES, Tables
+
+
+class Passes(NamedTuple):
+    """Values that are transformed: real ones to modes, and modes of padded planes, as reals."""
+
+    real: float
+    planes: float
 
 
 @dataclass(frozen=True)
@@ -53,21 +61,21 @@ class Padding:
         x, y, z = self.grid
         return (x, y, z // 2 + 1) if self.n_local == 0 else (self.local[0] // 2 + 1, y, z)
 
-    def values(self, lengths: Tables = NO_TABLES) -> float:
+    def values(self, lengths: Tables = NO_TABLES) -> Passes:
         """Return the real values of one component over all passes of its transforms.
 
         A pass transforms along one axis. They count by their lengths' costs.
         """
         if self.n_local == 0:
-            return 3.0 * math.prod(self.plain) * lengths.boxes.cost(*self.plain)
+            return Passes(3.0 * math.prod(self.plain) * lengths.boxes.cost(*self.plain), 0.0)
         modes = self.local[0] // 2 + 1
         plain = max(0, modes - self.n_local) * math.prod(self.plain[1:])
         local = self.n_local * math.prod(self.local[1:])
         # Complex modes, two passes; before them real values, one.
-        return (
+        return Passes(
+            self.local[0] * self.grid[1] * self.grid[2] * lengths.lines.cost(self.local[0]),
             4.0 * plain * lengths.planes.cost(*self.plain[1:])
-            + 4.0 * local * lengths.planes.cost(*self.local[1:])
-            + self.local[0] * self.grid[1] * self.grid[2] * lengths.lines.cost(self.local[0])
+            + 4.0 * local * lengths.planes.cost(*self.local[1:]),
         )
 
 

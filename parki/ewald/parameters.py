@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from parki.errors import ParkiValueError
 from parki.ewald.grids import POINTS, REFINEMENTS, Grid, Search, coarsest, fit, forecast
 from parki.ewald.lengths import NO_TABLES, Tables
+from parki.ewald.padding import Passes
 from parki.ewald.problem import NEAR, Problem
 from parki.ewald.prolate import solve
 from parki.ewald.split import Split
@@ -317,17 +318,21 @@ def _far_time(problem: Problem, split: Split, cutoff: float, choices: Sequence[i
     exponents, constant, room = forecast(split, largest)
     steps, typical = fit(problem, largest / 1.2), choices[len(choices) // 2]
     padding = problem.pad(steps, typical, cutoff)
-    grid, padded = float(math.prod(padding.grid)), padding.values()
+    grid, (real, planes) = float(math.prod(padding.grid)), padding.values()
+
+    def seconds(points: int, refinement: float) -> float:
+        scale = (refinement / 1.2) ** 3
+        passes = Passes(real * scale, planes * scale)
+        return problem.mesh_time(points, grid * scale, passes).total
+
     enough = exponents <= (room - constant)[:, None]
     best, fewest = math.inf, POINTS[-1] + 1
     for row, refinement in enumerate(REFINEMENTS):
         p = next((p for p in choices if enough[row, p - POINTS[0]]), fewest)
         if p < fewest:  # else a finer grid gains nothing
             fewest = p
-            scale = (refinement / 1.2) ** 3
-            best = min(best, problem.mesh_time(p, grid * scale, padded * scale).total)
+            best = min(best, seconds(p, refinement))
     if math.isinf(best):
         # Nothing is foreseen to suffice: perhaps it does, for twice the price of the most.
-        scale = (REFINEMENTS[-1] / 1.2) ** 3
-        best = 2 * problem.mesh_time(choices[-1], grid * scale, padded * scale).total
+        best = 2 * seconds(choices[-1], REFINEMENTS[-1])
     return best

@@ -21,7 +21,7 @@ from parki.ewald import estimates
 from parki.ewald.clustering import PairDensity
 from parki.ewald.cost import Machine, Work
 from parki.ewald.lengths import Tables
-from parki.ewald.padding import Padding, pad
+from parki.ewald.padding import Padding, Passes, pad
 from parki.ewald.split import Split
 
 # What wanted quantities are called in the names of the error estimates' terms.
@@ -34,9 +34,10 @@ ALIGNED = {"stokes_dl": 1.4, "stokes_dl_grad": 1.5, "stokes_dl_p": 1.8}
 NEAR, POLYNOMIAL, FAR = 0.20, 0.02, 0.48
 # The error that a point's own images add to its own, over the mean of as many points elsewhere.
 IMAGES = 7.0
-# How much longer than foreseen P2P may take by a variant that is not the usual one: those by cells
-# took up to 1.6 times as long on CPUs, and 1.4 on an H200, where cells hold few sources.
-UNSURE = 1.2
+# How much longer than foreseen a stage may take, on hosts and on devices, by a variant that is not
+# the usual one: P2P by cells took up to 1.6 times as long on CPUs, and 1.4 on an H200, where cells
+# hold few sources; G2P by targets 2.4 times as long there, for few points.
+UNSURE = {False: 1.5, True: 1.2}
 
 # Grid values that tell what each takes: enough tiles for all threads.
 _MANY = 1e12
@@ -159,26 +160,32 @@ class Problem:
             counts = self.work.near(variant, pairs, degree)
             return self.machine.time(f"p2p_{variant}", counts)
 
-        times = {variant: near(variant) for variant in self.p2p}
-        usual = USUAL[self.machine.on_device][0]
-        best = min(times, key=lambda v: times[v] * (1 if v == usual else UNSURE))
+        return self._best(0, {variant: near(variant) for variant in self.p2p})
+
+    def _best(self, stage: int, times: dict[str, float]) -> tuple[float, str]:
+        """Return the least time and its variant; others must promise more than the usual one."""
+        usual = USUAL[self.machine.on_device][stage]
+        unsure = UNSURE[self.machine.on_device]
+        best = min(times, key=lambda v: times[v] * (1 if v == usual else unsure))
         return times[best], best
 
-    def mesh_time(self, points: int, grid: float, padded: float) -> Times:
+    def mesh_time(self, points: int, grid: float, passes: Passes) -> Times:
         """Return the times of the far field, by the variants that take least.
 
         Parameters
         ----------
         points : int
             Window points P.
-        grid, padded : float
-            Values of one component on the grid, and in all its transforms, times their costs.
+        grid : float
+            Values of one component on the grid.
+        passes : Passes
+            Those in all its transforms, times their costs.
         """
         spreads, gathers = self._lines(points)
         uneven = {v: self.work.uneven(v, points, grid) for v in self.p2g}
-        spread, p2g = min(((fixed + each * grid) * uneven[v], v) for fixed, each, v in spreads)
-        gather, g2p = min((fixed + each * grid, v) for fixed, each, v in gathers)
-        far = self.machine.time("fgc", self.work.far(padded))
+        spread, p2g = self._best(1, {v: (a + b * grid) * uneven[v] for a, b, v in spreads})
+        gather, g2p = self._best(2, {v: a + b * grid for a, b, v in gathers})
+        far = self.machine.time("fgc", self.work.far(passes))
         return Times(spread, far, gather, p2g, g2p)
 
     def _lines(self, points: int) -> tuple[list[_Line], list[_Line]]:

@@ -172,7 +172,7 @@ def convolve(mesh: Any) -> Work:
         moved = components * (8 * grid + 16 * modes + 2 * 32 * modes)
     else:
         x, y, z = padding.local[0], *padding.grid[1:]
-        half, modes = (x // 2 + 1) * y * z, (padding.values() - x * y * z) / 4
+        half, modes = (x // 2 + 1) * y * z, padding.values().planes / 4
         values = 2 * modes + x * y * z
         moved = components * (8 * grid + 2 * 16 * half + 16 * modes + 2 * 32 * modes)
     moved += (16 * components + 8) * modes
