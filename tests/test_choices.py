@@ -1,11 +1,13 @@
 """The choice of parameters: the search for grids, the cost model, and its numbers from `tune`."""
 
+import itertools
 import json
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.spatial import cKDTree
 
 import parki
 from parki import cli, tune
@@ -14,7 +16,7 @@ from parki.ewald import cost, machines
 from parki.ewald.clustering import pair_density
 from parki.ewald.grids import POINTS, Search, Windows
 from parki.ewald.lengths import NO_TABLES, SMOOTH, Lengths, Tables
-from parki.ewald.padding import pad
+from parki.ewald.padding import Passes, pad
 from parki.ewald.parameters import _at_cutoff, alternatives, select
 from parki.ewald.problem import FAR, Problem
 from parki.runtime import get_execution_space
@@ -78,6 +80,54 @@ def test_no_other_cutoff_is_much_better(uniform, periodicity, points):
     for factor in (0.6, 0.75, 0.9, 1.1, 1.3, 1.6):
         other = _at_cutoff(given, factor * chosen.cutoff, POINTS)
         assert other is None or total <= 1.15 * other.total
+
+
+@pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
+@pytest.mark.parametrize("cutoff", [0.1, 0.35, 0.7, 1.1])
+def test_pairs_of_uniform_points(periodicity, cutoff):
+    """Also where the box has less of the ball around its points than the whole."""
+    box, n = np.array([0.8, 1.0, 1.25]), 1500
+    points = np.random.default_rng(0).random((3, n)) * box[:, None]
+    shifts = [(-1, 0, 1) if axis < periodicity else (0,) for axis in range(3)]
+    tree, found = cKDTree(points.T), -n  # a point is no pair with itself
+    for shift in itertools.product(*shifts):
+        found += tree.count_neighbors(cKDTree(points.T + box * shift), cutoff)
+    density = pair_density(points, points, box)
+    given = problem(density, periodicity=periodicity, box=box, targets=n, sources=n)
+    # Some of the balls reach two boxes away.
+    assert given.pairs(cutoff) == pytest.approx(found, rel=0.05 if cutoff < 0.8 else 0.25)
+
+
+@pytest.mark.parametrize(("points", "grid", "times"), [(9, 24, 4.0), (9, 50, 1.0), (9, 70, 4 / 3)])
+def test_few_tiles_leave_threads_idle(points, grid, times):
+    """Tiles of 10 steps or more in two colours along each axis: 1, 2 x 2, 3 x 3 at a time."""
+    work = cost.Work("stokes_comb", ("u",), 100, 100, threads=4)
+    alone = cost.Work("stokes_comb", ("u",), 100, 100)
+    ratio = np.array(work.spread("owner", points, grid**3)) / alone.spread("owner", points, grid**3)
+    assert ratio == pytest.approx(np.full(2, times))
+    assert work.spread("grid", points, grid**3) == alone.spread("grid", points, grid**3)
+
+
+def test_windows_are_computed_in_vectors(uniform):
+    four, one = (cost.Work("laplace", ("u",), 10, 10, lanes=n) for n in (4, 1))
+    assert four.gather("target", 9, 1e3) == (10, 10 * 9 * 9 * 12)
+    assert one.gather("target", 9, 1e3) == (10, 10 * 9**3)
+    # At P = 17 a warp takes 5 bands of 6 x 3 heights: 4 turns of 32 x 3 values, not 17 x 17.
+    assert one.gather("tile", 17, 1e3)[1] == pytest.approx(10 * 17 * 384)
+
+
+@pytest.mark.parametrize("points", [1000, 100_000])
+def test_times_of_the_mesh_are_those_of_the_counts(uniform, points):
+    given = problem(
+        uniform, p2g=("owner", "tile", "grid"), g2p=("tile",), sources=points, targets=points
+    )
+    found = given.mesh_time(10, 48.0**3, Passes(3e5, 1e6))
+    machine, work = given.machine, given.work
+    spread = machine.time(f"p2g_{found.p2g}", work.spread(found.p2g, 10, 48.0**3))
+    assert found.spread == pytest.approx(spread, rel=1e-6)
+    gather = machine.time("g2p_tile", work.gather("tile", 10, 48.0**3))
+    assert found.gather == pytest.approx(gather, rel=1e-6)
+    assert found.far == machine.time("fgc", work.far(Passes(3e5, 1e6)))
 
 
 @pytest.mark.parametrize("periodicity", [1, 3])
@@ -183,6 +233,16 @@ def test_fit_finds_the_numbers_of_its_samples():
         assert machine.time(variant, counts) == pytest.approx(seconds, rel=0.1)
     # Never measured: as much slower than built in as the others.
     assert fitted["g2p_base"][2] > 1e-9
+
+
+def test_fit_finds_launches_that_were_built_in_as_next_to_nothing():
+    start = {"p2p_staged": (1e-7, 1e-7, 1e-9, 1e-11)}
+    counts = [(n, 100.0 * n, 1e4 * n) for n in (2e2, 1e3, 2.5e3, 4e4, 4e5)]
+    times = [3e-4 + 1e-7 * a + 1e-9 * b + 1e-11 * c for a, b, c in counts]
+    samples = [("p2p_staged", c, t) for c, t in zip(counts, times, strict=True)]
+    machine = cost.Machine("test", {k: tuple(v) for k, v in tune.fit(samples, start).items()})
+    for variant, each, seconds in samples:
+        assert machine.time(variant, each) == pytest.approx(seconds, rel=0.1)
 
 
 def test_counts_fit_the_numbers():

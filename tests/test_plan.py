@@ -14,6 +14,7 @@ from contract import BOXES, KERNELS, cloud, error_over_promise, promise, rms, ro
 
 import parki
 from parki.evaluate import evaluate
+from parki.ewald import fgc, transforms
 from parki.ewald.p2p import P2P
 from parki.reference import direct_sum
 
@@ -391,6 +392,36 @@ def test_repeated_use_allocates_nothing_lasting(periodicity):
     # once where it is padded.
     hat = plan.fgc.hat.nbytes
     assert peak - before < 2.1 * hat + out.nbytes + c.dens.nbytes + 100_000
+
+
+@pytest.mark.parametrize("periodicity", [0, 1, 3])
+@pytest.mark.parametrize("want", ["u", ("u", "p")])
+def test_components_are_transformed_together_or_one_by_one(monkeypatch, periodicity, want):
+    c = cloud("same", N, BOX)
+    options = parki.EwaldOptions(periodicity=periodicity, box=BOX, tolerance=TOLERANCE)
+
+    def apply():
+        plan = parki.Plan("stokes_comb", c.trg, c.src, c.norms, options, want=want)
+        return plan, plan(c.dens)
+
+    def listed(result):
+        return [result] if want == "u" else result
+
+    plan, together = apply()
+    assert len(plan.fgc._turns(4, True)) == 1
+    size = plan.fgc.hat[0].nbytes
+    for limit, turns in ((0, 4), (2.5 * size, 2), (3 * size, 2)):
+        monkeypatch.setattr(fgc, "TOGETHER", limit)
+        plan, apart = apply()
+        assert len(plan.fgc._turns(4, True)) == turns
+        for a, b in zip(listed(together), listed(apart), strict=True):
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
+
+
+def test_small_transforms_take_one_thread(monkeypatch):
+    monkeypatch.setattr(transforms, "thread_count", lambda: 8)
+    sizes = (10, transforms.SHARE // 2, transforms.SHARE, 3 * transforms.SHARE, 10**7)
+    assert [transforms.workers(np.empty(n, complex)) for n in sizes] == [1, 1, 2, 6, 8]
 
 
 @pytest.mark.parametrize("periodicity", [1, 3])
