@@ -302,11 +302,10 @@ def _tuned(file: str) -> dict[str, Any] | None:
     except (OSError, ValueError) as error:
         log.warning("parki: %s cannot be read (%s); run 'parki tune' again", file, error)
         return None
-    if isinstance(tuned, dict) and tuned.get("counts") != VERSION:
-        log.warning("parki: %s is of another version; run 'parki tune' again", file)
-        return None
     expected = {variant: len(counts) + 1 for variant, counts in COUNTS.items()}
     try:
+        if tuned["counts"] != VERSION:
+            raise ValueError("counts")
         for numbers in tuned["seconds"].values():
             for variant, each in numbers.items():
                 if len(each) != expected[variant] or not all(x >= 0 for x in each):
