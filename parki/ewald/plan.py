@@ -516,7 +516,11 @@ class Plan:
         return as_given(results, dens) if out is None else results
 
     def timed(self, dens: Any) -> tuple[Any, dict[str, float]]:
-        """Return what is wanted and the seconds of each stage (by events on a device)."""
+        """Return what is wanted and the seconds of each stage.
+
+        By events on a device, which waits until the host has launched all stages: an application
+        of few points takes as long as these launches, which no stage's time has in it.
+        """
         watch: HostWatch | DeviceWatch = HostWatch()
         if self.space.on_device:
             watch = DeviceWatch(self.space.array_module, self._ahead)
