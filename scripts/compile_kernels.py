@@ -37,18 +37,18 @@ SPACE = get_execution_space("OpenMP")
 FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
 # First and last degree (all are even) of the near field's polynomials, of the potential and of its
 # derivatives: what `parki.ewald.parameters.select` chose for tolerances from 0.3 to the least one,
-# 2 to 1 000 000 points, 0 to 3 periodic axes, cubes, long and flat boxes, tight clusters. Double
+# 1 to 1 000 000 points, 0 to 3 periodic axes, cubes, long and flat boxes, tight clusters. Double
 # layers' derivatives below 3e-9 need 32 to 48: left out, as they would be a fifth of all kernels.
 DEGREES = {
     FLOAT64: {
-        "laplace": ((2, 24), (2, 28)),
+        "laplace": ((2, 26), (2, 28)),
         "stokes_sl": ((2, 28), (2, 28)),
         "stokes_dl": ((2, 28), (2, 28)),
         "stokes_comb": ((2, 28), (2, 28)),
         "stokes_rotlet": ((2, 26), (2, 30)),
     },
     FLOAT32: {
-        "laplace": ((2, 12), (2, 18)),
+        "laplace": ((2, 14), (2, 18)),
         "stokes_sl": ((2, 16), (2, 20)),
         "stokes_dl": ((2, 20), (2, 22)),
         "stokes_comb": ((2, 20), (2, 22)),

@@ -221,7 +221,7 @@ def test_what_plans_ask_for_comes(script: dict[str, Any], monkeypatch: pytest.Mo
 def test_degrees_that_are_chosen_come(
     script: dict[str, Any], monkeypatch: pytest.MonkeyPatch, kernel: str, dtype: str
 ) -> None:
-    """From few points in a long box at a loose tolerance to many at a tight one."""
+    """From few points in a long box at a loose tolerance to many, or one, at a tight one."""
     chosen: list[int] = []
 
     def note(_: Any, parameters: Any, __: Any) -> None:
@@ -229,7 +229,8 @@ def test_degrees_that_are_chosen_come(
         raise StopIteration
 
     monkeypatch.setattr(parki.Plan, "_prepare", note)
-    cases = ((0.3, 20, 1000.0), (1e-6 if dtype == "float32" else 3e-9, 30_000, 1.0))
+    tight = 1e-6 if dtype == "float32" else 3e-9
+    cases = ((0.3, 20, 1000.0), (tight, 30_000, 1.0), (tight, 1, 1000.0))
     for tolerance, n, edge in cases:
         points = np.random.default_rng(3).random((3, n)).astype(dtype)
         norms = points if kernel in ("stokes_dl", "stokes_comb") else None
