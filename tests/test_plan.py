@@ -328,6 +328,16 @@ def test_impossible_overrides_are_refused():
         plan_of("stokes_sl", c, tolerance=1e-12, window_points=4)
 
 
+def test_boxes_that_no_window_serves_are_refused():
+    """Nothing was given that could be left to parki."""
+    point = np.array([[0.3], [0.5], [700]], "f4")
+    options = parki.EwaldOptions(2, [1, 1, 1000], 1e-6)
+    with pytest.raises(parki.ParkiValueError, match=r"up to 12 points.*larger.*float64"):
+        parki.Plan("laplace", point, point, options, want="grad_u")
+    point = point.astype("f8")
+    parki.Plan("laplace", point, point, options, want="grad_u")
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_timed_and_describe(kernel):
     c = cloud("same", N, BOX)

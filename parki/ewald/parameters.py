@@ -143,16 +143,28 @@ def _select(task: _Task) -> Parameters:
     chosen = cutoff or _best_cutoff(promising, choices)
     found = _at_cutoff(promising, chosen, choices)
     if found is None:
-        raise ParkiValueError(
-            f"no grid reaches tolerance {problem.tolerance:g} with cutoff {chosen:.3g}"
-            f"{f' and window_points {choices[0]}' if len(choices) == 1 else ''}"
-            " (in units of the cube root of the box's volume); leave them to parki, or relax one"
-        )
+        raise ParkiValueError(_why(task, chosen))
     if cutoff is None and found.total > LONG[problem.machine.on_device]:
         most = _largest_cutoff(problem)
         nearby = (_at_cutoff(problem, min(f * chosen, most), choices) for f in NEARBY)
         found = min((found, *filter(None, nearby)), key=lambda p: p.total)
     return found
+
+
+def _why(task: _Task, chosen: float) -> str:
+    """Say that no grid reaches the tolerance, and what to do."""
+    tolerance, most = task.problem.tolerance, task.choices[-1]
+    if task.cutoff is None and len(task.choices) > 1:
+        single = ", or give the points in float64" if most < POINTS[-1] else ""
+        return (
+            f"no grid reaches tolerance {tolerance:g} for these points in a box of such edges, by "
+            f"windows of up to {most} points; give a larger tolerance{single}"
+        )
+    window = f" and window_points {most}" if len(task.choices) == 1 else ""
+    return (
+        f"no grid reaches tolerance {tolerance:g} with cutoff {chosen:.3g}{window} (in units of "
+        "the cube root of the box's volume); leave them to parki, or relax one"
+    )
 
 
 def alternatives(problem: Problem, chosen: Parameters) -> list[str]:
