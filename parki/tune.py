@@ -216,9 +216,10 @@ def fit(
     Least squares of the relative errors, up and down alike. Where few times are known, the
     built-in numbers keep their ratios, times a factor; where none, the factor of all others.
     """
-    ratios = [
-        t / sum(n * s for n, s in zip((1.0, *c), built_in[v], strict=True)) for v, c, t in samples
-    ]
+    foreseen = (
+        (t, sum(n * s for n, s in zip((1.0, *c), built_in[v], strict=True))) for v, c, t in samples
+    )
+    ratios = [t / seconds for t, seconds in foreseen if seconds > 0]
     factor = statistics.median(ratios) if ratios else 1.0
     result = {}
     for variant, start in built_in.items():
@@ -230,7 +231,7 @@ def fit(
         numbers = np.array(start)
         # A number that was built in as next to nothing may become what takes a tenth of the time.
         typical = [0.1 / np.median(each[each > 0]) if each.any() else 1.0 for each in matrix.T]
-        numbers /= np.median(matrix @ numbers)
+        numbers /= np.median(matrix @ numbers) or 1.0
         scale = np.maximum(numbers, typical)
         goal = FIRMNESS * numbers / scale
         for _ in range(REFITS):
@@ -252,7 +253,7 @@ def save(
     # What single precision takes of double's time holds for the variants it was not timed with.
     ratios = {
         variant: tuple(
-            n * s / d if d else s
+            n * s / d if d else n
             for n, s, d in zip(each, single[variant], double[variant], strict=True)
         )
         for variant, each in fitted.items()

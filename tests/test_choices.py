@@ -245,6 +245,16 @@ def test_fit_finds_launches_that_were_built_in_as_next_to_nothing():
         assert machine.time(variant, each) == pytest.approx(seconds, rel=0.1)
 
 
+def test_fit_of_what_was_built_in_as_nothing():
+    """A sum without planes, by numbers that count planes alone."""
+    samples = [("fgc", (n, 0.0), 1e-4 + 2e-9 * n) for n in (1e4, 1e5, 1e6)]
+    fitted = tune.fit(samples, {"fgc": (0.0, 0.0, 1e-9), "g2p_base": (0.0, 0.0, 1e-9)})
+    machine = cost.Machine("test", {k: tuple(v) for k, v in fitted.items()})
+    for variant, counts, seconds in samples:
+        assert machine.time(variant, counts) == pytest.approx(seconds, rel=0.3)
+    assert fitted["g2p_base"] == [0.0, 0.0, 1e-9]
+
+
 def test_counts_fit_the_numbers():
     for table in (machines.CORE, machines.H200):
         for numbers in table.values():

@@ -31,10 +31,9 @@ NAMES = {"hasimoto": "Hasimoto's split", "prolate": "the prolate split"}
 _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
 # Sources within a typical one, for each digit of the tolerance.
 TYPICAL = 3.0
-# Sums of more seconds, on hosts and on devices, are worth milliseconds more of choosing, among all
-# variants and cut-offs beside the foreseen one: what lengths and variants cost changes from grid to
-# grid.
-LONG, NEARBY = {False: 1.0, True: 0.25}, (1.0, 0.9, 1.1)
+# Sums of more seconds are worth milliseconds more of choosing, among all variants and cut-offs
+# beside the foreseen one: what lengths and variants cost changes from grid to grid.
+LONG, NEARBY = 0.25, (1.0, 0.9, 1.1)
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,7 @@ def _select(task: _Task) -> Parameters:
     found = _at_cutoff(promising, chosen, choices)
     if found is None:
         raise ParkiValueError(_why(task, chosen))
-    if cutoff is None and found.total > LONG[problem.machine.on_device]:
+    if cutoff is None and found.total > LONG:
         most = _largest_cutoff(problem)
         nearby = (_at_cutoff(problem, min(f * chosen, most), choices) for f in NEARBY)
         found = min((found, *filter(None, nearby)), key=lambda p: p.total)
