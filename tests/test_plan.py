@@ -6,7 +6,9 @@ import hashlib
 import os
 import subprocess
 import sys
+import threading
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,8 +16,9 @@ from contract import BOXES, KERNELS, cloud, error_over_promise, promise, rms, ro
 
 import parki
 from parki.evaluate import evaluate
-from parki.ewald import fgc, transforms
+from parki.ewald import transforms
 from parki.ewald.p2p import P2P
+from parki.ewald.timing import DeviceWatch
 from parki.reference import direct_sum
 
 BOX = BOXES["brick"]
@@ -421,17 +424,53 @@ def test_components_are_transformed_together_or_one_by_one(monkeypatch, periodic
     assert len(plan.fgc._turns(4, True)) == 1
     size = plan.fgc.hat[0].nbytes
     for limit, turns in ((0, 4), (2.5 * size, 2), (3 * size, 2)):
-        monkeypatch.setattr(fgc, "TOGETHER", limit)
+        monkeypatch.setattr(transforms, "TOGETHER", limit)
         plan, apart = apply()
         assert len(plan.fgc._turns(4, True)) == turns
         for a, b in zip(listed(together), listed(apart), strict=True):
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
 
 
-def test_small_transforms_take_one_thread(monkeypatch):
-    monkeypatch.setattr(transforms, "thread_count", lambda: 8)
+def test_small_transforms_take_one_thread():
     sizes = (10, transforms.SHARE // 2, transforms.SHARE, 3 * transforms.SHARE, 10**7)
-    assert [transforms.workers(np.empty(n, complex)) for n in sizes] == [1, 1, 2, 6, 8]
+    assert [transforms.workers(np.empty(n, complex), 8) for n in sizes] == [1, 1, 2, 6, 8]
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_a_device_starts_once_all_is_launched(ahead):
+    """The stream of a device that runs what it is given at once, but for what it must wait for."""
+    said, waiting = [], []
+
+    class Event:
+        def record(self, stream):
+            said.append("recorded")
+
+        def synchronize(self):
+            for thread in waiting:
+                thread.join()
+            said.append("read")
+
+    class Stream:
+        def launch_host_func(self, function, argument):
+            def hold():
+                said.append("released" if function(argument) else "tired of waiting")
+
+            waiting.append(threading.Thread(target=hold))
+            waiting[-1].start()
+
+    cuda = SimpleNamespace(
+        Event=Event,
+        runtime=SimpleNamespace(is_hip=False),
+        get_current_stream=Stream,
+        get_elapsed_time=lambda first, last: 2.0,
+    )
+    watch = DeviceWatch(SimpleNamespace(cuda=cuda), ahead)
+    for stage in ("P2P", "P2G"):
+        with watch(stage):
+            pass
+    assert said == ["recorded"] * 4
+    assert watch.seconds() == {"P2P": 2e-3, "P2G": 2e-3}
+    assert said[4:] == ["released"] * ahead + ["read"] * 2
 
 
 @pytest.mark.parametrize("periodicity", [1, 3])

@@ -23,6 +23,7 @@ from parki.ewald.fgc import Convolution
 from parki.ewald.mesh import Mesh
 from parki.ewald.split import Split
 from parki.ewald.transforms import DeviceTransforms, HostTransforms, workers
+from parki.settings import thread_count
 
 
 class SlabFGC(Protocol):
@@ -137,7 +138,7 @@ class _Periodic:
         else:
             import scipy.fft as library
 
-            more["workers"] = workers(values)
+            more["workers"] = workers(values, thread_count())
         more["axis" if isinstance(axes, int) else "axes"] = axes
         return getattr(library, name)(values, **more)
 

@@ -19,7 +19,7 @@ from parki.ewald import multiplier
 from parki.ewald.mesh import Mesh
 from parki.ewald.p2g import COMPONENTS
 from parki.ewald.split import Split
-from parki.ewald.transforms import TOGETHER, DeviceTransforms, HostTransforms
+from parki.ewald.transforms import DeviceTransforms, HostTransforms, together
 from parki.runtime import Kernel, load
 
 # Bytes of a block of padded modes: within the cache's reach on the host, large on a device.
@@ -289,11 +289,6 @@ class FGC(Convolution):
         size = together(self.hat[0].nbytes)
         turns = [slice(first, min(first + size, count)) for first in range(0, count, size)]
         return turns if upwards else turns[::-1]
-
-
-def together(component: float) -> int:
-    """Return how many components a host transforms together, each of so many bytes of modes."""
-    return max(1, int(TOGETHER // component))
 
 
 def field_rows(kernel: str, want: tuple[str, ...]) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiMemoryError, ParkiValueError
-from parki.ewald.fgc import DEVICE_BLOCK, HOST_BLOCK, field_rows, together
+from parki.ewald.fgc import DEVICE_BLOCK, HOST_BLOCK, field_rows
 from parki.ewald.free_memory import free_memory
 from parki.ewald.mesh import along_z
 from parki.ewald.p2g import COMPONENTS
@@ -24,6 +24,7 @@ from parki.ewald.padding import Padding
 from parki.ewald.parameters import Parameters, select
 from parki.ewald.points import ROWS, result_shape
 from parki.ewald.problem import Problem
+from parki.ewald.transforms import together
 from parki.runtime import ExecutionSpace
 
 # Larger cut-offs to propose where a plan does not fit: their grids are coarser.

@@ -21,9 +21,14 @@ SHARE = 1 << 16
 TOGETHER = 16 << 20
 
 
-def workers(modes: Any) -> int:
+def workers(modes: Any, threads: int) -> int:
     """Return how many threads of a host shall transform so many modes."""
-    return min(thread_count(), max(1, 2 * int(modes.size) // SHARE))
+    return min(threads, max(1, 2 * int(modes.size) // SHARE))
+
+
+def together(component: float) -> int:
+    """Return how many components a host transforms together, each of so many bytes of modes."""
+    return max(1, int(TOGETHER // component))
 
 
 class HostTransforms:
@@ -42,14 +47,14 @@ class HostTransforms:
     def __init__(self, grid: tuple[int, int, int], length: int, periodic: bool) -> None:
         import scipy.fft
 
-        self.fft = scipy.fft
+        self.fft, self.threads = scipy.fft, thread_count()
         self.grid, self.length, self.periodic = grid, length, periodic
 
     def real(self, values: Any, hat: Any) -> None:
         """Transform real components (components, x, y, z and spill) into ``hat``."""
         axis, n = (3, self.grid[2]) if self.periodic else (1, self.length)
         inner = values[..., : self.grid[2]]
-        hat[...] = self.fft.rfft(inner, n=n, axis=axis, workers=workers(hat))
+        hat[...] = self.fft.rfft(inner, n=n, axis=axis, workers=self._workers(hat))
         if self.periodic:
             self._complex(hat, (1, 2), forward=True)
 
@@ -58,7 +63,7 @@ class HostTransforms:
         axis, n = (3, self.grid[2]) if self.periodic else (1, self.length)
         if self.periodic:
             self._complex(hat, (1, 2), forward=False)
-        real = self.fft.irfft(hat, n=n, axis=axis, norm="forward", workers=workers(hat))
+        real = self.fft.irfft(hat, n=n, axis=axis, norm="forward", workers=self._workers(hat))
         values[..., : self.grid[2]] = real[:, : self.grid[0]]
 
     def along(self, modes: Any, forward: bool) -> None:
@@ -79,9 +84,13 @@ class HostTransforms:
     def _complex(self, values: Any, axes: tuple[int, ...], forward: bool) -> None:
         transform = self.fft.fftn if forward else self.fft.ifftn
         norm = "backward" if forward else "forward"  # neither scales
-        result = transform(values, axes=axes, norm=norm, overwrite_x=True, workers=workers(values))
+        workers = self._workers(values)
+        result = transform(values, axes=axes, norm=norm, overwrite_x=True, workers=workers)
         if not np.may_share_memory(result, values):
             values[...] = result
+
+    def _workers(self, modes: Any) -> int:
+        return workers(modes, self.threads)
 
 
 class DeviceTransforms:

@@ -89,7 +89,6 @@ class Specialised:
 
 
 @functools.lru_cache(maxsize=1)
-@functools.lru_cache(maxsize=1)
 def kernel_directory() -> Path:
     """Return the folder of the kernel files: parki/kernels once installed, else beside parki."""
     package = Path(__file__).resolve().parent.parent
