@@ -117,10 +117,9 @@ def test_windows_are_computed_in_vectors(uniform):
 
 
 @pytest.mark.parametrize("points", [1000, 100_000])
-def test_times_of_the_mesh_are_those_of_the_counts(uniform, points):
-    given = problem(
-        uniform, p2g=("owner", "tile", "grid"), g2p=("tile",), sources=points, targets=points
-    )
+@pytest.mark.parametrize("p2g", [("owner", "tile", "grid"), ("tile",)])
+def test_times_of_the_mesh_are_those_of_the_counts(uniform, points, p2g):
+    given = problem(uniform, p2g=p2g, g2p=("tile",), sources=points, targets=points)
     found = given.mesh_time(10, 48.0**3, Passes(3e5, 1e6))
     machine, work = given.machine, given.work
     spread = machine.time(f"p2g_{found.p2g}", work.spread(found.p2g, 10, 48.0**3))
@@ -154,6 +153,14 @@ def test_dear_transforms_make_larger_cutoffs(uniform):
     seconds = dict(cheap.machine.seconds, fgc=(0.0, 1e-6, 1e-6))
     dear = replace(cheap, machine=machines.Machine("test", seconds))
     assert select(dear).cutoff > 1.2 * select(cheap).cutoff
+
+
+def test_dear_pairs_make_smaller_cutoffs(uniform):
+    cheap = problem(uniform)
+    seconds = dict(cheap.machine.seconds)
+    seconds["p2p_staged"] = tuple(30 * x for x in seconds["p2p_staged"])
+    dear = replace(cheap, machine=machines.Machine("test", seconds))
+    assert select(dear).cutoff < 0.6 * select(cheap).cutoff
 
 
 def test_the_cheaper_variant_is_taken(uniform):
