@@ -1,12 +1,11 @@
 """P2P: the near field, over pairs closer than the cut-off.
 
 Sources are sorted by cells that are columns in x and y, cut finely along z, so that all sources of
-one column between two heights are one contiguous run. `p2p_tile`: one team owns a tile of
-consecutive sorted targets of one column and writes only their potentials; every thread walks the
-same runs, those within the cut-off of the tile's bounding box, and SHARE threads take turns with
-the sources of one target: smaller tiles keep more of their candidates. `p2p_staged` does the same
-by way of scratch memory: runs are short, and one loop over many staged sources vectorises where
-many loops over few do not.
+one column between two heights are one contiguous run. `p2p_staged`: one team owns a tile of
+consecutive sorted targets of one column and writes only their potentials. It copies the runs within
+the cut-off of the tile's bounding box to scratch memory, CHUNK sources at a time: runs are short,
+and one loop over many staged sources vectorises where many loops over few do not. ``p2p_tile.py``
+walks the same columns on a device.
 
 With y = r_c/r, e = (x - y)/r, s = 2 (r/r_c)^2 - 1 the pair kernel is (MATH B.1, B.4)
 
@@ -43,276 +42,10 @@ EVALUATOR = 0  # of the radial functions: 0 polynomials, 1 the library's erf and
 DEGREE = 12  # of the polynomials: S, X, R, L, or N and D
 PERIODIC = 3  # the first PERIODIC axes repeat
 TILE = 4  # most targets of a tile
-SHARE = 1  # p2p_tile: threads that share the sources of a target
-# p2p_staged only:
 CHUNK = 256  # sources staged at a time, a multiple of LANES
 LANES = 8  # staged sources are filled up to whole vectors
 CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET  # rows of ``dens``
 ROWS = 3 + PERIODIC + CHARGES + 3 * DOUBLE
-
-
-@pk.workunit
-def p2p_tile(
-    team: pk.TeamMember,
-    tiles: pk.View2D[pk.int32],
-    trg: pk.View2D[REAL],
-    order: pk.View1D[pk.int32],
-    src: pk.View2D[REAL],
-    dens: pk.View2D[REAL],
-    norms: pk.View2D[REAL],
-    starts: pk.View1D[pk.int32],
-    shape: pk.View1D[pk.int32],
-    width: pk.View1D[REAL],
-    origin: pk.View1D[REAL],
-    half: pk.View1D[REAL],
-    radial: pk.View2D[REAL],
-    xi_rc: REAL,
-    cutoff: REAL,
-    coincident: REAL,
-    factor: REAL,
-    pot: pk.View2D[REAL],
-):
-    """Near field of one tile (column, first, last + 1) of targets, over all images in reach.
-
-    ``norms`` are the normals over r_c. ``coincident`` is the squared distance, over r_c, below
-    which a pair counts as one point. ``xi_rc`` is z above, not used by polynomials. ``factor``
-    multiplies the result.
-    """
-    total: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 3, TILE * SHARE)
-    tile: int = team.league_rank()
-    first: int = tiles[1][tile]
-    last: int = tiles[2][tile]
-    lo0: REAL = trg[0][first]
-    hi0: REAL = lo0
-    lo1: REAL = trg[1][first]
-    hi1: REAL = lo1
-    lo2: REAL = trg[2][first]
-    hi2: REAL = lo2
-    for t in range(first + 1, last):
-        lo0 = pk.fmin(lo0, trg[0][t])
-        hi0 = pk.fmax(hi0, trg[0][t])
-        lo1 = pk.fmin(lo1, trg[1][t])
-        hi1 = pk.fmax(hi1, trg[1][t])
-        lo2 = pk.fmin(lo2, trg[2][t])
-        hi2 = pk.fmax(hi2, trg[2][t])
-    # The tile's bounding box relative to the cells' corner, which positions are not.
-    lo0 = lo0 - origin[0]
-    hi0 = hi0 - origin[0]
-    lo1 = lo1 - origin[1]
-    hi1 = hi1 - origin[1]
-    lo2 = lo2 - origin[2]
-    hi2 = hi2 - origin[2]
-    inverse: REAL = 1.0 / cutoff
-    first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
-    last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
-    if PERIODIC < 1:
-        if first0 < 0:
-            first0 = 0
-        if last0 > shape[0] - 1:
-            last0 = shape[0] - 1
-    first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
-    last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
-    if PERIODIC < 2:
-        if first1 < 0:
-            first1 = 0
-        if last1 > shape[1] - 1:
-            last1 = shape[1] - 1
-    p0: List[REAL] = [0.0] * (DEGREE + 1)
-    p1: List[REAL] = [0.0] * (DEGREE + 1)
-    p2: List[REAL] = [0.0] * (DEGREE + 1)
-    if EVALUATOR != 1:
-        for k in range(DEGREE + 1):
-            p0[k] = radial[0][k]
-            if SINGLE or DOUBLE or EVALUATOR == 2:
-                p1[k] = radial[1][k]
-            if DOUBLE and EVALUATOR == 0:
-                p2[k] = radial[2][k]
-    if EVALUATOR > 0:
-        peak: REAL = 0.5641895835477563 * xi_rc
-        steep: REAL = xi_rc * xi_rc
-
-    def target(v: int):
-        i: int = first + v // SHARE
-        share: int = v % SHARE
-        u0: REAL = 0.0
-        u1: REAL = 0.0
-        u2: REAL = 0.0
-        for c0 in range(first0, last0 + 1):
-            gap0: REAL = pk.fmax(REAL(c0) * width[0] - hi0, lo0 - REAL(c0 + 1) * width[0])
-            gap0 = pk.fmax(gap0, 0.0)
-            w0: int = c0
-            x0: REAL = trg[0][i]
-            s0: REAL = 0.0
-            if PERIODIC > 0:
-                # Half of the shift on either side: at the faces both are exact.
-                while w0 < 0:
-                    w0 = w0 + shape[0]
-                    s0 = s0 - half[0]
-                    x0 = x0 + half[0]
-                while w0 >= shape[0]:
-                    w0 = w0 - shape[0]
-                    s0 = s0 + half[0]
-                    x0 = x0 - half[0]
-            for c1 in range(first1, last1 + 1):
-                gap1: REAL = pk.fmax(REAL(c1) * width[1] - hi1, lo1 - REAL(c1 + 1) * width[1])
-                gap1 = pk.fmax(gap1, 0.0)
-                room: REAL = cutoff * cutoff - gap0 * gap0 - gap1 * gap1
-                if room <= 0.0:
-                    continue
-                w1: int = c1
-                x1: REAL = trg[1][i]
-                s1: REAL = 0.0
-                if PERIODIC > 1:
-                    while w1 < 0:
-                        w1 = w1 + shape[1]
-                        s1 = s1 - half[1]
-                        x1 = x1 + half[1]
-                    while w1 >= shape[1]:
-                        w1 = w1 - shape[1]
-                        s1 = s1 + half[1]
-                        x1 = x1 - half[1]
-                reach: REAL = pk.sqrt(room)
-                below: int = int(pk.floor((lo2 - reach) / width[2]))
-                above: int = int(pk.floor((hi2 + reach) / width[2]))
-                if PERIODIC < 3:
-                    if below < 0:
-                        below = 0
-                    if above > shape[2] - 1:
-                        above = shape[2] - 1
-                column: int = (w0 * shape[1] + w1) * shape[2]
-                while below <= above:
-                    # One run of cells, up to the top of the box; the rest is the next image.
-                    w2: int = below
-                    x2: REAL = trg[2][i]
-                    s2: REAL = 0.0
-                    if PERIODIC > 2:
-                        while w2 < 0:
-                            w2 = w2 + shape[2]
-                            s2 = s2 - half[2]
-                            x2 = x2 + half[2]
-                        while w2 >= shape[2]:
-                            w2 = w2 - shape[2]
-                            s2 = s2 + half[2]
-                            x2 = x2 - half[2]
-                    run: int = above - below + 1
-                    if run > shape[2] - w2:
-                        run = shape[2] - w2
-                    below = below + run
-                    begin: int = starts[column + w2]
-                    end: int = starts[column + w2 + run]
-                    for j in range(begin + share, end, SHARE):
-                        r0: REAL = (x0 - (src[0][j] + s0)) * inverse
-                        r1: REAL = (x1 - (src[1][j] + s1)) * inverse
-                        r2: REAL = (x2 - (src[2][j] + s2)) * inverse
-                        rr: REAL = r0 * r0 + r1 * r1 + r2 * r2
-                        if rr < 1.0:
-                            y: REAL = 1.0 / pk.sqrt(rr)
-                            if rr <= coincident:
-                                y = 0.0
-                            if EVALUATOR == 0:
-                                s: REAL = 2.0 * rr - 1.0
-                                a: REAL = p0[0]
-                                for k in range(DEGREE):
-                                    a = a * s + p0[k + 1]
-                            if EVALUATOR == 1:
-                                a: REAL = 0.5 * y * pk.erf(xi_rc * rr * y)
-                                if rr <= coincident:
-                                    a = peak
-                            if EVALUATOR == 2:
-                                a: REAL = p0[0]
-                                divisor: REAL = p1[0]
-                                for k in range(DEGREE):
-                                    a = a * rr + p0[k + 1]
-                                    divisor = divisor * rr + p1[k + 1]
-                                a = a / divisor
-                            if EVALUATOR > 0:
-                                if SINGLE or DOUBLE or ROTLET:
-                                    psi: REAL = peak * pk.exp(0.0 - steep * rr)
-                                    b: REAL = (a - psi) * y * y
-                                    a = a + psi
-                                    if ROTLET:
-                                        a = b
-                            if LAPLACE:
-                                u0 += (y - 2.0 * a) * dens[0][j]
-                            if ROTLET:
-                                e0: REAL = r0 * y
-                                e1: REAL = r1 * y
-                                e2: REAL = r2 * y
-                                a = y * y - 2.0 * a * rr * y
-                                u0 += a * (dens[1][j] * e2 - dens[2][j] * e1)
-                                u1 += a * (dens[2][j] * e0 - dens[0][j] * e2)
-                                u2 += a * (dens[0][j] * e1 - dens[1][j] * e0)
-                            if SINGLE or DOUBLE:
-                                e0: REAL = r0 * y
-                                e1: REAL = r1 * y
-                                e2: REAL = r2 * y
-                                if EVALUATOR == 0:
-                                    b: REAL = p1[0]
-                                    for k in range(DEGREE):
-                                        b = b * s + p1[k + 1]
-                                along: REAL = 0.0
-                                if SINGLE:
-                                    f0: REAL = dens[0][j]
-                                    f1: REAL = dens[1][j]
-                                    f2: REAL = dens[2][j]
-                                    a = y - 2.0 * a
-                                    along = (y - 2.0 * b * rr) * (f0 * e0 + f1 * e1 + f2 * e2)
-                                    u0 += a * f0
-                                    u1 += a * f1
-                                    u2 += a * f2
-                                if DOUBLE:
-                                    q0: REAL = dens[3 * SINGLE][j]
-                                    q1: REAL = dens[3 * SINGLE + 1][j]
-                                    q2: REAL = dens[3 * SINGLE + 2][j]
-                                    n0: REAL = norms[0][j]
-                                    n1: REAL = norms[1][j]
-                                    n2: REAL = norms[2][j]
-                                    if EVALUATOR == 0:
-                                        c: REAL = p2[0]
-                                        for k in range(DEGREE):
-                                            c = c * s + p2[k + 1]
-                                    if EVALUATOR > 0:
-                                        c: REAL = (0.0 - 2.0 * steep) * psi
-                                    r: REAL = rr * y
-                                    qe: REAL = q0 * e0 + q1 * e1 + q2 * e2
-                                    ne: REAL = n0 * e0 + n1 * e1 + n2 * e2
-                                    qn: REAL = q0 * n0 + q1 * n1 + q2 * n2
-                                    d: REAL = (4.0 * c + 12.0 * b) * r - 6.0 * y * y
-                                    c = -2.0 * c * r
-                                    along = along + c * qn + d * qe * ne
-                                    qe = c * qe
-                                    ne = c * ne
-                                    u0 += ne * q0 + qe * n0
-                                    u1 += ne * q1 + qe * n1
-                                    u2 += ne * q2 + qe * n2
-                                u0 += along * e0
-                                u1 += along * e1
-                                u2 += along * e2
-        total[0][v] = u0
-        if SINGLE or DOUBLE or ROTLET:
-            total[1][v] = u1
-            total[2][v] = u2
-
-    pk.parallel_for(pk.TeamThreadRange(team, (last - first) * SHARE), target)
-    team.team_barrier()
-
-    def add(t: int):
-        v0: REAL = 0.0
-        v1: REAL = 0.0
-        v2: REAL = 0.0
-        for k in range(SHARE):
-            v0 += total[0][t * SHARE + k]
-            if SINGLE or DOUBLE or ROTLET:
-                v1 += total[1][t * SHARE + k]
-                v2 += total[2][t * SHARE + k]
-        out: int = order[first + t]
-        scale: REAL = inverse * factor
-        pot[0][out] = v0 * scale
-        if SINGLE or DOUBLE or ROTLET:
-            pot[1][out] = v1 * scale
-            pot[2][out] = v2 * scale
-
-    pk.parallel_for(pk.TeamThreadRange(team, last - first), add)
 
 
 @pk.workunit
@@ -336,9 +69,12 @@ def p2p_staged(
     factor: REAL,
     pot: pk.View2D[REAL],
 ):
-    """Near field of one tile of at most TILE targets; arguments as for p2p_tile.
+    """Near field of one tile (column, first, last + 1) of targets, over all images in reach.
 
-    Rows of the stage: position, shift of the target (periodic axes), density, normal.
+    ``norms`` are the normals over r_c. ``coincident`` is the squared distance, over r_c, below
+    which a pair counts as one point. ``xi_rc`` is z above, not used by polynomials. ``factor``
+    multiplies the result. Rows of the stage: position, shift of the target (periodic axes),
+    density, normal.
     """
     stage: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), ROWS, CHUNK)
     total: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 3, TILE)

@@ -120,9 +120,9 @@ def test_nothing_to_do():
 
 # ---------------------------------------------------------------------- what is counted, and drawn
 @pytest.mark.parametrize("cell_size", [30, 224, 1000])
-@pytest.mark.parametrize("device", [True, False])
-def test_tiles_look_at_more_than_the_pairs(cell_size, device):
-    seen = models.tile_candidates(cell_size, device)
+@pytest.mark.parametrize("tile", [4, 8, 16])
+def test_tiles_look_at_more_than_the_pairs(cell_size, tile):
+    seen = models.tile_candidates(cell_size, tile)
     assert 4 / 3 * math.pi * cell_size < seen < 27 * cell_size
 
 

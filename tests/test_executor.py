@@ -213,7 +213,7 @@ def test_near_field_of_devices(kernel, team, monkeypatch):
 
 # The options that have a kernel file's barriers met, where the default ones do not.
 BY_OPTION = {
-    ("p2p", 0): {"p2p_method": "tile"},
+    "p2p_tile": {"p2p_method": "tile"},
     "p2p_cells": {"p2p_method": "sm2d"},
     "p2g_paper": {"method": "hybrid"},
     "g2p_tile": {"g2p_method": "tile"},
@@ -239,7 +239,7 @@ def solve_without(file: str, number: int, folder: Path) -> None:
     def load_copy(name, *args, **kwargs):
         return load(str(copy) if name == file else name, *args, **kwargs)
 
-    options = BY_OPTION.get((file, number), BY_OPTION.get(file, {}))
+    options = BY_OPTION.get(file, {})
     p2p.load = p2p_cells.load = p2g.load = p2g_paper.load = g2p.load = load_copy
     np.save(folder / "result.npy", solve("stokes_comb", **options))
 

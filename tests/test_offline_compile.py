@@ -38,7 +38,7 @@ def workunits() -> list[tuple[str, str]]:
 
 def constant_sets(file: str) -> list[dict[str, Any]]:
     """Return a few sets of constants: every sum, small and large windows and degrees."""
-    if file == "p2p":
+    if file in ("p2p", "p2p_tile"):
         shapes = [{"DEGREE": degree, "PERIODIC": axes} for degree, axes in ((30, 3), (8, 1))]
         sums = [dict(shapes[n % 2], **layer_flags(kernel)) for n, kernel in enumerate(SUMS)]
         evaluators = (("stokes_comb", 1, 0), ("stokes_comb", 2, 10), ("laplace", 2, 7))

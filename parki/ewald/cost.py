@@ -53,9 +53,9 @@ _DERIVATIVES = 1.5
 _BALL = 4 / 3 * math.pi
 # Sources in the 27 cells around a target's, of width r_c, over those within r_c.
 _CANDIDATES = 27 / _BALL
-# Pairs beyond r_c that a tile's bounding box lets pass, for each target: 16 targets on devices, 4
-# on hosts. Nearly the same for 80 to 800 pairs within r_c.
-_WASTED = {"tile": 200, "staged": 90}
+# Pairs beyond r_c that are computed for each target: those that the bounding box of 4 targets lets
+# pass, nearly the same for 80 to 800 pairs within r_c. Lists have none.
+_WASTED = {"tile": 0, "staged": 90}
 _WARP = 32
 
 
@@ -134,7 +134,8 @@ class Work:
     def near(self, variant: str, pairs: float, degree: int) -> tuple[float, ...]:
         """Return the counts of P2P for ``pairs`` within r_c and polynomials of ``degree``.
 
-        Variants by cells compute all candidates, others few more than the pairs. A team of SM-1D
+        Variants by cells compute all candidates, others few more than the pairs, or none: what they
+        look at grows with targets and pairs. A team of SM-1D
         has the targets of a cell, which take all its sources in turn: with few cells, that counts.
         """
         polynomials, others = _PAIR[self.kernel]

@@ -22,12 +22,15 @@ from parki.runtime import ExecutionSpace, Kernel, load
 
 # Columns of cells are r_c / COLUMNS wide; along z a cell is r_c / DEPTH deep.
 COLUMNS, DEPTH = 2, 8
-# Targets of a tile: few, so that the tile's bounding box culls tightly; and threads that share a
-# target's sources: on a device one warp's worth, which walk the same runs of sources. Of fewer
-# targets there are fewer tiles than a device runs at once, and the longest one takes all the time,
-# of a cluster above all: 100 000 targets took 10 % longer by warps, clustered ones 30 %.
-HOST_TILE, DEVICE_TILE, SMALL_TILE = 4, (16, 2), (8, 8)
-SMALL = 200_000  # targets
+# Targets of a tile: few, so that the tile's bounding box culls tightly; and, of p2p_tile, threads
+# that share a target's sources: on a device one warp's worth. Of few targets there are fewer tiles
+# than a device runs at once, and the longest one takes all the time: they have two warps.
+TILE, SMALL_TILE = (8, 4), (8, 8)
+SMALL = 20_000  # targets
+# Sources that a thread of p2p_tile looks at before it computes those in reach, by the bytes of a
+# number: longer lists are more alike, and leave less of a multiprocessor's memory to its cache.
+LOOKS = {8: 64, 4: 32}
+STAGED_TILE = {False: 4, True: 16}  # of p2p_staged on hosts, on devices
 DERIVATIVES_TILE = 32  # on a device; one thread a target
 HOST_CHUNK, DEVICE_CHUNK = 256, 64  # sources staged at a time
 # Polynomials that the kernel of the potential takes, and the kernel of its derivatives.
@@ -250,12 +253,12 @@ def near_kernel(
     tile, share = near_tile(space, method, targets)
     constants["TILE"] = tile
     if method == "tile":
-        constants["SHARE"] = share
+        constants.update(SHARE=share, LIST=LOOKS[np.dtype(dtype).itemsize])
     else:
         constants["CHUNK"] = DEVICE_CHUNK if space.on_device else HOST_CHUNK
         constants["LANES"] = 1 if space.on_device else 64 // np.dtype(dtype).itemsize
     return load(
-        "p2p",
+        "p2p_tile" if method == "tile" else "p2p",
         f"p2p_{method}",
         space,
         executor=executor,
@@ -287,8 +290,8 @@ def near_tile(space: ExecutionSpace, method: str, targets: int) -> tuple[int, in
     if method == "auto":
         method = USUAL[space.on_device][0]
     if method == "staged":
-        return (DEVICE_TILE[0] if space.on_device else HOST_TILE), 1
-    return SMALL_TILE if targets <= SMALL else DEVICE_TILE
+        return STAGED_TILE[space.on_device], 1
+    return SMALL_TILE if targets <= SMALL else TILE
 
 
 def _cells(

@@ -17,7 +17,17 @@ namespace pk {
 
 static __device__ __forceinline__ double sqrt(double x) { return ::sqrt(x); }
 static __device__ __forceinline__ float sqrt(float x) { return ::sqrtf(x); }
+#ifdef __HIP_PLATFORM_AMD__
 static __device__ __forceinline__ double rsqrt(double x) { return ::rsqrt(x); }
+#else
+// Of normal numbers: the library's tells others apart, and what follows in a loop waits for that.
+static __device__ __forceinline__ double rsqrt(double x) {
+  double y;
+  asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+  const double e = ::fma(x, -(y * y), 1.0);
+  return ::fma(::fma(e, 0.375, 0.5), y * e, y);
+}
+#endif
 static __device__ __forceinline__ float rsqrt(float x) { return ::rsqrtf(x); }
 static __device__ __forceinline__ double floor(double x) { return ::floor(x); }
 static __device__ __forceinline__ float floor(float x) { return ::floorf(x); }

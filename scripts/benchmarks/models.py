@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from parki.ewald.p2p import COLUMNS, DEPTH, DEVICE_TILE, HOST_TILE
+from parki.ewald.p2p import COLUMNS, DEPTH, STAGED_TILE, TILE
 from parki.ewald.p2p_cells import Launch
 
 from .ceilings import L1, L2, Ceilings
@@ -53,18 +53,18 @@ def pair_flops(kernel: str, degree: int, root: float) -> float:
     return own + root + polynomials * 2 * degree
 
 
-def _tile(device: bool) -> int:
+def _tile(method: str, device: bool) -> int:
     """Return the targets of a tile, of many."""
-    return DEVICE_TILE[0] if device else HOST_TILE
+    return TILE[0] if method == "tile" else STAGED_TILE[device]
 
 
-def tile_candidates(cell_size: float, device: bool) -> float:
+def tile_candidates(cell_size: float, tile: int) -> float:
     """Return how many sources a target of parki's tiles looks at, for uniform points.
 
-    A tile has a column of cells as its base; it takes all cells of the columns around it that
-    reach into the sphere around its bounding box.
+    A tile of ``tile`` targets has a column of cells as its base; it takes all cells of the columns
+    around it that reach into the sphere around its bounding box.
     """
-    tile, width = _tile(device), 1 / COLUMNS  # lengths over r_c
+    width = 1 / COLUMNS  # lengths over r_c
     height = tile / (cell_size * width**2) + 1 / DEPTH
     total = 0.0
     for x in range(-COLUMNS - 1, COLUMNS + 2):
@@ -92,11 +92,16 @@ def near(
     seen = 27 * cell_size
     least = 8.0 * n * (TARGET + SOURCE)
     if launch is None:
-        # The threads of a team walk the same sources: each is read once for all its targets.
-        seen = tile_candidates(cell_size, device)
-        shared = 8 * SOURCE * n * seen
-        moved = 8 * n * TARGET + shared / _tile(device)
-        staged = shared if method == "staged" else 0.0
+        tile = _tile(method, device)
+        seen = tile_candidates(cell_size, tile)
+        if method == "staged":
+            # A team copies sources, each once for all its targets.
+            staged = 8 * SOURCE * n * seen
+            moved = 8 * n * TARGET + staged / tile
+        else:
+            # Threads look at the positions of the same sources, and read those in reach themselves.
+            staged = 0.0
+            moved = 8 * (n * TARGET + SOURCE * pairs + 3 * n * seen / tile)
     elif method.startswith("gm"):
         moved = 8 * n * (THREE * (launch.vectors + 1) + SOURCE * seen)
         staged = 0.0
