@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 
 import parki
+from parki.arrays import real_name
 from parki.errors import KernelError, UnavailableError
 from parki.ewald import p2p
 from parki.ewald.p2p_cells import Launch
+from parki.runtime import get_execution_space, load, upstream
 from parki.runtime import kernel as kernel_module
-from parki.runtime import upstream
 from parki.runtime.kernel import Kernel
 from parki.runtime.linter import is_decorated, lint
 from parki.runtime.specialise import kernel_directory, specialise
@@ -105,6 +106,12 @@ def launches():
             lanes = Launch(team=1, vectors=4, share=20, chunk=30, width=0.5)
             patch.setattr(p2p, "choose_launch", lambda *_: lanes)
             make_sum("stokes_comb", 1, dtype, "owner", "embedded", p2p_method="sm2d")
+            # Of devices: on a host a sum counts chunk by chunk.
+            cells = np.arange(POINTS, dtype=np.int32) % 7
+            count = load(
+                "cell_list", "count_cells", get_execution_space("OpenMP"), REAL=real_name(dtype)
+            )
+            count(POINTS, cells=cells, counts=np.zeros(7, dtype=np.int32))
         recorded[dtype] = calls  # only now: a failed sum shall fail again, not look empty
         return calls
 
