@@ -56,7 +56,7 @@ def p2p_cells(
 ):
     """Near field of one share (cell, first, last + 1) of targets, over all images in reach.
 
-    ``reach`` is how many cells r_c spans along each axis. The others are as for p2p_tile.
+    ``reach`` is how many cells r_c spans along each axis. The others are as for p2p_staged.
     """
     partial: pk.ScratchView3D[REAL] = pk.ScratchView3D(
         team.team_scratch(0), OUTPUTS, SHARE, VECTORS

@@ -1,8 +1,8 @@
 """P2P's pressure and gradients: the near field's derivatives, over pairs closer than the cut-off.
 
 `p2p_derivatives`: one team owns a tile of consecutive sorted targets of one column of cells, and
-walks as `p2p_tile` does. With y = r_c/r, e = (x - y)/r, r over r_c and s = 2 r^2 - 1, the
-derivatives d_j u_i and the pressure p are
+walks the cells that `p2p_staged` does. With y = r_c/r, e = (x - y)/r, r over r_c and
+s = 2 r^2 - 1, the derivatives d_j u_i and the pressure p are
 
     single   (1/r_c^2) [ A f_i e_j + B (f.e) e_i e_j + C (e_i f_j + (f.e) d_ij) ]
              A = -y^2 - 2 r (R - X)      B = -3 y^2 + 2 r (R + 3 X)      C = y^2 - 2 r X
@@ -16,7 +16,7 @@ derivatives d_j u_i and the pressure p are
     Laplace  (1/r_c^2) (-y^2 + 2 r X) e_j
     rotlet   (1/r_c^3) [ (-3 y^3 + 2 R + 6 X) (t x e)_i e_j + (y^3 - 2 X) eps_ikj t_k ], p = 0
 
-with polynomials X, R, W in s (rows of ``radial``; W = R'/r). As in `p2p_tile`, y = 0 leaves the
+with polynomials X, R, W in s (rows of ``radial``; W = R'/r). As in `p2p_staged`, y = 0 leaves the
 smooth remainder of a coinciding pair.
 """
 

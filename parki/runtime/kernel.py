@@ -198,7 +198,7 @@ def load(
     Parameters
     ----------
     file, workunit : str
-        For example ``"p2p"`` and ``"p2p_tile"``; see the folder ``kernels``.
+        For example ``"p2p"`` and ``"p2p_staged"``; see the folder ``kernels``.
     space : ExecutionSpace
     executor : {"embedded", "pykokkos"}, optional
         Default: the environment variable PARKI_EXECUTOR, else embedded.
