@@ -4,9 +4,9 @@
 
 `stokes_comb`, sources = targets, uniform in the unit cube, double precision. The published code's
 seconds (ParkiPy at c3c097f, two threads of an AMD EPYC with AVX-512, kernels compiled, best of 2 to
-3 runs) stand beside those of parki here: medians of 3 one-shot sums and 5 applications. Prints a
-table in Markdown, and the yardsticks of `check_device.py`, which were 0.103 s (SciPy), 0.51 s
-(NumPy), 0.029 and 0.043 s (FINUFFT) on that machine.
+3 runs) stand beside those of parki here: medians of 3 to 15 one-shot sums and 5 applications.
+Prints a table in Markdown, and the yardsticks of `check_device.py`, which were 0.103 s (SciPy),
+0.51 s (NumPy), 0.029 and 0.043 s (FINUFFT) on that machine.
 """
 
 from __future__ import annotations
