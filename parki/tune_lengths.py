@@ -61,8 +61,7 @@ def measure(
 def _plane_seconds(space: ExecutionSpace, n: int, memory: Any) -> float:
     """Return the seconds per real value and pass of planes of length n along both axes.
 
-    Of the transform there alone, as for real values: the way back takes as long, and a library that
-    makes its kernels at first use takes most of the time for that.
+    Of the transform there alone, as for real values: the way back takes as long.
     """
     complex_type = np.result_type(memory.dtype, np.complex64)
     planes = max(1, memory.size // (2 * n**2))

@@ -135,8 +135,8 @@ class Work:
         """Return the counts of P2P for ``pairs`` within r_c and polynomials of ``degree``.
 
         Variants by cells compute all candidates, others few more than the pairs, or none: what they
-        look at grows with targets and pairs. A team of SM-1D
-        has the targets of a cell, which take all its sources in turn: with few cells, that counts.
+        look at grows with targets and pairs. A team of SM-1D has the targets of a cell, which take
+        all its sources in turn: with few cells, that counts.
         """
         polynomials, others = _PAIR[self.kernel]
         passes = ("u" in self.want) + (_DERIVATIVES if self.want != ("u",) else 0.0)
