@@ -1,20 +1,17 @@
-"""P2G by rolling tiles: a team walks along x with a short stretch of the grid in scratch memory.
+"""P2G by tiles: a thread owns a column of the grid, whose values stay in registers.
 
-Components and windows as in `p2g.py`. A team owns a share of the sources of one column of
-TILE1 x TILE2 grid steps, which are sorted by their grid cell along x. Scratch memory holds the
-grid around it, over the PLANES cells that a batch of sources may span and what windows reach beyond
-them: EXTENT0 planes, x in plane x mod EXTENT0. Planes that the walk leaves behind are added to the
-grid and start again as zeros.
+Components and windows as in `p2g.py`. A team owns a tile of TILE1 x TILE2 columns along x. It walks
+through the sources that reach the tile, in the order of their grid cells along x, and stages their
+windows in scratch memory. Each thread adds the sources in reach to P values of its column, from the
+cell `now` on, in registers; values that the walk leaves behind are added to the grid, once. Where a
+tile's sources are shared out among teams, these add to P - 1 planes in common: hence by atomics.
 
-Thread (a, b, c) owns the grid points with x = a, y = b (mod P) and z = c (mod SPLIT): of the P
-consecutive ones a source touches along x and y, each thread owns exactly one, so threads add
-without atomics or idling, and without barriers between sources. Scratch memory may not hold all
-components: a launch takes GROUP of them.
-
-A warp's threads differ in c first, then in b, then in a. PITCH (an odd multiple of SPLIT), BLOCK
-(of every P rows: a whole turn of the memory banks) and PLANE lay them side by side in the banks,
-wherever a source begins.
+`reach` lists a tile's sources; one that reaches several tiles is in all their lists. Sources are
+sorted by columns of SIDE1 x SIDE2 grid cells, along x. A block of as many grid columns belongs to
+the threads of a warp, which wait for each other: most sources in reach of one are in reach of all.
 """
+
+from typing import List
 
 import pykokkos as pk
 
@@ -25,24 +22,116 @@ LAPLACE = False
 P = 8
 ROW = 8  # as in p2g.py; the columns beyond P are not used
 TERMS = 7  # polynomial terms of the window
+SIDE1 = 4
+SIDE2 = 8
 TILE1 = 8
-TILE2 = 8
-PLANES = 3
-SPLIT = 2
-STEPS = (P + SPLIT - 1) // SPLIT  # most points of a thread along z
-BATCH = 16
-FIRST = 0  # the team's components: FIRST to FIRST + GROUP - 1
-GROUP = 4
-HAS0 = FIRST == 0
-HAS1 = FIRST <= 1 and FIRST + GROUP > 1
-HAS2 = FIRST <= 2 and FIRST + GROUP > 2
-HAS3 = FIRST <= 3 and FIRST + GROUP > 3
-EXTENT0 = PLANES + P - 1
-EXTENT1 = TILE1 + P - 1
-EXTENT2 = TILE2 + P - 1
-PITCH = EXTENT2 + 3  # from row to row
-BLOCK = P * PITCH  # from row y to row y + P
-PLANE = 2 * BLOCK  # from plane to plane
+TILE2 = 16
+# p2g_tile only:
+BATCH = 42  # sources staged at a time
+OWN = 1  # columns of a thread
+WEIGHTS = 3 * P + 3 * P * DOUBLE  # windows along x, y, z, and their slopes
+NOWHERE = 1000000  # a place out of every source's reach
+# reach only:
+COUNTING = True
+LISTING = 1 - COUNTING
+
+# An entry of a list: a source, and its cell, as (x * 64 + y) * 64 + z with y and z counted from 32
+# steps before the tile's corner.
+
+
+@pk.workunit
+def reach(
+    i: int,
+    tiles: pk.View1D[pk.int32],
+    starts: pk.View1D[pk.int32],
+    cells: pk.View1D[pk.int32],
+    shape: pk.View1D[pk.int32],
+    counts: pk.View1D[pk.int32],
+    begins: pk.View1D[pk.int32],
+    places: int,
+    src: pk.View2D[REAL],
+    inverse_step: pk.View1D[REAL],
+    entries: pk.View2D[pk.int32],
+):
+    """Count the sources in a plane of cells that reach a tile, or write one entry of the lists.
+
+    A place is a tile and a plane, (tile, plane) with the plane running fastest. Counting, item i is
+    place i; else it is entry i, and the entries of place p begin at ``begins[p]``. ``tiles``
+    are the tiles along y and along z, and the sorted columns along y.
+    """
+    place: int = i
+    rest: int = 0
+    if LISTING:
+        place = 0
+        last: int = places
+        while last - place > 1:
+            middle: int = (place + last) // 2
+            if begins[middle] <= i:
+                place = middle
+            else:
+                last = middle
+        rest = i - begins[place]
+    plane: int = place % cells[0]
+    tile: int = place // cells[0]
+    base1: int = tile // tiles[1] * TILE1
+    base2: int = tile % tiles[1] * TILE2
+    # The cells whose windows reach the tile's part of the grid, and those that do so beyond the end
+    # of a periodic axis: their image, one period before, does.
+    for image1 in range(2):
+        first1: int = base1 - P + 1 + image1 * cells[1]
+        last1: int = base1 + TILE1 - 1
+        if last1 > shape[1] - 1:
+            last1 = shape[1] - 1
+        last1 = last1 + image1 * cells[1]
+        if first1 < 0:
+            first1 = 0
+        if last1 > cells[1] - 1:
+            last1 = cells[1] - 1
+        if image1 == 1 and shape[1] > cells[1]:
+            last1 = -1
+        for image2 in range(2):
+            first2: int = base2 - P + 1 + image2 * cells[2]
+            last2: int = base2 + TILE2 - 1
+            if last2 > shape[2] - 1:
+                last2 = shape[2] - 1
+            last2 = last2 + image2 * cells[2]
+            if first2 < 0:
+                first2 = 0
+            if last2 > cells[2] - 1:
+                last2 = cells[2] - 1
+            if image2 == 1 and shape[2] > cells[2]:
+                last2 = -1
+            if last1 >= first1 and last2 >= first2:
+                for side2 in range(first2 // SIDE2, last2 // SIDE2 + 1):
+                    for side1 in range(first1 // SIDE1, last1 // SIDE1 + 1):
+                        at: int = (side2 * tiles[2] + side1) * cells[0] + plane
+                        here: int = starts[at + 1] - starts[at]
+                        if LISTING:
+                            if rest >= 0 and rest < here:
+                                j: int = starts[at] + rest
+                                # The cell list's rounding may differ in the last bit: its word
+                                # counts.
+                                c1: int = int(src[1][j] * inverse_step[1])
+                                if c1 < side1 * SIDE1:
+                                    c1 = side1 * SIDE1
+                                if c1 > side1 * SIDE1 + SIDE1 - 1:
+                                    c1 = side1 * SIDE1 + SIDE1 - 1
+                                if c1 > cells[1] - 1:
+                                    c1 = cells[1] - 1
+                                c2: int = int(src[2][j] * inverse_step[2])
+                                if c2 < side2 * SIDE2:
+                                    c2 = side2 * SIDE2
+                                if c2 > side2 * SIDE2 + SIDE2 - 1:
+                                    c2 = side2 * SIDE2 + SIDE2 - 1
+                                if c2 > cells[2] - 1:
+                                    c2 = cells[2] - 1
+                                c1 = c1 - image1 * cells[1] - base1 + 32
+                                c2 = c2 - image2 * cells[2] - base2 + 32
+                                entries[0][i] = j
+                                entries[1][i] = (plane * 64 + c1) * 64 + c2
+                        rest = rest - here
+    if COUNTING:
+        counts[i] = -rest
 
 
 @pk.workunit
@@ -50,7 +139,9 @@ def p2g_tile(
     team: pk.TeamMember,
     work: pk.View2D[pk.int32],
     tiles: pk.View1D[pk.int32],
-    starts: pk.View1D[pk.int32],
+    spots: pk.View2D[pk.int32],
+    points: int,
+    entries: pk.View2D[pk.int32],
     src: pk.View2D[REAL],
     dens: pk.View2D[REAL],
     norms: pk.View2D[REAL],
@@ -61,215 +152,196 @@ def p2g_tile(
     slope: pk.View2D[REAL],
     grid: pk.View4D[REAL],
 ):
-    """Spread one share of one column's sources; ``work`` is (column, first, last + 1) by team.
+    """Spread one share of a tile's list; ``work`` is (tile, first, last + 1) by team.
 
-    Sources of cell x of column i begin at ``starts[i tiles[0] + x]``.
+    ``spots`` are the y and z of the columns in a tile, by thread; ``points`` is P, which the
+    compiler must not know where it would unroll loops.
     """
-    local: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), GROUP, EXTENT0 * PLANE)
-    weights: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), BATCH, 6 * P)
-    strength: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), BATCH, 10)
-    anchor: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), BATCH, 8)
+    weights: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 2 * BATCH + 2, WEIGHTS)
+    strength: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 2 * BATCH + 2, 10)
+    anchor: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), 2 * BATCH + 2, 4)
     share: int = team.league_rank()
-    column: int = work[0][share]
-    begin: int = work[1][share]
+    tile: int = work[0][share]
+    batch: int = work[1][share]
     end: int = work[2][share]
-    base1: int = TILE1 * (column % tiles[1])
-    base2: int = TILE2 * (column // tiles[1])
-    first: int = column * tiles[0]
-    # Scratch memory holds the planes from `low` on. The first batch finds none, and clears all.
-    low: int = -EXTENT0
-    batch: int = begin
-    while batch <= end:
-        # Once more after the last batch: without sources, for the planes that are left.
-        now: int = low + EXTENT0
-        count: int = 0
-        if batch < end:
-            # The cell list's rounding may differ in the last bit: its word counts.
-            now = int(src[0][batch] * inverse_step[0]) - 1
-            if now < low:
-                now = low
-            if now < 0:
-                now = 0
-            while starts[first + now + 1] <= batch:
-                now = now + 1
-            ahead: int = now + PLANES
-            if ahead > tiles[0]:
-                ahead = tiles[0]
-            count = starts[first + ahead] - batch
-            if count > end - batch:
-                count = end - batch
-            if count > BATCH:
-                count = BATCH
-        left: int = now - low
-        if left > EXTENT0:
-            left = EXTENT0
+    base1: int = tile // tiles[1] * TILE1
+    base2: int = tile % tiles[1] * TILE2
+    # Threads without a column are out of every source's reach.
+    y: List[int] = [NOWHERE] * OWN
+    z: List[int] = [NOWHERE] * OWN
+    for o in range(OWN):
+        v: int = team.team_rank() + team.team_size() * o
+        if v < TILE1 * TILE2:
+            y[o] = spots[0][v]
+            z[o] = spots[1][v]
+    sum0: List[REAL] = [0.0] * (OWN * P)
+    sum1: List[REAL] = [0.0] * (OWN * P)
+    sum2: List[REAL] = [0.0] * (OWN * P)
+    sum3: List[REAL] = [0.0] * (OWN * P)
+    now: int = entries[1][batch] // 4096
+    # Of the two halves of scratch memory one is filled while the other is spread. The last row of
+    # each is read ahead, but never used.
+    half: int = 0
+    ready: int = 0
+    while batch < end or ready > 0:
+        count: int = end - batch
+        if count > BATCH:
+            count = BATCH
 
-        def flush(v: int):
-            z: int = v % EXTENT2
-            y: int = v // EXTENT2 % EXTENT1
-            k: int = v // (EXTENT2 * EXTENT1) % GROUP
-            x: int = v // (EXTENT2 * EXTENT1 * GROUP)
-            place: int = (low + EXTENT0 + x) % EXTENT0 * PLANE + y // P * BLOCK + y % P * PITCH + z
-            if batch > begin:
-                value: REAL = local[k][place]
-                if value < 0.0 or value > 0.0:
-                    g0: int = low + x
-                    g1: int = base1 + y
-                    g2: int = base2 + z
-                    # Small grids are shorter than a tile: wrap as often as needed.
+        def prepare(v: int):
+            d: int = v % 3
+            m: int = half + v // 3
+            j: int = entries[0][batch + v // 3]
+            c: int = entries[1][batch + v // 3]
+            if d == 0:
+                c = c // 4096
+                anchor[m][0] = c
+            if d == 1:
+                c = c // 64 % 64 - 32
+                anchor[m][1] = c
+                c = c + base1
+            if d == 2:
+                c = c % 64 - 32
+                anchor[m][2] = c
+                c = c + base2
+            if c < 0:
+                c = c + cells[d]
+            x: REAL = 2.0 * (src[d][j] * inverse_step[d] - REAL(c)) - 1.0
+            if SINGLE:
+                strength[m][d] = dens[d][j]
+            if LAPLACE:
+                if d == 0:
+                    strength[m][0] = dens[0][j]
+            if DOUBLE:
+                q: REAL = dens[3 * SINGLE + d][j]
+                n: REAL = norms[d][j]
+                # The symmetric tensor q n + n q: the diagonal in 3..5, then xy, yz, zx, and q.n.
+                e: int = d + 1
+                if e == 3:
+                    e = 0
+                strength[m][3 + d] = 2.0 * q * n
+                strength[m][6 + d] = q * norms[e][j] + dens[3 * SINGLE + e][j] * n
+                if d == 0:
+                    dot: REAL = q * n + dens[3 * SINGLE + 1][j] * norms[1][j]
+                    strength[m][9] = dot + dens[3 * SINGLE + 2][j] * norms[2][j]
+            # One value after the other: all at once, the table would take a thread's registers.
+            p: int = 0
+            while p < points:
+                w: REAL = window[0][p]
+                for k in range(1, TERMS):
+                    w = w * x + window[k][p]
+                if DOUBLE:
+                    g: REAL = slope[0][p]
+                    for k in range(1, TERMS):
+                        g = g * x + slope[k][p]
+                    weights[m][2 * (d * P + p)] = w
+                    weights[m][2 * (d * P + p) + 1] = g * inverse_step[d]
+                else:
+                    weights[m][d * P + p] = w
+                p = p + 1
+
+        pk.parallel_for(pk.TeamThreadRange(team, 3 * count), prepare)
+        half = BATCH + 1 - half
+        # The next source's cell is read while one is spread; z would take a register too many.
+        next0: int = anchor[half][0]
+        next1: int = anchor[half][1]
+        for m in range(half, half + ready):
+            plane: int = next0
+            corner1: int = next1
+            next0 = anchor[m + 1][0]
+            next1 = anchor[m + 1][1]
+            if plane > now:
+                # What lies behind the source's cell is complete.
+                gap: int = plane - now
+                if gap > P:
+                    gap = P
+                for s in range(gap):
+                    g0: int = now + s
                     while g0 >= shape[0]:
                         g0 = g0 - shape[0]
-                    while g1 >= shape[1]:
-                        g1 = g1 - shape[1]
-                    while g2 >= shape[2]:
-                        g2 = g2 - shape[2]
-                    pk.atomic_add(grid, [FIRST + k, g0, g1, g2], value)
-            local[k][place] = 0.0
-
-        pk.parallel_for(pk.TeamThreadRange(team, left * GROUP * EXTENT1 * EXTENT2), flush)
-
-        # A thread for each value of a window: all of a row would take a thread's registers.
-        def prepare(v: int):
-            p: int = v % P
-            d: int = v // P % 3
-            m: int = v // (3 * P)
-            j: int = batch + m
-            base: int = now
-            last: int = PLANES
-            if d == 1:
-                base = base1
-                last = TILE1
-            if d == 2:
-                base = base2
-                last = TILE2
-            t: REAL = src[d][j] * inverse_step[d]
-            c: int = int(t)
-            if c < base:
-                c = base
-            if c > base + last - 1:
-                c = base + last - 1
-            if c > cells[d] - 1:
-                c = cells[d] - 1
-            x: REAL = 2.0 * (t - REAL(c)) - 1.0
-            w: REAL = window[0][p]
-            for k in range(1, TERMS):
-                w = w * x + window[k][p]
-            weights[m][d * P + p] = w
-            if DOUBLE:
-                g: REAL = slope[0][p]
-                for k in range(1, TERMS):
-                    g = g * x + slope[k][p]
-                weights[m][(3 + d) * P + p] = g * inverse_step[d]
-            if p == 0:
-                # Where the source begins, and the first residue of its points, along each axis.
-                if d == 0:
-                    anchor[m][0] = c % EXTENT0
-                    anchor[m][3] = c % P
-                if d == 1:
-                    anchor[m][1] = (c - base) // P * BLOCK
-                    anchor[m][4] = (c - base) % P
-                if d == 2:
-                    anchor[m][2] = c - base
-                    anchor[m][5] = (c - base) % SPLIT
-                if SINGLE:
-                    strength[m][d] = dens[d][j]
-                if LAPLACE:
-                    if d == 0:
-                        strength[m][0] = dens[0][j]
-                if DOUBLE:
-                    q: REAL = dens[3 * SINGLE + d][j]
-                    n: REAL = norms[d][j]
-                    # The symmetric tensor q n + n q: the diagonal in 3..5, then xy, yz, zx.
-                    e: int = d + 1
-                    if e == 3:
-                        e = 0
-                    strength[m][3 + d] = 2.0 * q * n
-                    strength[m][6 + d] = q * norms[e][j] + dens[3 * SINGLE + e][j] * n
-
-        pk.parallel_for(pk.TeamThreadRange(team, 3 * P * count), prepare)
+                    for o in range(OWN):
+                        g1: int = base1 + y[o]
+                        g2: int = base2 + z[o]
+                        if g1 < shape[1] and g2 < shape[2]:
+                            pk.atomic_add(grid, [0, g0, g1, g2], sum0[o * P])
+                            if SINGLE or DOUBLE:
+                                pk.atomic_add(grid, [1, g0, g1, g2], sum1[o * P])
+                                pk.atomic_add(grid, [2, g0, g1, g2], sum2[o * P])
+                            if DOUBLE:
+                                pk.atomic_add(grid, [3, g0, g1, g2], sum3[o * P])
+                        for x in range(P - 1):
+                            sum0[o * P + x] = sum0[o * P + x + 1]
+                            sum1[o * P + x] = sum1[o * P + x + 1]
+                            sum2[o * P + x] = sum2[o * P + x + 1]
+                            sum3[o * P + x] = sum3[o * P + x + 1]
+                        sum0[o * P + P - 1] = 0.0
+                        sum1[o * P + P - 1] = 0.0
+                        sum2[o * P + P - 1] = 0.0
+                        sum3[o * P + P - 1] = 0.0
+                now = plane
+            for o in range(OWN):
+                i1: int = y[o] - corner1
+                i2: int = z[o] - anchor[m][2]
+                if i1 >= 0 and i1 < P and i2 >= 0 and i2 < P:
+                    if DOUBLE:
+                        wy: REAL = weights[m][2 * (P + i1)]
+                        dy: REAL = weights[m][2 * (P + i1) + 1]
+                        wz: REAL = weights[m][2 * (2 * P + i2)]
+                        dz: REAL = weights[m][2 * (2 * P + i2) + 1]
+                        ww: REAL = wy * wz
+                        dw: REAL = dy * wz
+                        wd: REAL = wy * dz
+                        xy: REAL = strength[m][6]
+                        yz: REAL = strength[m][7]
+                        zx: REAL = strength[m][8]
+                        a0: REAL = xy * dw + zx * wd
+                        a1: REAL = strength[m][4] * dw + yz * wd
+                        a2: REAL = yz * dw + strength[m][5] * wd
+                        if SINGLE:
+                            a0 += strength[m][0] * ww
+                            a1 += strength[m][1] * ww
+                            a2 += strength[m][2] * ww
+                        b0: REAL = strength[m][3] * ww
+                        b1: REAL = xy * ww
+                        b2: REAL = zx * ww
+                        a3: REAL = strength[m][9] * ww
+                        for x in range(P):
+                            wx: REAL = weights[m][2 * x]
+                            dx: REAL = weights[m][2 * x + 1]
+                            # Two statements: their sum added at once takes an operation more.
+                            sum0[o * P + x] += a0 * wx
+                            sum0[o * P + x] += b0 * dx
+                            sum1[o * P + x] += a1 * wx
+                            sum1[o * P + x] += b1 * dx
+                            sum2[o * P + x] += a2 * wx
+                            sum2[o * P + x] += b2 * dx
+                            sum3[o * P + x] += a3 * wx
+                    else:
+                        ww: REAL = weights[m][P + i1] * weights[m][2 * P + i2]
+                        a0: REAL = strength[m][0] * ww
+                        if SINGLE:
+                            a1: REAL = strength[m][1] * ww
+                            a2: REAL = strength[m][2] * ww
+                        for x in range(P):
+                            wx: REAL = weights[m][x]
+                            sum0[o * P + x] += a0 * wx
+                            if SINGLE:
+                                sum1[o * P + x] += a1 * wx
+                                sum2[o * P + x] += a2 * wx
         team.team_barrier()
-
-        def spread(v: int):
-            c: int = v % SPLIT
-            b: int = v // SPLIT % P
-            a: int = v // (SPLIT * P)
-            for m in range(count):
-                i0: int = a - anchor[m][3]
-                if i0 < 0:
-                    i0 = i0 + P
-                i1: int = b - anchor[m][4]
-                row: int = anchor[m][1] + b * PITCH
-                if i1 < 0:
-                    i1 = i1 + P
-                    row = row + BLOCK
-                i2: int = c - anchor[m][5]
-                if i2 < 0:
-                    i2 = i2 + SPLIT
-                plane: int = anchor[m][0] + i0
-                if plane >= EXTENT0:
-                    plane = plane - EXTENT0
-                here: int = plane * PLANE + row + anchor[m][2]
-                wx: REAL = weights[m][i0]
-                wy: REAL = weights[m][P + i1]
-                ww: REAL = wx * wy
-                if DOUBLE:
-                    dw: REAL = weights[m][3 * P + i0] * wy
-                    wd: REAL = wx * weights[m][4 * P + i1]
-                    xx: REAL = strength[m][3]
-                    yy: REAL = strength[m][4]
-                    zz: REAL = strength[m][5]
-                    xy: REAL = strength[m][6]
-                    yz: REAL = strength[m][7]
-                    zx: REAL = strength[m][8]
-                    a0: REAL = xx * dw + xy * wd
-                    a1: REAL = xy * dw + yy * wd
-                    a2: REAL = zx * dw + yz * wd
-                    if SINGLE:
-                        a0 += strength[m][0] * ww
-                        a1 += strength[m][1] * ww
-                        a2 += strength[m][2] * ww
-                    b0: REAL = zx * ww
-                    b1: REAL = yz * ww
-                    b2: REAL = zz * ww
-                    a3: REAL = 0.5 * (xx + yy + zz) * ww
-                    for z in range(STEPS):
-                        i: int = i2 + SPLIT * z
-                        if SPLIT * STEPS > P:
-                            if i >= P:
-                                continue
-                        wz: REAL = weights[m][2 * P + i]
-                        dz: REAL = weights[m][5 * P + i]
-                        if HAS0:
-                            local[0][here + i] += a0 * wz + b0 * dz
-                        if HAS1:
-                            local[1 - FIRST][here + i] += a1 * wz + b1 * dz
-                        if HAS2:
-                            local[2 - FIRST][here + i] += a2 * wz + b2 * dz
-                        if HAS3:
-                            local[3 - FIRST][here + i] += a3 * wz
-                else:
-                    f0: REAL = strength[m][0] * ww
-                    f1: REAL = 0.0
-                    f2: REAL = 0.0
-                    if SINGLE:
-                        f1 = strength[m][1] * ww
-                        f2 = strength[m][2] * ww
-                    for z in range(STEPS):
-                        i: int = i2 + SPLIT * z
-                        if SPLIT * STEPS > P:
-                            if i >= P:
-                                continue
-                        wz: REAL = weights[m][2 * P + i]
-                        if HAS0:
-                            local[0][here + i] += f0 * wz
-                        if HAS1:
-                            local[1 - FIRST][here + i] += f1 * wz
-                        if HAS2:
-                            local[2 - FIRST][here + i] += f2 * wz
-
-        pk.parallel_for(pk.TeamThreadRange(team, P * P * SPLIT), spread)
-        team.team_barrier()
-        low = now
+        ready = count
         batch = batch + count
-        if count == 0:
-            batch = batch + 1
+    for s in range(P):
+        g0: int = now + s
+        while g0 >= shape[0]:
+            g0 = g0 - shape[0]
+        for o in range(OWN):
+            g1: int = base1 + y[o]
+            g2: int = base2 + z[o]
+            if g1 < shape[1] and g2 < shape[2]:
+                pk.atomic_add(grid, [0, g0, g1, g2], sum0[o * P + s])
+                if SINGLE or DOUBLE:
+                    pk.atomic_add(grid, [1, g0, g1, g2], sum1[o * P + s])
+                    pk.atomic_add(grid, [2, g0, g1, g2], sum2[o * P + s])
+                if DOUBLE:
+                    pk.atomic_add(grid, [3, g0, g1, g2], sum3[o * P + s])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import parki
 from parki.ewald import mesh as mesh_module
-from parki.ewald.columns import Gather, Spread
+from parki.ewald import p2g as p2g_module
+from parki.ewald.columns import Gather
 from parki.ewald.g2p import G2P, G2P_METHODS
 from parki.ewald.mesh import Mesh
 from parki.ewald.options import EwaldOptions
@@ -185,6 +188,60 @@ def test_walks_with_gaps(team, share, monkeypatch):
         results = {"grid": grid, "u": u}
 
 
+@pytest.mark.parametrize("periodicity", [0, 3])
+def test_shares_in_order(periodicity):
+    """No more than two shares add to a value of the grid, so that their order is all the same."""
+    cells = (40, 18, 25)
+    mesh = make_mesh(6, periodicity, np.float64, "tile", cells=cells)
+    mesh = dataclasses.replace(mesh, ordered=True)
+    src = cloud(2000, np.float64, cells=cells)
+    dens = np.random.default_rng(3).standard_normal((3, 2000))
+    p2g = P2G("stokes_sl", mesh, src, None, None)
+    tiles, first, last = work = p2g.arguments["work"]
+    assert last[0] == first[1] and work.shape[1] > 4 * len(np.unique(tiles))
+    written = np.zeros((tiles.max() + 1, mesh.padding.grid[0]), dtype=int)
+    planes = p2g.arguments["entries"][1] // 64**2
+    for tile, a, b in work.T:
+        reach = np.arange(planes[a], planes[b - 1] + 6) % mesh.padding.grid[0]
+        written[tile, np.unique(reach)] += 1
+    assert written.max() == 2
+    expected = p2g.apply(dens, np.empty_like(dens)).copy()
+    for order in (slice(None, None, -1), np.random.default_rng(4).permutation(work.shape[1])):
+        p2g.arguments["work"] = np.ascontiguousarray(work[:, order])
+        assert np.array_equal(p2g.apply(dens, np.empty_like(dens)), expected)
+
+
+@pytest.mark.parametrize("points", [2, 5, 8, 13])
+def test_lists(points):
+    """A tile lists the sources whose windows reach it, and as many in all as foreseen."""
+    cells = (24, 64, 64)
+    mesh = make_mesh(points, 3, np.float64, "tile", cells=cells)
+    n = 30_000
+    src = np.random.default_rng(1).random((3, n)) * (np.array(cells) * STEPS)[:, None]
+    p2g = P2G("laplace", mesh, src, None, None)
+    source, code = p2g.arguments["entries"]
+    assert len(source) == pytest.approx(n * p2g_module.reached(points, p2g_module.SIDES), rel=0.02)
+    sorted_ = p2g.sources.points
+    cell = np.floor(sorted_ / STEPS[:, None]).astype(int)
+    assert np.array_equal(code // 64**2, cell[0, source])
+    edges = np.array(p2g_module.SIDES)
+    for tile, first, last in merged(p2g.arguments["work"]):
+        corner = np.array(np.divmod(tile, 64 // edges[1])) * edges
+        away = (cell[1:] - corner[:, None] + 32) % 64 - 32
+        reach = np.all((away > -points) & (away < edges[:, None]), axis=0)
+        listed = source[first:last]
+        assert set(np.flatnonzero(reach)) <= set(listed) and len(set(listed)) == len(listed)
+        steps = np.stack([code[first:last] // 64 % 64, code[first:last] % 64]) - 32
+        assert np.array_equal(steps, away[:, listed])
+        assert np.all(np.diff(code[first:last] // 64**2) >= 0)
+
+
+def merged(work: np.ndarray) -> list[tuple[int, int, int]]:
+    """The lists of which these are shares."""
+    tiles = np.unique(work[0])
+    return [(t, work[1][work[0] == t].min(), work[2][work[0] == t].max()) for t in tiles]
+
+
 # ---------------------------------------------------------------------- gathering
 @pytest.mark.parametrize("method", GATHERS[1:])
 @pytest.mark.parametrize("components", [1, 3])
@@ -237,7 +294,7 @@ def test_targets_that_are_the_sources(method, gathers):
     assert in_order is (gathers == "base")
 
 
-SHARED = {("base", "base"), ("tile", "tile")}
+SHARED = {("base", "base")}
 
 
 # ---------------------------------------------------------------------- choice
@@ -245,9 +302,7 @@ def test_scratch_memory_bounds_the_columns(monkeypatch):
     mesh = make_mesh(8, 3, np.float64, gather="tile")
     assert Gather.of(mesh, 3, False).group == 3
     assert Gather.of(mesh, 1, False).group == 1
-    assert Gather.of(make_mesh(13, 3, np.float64), 3, True).group == 1
-    assert Spread.of(make_mesh(9, 3, np.float64)).group == 4
-    assert Spread.of(make_mesh(18, 3, np.float64)).group == 2
+    assert Gather.of(make_mesh(18, 3, np.float64), 3, True).group == 1
     monkeypatch.setattr(mesh_module, "SCRATCH", (20_000, 30_000))
     narrow = Gather.of(mesh, 3, False)
     assert narrow.group == 1
@@ -255,51 +310,16 @@ def test_scratch_memory_bounds_the_columns(monkeypatch):
     assert Gather.of(mesh, 3, False) is None
 
 
-def test_columns_are_shared():
-    """Sources that are targets are sorted once: P2G and G2P have columns of one width."""
-    for points in range(2, 19):
-        for dtype in (np.float32, np.float64):
-            mesh = make_mesh(points, 3, dtype)
-            spread, gather = Spread.of(mesh), Gather.of(mesh, 3, False)
-            assert (spread.tile1, spread.tile2) == (gather.tile1, gather.tile2)
-
-
 @pytest.mark.parametrize("bytes_", [113_000, 60_000, 30_000])
 def test_scratch_memory_is_what_the_kernels_take(bytes_, monkeypatch):
     monkeypatch.setattr(mesh_module, "SCRATCH", (bytes_, bytes_))
     for points in WINDOWS:
         mesh = make_mesh(points, 3, np.float64, "tile", "tile")
-        kernels = P2G.kernels("stokes_comb", mesh, None) if bytes_ > 30_000 else []
+        kernels = P2G.kernels("stokes_comb", mesh, None)
         for want in (("u",), ("grad_u",)):
             if Gather.of(mesh, 3, "grad_u" in want):
                 kernels += G2P.kernels(mesh, 3, want, None)
         assert all(k.translated.scratch <= bytes_ for k in kernels)
-
-
-@pytest.mark.parametrize("points", [4, 6, 9, 14])
-@pytest.mark.parametrize("item", [4, 8])
-def test_threads_meet_few_others_in_the_banks(points, item):
-    """A warp's threads, which add to the points of one source, hit other banks of 4 or 8 bytes."""
-    mesh = make_mesh(points, 3, {4: np.float32, 8: np.float64}[item])
-    size, turn, rng = Spread.of(mesh), 128 // item, np.random.default_rng(1)
-    extent0 = size.planes + points - 1
-    thread = np.arange(points**2 * size.split)
-    c, b, a = (
-        thread % size.split,
-        thread // size.split % points,
-        thread // (size.split * points),
-    )
-    waves, rounds = 0, 0
-    for l0, l1, l2 in rng.integers(0, [500, size.tile1, size.tile2], (40, 3)):
-        y = l1 + (b - l1) % points
-        place = (l0 + (a - l0) % points) % extent0 * size.plane
-        place += y // points * size.block + y % points * size.pitch
-        place += l2 + (c - l2) % size.split
-        for warp in range(0, len(thread), turn):
-            waves += np.bincount(place[warp : warp + turn] % turn).max()
-            rounds += 1
-    # With the rows one after the other, without room between them, up to 9.
-    assert waves <= 2.0 * rounds
 
 
 def small_sum(**options) -> tuple[np.ndarray, parki.Plan]:

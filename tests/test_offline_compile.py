@@ -79,15 +79,16 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         # A rotlet spreads as a Stokeslet does.
         return [dict(shape, **spread_flags(k)) for shape, k in zip(shapes, SUMS[:4], strict=True)]
     if file == "p2g_tile":
-        # The wide window leaves room for one component and a smaller tile only.
-        wide = {"TILE1": 4, "TILE2": 4, "PLANES": 4, "FIRST": 1, "GROUP": 1}
         shapes = [
-            {"P": 14, "TERMS": 13, **wide},
-            {"P": 4, "TERMS": 5, "SPLIT": 4, "TILE1": 12, "TILE2": 12, "PLANE": 304, "GROUP": 3},
-            {"P": 8, "TERMS": 9, "GROUP": 2, "FIRST": 2},
-            {"P": 4, "TERMS": 5, "SPLIT": 1, "PLANES": 1, "GROUP": 1},
+            {"P": 14, "TERMS": 13, "BATCH": 30},
+            {"P": 4, "TERMS": 5, "TILE1": 4, "TILE2": 8, "OWN": 2},
+            {"P": 8, "TERMS": 9},
+            {"P": 5, "TERMS": 6, "SIDE2": 4, "BATCH": 21},
         ]
-        return [dict(shape, **spread_flags(k)) for shape, k in zip(shapes, SUMS[:4], strict=True)]
+        return [
+            dict(shape, COUNTING=n % 2 == 0, **spread_flags(kernel))
+            for n, (shape, kernel) in enumerate(zip(shapes, SUMS[:4], strict=True))
+        ]
     if file == "p2g_paper":
         shapes = [
             {"P": 14, "ROW": 14, "TERMS": 10, "TILE": 7, "BATCH": 32},

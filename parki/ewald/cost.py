@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from parki.arrays import USUAL
-from parki.ewald.columns import Spread, computed, device_threads
+from parki.ewald.columns import computed, device_threads, usual_halo
+from parki.ewald.g2p import share as g2p_share
 from parki.ewald.lengths import NO_TABLES, Tables
-from parki.ewald.p2g import ATOMIC, COMPONENTS, LEAST, SHARE, SHARES
+from parki.ewald.p2g import ATOMIC, COMPONENTS, SIDES, UNORDERED, reached
+from parki.ewald.p2g import share as p2g_share
 from parki.ewald.padding import Passes
 
 _CELLS = ("targets", "candidates", "operations")
@@ -30,7 +32,7 @@ COUNTS = {
     "p2p_sm1d": (*_CELLS, "steps"),
     "p2p_sm2d": _CELLS,
     "p2g_owner": _POINTS,
-    "p2g_tile": (*_POINTS, "flushes", "share"),
+    "p2g_tile": ("entries", "windows", "updates", "flushes", "share"),
     "p2g_base": _POINTS,
     "p2g_source": _POINTS,
     "p2g_grid": _POINTS,
@@ -110,10 +112,12 @@ class Machine:
         # For far fewer points other things count than those that were measured.
         if points < self.others_from / 4:
             usual = USUAL[self.on_device][("p2p", "p2g", "g2p").index(stage)]
-            return ("grid",) if deterministic and stage == "p2g" and usual in ATOMIC else (usual,)
+            return (usual,)
         names = [n.removeprefix(f"{stage}_") for n in self.seconds if n.startswith(stage)]
-        if stage == "p2g" and (deterministic or not self.on_device):
+        if stage == "p2g" and not self.on_device:
             names = [name for name in names if name not in ATOMIC]
+        elif stage == "p2g" and deterministic:
+            names = [name for name in names if name not in UNORDERED]
         return tuple(names)
 
 
@@ -151,12 +155,28 @@ class Work:
         return (*counts, (cell / _WARP + 1) * 27 * cell * passes)
 
     def spread(self, variant: str, points: int, grid: float) -> tuple[float, ...]:
-        """Return the counts of P2G by P ``points`` into components of ``grid`` values."""
-        sources, *others = self._window(
-            variant, self.sources, COMPONENTS[self.kernel], points, grid
-        )
+        """Return the counts of P2G by P ``points`` into components of ``grid`` values.
+
+        However many teams there are, one takes its share of sources one after the other.
+        """
+        components = COMPONENTS[self.kernel]
+        if variant == "tile":
+            # Windows and their slopes, of each tile that a source reaches, and the blocks of
+            # columns that take it together.
+            tables = 2 if components == 4 else 1
+            entries = reached(points) * self.sources
+            blocks = math.prod(side + points - 1 for side in SIDES)
+            updates = float(components * points)
+            return (
+                tables * entries,
+                tables * entries * points**2,
+                self.sources * blocks * updates,
+                components * grid,
+                p2g_share(int(entries)) * updates,
+            )
         uneven = self.uneven(variant, points, grid)
-        return (uneven * sources, *(uneven * n for n in others))
+        updates = self._updates(self.sources, components, points)
+        return uneven * self.sources, uneven * updates
 
     def uneven(self, variant: str, points: int, grid: float) -> float:
         """Return how many times longer P2G takes because its tiles leave threads idle.
@@ -174,40 +194,28 @@ class Work:
         return components * passes.real, components * passes.planes
 
     def gather(self, variant: str, points: int, grid: float) -> tuple[float, ...]:
-        """Return the counts of G2P; a gradient takes the window's slopes beside its values."""
+        """Return the counts of G2P; a gradient takes the window's slopes beside its values.
+
+        Tiles stage values of the grid, and a team takes its share of targets one by one.
+        """
         fields = 4 if "grad_u" in self.want else "u" in self.want
         components = self._rows * fields + ("p" in self.want)
-        targets, reads, *others = self._window(variant, self.targets, components, points, grid)
-        if variant == "tile" and self.lanes == 1:
-            staged, share = others
-            idle = _idle(points)
-            return targets, idle * reads, staged, idle * share
-        return targets, reads, *others
+        reads = self._updates(self.targets, components, points)
+        if variant != "tile":
+            return float(self.targets), reads
+        staged = components * grid * usual_halo(points)
+        one = g2p_share(self.targets) * reads / self.targets
+        idle = _idle(points) if self.lanes == 1 else 1.0
+        return float(self.targets), idle * reads, staged, idle * one
 
     @property
     def _rows(self) -> int:
         return 1 if self.kernel == "laplace" else 3
 
-    def _window(
-        self, variant: str, count: int, components: int, points: int, grid: float
-    ) -> tuple[float, ...]:
-        """Return points, values of their windows, and more of tiles.
-
-        Along z windows are computed in whole vectors. Tiles move values of the grid, and however
-        many teams there are, each takes a share of points, one after the other.
-        """
-        each = float(components * points**2 * -(-points // self.lanes) * self.lanes)
-        counts = (float(count), count * each)
-        if variant != "tile":
-            return counts
-        share = min(SHARE, max(LEAST, count // SHARES))
-        return (*counts, components * grid * _halo(points), share * each)
-
-
-@lru_cache(maxsize=32)
-def _halo(points: int) -> float:
-    """Return how often a tile variant moves a grid value, for what windows reach beyond it."""
-    return Spread.usual(points).halo(points)
+    def _updates(self, count: int, components: int, points: int) -> float:
+        """Return the values of all windows; along z they are computed in whole vectors."""
+        row = -(-points // self.lanes) * self.lanes
+        return float(count * components * points**2 * row)
 
 
 @lru_cache(maxsize=32)

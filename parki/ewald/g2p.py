@@ -87,8 +87,7 @@ class G2P:
         self.arguments = dict(mesh.arguments, trg=self.targets.points, order=self.targets.order)
         self.count = self.targets.order.size
         if size:
-            share = min(SHARE, max(LEAST, self.count // SHARES))
-            self.arguments["work"] = self.targets.shares(share)
+            self.arguments["work"] = self.targets.shares(share(self.count))
             self.arguments["starts"] = self.targets.starts
             self.arguments["tiles"] = xp.asarray(tiles.counts, dtype=np.int32)
             self.count = self.arguments["work"].shape[1]
@@ -144,6 +143,11 @@ class G2P:
                 gradient=None if gradient is None else gradient[3 * rows.start : 3 * rows.stop],
                 **self.arguments,
             )
+
+
+def share(targets: int) -> int:
+    """Return the most targets of a share of `g2p_tile`."""
+    return min(SHARE, max(LEAST, targets // SHARES))
 
 
 def tile_size(mesh: Mesh, components: int, want: tuple[str, ...]) -> Gather | None:

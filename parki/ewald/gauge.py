@@ -70,7 +70,7 @@ class Gauge:
     def add(self, dens: Any, results: dict[str, Any]) -> None:
         """Add to the results (rows, targets) what belongs to a density (rows, sources)."""
         if self.constant is not None and "u" in results:
-            total = self.together(dens[: self.rows].sum(axis=1, keepdims=True))
+            total = self.together(_sums(self.xp, dens[: self.rows]))
             results["u"] += self.constant * total
         if self.points is None:
             return
@@ -78,10 +78,18 @@ class Gauge:
         strength = (dens[-3:] * norms).sum(axis=0)
         total = self.together(strength.sum())
         if "u" in results:
-            moment = self.together((src * strength).sum(axis=1, keepdims=True))
+            moment = self.together(_sums(self.xp, src * strength))
             results["u"] += self.flux * (moment - total * trg)
         if "grad_u" in results:
             results["grad_u"][::4] -= self.flux * self.factor * total
+
+
+def _sums(xp: Any, rows: Any) -> Any:
+    """Return the sum of each row, shape (rows, 1).
+
+    One at a time: of a matrix, CuPy gives each row to a single block.
+    """
+    return xp.stack([row.sum() for row in rows])[:, None]
 
 
 def _truncated(laplace: bool, mesh: Mesh, unit: float) -> Any:

@@ -22,7 +22,7 @@ from parki.settings import cache_directory, thread_count
 log = logging.getLogger("parki")
 
 # Of what the seconds of a file are of: changes with the counts of `parki.ewald.cost`.
-VERSION = 3
+VERSION = 4
 # Fewest points that the built-in numbers of other variants than the usual ones were measured for.
 BUILT_IN_FROM = {False: 5000, True: 10_000}
 
@@ -36,7 +36,7 @@ CORE: dict[str, dict[str, tuple[float, ...]]] = {
         "p2p_sm1d": (0.0, 0.0, 0.0, 1.9e-11, 0.0),
         "p2p_sm2d": (0.0, 0.0, 0.0, 2.2e-11),
         "p2g_owner": (0.00014, 1.9e-07, 2e-10),
-        "p2g_tile": (0.0, 0.0, 1.9e-09, 7.9e-09, 0.0),
+        "p2g_tile": (0.0, 1e-07, 1e-10, 4e-10, 1e-09, 0.0),
         "p2g_base": (0.0, 0.0, 6.1e-09),
         "p2g_source": (3.4e-05, 1.2e-06, 5.2e-09),
         "p2g_grid": (0.0, 0.0, 1e-08),
@@ -54,7 +54,7 @@ CORE: dict[str, dict[str, tuple[float, ...]]] = {
         "p2p_sm1d": (0.0, 0.0, 0.0, 9.9e-12, 0.0),
         "p2p_sm2d": (0.0, 0.0, 0.0, 1.1e-11),
         "p2g_owner": (0.00027, 1.5e-07, 9.8e-11),
-        "p2g_tile": (0.0, 0.0, 8.5e-10, 3.9e-09, 0.0),
+        "p2g_tile": (0.0, 1e-07, 1e-10, 2e-10, 1e-09, 0.0),
         "p2g_base": (0.0, 0.0, 2.9e-09),
         "p2g_source": (0.0, 0.0, 2.3e-09),
         "p2g_grid": (0.0, 0.0, 5.2e-09),
@@ -74,7 +74,7 @@ H200: dict[str, dict[str, tuple[float, ...]]] = {
         "p2p_sm1d": (8e-05, 3.7e-11, 5e-12, 4.4e-15, 3.6e-08),
         "p2p_sm2d": (0.00013, 6.4e-10, 1.5e-12, 4e-14),
         "p2g_owner": (0.0, 0.0, 1.8e-09),
-        "p2g_tile": (4.6e-05, 1.9e-10, 1.1e-12, 6.6e-12, 1.6e-10),
+        "p2g_tile": (1.2e-05, 1.3e-10, 1.3e-12, 7.2e-14, 3.1e-12, 7.5e-09),
         "p2g_base": (0.0, 0.0, 1.9e-11),
         "p2g_source": (8.8e-05, 4.4e-12, 1e-11),
         "p2g_grid": (6.5e-05, 0.0, 9.3e-12),
@@ -92,7 +92,7 @@ H200: dict[str, dict[str, tuple[float, ...]]] = {
         "p2p_sm1d": (9.5e-05, 0.0, 8e-13, 2.4e-14, 1.2e-08),
         "p2p_sm2d": (0.00014, 0.0, 0.0, 2e-14),
         "p2g_owner": (0.0, 0.0, 8.3e-10),
-        "p2g_tile": (0.00012, 1.1e-09, 3.3e-13, 6.1e-12, 9.2e-11),
+        "p2g_tile": (1.3e-05, 1.3e-10, 4.7e-13, 6.4e-14, 1.5e-12, 4.7e-09),
         "p2g_base": (0.0, 0.0, 8.7e-12),
         "p2g_source": (8.8e-05, 2.2e-12, 4.8e-12),
         "p2g_grid": (6.5e-05, 0.0, 4.2e-12),

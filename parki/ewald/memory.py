@@ -18,7 +18,7 @@ from parki.errors import ParkiMemoryError, ParkiValueError
 from parki.ewald.fgc import DEVICE_BLOCK, HOST_BLOCK, field_rows
 from parki.ewald.free_memory import free_memory
 from parki.ewald.mesh import along_z
-from parki.ewald.p2g import COMPONENTS
+from parki.ewald.p2g import COMPONENTS, SIDES, TILE, reached
 from parki.ewald.p2p import near_cells, near_tile
 from parki.ewald.padding import Padding
 from parki.ewald.parameters import Parameters, select
@@ -179,12 +179,16 @@ def _points(
     tile, _ = near_tile(use.space, chosen.p2p, targets)
     tiles = targets / tile + shape[0] * shape[1]
     near += 12.0 * kinds * min(tiles, targets)
-    # Sources and targets are sorted alike, if the variants are.
-    alike = use.same and chosen.p2g != "base" and chosen.g2p != "base"
-    alike = alike and (chosen.p2g == "tile") == (chosen.g2p == "tile")
+    # Targets that are the sources keep their order, if the variants of both stages allow it.
+    alike = use.same and chosen.p2g != "base" and chosen.g2p == "target"
     far = float(each) * (sources if alike else sources + targets) + normals
-    if "tile" in (chosen.p2g, chosen.g2p):
-        far += 8.0 * math.prod(padding.cells) / 16
+    cells = math.prod(padding.cells)
+    if chosen.p2g == "tile":
+        # Starts and counts of the sorted cells, of what reaches tiles, and the lists.
+        far += 8.0 * cells / math.prod(SIDES) + 16.0 * cells / math.prod(TILE)
+        far += 8.0 * reached(chosen.points) * sources
+    if chosen.g2p == "tile":
+        far += 8.0 * cells / 16
     if normals:
         far += 8 * sources  # squares of the normals
     held = 3 * item * both + normals

@@ -70,6 +70,8 @@ class Mesh:
         periodic: windows then need no wrapping along z.
     spread, gather : str
         Variants of P2G and G2P.
+    ordered : bool
+        Whether P2G must give the same result every time, bit for bit.
     """
 
     space: ExecutionSpace
@@ -84,6 +86,7 @@ class Mesh:
     spill: int
     spread: str
     gather: str
+    ordered: bool
     arguments: dict[str, Any]
 
     @classmethod
@@ -99,6 +102,7 @@ class Mesh:
         degree: int,
         spread: str = "auto",
         gather: str = "auto",
+        ordered: bool = False,
     ) -> Mesh:
         """Tabulate the window and send the geometry to the space.
 
@@ -135,6 +139,7 @@ class Mesh:
             spill,
             spread,
             gather,
+            ordered,
             arguments,
         )
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.g2p import G2P_METHODS
-from parki.ewald.p2g import ATOMIC, P2G_METHODS
+from parki.ewald.p2g import P2G_METHODS, UNORDERED
 from parki.ewald.p2p_cells import P2P_METHODS
 from parki.ewald.prolate import SPLITS
 from parki.ewald.radial import EVALUATORS
@@ -205,10 +205,11 @@ class EwaldOptions:
                 )
         if not isinstance(self.deterministic, (bool, np.bool_)):
             raise ParkiTypeError(f"deterministic is {self.deterministic!r}; expected True or False")
-        if self.deterministic and self.p2g_method in ATOMIC:
+        if self.deterministic and self.p2g_method in UNORDERED:
             raise ParkiValueError(
                 f"deterministic is True, but p2g_method is {self.p2g_method!r}, which adds to the "
-                "grid by atomics, in any order; choose 'owner' or 'grid', or leave it to 'auto'"
+                "grid by atomics, in any order; choose 'owner', 'tile' or 'grid', or leave it to "
+                "'auto'"
             )
         if self.executor is not None and self.executor not in EXECUTORS:
             raise ParkiValueError(

@@ -453,6 +453,7 @@ class Plan:
             chosen.window_degree,
             chosen.p2g,
             chosen.g2p,
+            self.options.deterministic,
         )
 
     def _split(self) -> str:
