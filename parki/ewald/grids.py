@@ -187,10 +187,17 @@ class Search:
     cutoff : float
     choices : sequence of int
         Numbers of window points P to choose from.
+    like : Search, optional
+        One at another cut-off, whose forecasts were corrected by what it found.
     """
 
     def __init__(
-        self, problem: Problem, split: Split, cutoff: float, choices: Sequence[int]
+        self,
+        problem: Problem,
+        split: Split,
+        cutoff: float,
+        choices: Sequence[int],
+        like: Search | None = None,
     ) -> None:
         self.problem, self.split, self.cutoff, self.choices = problem, split, cutoff, choices
         largest = coarsest(problem, split)
@@ -204,6 +211,8 @@ class Search:
                 self.grids[row] = steps
         # What forecasts for P points lack, by the last grid that they were judged on.
         self.constants = np.full(len(POINTS), math.nan)
+        if like is not None:
+            self.constant, self.constants = like.constant, like.constants.copy()
         self.judged: dict[int, Grid] = {}
         self.times: dict[tuple[int, int], Times] = {}
 
@@ -217,6 +226,10 @@ class Search:
                 return known[0][2], others[0] if others else None
             self._judge(foreseen[0][1], foreseen[0][2].points)
         return None
+
+    def least(self) -> float:
+        """Return the least seconds that are foreseen."""
+        return min((seconds for seconds, *_ in self._foreseen()), default=math.inf)
 
     def _foreseen(self) -> list[tuple[float, int, Grid]]:
         """Return seconds, row and grid of each, cheapest first."""
