@@ -13,6 +13,7 @@ import os
 import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
@@ -21,7 +22,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from parki.arrays import USUAL
-from parki.errors import ParkiMemoryError, ParkiValueError
+from parki.errors import ParkiError, ParkiMemoryError, ParkiValueError
 from parki.ewald import EwaldOptions, Plan, machines
 from parki.ewald.cost import Work
 from parki.ewald.g2p import G2P_METHODS
@@ -183,6 +184,17 @@ def make(task: Task, space: ExecutionSpace) -> tuple[Plan, Any]:
     double = task.kernel in ("stokes_dl", "stokes_comb")
     plan = Plan(task.kernel, points, points, norms if double else None, options)
     return plan, dens[0] if task.kernel == "laplace" else dens
+
+
+def compile_ahead(todo: Sequence[Task], space: ExecutionSpace, number: int) -> None:
+    """Compile what tasks need on device ``number``, as far as is known before lengths are.
+
+    What fails here will fail, and be reported, when the task's turn comes.
+    """
+    with space.array_module.cuda.Device(number):
+        for task in todo:
+            with suppress(ParkiError):
+                make(task, space)
 
 
 def run(task: Task, space: ExecutionSpace) -> Timing:

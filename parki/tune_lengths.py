@@ -29,7 +29,7 @@ VALUES = 1 << 24
 LARGEST = {"lines": 1024, "boxes": 768}
 # What single precision reaches takes no finer grids.
 LARGEST_SINGLE = 1024
-RUNS = 2
+RUNS = 3
 
 
 def measure(

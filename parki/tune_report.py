@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from concurrent.futures import ThreadPoolExecutor
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -13,7 +14,18 @@ from parki.errors import UnavailableError
 from parki.ewald import machines
 from parki.runtime import ExecutionSpace, cache
 from parki.settings import cache_directory, thread_count
-from parki.tune import STAGES, Sample, Task, Timing, load_samples, refine, run, save, tasks
+from parki.tune import (
+    STAGES,
+    Sample,
+    Task,
+    Timing,
+    compile_ahead,
+    load_samples,
+    refine,
+    run,
+    save,
+    tasks,
+)
 from parki.tune_lengths import measure
 
 
@@ -36,11 +48,16 @@ def show(space: ExecutionSpace, task: Task | None) -> None:
         samples = load_samples(space)
     lengths = {name: machines.machine(space, name).lengths for name in samples}
     if not any(samples.values()):
-        if space.on_device:
-            names = track(samples, "measuring transforms", console=console, transient=True)
-            lengths = {name: measure(space, name) for name in names}
-        machines.use(space, lengths)  # what follows counts in them, by no earlier file
         todo = tasks(space, thread_count() if space.name == "OpenMP" else 1)
+        if space.on_device:
+            # Kernels compile meanwhile, which keeps the host busy, and the device hardly.
+            with ThreadPoolExecutor(1) as pool:
+                here = int(space.array_module.cuda.Device().id)
+                ahead = pool.submit(compile_ahead, todo, space, here)
+                names = track(samples, "measuring transforms", console=console, transient=True)
+                lengths = {name: measure(space, name) for name in names}
+                ahead.result()
+        machines.use(space, lengths)  # what follows counts in them, by no earlier file
         for each in track(todo, "measuring", console=console, transient=True):
             samples[each.dtype] += run(each, space).samples
     if task is not None:

@@ -35,8 +35,8 @@ TYPICAL = 3.0
 # beside the foreseen one: what lengths and variants cost changes from grid to grid.
 LONG, NEARBY = 0.25, (1.0, 0.9, 1.1)
 # Of more seconds than this, where the costs of transforms' lengths are known: a glance, of half a
-# millisecond each, at cut-offs beside the choice. Twelve of 30 to 190 ms on an H200 were foreseen to
-# take 4.0 % more than the best of a scan, and are 1.4 % over it with that.
+# millisecond each, at cut-offs beside the choice. Twelve sums of 30 to 190 ms on an H200 were
+# foreseen to take 4.0 % more than the best of a scan, and are 1.4 % over it with that.
 UNEVEN, BESIDE = 0.03, (0.9, 0.95, 1.05, 1.1)
 
 
