@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,23 @@ VALUES = 1 << 24
 LARGEST = {"lines": 1024, "boxes": 768}
 # What single precision reaches takes no finer grids.
 LARGEST_SINGLE = 1024
-RUNS = 3
+RUNS = 2
+
+
+@dataclass(frozen=True)
+class Transform:
+    """One to time: of ``length``, in the table ``kind``, ``run`` over so many ``values``."""
+
+    kind: str
+    length: int
+    values: float
+    run: Callable[[], None]
+
+
+def load(space: ExecutionSpace, precision: str) -> None:
+    """Run every transform once: cuFFT takes half a minute to load them all."""
+    for transform in _transforms(space, precision, CANDIDATES, VALUES):
+        transform.run()
 
 
 def measure(
@@ -39,27 +56,38 @@ def measure(
     values: int = VALUES,
 ) -> Tables:
     """Return lengths with their costs over the median one of planes."""
+    seconds: dict[str, dict[int, float]] = {kind: {} for kind in Tables._fields}
+    for transform in _transforms(space, precision, candidates, values):
+        least = _least(space, transform.run)
+        seconds[transform.kind][transform.length] = least / transform.values
+    typical = statistics.median(seconds["planes"].values())
+    return Tables(
+        *(Lengths((n, t / typical) for n, t in times.items()) for times in seconds.values())
+    )
+
+
+def _transforms(
+    space: ExecutionSpace, precision: str, candidates: Sequence[int], values: int
+) -> Iterator[Transform]:
+    """Yield the transforms, each to be run before the next."""
     xp = space.array_module
     dtype = np.dtype(precision)
     memory = xp.zeros(2 * values, dtype=dtype)
     if precision == "float32":
         candidates = [n for n in candidates if n <= LARGEST_SINGLE]
-    planes = {n: _plane_seconds(space, n, memory) for n in candidates}
-    typical = statistics.median(planes.values())
-    # Longer lines cost about the same, and each length takes a library a tenth of a second to plan.
-    lines, boxes = {}, {}
+    for n in candidates:
+        yield _planes(space, n, memory)
+    # Longer lines cost about the same.
     for n in (n for n in candidates if n <= LARGEST["lines"]):
         edge = max(1, math.isqrt(memory.size // n))
-        lines[n] = _real_seconds(space, memory[: n * edge**2].reshape(n, edge, edge), False)
+        yield _real(space, memory[: n * edge**2].reshape(n, edge, edge), False)
         # The values, their modes and the library's workspace.
         if n <= LARGEST["boxes"] and 4 * n**3 * dtype.itemsize < free_memory(space):
-            boxes[n] = _real_seconds(space, xp.zeros((n, n, n), dtype=dtype), True)
-    tables = (planes, lines, boxes)
-    return Tables(*(Lengths((n, t / typical) for n, t in ts.items()) for ts in tables))
+            yield _real(space, xp.zeros((n, n, n), dtype=dtype), True)
 
 
-def _plane_seconds(space: ExecutionSpace, n: int, memory: Any) -> float:
-    """Return the seconds per real value and pass of planes of length n along both axes.
+def _planes(space: ExecutionSpace, n: int, memory: Any) -> Transform:
+    """Return the transform of planes of length n along both axes.
 
     Of the transform there alone, as for real values: the way back takes as long.
     """
@@ -69,18 +97,20 @@ def _plane_seconds(space: ExecutionSpace, n: int, memory: Any) -> float:
     make = DeviceTransforms if space.on_device else HostTransforms
     transforms = make((n, n, n), n, False)
     # Real values of both parts, two axes.
-    return _least(space, lambda: transforms.planes(modes)) / float(4 * modes.size)
+    return Transform("planes", n, 4.0 * modes.size, lambda: transforms.planes(modes))
 
 
-def _real_seconds(space: ExecutionSpace, values: Any, whole: bool) -> float:
-    """Return the seconds per real value and pass along the first axis, or along all of them."""
+def _real(space: ExecutionSpace, values: Any, whole: bool) -> Transform:
+    """Return the transform of real values along the first axis, or along all of them."""
     x, y, z = values.shape
     shape = (x, y, z // 2 + 1) if whole else (x // 2 + 1, y, z)
     modes = space.array_module.empty(shape, dtype=np.result_type(values.dtype, np.complex64))
     make = DeviceTransforms if space.on_device else HostTransforms
     transforms = make((x, y, z), x, whole)
-    seconds = _least(space, lambda: transforms.real(values[None], modes[None]))
-    return seconds / float((3 if whole else 1) * values.size)
+    kind, passes = ("boxes", 3.0) if whole else ("lines", 1.0)
+    return Transform(
+        kind, x, passes * values.size, lambda: transforms.real(values[None], modes[None])
+    )
 
 
 def _least(space: ExecutionSpace, action: Callable[[], None]) -> float:

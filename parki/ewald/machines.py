@@ -80,9 +80,9 @@ H200: dict[str, dict[str, tuple[float, ...]]] = {
         "p2g_grid": (6.5e-05, 0.0, 9.3e-12),
         "p2g_hybrid": (2.7e-05, 0.0, 2.4e-12),
         "fgc": (5.9e-05, 6.9e-12, 9.1e-12),
-        "g2p_target": (1.7e-05, 0.0, 2.3e-12),
-        "g2p_base": (1.1e-05, 0.0, 3.4e-12),
-        "g2p_tile": (1.6e-06, 5.4e-10, 3.2e-13, 4.8e-12, 2e-10),
+        "g2p_target": (9.7e-05, 0.0, 2.6e-12),
+        "g2p_base": (1.7e-05, 0.0, 4.5e-12),
+        "g2p_tile": (1.9e-05, 3.7e-10, 2.7e-13, 5.9e-12, 1.1e-10),
     },
     "float32": {
         "p2p_tile": (4e-05, 0.0, 8.8e-12, 4.5e-14),
@@ -100,7 +100,7 @@ H200: dict[str, dict[str, tuple[float, ...]]] = {
         "fgc": (6.7e-05, 3.8e-12, 4.2e-12),
         "g2p_target": (1.7e-05, 0.0, 1.6e-12),
         "g2p_base": (1.1e-05, 0.0, 2.4e-12),
-        "g2p_tile": (8.6e-07, 3.9e-10, 2e-13, 1.5e-12, 1e-10),
+        "g2p_tile": (1.8e-05, 3.2e-10, 2.1e-13, 1.2e-12, 1e-10),
     },
 }
 # Lengths of transforms on an H200, and their costs per value over that of the median one of planes.
