@@ -78,7 +78,7 @@ class Spreading:
 
 def spread_work(p2g: P2G, mesh: Mesh, n: int) -> models.Work:
     """Return the work of spreading ``n`` sources as it is done."""
-    return models.spread(mesh.spread, mesh, n, _teams(p2g.arguments), p2g.variant.tiles.counts)
+    return models.spread(mesh.spread, mesh, n, _teams(p2g.arguments))
 
 
 def gather_work(g2p: G2P, mesh: Mesh, n: int) -> models.Work:

@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from parki.ewald import p2g
 from parki.ewald.p2p import COLUMNS, DEPTH, STAGED_TILE, TILE
 from parki.ewald.p2p_cells import Launch
 
@@ -122,10 +123,10 @@ def columns_values(mesh: Any, teams: int, columns: tuple[int, ...]) -> float:
     return float(width * depth * planes)
 
 
-def spread(method: str, mesh: Any, n: int, teams: int, columns: tuple[int, ...]) -> Work:
+def spread(method: str, mesh: Any, n: int, teams: int) -> Work:
     """Return the work of P2G for ``n`` sources.
 
-    ``teams`` are those that hybrid and tile launch, ``columns`` the tiles along each axis.
+    ``teams`` are those that hybrid and tile launch.
     """
     p, terms, values = mesh.window.points, mesh.terms, math.prod(mesh.padding.grid)
     half = (p + 1) // 2
@@ -145,8 +146,13 @@ def spread(method: str, mesh: Any, n: int, teams: int, columns: tuple[int, ...])
         moved = given + FOUR * teams * reached
         staged = n * (1.5 * reached + 15 * p**3)
     elif method == "tile":
-        moved = given + FOUR * columns_values(mesh, teams, columns)
-        staged = 2 * FOUR * n * p**3
+        # Sources once for each tile they reach. Blocks of columns, a warp each, read their windows
+        # from scratch memory; teams that share a tile write P - 1 planes in common.
+        entries = n * p2g.reached(p)
+        flops += 12 * p * terms * (entries - n)
+        moved = entries * (SOURCE + 1) + FOUR * (values + teams * (p - 1) * math.prod(p2g.TILE))
+        blocks = n * math.prod(side + p - 1 for side in p2g.SIDES) / math.prod(p2g.SIDES)
+        staged = entries * (6 * p + 10) + blocks * (2 * p + 14)
     else:  # owner: reads and writes the grid as it goes
         moved = given + 2 * FOUR * n * p**3
     return Work(float(flops), least, 8.0 * moved, 8.0 * staged)
