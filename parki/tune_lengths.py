@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,6 @@ import numpy as np
 
 from parki.ewald.free_memory import free_memory
 from parki.ewald.lengths import SMOOTH, Lengths, Tables
-from parki.ewald.timing import DeviceWatch, HostWatch
 from parki.ewald.transforms import DeviceTransforms, HostTransforms
 from parki.runtime import ExecutionSpace
 
@@ -43,26 +43,23 @@ class Transform:
     run: Callable[[], None]
 
 
+def load(space: ExecutionSpace, precision: str) -> None:
+    """Run every transform once: cuFFT takes half a minute to load them all."""
+    for transform in _transforms(space, precision, CANDIDATES, VALUES):
+        transform.run()
+
+
 def measure(
     space: ExecutionSpace,
     precision: str,
     candidates: Sequence[int] = CANDIDATES,
     values: int = VALUES,
 ) -> Tables:
-    """Return lengths with their costs over the median one of planes.
-
-    Each is timed again after the next one, so that what else the host and the device do for a
-    moment (compiling kernels, and setting up plans) does not count.
-    """
+    """Return lengths with their costs over the median one of planes."""
     seconds: dict[str, dict[int, float]] = {kind: {} for kind in Tables._fields}
-    before: list[Transform] = []
     for transform in _transforms(space, precision, candidates, values):
-        transform.run()  # makes plans
-        for each in (*before, transform):
-            known = seconds[each.kind]
-            found = _least(space, each.run) / each.values
-            known[each.length] = min(found, known.get(each.length, found))
-        before = [transform]
+        least = _least(space, transform.run)
+        seconds[transform.kind][transform.length] = least / transform.values
     typical = statistics.median(seconds["planes"].values())
     return Tables(
         *(Lengths((n, t / typical) for n, t in times.items()) for times in seconds.values())
@@ -72,7 +69,7 @@ def measure(
 def _transforms(
     space: ExecutionSpace, precision: str, candidates: Sequence[int], values: int
 ) -> Iterator[Transform]:
-    """Yield the transforms, of which two live at a time."""
+    """Yield the transforms, each to be run before the next."""
     xp = space.array_module
     dtype = np.dtype(precision)
     memory = xp.zeros(2 * values, dtype=dtype)
@@ -117,13 +114,12 @@ def _real(space: ExecutionSpace, values: Any, whole: bool) -> Transform:
 
 
 def _least(space: ExecutionSpace, action: Callable[[], None]) -> float:
-    """Return the least seconds of a few runs."""
+    """Return the least seconds of a few runs, after one that makes plans."""
     times = []
-    for _ in range(RUNS):
-        watch: HostWatch | DeviceWatch = HostWatch()
+    for _ in range(1 + RUNS):
+        start = time.perf_counter()
+        action()
         if space.on_device:
-            watch = DeviceWatch(space.array_module, True)
-        with watch("transform"):
-            action()
-        times.append(watch.seconds()["transform"])
-    return min(times)
+            space.array_module.cuda.Device().synchronize()
+        times.append(time.perf_counter() - start)
+    return min(times[1:])

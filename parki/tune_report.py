@@ -26,7 +26,7 @@ from parki.tune import (
     save,
     tasks,
 )
-from parki.tune_lengths import measure
+from parki.tune_lengths import load, measure
 
 
 def show(space: ExecutionSpace, task: Task | None) -> None:
@@ -50,13 +50,15 @@ def show(space: ExecutionSpace, task: Task | None) -> None:
     if not any(samples.values()):
         todo = tasks(space, thread_count() if space.name == "OpenMP" else 1)
         if space.on_device:
-            # cuFFT loads its transforms, and kernels compile: both are the host's work.
+            # Both keep the host busy, and the device hardly; what is timed comes after.
             here = int(space.array_module.cuda.Device().id)
             with ThreadPoolExecutor(1) as pool:
                 ahead = pool.submit(compile_ahead, todo, space, here)
-                names = track(samples, "measuring transforms", console=console, transient=True)
-                lengths = {name: measure(space, name) for name in names}
+                for name in track(samples, "loading transforms", console=console, transient=True):
+                    load(space, name)
                 ahead.result()
+            names = track(samples, "measuring transforms", console=console, transient=True)
+            lengths = {name: measure(space, name) for name in names}
         machines.use(space, lengths)  # what follows counts in them, by no earlier file
         for each in track(todo, "measuring", console=console, transient=True):
             samples[each.dtype] += run(each, space).samples
