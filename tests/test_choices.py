@@ -12,7 +12,7 @@ from scipy.spatial import cKDTree
 import parki
 from parki import cli, tune
 from parki.arrays import USUAL
-from parki.ewald import cost, machines
+from parki.ewald import cost, machines, parameters
 from parki.ewald.clustering import pair_density
 from parki.ewald.grids import POINTS, Search, Windows
 from parki.ewald.lengths import NO_TABLES, SMOOTH, Lengths, Tables
@@ -215,6 +215,26 @@ def test_passes_of_transforms():
     sizes = (padding.local[1:], padding.plain[1:])
     found = padding.values().planes
     assert found == sum(4 * m * math.prod(s) for m, s in zip(modes, sizes, strict=True))
+
+
+def test_cut_offs_beside_the_choice(uniform, monkeypatch):
+    """Where lengths of transforms cost different times, others are looked at for long sums."""
+    tables = machines._built_in_lengths("float64")
+    usual = {"p2p": ("tile",), "p2g": ("tile",), "g2p": ("tile",)}
+    before, after = [], []
+    for n in (10**6, 2 * 10**6, 4 * 10**6, 8 * 10**6):
+        for tolerance in (1e-3, 1e-5, 1e-8):
+            numbers = machines.H200["float64"]
+            machine = machines.Machine("test", numbers, lengths=tables, on_device=True)
+            changes = dict(usual, periodicity=1, tolerance=tolerance, machine=machine)
+            given = problem(uniform, sources=n, targets=n, **changes)
+            for limit, times in ((math.inf, before), (0.0, after)):
+                monkeypatch.setattr(parameters, "UNEVEN", limit)
+                parameters._select.cache_clear()
+                times.append(select(given).total)
+    parameters._select.cache_clear()
+    assert all(b <= a for a, b in zip(before, after, strict=True))
+    assert any(b < 0.99 * a for a, b in zip(before, after, strict=True))
 
 
 def test_alternatives_are_dearer(uniform):

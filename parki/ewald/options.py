@@ -71,16 +71,17 @@ class EwaldOptions:
         literature's four, to compare with, which compute the velocity or potential alone. Default:
         by the execution space.
     p2g_method : {"auto", "owner", "tile", "base", "source", "grid", "hybrid"}
-        Variant of the spreading: each thread owns grid tiles (CPUs), or each team adds up a tile in
-        scratch memory (GPUs); or one of the literature's four, to compare with. Default: by the
-        execution space.
+        Variant of the spreading: each thread owns tiles of the grid (CPUs), or a column of it,
+        whose values are in registers (GPUs); or one of the literature's four, to compare with.
+        Default: by the execution space.
     g2p_method : {"auto", "target", "base", "tile"}
         Variant of the gathering: targets sorted by grid tiles, in the order given, or sorted and
         with the grid's values around each tile in scratch memory. Default: tile on devices.
     deterministic : bool
-        The same result every time, bit for bit, for the same points in the same order: on devices
-        spreading is by a slower variant, and parameters are chosen by built-in numbers, whatever
-        `parki tune` measured and however many threads there are. See ``docs/determinism.md``.
+        The same result every time, bit for bit, for the same points in the same order: devices
+        share crowded places among fewer teams, and parameters are chosen by built-in numbers,
+        whatever `parki tune` measured and however many threads there are. See
+        ``docs/determinism.md``.
     executor : {"embedded", "pykokkos"}, optional
         Who runs the kernels: parki's own compiler, or upstream PyKokkos where it is installed.
         Default: the environment variable PARKI_EXECUTOR, else embedded.
