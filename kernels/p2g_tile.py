@@ -39,6 +39,45 @@ LISTING = 1 - COUNTING
 # steps before the tile's corner.
 
 
+@pk.function
+def first_cell(base: int, image: int, cells: int) -> int:
+    """Return the first cell whose window reaches a tile's part of an axis, from ``base`` on."""
+    first: int = base - P + 1 + image * cells
+    if first < 0:
+        first = 0
+    return first
+
+
+@pk.function
+def last_cell(base: int, edge: int, image: int, cells: int, shape: int) -> int:
+    """Return the last cell whose window does; -1 for the image of a free axis."""
+    last: int = base + edge - 1
+    if last > shape - 1:
+        last = shape - 1
+    last = last + image * cells
+    if last > cells - 1:
+        last = cells - 1
+    if image == 1 and shape > cells:
+        last = -1
+    return last
+
+
+@pk.function
+def cell_of(place: REAL, first: int, edge: int, cells: int) -> int:
+    """Return the cell of a coordinate in grid steps, among ``edge`` from ``first`` on.
+
+    The cell list's rounding may differ in the last bit: its word counts.
+    """
+    cell: int = int(place)
+    if cell > first + edge - 1:
+        cell = first + edge - 1
+    if cell > cells - 1:
+        cell = cells - 1
+    if cell < first:
+        cell = first
+    return cell
+
+
 @pk.workunit
 def reach(
     i: int,
@@ -75,32 +114,13 @@ def reach(
     tile: int = place // cells[0]
     base1: int = tile // tiles[1] * TILE1
     base2: int = tile % tiles[1] * TILE2
-    # The cells whose windows reach the tile's part of the grid, and those that do so beyond the end
-    # of a periodic axis: their image, one period before, does.
+    # Beyond the end of a periodic axis, the image of a cell reaches the tile, one period before it.
     for image1 in range(2):
-        first1: int = base1 - P + 1 + image1 * cells[1]
-        last1: int = base1 + TILE1 - 1
-        if last1 > shape[1] - 1:
-            last1 = shape[1] - 1
-        last1 = last1 + image1 * cells[1]
-        if first1 < 0:
-            first1 = 0
-        if last1 > cells[1] - 1:
-            last1 = cells[1] - 1
-        if image1 == 1 and shape[1] > cells[1]:
-            last1 = -1
+        first1: int = first_cell(base1, image1, cells[1])
+        last1: int = last_cell(base1, TILE1, image1, cells[1], shape[1])
         for image2 in range(2):
-            first2: int = base2 - P + 1 + image2 * cells[2]
-            last2: int = base2 + TILE2 - 1
-            if last2 > shape[2] - 1:
-                last2 = shape[2] - 1
-            last2 = last2 + image2 * cells[2]
-            if first2 < 0:
-                first2 = 0
-            if last2 > cells[2] - 1:
-                last2 = cells[2] - 1
-            if image2 == 1 and shape[2] > cells[2]:
-                last2 = -1
+            first2: int = first_cell(base2, image2, cells[2])
+            last2: int = last_cell(base2, TILE2, image2, cells[2], shape[2])
             if last1 >= first1 and last2 >= first2:
                 for side2 in range(first2 // SIDE2, last2 // SIDE2 + 1):
                     for side1 in range(first1 // SIDE1, last1 // SIDE1 + 1):
@@ -109,22 +129,10 @@ def reach(
                         if LISTING:
                             if rest >= 0 and rest < here:
                                 j: int = starts[at] + rest
-                                # The cell list's rounding may differ in the last bit: its word
-                                # counts.
-                                c1: int = int(src[1][j] * inverse_step[1])
-                                if c1 < side1 * SIDE1:
-                                    c1 = side1 * SIDE1
-                                if c1 > side1 * SIDE1 + SIDE1 - 1:
-                                    c1 = side1 * SIDE1 + SIDE1 - 1
-                                if c1 > cells[1] - 1:
-                                    c1 = cells[1] - 1
-                                c2: int = int(src[2][j] * inverse_step[2])
-                                if c2 < side2 * SIDE2:
-                                    c2 = side2 * SIDE2
-                                if c2 > side2 * SIDE2 + SIDE2 - 1:
-                                    c2 = side2 * SIDE2 + SIDE2 - 1
-                                if c2 > cells[2] - 1:
-                                    c2 = cells[2] - 1
+                                t1: REAL = src[1][j] * inverse_step[1]
+                                t2: REAL = src[2][j] * inverse_step[2]
+                                c1: int = cell_of(t1, side1 * SIDE1, SIDE1, cells[1])
+                                c2: int = cell_of(t2, side2 * SIDE2, SIDE2, cells[2])
                                 c1 = c1 - image1 * cells[1] - base1 + 32
                                 c2 = c2 - image2 * cells[2] - base2 + 32
                                 entries[0][i] = j

@@ -236,6 +236,13 @@ def test_lists(points):
         assert np.all(np.diff(code[first:last] // 64**2) >= 0)
 
 
+def test_lists_have_an_end(monkeypatch):
+    src = cloud(20, np.float64)
+    monkeypatch.setattr(p2g_module, "MOST_PLANES", 17)
+    with pytest.raises(parki.ParkiValueError, match="18 cells along x; p2g_method='tile' takes 17"):
+        P2G("laplace", make_mesh(6, 3, np.float64, "tile"), src, None, None)
+
+
 def merged(work: np.ndarray) -> list[tuple[int, int, int]]:
     """The lists of which these are shares."""
     tiles = np.unique(work[0])

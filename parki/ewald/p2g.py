@@ -30,6 +30,7 @@ SIDES, TILE = (4, 8), (8, 16)
 BATCH, TEAMS = 42, 3
 # Entries of a share at most and at least, and the shares wanted.
 SHARE, LEAST, SHARES = 1024, 64, 4096
+MOST_PLANES = 2**19 - 1  # of which an entry has room for the number
 
 
 class Variant(Protocol):
@@ -187,7 +188,7 @@ class Tile:
         tile = TILE if mesh.space.on_device else SIDES
         self.counts = [-(-n // edge) for n, edge in zip(self.shape[1:], tile, strict=True)]
         self.places = _spots(tile)
-        # One column of a team's threads each, all of them where a team is one thread.
+        # A thread of a team owns one column; all of them, where a team is one thread.
         columns = math.prod(tile)
         constants = dict(
             mesh.constants(),
@@ -219,6 +220,11 @@ class Tile:
         xp = self.mesh.space.array_module
         _, count, fill = self.launches
         planes = self.mesh.padding.cells[0]
+        if planes > MOST_PLANES:
+            raise ParkiValueError(
+                f"the grid has {planes} cells along x; p2g_method='tile' takes {MOST_PLANES}: "
+                "choose 'hybrid', or turn the box"
+            )
         places = math.prod(self.counts) * planes
         counts = xp.empty(places, dtype=np.int32)
         tiles = xp.asarray([*self.counts, self.tiles.counts[1]], dtype=np.int32)
