@@ -31,7 +31,7 @@ COUNTS = {
     "p2p_gm2d": _CELLS,
     "p2p_sm1d": (*_CELLS, "steps"),
     "p2p_sm2d": _CELLS,
-    "p2g_owner": _POINTS,
+    "p2g_owner": ("colours", *_POINTS, "idle"),
     "p2g_tile": ("entries", "windows", "updates", "flushes", "share"),
     "p2g_base": _POINTS,
     "p2g_source": _POINTS,
@@ -174,19 +174,24 @@ class Work:
                 components * grid,
                 p2g_share(int(entries)) * updates,
             )
-        uneven = self.uneven(variant, points, grid)
         updates = self._updates(self.sources, components, points)
-        return uneven * self.sources, uneven * updates
+        if variant == "owner":
+            colours, idle = self.rounds(points, grid)
+            return colours, self.sources, updates, idle * updates
+        return self.sources, updates
 
-    def uneven(self, variant: str, points: int, grid: float) -> float:
-        """Return how many times longer P2G takes because its tiles leave threads idle.
+    def rounds(self, points: int, grid: float) -> tuple[float, float]:
+        """Return the colours of P2G by ``owner``, and what threads could do that have no tile.
 
-        Of ``owner``, whose tiles of one colour, of P + 1 steps or more, are all that runs at once.
+        The latter over what the others do: tiles of one colour, of P + 1 steps or more, are all
+        that runs at once. What it costs is a machine's own: of two threads that share a core, one
+        alone is faster.
         """
-        if variant != "owner" or self.threads == 1:
-            return 1.0
-        tiles = max(1, int(grid ** (1 / 3) / (points + 1) / 2)) ** 2
-        return -(-tiles // self.threads) * self.threads / tiles
+        edge = int(grid ** (1 / 3) / (points + 1))
+        tiles, idle = max(1, edge // 2) ** 2, 0.0
+        if self.threads > 1:
+            idle = -(-tiles // self.threads) * self.threads / tiles - 1.0
+        return (4.0 if edge > 1 else 1.0), idle
 
     def far(self, passes: Passes) -> tuple[float, ...]:
         """Return the counts of FGC, for the values of one component over all its passes."""

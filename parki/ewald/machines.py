@@ -22,7 +22,7 @@ from parki.settings import cache_directory, thread_count
 log = logging.getLogger("parki")
 
 # Of what the seconds of a file are of: changes with the counts of `parki.ewald.cost`.
-VERSION = 4
+VERSION = 5
 # Fewest points that the built-in numbers of other variants than the usual ones were measured for.
 BUILT_IN_FROM = {False: 5000, True: 10_000}
 
@@ -35,7 +35,7 @@ CORE: dict[str, dict[str, tuple[float, ...]]] = {
         "p2p_gm2d": (0.0, 0.0, 0.0, 2e-11),
         "p2p_sm1d": (0.0, 0.0, 0.0, 1.9e-11, 0.0),
         "p2p_sm2d": (0.0, 0.0, 0.0, 2.2e-11),
-        "p2g_owner": (0.00014, 1.9e-07, 2e-10),
+        "p2g_owner": (0.0, 4e-05, 1.9e-07, 2e-10, 2e-10),
         "p2g_tile": (5.8e-05, 8.3e-08, 1.9e-10, 7.9e-10, 2.6e-09, 4.6e-08),
         "p2g_base": (0.0, 0.0, 6.1e-09),
         "p2g_source": (3.4e-05, 1.2e-06, 5.2e-09),
@@ -53,7 +53,7 @@ CORE: dict[str, dict[str, tuple[float, ...]]] = {
         "p2p_gm2d": (0.0, 0.0, 0.0, 1.1e-11),
         "p2p_sm1d": (0.0, 0.0, 0.0, 9.9e-12, 0.0),
         "p2p_sm2d": (0.0, 0.0, 0.0, 1.1e-11),
-        "p2g_owner": (0.00027, 1.5e-07, 9.8e-11),
+        "p2g_owner": (0.0, 7e-05, 1.5e-07, 9.8e-11, 9.8e-11),
         "p2g_tile": (2.9e-05, 4.2e-08, 9.5e-11, 3.9e-10, 1.3e-09, 2.3e-08),
         "p2g_base": (0.0, 0.0, 2.9e-09),
         "p2g_source": (0.0, 0.0, 2.3e-09),
@@ -73,7 +73,7 @@ H200: dict[str, dict[str, tuple[float, ...]]] = {
         "p2p_gm2d": (3.4e-05, 3.9e-09, 1.1e-12, 2.6e-14),
         "p2p_sm1d": (8e-05, 3.7e-11, 5e-12, 4.4e-15, 3.6e-08),
         "p2p_sm2d": (0.00013, 6.4e-10, 1.5e-12, 4e-14),
-        "p2g_owner": (0.0, 0.0, 1.8e-09),
+        "p2g_owner": (0.0, 0.0, 0.0, 1.8e-09, 0.0),
         "p2g_tile": (1.2e-05, 1.3e-10, 1.3e-12, 7.2e-14, 3.1e-12, 7.5e-09),
         "p2g_base": (0.0, 0.0, 1.9e-11),
         "p2g_source": (8.8e-05, 4.4e-12, 1e-11),
@@ -91,7 +91,7 @@ H200: dict[str, dict[str, tuple[float, ...]]] = {
         "p2p_gm2d": (2.4e-05, 2.5e-09, 3.3e-12, 0.0),
         "p2p_sm1d": (9.5e-05, 0.0, 8e-13, 2.4e-14, 1.2e-08),
         "p2p_sm2d": (0.00014, 0.0, 0.0, 2e-14),
-        "p2g_owner": (0.0, 0.0, 8.3e-10),
+        "p2g_owner": (0.0, 0.0, 0.0, 8.3e-10, 0.0),
         "p2g_tile": (1.3e-05, 1.3e-10, 4.7e-13, 6.4e-14, 1.5e-12, 4.7e-09),
         "p2g_base": (0.0, 0.0, 8.7e-12),
         "p2g_source": (8.8e-05, 2.2e-12, 4.8e-12),

@@ -39,7 +39,7 @@ IMAGES = 7.0
 # sources, and G2P by targets 2.4 times as long on an H200, for few points.
 UNSURE = {False: (2.0, 1.2, 1.2), True: (1.05, 1.05, 1.2)}
 
-# Grid values that tell what each takes: enough tiles for all threads.
+# Grid values that tell what each takes.
 _MANY = 1e12
 _Count = Callable[[str, int, float], tuple[float, ...]]
 # Seconds without a grid, and for each of its values; of a variant.
@@ -182,14 +182,31 @@ class Problem:
             Those in all its transforms, times their costs.
         """
         spreads, gathers = self._lines(points)
-        uneven = {v: self.work.uneven(v, points, grid) for v in self.p2g}
-        spread, p2g = self._best(1, {v: (a + b * grid) * uneven[v] for a, b, v in spreads})
+        times = {v: a + b * grid for a, b, v in spreads}
+        if "owner" in self.p2g:
+            times["owner"] = self._owner_time(points, grid)
+        spread, p2g = self._best(1, times)
         gather, g2p = self._best(2, {v: a + b * grid for a, b, v in gathers})
         far = self.machine.time("fgc", self.work.far(passes))
         return Times(spread, far, gather, p2g, g2p)
 
+    def _owner_time(self, points: int, grid: float) -> float:
+        """Return what P2G by owner takes, kept: a grid's size counts by its tiles alone."""
+        key = (points, *self.work.rounds(points, grid))
+        if key not in self._owners:
+            counts = self.work.spread("owner", points, grid)
+            self._owners[key] = self.machine.time("p2g_owner", counts)
+        return self._owners[key]
+
+    @cached_property
+    def _owners(self) -> dict[tuple[float, ...], float]:
+        return {}
+
     def _lines(self, points: int) -> tuple[list[_Line], list[_Line]]:
-        """Return what P2G and G2P take by P points with each variant, kept: times are linear."""
+        """Return what P2G and G2P take by P points with each variant, kept: times are linear.
+
+        All but P2G by owner.
+        """
         if points not in self._known:
 
             def line(stage: str, count: _Count, variant: str) -> _Line:
@@ -199,7 +216,7 @@ class Problem:
                 return 2 * some - more, (more - some) / _MANY, variant
 
             self._known[points] = (
-                [line("p2g", self.work.spread, v) for v in self.p2g],
+                [line("p2g", self.work.spread, v) for v in self.p2g if v != "owner"],
                 [line("g2p", self.work.gather, v) for v in self.g2p],
             )
         return self._known[points]
