@@ -265,8 +265,6 @@ def p2g_tile(
                     gap = P
                 for s in range(gap):
                     g0: int = now + s
-                    while g0 >= shape[0]:
-                        g0 = g0 - shape[0]
                     for o in range(OWN):
                         g1: int = base1 + y[o]
                         g2: int = base2 + z[o]
