@@ -31,12 +31,13 @@ BATCH = 42  # sources staged at a time
 OWN = 1  # columns of a thread
 WEIGHTS = 3 * P + 3 * P * DOUBLE  # windows along x, y, z, and their slopes
 NOWHERE = 1000000  # a place out of every source's reach
+# An entry of a list: a source, and its cell, as (x SPAN + y) SPAN + z with y and z counted from
+# SHIFT steps before the tile's corner.
+SPAN = 64
+SHIFT = SPAN // 2
 # reach only:
 COUNTING = True
 LISTING = 1 - COUNTING
-
-# An entry of a list: a source, and its cell, as (x * 64 + y) * 64 + z with y and z counted from 32
-# steps before the tile's corner.
 
 
 @pk.function
@@ -133,10 +134,10 @@ def reach(
                                 t2: REAL = src[2][j] * inverse_step[2]
                                 c1: int = cell_of(t1, side1 * SIDE1, SIDE1, cells[1])
                                 c2: int = cell_of(t2, side2 * SIDE2, SIDE2, cells[2])
-                                c1 = c1 - image1 * cells[1] - base1 + 32
-                                c2 = c2 - image2 * cells[2] - base2 + 32
+                                c1 = c1 - image1 * cells[1] - base1 + SHIFT
+                                c2 = c2 - image2 * cells[2] - base2 + SHIFT
                                 entries[0][i] = j
-                                entries[1][i] = (plane * 64 + c1) * 64 + c2
+                                entries[1][i] = (plane * SPAN + c1) * SPAN + c2
                         rest = rest - here
     if COUNTING:
         counts[i] = -rest
@@ -186,7 +187,7 @@ def p2g_tile(
     sum1: List[REAL] = [0.0] * (OWN * P)
     sum2: List[REAL] = [0.0] * (OWN * P)
     sum3: List[REAL] = [0.0] * (OWN * P)
-    now: int = entries[1][batch] // 4096
+    now: int = entries[1][batch] // (SPAN * SPAN)
     # Of the two halves of scratch memory one is filled while the other is spread. The last row of
     # each is read ahead, but never used.
     half: int = 0
@@ -202,14 +203,14 @@ def p2g_tile(
             j: int = entries[0][batch + v // 3]
             c: int = entries[1][batch + v // 3]
             if d == 0:
-                c = c // 4096
+                c = c // (SPAN * SPAN)
                 anchor[m][0] = c
             if d == 1:
-                c = c // 64 % 64 - 32
+                c = c // SPAN % SPAN - SHIFT
                 anchor[m][1] = c
                 c = c + base1
             if d == 2:
-                c = c % 64 - 32
+                c = c % SPAN - SHIFT
                 anchor[m][2] = c
                 c = c + base2
             if c < 0:

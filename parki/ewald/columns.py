@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from parki.ewald.mesh import SCRATCH, Mesh
+from parki.ewald.mesh import SCRATCH, Mesh, scratch
 
 BANKS = 128  # bytes that scratch memory serves at a time
 # How to fill a multiprocessor, best first: teams, components of a team, and the largest halo, in
@@ -96,8 +96,7 @@ def _fitted(
 @lru_cache(maxsize=32)
 def usual_halo(points: int) -> float:
     """Return the halo of three components in double precision, where there is no device to ask."""
-    half, whole = SCRATCH
-    limits = tuple(min(whole, 2 * (half + 1024) // teams - 1024) for teams, *_ in FILLINGS)
+    limits = tuple(scratch(teams, SCRATCH) for teams, *_ in FILLINGS)
     found = _fitted(points, 8, device_threads(points, 8), 3, 1, limits, True)
     return found.halo(points) if found else 1.0
 

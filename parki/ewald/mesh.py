@@ -156,9 +156,7 @@ class Mesh:
 
     def scratch(self, teams: int) -> int:
         """Return the bytes of scratch memory for each of so many teams on a multiprocessor."""
-        half, whole = _scratch(self.space) if self.space.on_device else SCRATCH
-        # The driver keeps a kilobyte of each team's.
-        return min(whole, 2 * (half + 1024) // teams - 1024)
+        return scratch(teams, _scratch(self.space) if self.space.on_device else SCRATCH)
 
     def constants(self) -> dict[str, Any]:
         """Return the compile-time constants that depend on the window."""
@@ -188,6 +186,13 @@ class Mesh:
     def sort(self, points: Any, tiles: Tiles, executor: str | None) -> Sorted:
         """Return the points (wrapped already) sorted by tiles."""
         return Sorted(points, tiles, self.space, executor)
+
+
+def scratch(teams: int, most: tuple[int, int]) -> int:
+    """Return the bytes for each of ``teams`` if there are ``most`` for each of two, and for one."""
+    half, whole = most
+    # The driver keeps a kilobyte of each team's.
+    return min(whole, 2 * (half + 1024) // teams - 1024)
 
 
 def along_z(points: int, dtype: Any, periodicity: int, on_device: bool) -> tuple[int, int]:

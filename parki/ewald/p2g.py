@@ -187,7 +187,7 @@ class Tile:
         self.tiles = mesh.columns(*SIDES)
         tile = TILE if mesh.space.on_device else SIDES
         self.counts = [-(-n // edge) for n, edge in zip(self.shape[1:], tile, strict=True)]
-        self.places = _spots(tile)
+        self.spots = _spots(tile)
         # A thread of a team owns one column; all of them, where a team is one thread.
         columns = math.prod(tile)
         constants = dict(
@@ -245,7 +245,7 @@ class Tile:
             "work": self._shares(begins, planes, total),
             "entries": entries,
             "tiles": tiles,
-            "spots": xp.asarray(self.places, dtype=np.int32),
+            "spots": xp.asarray(self.spots, dtype=np.int32),
             "points": self.mesh.window.points,
         }
 
