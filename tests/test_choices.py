@@ -244,6 +244,21 @@ def test_cut_offs_beside_the_choice(uniform, monkeypatch):
     assert any(b < 0.99 * a for a, b in zip(before, after, strict=True))
 
 
+def test_a_search_serves_others(uniform):
+    """Forecasts at another cut-off start with what the judged grids of the first one taught."""
+    given = problem(uniform, tolerance=1e-6)
+    chosen = select(given)
+    first = Search(given, chosen.split, chosen.cutoff, POINTS)
+    first.best()
+    taught = first.constants.copy()
+    assert np.isfinite(taught).any()
+    other = Search(given, chosen.split, 1.1 * chosen.cutoff, POINTS, first)
+    assert np.array_equal(other.constants, taught, equal_nan=True)
+    assert other.constant == first.constant
+    other.best()
+    assert np.array_equal(first.constants, taught, equal_nan=True)
+
+
 def test_alternatives_are_dearer(uniform):
     given = problem(uniform, p2p=("staged", "tile"))
     words = alternatives(given, select(given))

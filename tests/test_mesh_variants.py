@@ -221,6 +221,11 @@ def test_lists(points):
     p2g = P2G("laplace", mesh, src, None, None)
     source, code = p2g.arguments["entries"]
     assert len(source) == pytest.approx(n * p2g_module.reached(points, p2g_module.SIDES), rel=0.02)
+    places = np.prod(p2g.variant.counts) * cells[0]
+    arrays = (p2g.arguments["entries"], p2g.sources.starts, p2g.sources.counts)
+    size = sum(a.nbytes for a in arrays) + 16 * places
+    foreseen = p2g_module.list_bytes(points, n, int(np.prod(cells)), p2g_module.SIDES)
+    assert size == pytest.approx(foreseen, rel=0.02)
     sorted_ = p2g.sources.points
     cell = np.floor(sorted_ / STEPS[:, None]).astype(int)
     assert np.array_equal(code // 64**2, cell[0, source])

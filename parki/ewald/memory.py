@@ -18,7 +18,7 @@ from parki.errors import ParkiMemoryError, ParkiValueError
 from parki.ewald.fgc import DEVICE_BLOCK, HOST_BLOCK, field_rows
 from parki.ewald.free_memory import free_memory
 from parki.ewald.mesh import along_z
-from parki.ewald.p2g import COMPONENTS, SIDES, TILE, reached
+from parki.ewald.p2g import COMPONENTS, list_bytes
 from parki.ewald.p2p import near_cells, near_tile
 from parki.ewald.padding import Padding
 from parki.ewald.parameters import Parameters, select
@@ -184,9 +184,7 @@ def _points(
     far = float(each) * (sources if alike else sources + targets) + normals
     cells = math.prod(padding.cells)
     if chosen.p2g == "tile":
-        # Starts and counts of the sorted cells, of what reaches tiles, and the lists.
-        far += 8.0 * cells / math.prod(SIDES) + 16.0 * cells / math.prod(TILE)
-        far += 8.0 * reached(chosen.points) * sources
+        far += list_bytes(chosen.points, sources, cells)
     if chosen.g2p == "tile":
         far += 8.0 * cells / 16
     if normals:

@@ -283,6 +283,12 @@ def reached(points: int, tile: tuple[int, int] = TILE) -> float:
     return math.prod((edge + -(-(points - 1) // side) * side) / edge for edge, side in edges)
 
 
+def list_bytes(points: int, sources: int, cells: int, tile: tuple[int, int] = TILE) -> float:
+    """Return the bytes of the lists, and of starts and counts of sorted cells and of places."""
+    index = 8.0 * cells / math.prod(SIDES) + 16.0 * cells / math.prod(tile)
+    return index + 8.0 * reached(points, tile) * sources
+
+
 def _spots(tile: tuple[int, int]) -> np.ndarray[Any, Any]:
     """Return y and z of a tile's columns, shape (2, columns): block by block, row by row."""
     y, z = np.divmod(np.arange(math.prod(tile)), tile[1])
