@@ -1,10 +1,16 @@
-"""P2P on devices: the near field by lists of the sources in reach, made on the way.
+"""P2P on devices: the near field by lists of the sources in reach.
 
-A team owns a tile: consecutive sorted targets of one column of cells, which ``p2p.py`` describes,
-as the pair kernel. Most sources within the cut-off of the tile's bounding box are out of a given
-target's reach, and on a device a lane without work waits for those that have some. So SHARE threads
-of each target take turns in looking at the tile's candidates, and list those in reach; after LIST
-looks each computes what it has listed.
+A tile is some consecutive sorted targets of one column of cells, which ``p2p.py`` describes, as the
+pair kernel. Each thread of a team owns one, with a lane for each of the SHARE parts of a target's
+sources: no tile waits for another, and those of a team, which lie next to each other, read nearly
+the same sources. Most sources within the cut-off of the tile's bounding box are out of a given
+target's reach, and on a device a lane without work waits for those that have some. So the lanes of
+a target take turns in looking at the tile's candidates, and list those in reach; after LOOKS looks
+each computes what it has listed.
+
+Lists hang on the points alone: sums over other densities can take those of one. KEPT says what a
+kernel does with them. They lie in rows of a source for each lane: for each LOOKS looks one row of
+how many there are, and as many as the longest list has.
 """
 
 from typing import List
@@ -19,15 +25,19 @@ ROTLET = False
 EVALUATOR = 0  # of the radial functions, as DEGREE: see p2p.py
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
+TILES = 1  # tiles of a team, next to each other
 TILE = 4  # most targets of a tile
-SHARE = 1  # threads that share the sources of a target
-LIST = 64  # sources that a thread looks at before it computes
+SHARE = 1  # lanes that share the sources of a target
+LOOKS = 64  # sources that a lane looks at before it computes
+LIST = 64  # of them in scratch memory: all in reach, or one where lists are kept
 RUNS = 64  # columns of cells looked up at a time
+KEPT = 0  # lists: 0 forgets them, 1 counts their rows and no more, 2 keeps them, 3 takes them
 
 
 @pk.workunit
 def p2p_tile(
     team: pk.TeamMember,
+    number: int,
     tiles: pk.View2D[pk.int32],
     trg: pk.View2D[REAL],
     order: pk.View1D[pk.int32],
@@ -44,311 +54,394 @@ def p2p_tile(
     cutoff: REAL,
     coincident: REAL,
     factor: REAL,
+    rows: pk.View1D[pk.int32],
+    lists: pk.View2D[pk.int32],
     pot: pk.View2D[REAL],
 ):
-    """Near field of one tile of at most TILE targets; arguments as for p2p_staged."""
-    total: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 3, TILE * SHARE)
-    bounds: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 2, 3)
-    runs: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), 2, RUNS)
-    near: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), LIST, TILE * SHARE)
-    tile: int = team.league_rank()
-    first: int = tiles[1][tile]
-    last: int = tiles[2][tile]
+    """Near field of ``number`` tiles of at most TILE targets; arguments as for p2p_staged.
 
-    # The tile's bounding box relative to the cells' corner, which positions are not.
-    def bound(d: int):
-        lowest: REAL = trg[d][first]
-        highest: REAL = lowest
+    ``lists`` (all rows, TILE * SHARE) are those kept, and ``rows`` (number) says where those of a
+    tile begin; or takes how many rows they need, where they are counted.
+    """
+    total: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 3, TILES * TILE * SHARE)
+    runs: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), 2, TILES * RUNS)
+    near: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(
+        team.team_scratch(0), LIST, TILES * TILE * SHARE
+    )
+    counts: pk.ScratchView1D[pk.int32] = pk.ScratchView1D(
+        team.team_scratch(0), TILES * TILE * SHARE
+    )
+    walk: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), 4, TILES)
+
+    def one(w: int):
+        tile: int = team.league_rank() * TILES + w
+        lane: int = w * TILE * SHARE
+        table: int = w * RUNS
+        first: int = tiles[1][tile]
+        last: int = tiles[2][tile]
+
+        # Its bounding box relative to the cells' corner, which positions are not.
+        lo0: REAL = trg[0][first]
+        lo1: REAL = trg[1][first]
+        lo2: REAL = trg[2][first]
+        hi0: REAL = lo0
+        hi1: REAL = lo1
+        hi2: REAL = lo2
         for t in range(first + 1, last):
-            lowest = pk.fmin(lowest, trg[d][t])
-            highest = pk.fmax(highest, trg[d][t])
-        bounds[0][d] = lowest - origin[d]
-        bounds[1][d] = highest - origin[d]
+            lo0 = pk.fmin(lo0, trg[0][t])
+            hi0 = pk.fmax(hi0, trg[0][t])
+            lo1 = pk.fmin(lo1, trg[1][t])
+            hi1 = pk.fmax(hi1, trg[1][t])
+            lo2 = pk.fmin(lo2, trg[2][t])
+            hi2 = pk.fmax(hi2, trg[2][t])
+        lo0 = lo0 - origin[0]
+        hi0 = hi0 - origin[0]
+        lo1 = lo1 - origin[1]
+        hi1 = hi1 - origin[1]
+        lo2 = lo2 - origin[2]
+        hi2 = hi2 - origin[2]
 
-    pk.parallel_for(pk.TeamThreadRange(team, 3), bound)
+        def clear(v: int):
+            for d in range(3):
+                total[d][lane + v] = 0.0
 
-    def clear(v: int):
-        for d in range(3):
-            total[d][v] = 0.0
+        pk.parallel_for(pk.ThreadVectorRange(team, TILE * SHARE), clear)
+        row: int = 0
+        if KEPT > 1:
+            row = rows[tile]
+        inverse: REAL = 1.0 / cutoff
+        # Cells in reach along x and y, and the images that they are of.
+        first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
+        last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
+        first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
+        last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
+        below0: int = 0
+        below1: int = 0
+        below2: int = 0
+        images0: int = 1
+        images1: int = 1
+        images2: int = 1
+        if PERIODIC > 0:
+            below0 = int(pk.floor(REAL(first0) / REAL(shape[0])))
+            images0 = int(pk.floor(REAL(last0) / REAL(shape[0]))) - below0 + 1
+        if PERIODIC > 1:
+            below1 = int(pk.floor(REAL(first1) / REAL(shape[1])))
+            images1 = int(pk.floor(REAL(last1) / REAL(shape[1]))) - below1 + 1
+        if PERIODIC > 2:
+            below2 = int(pk.floor(pk.floor((lo2 - cutoff) / width[2]) / REAL(shape[2])))
+            above2: REAL = pk.floor((hi2 + cutoff) / width[2])
+            images2 = int(pk.floor(above2 / REAL(shape[2]))) - below2 + 1
+        p0: List[REAL] = [0.0] * (DEGREE + 1)
+        p1: List[REAL] = [0.0] * (DEGREE + 1)
+        p2: List[REAL] = [0.0] * (DEGREE + 1)
+        if EVALUATOR != 1:
+            for k in range(DEGREE + 1):
+                p0[k] = radial[0][k]
+                if SINGLE or DOUBLE or EVALUATOR == 2:
+                    p1[k] = radial[1][k]
+                if DOUBLE and EVALUATOR == 0:
+                    p2[k] = radial[2][k]
+        if EVALUATOR > 0:
+            peak: REAL = 0.5641895835477563 * xi_rc
+            steep: REAL = xi_rc * xi_rc
 
-    pk.parallel_for(pk.TeamThreadRange(team, TILE * SHARE), clear)
-    team.team_barrier()
-    lo0: REAL = bounds[0][0]
-    hi0: REAL = bounds[1][0]
-    lo1: REAL = bounds[0][1]
-    hi1: REAL = bounds[1][1]
-    lo2: REAL = bounds[0][2]
-    hi2: REAL = bounds[1][2]
-    inverse: REAL = 1.0 / cutoff
-    # Cells in reach along x and y, and the images that they are of.
-    first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
-    last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
-    first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
-    last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
-    below0: int = 0
-    below1: int = 0
-    below2: int = 0
-    images0: int = 1
-    images1: int = 1
-    images2: int = 1
-    if PERIODIC > 0:
-        below0 = int(pk.floor(REAL(first0) / REAL(shape[0])))
-        images0 = int(pk.floor(REAL(last0) / REAL(shape[0]))) - below0 + 1
-    if PERIODIC > 1:
-        below1 = int(pk.floor(REAL(first1) / REAL(shape[1])))
-        images1 = int(pk.floor(REAL(last1) / REAL(shape[1]))) - below1 + 1
-    if PERIODIC > 2:
-        below2 = int(pk.floor(pk.floor((lo2 - cutoff) / width[2]) / REAL(shape[2])))
-        above2: REAL = pk.floor((hi2 + cutoff) / width[2])
-        images2 = int(pk.floor(above2 / REAL(shape[2]))) - below2 + 1
-    p0: List[REAL] = [0.0] * (DEGREE + 1)
-    p1: List[REAL] = [0.0] * (DEGREE + 1)
-    p2: List[REAL] = [0.0] * (DEGREE + 1)
-    if EVALUATOR != 1:
-        for k in range(DEGREE + 1):
-            p0[k] = radial[0][k]
-            if SINGLE or DOUBLE or EVALUATOR == 2:
-                p1[k] = radial[1][k]
-            if DOUBLE and EVALUATOR == 0:
-                p2[k] = radial[2][k]
-    if EVALUATOR > 0:
-        peak: REAL = 0.5641895835477563 * xi_rc
-        steep: REAL = xi_rc * xi_rc
+        for image in range(images0 * images1 * images2):
+            image0: int = below0 + image // (images1 * images2)
+            image1: int = below1 + image // images2 % images1
+            image2: int = below2 + image % images2
+            # Half of the shift on either side: at the faces both are exact.
+            s0: REAL = REAL(image0) * half[0]
+            s1: REAL = REAL(image1) * half[1]
+            s2: REAL = REAL(image2) * half[2]
+            # The image's columns in reach.
+            shift0: int = image0 * shape[0]
+            shift1: int = image1 * shape[1]
+            shift2: int = image2 * shape[2]
+            from0: int = first0 - shift0
+            if from0 < 0:
+                from0 = 0
+            to0: int = last0 - shift0
+            if to0 > shape[0] - 1:
+                to0 = shape[0] - 1
+            from1: int = first1 - shift1
+            if from1 < 0:
+                from1 = 0
+            to1: int = last1 - shift1
+            if to1 > shape[1] - 1:
+                to1 = shape[1] - 1
+            across: int = to1 - from1 + 1
+            columns: int = (to0 - from0 + 1) * across
+            for start in range(0, columns, RUNS):
+                count: int = columns - start
+                if count > RUNS:
+                    count = RUNS
 
-    for image in range(images0 * images1 * images2):
-        image0: int = below0 + image // (images1 * images2)
-        image1: int = below1 + image // images2 % images1
-        image2: int = below2 + image % images2
-        # Half of the shift on either side: at the faces both are exact.
-        s0: REAL = REAL(image0) * half[0]
-        s1: REAL = REAL(image1) * half[1]
-        s2: REAL = REAL(image2) * half[2]
-        # The image's columns in reach.
-        shift0: int = image0 * shape[0]
-        shift1: int = image1 * shape[1]
-        shift2: int = image2 * shape[2]
-        from0: int = first0 - shift0
-        if from0 < 0:
-            from0 = 0
-        to0: int = last0 - shift0
-        if to0 > shape[0] - 1:
-            to0 = shape[0] - 1
-        from1: int = first1 - shift1
-        if from1 < 0:
-            from1 = 0
-        to1: int = last1 - shift1
-        if to1 > shape[1] - 1:
-            to1 = shape[1] - 1
-        across: int = to1 - from1 + 1
-        columns: int = (to0 - from0 + 1) * across
-        for start in range(0, columns, RUNS):
-            count: int = columns - start
-            if count > RUNS:
-                count = RUNS
+                if KEPT < 3:
 
-            def look_up(q: int):
-                c0: int = from0 + (start + q) // across
-                c1: int = from1 + (start + q) % across
-                g0: REAL = REAL(c0 + shift0) * width[0]
-                g1: REAL = REAL(c1 + shift1) * width[1]
-                gap0: REAL = pk.fmax(pk.fmax(g0 - hi0, lo0 - g0 - width[0]), 0.0)
-                gap1: REAL = pk.fmax(pk.fmax(g1 - hi1, lo1 - g1 - width[1]), 0.0)
-                room: REAL = cutoff * cutoff - gap0 * gap0 - gap1 * gap1
-                begin: int = 0
-                end: int = 0
-                if room > 0.0:
-                    reach: REAL = pk.sqrt(room)
-                    below: int = int(pk.floor((lo2 - reach) / width[2])) - shift2
-                    above: int = int(pk.floor((hi2 + reach) / width[2])) - shift2
-                    if below < 0:
-                        below = 0
-                    if above > shape[2] - 1:
-                        above = shape[2] - 1
-                    if below <= above:
-                        column: int = (c0 * shape[1] + c1) * shape[2]
-                        begin = starts[column + below]
-                        end = starts[column + above + 1]
-                runs[0][q] = begin
-                runs[1][q] = end
+                    def look_up(q: int):
+                        c0: int = from0 + (start + q) // across
+                        c1: int = from1 + (start + q) % across
+                        g0: REAL = REAL(c0 + shift0) * width[0]
+                        g1: REAL = REAL(c1 + shift1) * width[1]
+                        gap0: REAL = pk.fmax(pk.fmax(g0 - hi0, lo0 - g0 - width[0]), 0.0)
+                        gap1: REAL = pk.fmax(pk.fmax(g1 - hi1, lo1 - g1 - width[1]), 0.0)
+                        room: REAL = cutoff * cutoff - gap0 * gap0 - gap1 * gap1
+                        begin: int = 0
+                        end: int = 0
+                        if room > 0.0:
+                            reach: REAL = pk.sqrt(room)
+                            below: int = int(pk.floor((lo2 - reach) / width[2])) - shift2
+                            above: int = int(pk.floor((hi2 + reach) / width[2])) - shift2
+                            if below < 0:
+                                below = 0
+                            if above > shape[2] - 1:
+                                above = shape[2] - 1
+                            if below <= above:
+                                column: int = (c0 * shape[1] + c1) * shape[2]
+                                begin = starts[column + below]
+                                end = starts[column + above + 1]
+                        runs[0][table + q] = begin
+                        runs[1][table + q] = end
 
-            pk.parallel_for(pk.TeamThreadRange(team, count), look_up)
-            team.team_barrier()
+                    pk.parallel_for(pk.ThreadVectorRange(team, count), look_up)
 
-            def target(v: int):
-                i: int = first + v // SHARE
-                u0: REAL = 0.0
-                u1: REAL = 0.0
-                u2: REAL = 0.0
-                x0: REAL = trg[0][i] - s0
-                x1: REAL = trg[1][i] - s1
-                x2: REAL = trg[2][i] - s2
-                z0: REAL = x0 - s0
-                z1: REAL = x1 - s1
-                z2: REAL = x2 - s2
                 # Where the walk stands: at sources j to end of one run, before run q.
                 q: int = 0
                 j: int = 0
                 end: int = 0
                 more: int = 1
                 while more == 1:
-                    found: int = 0
-                    looks: int = LIST
-                    while looks > 0:
-                        if j < end:
-                            stop: int = end
-                            if stop > j + looks * SHARE:
-                                stop = j + looks * SHARE
-                            for k in range(j + v % SHARE, stop, SHARE):
-                                d0: REAL = z0 - src[0][k]
-                                d1: REAL = z1 - src[1][k]
-                                d2: REAL = z2 - src[2][k]
-                                if d0 * d0 + d1 * d1 + d2 * d2 < cutoff * cutoff:
-                                    near[found][v] = k
-                                    found = found + 1
-                            looks = looks - (stop - j + SHARE - 1) // SHARE
-                            j = stop
-                        elif q < count:
-                            # From both ends: what a list holds lies all around the tile.
-                            side: int = q // 2
-                            if q % 2 == 1:
-                                side = count - 1 - q // 2
-                            j = runs[0][side]
-                            end = runs[1][side]
-                            q = q + 1
-                        else:
-                            looks = 0
+                    most: int = 0
+                    if KEPT < 3:
+
+                        def look(v: int):
+                            i: int = first + v // SHARE
+                            z0: REAL = trg[0][i] - s0 - s0
+                            z1: REAL = trg[1][i] - s1 - s1
+                            z2: REAL = trg[2][i] - s2 - s2
+                            found: int = 0
+                            at: int = q
+                            here: int = j
+                            there: int = end
+                            looks: int = LOOKS
+                            while looks > 0:
+                                if here < there:
+                                    stop: int = there
+                                    if stop > here + looks * SHARE:
+                                        stop = here + looks * SHARE
+                                    for k in range(here + v % SHARE, stop, SHARE):
+                                        d0: REAL = z0 - src[0][k]
+                                        d1: REAL = z1 - src[1][k]
+                                        d2: REAL = z2 - src[2][k]
+                                        if d0 * d0 + d1 * d1 + d2 * d2 < cutoff * cutoff:
+                                            if KEPT == 0:
+                                                near[found][lane + v] = k
+                                            found = found + 1
+                                            if KEPT == 2:
+                                                lists[row + found][v] = k
+                                    looks = looks - (stop - here + SHARE - 1) // SHARE
+                                    here = stop
+                                elif at < count:
+                                    # From both ends: what a list holds lies all around the tile.
+                                    side: int = at // 2
+                                    if at % 2 == 1:
+                                        side = count - 1 - at // 2
+                                    here = runs[0][table + side]
+                                    there = runs[1][table + side]
+                                    at = at + 1
+                                else:
+                                    looks = 0 - 1
+                            counts[lane + v] = found
+                            if v == 0:
+                                walk[0][w] = at
+                                walk[1][w] = here
+                                walk[2][w] = there
+                                walk[3][w] = looks
+
+                        pk.parallel_for(pk.ThreadVectorRange(team, (last - first) * SHARE), look)
+                        q = walk[0][w]
+                        j = walk[1][w]
+                        end = walk[2][w]
+                        if walk[3][w] < 0:
                             more = 0
-                    # The next source's position is on its way while one is computed.
-                    ahead: int = 0
-                    if found > 0:
-                        ahead = near[0][v]
-                    y0: REAL = src[0][ahead]
-                    y1: REAL = src[1][ahead]
-                    y2: REAL = src[2][ahead]
-                    for k in range(found):
-                        m: int = ahead
-                        if PERIODIC > 0:
-                            y0 = y0 + s0
-                        if PERIODIC > 1:
-                            y1 = y1 + s1
-                        if PERIODIC > 2:
-                            y2 = y2 + s2
-                        r0: REAL = (x0 - y0) * inverse
-                        r1: REAL = (x1 - y1) * inverse
-                        r2: REAL = (x2 - y2) * inverse
-                        if k + 1 < found:
-                            ahead = near[k + 1][v]
-                        y0 = src[0][ahead]
-                        y1 = src[1][ahead]
-                        y2 = src[2][ahead]
-                        rr: REAL = r0 * r0 + r1 * r1 + r2 * r2
-                        y: REAL = 1.0 / pk.sqrt(rr)
-                        if rr <= coincident:
-                            y = 0.0
-                        if EVALUATOR == 0:
-                            s: REAL = 2.0 * rr - 1.0
-                            a: REAL = p0[0]
-                            for c in range(DEGREE):
-                                a = a * s + p0[c + 1]
-                        if EVALUATOR == 1:
-                            a: REAL = 0.5 * y * pk.erf(xi_rc * rr * y)
-                            if rr <= coincident:
-                                a = peak
-                        if EVALUATOR == 2:
-                            a: REAL = p0[0]
-                            divisor: REAL = p1[0]
-                            for c in range(DEGREE):
-                                a = a * rr + p0[c + 1]
-                                divisor = divisor * rr + p1[c + 1]
-                            a = a / divisor
-                        if EVALUATOR > 0:
-                            if SINGLE or DOUBLE or ROTLET:
-                                psi: REAL = peak * pk.exp(0.0 - steep * rr)
-                                b: REAL = (a - psi) * y * y
-                                a = a + psi
-                                if ROTLET:
-                                    a = b
-                        if LAPLACE:
-                            u0 += (y - 2.0 * a) * dens[0][m]
-                        if ROTLET:
-                            e0: REAL = r0 * y
-                            e1: REAL = r1 * y
-                            e2: REAL = r2 * y
-                            a = y * y - 2.0 * a * rr * y
-                            u0 += a * (dens[1][m] * e2 - dens[2][m] * e1)
-                            u1 += a * (dens[2][m] * e0 - dens[0][m] * e2)
-                            u2 += a * (dens[0][m] * e1 - dens[1][m] * e0)
-                        if SINGLE or DOUBLE:
-                            e0: REAL = r0 * y
-                            e1: REAL = r1 * y
-                            e2: REAL = r2 * y
-                            if EVALUATOR == 0:
-                                b: REAL = p1[0]
-                                for c in range(DEGREE):
-                                    b = b * s + p1[c + 1]
-                            along: REAL = 0.0
-                            if SINGLE:
-                                f0: REAL = dens[0][m]
-                                f1: REAL = dens[1][m]
-                                f2: REAL = dens[2][m]
-                                a = y - 2.0 * a
-                                along = (y - 2.0 * b * rr) * (f0 * e0 + f1 * e1 + f2 * e2)
-                                u0 += a * f0
-                                u1 += a * f1
-                                u2 += a * f2
-                            if DOUBLE:
-                                q0: REAL = dens[3 * SINGLE][m]
-                                q1: REAL = dens[3 * SINGLE + 1][m]
-                                q2: REAL = dens[3 * SINGLE + 2][m]
-                                n0: REAL = norms[0][m]
-                                n1: REAL = norms[1][m]
-                                n2: REAL = norms[2][m]
+                        if KEPT > 0:
+                            for t in range((last - first) * SHARE):
+                                if most < counts[lane + t]:
+                                    most = counts[lane + t]
+                    if KEPT == 3:
+                        more = lists[row][0] // 1024 % 2
+                        most = lists[row][0] // 2048
+
+                    if KEPT != 1:
+
+                        def compute(v: int):
+                            i: int = first + v // SHARE
+                            x0: REAL = trg[0][i] - s0
+                            x1: REAL = trg[1][i] - s1
+                            x2: REAL = trg[2][i] - s2
+                            u0: REAL = 0.0
+                            u1: REAL = 0.0
+                            u2: REAL = 0.0
+                            found: int = 0
+                            if KEPT == 3:
+                                found = lists[row][v] % 1024
+                            else:
+                                found = counts[lane + v]
+                            if KEPT == 2:
+                                # How many; and of all lanes whether there are more, and the most.
+                                lists[row][v] = found + 1024 * (more + 2 * most)
+                            # The next source's position is on its way while one is computed; in
+                            # far memory the number of the one after, too.
+                            ahead: int = 0
+                            beyond: int = 0
+                            if found > 0:
+                                if KEPT > 0:
+                                    ahead = lists[row + 1][v]
+                                else:
+                                    ahead = near[0][lane + v]
+                            if KEPT > 0:
+                                if found > 1:
+                                    beyond = lists[row + 2][v]
+                            y0: REAL = src[0][ahead]
+                            y1: REAL = src[1][ahead]
+                            y2: REAL = src[2][ahead]
+                            for k in range(found):
+                                m: int = ahead
+                                if PERIODIC > 0:
+                                    y0 = y0 + s0
+                                if PERIODIC > 1:
+                                    y1 = y1 + s1
+                                if PERIODIC > 2:
+                                    y2 = y2 + s2
+                                r0: REAL = (x0 - y0) * inverse
+                                r1: REAL = (x1 - y1) * inverse
+                                r2: REAL = (x2 - y2) * inverse
+                                if KEPT > 0:
+                                    ahead = beyond
+                                    if k + 2 < found:
+                                        beyond = lists[row + k + 3][v]
+                                elif k + 1 < found:
+                                    ahead = near[k + 1][lane + v]
+                                y0 = src[0][ahead]
+                                y1 = src[1][ahead]
+                                y2 = src[2][ahead]
+                                rr: REAL = r0 * r0 + r1 * r1 + r2 * r2
+                                y: REAL = 1.0 / pk.sqrt(rr)
+                                if rr <= coincident:
+                                    y = 0.0
                                 if EVALUATOR == 0:
-                                    g: REAL = p2[0]
+                                    s: REAL = 2.0 * rr - 1.0
+                                    a: REAL = p0[0]
                                     for c in range(DEGREE):
-                                        g = g * s + p2[c + 1]
+                                        a = a * s + p0[c + 1]
+                                if EVALUATOR == 1:
+                                    a: REAL = 0.5 * y * pk.erf(xi_rc * rr * y)
+                                    if rr <= coincident:
+                                        a = peak
+                                if EVALUATOR == 2:
+                                    a: REAL = p0[0]
+                                    divisor: REAL = p1[0]
+                                    for c in range(DEGREE):
+                                        a = a * rr + p0[c + 1]
+                                        divisor = divisor * rr + p1[c + 1]
+                                    a = a / divisor
                                 if EVALUATOR > 0:
-                                    g: REAL = (0.0 - 2.0 * steep) * psi
-                                r: REAL = rr * y
-                                qe: REAL = q0 * e0 + q1 * e1 + q2 * e2
-                                ne: REAL = n0 * e0 + n1 * e1 + n2 * e2
-                                qn: REAL = q0 * n0 + q1 * n1 + q2 * n2
-                                h: REAL = (4.0 * g + 12.0 * b) * r - 6.0 * y * y
-                                g = -2.0 * g * r
-                                along = along + g * qn + h * qe * ne
-                                qe = g * qe
-                                ne = g * ne
-                                u0 += ne * q0
-                                u1 += ne * q1
-                                u2 += ne * q2
-                                u0 += qe * n0
-                                u1 += qe * n1
-                                u2 += qe * n2
-                            u0 += along * e0
-                            u1 += along * e1
-                            u2 += along * e2
-                total[0][v] += u0
+                                    if SINGLE or DOUBLE or ROTLET:
+                                        psi: REAL = peak * pk.exp(0.0 - steep * rr)
+                                        b: REAL = (a - psi) * y * y
+                                        a = a + psi
+                                        if ROTLET:
+                                            a = b
+                                if LAPLACE:
+                                    u0 += (y - 2.0 * a) * dens[0][m]
+                                if ROTLET:
+                                    e0: REAL = r0 * y
+                                    e1: REAL = r1 * y
+                                    e2: REAL = r2 * y
+                                    a = y * y - 2.0 * a * rr * y
+                                    u0 += a * (dens[1][m] * e2 - dens[2][m] * e1)
+                                    u1 += a * (dens[2][m] * e0 - dens[0][m] * e2)
+                                    u2 += a * (dens[0][m] * e1 - dens[1][m] * e0)
+                                if SINGLE or DOUBLE:
+                                    e0: REAL = r0 * y
+                                    e1: REAL = r1 * y
+                                    e2: REAL = r2 * y
+                                    if EVALUATOR == 0:
+                                        b: REAL = p1[0]
+                                        for c in range(DEGREE):
+                                            b = b * s + p1[c + 1]
+                                    along: REAL = 0.0
+                                    if SINGLE:
+                                        f0: REAL = dens[0][m]
+                                        f1: REAL = dens[1][m]
+                                        f2: REAL = dens[2][m]
+                                        a = y - 2.0 * a
+                                        along = (y - 2.0 * b * rr) * (f0 * e0 + f1 * e1 + f2 * e2)
+                                        u0 += a * f0
+                                        u1 += a * f1
+                                        u2 += a * f2
+                                    if DOUBLE:
+                                        q0: REAL = dens[3 * SINGLE][m]
+                                        q1: REAL = dens[3 * SINGLE + 1][m]
+                                        q2: REAL = dens[3 * SINGLE + 2][m]
+                                        n0: REAL = norms[0][m]
+                                        n1: REAL = norms[1][m]
+                                        n2: REAL = norms[2][m]
+                                        if EVALUATOR == 0:
+                                            g: REAL = p2[0]
+                                            for c in range(DEGREE):
+                                                g = g * s + p2[c + 1]
+                                        if EVALUATOR > 0:
+                                            g: REAL = (0.0 - 2.0 * steep) * psi
+                                        r: REAL = rr * y
+                                        qe: REAL = q0 * e0 + q1 * e1 + q2 * e2
+                                        ne: REAL = n0 * e0 + n1 * e1 + n2 * e2
+                                        qn: REAL = q0 * n0 + q1 * n1 + q2 * n2
+                                        h: REAL = (4.0 * g + 12.0 * b) * r - 6.0 * y * y
+                                        g = -2.0 * g * r
+                                        along = along + g * qn + h * qe * ne
+                                        qe = g * qe
+                                        ne = g * ne
+                                        u0 += ne * q0
+                                        u1 += ne * q1
+                                        u2 += ne * q2
+                                        u0 += qe * n0
+                                        u1 += qe * n1
+                                        u2 += qe * n2
+                                    u0 += along * e0
+                                    u1 += along * e1
+                                    u2 += along * e2
+                            total[0][lane + v] += u0
+                            if SINGLE or DOUBLE or ROTLET:
+                                total[1][lane + v] += u1
+                                total[2][lane + v] += u2
+
+                        pk.parallel_for(pk.ThreadVectorRange(team, (last - first) * SHARE), compute)
+                    row = row + most + 1
+
+        if KEPT != 1:
+
+            def add(t: int):
+                v0: REAL = 0.0
+                v1: REAL = 0.0
+                v2: REAL = 0.0
+                for k in range(SHARE):
+                    v0 += total[0][lane + t * SHARE + k]
+                    if SINGLE or DOUBLE or ROTLET:
+                        v1 += total[1][lane + t * SHARE + k]
+                        v2 += total[2][lane + t * SHARE + k]
+                out: int = order[first + t]
+                scale: REAL = inverse * factor
+                pot[0][out] = v0 * scale
                 if SINGLE or DOUBLE or ROTLET:
-                    total[1][v] += u1
-                    total[2][v] += u2
+                    pot[1][out] = v1 * scale
+                    pot[2][out] = v2 * scale
 
-            pk.parallel_for(pk.TeamThreadRange(team, (last - first) * SHARE), target)
-            team.team_barrier()
+            pk.parallel_for(pk.ThreadVectorRange(team, last - first), add)
+        else:
+            rows[tile] = row
 
-    def add(t: int):
-        v0: REAL = 0.0
-        v1: REAL = 0.0
-        v2: REAL = 0.0
-        for k in range(SHARE):
-            v0 += total[0][t * SHARE + k]
-            if SINGLE or DOUBLE or ROTLET:
-                v1 += total[1][t * SHARE + k]
-                v2 += total[2][t * SHARE + k]
-        out: int = order[first + t]
-        scale: REAL = inverse * factor
-        pot[0][out] = v0 * scale
-        if SINGLE or DOUBLE or ROTLET:
-            pot[1][out] = v1 * scale
-            pot[2][out] = v2 * scale
-
-    pk.parallel_for(pk.TeamThreadRange(team, last - first), add)
+    left: int = number - team.league_rank() * TILES
+    if left > TILES:
+        left = TILES
+    pk.parallel_for(pk.TeamThreadRange(team, left), one)

@@ -25,7 +25,7 @@ from scipy.optimize import nnls
 from parki.arrays import USUAL
 from parki.errors import ParkiError, ParkiMemoryError, ParkiValueError
 from parki.ewald import EwaldOptions, Plan, machines
-from parki.ewald.cost import Work
+from parki.ewald.cost import Work, near_name
 from parki.ewald.g2p import G2P_METHODS
 from parki.ewald.grids import POINTS
 from parki.ewald.lengths import Tables
@@ -88,6 +88,8 @@ class Timing:
         Of each stage.
     vectors : tuple of 2 ints
         Lanes and threads of the machine.
+    repeated : bool
+        Whether P2P took lists of pairs that were kept.
     """
 
     task: Task
@@ -96,6 +98,7 @@ class Timing:
     passes: Passes
     seconds: dict[str, float]
     vectors: tuple[int, int]
+    repeated: bool
 
     @property
     def total(self) -> float:
@@ -114,7 +117,7 @@ class Timing:
         chosen, n = self.chosen, self.task.points
         work = Work(self.task.kernel, ("u",), n, n, *self.vectors)
         return {
-            f"p2p_{p2p}": work.near(p2p, chosen.pairs, chosen.degree),
+            near_name(p2p, self.repeated): work.near(p2p, chosen.pairs, chosen.degree),
             f"p2g_{p2g}": work.spread(p2g, chosen.points, self.grid),
             "fgc": work.far(self.passes),
             f"g2p_{g2p}": work.gather(g2p, chosen.points, self.grid),
@@ -208,26 +211,37 @@ def compile_ahead(todo: Sequence[Task], space: ExecutionSpace, number: int) -> N
                 make(task, space)
 
 
-def run(task: Task, space: ExecutionSpace) -> Timing:
-    """Time a task's stages: medians of a few applications."""
+def run(task: Task, space: ExecutionSpace, repeated: bool = True) -> Timing:
+    """Time a task's stages: medians of a few applications.
+
+    If ``repeated``, of those that take lists of pairs which are kept, if the variant keeps any.
+    """
     if space.on_device:
         space.array_module.get_default_memory_pool().free_all_blocks()
     plan, values = make(task, space)
+    lists = plan.p2p.lists
+    if lists is not None and not repeated:
+        lists.keep = False
+    # The first to count: those before are by other kernels, or load theirs.
+    first = 3 if lists is not None and repeated else 1
     times: list[dict[str, float]] = []
     spent = 0.0
-    while len(times) <= RUNS or (spent < SHORT and len(times) <= MOST_RUNS):
+    while len(times) < first + RUNS or (spent < SHORT and len(times) < first + MOST_RUNS):
         times.append(plan.timed(values)[1])
-        spent += sum(times[-1].values())
-        if len(times) > 1 and sum(times[-1].values()) > 1.0:
+        if len(times) > first:
+            spent += sum(times[-1].values())
+        if len(times) > first and sum(times[-1].values()) > 1.0:
             break
-    seconds = {stage: statistics.median(t[stage] for t in times[1:]) for stage in STAGES}
+    seconds = {stage: statistics.median(t[stage] for t in times[first:]) for stage in STAGES}
     chosen, padding = plan.parameters, plan.mesh.padding
     if chosen is None:
         raise ParkiValueError(f"{task} has no points to time")
     grid = float(math.prod(padding.grid))
     machine = machines.machine(space, task.dtype)
     vectors = machine.lanes, machine.threads
-    return Timing(task, chosen, grid, padding.values(chosen.lengths), seconds, vectors)
+    passes = padding.values(chosen.lengths)
+    kept = lists is not None and lists.kept
+    return Timing(task, chosen, grid, passes, seconds, vectors, kept)
 
 
 def fit(

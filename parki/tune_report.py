@@ -61,7 +61,7 @@ def show(space: ExecutionSpace, task: Task | None) -> None:
             lengths = {name: measure(space, name) for name in names}
         machines.use(space, lengths)  # what follows counts in them, by no earlier file
         for each in track(todo, "measuring", console=console, transient=True):
-            samples[each.dtype] += run(each, space).samples
+            samples[each.dtype] += run(each, space, repeated=False).samples
     if task is not None:
         timings = list(
             track(refine(task, space), "timing", total=None, console=console, transient=True)

@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -177,6 +178,14 @@ def test_indices_of_a_device():
     with pytest.raises(parki.ParkiValueError, match=r"raise the cut-off \(cutoff, cell_size\)"):
         memory._check_values(problem, large, use)
     memory._check_values(problem, chosen, use)
+
+
+def test_long_planes_of_a_device_want_work_areas():
+    def areas(item, *lengths):
+        return memory._work_areas(SimpleNamespace(local=(64, *lengths)), 100.0, item)
+
+    assert areas(8, 1024, 1024) == areas(8, 2048, 2048) == areas(4, 1120, 1120) == 25
+    assert areas(8, 1120, 1120) == areas(8, 1024, 1120) == areas(4, 1296, 1296) == 300
 
 
 # ---------------------------------------------------------------------- free memory

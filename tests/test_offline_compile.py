@@ -42,10 +42,14 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         shapes = [{"DEGREE": degree, "PERIODIC": axes} for degree, axes in ((30, 3), (8, 1))]
         sums = [dict(shapes[n % 2], **layer_flags(kernel)) for n, kernel in enumerate(SUMS)]
         evaluators = (("stokes_comb", 1, 0), ("stokes_comb", 2, 10), ("laplace", 2, 7))
-        return sums + [
+        sums += [
             dict(layer_flags(kernel), PERIODIC=3, EVALUATOR=number, DEGREE=degree)
             for kernel, number, degree in evaluators
         ]
+        if file == "p2p_tile":  # as on a device: whose lists are forgotten, counted, kept, taken
+            tile = dict(shapes[1], TILES=4, TILE=8, SHARE=4)
+            sums += [dict(tile, KEPT=use, LIST=1 if use else 64) for use in range(4)]
+        return sums
     if file == "p2p_cells":
         shapes = [
             {"STAGED": True, "VECTORS": 2, "SHARE": 64, "CHUNK": 128, "DEGREE": 30},

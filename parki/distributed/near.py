@@ -38,8 +38,9 @@ class SlabP2P:
     step : float
         Width of a grid cell in solver units.
     kernel, space, box, origin, periodicity, cutoff, radial, factor, want, evaluator, executor
-        As for `P2P`.
+        As for `P2P`, as the next.
     method : str
+    keep : bool
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class SlabP2P:
         evaluator: Evaluator | None,
         executor: str | None,
         method: str,
+        keep: bool,
     ) -> None:
         xp = self.xp = transport.xp
         rank, reach = transport.team.rank, int(cutoff / step) + 1
@@ -105,6 +107,7 @@ class SlabP2P:
             executor,
             method,
             stretch=ends,
+            keep=keep,
         )
 
     def fetch(self, values: Any) -> Any:

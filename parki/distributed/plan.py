@@ -305,6 +305,7 @@ class Plan(single.Plan):
             self.evaluator,
             self.options.executor,
             chosen.p2p,
+            not self.options.deterministic,
         )
         self.sent: dict[str, int] = {}
 

@@ -26,6 +26,8 @@ _POINTS = ("sources", "updates")
 # What each variant's time is linear in, after a constant for its launches.
 COUNTS = {
     "p2p_tile": ("targets", "pairs", "operations"),
+    # Of repeated sums, which take lists that are kept.
+    "kept_tile": ("targets", "pairs", "operations"),
     "p2p_staged": ("targets", "pairs", "operations"),
     "p2p_gm1d": _CELLS,
     "p2p_gm2d": _CELLS,
@@ -59,6 +61,11 @@ _CANDIDATES = 27 / _BALL
 # pass, nearly the same for 80 to 800 pairs within r_c. Lists have none.
 _WASTED = {"tile": 0, "staged": 90}
 _WARP = 32
+
+
+def near_name(variant: str, repeated: bool) -> str:
+    """Return the name of a variant of P2P here: of tiles, repeated sums have one of their own."""
+    return "kept_tile" if repeated and variant == "tile" else f"p2p_{variant}"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from parki.ewald.extent import mean_edge
@@ -50,6 +51,14 @@ def facts(plan: Plan) -> dict[str, str]:
     return found
 
 
+def _lists(plan: Plan) -> Iterator[str]:
+    """Yield what became of the lists of pairs in reach, once a second density asked for them."""
+    lists = getattr(plan, "p2p", None) and plan.p2p.lists
+    if lists and lists.size is not None:
+        size = in_words(lists.size)
+        yield f"{size}, kept" if lists.kept else f"{size} is more than a third of the free memory"
+
+
 def describe(plan: Plan) -> str:
     """Return what the plan is, what was chosen and why, and what came second."""
     head = headline(plan)
@@ -85,5 +94,6 @@ def describe(plan: Plan) -> str:
     )
     if plan.memory is not None:
         lines.append(f"  predicted memory: {plan.memory}")
+    lines += [f"  lists of pairs: {words}" for words in _lists(plan)]
     lines += [f"  instead: {words}" for words in alternatives(plan._problem, p)]
     return "\n".join(lines)

@@ -29,8 +29,10 @@ from parki.runtime import ExecutionSpace
 
 # Larger cut-offs to propose where a plan does not fit: their grids are coarser.
 LARGER = (1.25, 1.6, 2.0, 2.5)
-# Planes with longer edges take work areas, on an H200: 2.7 GB for blocks of 1 GB.
+# Planes with longer edges take work areas, on an H200: 2.7 GB for blocks of 1 GB; but of these
+# lengths, by the bytes of a number, none.
 LONG = 1024
+LIGHT = {8: (2048,), 4: (1050, 1120, 1200, 1536, 1680, 2048, 2100, 2400)}
 # Values of a component that the device's FFT library takes: its sizes are 32 bits.
 MOST_VALUES = 2**31 - 1
 
@@ -106,7 +108,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
         grid = max(grid, component)  # where the modes lie, too
     padded = 2 * item * block * components
     if on_device:
-        transforms = _work_areas(padding, padded) if free else component
+        transforms = _work_areas(padding, padded, item) if free else component
         if length > x:
             transforms += item * length * y * z
     else:
@@ -208,12 +210,13 @@ def _blocks(padding: Padding, components: int, item: int, on_device: bool) -> tu
     return block, values
 
 
-def _work_areas(padding: Padding, padded: float) -> float:
+def _work_areas(padding: Padding, padded: float, item: int) -> float:
     """Return what a device's transforms of blocks of planes keep for themselves.
 
     Long ones want as much as they transform; those of several blocks differ, forward and back.
     """
-    return padded * (3 if max(padding.local[1:]) > LONG else 0.25)
+    heavy = any(length > LONG and length not in LIGHT[item] for length in padding.local[1:])
+    return padded * (3 if heavy else 0.25)
 
 
 def _stored(problem: Problem, chosen: Parameters, use: Use, z: int) -> int:

@@ -9,6 +9,9 @@ literature, which walk others, are described in `parki.ewald.p2p_cells`.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,20 +19,23 @@ import numpy as np
 from parki.arrays import USUAL, layer_flags, real_name
 from parki.cell_list import CellList, runs
 from parki.ewald.p2p_cells import Launch, cells_kernel, choose_launch, reach
+from parki.ewald.p2p_lists import FORGETS, PairLists
 from parki.ewald.radial import Evaluator
 from parki.ewald.split import RadialPolynomials
 from parki.runtime import ExecutionSpace, Kernel, load
 
 # Columns of cells are r_c / COLUMNS wide; along z a cell is r_c / DEPTH deep.
 COLUMNS, DEPTH = 2, 8
-# Targets of a tile: few, so that the tile's bounding box culls tightly; and, of p2p_tile, threads
+# Targets of a tile: few, so that the tile's bounding box culls tightly; and, of p2p_tile, lanes
 # that share a target's sources: on a device one warp's worth. Of few targets there are fewer tiles
-# than a device runs at once, and the longest one takes all the time: they have two warps.
-TILE, SMALL_TILE = (8, 4), (8, 8)
+# than a device runs at once, and the longest one takes all the time.
+TILE, SMALL_TILE = (8, 4), (4, 8)
 SMALL = 20_000  # targets
-# Sources that a thread of p2p_tile looks at before it computes those in reach, by the bytes of a
+TEAM = 4  # tiles of a team of p2p_tile
+# Sources that a lane of p2p_tile looks at before it computes those in reach, by the bytes of a
 # number: longer lists are more alike, and leave less of a multiprocessor's memory to its cache.
-LOOKS = {8: 64, 4: 32}
+# Those that are kept take none of it; were they longer, lanes would read too far apart.
+LOOKS, KEPT_LOOKS = {8: 64, 4: 32}, 256
 STAGED_TILE = {False: 4, True: 16}  # of p2p_staged on hosts, on devices
 DERIVATIVES_TILE = 32  # on a device; one thread a target
 HOST_CHUNK, DEVICE_CHUNK = 256, 64  # sources staged at a time
@@ -74,6 +80,8 @@ class P2P:
     stretch : tuple of 2 floats, optional
         Part of the first axis, in solver units, that has all points and no images of theirs in
         reach: where the cells are. Points must be wrapped into it. Default: the box.
+    keep : bool
+        Whether a tile's lists of sources may be kept for other densities: `PairLists`.
     """
 
     def __init__(
@@ -95,6 +103,7 @@ class P2P:
         method: str = "auto",
         launch: Launch | None = None,
         stretch: tuple[float, float] | None = None,
+        keep: bool = True,
     ) -> None:
         xp = space.array_module
         self.dtype = src.dtype
@@ -129,12 +138,23 @@ class P2P:
         if norms is not None:
             self.norms = self.sources.sort(norms)
             self.norms /= cutoff
-        near = (space, self.dtype, radial.S.size - 1, periodicity, want, executor, evaluator)
-        self.launches = near_kernels(kernel, *near, method, launch, trg.shape[1])
+        degree = radial.S.size - 1
+        near = (space, self.dtype, degree, periodicity, want, executor, evaluator)
+        kernels = near_kernels(kernel, *near, method, launch, trg.shape[1])
+        self.launches: dict[str, Callable[..., None]] = {
+            name: partial(each, self.work[name].shape[1]) for name, each in kernels.items()
+        }
+        self.lists: PairLists | None = None
+        if "u" in want and launch is None and resolve(method, space) == "tile":
+            special = (kernel, *near[:4], executor, evaluator, method, trg.shape[1])
+            lanes = math.prod(near_tile(space, method, trg.shape[1]))
+            tiles = self.tiles.shape[1]
+            self.lists = PairLists(space, partial(near_kernel, *special), tiles, lanes, TEAM, keep)
+            self.launches["u"] = self.lists
 
         def table(name: str, values: Any) -> Any:
             values = np.asarray(values, dtype=self.dtype)
-            return values if self.launches[name].translated.tables else xp.asarray(values)
+            return values if kernels[name].translated.tables else xp.asarray(values)
 
         rotlet = kernel == "stokes_rotlet"
         values, derivatives = POLYNOMIALS[kernel]
@@ -176,7 +196,6 @@ class P2P:
         self.sources.sort(dens, out=buffer)
         for name, launch in self.launches.items():
             launch(
-                self.work[name].shape[1],
                 tiles=self.work[name],
                 dens=buffer,
                 pot=results.get("u"),
@@ -241,19 +260,25 @@ def near_kernel(
     evaluator: Evaluator | None = None,
     method: str = "auto",
     targets: int = SMALL,
+    lists: int = FORGETS,
 ) -> Kernel:
-    """Return the P2P kernel of the potential: tile or staged, by space if method is auto."""
+    """Return the P2P kernel of the potential: tile or staged, by space if method is auto.
+
+    Tile does with ``lists`` what `parki.ewald.p2p_lists` says.
+    """
     constants: dict[str, Any] = dict(
         layer_flags(kernel), REAL=real_name(dtype), DEGREE=degree, PERIODIC=periodicity
     )
     if evaluator is not None:
         constants.update(DEGREE=evaluator.degree, EVALUATOR=evaluator.number)
-    if method == "auto":
-        method = USUAL[space.on_device][0]
+    method = resolve(method, space)
     tile, share = near_tile(space, method, targets)
     constants["TILE"] = tile
     if method == "tile":
-        constants.update(SHARE=share, LIST=LOOKS[np.dtype(dtype).itemsize])
+        looks = LOOKS[np.dtype(dtype).itemsize]
+        constants.update(SHARE=share, TILES=TEAM, LOOKS=looks, LIST=looks, KEPT=lists)
+        if lists != FORGETS:  # they lie elsewhere
+            constants.update(LOOKS=KEPT_LOOKS, LIST=1)
     else:
         constants["CHUNK"] = DEVICE_CHUNK if space.on_device else HOST_CHUNK
         constants["LANES"] = 1 if space.on_device else 64 // np.dtype(dtype).itemsize
@@ -262,7 +287,8 @@ def near_kernel(
         f"p2p_{method}",
         space,
         executor=executor,
-        team_size=tile * share,
+        team_size=TEAM if method == "tile" else tile,
+        vector_length=tile * share if method == "tile" else 1,
         tables={"radial": _table_shape(kernel, degree, evaluator)},
         **constants,
     )
@@ -282,14 +308,17 @@ def near_cells(
     return _cells(box, cutoff, sources, choose_launch(method, space))
 
 
+def resolve(method: str, space: ExecutionSpace) -> str:
+    """Return the variant that is meant."""
+    return USUAL[space.on_device][0] if method == "auto" else method
+
+
 def near_tile(space: ExecutionSpace, method: str, targets: int) -> tuple[int, int]:
     """Return the most targets of a tile, and the threads that share a target's sources.
 
     Of ``method``, tile or staged, for ``targets`` in number.
     """
-    if method == "auto":
-        method = USUAL[space.on_device][0]
-    if method == "staged":
+    if resolve(method, space) == "staged":
         return STAGED_TILE[space.on_device], 1
     return SMALL_TILE if targets <= SMALL else TILE
 

@@ -314,6 +314,7 @@ class Plan:
             self.evaluator,
             executor,
             chosen.p2p,
+            keep=not options.deterministic,
         )
         self._sorted = xp.empty((ROWS[kernel], self.n_sources), dtype=dtype)
         self._pending = [lambda: self._build_far(trg, src, norms, split, factor)]
@@ -396,6 +397,7 @@ class Plan:
             best.variants("p2p", method, points),
             best.variants("p2g", options.p2g_method, points, options.deterministic),
             best.variants("g2p", options.g2p_method, points),
+            repeated=self._given is _NOT_GIVEN and not options.deterministic,
         )
         cutoff = None
         if options.cutoff is not None:
@@ -496,6 +498,10 @@ class Plan:
     def __call__(self, dens: Any, out: Any = None) -> Any:
         """Return what is wanted of a density.
 
+        On a device the second call keeps lists of the pairs in reach, some five bytes for each, if
+        they take at most a third of the free memory and the plan need not be deterministic; later
+        calls take them.
+
         Parameters
         ----------
         dens : array, shape (Ns,), (3, Ns) or (6, Ns)
@@ -503,7 +509,7 @@ class Plan:
             double layer. Same dtype and memory as the points.
         out : array or tuple of arrays, optional
             Where to write: as what is returned; C-contiguous. With it a repeated call allocates
-            nothing but what the FFT library needs for itself.
+            nothing but those lists and what the FFT library needs for itself.
 
         Returns
         -------

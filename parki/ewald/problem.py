@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from parki.arrays import USUAL
 from parki.ewald import estimates
 from parki.ewald.clustering import PairDensity
-from parki.ewald.cost import Machine, Work
+from parki.ewald.cost import Machine, Work, near_name
 from parki.ewald.lengths import Tables
 from parki.ewald.padding import Padding, Passes, pad
 from parki.ewald.split import Split
@@ -69,6 +69,8 @@ class Problem:
     ----------
     p2p, p2g, g2p : sequence of str
         Variants to choose from.
+    repeated : bool
+        Whether times are those of repeated sums, which keep lists of pairs.
     """
 
     kernel: str
@@ -84,6 +86,7 @@ class Problem:
     p2p: Sequence[str]
     p2g: Sequence[str]
     g2p: Sequence[str]
+    repeated: bool = False
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -123,6 +126,7 @@ class Problem:
         return (
             *(self.kernel, self.want, self.split, self.periodicity, self.tolerance),
             *(self.targets, self.sources, tuple(self.p2p), tuple(self.p2g), tuple(self.g2p)),
+            self.repeated,
             *(self.box.tobytes(), d.scales.tobytes(), d.enhancement.tobytes(), d.self_pairs),
             *(
                 tuple((v, tuple(s)) for v, s in m.seconds.items()),
@@ -154,13 +158,14 @@ class Problem:
 
     def near_time(self, cutoff: float, degree: int) -> tuple[float, str]:
         """Return the seconds of P2P, and the variant that takes least."""
-        pairs = self.pairs(cutoff)
+        pairs, near = self.pairs(cutoff), self.work.near
+        times = {v: self._time("p2p", v, near(v, pairs, degree)) for v in self.p2p}
+        return self._best(0, times)
 
-        def near(variant: str) -> float:
-            counts = self.work.near(variant, pairs, degree)
-            return self.machine.time(f"p2p_{variant}", counts)
-
-        return self._best(0, {variant: near(variant) for variant in self.p2p})
+    def _time(self, stage: str, variant: str, counts: tuple[float, ...]) -> float:
+        near = stage == "p2p"
+        name = near_name(variant, self.repeated) if near else f"{stage}_{variant}"
+        return self.machine.time(name, counts)
 
     def _best(self, stage: int, times: dict[str, float]) -> tuple[float, str]:
         """Return the least time and its variant; others must promise more than the usual one."""
@@ -236,7 +241,7 @@ class Problem:
 
         def fast(stage: str, count: Callable[[str], tuple[float, ...]]) -> tuple[str, ...]:
             names = getattr(self, stage)
-            times = [self.machine.time(f"{stage}_{v}", count(v)) for v in names]
+            times = [self._time(stage, v, count(v)) for v in names]
             return tuple(v for v, t in zip(names, times, strict=True) if t <= 2 * min(times))
 
         return replace(

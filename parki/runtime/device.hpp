@@ -9,8 +9,10 @@
 #define PK_SIMD(...)
 #ifdef __HIP_PLATFORM_AMD__
 #define PK_SHUFFLE(value, offset) __shfl_xor(value, offset)
+#define PK_SYNC() (__threadfence_block(), __builtin_amdgcn_wave_barrier())
 #else
 #define PK_SHUFFLE(value, offset) __shfl_xor_sync(pk::lanes(), value, offset)
+#define PK_SYNC() __syncwarp(pk::lanes())
 #endif
 
 namespace pk {
@@ -76,6 +78,7 @@ static __device__ __forceinline__ void for_TeamThreadRange(const Team&, int n, c
 template <class Body>
 static __device__ __forceinline__ void for_ThreadVectorRange(const Team&, int n, const Body& body) {
   for (int i = threadIdx.x; i < n; i += blockDim.x) body(i);
+  PK_SYNC();
 }
 template <class Body, class T>
 static __device__ __forceinline__ void reduce_ThreadVectorRange(const Team&, int n, const Body& body,

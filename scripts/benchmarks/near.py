@@ -60,7 +60,9 @@ class Near:
             cell_size=cell_size,
             execution_space=run.space,
         )
-        plan = parki.Plan(kernel, self.points, self.points, self.norms, options)
+        # With a density: as for one sum, which keeps no lists of pairs, as no variant does here.
+        dens = self.dens if len(self.dens) > 1 else self.dens[0]
+        plan = parki.Plan(kernel, self.points, self.points, self.norms, options, dens=dens)
         chosen = plan.parameters
         if chosen is None or plan.unit != 1:
             raise RuntimeError("P2P takes solver units, which are not ours in this box")
@@ -109,6 +111,7 @@ class Near:
             executor=None,
             method=method,
             launch=launch,
+            keep=False,
         )
         pot = self.run.xp.empty_like(self.points[: 1 if len(self.dens) == 1 else 3])
 

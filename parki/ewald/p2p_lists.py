@@ -1,0 +1,91 @@
+"""Launches P2P by tiles, and keeps its lists of the sources in reach for other densities.
+
+A plan that is applied once has no use for them, and one that is applied often looks for the same
+pairs every time: a quarter to a half of the near field's time on an H200. So the second sum keeps
+the lists, if there is room, and all later ones take them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from parki.ewald.free_memory import free_memory
+from parki.runtime import ExecutionSpace, Kernel
+
+# Of the free memory, what lists may take.
+PART = 1 / 3
+MOST_ROWS = 2**31  # their numbers have 32 bits
+# What the kernel does with lists: its constant KEPT.
+FORGETS, COUNTS, KEEPS, TAKES = range(4)
+
+
+class PairLists:
+    """P2P by tiles for fixed points.
+
+    Parameters
+    ----------
+    space : ExecutionSpace
+    kernel : callable
+        Returns the kernel that does with lists what it is told.
+    tiles, lanes, team : int
+        Number of tiles, lanes of each, and tiles of a team.
+    keep : bool
+        Whether lists may be kept. Sums that take them differ from the first by rounding.
+
+    Attributes
+    ----------
+    size : int or None
+        Bytes of the lists, kept or not; None before the second sum.
+    """
+
+    def __init__(
+        self,
+        space: ExecutionSpace,
+        kernel: Callable[[int], Kernel],
+        tiles: int,
+        lanes: int,
+        team: int,
+        keep: bool,
+    ) -> None:
+        self.space, self.kernel = space, cache(kernel)
+        self.tiles, self.lanes, self.team, self.keep = tiles, lanes, team, keep
+        self.size: int | None = None
+        self.begun = False  # a sum was made
+        self.use = FORGETS
+        self.rows = self.lists = None  # where those of each tile begin; all of them
+
+    @property
+    def kept(self) -> bool:
+        """Whether lists are there to be taken."""
+        return self.use == TAKES
+
+    def __call__(self, **arguments: Any) -> None:
+        """Compute the near field; arguments as the kernel's, without those of lists."""
+        if self.begun and self.keep and self.size is None:
+            self._make_room(arguments)
+        self._launch(self.use, arguments)
+        self.begun = True
+        if self.use == KEEPS:
+            self.use = TAKES
+
+    def _launch(self, use: int, arguments: dict[str, Any]) -> None:
+        teams = -(-self.tiles // self.team)
+        own = {"number": self.tiles, "rows": self.rows, "lists": self.lists}
+        self.kernel(use)(teams, **own, **arguments)
+
+    def _make_room(self, arguments: dict[str, Any]) -> None:
+        """Take the memory for lists, if there is enough."""
+        xp = self.space.array_module
+        self.rows = xp.empty(self.tiles, dtype=xp.int32)
+        self._launch(COUNTS, arguments)
+        ends = xp.cumsum(self.rows, dtype=xp.int64)
+        total = int(ends[-1])
+        self.size = 4 * self.lanes * total
+        if total < MOST_ROWS and self.size <= PART * free_memory(self.space):
+            self.rows = (ends - self.rows).astype(xp.int32)
+            self.lists = xp.empty((total, self.lanes), dtype=xp.int32)
+            self.use = KEEPS
+        else:
+            self.rows = None

@@ -1,0 +1,174 @@
+"""Lists of P2P by tiles: kept from the second density on, taken by all later ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import parki
+from parki.ewald import machines, p2p_lists
+from parki.ewald.cost import COUNTS
+from parki.ewald.p2p_lists import FORGETS, KEEPS, TAKES
+from parki.ewald.points import ROWS
+
+# Around the points that need more than one batch of looks of KEPT_LOOKS.
+CROWD = 1500
+
+
+def cloud(n, seed=0):
+    """Return points, of which the first CROWD are close together, with densities and normals."""
+    rng = np.random.default_rng(seed)
+    points = rng.random((3, n))
+    points[:, :CROWD] = 0.4 + 0.1 * points[:, :CROWD]
+    return points, rng.standard_normal((6, n)), rng.standard_normal((3, n))
+
+
+def plan_of(kernel, points, norms, space="Serial", trg=None, **more):
+    options = parki.EwaldOptions(
+        box=[1, 1, 1],
+        tolerance=1e-4,
+        p2p_method="tile",
+        execution_space=space,
+        **{"periodicity": 3, **more},
+    )
+    norms = norms if kernel in ("stokes_dl", "stokes_comb") else None
+    return parki.Plan(kernel, points if trg is None else trg, points, norms, options)
+
+
+def close(a, b, dtype="f8"):
+    return float(abs(a - b).max()) <= 300 * np.finfo(dtype).eps * float(abs(b).max())
+
+
+@pytest.mark.parametrize("team", ["1", "4"])
+@pytest.mark.parametrize(
+    ("kernel", "periodicity"),
+    [
+        ("stokes_comb", 3),
+        ("stokes_comb", 0),
+        ("stokes_sl", 1),
+        ("stokes_dl", 2),
+        ("stokes_rotlet", 1),
+        ("laplace", 3),
+    ],
+)
+def test_sums_that_take_lists(kernel, periodicity, team, space, to_space, monkeypatch):
+    """Equal the first one, which does not, to rounding, whatever the density."""
+    if team != "1":
+        if space.name != "Serial":
+            pytest.skip("emulated teams are the host's")
+        monkeypatch.setenv("PARKI_EMULATED_TEAM", team)
+    dtype = ("f4", "f8")[periodicity % 2]
+    points, dens, norms = (to_space(a.astype(dtype)) for a in cloud(2500))
+    dens = dens[0] if kernel == "laplace" else dens[: ROWS[kernel]]
+    plan = plan_of(kernel, points, norms, space, points[:, ::7].copy(), periodicity=periodicity)
+    lists, uses = plan.p2p.lists, []
+    first = plan(dens)  # which test_executor.py compares with the host's own variant
+    for factor in (-2.0, 3.0, 0.5):
+        uses.append(lists.use)
+        assert close(plan(factor * dens), factor * first, dtype)
+    assert uses == [FORGETS, TAKES, TAKES]
+    assert lists.kept
+    assert lists.size == lists.lists.nbytes > 0
+
+
+def test_one_sum_has_no_lists():
+    points, dens, norms = cloud(2000)
+    plan = plan_of("stokes_comb", points, norms)
+    plan(dens)
+    assert plan.p2p.lists.size is None
+    assert "lists" not in plan.describe()
+    plan(dens)
+    assert f"lists of pairs: {plan.p2p.lists.size / 1e6:.3g} MB, kept" in plan.describe()
+
+
+def test_no_room(monkeypatch):
+    points, dens, norms = cloud(2000)
+    plan = plan_of("stokes_comb", points, norms)
+    first = plan(dens)
+    monkeypatch.setattr(p2p_lists, "free_memory", lambda space: 1e6)
+    for _ in range(3):
+        np.testing.assert_array_equal(plan(dens), first)
+    lists = plan.p2p.lists
+    assert lists.size > 1e6 / 3
+    assert not lists.kept
+    assert lists.lists is lists.rows is None
+    assert "more than a third of the free memory" in plan.describe()
+
+
+def test_deterministic_plans_keep_none():
+    points, dens, norms = cloud(2000)
+    plan = plan_of("stokes_comb", points, norms, deterministic=True)
+    first = plan(dens)
+    for _ in range(3):
+        np.testing.assert_array_equal(plan(dens), first)
+    assert plan.p2p.lists.size is None
+
+
+def test_other_points_have_other_lists():
+    points, dens, norms = cloud(2000)
+    plan = plan_of("stokes_comb", points, norms)
+    for _ in range(3):
+        plan(dens)
+    old = plan.p2p.lists
+    moved = points[:, 1::2] + 0.01
+    plan.update_points(moved, moved, norms[:, 1::2])
+    assert plan.p2p.lists is not old
+    rows = dens[:, 1::2]
+    sums = [plan(rows) for _ in range(4)]
+    assert plan.p2p.lists.kept
+    assert all(close(u, sums[0]) for u in sums)
+    once = parki.stokes_comb(moved, moved, rows, norms[:, 1::2], plan.options)
+    assert np.sqrt(((sums[3] - once) ** 2).mean()) <= 2 * plan.promise(rows)
+
+
+def test_a_failure_while_lists_are_made_leaves_none(monkeypatch):
+    points, dens, norms = cloud(2000)
+    plan = plan_of("stokes_comb", points, norms)
+    first = plan(dens)
+    lists = plan.p2p.lists
+    right = lists.kernel
+
+    def broken(use):
+        if use == KEEPS:
+            raise RuntimeError("out of order")
+        return right(use)
+
+    monkeypatch.setattr(lists, "kernel", broken)
+    with pytest.raises(RuntimeError, match="out of order"):
+        plan(dens)
+    monkeypatch.setattr(lists, "kernel", right)
+    assert not lists.kept
+    for _ in range(3):
+        assert close(plan(dens), first)
+    assert lists.kept
+
+
+def test_targets_out_of_reach():
+    """Whose lists are empty."""
+    rng = np.random.default_rng(3)
+    src, dens = 0.1 * rng.random((3, 300)), rng.standard_normal((3, 300))
+    trg = 0.55 + 0.05 * rng.random((3, 40))
+    plan = plan_of("stokes_sl", src, None, trg=trg, cutoff=0.2)
+    sums = [plan(dens) for _ in range(4)]
+    assert plan.p2p.lists.kept
+    assert all(close(u, sums[0]) for u in sums)
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_repeated_sums_have_numbers_of_their_own(precision):
+    assert COUNTS["kept_tile"] == COUNTS["p2p_tile"]
+    seconds = machines.H200[precision]
+    for pairs, degree in ((3e5, 8), (2e9, 22)):
+        counts = (1.0, pairs / 250, pairs, pairs * (50 + 6 * degree))
+        kept, without = (np.dot(seconds[v], counts) for v in ("kept_tile", "p2p_tile"))
+        assert 0.4 < kept / without < 0.95
+
+
+def test_plans_are_chosen_for_repeated_sums():
+    points, dens, norms = cloud(2000)
+    plan = plan_of("stokes_comb", points, norms)
+    assert plan._problem.repeated
+    options = plan.options
+    once = parki.Plan("stokes_comb", points, points, norms, options, dens=dens)
+    assert not once._problem.repeated
+    assert once.parameters.seconds["P2P"] > plan.parameters.seconds["P2P"]
