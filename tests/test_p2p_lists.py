@@ -92,7 +92,25 @@ def test_no_room(monkeypatch):
     assert lists.size > 1e6 / 3
     assert not lists.kept
     assert lists.lists is lists.rows is None
-    assert "more than a third of the free memory" in plan.describe()
+    assert "MB, not kept" in plan.describe()
+
+
+def test_no_room_in_one_piece(monkeypatch):
+    points, dens, norms = cloud(2000)
+    plan = plan_of("stokes_comb", points, norms)
+    first = plan(dens)
+    empty = np.empty
+
+    def full(shape, *args, **kwargs):
+        if isinstance(shape, tuple) and shape[1:] == (plan.p2p.lists.lanes,):
+            raise MemoryError
+        return empty(shape, *args, **kwargs)
+
+    monkeypatch.setattr(np, "empty", full)
+    for _ in range(3):
+        np.testing.assert_array_equal(plan(dens), first)
+    assert plan.p2p.lists.size
+    assert not plan.p2p.lists.kept
 
 
 def test_deterministic_plans_keep_none():

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import erfc, j0, k0, k1
 
 import parki
-from parki.ewald import fgc
+from parki.ewald import fgc, truncated
 from parki.ewald.multiplier import tabulate
 from parki.ewald.padding import pad
 from parki.ewald.split import Factor
@@ -159,6 +159,20 @@ def test_zero_mode(periodicity, laplace, layout):
     assert zero_mode(laplace, periodicity, padding) == pytest.approx(
         expected, rel=1e-12 + 1e-4 * layout[-1]
     )
+
+
+@pytest.mark.parametrize("first", [0, 3, 60])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("laplace", [True, False])
+@pytest.mark.parametrize("periodicity", [1, 2])
+def test_modes_that_are_left_out(periodicity, laplace, layout, first, monkeypatch):
+    """Would change nothing: their kernels have gone before they fade."""
+    padding, waves, largest = setup(periodicity, *layout, modes=None)
+    waves[0] = waves[0][min(first, waves[0].size - 1) :][:12]
+    found = faded(laplace, periodicity, waves, largest, padding)
+    monkeypatch.setattr(truncated, "_GONE", np.inf)
+    all_modes = faded(laplace, periodicity, waves, largest, padding)
+    np.testing.assert_allclose(found, all_modes, rtol=1e-14)
 
 
 @pytest.mark.parametrize("periodicity", [0, 1, 2])

@@ -52,11 +52,11 @@ def facts(plan: Plan) -> dict[str, str]:
 
 
 def _lists(plan: Plan) -> Iterator[str]:
-    """Yield what became of the lists of pairs in reach, once a second density asked for them."""
+    """Yield what became of the lists of pairs, once a second density asked for them."""
     lists = getattr(plan, "p2p", None) and plan.p2p.lists
     if lists and lists.size is not None:
         size = in_words(lists.size)
-        yield f"{size}, kept" if lists.kept else f"{size} is more than a third of the free memory"
+        yield f"{size}, {'' if lists.kept else 'not '}kept"
 
 
 def describe(plan: Plan) -> str:

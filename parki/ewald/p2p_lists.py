@@ -83,9 +83,13 @@ class PairLists:
         ends = xp.cumsum(self.rows, dtype=xp.int64)
         total = int(ends[-1])
         self.size = 4 * self.lanes * total
-        if total < MOST_ROWS and self.size <= PART * free_memory(self.space):
-            self.rows = (ends - self.rows).astype(xp.int32)
-            self.lists = xp.empty((total, self.lanes), dtype=xp.int32)
-            self.use = KEEPS
-        else:
+        room = total < MOST_ROWS and self.size <= PART * free_memory(self.space)
+        try:
+            self.lists = xp.empty((total, self.lanes), dtype=xp.int32) if room else None
+        except MemoryError:  # in one piece there is less: sums do without
+            self.lists = None
+        if self.lists is None:
             self.rows = None
+        else:
+            self.rows = (ends - self.rows).astype(xp.int32)
+            self.use = KEEPS

@@ -47,6 +47,7 @@ from parki.runtime import ExecutionSpace, Kernel, load
 Array = NDArray[np.float64]
 _TERMS = 19  # of the series in the free wavenumber
 _WIDTH = 8  # modes evaluated at a time
+_GONE = 80.0  # wavenumber times distance from which on kernels, exp of minus that, are 0
 _SLOPES = 32  # values of m' whose integral is m: 1e-16 where the fading is as steep as that
 
 
@@ -88,15 +89,21 @@ def added(
     """
     xp = space.array_module
     modes, across = _wavenumbers(xp, periodicity, waves)
-    kernels = _kernels(laplace, 3 - periodicity, modes, largest, padding)
-    values = _added(xp, 3 - periodicity, modes, across, kernels, largest, padding)
-    if periodicity == 2:
-        rows = xp.ascontiguousarray(values.T)
-    else:  # a function of one variable, in a plane or space
-        rows = _evaluate(space, executor, periodicity, _pieces(xp, values), largest, across)
-    # In space the constant is 0, and of the first axis there are the block's waves alone.
-    area = math.prod(2 * math.pi / float(k[1]) for k in waves[max(periodicity, 1) :])
-    return rows.reshape(-1), xp.asarray(kernels.constant * area)
+    rows, constant = xp.zeros((modes.size, across.size)), np.zeros(modes.size)
+    # Others' kernels have gone before they fade: most of those in a plane.
+    felt = np.flatnonzero(modes * _fading(largest, padding).r[0] < _GONE)
+    if felt.size:
+        kernels = _kernels(laplace, 3 - periodicity, modes[felt], largest, padding)
+        values = _added(xp, 3 - periodicity, modes[felt], across, kernels, largest, padding)
+        if periodicity == 2:
+            found = values.T
+        else:  # a function of one variable, in a plane or space
+            found = _evaluate(space, executor, periodicity, _pieces(xp, values), largest, across)
+        rows[xp.asarray(felt)] = found
+        # In space the constant is 0, and of the first axis there are the block's waves alone.
+        area = math.prod(2 * math.pi / float(k[1]) for k in waves[max(periodicity, 1) :])
+        constant[felt] = kernels.constant * area
+    return rows.reshape(-1), xp.asarray(constant)
 
 
 def zero_mode(laplace: bool, periodicity: int, padding: Padding) -> float:

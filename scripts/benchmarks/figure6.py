@@ -1,7 +1,8 @@
 """Figure 6: workloads of the near field: Laplace (Poisson), single layer, both layers.
 
 Pairs per second and the share of the measured arithmetic peak, over the sources in r_c^3, for
-parki's own variant and for GM-1D, the paper's. Sources are targets.
+parki's own variant, which keeps no lists of pairs here, and for GM-1D, the paper's. Sources are
+targets.
 
 Not comparable: the paper's share of the peak counts 3.4 times as many pairs and the operations of
 erfc and exp (see ``table3.py``). The text gives two points of its curves, both at 512 sources: 76 %

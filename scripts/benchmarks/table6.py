@@ -2,7 +2,7 @@
 
 The paper's four variants beside parki's own two, with parki's polynomials in all of them; cells are
 r_c wide as in the paper, and for two of them half as wide too. Sources are targets. Pairs are those
-closer than r_c, counted for some of the targets.
+closer than r_c, counted for some of the targets. No variant keeps lists of pairs, as plans do.
 
 Not comparable: the paper evaluates erfc and exp for every pair, and its share of the peak counts
 3.4 times as many pairs (see ``table3.py``), so that of parki is left out; targets per microsecond

@@ -8,7 +8,8 @@ a sphere about the centre that just fits in, of radius 0.5.
 
 Comparable: the task. Not comparable: the paper takes 224 sources in r_c^3 of the box for all of
 them; parki chooses its cut-off from the clustering that it finds. The paper's total is a sum with
-compiled kernels, of which stages make up the most; parki's one-shot includes the plan.
+compiled kernels, of which stages make up the most; parki's one-shot includes the plan, and its
+stages are those of repeated sums, which take lists of pairs that the plan has kept.
 """
 
 from __future__ import annotations
