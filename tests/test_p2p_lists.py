@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import parki
+from parki import tune
 from parki.ewald import machines, p2p_lists
 from parki.ewald.cost import COUNTS
 from parki.ewald.p2p_lists import FORGETS, KEEPS, TAKES
@@ -82,14 +83,19 @@ def test_one_sum_has_no_lists():
 
 
 def test_no_room(monkeypatch):
+    """Lists take a third of the free memory at most."""
     points, dens, norms = cloud(2000)
+    same = plan_of("stokes_comb", points, norms)
+    same(dens)
+    same(dens)
+    free = 2 * same.p2p.lists.size
     plan = plan_of("stokes_comb", points, norms)
     first = plan(dens)
-    monkeypatch.setattr(p2p_lists, "free_memory", lambda space: 1e6)
+    monkeypatch.setattr(p2p_lists, "free_memory", lambda space: free)
     for _ in range(3):
         np.testing.assert_array_equal(plan(dens), first)
     lists = plan.p2p.lists
-    assert lists.size > 1e6 / 3
+    assert 2 * lists.size == free
     assert not lists.kept
     assert lists.lists is lists.rows is None
     assert "MB, not kept" in plan.describe()
@@ -180,6 +186,15 @@ def test_repeated_sums_have_numbers_of_their_own(precision):
         counts = (1.0, pairs / 250, pairs, pairs * (50 + 6 * degree))
         kept, without = (np.dot(seconds[v], counts) for v in ("kept_tile", "p2p_tile"))
         assert 0.4 < kept / without < 0.95
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+def test_what_tune_times(repeated):
+    """Sums that take lists, or those that have none."""
+    task = tune.Task("stokes_comb", 3, 1e-3, 500, p2p="tile")
+    timing = tune.run(task, parki.get_execution_space("Serial"), repeated)
+    assert timing.repeated == repeated
+    assert timing.samples[0][0] == ("kept_tile" if repeated else "p2p_tile")
 
 
 def test_plans_are_chosen_for_repeated_sums():

@@ -16,8 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-SAMPLE = 32768
+SAMPLE = 16384
 LEVELS = 9
+# Where cells begin, twice, in their largest edge: a cluster that faces of the one cells cut, those
+# of the others leave whole at every level, as a third of 2^-n is not near a multiple of 2^-m.
+# Clusters lie in the middle of their box more often than elsewhere: no face goes through it.
+OFFSETS = np.array([[0.137, 0.289, 0.414]]) + np.array([[0.0], [1 / 3]])
+# A cell's edge over a radius, for the same share of close pairs: those of a cube are further apart
+# than those of the sphere of its volume, 1.6. Of clusters, spheres, sheets, rods and normal clouds
+# pairs within 0.015 to 0.2 are foreseen 0.7 to 1.7 times; with 1.6 and cells that began at the
+# box's corner 0.18 to 1.33.
+EDGE = 1.3
 # Numbers of up to 11 bits with two zeros between neighbouring bits.
 _BITS = 11
 _SPREAD = ((np.arange(2**_BITS)[:, None] >> np.arange(_BITS) & 1) << 3 * np.arange(_BITS)).sum(
@@ -59,8 +68,7 @@ class PairDensity:
     def typical(self, radius: float) -> float:
         """Return the enhancement of the pairs within a radius, between the scales: no bound."""
         _, _, scales, values = self._table
-        # A cell as large as the sphere of that radius.
-        scale = math.log((4 / 3 * math.pi) ** (1 / 3) * radius)
+        scale = math.log(EDGE * radius)
         index = min(max(bisect_right(scales, scale), 1), len(scales) - 1)
         part = (scale - scales[index - 1]) / (scales[index] - scales[index - 1])
         part = min(max(part, 0.0), 1.0)
@@ -68,7 +76,7 @@ class PairDensity:
 
 
 def pair_density(trg: Any, src: Any, box: NDArray[np.float64]) -> PairDensity:
-    """Measure the pair density of a cloud.
+    """Measure the pair density of a cloud: the larger one by two sets of cells.
 
     Parameters
     ----------
@@ -81,28 +89,39 @@ def pair_density(trg: Any, src: Any, box: NDArray[np.float64]) -> PairDensity:
     sample_s = _sample(src)
     sample_t = sample_s if trg is src else _sample(trg)
     same = trg.shape == src.shape and (trg is src or np.array_equal(sample_t, sample_s))
-    keys, targets = _merged([sample_s] if same else [sample_s, sample_t], unit)
+    clouds = [sample_s] if same else [sample_s, sample_t]
     total = float(sample_t.shape[1]) * (sample_s.shape[1] - same)
-    # At how many levels a point is in another cell than the one before it.
-    apart = ((np.frexp(keys[1:] ^ keys[:-1])[1] + 2) // 3).astype(np.int8)
-    scales, enhancement = [], []
-    for level in range(LEVELS + 1):
-        edges = np.concatenate([[0], np.flatnonzero(apart > level) + 1, [keys.size]])
-        members, found = np.diff(edges), np.diff(targets[edges])
-        pairs = float(found @ (members - (1 if same else found)))
-        scale = 2.0 ** (level - LEVELS)
-        # Few pairs say little: below 30 the estimate keeps the coarser scale's value.
-        uniform = max(scale**3 * total, 1e-300)
-        scales.append(scale)
-        enhancement.append(pairs / uniform if pairs >= 30 or level == LEVELS else np.nan)
-    order = np.arange(LEVELS, -1, -1)
-    values = np.maximum(np.array(enhancement)[order], 1.0)
+    scales = 2.0 ** -np.arange(LEVELS + 1.0)
+    found = [_counted(clouds, unit, offset, total, same) for offset in OFFSETS]
+    values = np.maximum(np.fmax(*found), 1.0)
     for k in range(1, values.size):
         if np.isnan(values[k]):
             values[k] = values[k - 1]
     # Clustering is measured up to a scale and only grows below it.
     values = np.maximum.accumulate(np.nan_to_num(values, nan=1.0))
-    return PairDensity(np.array(scales)[order], values, 1.0 / max(1, src.shape[1]) if same else 0.0)
+    return PairDensity(scales, values, 1.0 / max(1, src.shape[1]) if same else 0.0)
+
+
+def _counted(
+    clouds: list[NDArray[np.float64]],
+    unit: float,
+    offset: NDArray[np.float64],
+    total: float,
+    same: bool,
+) -> NDArray[np.float64]:
+    """Return the enhancement in cells that begin at ``offset``, coarsest first; NaN if unknown."""
+    keys, targets = _merged(clouds, unit, offset)
+    # At how many levels a point is in another cell than the one before it.
+    apart = ((np.frexp(keys[1:] ^ keys[:-1])[1] + 2) // 3).astype(np.int8)
+    enhancement = []
+    for level in range(LEVELS + 1):
+        edges = np.concatenate([[0], np.flatnonzero(apart > level) + 1, [keys.size]])
+        members, found = np.diff(edges), np.diff(targets[edges])
+        pairs = float(found @ (members - (1 if same else found)))
+        # Few pairs say little: below 30 the estimate keeps the coarser scale's value.
+        uniform = max(8.0 ** (level - LEVELS) * total, 1e-300)
+        enhancement.append(pairs / uniform if pairs >= 30 or level == LEVELS else np.nan)
+    return np.array(enhancement[::-1])
 
 
 def _sample(points: Any) -> NDArray[np.float64]:
@@ -111,7 +130,7 @@ def _sample(points: Any) -> NDArray[np.float64]:
 
 
 def _merged(
-    clouds: list[NDArray[np.float64]], unit: float
+    clouds: list[NDArray[np.float64]], unit: float, offset: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the Morton keys of all points in cells of the finest level, sorted; and who is who.
 
@@ -122,7 +141,7 @@ def _merged(
     for number, points in enumerate(clouds):
         keys = np.full(points.shape[1], number)
         for axis, row in enumerate(points):
-            place = row * (2.0**LEVELS / unit)
+            place = (row / unit + offset[axis]) * 2.0**LEVELS
             index = np.clip(place, 0, 2**20 - 1, out=place).astype(np.int32)
             keys |= _SPREAD[index & 2**_BITS - 1] << axis + 1
             if index.max(initial=0) >= 2**_BITS:
