@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 SAMPLE = 16384
 LEVELS = 9
-# Where cells begin, twice, in their largest edge: a cluster that faces of the one cells cut, those
-# of the others leave whole at every level, as a third of 2^-n is not near a multiple of 2^-m.
-# Clusters lie in the middle of their box more often than elsewhere: no face goes through it.
-OFFSETS = np.array([[0.137, 0.289, 0.414]]) + np.array([[0.0], [1 / 3]])
+# Where cells begin along each axis, twice, in their largest edge: a cluster that faces of the one
+# cells cut, those of the others leave whole, as a third of 2^-n is not near a multiple of 2^-m.
+# Clusters lie in the middle of their box more often than elsewhere: no large cell ends there.
+OFFSETS = (0.137, 0.137 + 1 / 3)
 # A cell's edge over a radius, for the same share of close pairs: those of a cube are further apart
 # than those of the sphere of its volume, 1.6. Of clusters, spheres, sheets, rods and normal clouds
 # pairs within 0.015 to 0.2 are foreseen 0.7 to 1.7 times; with 1.6 and cells that began at the
@@ -105,7 +105,7 @@ def pair_density(trg: Any, src: Any, box: NDArray[np.float64]) -> PairDensity:
 def _counted(
     clouds: list[NDArray[np.float64]],
     unit: float,
-    offset: NDArray[np.float64],
+    offset: float,
     total: float,
     same: bool,
 ) -> NDArray[np.float64]:
@@ -130,7 +130,7 @@ def _sample(points: Any) -> NDArray[np.float64]:
 
 
 def _merged(
-    clouds: list[NDArray[np.float64]], unit: float, offset: NDArray[np.float64]
+    clouds: list[NDArray[np.float64]], unit: float, offset: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the Morton keys of all points in cells of the finest level, sorted; and who is who.
 
@@ -141,7 +141,7 @@ def _merged(
     for number, points in enumerate(clouds):
         keys = np.full(points.shape[1], number)
         for axis, row in enumerate(points):
-            place = (row / unit + offset[axis]) * 2.0**LEVELS
+            place = (row / unit + offset) * 2.0**LEVELS
             index = np.clip(place, 0, 2**20 - 1, out=place).astype(np.int32)
             keys |= _SPREAD[index & 2**_BITS - 1] << axis + 1
             if index.max(initial=0) >= 2**_BITS:
