@@ -60,9 +60,12 @@ class PairDensity:
         return scales.tolist(), values.tolist(), np.log(scales).tolist(), np.log(values).tolist()
 
     def at(self, scale: float) -> float:
-        """Return the enhancement at a scale: the largest of the two cells that enclose it."""
+        """Return the enhancement at a scale: the largest of the two cells that enclose it.
+
+        Beyond the largest cell it is that cell's, as it falls with the scale.
+        """
         scales, values, _, _ = self._table
-        index = min(bisect_right(scales, scale), len(scales) - 1)
+        index = bisect_right(scales, scale)
         return max(1.0, *values[max(index - 1, 0) : index + 1])
 
     def typical(self, radius: float) -> float:
