@@ -25,7 +25,7 @@ from parki.ewald.g2p import G2P
 from parki.ewald.mesh import Mesh
 from parki.ewald.options import MOST_POINTS
 from parki.ewald.p2g import P2G
-from parki.ewald.p2p import near_kernels
+from parki.ewald.p2p import TILES, near_kernels
 from parki.ewald.padding import pad
 from parki.ewald.points import RESULTS, ROWS
 from parki.ewald.prolate import Prolate
@@ -92,8 +92,8 @@ def near(kernel: str, dtype: np.dtype) -> Iterator[Kernel]:
         first, last = DEGREES[dtype][kernel][want != ("u",)]
         for degree in range(first, last + 1, 2):
             for periodicity in range(4):
-                near = (kernel, SPACE, dtype, degree, periodicity, want, None)
-                yield from near_kernels(*near).values()
+                near = (kernel, SPACE, dtype, degree, periodicity, want, None, None)
+                yield from near_kernels(*near, "auto", TILES[False, False]).values()
 
 
 def mesh(points: int, dtype: np.dtype) -> Mesh:

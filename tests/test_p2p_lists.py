@@ -7,12 +7,12 @@ import pytest
 
 import parki
 from parki import tune
-from parki.ewald import machines, p2p_lists
+from parki.ewald import machines, p2p, p2p_lists
 from parki.ewald.cost import COUNTS
 from parki.ewald.p2p_lists import FORGETS, KEEPS, TAKES
 from parki.ewald.points import ROWS
 
-# Around the points that need more than one batch of looks of KEPT_LOOKS.
+# Around the points that need more than one batch of looks.
 CROWD = 1500
 
 
@@ -70,6 +70,46 @@ def test_sums_that_take_lists(kernel, periodicity, team, space, to_space, monkey
     assert uses == [FORGETS, TAKES, TAKES]
     assert lists.kept
     assert lists.size == lists.lists.nbytes > 0
+
+
+@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("crowded", [True, False])
+def test_tiles_of_all_clouds(few, crowded, space, to_space, monkeypatch):
+    """Small tiles for few targets and for crowded ones; sums that take lists equal the first."""
+    points, dens, norms = cloud(2500)
+    if not crowded:
+        points = np.random.default_rng(5).random(points.shape)
+    points, dens, norms = (to_space(a) for a in (points, dens, norms))
+    monkeypatch.setattr(p2p, "FEW", 2500 if few else 0)
+    plan = plan_of("stokes_comb", points, norms, space, periodicity=1)
+    assert plan.parameters.crowded == crowded
+    tile = {(False, False): 8, (True, True): 2}.get((few, crowded), 4)
+    assert (plan.p2p.tiles[2] - plan.p2p.tiles[1]).max() == tile
+    first = plan(dens)
+    for _ in range(2):
+        assert close(plan(dens), first)
+    assert plan.p2p.lists.kept
+
+
+def test_long_lists_begin_first():
+    """The tiles are all there, by whole teams, and those of lists twice as long come before."""
+    points, dens, norms = cloud(2500)
+    plan = plan_of("stokes_comb", points[:, :2401], norms[:, :2401])
+    for _ in range(2):
+        plan(dens[:, :2401])
+    lists = plan.p2p.lists
+    before, after = plan.p2p.tiles, lists.ordered
+    assert sorted(map(tuple, before.T)) == sorted(map(tuple, after.T))
+    full = lists.tiles // lists.team
+    assert lists.tiles > full * lists.team  # there is a rest,
+    np.testing.assert_array_equal(before[:, full * lists.team :], after[:, full * lists.team :])
+    teams = after[1, : full * lists.team].reshape(full, -1)
+    starts = before[1, : full * lists.team].reshape(full, -1)
+    assert sorted(map(tuple, teams)) == sorted(map(tuple, starts))
+    rows = np.diff(lists.rows, append=len(lists.lists))[: full * lists.team]
+    lengths = rows.reshape(full, -1).sum(axis=1) + 1.0
+    assert np.all(np.diff(np.floor(np.log2(lengths.max() / lengths))) >= 0)
+    assert lengths.max() > 4 * lengths.min()
 
 
 def test_one_sum_has_no_lists():

@@ -40,7 +40,7 @@ class SlabP2P:
     kernel, space, box, origin, periodicity, cutoff, radial, factor, want, evaluator, executor
         As for `P2P`, as the next.
     method : str
-    keep : bool
+    keep, crowded : bool
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class SlabP2P:
         executor: str | None,
         method: str,
         keep: bool,
+        crowded: bool,
     ) -> None:
         xp = self.xp = transport.xp
         rank, reach = transport.team.rank, int(cutoff / step) + 1
@@ -108,6 +109,7 @@ class SlabP2P:
             method,
             stretch=ends,
             keep=keep,
+            crowded=crowded,
         )
 
     def fetch(self, values: Any) -> Any:

@@ -306,6 +306,7 @@ class Plan(single.Plan):
             self.options.executor,
             chosen.p2p,
             not self.options.deterministic,
+            chosen.crowded,
         )
         self.sent: dict[str, int] = {}
 

@@ -25,9 +25,10 @@ _CELLS = ("targets", "candidates", "operations")
 _POINTS = ("sources", "updates")
 # What each variant's time is linear in, after a constant for its launches.
 COUNTS = {
-    "p2p_tile": ("targets", "pairs", "operations"),
+    # The last are operations of one target: however few tiles there are, one takes that long.
+    "p2p_tile": ("targets", "pairs", "operations", "chain"),
     # Of repeated sums, which take lists that are kept.
-    "kept_tile": ("targets", "pairs", "operations"),
+    "kept_tile": ("targets", "pairs", "operations", "chain"),
     "p2p_staged": ("targets", "pairs", "operations"),
     "p2p_gm1d": _CELLS,
     "p2p_gm2d": _CELLS,
@@ -57,10 +58,14 @@ _DERIVATIVES = 1.5
 _BALL = 4 / 3 * math.pi
 # Sources in the 27 cells around a target's, of width r_c, over those within r_c.
 _CANDIDATES = 27 / _BALL
-# Pairs beyond r_c that are computed for each target: those that the bounding box of 4 targets lets
-# pass, nearly the same for 80 to 800 pairs within r_c. Lists have none.
-_WASTED = {"tile": 0, "staged": 90}
+# Pairs beyond r_c that staged tiles compute for each target: those that the bounding box of 4
+# targets lets pass, nearly the same for 80 to 800 pairs within r_c. Lists have none.
+_WASTED = 90
 _WARP = 32
+# Values that a thread of P2G by tiles keeps: of more, some spill from its registers, and each takes
+# longer. On an H200 four components of P = 18 took 1.4 to 2.0 times as long as foreseen by those of
+# P = 17, which take 255 registers.
+_KEPT_VALUES, _SPILLED = 68, 1.7
 
 
 def near_name(variant: str, repeated: bool) -> str:
@@ -145,16 +150,18 @@ class Work:
     def near(self, variant: str, pairs: float, degree: int) -> tuple[float, ...]:
         """Return the counts of P2P for ``pairs`` within r_c and polynomials of ``degree``.
 
-        Variants by cells compute all candidates, others few more than the pairs, or none: what they
-        look at grows with targets and pairs. A team of SM-1D has the targets of a cell, which take
-        all its sources in turn: with few cells, that counts.
+        Variants by cells compute all candidates, staged tiles few more than the pairs, lists none:
+        what they look at grows with targets and pairs. A team of SM-1D has the targets of a cell,
+        which take all its sources in turn: with few cells, that counts.
         """
         polynomials, others = _PAIR[self.kernel]
         passes = ("u" in self.want) + (_DERIVATIVES if self.want != ("u",) else 0.0)
         operations = passes * (others + 2 * polynomials * degree)
         targets, near = self.targets * passes, pairs * passes
-        if variant in _WASTED:
-            return targets, near, (pairs + _WASTED[variant] * self.targets) * operations
+        if variant == "tile":
+            return targets, near, pairs * operations, pairs / self.targets * operations
+        if variant == "staged":
+            return targets, near, (pairs + _WASTED * self.targets) * operations
         counts = (targets, near * _CANDIDATES, pairs * _CANDIDATES * operations)
         if variant != "sm1d":
             return counts
@@ -174,6 +181,8 @@ class Work:
             entries = reached(points) * self.sources
             blocks = math.prod(side + points - 1 for side in SIDES)
             updates = float(components * points)
+            if updates > _KEPT_VALUES:
+                updates *= _SPILLED
             return (
                 tables * entries,
                 tables * entries * points**2,

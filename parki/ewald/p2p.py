@@ -9,10 +9,9 @@ literature, which walk others, are described in `parki.ewald.p2p_cells`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,17 +25,37 @@ from parki.runtime import ExecutionSpace, Kernel, load
 
 # Columns of cells are r_c / COLUMNS wide; along z a cell is r_c / DEPTH deep.
 COLUMNS, DEPTH = 2, 8
-# Targets of a tile: few, so that the tile's bounding box culls tightly; and, of p2p_tile, lanes
-# that share a target's sources: on a device one warp's worth. Of few targets there are fewer tiles
-# than a device runs at once, and the longest one takes all the time.
-TILE, SMALL_TILE = (8, 4), (4, 8)
-SMALL = 20_000  # targets
+# Tiles of p2p_tile have few targets, for their bounding boxes to cull tightly, and one warp's worth
+# of lanes. Of few targets there are fewer tiles than a device runs at once, and the longest takes
+# all the time; and of clusters a few tiles have most of the pairs: smaller ones serve both. Lanes
+# whose lists are longer drift further apart, and find less in the cache of what others have read.
+# An H200, sums that take lists, ms, by tiles of 8, 4 and 2 targets: of even clouds 10 000 points
+# -, 0.080, 0.092; 100 000 0.516, 0.503, 0.549. Half of them in clusters: 10 000 -, 0.132, 0.097;
+# 30 000 1.27, 0.85, 0.72; 100 000 2.88, 2.48, 2.44, but first sums 3.03, 2.69, 3.12; 1e6 36.2,
+# 35.9, 37.8. Those by lists twice as long: 100 000 3.40, 2.95, 2.93; 1e6 42.9, 45.7, 49.1.
+FEW = 50_000  # targets
 TEAM = 4  # tiles of a team of p2p_tile
 # Sources that a lane of p2p_tile looks at before it computes those in reach, by the bytes of a
 # number: longer lists are more alike, and leave less of a multiprocessor's memory to its cache.
-# Those that are kept take none of it; were they longer, lanes would read too far apart.
-LOOKS, KEPT_LOOKS = {8: 64, 4: 32}, 256
-STAGED_TILE = {False: 4, True: 16}  # of p2p_staged on hosts, on devices
+LOOKS = {8: 64, 4: 32}
+
+
+class Tile(NamedTuple):
+    """A tile: most targets, lanes that share a target's sources, looks of each for lists kept."""
+
+    targets: int
+    share: int = 1
+    looks: int = 0
+
+
+# By whether there are few targets, and whether they are crowded.
+TILES = {
+    (False, False): Tile(8, 4, 256),
+    (True, False): Tile(4, 8, 128),
+    (False, True): Tile(4, 8, 64),
+    (True, True): Tile(2, 16, 32),
+}
+STAGED_TILE = {False: Tile(4), True: Tile(16)}  # of p2p_staged on hosts, on devices
 DERIVATIVES_TILE = 32  # on a device; one thread a target
 HOST_CHUNK, DEVICE_CHUNK = 256, 64  # sources staged at a time
 # Polynomials that the kernel of the potential takes, and the kernel of its derivatives.
@@ -82,6 +101,8 @@ class P2P:
         reach: where the cells are. Points must be wrapped into it. Default: the box.
     keep : bool
         Whether a tile's lists of sources may be kept for other densities: `PairLists`.
+    crowded : bool
+        Whether points are much closer to each other than even ones: see `near_tile`.
     """
 
     def __init__(
@@ -104,6 +125,7 @@ class P2P:
         launch: Launch | None = None,
         stretch: tuple[float, float] | None = None,
         keep: bool = True,
+        crowded: bool = False,
     ) -> None:
         xp = space.array_module
         self.dtype = src.dtype
@@ -115,6 +137,7 @@ class P2P:
             corner[0] = stretch[0]
             box = np.array([stretch[1] - stretch[0], box[1], box[2]])
         launch = choose_launch(method, space, launch)
+        tile = near_tile(space, method, trg.shape[1], crowded)
         shape = _cells(box, cutoff, src.shape[1], launch)
 
         def sort(points: Any) -> CellList:
@@ -129,7 +152,7 @@ class P2P:
         else:
             # A tile never spans two columns: its bounding box would span the box.
             columns = targets.starts[:: shape[2]]
-            self.tiles = runs(xp, columns, near_tile(space, method, trg.shape[1])[0])
+            self.tiles = runs(xp, columns, tile.targets)
         self.work = {"u": self.tiles, "derivatives": self.tiles}
         if space.on_device and ("p" in want or "grad_u" in want):
             ends = targets.starts if launch is not None else targets.starts[:: shape[2]]
@@ -140,16 +163,15 @@ class P2P:
             self.norms /= cutoff
         degree = radial.S.size - 1
         near = (space, self.dtype, degree, periodicity, want, executor, evaluator)
-        kernels = near_kernels(kernel, *near, method, launch, trg.shape[1])
+        kernels = near_kernels(kernel, *near, method, tile, launch)
         self.launches: dict[str, Callable[..., None]] = {
             name: partial(each, self.work[name].shape[1]) for name, each in kernels.items()
         }
         self.lists: PairLists | None = None
         if "u" in want and launch is None and resolve(method, space) == "tile":
-            special = (kernel, *near[:4], executor, evaluator, method, trg.shape[1])
-            lanes = math.prod(near_tile(space, method, trg.shape[1]))
-            tiles = self.tiles.shape[1]
-            self.lists = PairLists(space, partial(near_kernel, *special), tiles, lanes, TEAM, keep)
+            special = partial(near_kernel, kernel, *near[:4], executor, evaluator, method, tile)
+            tiles, lanes = self.tiles.shape[1], tile.targets * tile.share
+            self.lists = PairLists(space, special, tiles, lanes, TEAM, keep)
             self.launches["u"] = self.lists
 
         def table(name: str, values: Any) -> Any:
@@ -214,15 +236,12 @@ def near_kernels(
     periodicity: int,
     want: tuple[str, ...],
     executor: str | None,
-    evaluator: Evaluator | None = None,
-    method: str = "auto",
+    evaluator: Evaluator | None,
+    method: str,
+    tile: Tile,
     launch: Launch | None = None,
-    targets: int = SMALL,
 ) -> dict[str, Kernel]:
-    """Return the P2P kernels of a specialisation: of the potential, and of its derivatives.
-
-    Those of ``targets`` in number: see `near_tile`.
-    """
+    """Return the P2P kernels of a specialisation: of the potential, and of its derivatives."""
     kernels = {}
     if "u" in want:
         special = (kernel, space, dtype, degree, periodicity, executor, evaluator)
@@ -231,7 +250,7 @@ def near_kernels(
             table = _table_shape(kernel, degree, evaluator)
             kernels["u"] = cells_kernel(method, launch, table, *special)
         else:
-            kernels["u"] = near_kernel(*special, method, targets)
+            kernels["u"] = near_kernel(*special, method, tile)
     if "p" in want or "grad_u" in want:
         kernels["derivatives"] = load(
             "p2p_derivatives",
@@ -257,9 +276,9 @@ def near_kernel(
     degree: int,
     periodicity: int,
     executor: str | None,
-    evaluator: Evaluator | None = None,
-    method: str = "auto",
-    targets: int = SMALL,
+    evaluator: Evaluator | None,
+    method: str,
+    tile: Tile,
     lists: int = FORGETS,
 ) -> Kernel:
     """Return the P2P kernel of the potential: tile or staged, by space if method is auto.
@@ -272,13 +291,12 @@ def near_kernel(
     if evaluator is not None:
         constants.update(DEGREE=evaluator.degree, EVALUATOR=evaluator.number)
     method = resolve(method, space)
-    tile, share = near_tile(space, method, targets)
-    constants["TILE"] = tile
+    constants["TILE"] = tile.targets
     if method == "tile":
         looks = LOOKS[np.dtype(dtype).itemsize]
-        constants.update(SHARE=share, TILES=TEAM, LOOKS=looks, LIST=looks, KEPT=lists)
+        constants.update(SHARE=tile.share, TILES=TEAM, LOOKS=looks, LIST=looks, KEPT=lists)
         if lists != FORGETS:  # they lie elsewhere
-            constants.update(LOOKS=KEPT_LOOKS, LIST=1)
+            constants.update(LOOKS=tile.looks, LIST=1)
     else:
         constants["CHUNK"] = DEVICE_CHUNK if space.on_device else HOST_CHUNK
         constants["LANES"] = 1 if space.on_device else 64 // np.dtype(dtype).itemsize
@@ -287,8 +305,8 @@ def near_kernel(
         f"p2p_{method}",
         space,
         executor=executor,
-        team_size=TEAM if method == "tile" else tile,
-        vector_length=tile * share if method == "tile" else 1,
+        team_size=TEAM if method == "tile" else tile.targets,
+        vector_length=tile.targets * tile.share if method == "tile" else 1,
         tables={"radial": _table_shape(kernel, degree, evaluator)},
         **constants,
     )
@@ -313,14 +331,11 @@ def resolve(method: str, space: ExecutionSpace) -> str:
     return USUAL[space.on_device][0] if method == "auto" else method
 
 
-def near_tile(space: ExecutionSpace, method: str, targets: int) -> tuple[int, int]:
-    """Return the most targets of a tile, and the threads that share a target's sources.
-
-    Of ``method``, tile or staged, for ``targets`` in number.
-    """
+def near_tile(space: ExecutionSpace, method: str, targets: int, crowded: bool) -> Tile:
+    """Return the tile of ``method``, tile or staged, for ``targets`` in number."""
     if resolve(method, space) == "staged":
-        return STAGED_TILE[space.on_device], 1
-    return SMALL_TILE if targets <= SMALL else TILE
+        return STAGED_TILE[space.on_device]
+    return TILES[targets <= FEW, crowded]
 
 
 def _cells(

@@ -31,6 +31,8 @@ NAMES = {"hasimoto": "Hasimoto's split", "prolate": "the prolate split"}
 _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
 # Sources within a typical one, for each digit of the tolerance.
 TYPICAL = 3.0
+# Pairs over those of even points from which on P2P takes the tiles of clusters.
+CROWDED = 1.25
 # Sums of more seconds are worth milliseconds more of choosing, among all variants and cut-offs
 # beside the foreseen one: what lengths and variants cost changes from grid to grid.
 LONG, NEARBY = 0.25, (1.0, 0.9, 1.1)
@@ -62,6 +64,8 @@ class Parameters:
         Degree of the window's polynomials.
     pairs : float
         Pairs within the cut-off, as estimated.
+    crowded : bool
+        Whether these are far more than those of even points.
     p2p, p2g, g2p : str
         Variants of the stages.
     lengths : Tables
@@ -82,6 +86,7 @@ class Parameters:
     beta: float
     window_degree: int
     pairs: float
+    crowded: bool
     p2p: str
     p2g: str
     g2p: str
@@ -260,6 +265,7 @@ def _best_of(search: Search) -> Parameters | None:
         grid.beta,
         default_degree(grid.points),
         problem.pairs(cutoff),
+        problem.density.typical(cutoff) > CROWDED,
         p2p,
         times.p2g,
         times.g2p,

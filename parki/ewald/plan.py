@@ -34,7 +34,7 @@ from parki.ewald.mesh import Mesh
 from parki.ewald.moves import check_stay, suit
 from parki.ewald.options import MOST_POINTS, EwaldOptions
 from parki.ewald.p2g import P2G
-from parki.ewald.p2p import P2P, near_kernels
+from parki.ewald.p2p import P2P, near_kernels, near_tile
 from parki.ewald.p2p_cells import check_method
 from parki.ewald.padding import Padding, pad
 from parki.ewald.parameters import Parameters, select
@@ -315,6 +315,7 @@ class Plan:
             executor,
             chosen.p2p,
             keep=not options.deterministic,
+            crowded=chosen.crowded,
         )
         self._sorted = xp.empty((ROWS[kernel], self.n_sources), dtype=dtype)
         self._pending = [lambda: self._build_far(trg, src, norms, split, factor)]
@@ -484,8 +485,9 @@ class Plan:
             CellList.gather_kernel(space, self.dtype, n, executor) for n in sorted({3, rows})
         ]
         near = (space, self.dtype, chosen.degree, self.options.periodicity, want, executor)
-        p2p = (self.evaluator, chosen.p2p, None, self.n_targets)
-        kernels += near_kernels(self.kernel, *near, *p2p).values()
+        tile = near_tile(space, chosen.p2p, self.n_targets, chosen.crowded)
+        near_field = near_kernels(self.kernel, *near, self.evaluator, chosen.p2p, tile)
+        kernels += near_field.values()
         kernels += P2G.kernels(self.kernel, mesh, executor)
         kernels.append(FGC.kernel(self.kernel, mesh, want, executor))
         kernels += G2P.kernels(mesh, self.rows, want, executor)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parki.ewald import p2g
-from parki.ewald.p2p import COLUMNS, DEPTH, STAGED_TILE, TILE
+from parki.ewald.p2p import COLUMNS, DEPTH, STAGED_TILE, TILES
 from parki.ewald.p2p_cells import Launch
 
 from .ceilings import L1, L2, Ceilings
@@ -54,11 +54,6 @@ def pair_flops(kernel: str, degree: int, root: float) -> float:
     return own + root + polynomials * 2 * degree
 
 
-def _tile(method: str, device: bool) -> int:
-    """Return the targets of a tile, of many."""
-    return TILE[0] if method == "tile" else STAGED_TILE[device]
-
-
 def tile_candidates(cell_size: float, tile: int) -> float:
     """Return how many sources a target of parki's tiles looks at, for uniform points.
 
@@ -93,7 +88,8 @@ def near(
     seen = 27 * cell_size
     least = 8.0 * n * (TARGET + SOURCE)
     if launch is None:
-        tile = _tile(method, device)
+        # Of many targets, not crowded.
+        tile = (TILES[False, False] if method == "tile" else STAGED_TILE[device]).targets
         seen = tile_candidates(cell_size, tile)
         if method == "staged":
             # A team copies sources, each once for all its targets.
