@@ -24,7 +24,7 @@ LEVELS = 9
 OFFSETS = (0.137, 0.137 + 1 / 3)
 # A cell's edge over a radius, for the same share of close pairs: those of a cube are further apart
 # than those of the sphere of its volume, 1.6. Of clusters, spheres, sheets, rods and normal clouds
-# pairs within 0.015 to 0.2 are foreseen 0.7 to 1.7 times; with 1.6 and cells that began at the
+# pairs within 0.015 to 0.2 are foreseen 0.76 to 1.77 times; with 1.6 and cells that began at the
 # box's corner 0.18 to 1.33.
 EDGE = 1.3
 # Numbers of up to 11 bits with two zeros between neighbouring bits.

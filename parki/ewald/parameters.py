@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
+from parki.ewald.cost import Pairs
 from parki.ewald.grids import POINTS, REFINEMENTS, Grid, Search, coarsest, fit, forecast
 from parki.ewald.lengths import NO_TABLES, Tables
 from parki.ewald.padding import Passes
@@ -62,8 +63,8 @@ class Parameters:
         Kaiser-Bessel shape of the window.
     window_degree : int
         Degree of the window's polynomials.
-    pairs : float
-        Pairs within the cut-off, as estimated.
+    pairs : Pairs
+        Pairs within the cut-off and around it, as estimated.
     crowded : bool
         Whether these are far more than those of even points.
     p2p, p2g, g2p : str
@@ -85,7 +86,7 @@ class Parameters:
     points: int
     beta: float
     window_degree: int
-    pairs: float
+    pairs: Pairs
     crowded: bool
     p2p: str
     p2g: str
@@ -264,7 +265,7 @@ def _best_of(search: Search) -> Parameters | None:
         grid.points,
         grid.beta,
         default_degree(grid.points),
-        problem.pairs(cutoff),
+        problem.near_pairs(cutoff),
         problem.density.typical(cutoff) > CROWDED,
         p2p,
         times.p2g,

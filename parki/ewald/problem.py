@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from parki.arrays import USUAL
 from parki.ewald import estimates
 from parki.ewald.clustering import PairDensity
-from parki.ewald.cost import Machine, Work, near_name
+from parki.ewald.cost import AROUND, Machine, Pairs, Work, near_name
 from parki.ewald.lengths import Tables
 from parki.ewald.padding import Padding, Passes, pad
 from parki.ewald.split import Split
@@ -156,9 +156,13 @@ class Problem:
         share = min(self.density.typical(cutoff) * uniform, images)
         return float(self.targets * self.sources * share)
 
+    def near_pairs(self, cutoff: float) -> Pairs:
+        """Return the numbers of pairs that the times of P2P follow."""
+        return Pairs(self.pairs(cutoff), self.pairs(AROUND * cutoff))
+
     def near_time(self, cutoff: float, degree: int) -> tuple[float, str]:
         """Return the seconds of P2P, and the variant that takes least."""
-        pairs, near = self.pairs(cutoff), self.work.near
+        pairs, near = self.near_pairs(cutoff), self.work.near
         times = {v: self._time("p2p", v, near(v, pairs, degree)) for v in self.p2p}
         return self._best(0, times)
 
@@ -237,7 +241,7 @@ class Problem:
     def promising(self, cutoff: float, degree: int, points: int) -> Problem:
         """Return the problem without the variants that take twice the best one's time."""
         grid = (points / cutoff) ** 3  # typical
-        work, pairs = self.work, self.pairs(cutoff)
+        work, pairs = self.work, self.near_pairs(cutoff)
 
         def fast(stage: str, count: Callable[[str], tuple[float, ...]]) -> tuple[str, ...]:
             names = getattr(self, stage)
