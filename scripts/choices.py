@@ -8,7 +8,7 @@ eight tight clusters): times the choice, and then cut-offs, window points and va
 one direction after the other, as `parki tune --measure` does. Reports the time of the choice over
 the best, and predicted over measured time for each stage of the choice. Both are of a repeated
 application of `stokes_comb` in double precision. Where FILE has tasks already, they are not timed
-again. A CPU's speed changes while this runs: a transform of SciPy's tells how much.
+again.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import scipy.fft
 from rich.console import Console
 
 from parki import tune
@@ -45,10 +43,8 @@ Written by `python scripts/choices.py --docs docs/results/choices-*.json`: `stok
 targets, double precision; milliseconds of a repeated application. *Auto over best*: the time of
 what parki chose, by the numbers named, over the least found by trying, in turn, cut-offs of 0.7 to
 1.4 times the chosen one, a window point less and more, and the variants of each stage whose
-predicted time could win. *Model*: predicted over measured time of each stage of the choice; of a
-CPU, whose speed changes from minute to minute, at the speed of the median task, by the time of one
-transform of SciPy's between the comparisons. Times are medians of three to nine comparisons of the
-choice and the best, side by side.
+predicted time could win. *Model*: predicted over measured time of each stage of the choice. Times
+are medians of three to nine comparisons of the choice and the best, side by side.
 Clustered clouds have half of their points in eight clusters of standard deviation 0.03.
 
 """
@@ -72,11 +68,9 @@ def measure(task: tune.Task, space: ExecutionSpace) -> dict[str, Any]:
     # Again, side by side: both times are of the same moments of the machine, and neither is the
     # least of many.
     again: list[tuple[tune.Timing, tune.Timing]] = []
-    pulses = []
     start = time.perf_counter()
     while len(again) < 3 or (len(again) < 9 and time.perf_counter() - start < AGAIN):
         again.append((tune.run(choice.task, space), tune.run(best.task, space)))
-        pulses.append(1.0 if space.on_device else pulse())
     of_choice, of_best = (
         statistics.median(t.total for t in each) for each in zip(*again, strict=True)
     )
@@ -96,18 +90,7 @@ def measure(task: tune.Task, space: ExecutionSpace) -> dict[str, Any]:
         "best": words(best),
         "model": {stage: predicted[stage] / measured[stage] for stage in tune.STAGES},
         "share": {stage: measured[stage] / of_choice for stage in tune.STAGES},
-        "pulse": statistics.median(pulses),
     }
-
-
-def pulse() -> float:
-    """Return the seconds of a fixed transform: what the processor does at this moment."""
-    values, times = np.ones((96, 96, 96)), []
-    for _ in range(7):
-        start = time.perf_counter()
-        scipy.fft.irfftn(scipy.fft.rfftn(values, workers=-1), values.shape, workers=-1)
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
 
 
 def words(timing: tune.Timing) -> str:
@@ -130,7 +113,6 @@ def markdown(results: list[dict[str, Any]]) -> str:
             key=lambda r: (r["points"], -r["tolerance"], r["periodicity"], r["clustered"]),
         )
         over = [row["over_best"] for row in rows]
-        usual = statistics.median(row["pulse"] for row in rows)
         modest = sum(x <= MODEST for x in over)
         lines += [
             f"{result['machine']}, numbers {result['numbers']}: {len(rows)} tasks, auto over best "
@@ -144,8 +126,7 @@ def markdown(results: list[dict[str, Any]]) -> str:
         for r in rows:
             cloud = "clustered" if r["clustered"] else "uniform"
             better = r["best"] if r["over_best"] > 1.02 else "the same"
-            speed = r["pulse"] / usual
-            model = " | ".join(f"{speed * r['model'][stage]:.2f}" for stage in tune.STAGES)
+            model = " | ".join(f"{r['model'][stage]:.2f}" for stage in tune.STAGES)
             lines.append(
                 f"| {r['points']:,} | {r['tolerance']:g} | {r['periodicity']} | {cloud} "
                 f"| {r['choice']} | {1e3 * r['seconds']:.3g} | {r['over_best']:.2f} | {better} "
