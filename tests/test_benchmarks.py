@@ -164,3 +164,12 @@ def test_choices_runs(tmp_path, monkeypatch):
     assert row["tried"] > 4
     assert row["over_best"] >= 1
     assert "| 300 | 0.01 | 3 | uniform |" in choices.page([json.loads(path.read_text())])
+    # What the file has is not timed again, and other machines' files take no tasks.
+    few.append(choices.tune.Task("laplace", 3, 1e-2, 200))
+    choices.main()
+    rows = json.loads(path.read_text())["rows"]
+    assert rows[0] == row
+    assert [r["points"] for r in rows] == [300, 200]
+    path.write_text(json.dumps({"machine": "another", "numbers": "its own", "rows": []}))
+    with pytest.raises(SystemExit):
+        choices.main()
