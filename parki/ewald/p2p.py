@@ -102,7 +102,7 @@ class P2P:
     keep : bool
         Whether a tile's lists of sources may be kept for other densities: `PairLists`.
     crowded : bool
-        Whether points are much closer to each other than even ones: see `near_tile`.
+        Whether points are closer to each other than even ones: see `near_tile`.
     """
 
     def __init__(

@@ -66,7 +66,7 @@ class Parameters:
     pairs : Pairs
         Pairs within the cut-off and around it, as estimated.
     crowded : bool
-        Whether these are far more than those of even points.
+        Whether those within are more than `CROWDED` times those of even points.
     p2p, p2g, g2p : str
         Variants of the stages.
     lengths : Tables
