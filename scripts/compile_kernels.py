@@ -25,7 +25,7 @@ from parki.ewald.g2p import G2P
 from parki.ewald.mesh import Mesh
 from parki.ewald.options import MOST_POINTS
 from parki.ewald.p2g import P2G
-from parki.ewald.p2p import TILES, near_kernels
+from parki.ewald.p2p import near_kernels, near_tile
 from parki.ewald.padding import pad
 from parki.ewald.points import RESULTS, ROWS
 from parki.ewald.prolate import Prolate
@@ -86,6 +86,7 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
 
 def near(kernel: str, dtype: np.dtype) -> Iterator[Kernel]:
     """Yield the kernels of the near field."""
+    tile = near_tile(SPACE, "auto", 0, False)  # a host has one, whatever the points
     for want in wants(kernel):
         if "u" in want and len(want) > 1:
             continue  # those of "u" and of the others
@@ -93,7 +94,7 @@ def near(kernel: str, dtype: np.dtype) -> Iterator[Kernel]:
         for degree in range(first, last + 1, 2):
             for periodicity in range(4):
                 near = (kernel, SPACE, dtype, degree, periodicity, want, None, None)
-                yield from near_kernels(*near, "auto", TILES[False, False]).values()
+                yield from near_kernels(*near, "auto", tile).values()
 
 
 def mesh(points: int, dtype: np.dtype) -> Mesh:

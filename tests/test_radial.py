@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from contract import BOXES, cloud, error_over_promise, promise, rms, rounding
+from scipy.special import erf
 
 import parki
 from parki.errors import ParkiValueError
+from parki.ewald import radial as radial_module
 from parki.ewald.radial import EVALUATORS, choose_evaluator, hasimoto_functions
 from parki.ewald.split import Hasimoto
 from parki.reference import direct_sum
@@ -207,3 +209,12 @@ def test_figure_script():
     rows = module["times"]("CPU", 300, 1e-3, ["laplace"], 1)
     assert [row["evaluator"] for row in rows] == list(EVALUATORS)
     assert all(row["difference"] < 0.5 for row in rows)
+
+
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_sl", "stokes_rotlet"])
+def test_a_quotient_with_a_pole_is_passed_over(kernel):
+    """At this xi r_c four terms have a pole among the nodes, where all powers are negative."""
+    top, bottom = radial_module._rational(kernel, 1.5, 14)
+    r = np.linspace(0.01, 1, 200)
+    found = np.polyval(top, r**2) / np.polyval(bottom, r**2)
+    np.testing.assert_allclose(found, erf(1.5 * r) / (2 * r), rtol=1e-9)

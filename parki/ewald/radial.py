@@ -184,7 +184,7 @@ def quotient(nodes: Array, values: Array, terms: int) -> Array:
     # The weights alternate in sign, so these sums round. The best numerator for the denominator
     # as it is makes up for that; its last coefficient is the value at 0.
     powers = np.vander(nodes, bottom.size) / np.polyval(bottom, nodes)[:, None]
-    sizes = powers.max(axis=0)
+    sizes = abs(powers).max(axis=0)  # a pole among the nodes makes them negative
     rest = values - values[0] * powers[:, -1]
     top = np.linalg.lstsq((powers / sizes)[:, :-1], rest, rcond=1e-16)[0] / sizes[:-1]
     return np.array([[*top, values[0]], bottom])
