@@ -67,7 +67,7 @@ AROUND = 1.4
 _WARP = 32
 # Values that a thread of P2G by tiles keeps: of more, some spill from its registers, and each takes
 # longer. On an H200 four components of P = 18 took 1.4 to 2.0 times as long as foreseen by those of
-# P = 17, which take 255 registers.
+# P = 17, which take 255 registers. Single precision has no such windows.
 _KEPT_VALUES, _SPILLED = 68, 1.7
 
 

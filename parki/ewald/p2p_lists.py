@@ -83,8 +83,6 @@ class PairLists:
         xp = self.space.array_module
         self.rows = needed = xp.empty(self.tiles, dtype=xp.int32)
         self._launch(COUNTS, arguments)
-        order = self._longest_first(needed)
-        needed = needed[order]
         total = int(needed.sum(dtype=xp.int64))
         self.size = 4 * self.lanes * total
         room = total < MOST_ROWS and self.size <= PART * free_memory(self.space)
@@ -95,6 +93,8 @@ class PairLists:
         if self.lists is None:
             self.rows = None
         else:
+            order = self._longest_first(needed)
+            needed = needed[order]
             self.rows = (xp.cumsum(needed, dtype=xp.int64) - needed).astype(xp.int32)
             self.ordered = xp.ascontiguousarray(arguments["tiles"][:, order])
             self.use = KEEPS
