@@ -5,10 +5,10 @@
 
 For tasks of many sizes, tolerances, periodicities and clouds (uniform, or half of the points in
 eight tight clusters): times the choice, and then cut-offs, window points and variants around it,
-one direction after the other, as `parki tune --measure` does. Reports the time of the choice over
-the best, and predicted over measured time for each stage of the choice. Both are of a repeated
-application of `stokes_comb` in double precision. Where FILE has tasks already, they are not timed
-again.
+one direction after the other, as `parki tune --measure` does. The choice and the best are then
+compared side by side, in three visits with all other tasks in between. Reports the time of the
+choice over the best, and predicted over measured time for each stage of the choice. Both are of a
+repeated application of `stokes_comb` in double precision. It goes on where FILE ended.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import json
 import random
 import statistics
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,13 @@ from parki.runtime import ExecutionSpace, get_execution_space
 
 SIZES = {False: (1000, 10_000, 100_000, 1_000_000), True: (10_000, 100_000, 1_000_000, 16_000_000)}
 TOLERANCES = (1e-2, 1e-4, 1e-6, 1e-9, 1e-12)
+KERNEL = "stokes_comb"
 FACTORS = ("points", "tolerance", "periodicity", "clustered")
+SETTING = ("cutoff", "window_points", "p2p", "p2g", "g2p")
 MODEST = 1.10
-# Seconds to compare a choice with the best for, three to nine times.
-AGAIN = 3.0
+# A choice is compared with the best for so many seconds, or so often; and again after all others,
+# until it was so many times: shared machines have slow minutes.
+SECONDS, MOST, VISITS = 1.0, 3, 3
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "choices.md"
 HEAD = """\
 # What parki chooses, and the best found by trying
@@ -43,8 +47,9 @@ Written by `python scripts/choices.py --docs docs/results/choices-*.json`: `stok
 targets, double precision; milliseconds of a repeated application. *Auto over best*: the time of
 what parki chose, by the numbers named, over the least found by trying, in turn, cut-offs of 0.7 to
 1.4 times the chosen one, a window point less and more, and the variants of each stage whose
-predicted time could win. *Model*: predicted over measured time of each stage of the choice. Times
-are medians of three to nine comparisons of the choice and the best, side by side.
+predicted time could win. *Model*: predicted over measured time of each stage of the choice. All
+are medians of up to nine comparisons of the choice and the best, side by side, in three visits with
+the other tasks in between.
 Clustered clouds have half of their points in eight clusters of standard deviation 0.03.
 
 """
@@ -54,43 +59,54 @@ def tasks(space: ExecutionSpace, seed: int) -> list[tune.Task]:
     """Return all tasks, in an order such that the first ones already cover every factor."""
     factors = (SIZES[space.on_device], TOLERANCES, (1, 3), (False, True))
     found = [
-        tune.Task("stokes_comb", p, tolerance, n, clustered=clustered)
+        tune.Task(KERNEL, p, tolerance, n, clustered=clustered)
         for n, tolerance, p, clustered in itertools.product(*factors)
     ]
     random.Random(seed).shuffle(found)
     return found
 
 
-def measure(task: tune.Task, space: ExecutionSpace) -> dict[str, Any]:
-    """Time a task's neighbourhood."""
+def explore(task: tune.Task, space: ExecutionSpace) -> dict[str, Any]:
+    """Time a task's neighbourhood: return what is chosen, and the best of all."""
     timings = list(tune.refine(task, space))
     choice, best = timings[0], min(timings, key=lambda t: t.total)
-    # Again, side by side: both times are of the same moments of the machine, and neither is the
-    # least of many.
-    again: list[tuple[tune.Timing, tune.Timing]] = []
-    start = time.perf_counter()
-    while len(again) < 3 or (len(again) < 9 and time.perf_counter() - start < AGAIN):
-        again.append((tune.run(choice.task, space), tune.run(best.task, space)))
-    of_choice, of_best = (
-        statistics.median(t.total for t in each) for each in zip(*again, strict=True)
-    )
-    measured = {
-        stage: statistics.median(t.seconds[stage] for t, _ in again) for stage in tune.STAGES
-    }
-    predicted = choice.chosen.seconds
     return {
-        "points": task.points,
-        "tolerance": task.tolerance,
-        "periodicity": task.periodicity,
-        "clustered": task.clustered,
+        **{name: getattr(task, name) for name in FACTORS},
         "tried": len(timings),
-        "seconds": of_choice,
-        "over_best": 1.0 if words(choice) == words(best) else max(1.0, of_choice / of_best),
         "choice": words(choice),
         "best": words(best),
-        "model": {stage: predicted[stage] / measured[stage] for stage in tune.STAGES},
-        "share": {stage: measured[stage] / of_choice for stage in tune.STAGES},
+        "setting": {name: getattr(best.task, name) for name in SETTING},
+        "predicted": choice.chosen.seconds,
+        "compared": [],
+        "visits": 0,
     }
+
+
+def visit(row: dict[str, Any], space: ExecutionSpace) -> None:
+    """Compare what is chosen with the best, side by side, for a second or once.
+
+    Both times are of the same moments of the machine, and neither is the least of many.
+    """
+    task = tune.Task(KERNEL, **{name: row[name] for name in FACTORS})
+    others = None if row["choice"] == row["best"] else replace(task, **row["setting"])
+    start = time.perf_counter()
+    for _ in range(MOST):
+        choice = tune.run(task, space)
+        best = tune.run(others, space).total if others else choice.total
+        row["compared"].append({"choice": choice.seconds, "best": best})
+        if time.perf_counter() - start > SECONDS:
+            break
+    row["visits"] += 1
+
+
+def medians(row: dict[str, Any]) -> dict[str, float]:
+    """Return the choice's seconds by stage and in all, and over the best's: medians."""
+    compared = row["compared"]
+    found = {s: statistics.median(c["choice"][s] for c in compared) for s in tune.STAGES}
+    totals = [sum(c["choice"].values()) for c in compared]
+    ratios = [t / c["best"] for t, c in zip(totals, compared, strict=True)]
+    over = max(1.0, statistics.median(ratios))  # the best of one moment may not be another's
+    return {**found, "all": statistics.median(totals), "over": over}
 
 
 def words(timing: tune.Timing) -> str:
@@ -112,7 +128,8 @@ def markdown(results: list[dict[str, Any]]) -> str:
             result["rows"],
             key=lambda r: (r["points"], -r["tolerance"], r["periodicity"], r["clustered"]),
         )
-        over = [row["over_best"] for row in rows]
+        times = [medians(row) for row in rows]
+        over = [each["over"] for each in times]
         modest = sum(x <= MODEST for x in over)
         lines += [
             f"{result['machine']}, numbers {result['numbers']}: {len(rows)} tasks, auto over best "
@@ -123,13 +140,13 @@ def markdown(results: list[dict[str, Any]]) -> str:
             "| model: P2P | P2G | FGC | G2P |",
             "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
         ]
-        for r in rows:
+        for r, each in zip(rows, times, strict=True):
             cloud = "clustered" if r["clustered"] else "uniform"
-            better = r["best"] if r["over_best"] > 1.02 else "the same"
-            model = " | ".join(f"{r['model'][stage]:.2f}" for stage in tune.STAGES)
+            better = r["best"] if each["over"] > 1.02 else "the same"
+            model = " | ".join(f"{r['predicted'][s] / each[s]:.2f}" for s in tune.STAGES)
             lines.append(
                 f"| {r['points']:,} | {r['tolerance']:g} | {r['periodicity']} | {cloud} "
-                f"| {r['choice']} | {1e3 * r['seconds']:.3g} | {r['over_best']:.2f} | {better} "
+                f"| {r['choice']} | {1e3 * each['all']:.3g} | {each['over']:.2f} | {better} "
                 f"| {model} |"
             )
         lines.append("")
@@ -165,32 +182,45 @@ def main() -> None:
             parser.error(f"{args.output} is of {old['machine']}, numbers {old['numbers']}")
         rows = old["rows"]
     known = {tuple(row[name] for name in FACTORS) for row in rows}
-    start = time.perf_counter()
+    until: float = time.perf_counter() + args.seconds
     first, parts = map(int, args.part.split("/"))
     todo = [task for task in tasks(space, args.seed) if task.points <= args.most][
         first - 1 :: parts
     ]
-    for task in todo:
-        if tuple(getattr(task, name) for name in FACTORS) in known:
-            continue
-        if time.perf_counter() - start > args.seconds:
-            break
-        try:
-            r = measure(task, space)
-        except ParkiMemoryError as error:
-            console.print(f"{task} left out: {error}", soft_wrap=True, markup=False)
-            continue
-        rows.append(r)
-        console.print(
-            f"{task}{' clustered' if task.clustered else ''}: {r['over_best']:.2f}  [{r['choice']}]"
-            f"{'' if r['over_best'] < 1.02 else '  best ' + r['best']}  {r['tried']} tried, model "
-            + " ".join(f"{stage} {r['model'][stage]:.2f}" for stage in tune.STAGES),
-            soft_wrap=True,
-            markup=False,
-        )
+
+    def keep(row: dict[str, Any]) -> None:
+        """Visit a task once more, and write what is known of all."""
+        visit(row, space)
+        console.print(say(row), soft_wrap=True, markup=False)
         if args.output:
             result.update(tasks=len(todo), rows=rows)
             args.output.write_text(json.dumps(result, indent=1) + "\n")
+
+    for task in todo:
+        if time.perf_counter() > until or tuple(getattr(task, name) for name in FACTORS) in known:
+            continue
+        try:
+            rows.append(explore(task, space))
+        except ParkiMemoryError as error:
+            console.print(f"{task} left out: {error}", soft_wrap=True, markup=False)
+            continue
+        keep(rows[-1])
+    for visits in range(1, VISITS):
+        for row in rows:
+            if row["visits"] <= visits and time.perf_counter() < until:
+                keep(row)
+
+
+def say(row: dict[str, Any]) -> str:
+    """Return what is known of a task, in a line."""
+    times = medians(row)
+    what = f"{row['points']} {row['tolerance']:g} {row['periodicity']}P"
+    what += " clustered" if row["clustered"] else ""
+    best = f"  best {row['best']}" if times["over"] > 1.02 else ""
+    model = " ".join(f"{s} {row['predicted'][s] / times[s]:.2f}" for s in tune.STAGES)
+    return (
+        f"{what}: {times['over']:.2f} [{row['choice']}]{best} {row['tried']} tried, model {model}"
+    )
 
 
 if __name__ == "__main__":
