@@ -231,11 +231,14 @@ def run(task: Task, space: ExecutionSpace, repeated: bool = True) -> Timing:
     spent = 0.0
     while len(times) < first + RUNS or (spent < SHORT and len(times) < first + MOST_RUNS):
         times.append(plan.timed(values)[1])
+        last = sum(times[-1].values())
         if len(times) > first:
-            spent += sum(times[-1].values())
-        if len(times) > first and sum(times[-1].values()) > LONG[space.on_device]:
+            spent += last
+        # That of a long sum by kept lists may have their kernels' loading in it.
+        if len(times) >= max(first, 2) and last > LONG[space.on_device]:
             break
-    seconds = {stage: statistics.median(t[stage] for t in times[first:]) for stage in STAGES}
+    counted = times[min(first, len(times) - 1) :]
+    seconds = {stage: statistics.median(t[stage] for t in counted) for stage in STAGES}
     chosen, padding = plan.parameters, plan.mesh.padding
     if chosen is None:
         raise ParkiValueError(f"{task} has no points to time")

@@ -143,8 +143,8 @@ def test_few_tiles_leave_threads_idle(points, grid, times):
     """Tiles of 10 steps or more in two colours along each axis: 1, 2 x 2, 3 x 3 at a time."""
     work = cost.Work("stokes_comb", ("u",), 100, 100, threads=4)
     alone = cost.Work("stokes_comb", ("u",), 100, 100)
-    colours, sources, updates, idle = work.spread("owner", points, grid**3)
-    assert (colours, sources, updates, 0.0) == alone.spread("owner", points, grid**3)
+    colours, sources, updates, idle, values = work.spread("owner", points, grid**3)
+    assert (colours, sources, updates, 0.0, values) == alone.spread("owner", points, grid**3)
     assert colours == 4 and work.spread("owner", points, 15.0**3)[0] == 1
     assert idle == pytest.approx((times - 1) * updates)
     assert work.spread("grid", points, grid**3) == alone.spread("grid", points, grid**3)
@@ -152,8 +152,8 @@ def test_few_tiles_leave_threads_idle(points, grid, times):
 
 def test_windows_are_computed_in_vectors(uniform):
     four, one = (cost.Work("laplace", ("u",), 10, 10, lanes=n) for n in (4, 1))
-    assert four.gather("target", 9, 1e3) == (10, 10 * 9 * 9 * 12)
-    assert one.gather("target", 9, 1e3) == (10, 10 * 9**3)
+    assert four.gather("target", 9, 1e3) == (10, 10 * 9 * 9 * 12, 1e3)
+    assert one.gather("target", 9, 1e3) == (10, 10 * 9**3, 1e3)
     # At P = 17 a warp takes 5 bands of 6 x 3 heights: 4 turns of 32 x 3 values, not 17 x 17.
     assert one.gather("tile", 17, 1e3)[1] == pytest.approx(10 * 17 * 384)
 
@@ -214,7 +214,9 @@ def test_the_cheaper_variant_is_taken(uniform):
     both = problem(uniform, g2p=("target", "base"))
     for cheap, dear in (("target", "base"), ("base", "target")):
         seconds = dict(both.machine.seconds)
-        seconds[f"g2p_{cheap}"], seconds[f"g2p_{dear}"] = (0.0, 0.0, 1e-10), (0.0, 0.0, 1e-9)
+        for variant, each in ((cheap, 1e-10), (dear, 1e-9)):
+            rest = len(seconds[f"g2p_{variant}"]) - 3
+            seconds[f"g2p_{variant}"] = (0.0, 0.0, each, *rest * [0.0])
         given = replace(both, machine=machines.Machine("test", seconds))
         assert select(given).g2p == cheap
 
@@ -419,3 +421,47 @@ def test_spoilt_lengths_are_reported(own_cache, lengths, caplog):
     # A file without lengths is one of a machine where all cost the same.
     assert measured is (lengths == {})
     assert ("parki tune" in caplog.text) is not measured
+
+
+# --- lists of pairs, and what is worth a look --------------------------------------------------
+def device(density, **changes):
+    machine = machines.Machine("H200", machines.H200["float64"], on_device=True)
+    usual = ("tile",)
+    changes = {"machine": machine, "p2p": usual, "p2g": usual, "g2p": usual, **changes}
+    return problem(density, **changes)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.7, 0.95, 1.1])
+def test_lists_that_find_no_room(uniform, share):
+    """Kept lists are counted on where they will be, and may be worth a smaller cut-off."""
+    given = device(uniform, targets=10_000_000, sources=10_000_000, tolerance=1e-9)
+    all_kept, none = select(replace(given, kept=math.inf)), select(given)
+    assert none.total > 1.05 * all_kept.total
+    kept = share * all_kept.pairs.within
+    found = select(replace(given, kept=kept))
+    assert all_kept.total <= found.total <= none.total
+    times = {
+        name: given.machine.time(name, given.work.near("tile", found.pairs, found.degree))
+        for name in ("kept_tile", "p2p_tile")
+    }
+    fits = found.pairs.within <= kept
+    assert found.seconds["P2P"] == times["kept_tile" if fits else "p2p_tile"]
+    # A third less pairs are worth less than lists; a twentieth of the pairs are too few.
+    assert fits == (share > 0.5)
+    if share > 1:
+        assert found.total <= 1.03 * all_kept.total  # the scan has a step
+
+
+def test_the_usual_variants_are_always_looked_at():
+    """Of few points in clusters the grid is guessed far too large, and tiles stage all of it."""
+    rng = np.random.default_rng(1)
+    points = np.clip(0.5 + 0.02 * rng.standard_normal((3, 10_000)), 0, 1 - 1e-9)
+    crowded = pair_density(points, points, np.ones(3))
+    given = device(crowded, targets=10_000, sources=10_000, tolerance=1e-12, periodicity=1)
+    given = replace(given, g2p=("tile", "target", "base"), p2g=("tile", "hybrid"))
+    some = given.promising(0.02, 30, 17)
+    assert "tile" in some.p2p and "tile" in some.p2g and "tile" in some.g2p
+    guessed = (given.work.gather(variant, 17, (17 / 0.02) ** 3) for variant in ("tile", "target"))
+    tile, target = map(given.machine.time, ("g2p_tile", "g2p_target"), guessed)
+    assert tile > 2 * target  # by a guess that is far off
+    assert select(given).g2p == "tile"

@@ -7,6 +7,7 @@ import pytest
 from contract import promise, rms, rounding
 
 import parki
+from parki.ewald import gauge
 from parki.reference import direct_sum
 
 BOX = (1.2, 1.0, 0.8)
@@ -75,3 +76,17 @@ def test_a_mean_that_only_three_periods_leave_open():
         parki.EwaldOptions(periodicity=1, dl_mean="flux")
     with pytest.raises(parki.ParkiValueError, match="dl_mean is 'net'; expected one of zero, flux"):
         parki.EwaldOptions(dl_mean="net")
+
+
+def test_rows_add_up_in_both_ways(monkeypatch):
+    """Short rows of a device together, long ones each by itself."""
+    rows = np.random.default_rng(1).standard_normal((3, 1000))
+
+    class Device:  # NumPy, but for its name
+        stack = staticmethod(np.stack)
+
+    for short in (1000, 999):
+        monkeypatch.setattr(gauge, "SHORT", short)
+        for module in (np, Device):
+            sums = gauge._sums(module, rows)
+            np.testing.assert_allclose(sums, rows.sum(axis=1)[:, None], rtol=1e-12)

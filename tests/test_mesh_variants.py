@@ -11,8 +11,8 @@ import parki
 from parki.ewald import mesh as mesh_module
 from parki.ewald import p2g as p2g_module
 from parki.ewald.columns import Gather
-from parki.ewald.g2p import G2P, G2P_METHODS
-from parki.ewald.mesh import Mesh
+from parki.ewald.g2p import G2P, G2P_METHODS, share_cells
+from parki.ewald.mesh import Mesh, Tiles
 from parki.ewald.options import EwaldOptions
 from parki.ewald.p2g import COMPONENTS, P2G, P2G_METHODS
 from parki.ewald.padding import pad
@@ -158,6 +158,28 @@ def test_points_on_the_borders_of_tiles(method):
     assert np.allclose(grid[..., :z], expected[..., :z], rtol=0, atol=n * jump)
 
 
+@pytest.mark.parametrize("size", [1, 5, 1000])
+@pytest.mark.parametrize("cells", [1, 4, 7, 18, 100])
+def test_shares_of_columns(size, cells):
+    """Every target has one share, which is short in targets and in cells."""
+    mesh = make_mesh(5, 1, np.float64)
+    tiles = mesh.columns(6, 7)
+    targets = mesh.sort(cloud(300, np.float64), tiles, None)
+    column, first, last = targets.shares(size, cells)
+    assert first[0] == 0
+    assert (first[1:] == last[:-1]).all()
+    assert last[-1] == 300
+    assert (last > first).all()
+    assert (last - first).max() <= size
+    cell = np.searchsorted(targets.starts, np.arange(300), side="right") - 1
+    length = tiles.counts[0]
+    assert (cell[first] // length == column).all()
+    assert (cell[last - 1] // length == column).all()
+    assert (cell[last - 1] - cell[first]).max() < cells
+    # No shorter than they must be.
+    assert column.size <= np.unique(column).size * -(-length // cells) + 300 // size
+
+
 @pytest.mark.parametrize("share", [7, 100])
 @pytest.mark.parametrize("team", ["1", "4"])
 def test_walks_with_gaps(team, share, monkeypatch):
@@ -288,6 +310,28 @@ def test_teams_gather(want, threads, monkeypatch):
     monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
     result = gather(make_mesh(6, 3, np.float64, gather="tile"), 3, want)
     assert all(close(result[name], alone[name]) for name in want)
+
+
+@pytest.mark.parametrize("periodicity", [1, 3])
+@pytest.mark.parametrize("cells", [1, 3])
+def test_shares_of_few_cells_gather(periodicity, cells, monkeypatch):
+    """Those of devices, which begin and end anywhere along a column."""
+    want = ("u", "grad_u")
+    expected = gather(make_mesh(6, periodicity, np.float64), 3, want)
+    asked = []
+    monkeypatch.setattr(
+        "parki.ewald.g2p.share_cells", lambda tiles, device: asked.append(device) or cells
+    )
+    result = gather(make_mesh(6, periodicity, np.float64, gather="tile"), 3, want)
+    assert asked == [False]
+    assert all(close(result[name], expected[name]) for name in want)
+
+
+def test_cells_of_a_share():
+    """Few where they are few; a thread of a host walks through its column."""
+    few, many = Tiles((40, 2, 2), (1.0, 1.0, 1.0)), Tiles((400, 40, 40), (1.0, 1.0, 1.0))
+    assert [share_cells(tiles, True) for tiles in (few, many)] == [12, 625]
+    assert [share_cells(tiles, False) for tiles in (few, many)] == [40, 400]
 
 
 @pytest.mark.parametrize("method", SPREADS)

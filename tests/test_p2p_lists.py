@@ -240,9 +240,21 @@ def test_what_tune_times(repeated):
 
 def test_plans_are_chosen_for_repeated_sums():
     points, dens, norms = cloud(2000)
-    plan = plan_of("stokes_comb", points, norms)
-    assert plan._problem.repeated
+    plan = plan_of("stokes_comb", points, norms, cutoff=0.3)
+    assert plan._problem.kept > plan.parameters.pairs.within
     options = plan.options
     once = parki.Plan("stokes_comb", points, points, norms, options, dens=dens)
-    assert not once._problem.repeated
+    assert once._problem.kept == 0
     assert once.parameters.seconds["P2P"] > plan.parameters.seconds["P2P"]
+
+
+def test_pairs_of_which_lists_are_kept(monkeypatch):
+    """As many as there will be room for, on a device; any, where none has so many."""
+
+    class Device:
+        on_device = True
+
+    monkeypatch.setattr(p2p_lists, "free_memory", lambda _: 40e9)
+    assert p2p_lists.most_pairs(Device, 10_000_000) == pytest.approx(2e9)
+    assert p2p_lists.most_pairs(Device, 1000) == 1e7
+    assert p2p_lists.most_pairs(parki.get_execution_space("Serial"), 1000) == np.inf

@@ -164,7 +164,7 @@ class Plan(single.Plan):
                 density = replace(density, self_pairs=1 / self._totals[1])
             old = self.parameters
             if old is None or not suit(self._problem, old, density, *self._totals):
-                chosen = (self._select(density, length), self._problem)
+                chosen = (self._select(density, length, self.team.size), self._problem)
             else:
                 chosen = (old, None)
         parameters, problem = self.team.share(chosen)

@@ -24,6 +24,9 @@ FILLINGS = ((3, 3, 3.0), (2, 3, 5.0), (1, 3, 5.0), (2, 1, 6.0), (1, 1, math.inf)
 WIDTHS = range(4, 13)  # of a column, in grid steps
 PLANES = 2, 4  # least and most: single ones have few targets each
 CELLS = 4  # of the grid that a batch spans, for each of its targets, at least
+# To find where a value is staged, over reading it: once for all components of a team. On an H200
+# this took the times of 60 sums, P = 7 to 18, from 0.69-1.42 of what was foreseen to 0.77-1.34.
+PLACE = 1.3
 # Most threads of a team, and targets of a batch where a team is one thread.
 GATHERING, BATCH = 512, 32
 # Window points for which half a warp takes a target in double precision, and not a whole one: it
@@ -99,11 +102,14 @@ def _fitted(
 
 
 @lru_cache(maxsize=32)
-def usual_halo(points: int) -> float:
-    """Return the halo of three components in double precision, where there is no device to ask."""
+def usual_staging(points: int) -> float:
+    """Return what staging takes for each grid value, over reading it.
+
+    As of three components in double precision, and where there is no device to ask.
+    """
     limits = tuple(scratch(teams, SCRATCH) for teams, *_ in FILLINGS)
     found = _fitted(points, 8, device_threads(points, 8), 3, 1, limits, True)
-    return found.halo(points) if found else 1.0
+    return found.halo(points) * (1 + PLACE / found.group) if found else 1.0
 
 
 def _threads(mesh: Mesh) -> tuple[int, int, int, int]:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from parki.arrays import USUAL
-from parki.ewald.columns import computed, device_threads, usual_halo
+from parki.ewald.columns import computed, device_threads, usual_staging
 from parki.ewald.g2p import share as g2p_share
 from parki.ewald.lengths import NO_TABLES, Tables
 from parki.ewald.p2g import ATOMIC, COMPONENTS, SIDES, UNORDERED, reached
@@ -35,14 +35,15 @@ COUNTS = {
     "p2p_gm2d": _CELLS,
     "p2p_sm1d": (*_CELLS, "steps"),
     "p2p_sm2d": _CELLS,
-    "p2g_owner": ("colours", *_POINTS, "idle"),
+    # Values are the grid's: of sparse clouds it does not fit into a host's caches.
+    "p2g_owner": ("colours", *_POINTS, "idle", "values"),
     "p2g_tile": ("entries", "windows", "updates", "flushes", "share"),
     "p2g_base": _POINTS,
     "p2g_source": _POINTS,
     "p2g_grid": _POINTS,
     "p2g_hybrid": _POINTS,
     "fgc": ("real", "planes"),
-    "g2p_target": ("targets", "reads"),
+    "g2p_target": ("targets", "reads", "values"),
     "g2p_base": ("targets", "reads"),
     "g2p_tile": ("targets", "reads", "staged", "share"),
 }
@@ -204,7 +205,7 @@ class Work:
         updates = self._updates(self.sources, components, points)
         if variant == "owner":
             colours, idle = self.rounds(points, grid)
-            return colours, self.sources, updates, idle * updates
+            return colours, self.sources, updates, idle * updates, components * grid
         return self.sources, updates
 
     def rounds(self, points: int, grid: float) -> tuple[float, float]:
@@ -233,9 +234,11 @@ class Work:
         fields = 4 if "grad_u" in self.want else "u" in self.want
         components = self._rows * fields + ("p" in self.want)
         reads = self._updates(self.targets, components, points)
+        if variant == "target":
+            return float(self.targets), reads, components * grid
         if variant != "tile":
             return float(self.targets), reads
-        staged = components * grid * usual_halo(points)
+        staged = components * grid * usual_staging(points)
         one = g2p_share(self.targets) * reads / self.targets
         idle = _idle(points) if self.lanes == 1 else 1.0
         return float(self.targets), idle * reads, staged, idle * one

@@ -6,6 +6,7 @@ variants that spread and gather.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -52,9 +53,19 @@ class Sorted(CellList):
         if tiles.along:
             self.points = self.xp.ascontiguousarray(self.points[::-1])
 
-    def shares(self, size: int) -> Any:
-        """Return (column, first, last + 1) of shares of at most ``size`` points of a column."""
-        return runs(self.xp, self.starts[:: self.tiles.counts[0]], size)
+    def shares(self, size: int, cells: int) -> Any:
+        """Return (column, first, last + 1) of shares of columns, shape (3, shares), int32.
+
+        Each has at most ``size`` points, of at most ``cells`` cells along x.
+        """
+        length, columns = self.tiles.counts[0], math.prod(self.tiles.counts[1:])
+        parts = -(-length // cells)
+        cuts = self.xp.arange(parts) * length // parts
+        edges = (length * self.xp.arange(columns)[:, None] + cuts).ravel()
+        edges = self.xp.append(self.starts[edges], self.starts[-1:])
+        found = runs(self.xp, edges, size)
+        found[0] //= parts
+        return found
 
 
 @dataclass(frozen=True)

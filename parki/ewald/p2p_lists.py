@@ -7,6 +7,7 @@ the lists, if there is room, and all later ones take them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -17,8 +18,18 @@ from parki.runtime import ExecutionSpace, Kernel
 # Of the free memory, what lists may take.
 PART = 1 / 3
 MOST_ROWS = 2**31  # their numbers have 32 bits
+# Bytes of the lists for a pair within the cut-off, of what a plan leaves of the free memory. Of so
+# many pairs for a target (100 GB for two million) nothing depends on how much is free.
+BYTES, LEFT, ANY = 5.0, 0.75, 10_000
 # What the kernel does with lists: its constant KEPT.
 FORGETS, COUNTS, KEEPS, TAKES = range(4)
+
+
+def most_pairs(space: ExecutionSpace, targets: int) -> float:
+    """Return about how many pairs lists will be kept of, for the choice of a cut-off."""
+    if not space.on_device:
+        return math.inf
+    return min(PART * LEFT * free_memory(space) / BYTES, float(ANY * targets))
 
 
 class PairLists:

@@ -37,6 +37,8 @@ CROWDED = 1.25
 # Sums of more seconds are worth milliseconds more of choosing, among all variants and cut-offs
 # beside the foreseen one: what lengths and variants cost changes from grid to grid.
 LONG, NEARBY = 0.25, (1.0, 0.9, 1.1)
+# Of the pairs of which lists would be kept, how many to have where that is worth a smaller cut-off.
+MARGIN = 0.97
 # Of more seconds than this, where the costs of transforms' lengths are known: a glance, of half a
 # millisecond each, at cut-offs beside the choice. Twelve sums of 30 to 190 ms on an H200 were
 # foreseen to take 4.0 % more than the best of a scan, and are 1.4 % over it with that.
@@ -157,6 +159,9 @@ def _select(task: _Task) -> Parameters:
     if cutoff is not None:
         return found
     others: list[Parameters | None] = []
+    if 0 < problem.kept < found.pairs.within:  # lists of fewer pairs would be kept
+        fewer = chosen * (MARGIN * problem.kept / found.pairs.within) ** (1 / 3)
+        others.append(_at_cutoff(promising, fewer, choices))
     if found.total > UNEVEN and problem.lengths != NO_TABLES:
         others.append(_beside(search, found))
     if found.total > LONG:

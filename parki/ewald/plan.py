@@ -36,6 +36,7 @@ from parki.ewald.options import MOST_POINTS, EwaldOptions
 from parki.ewald.p2g import P2G
 from parki.ewald.p2p import P2P, near_kernels, near_tile
 from parki.ewald.p2p_cells import check_method
+from parki.ewald.p2p_lists import most_pairs
 from parki.ewald.padding import Padding, pad
 from parki.ewald.parameters import Parameters, select
 from parki.ewald.plane import PlaneModes
@@ -377,8 +378,12 @@ class Plan:
         )
         return wrapped
 
-    def _select(self, density: PairDensity, length: float) -> Parameters:
+    def _select(self, density: PairDensity, length: float, ranks: int = 1) -> Parameters:
+        """Return the parameters for the points of so many ranks."""
         options = self.options
+        kept = 0.0
+        if self._given is _NOT_GIVEN and not options.deterministic:
+            kept = ranks * most_pairs(self.space, self._totals[0] // ranks)
         best = machine(self.space, self.dtype, fixed=options.deterministic)
         method = options.p2p_method
         if method == "auto" and (self._computed != ("u",) or options.radial != "polynomial"):
@@ -398,7 +403,7 @@ class Plan:
             best.variants("p2p", method, points),
             best.variants("p2g", options.p2g_method, points, options.deterministic),
             best.variants("g2p", options.g2p_method, points),
-            repeated=self._given is _NOT_GIVEN and not options.deterministic,
+            kept=kept,
         )
         cutoff = None
         if options.cutoff is not None:

@@ -69,8 +69,8 @@ class Problem:
     ----------
     p2p, p2g, g2p : sequence of str
         Variants to choose from.
-    repeated : bool
-        Whether times are those of repeated sums, which keep lists of pairs.
+    kept : float
+        Most pairs within the cut-off of which sums keep lists; 0 for what is summed once.
     """
 
     kernel: str
@@ -86,7 +86,7 @@ class Problem:
     p2p: Sequence[str]
     p2g: Sequence[str]
     g2p: Sequence[str]
-    repeated: bool = False
+    kept: float = 0.0
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -126,7 +126,7 @@ class Problem:
         return (
             *(self.kernel, self.want, self.split, self.periodicity, self.tolerance),
             *(self.targets, self.sources, tuple(self.p2p), tuple(self.p2g), tuple(self.g2p)),
-            self.repeated,
+            self.kept,
             *(self.box.tobytes(), d.scales.tobytes(), d.enhancement.tobytes(), d.self_pairs),
             *(
                 tuple((v, tuple(s)) for v, s in m.seconds.items()),
@@ -162,14 +162,12 @@ class Problem:
 
     def near_time(self, cutoff: float, degree: int) -> tuple[float, str]:
         """Return the seconds of P2P, and the variant that takes least."""
-        pairs, near = self.near_pairs(cutoff), self.work.near
-        times = {v: self._time("p2p", v, near(v, pairs, degree)) for v in self.p2p}
-        return self._best(0, times)
+        pairs = self.near_pairs(cutoff)
+        return self._best(0, {v: self._near_time(v, pairs, degree) for v in self.p2p})
 
-    def _time(self, stage: str, variant: str, counts: tuple[float, ...]) -> float:
-        near = stage == "p2p"
-        name = near_name(variant, self.repeated) if near else f"{stage}_{variant}"
-        return self.machine.time(name, counts)
+    def _near_time(self, variant: str, pairs: Pairs, degree: int) -> float:
+        name = near_name(variant, pairs.within <= self.kept)
+        return self.machine.time(name, self.work.near(variant, pairs, degree))
 
     def _best(self, stage: int, times: dict[str, float]) -> tuple[float, str]:
         """Return the least time and its variant; others must promise more than the usual one."""
@@ -200,15 +198,17 @@ class Problem:
         return Times(spread, far, gather, p2g, g2p)
 
     def _owner_time(self, points: int, grid: float) -> float:
-        """Return what P2G by owner takes, kept: a grid's size counts by its tiles alone."""
+        """Return what P2G by owner takes: what hangs on tiles is kept, the rest grows evenly."""
         key = (points, *self.work.rounds(points, grid))
         if key not in self._owners:
-            counts = self.work.spread("owner", points, grid)
-            self._owners[key] = self.machine.time("p2g_owner", counts)
-        return self._owners[key]
+            *counts, values = self.work.spread("owner", points, grid)
+            some, more = (self.machine.time("p2g_owner", (*counts, v)) for v in (0.0, values))
+            self._owners[key] = some, (more - some) / grid
+        some, each = self._owners[key]
+        return some + each * grid
 
     @cached_property
-    def _owners(self) -> dict[tuple[float, ...], float]:
+    def _owners(self) -> dict[tuple[float, ...], tuple[float, float]]:
         return {}
 
     def _lines(self, points: int) -> tuple[list[_Line], list[_Line]]:
@@ -239,20 +239,23 @@ class Problem:
         return self.mesh_time(points, float(math.prod(padding.grid)), padding.values(self.lengths))
 
     def promising(self, cutoff: float, degree: int, points: int) -> Problem:
-        """Return the problem without the variants that take twice the best one's time."""
-        grid = (points / cutoff) ** 3  # typical
-        work, pairs = self.work, self.near_pairs(cutoff)
+        """Return the problem without the variants that take twice the best one's time.
 
-        def fast(stage: str, count: Callable[[str], tuple[float, ...]]) -> tuple[str, ...]:
-            names = getattr(self, stage)
-            times = [self._time(stage, v, count(v)) for v in names]
-            return tuple(v for v, t in zip(names, times, strict=True) if t <= 2 * min(times))
+        But with the usual ones: of clusters the guess of the grid may be fifty times too large.
+        """
+        grid = (points / cutoff) ** 3  # typical
+        machine, work, pairs = self.machine, self.work, self.near_pairs(cutoff)
+        usual = USUAL[machine.on_device]
+
+        def fast(times: dict[str, float]) -> tuple[str, ...]:
+            most = 2 * min(times.values())
+            return tuple(v for v, t in times.items() if t <= most or v in usual)
 
         return replace(
             self,
-            p2p=fast("p2p", lambda v: work.near(v, pairs, degree)),
-            p2g=fast("p2g", lambda v: work.spread(v, points, grid)),
-            g2p=fast("g2p", lambda v: work.gather(v, points, grid)),
+            p2p=fast({v: self._near_time(v, pairs, degree) for v in self.p2p}),
+            p2g=fast({v: machine.time(f"p2g_{v}", work.spread(v, points, grid)) for v in self.p2g}),
+            g2p=fast({v: machine.time(f"g2p_{v}", work.gather(v, points, grid)) for v in self.g2p}),
         )
 
     # ------------------------------------------------------------------ errors
