@@ -166,12 +166,13 @@ def test_times_of_the_mesh_are_those_of_the_counts(uniform, points, p2g):
         uniform, p2g=p2g, g2p=("tile",), sources=points, targets=points, machine=machine
     )
     assert given.work.rounds(10, 48.0**3)[1] == 0.0 < given.work.rounds(10, 30.0**3)[1]
-    for n in (48.0, 30.0):
+    for n, g2p in itertools.product((48.0, 30.0, 200.0), ("tile", "target")):
+        given = replace(given, g2p=(g2p,))
         found = given.mesh_time(10, n**3, Passes(3e5, 1e6))
         machine, work = given.machine, given.work
         spread = machine.time(f"p2g_{found.p2g}", work.spread(found.p2g, 10, n**3))
         assert found.spread == pytest.approx(spread, rel=1e-6)
-        gather = machine.time("g2p_tile", work.gather("tile", 10, n**3))
+        gather = machine.time(f"g2p_{g2p}", work.gather(g2p, 10, n**3))
         assert found.gather == pytest.approx(gather, rel=1e-6)
     assert found.far == machine.time("fgc", work.far(Passes(3e5, 1e6)))
 

@@ -258,3 +258,16 @@ def test_pairs_of_which_lists_are_kept(monkeypatch):
     assert p2p_lists.most_pairs(Device, 10_000_000) == pytest.approx(2e9)
     assert p2p_lists.most_pairs(Device, 1000) == 1e7
     assert p2p_lists.most_pairs(parki.get_execution_space("Serial"), 1000) == np.inf
+
+
+@pytest.mark.parametrize(("repeated", "runs"), [(True, 3), (False, 2)])
+def test_long_sums_are_timed_once(repeated, runs, monkeypatch):
+    """Once as they are repeated: by lists, or after the first."""
+    made = []
+    timed = parki.Plan.timed
+    monkeypatch.setattr(parki.Plan, "timed", lambda *given: made.append(0) or timed(*given))
+    monkeypatch.setattr(tune, "LONG", {False: 0.0})
+    task = tune.Task("stokes_comb", 3, 1e-3, 300, p2p="tile")
+    timing = tune.run(task, parki.get_execution_space("Serial"), repeated)
+    assert len(made) == runs
+    assert timing.repeated == repeated and timing.total > 0
