@@ -18,18 +18,22 @@ from parki.runtime import ExecutionSpace, Kernel
 # Of the free memory, what lists may take.
 PART = 1 / 3
 MOST_ROWS = 2**31  # their numbers have 32 bits
-# Bytes of the lists for a pair within the cut-off, of what a plan leaves of the free memory. Of so
-# many pairs for a target (100 GB for two million) nothing depends on how much is free.
-BYTES, LEFT, ANY = 5.0, 0.75, 10_000
+# Bytes of the lists for a pair within the cut-off, and what a plan leaves of the free memory. More
+# pairs for a target than these are not counted on, so that few sums ask how much is free.
+BYTES, LEFT, PAIRS = 5.0, 0.75, 10_000
 # What the kernel does with lists: its constant KEPT.
 FORGETS, COUNTS, KEEPS, TAKES = range(4)
 
 
 def most_pairs(space: ExecutionSpace, targets: int) -> float:
-    """Return about how many pairs lists will be kept of, for the choice of a cut-off."""
+    """Return about how many pairs lists will be kept of, for the choice of a cut-off.
+
+    In steps of a sixth: choices are kept, and memory comes and goes.
+    """
     if not space.on_device:
         return math.inf
-    return min(PART * LEFT * free_memory(space) / BYTES, float(ANY * targets))
+    room = PART * LEFT * free_memory(space) / BYTES
+    return min(2.0 ** (math.floor(4 * math.log2(max(room, 1.0))) / 4), float(PAIRS * targets))
 
 
 class PairLists:
