@@ -33,7 +33,8 @@ def most_pairs(space: ExecutionSpace, targets: int) -> float:
     if not space.on_device:
         return math.inf
     room = PART * LEFT * free_memory(space) / BYTES
-    return min(2.0 ** (math.floor(4 * math.log2(max(room, 1.0))) / 4), float(PAIRS * targets))
+    stepped = math.pow(2.0, math.floor(4 * math.log2(max(room, 1.0))) / 4)
+    return min(stepped, float(PAIRS * targets))
 
 
 class PairLists:
