@@ -145,6 +145,7 @@ def test_few_tiles_leave_threads_idle(points, grid, times):
     alone = cost.Work("stokes_comb", ("u",), 100, 100)
     colours, sources, updates, idle, values = work.spread("owner", points, grid**3)
     assert (colours, sources, updates, 0.0, values) == alone.spread("owner", points, grid**3)
+    assert values == 4 * grid**3
     assert colours == 4 and work.spread("owner", points, 15.0**3)[0] == 1
     assert idle == pytest.approx((times - 1) * updates)
     assert work.spread("grid", points, grid**3) == alone.spread("grid", points, grid**3)

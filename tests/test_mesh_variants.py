@@ -160,9 +160,10 @@ def test_points_on_the_borders_of_tiles(method):
 
 @pytest.mark.parametrize("size", [1, 5, 1000])
 @pytest.mark.parametrize("cells", [1, 4, 7, 18, 100])
-def test_shares_of_columns(size, cells):
+@pytest.mark.parametrize("periodicity", [1, 3])  # in the last cell of all: no target, and one
+def test_shares_of_columns(size, cells, periodicity):
     """Every target has one share, which is short in targets and in cells."""
-    mesh = make_mesh(5, 1, np.float64)
+    mesh = make_mesh(5, periodicity, np.float64)
     tiles = mesh.columns(6, 7)
     targets = mesh.sort(cloud(300, np.float64), tiles, None)
     column, first, last = targets.shares(size, cells)
