@@ -48,8 +48,8 @@ targets, double precision; milliseconds of a repeated application. *Auto over be
 what parki chose, by the numbers named, over the least found by trying, in turn, cut-offs of 0.7 to
 1.4 times the chosen one, a window point less and more, and the variants of each stage whose
 predicted time could win. *Model*: predicted over measured time of each stage of the choice. All
-are medians of up to nine comparisons of the choice and the best, side by side, in three visits with
-the other tasks in between.
+are medians of up to nine comparisons of the choice and the best, side by side, in up to three
+visits with the other tasks in between.
 Clustered clouds have half of their points in eight clusters of standard deviation 0.03.
 
 """
@@ -131,10 +131,12 @@ def markdown(results: list[dict[str, Any]]) -> str:
         times = [medians(row) for row in rows]
         over = [each["over"] for each in times]
         modest = sum(x <= MODEST for x in over)
+        visits = [row["visits"] for row in rows]
+        often = ", ".join(f"{visits.count(n)} {n}" for n in sorted(set(visits)))
         lines += [
             f"{result['machine']}, numbers {result['numbers']}: {len(rows)} tasks, auto over best "
             f"{statistics.median(over):.2f} (median), {max(over):.2f} (most); within "
-            f"{MODEST - 1:.0%} in {modest}.",
+            f"{MODEST - 1:.0%} in {modest}. Tasks and their visits: {often}.",
             "",
             "| points | tolerance | periodic | cloud | choice | ms | auto over best | best "
             "| model: P2P | P2G | FGC | G2P |",
