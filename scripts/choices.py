@@ -132,11 +132,11 @@ def markdown(results: list[dict[str, Any]]) -> str:
         over = [each["over"] for each in times]
         modest = sum(x <= MODEST for x in over)
         visits = [row["visits"] for row in rows]
-        often = ", ".join(f"{visits.count(n)} {n}" for n in sorted(set(visits)))
+        often = ", ".join(f"{n} ({visits.count(n)} tasks)" for n in sorted(set(visits)))
         lines += [
             f"{result['machine']}, numbers {result['numbers']}: {len(rows)} tasks, auto over best "
             f"{statistics.median(over):.2f} (median), {max(over):.2f} (most); within "
-            f"{MODEST - 1:.0%} in {modest}. Tasks and their visits: {often}.",
+            f"{MODEST - 1:.0%} in {modest}. Visits: {often}.",
             "",
             "| points | tolerance | periodic | cloud | choice | ms | auto over best | best "
             "| model: P2P | P2G | FGC | G2P |",
