@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 
-from check_device import timing, yardsticks
+from check_device import finufft_types, timing, yardsticks
 
 # By periodicity, points and tolerance.
 PUBLISHED = {
@@ -51,9 +51,9 @@ def main() -> None:
     for (periodicity, n, tolerance), published in PUBLISHED.items():
         if n > args.most:
             continue
-        before = sum(yardsticks("FINUFFT").values())
+        before = sum(finufft_types().values())
         row = timing("CPU", n, periodicity, tolerance, "float64")
-        beside = (before + sum(yardsticks("FINUFFT").values())) / 2
+        beside = (before + sum(finufft_types().values())) / 2
         faster = published / row["one_shot"]
         scaled = f"({faster * beside / FINUFFT:.1f})" if beside else "(not installed)"
         seconds = [row["apply"], *(row["stages"][stage] for stage in STAGES)]

@@ -14,6 +14,7 @@ import json
 import resource
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -100,47 +101,49 @@ def timing(space: str, n: int, periodicity: int, tolerance: float, dtype: str) -
     }
 
 
-def yardsticks(name: str = "") -> dict[str, float]:
-    """Return the seconds of programs that carry figures from one CPU to another.
+def median(run: Callable[[], object]) -> float:
+    """Return the seconds of a call: the median of five, after one."""
+    run()
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
 
-    Of those whose names begin with ``name``; of FINUFFT only where it is installed.
-    """
+
+def finufft_types() -> dict[str, float]:
+    """Return the seconds of FINUFFT's two types; nothing where it is not installed."""
+    try:
+        import finufft
+    except ImportError:
+        return {}
+    rng = np.random.default_rng(0)
+    x, n = 2 * np.pi * rng.random((3, 100_000)), (60, 60, 60)
+    c, f = (rng.standard_normal((2, *shape)) + 0j for shape in ((100_000,), n))
+    return {
+        "FINUFFT type 1, N=1e5, 60^3, 1e-4": median(
+            lambda: finufft.nufft3d1(*x, c, n, eps=1e-4, nthreads=2)
+        ),
+        "FINUFFT type 2, N=1e5, 60^3, 1e-4": median(
+            lambda: finufft.nufft3d2(*x, f, eps=1e-4, nthreads=2)
+        ),
+    }
+
+
+def yardsticks() -> dict[str, float]:
+    """Return the seconds of programs that carry figures from one CPU to another."""
     import scipy.fft
 
     rng = np.random.default_rng(0)
     values, matrix = rng.random((4, 192, 192, 192)), rng.random((3000, 3000))
-    runs = {
-        "scipy rfftn 4 x 192^3, 2 workers": lambda: scipy.fft.rfftn(
-            values, axes=(1, 2, 3), workers=2
+    return {
+        "scipy rfftn 4 x 192^3, 2 workers": median(
+            lambda: scipy.fft.rfftn(values, axes=(1, 2, 3), workers=2)
         ),
-        "numpy 3000^3 matrix product": lambda: matrix @ matrix,
+        "numpy 3000^3 matrix product": median(lambda: matrix @ matrix),
+        **finufft_types(),
     }
-    try:
-        import finufft
-
-        x = 2 * np.pi * rng.random((3, 100_000))
-        c = rng.standard_normal((2, 100_000)) + 0j
-        f = rng.standard_normal((2, 60, 60, 60)) + 0j
-        runs["FINUFFT type 1, N=1e5, 60^3, 1e-4"] = lambda: finufft.nufft3d1(
-            *x, c, (60, 60, 60), eps=1e-4, nthreads=2
-        )
-        runs["FINUFFT type 2, N=1e5, 60^3, 1e-4"] = lambda: finufft.nufft3d2(
-            *x, f, eps=1e-4, nthreads=2
-        )
-    except ImportError:
-        pass
-    seconds = {}
-    for each, run in runs.items():
-        if not each.startswith(name):
-            continue
-        run()
-        times = []
-        for _ in range(5):
-            start = time.perf_counter()
-            run()
-            times.append(time.perf_counter() - start)
-        seconds[each] = statistics.median(times)
-    return seconds
 
 
 def main() -> None:

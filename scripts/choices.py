@@ -6,9 +6,9 @@
 For tasks of many sizes, tolerances, periodicities and clouds (uniform, or half of the points in
 eight tight clusters): times the choice, and then cut-offs, window points and variants around it,
 one direction after the other, as `parki tune --measure` does. The choice and the best are then
-compared side by side, in three visits with all other tasks in between. Reports the time of the
-choice over the best, and predicted over measured time for each stage of the choice. Both are of a
-repeated application of `stokes_comb` in double precision. It goes on where FILE ended.
+compared side by side, in up to three visits with all other tasks in between. Reports the time of
+the choice over the best, and predicted over measured time for each stage of the choice. Both are of
+a repeated application of `stokes_comb` in double precision. It goes on where FILE ended.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def explore(task: tune.Task, space: ExecutionSpace) -> dict[str, Any]:
 
 
 def visit(row: dict[str, Any], space: ExecutionSpace) -> None:
-    """Compare what is chosen with the best, side by side, for a second or once.
+    """Compare what is chosen with the best, side by side: at most three times in a second.
 
     Both times are of the same moments of the machine, and neither is the least of many.
     """
