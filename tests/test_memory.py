@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import parki
-from parki.ewald import free_memory, memory
+from parki.ewald import free_memory, memory, transforms
 from parki.ewald.clustering import PairDensity
 from parki.ewald.cost import Machine
 from parki.ewald.machines import BUILT_IN_FROM, H200, _built_in_lengths
@@ -180,12 +180,15 @@ def test_indices_of_a_device():
     memory._check_values(problem, chosen, use)
 
 
-def test_long_planes_of_a_device_want_work_areas():
-    def areas(item, *lengths):
-        return memory._work_areas(SimpleNamespace(local=(64, *lengths)), 100.0, item)
+def test_transforms_of_a_device_share_a_work_area():
+    def area(item, *local, lines=40.0):
+        return memory._work_area(SimpleNamespace(local=local), lines, 100.0, item)
 
-    assert areas(8, 1024, 1024) == areas(8, 2048, 2048) == areas(4, 1120, 1120) == 25
-    assert areas(8, 1120, 1120) == areas(8, 1024, 1120) == areas(4, 1296, 1296) == 300
+    # Short planes have none, nor have those of some lengths; lines have, and long ones twice.
+    assert area(8, 64, 1024, 1024) == area(8, 64, 2048, 2048) == area(4, 64, 1120, 1120) == 40
+    assert area(8, 64, 1120, 1120) == area(8, 64, 1024, 1120) == area(4, 64, 1296, 1296) == 100
+    assert area(8, 1152, 64, 64) == 80
+    assert area(8, 1152, 64, 64, lines=1e12) == 2 * transforms.LINES
 
 
 # ---------------------------------------------------------------------- free memory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from parki.ewald import transforms
 from parki.ewald.p2p import P2P
 from parki.ewald.timing import DeviceWatch
 from parki.reference import direct_sum
+from parki.runtime.spaces import why_unavailable
 
 BOX = BOXES["brick"]
 N, TOLERANCE = 200, 1e-5
@@ -429,6 +431,35 @@ def test_components_are_transformed_together_or_one_by_one(monkeypatch, periodic
         assert len(plan.fgc._turns(4, True)) == turns
         for a, b in zip(listed(together), listed(apart), strict=True):
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("periodicity", [0, 1, 2])
+def test_a_device_transforms_lines_in_parts(monkeypatch, periodicity):
+    """Their plans, and those of planes, share one work area."""
+    if why_unavailable("Cuda"):
+        pytest.skip(f"Cuda: {why_unavailable('Cuda')}")
+    cp = parki.get_execution_space("Cuda").array_module
+    c = cloud("same", N, BOX)
+    src, norms, dens = (cp.asarray(each) for each in (c.src, c.norms, c.dens))
+    options = parki.EwaldOptions(periodicity=periodicity, box=BOX, tolerance=TOLERANCE)
+
+    def apply():
+        plan = parki.Plan("stokes_comb", src, src, norms, options)
+        return plan.fgc.transforms, plan(dens)
+
+    whole, together = apply()
+    real = [key for key in whole.plans if isinstance(key[-1], bool)]
+    assert len(real) == 2  # there and back
+    y = whole.grid[1]
+    monkeypatch.setattr(transforms, "LINES", math.prod(real[0][0]) * 8 * 3 // y)
+    parts, apart = apply()
+    real = [key for key in parts.plans if isinstance(key[-1], bool)]
+    assert {key[1] for key in real} == {3, y % 3} - {0}
+    assert float(abs(apart - together).max()) <= 1e-13 * float(abs(together).max())
+    for each in (whole, parts):
+        areas = {p.work_area.ptr for p in each.plans.values() if p.work_area.mem.size}
+        assert len(areas) <= 2  # it may have grown once
 
 
 def test_small_transforms_take_one_thread():

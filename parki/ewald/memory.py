@@ -1,8 +1,8 @@
 """Bytes that a plan needs, known as soon as its parameters are chosen, and whether they are free.
 
 Follows what the stages allocate (`parki.ewald.p2p`, `p2g`, `fgc`, `g2p`), part by part. Knows
-nothing of kernels and launches. Work areas of a device's transforms are the library's secret: they
-are counted as they were found on an H200, with some to spare.
+nothing of kernels and launches. The work area of a device's transforms is the library's secret: it
+is counted as it was found on an H200 for most lengths; some get by without one.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from parki.ewald.padding import Padding
 from parki.ewald.parameters import Parameters, select
 from parki.ewald.points import ROWS, result_shape
 from parki.ewald.problem import Problem
-from parki.ewald.transforms import together
+from parki.ewald.transforms import LINES, together
 from parki.runtime import ExecutionSpace
 
 # Larger cut-offs to propose where a plan does not fit: their grids are coarser.
 LARGER = (1.25, 1.6, 2.0, 2.5)
-# Planes with longer edges take work areas, on an H200: 2.7 GB for blocks of 1 GB; but of these
-# lengths, by the bytes of a number, none.
+# Planes with longer edges take a work area as large as they are, on an H200; but of these lengths,
+# by the bytes of a number, none. Longer lines take one twice as large as they are.
 LONG = 1024
 LIGHT = {8: (2048,), 4: (1050, 1120, 1200, 1536, 1680, 2048, 2100, 2400)}
 # Values of a component that the device's FFT library takes: its sizes are 32 bits.
@@ -108,9 +108,9 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
         grid = max(grid, component)  # where the modes lie, too
     padded = 2 * item * block * components
     if on_device:
-        transforms = _work_areas(padding, padded, item) if free else component
-        if length > x:
-            transforms += item * length * y * z
+        buffer = item * length * y * z if length > x else 0.0
+        area = _work_area(padding, max(buffer, grid), padded, item) if free else component
+        transforms = area + buffer
     else:
         count = min(components, together(component))
         transforms = count * component * (2 if length > x else 1)
@@ -210,13 +210,14 @@ def _blocks(padding: Padding, components: int, item: int, on_device: bool) -> tu
     return block, values
 
 
-def _work_areas(padding: Padding, padded: float, item: int) -> float:
-    """Return what a device's transforms of blocks of planes keep for themselves.
+def _work_area(padding: Padding, lines: float, padded: float, item: int) -> float:
+    """Return the bytes that a device's transforms of lines and of blocks of planes work in.
 
-    Long ones want as much as they transform; those of several blocks differ, forward and back.
+    They share it. ``lines`` are the bytes of all lines along x, ``padded`` those of a block.
     """
     heavy = any(length > LONG and length not in LIGHT[item] for length in padding.local[1:])
-    return padded * (3 if heavy else 0.25)
+    times = 2 if padding.local[0] > LONG else 1
+    return max(times * min(lines, LINES), padded if heavy else 0.0)
 
 
 def _stored(problem: Problem, chosen: Parameters, use: Use, z: int) -> int:

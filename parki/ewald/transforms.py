@@ -19,6 +19,8 @@ from parki.settings import thread_count
 SHARE = 1 << 16
 # Bytes of the modes that are transformed together on a host.
 TOGETHER = 16 << 20
+# Bytes of the lines along x that a device transforms at a time, which bounds its work area.
+LINES = 1 << 30
 
 
 def workers(modes: Any, threads: int) -> int:
@@ -94,14 +96,20 @@ class HostTransforms:
 
 
 class DeviceTransforms:
-    """Transforms of one far field by CuPy's cuFFT plans, with strides and batches as they come."""
+    """Transforms of one far field by CuPy's cuFFT plans, with strides and batches as they come.
+
+    Plans run one after the other and share one work area: cuFFT wants one as large as what is
+    transformed, or twice that, for most lengths.
+    """
 
     def __init__(self, grid: tuple[int, int, int], length: int, periodic: bool) -> None:
+        import cupy
         from cupy.cuda import cufft
 
-        self.cufft = cufft
+        self.cuda, self.cufft = cupy.cuda, cufft
         self.grid, self.length, self.periodic = grid, length, periodic
         self.plans: dict[Any, Any] = {}
+        self.work: Any = None  # the largest work area
         self.buffer: Any = None  # one component, padded along x
 
     def real(self, values: Any, hat: Any) -> None:
@@ -111,13 +119,13 @@ class DeviceTransforms:
             if padded is not each:
                 padded[: self.grid[0]] = each
                 padded[self.grid[0] :] = 0
-            self._real_plan(padded, True).fft(padded, modes, self.cufft.CUFFT_FORWARD)
+            self._real(padded, modes, True)
 
     def real_inverse(self, hat: Any, values: Any) -> None:
         """Transform ``hat`` (destroyed) into real components."""
         for each, modes in zip(values, hat, strict=True):
             padded = self._padded(each)
-            self._real_plan(padded, False).fft(modes, padded, self.cufft.CUFFT_INVERSE)
+            self._real(padded, modes, False)
             if padded is not each:
                 each[...] = padded[: self.grid[0]]
 
@@ -129,7 +137,7 @@ class DeviceTransforms:
             x, *others = modes.shape
             lines = math.prod(others)
             layout = ((x,), lines, 1)
-            self.plans[key] = self.cufft.PlanNd(
+            self.plans[key] = self._plan(
                 (x,), *layout, *layout, getattr(self.cufft, kind), lines, "C", 0, x
             )
         direction = self.cufft.CUFFT_FORWARD if forward else self.cufft.CUFFT_INVERSE
@@ -154,8 +162,21 @@ class DeviceTransforms:
             self.buffer = cupy.empty(shape, dtype=values.dtype)
         return self.buffer
 
-    def _real_plan(self, values: Any, forward: bool) -> Any:
-        key = (values.shape, values.dtype, forward)
+    def _real(self, values: Any, modes: Any, forward: bool) -> None:
+        """Transform a component's real values into modes, or (which destroys them) back."""
+        rows = values.shape[1]
+        if not self.periodic:
+            rows = min(rows, max(1, LINES * rows // values.nbytes))
+        for first in range(0, values.shape[1], rows):
+            part = slice(first, first + rows)
+            plan = self._real_plan(values, values[:, part].shape[1], forward)
+            if forward:
+                plan.fft(values[:, part], modes[:, part], self.cufft.CUFFT_FORWARD)
+            else:
+                plan.fft(modes[:, part], values[:, part], self.cufft.CUFFT_INVERSE)
+
+    def _real_plan(self, values: Any, rows: int, forward: bool) -> Any:
+        key = (values.shape, rows, values.dtype, forward)
         if key not in self.plans:
             x, y, z = self.length, *self.grid[1:]
             stored = values.shape[2]
@@ -168,12 +189,12 @@ class DeviceTransforms:
                 layouts = [(real, 1, x * y * stored), (half, 1, x * y * (z // 2 + 1))]
             else:
                 # Along x only: neighbouring transforms start at neighbouring elements.
-                shape, batch = (x,), y * stored
+                shape, batch = (x,), rows * stored
                 layouts = [((x,), y * stored, 1), ((x // 2 + 1,), y * stored, 1)]
             names = ("CUFFT_D2Z", "CUFFT_Z2D") if double else ("CUFFT_R2C", "CUFFT_C2R")
             kind = getattr(self.cufft, names[0 if forward else 1])
             (a, b) = layouts if forward else layouts[::-1]
-            self.plans[key] = self.cufft.PlanNd(shape, *a, *b, kind, batch, "C", 2, shape[-1])
+            self.plans[key] = self._plan(shape, *a, *b, kind, batch, "C", 2, shape[-1])
         return self.plans[key]
 
     def _plane_plan(self, padded: Any) -> Any:
@@ -183,7 +204,19 @@ class DeviceTransforms:
             double = padded.dtype == np.complex128
             kind = self.cufft.CUFFT_Z2Z if double else self.cufft.CUFFT_C2C
             layout = ((y, z), 1, y * z)
-            self.plans[key] = self.cufft.PlanNd(
+            self.plans[key] = self._plan(
                 (y, z), *layout, *layout, kind, components * modes, "C", 1, z
             )
         return self.plans[key]
+
+    def _plan(self, *arguments: Any) -> Any:
+        """Return cuFFT's plan, whose work area is that of all."""
+        allocate = self.cuda.get_allocator()
+
+        def area(size: int) -> Any:
+            if self.work is None or self.work.mem.size < size:
+                self.work = allocate(size)
+            return self.work
+
+        with self.cuda.using_allocator(area):
+            return self.cufft.PlanNd(*arguments)
