@@ -147,6 +147,9 @@ def tasks(space: ExecutionSpace, threads: int) -> list[Task]:
     for axes, tolerance in ((3, 1e-2), (3, 1e-6), (3, 1e-12)):
         found.append(replace(few, periodicity=axes, tolerance=tolerance))
     found.append(replace(few, tolerance=1e-9, window_points=wide))
+    if not space.on_device:  # grids that pass a host's caches
+        found.append(replace(first, points=10 * n))
+        found.append(replace(first, periodicity=3, tolerance=1e-2, points=5 * n, clustered=True))
     single = replace(first, dtype="float32")
     found += [single, replace(single, points=n // 16), replace(single, cell_size=20)]
     found.append(replace(single, tolerance=1e-2))

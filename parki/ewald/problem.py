@@ -42,8 +42,19 @@ UNSURE = {False: (3.5, 1.2, 1.2), True: (1.05, 1.05, 1.2)}
 # Grid values that tell what each takes.
 _MANY = 1e12
 _Count = Callable[[str, int, float], tuple[float, ...]]
-# Seconds without a grid, and for each of its values; of a variant.
-_Line = tuple[float, float, str]
+
+
+class _Line(NamedTuple):
+    """What a variant takes by the grid's values: the same for few, then a line."""
+
+    least: float
+    start: float
+    each: float
+    variant: str
+
+    def at(self, grid: float) -> float:
+        """Return the seconds for so many values."""
+        return max(self.least, self.start + self.each * grid)
 
 
 class Times(NamedTuple):
@@ -189,11 +200,11 @@ class Problem:
             Those in all its transforms, times their costs.
         """
         spreads, gathers = self._lines(points)
-        times = {v: a + b * grid for a, b, v in spreads}
+        times = {line.variant: line.at(grid) for line in spreads}
         if "owner" in self.p2g:
             times["owner"] = self._owner_time(points, grid)
         spread, p2g = self._best(1, times)
-        gather, g2p = self._best(2, {v: a + b * grid for a, b, v in gathers})
+        gather, g2p = self._best(2, {line.variant: line.at(grid) for line in gathers})
         far = self.machine.time("fgc", self.work.far(passes))
         return Times(spread, far, gather, p2g, g2p)
 
@@ -212,17 +223,15 @@ class Problem:
         return {}
 
     def _lines(self, points: int) -> tuple[list[_Line], list[_Line]]:
-        """Return what P2G and G2P take by P points with each variant, kept: times are linear.
-
-        All but P2G by owner.
-        """
+        """Return what P2G and G2P take by P points with each variant but P2G's owner; kept."""
         if points not in self._known:
 
             def line(stage: str, count: _Count, variant: str) -> _Line:
                 name = f"{stage}_{variant}"
-                some = self.machine.time(name, count(variant, points, _MANY))
-                more = self.machine.time(name, count(variant, points, 2 * _MANY))
-                return 2 * some - more, (more - some) / _MANY, variant
+                none, some, more = (
+                    self.machine.time(name, count(variant, points, n * _MANY)) for n in range(3)
+                )
+                return _Line(none, 2 * some - more, (more - some) / _MANY, variant)
 
             self._known[points] = (
                 [line("p2g", self.work.spread, v) for v in self.p2g if v != "owner"],
