@@ -7,7 +7,7 @@ import pytest
 
 import parki
 from parki import tune
-from parki.ewald import machines, p2p, p2p_lists
+from parki.ewald import machines, p2p, p2p_lists, parameters
 from parki.ewald.cost import COUNTS
 from parki.ewald.p2p_lists import FORGETS, KEEPS, TAKES
 from parki.ewald.points import ROWS
@@ -80,7 +80,8 @@ def test_tiles_of_all_clouds(few, crowded, space, to_space, monkeypatch):
     if not crowded:
         points = np.random.default_rng(5).random(points.shape)
     points, dens, norms = (to_space(a) for a in (points, dens, norms))
-    monkeypatch.setattr(p2p, "FEW", 2500 if few else 0)
+    for module in (p2p, parameters):
+        monkeypatch.setattr(module, "FEW", 2500 if few else 0)
     plan = plan_of("stokes_comb", points, norms, space, periodicity=1)
     assert plan.parameters.crowded == crowded
     tile = {(False, False): 8, (True, True): 2}.get((few, crowded), 4)
@@ -89,6 +90,16 @@ def test_tiles_of_all_clouds(few, crowded, space, to_space, monkeypatch):
     for _ in range(2):
         assert close(plan(dens), first)
     assert plan.p2p.lists.kept
+
+
+def test_few_targets_with_long_lists_have_small_tiles():
+    points, _, norms = (np.random.default_rng(5).random((3, n)) for n in (3000, 1, 3000))
+    crowded = {}
+    for cutoff in (0.3, 0.45):  # of 3000 points 340 and 1145
+        plan = plan_of("stokes_comb", points, norms, periodicity=3, cutoff=cutoff)
+        crowded[cutoff] = plan.parameters.crowded
+        assert (plan.p2p.tiles[2] - plan.p2p.tiles[1]).max() == (2 if crowded[cutoff] else 4)
+    assert crowded == {0.3: False, 0.45: True}
 
 
 def test_long_lists_begin_first():

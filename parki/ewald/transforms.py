@@ -165,8 +165,9 @@ class DeviceTransforms:
     def _real(self, values: Any, modes: Any, forward: bool) -> None:
         """Transform a component's real values into modes, or (which destroys them) back."""
         rows = values.shape[1]
-        if not self.periodic:
-            rows = min(rows, max(1, LINES * rows // values.nbytes))
+        if not self.periodic and values.nbytes > LINES:
+            # Even: cuFFT wants real values to begin where a complex one could.
+            rows = max(2, LINES * rows // values.nbytes // 2 * 2)
         for first in range(0, values.shape[1], rows):
             part = slice(first, first + rows)
             plan = self._real_plan(values, values[:, part].shape[1], forward)
