@@ -268,6 +268,10 @@ def p2p_tile(
                             for t in range((last - first) * SHARE):
                                 if most < counts[lane + t]:
                                     most = counts[lane + t]
+                    if KEPT == 1:
+                        # All lanes have read the counts before the next looks write them: where
+                        # something is computed, they wait for each other there.
+                        pk.parallel_for(pk.ThreadVectorRange(team, TILE * SHARE), clear)
                     if KEPT == 3:
                         more = lists[row][0] // 1024 % 2
                         most = lists[row][0] // 2048
