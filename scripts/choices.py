@@ -173,7 +173,7 @@ def main() -> None:
         print(f"wrote {PAGE}")
         return
     space, console = get_execution_space(args.space), Console()
-    result: dict[str, Any] = {
+    result = {
         "machine": machines.identity(space),
         "numbers": machines.machine(space, "float64").name,
     }
@@ -195,8 +195,7 @@ def main() -> None:
         visit(row, space)
         console.print(say(row), soft_wrap=True, markup=False)
         if args.output:
-            result.update(tasks=len(todo), rows=rows)
-            args.output.write_text(json.dumps(result, indent=1) + "\n")
+            write(args.output, {**result, "tasks": len(todo), "rows": rows})
 
     for task in todo:
         if time.perf_counter() > until or tuple(getattr(task, name) for name in FACTORS) in known:
@@ -211,6 +210,13 @@ def main() -> None:
         for row in rows:
             if row["visits"] <= visits and time.perf_counter() < until:
                 keep(row)
+
+
+def write(file: Path, result: dict[str, Any]) -> None:
+    """Write results, a task a line: the files are kept in the repository."""
+    rows = ",\n".join(json.dumps(row) for row in result["rows"])
+    head = json.dumps({name: value for name, value in result.items() if name != "rows"})
+    file.write_text(f'{head[:-1]}, "rows": [\n{rows}\n]}}\n', encoding="utf-8")
 
 
 def say(row: dict[str, Any]) -> str:
