@@ -155,6 +155,8 @@ def test_windows_are_computed_in_vectors(uniform):
     four, one = (cost.Work("laplace", ("u",), 10, 10, lanes=n) for n in (4, 1))
     assert four.gather("target", 9, 1e3) == (10, 10 * 9 * 9 * 12, 0)
     assert one.gather("target", 9, 1e3) == (10, 10 * 9**3, 0)
+    # Of a host's grid what no cache holds.
+    assert one.gather("target", 9, 1e7)[2] == 1e7 - cost.CACHED
     # At P = 17 a warp takes 5 bands of 6 x 3 heights: 4 turns of 32 x 3 values, not 17 x 17.
     assert one.gather("tile", 17, 1e3)[1] == pytest.approx(10 * 17 * 384)
 
