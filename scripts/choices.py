@@ -6,7 +6,7 @@
 For tasks of many sizes, tolerances, periodicities and clouds (uniform, or half of the points in
 eight tight clusters): times the choice, and then cut-offs, window points and variants around it,
 one direction after the other, as `parki tune --measure` does. The choice and the best are then
-compared side by side, in up to three visits with all other tasks in between. Reports the time of
+compared side by side, in up to five visits with all other tasks in between. Reports the time of
 the choice over the best, and predicted over measured time for each stage of the choice. Both are of
 a repeated application of `stokes_comb` in double precision. It goes on where FILE ended.
 """
@@ -38,7 +38,7 @@ SETTING = ("cutoff", "window_points", "p2p", "p2g", "g2p")
 MODEST = 1.10
 # A choice is compared with the best for so many seconds, or so often; and again after all others,
 # until it was so many times: shared machines have slow minutes.
-SECONDS, MOST, VISITS = 1.0, 3, 3
+SECONDS, MOST, VISITS = 1.0, 3, 5
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "choices.md"
 HEAD = """\
 # What parki chooses, and the best found by trying
@@ -48,8 +48,8 @@ targets, double precision; milliseconds of a repeated application. *Auto over be
 what parki chose, by the numbers named, over the least found by trying, in turn, cut-offs of 0.7 to
 1.4 times the chosen one, a window point less and more, and the variants of each stage whose
 predicted time could win. *Model*: predicted over measured time of each stage of the choice. All
-are medians of up to nine comparisons of the choice and the best, side by side, in up to three
-visits with the other tasks in between.
+are medians of comparisons of the choice and the best, side by side: at most three a visit, and up
+to five visits with the other tasks in between.
 Clustered clouds have half of their points in eight clusters of standard deviation 0.03.
 
 """
