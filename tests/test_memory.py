@@ -146,6 +146,11 @@ def test_what_it_proposes_does_fit(room):
     plan(20_000, dtype="f4")
 
 
+@pytest.mark.parametrize(("number", "down"), [(12_499, 12_000), (11_990, 11_000), (9.57, 9.5)])
+def test_what_it_proposes_is_rounded_down(number, down):
+    assert memory._down(number) == pytest.approx(down)
+
+
 def test_a_cutoff_that_is_too_small(room):
     room(1e9)
     with pytest.raises(parki.ParkiMemoryError, match="What would fit: cutoff=") as info:

@@ -282,8 +282,14 @@ def _fitting(
         else:
             least = part
     if least and own is None:
-        sources, targets = (0.95 * least * n for n in (problem.sources, problem.targets))
+        sources, targets = (_down(0.95 * least * n) for n in (problem.sources, problem.targets))
         yield f"about {sources:.2g} sources and {targets:.2g} targets"
+
+
+def _down(number: float) -> float:
+    """Return a number with two digits, rounded down: what is proposed has to fit."""
+    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return math.floor(number / unit) * unit
 
 
 def in_words(size: float) -> str:
