@@ -92,7 +92,7 @@ def test_tiles_of_all_clouds(few, crowded, space, to_space, monkeypatch):
     assert plan.p2p.lists.kept
 
 
-def test_few_targets_with_long_lists_have_small_tiles():
+def test_few_targets_with_long_lists_have_small_tiles(monkeypatch):
     points, _, norms = (np.random.default_rng(5).random((3, n)) for n in (3000, 1, 3000))
     crowded = {}
     for cutoff in (0.3, 0.45):  # of 3000 points 340 and 1145
@@ -100,6 +100,9 @@ def test_few_targets_with_long_lists_have_small_tiles():
         crowded[cutoff] = plan.parameters.crowded
         assert (plan.p2p.tiles[2] - plan.p2p.tiles[1]).max() == (2 if crowded[cutoff] else 4)
     assert crowded == {0.3: False, 0.45: True}
+    monkeypatch.setattr(parameters, "FEW", 2998)  # of many they may be long
+    plan = plan_of("stokes_comb", points[:, 1:], norms[:, 1:], periodicity=3, cutoff=0.45)
+    assert not plan.parameters.crowded
 
 
 def test_long_lists_begin_first():
