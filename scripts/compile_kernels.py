@@ -86,7 +86,7 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
 
 def near(kernel: str, dtype: np.dtype) -> Iterator[Kernel]:
     """Yield the kernels of the near field."""
-    tile = near_tile(SPACE, "auto", 0, False)  # a host has one, whatever the points
+    tile = near_tile(SPACE, "auto", 0, 0.0, dtype)  # a host has one, whatever the points
     for want in wants(kernel):
         if "u" in want and len(want) > 1:
             continue  # those of "u" and of the others

@@ -26,6 +26,9 @@ def blob(n, width=0.03, seed=0):
     return np.clip(0.5 + width * np.random.default_rng(seed).standard_normal((3, n)), 0, 1)
 
 
+wide = partial(blob, width=0.06)
+
+
 def counted(trg, src, radius):
     """Pairs of different points within a radius, over the uniform number; by brute force."""
     square = ((trg[:, :, None] - src[:, None, :]) ** 2).sum(axis=0)
@@ -111,6 +114,44 @@ def test_clusters_far_apart_from_the_targets():
     """Targets elsewhere make no close pairs."""
     density = pair_density(0.5 * uniform(3000), 0.5 + 0.5 * uniform(3000, 1), BOX)
     assert density.at(0.1) == 1 and density.self_pairs == 0
+
+
+def beside(trg, src, radius):
+    """Targets and sources around the pairs within a radius, over the mean; by brute force."""
+    near = ((trg[:, :, None] - src[:, None, :]) ** 2).sum(axis=0) < radius**2
+    same = int(trg is src)
+    near[np.arange(same * src.shape[1]), np.arange(same * src.shape[1])] = False
+    ball = 4 / 3 * np.pi * radius**3
+    return [
+        float((n * (n - 1)).sum() / n.sum() / (many * ball))
+        for n, many in ((near.sum(axis=0), trg.shape[1]), (near.sum(axis=1), src.shape[1]))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("trg", "src"),
+    [
+        *((None, src) for src in (uniform, sphere, wide)),
+        *((uniform, src) for src in (sphere, wide)),
+        *((trg, uniform) for trg in (sphere, wide)),
+        (wide, wide),
+    ],
+)
+def test_who_is_about_pairs(trg, src):
+    """Around a pair both clouds are as dense as they are there, not as they are on average."""
+    src = src(4000)
+    trg = src if trg is None else trg(4000, seed=1)
+    density = pair_density(trg, src, BOX)
+    for radius in (0.05, 0.1, 0.2):
+        ratio = np.divide(density.about(radius), np.maximum(beside(trg, src, radius), 1))
+        assert np.all((ratio > 0.5) & (ratio < 3)), radius  # cubes, not balls
+
+
+def test_half_in_clusters_pairs_are_there():
+    """Where half of the points are in clusters, nearly all pairs have many others about them."""
+    src = np.concatenate([uniform(20_000), blob(20_000, 0.02)], axis=1)
+    density = pair_density(src, src, BOX)
+    assert min(density.about(0.01)) > 1.5 * density.typical(0.01) > 30
 
 
 def test_sources_in_a_cluster_targets_all_over():

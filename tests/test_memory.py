@@ -87,7 +87,7 @@ def test_on_a_device(case):
     machine = Machine(
         "H200", H200[dtype.name], 1, _built_in_lengths(dtype.name), True, BUILT_IN_FROM[True]
     )
-    density = PairDensity(2.0 ** -np.arange(10), np.ones(10), 1 / n)
+    density = PairDensity(2.0 ** -np.arange(10), np.ones(10), np.ones((2, 10)), 1 / n)
     usual = ("tile",)
     problem = Problem(
         "stokes_comb", ("u",), "prolate", periodicity, np.ones(3), tolerance, density, n, n,

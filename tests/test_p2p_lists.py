@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import parki
 from parki import tune
-from parki.ewald import machines, p2p, p2p_lists, parameters
+from parki.ewald import machines, p2p, p2p_lists
 from parki.ewald.cost import COUNTS
+from parki.ewald.p2p import near_tile
 from parki.ewald.p2p_lists import FORGETS, KEEPS, TAKES
 from parki.ewald.points import ROWS
 
@@ -80,10 +83,11 @@ def test_tiles_of_all_clouds(few, crowded, space, to_space, monkeypatch):
     if not crowded:
         points = np.random.default_rng(5).random(points.shape)
     points, dens, norms = (to_space(a) for a in (points, dens, norms))
-    for module in (p2p, parameters):
-        monkeypatch.setattr(module, "FEW", 2500 if few else 0)
+    monkeypatch.setattr(p2p, "FEW", 2500 if few else 0)
+    monkeypatch.setattr(p2p, "FEW_READ", 4500)
+    monkeypatch.setattr(p2p, "MANY_READ", 4500 * 24)
     plan = plan_of("stokes_comb", points, norms, space, periodicity=1)
-    assert plan.parameters.crowded == crowded
+    assert (plan.parameters.read > 4500) == crowded
     tile = {(False, False): 8, (True, True): 2}.get((few, crowded), 4)
     assert (plan.p2p.tiles[2] - plan.p2p.tiles[1]).max() == tile
     first = plan(dens)
@@ -94,15 +98,23 @@ def test_tiles_of_all_clouds(few, crowded, space, to_space, monkeypatch):
 
 def test_few_targets_with_long_lists_have_small_tiles(monkeypatch):
     points, _, norms = (np.random.default_rng(5).random((3, n)) for n in (3000, 1, 3000))
-    crowded = {}
-    for cutoff in (0.3, 0.45):  # of 3000 points 340 and 1145
+    for cutoff, tile in ((0.3, 4), (0.45, 2)):  # of 3000 points 340 and 1145
         plan = plan_of("stokes_comb", points, norms, periodicity=3, cutoff=cutoff)
-        crowded[cutoff] = plan.parameters.crowded
-        assert (plan.p2p.tiles[2] - plan.p2p.tiles[1]).max() == (2 if crowded[cutoff] else 4)
-    assert crowded == {0.3: False, 0.45: True}
-    monkeypatch.setattr(parameters, "FEW", 2998)  # of many they may be long
-    plan = plan_of("stokes_comb", points[:, 1:], norms[:, 1:], periodicity=3, cutoff=0.45)
-    assert not plan.parameters.crowded
+        assert (plan.p2p.tiles[2] - plan.p2p.tiles[1]).max() == tile
+    monkeypatch.setattr(p2p, "FEW", 2999)  # of many they may be long
+    plan = plan_of("stokes_comb", points, norms, periodicity=3, cutoff=0.45)
+    assert (plan.p2p.tiles[2] - plan.p2p.tiles[1]).max() == 8
+
+
+def test_tiles_follow_the_sources_near_targets(space):
+    """Those of even targets around clusters are small; of as many bytes, or of few targets."""
+    tile = partial(near_tile, space, "tile")
+    double, single = np.dtype(np.float64), np.dtype(np.float32)
+    many, few = p2p.FEW + 1, p2p.FEW
+    assert tile(many, 9_999.0, double).targets == 8 > tile(many, 10_001.0, double).targets
+    assert tile(many, 19_999.0, single).targets == 8 > tile(many, 20_001.0, single).targets
+    for dtype in (double, single):
+        assert tile(few, 6_999.0, dtype).targets == 4 > tile(few, 7_001.0, dtype).targets
 
 
 def test_long_lists_begin_first():

@@ -40,7 +40,8 @@ class SlabP2P:
     kernel, space, box, origin, periodicity, cutoff, radial, factor, want, evaluator, executor
         As for `P2P`, as the next.
     method : str
-    keep, crowded : bool
+    keep : bool
+    read : float
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class SlabP2P:
         executor: str | None,
         method: str,
         keep: bool,
-        crowded: bool,
+        read: float,
     ) -> None:
         xp = self.xp = transport.xp
         rank, reach = transport.team.rank, int(cutoff / step) + 1
@@ -109,7 +110,7 @@ class SlabP2P:
             method,
             stretch=ends,
             keep=keep,
-            crowded=crowded,
+            read=read,
         )
 
     def fetch(self, values: Any) -> Any:

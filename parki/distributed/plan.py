@@ -306,7 +306,7 @@ class Plan(single.Plan):
             self.options.executor,
             chosen.p2p,
             not self.options.deterministic,
-            chosen.crowded,
+            chosen.read,
         )
         self.sent: dict[str, int] = {}
 

@@ -2,7 +2,8 @@
 
 The error estimates average over uniformly spread points. For others the square of an error grows
 by the number of pairs at short range, relative to the uniform number: `pair_density` measures that
-at every scale, from a sample, so that clouds of any shape keep the promise of the tolerance.
+at every scale, from a sample, so that clouds of any shape keep the promise of the tolerance. And it
+measures how many others there are about a pair, which tells what P2P reads for the next one again.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ OFFSETS = (0.137, 0.137 + 1 / 3)
 # pairs within 0.015 to 0.2 are foreseen 0.76 to 1.77 times; with 1.6 and cells that began at the
 # box's corner 0.18 to 1.33.
 EDGE = 1.3
+# Pairs, and threes, below which their number says little.
+FEWEST_PAIRS, FEWEST_THREES = 30, 100
 # Numbers of up to 11 bits with two zeros between neighbouring bits.
 _BITS = 11
 _SPREAD = ((np.arange(2**_BITS)[:, None] >> np.arange(_BITS) & 1) << 3 * np.arange(_BITS)).sum(
@@ -45,12 +48,16 @@ class PairDensity:
         root of the box's volume.
     enhancement : ndarray, shape (n,)
         Pairs of different points found within a cell, over the uniform number; at least 1.
+    around : ndarray, shape (2, n)
+        Density of targets, and of sources, in the cells where pairs are, over the mean one of all;
+        at least 1.
     self_pairs : float
         Probability that a target's partner is the very same point: 1/N where targets are sources.
     """
 
     scales: NDArray[np.float64]
     enhancement: NDArray[np.float64]
+    around: NDArray[np.float64]
     self_pairs: float
 
     @cached_property
@@ -77,6 +84,12 @@ class PairDensity:
         part = min(max(part, 0.0), 1.0)
         return math.exp(values[index - 1] + part * (values[index] - values[index - 1]))
 
+    def about(self, radius: float) -> tuple[float, float]:
+        """Return the densities of targets and of sources around pairs within a radius."""
+        scale, scales = math.log(EDGE * radius), np.log(self.scales[::-1])
+        targets, sources = (np.interp(scale, scales, row[::-1]) for row in np.log(self.around))
+        return math.exp(targets), math.exp(sources)
+
 
 def pair_density(trg: Any, src: Any, box: NDArray[np.float64]) -> PairDensity:
     """Measure the pair density of a cloud: the larger one by two sets of cells.
@@ -93,38 +106,44 @@ def pair_density(trg: Any, src: Any, box: NDArray[np.float64]) -> PairDensity:
     sample_t = sample_s if trg is src else _sample(trg)
     same = trg.shape == src.shape and (trg is src or np.array_equal(sample_t, sample_s))
     clouds = [sample_s] if same else [sample_s, sample_t]
-    total = float(sample_t.shape[1]) * (sample_s.shape[1] - same)
     scales = 2.0 ** -np.arange(LEVELS + 1.0)
-    found = [_counted(clouds, unit, offset, total, same) for offset in OFFSETS]
-    values = np.maximum(np.fmax(*found), 1.0)
-    for k in range(1, values.size):
-        if np.isnan(values[k]):
-            values[k] = values[k - 1]
+    found = [_counted(clouds, unit, offset, same) for offset in OFFSETS]
     # Clustering is measured up to a scale and only grows below it.
-    values = np.maximum.accumulate(np.nan_to_num(values, nan=1.0))
-    return PairDensity(scales, values, 1.0 / max(1, src.shape[1]) if same else 0.0)
+    values = np.maximum.accumulate(np.fmax(1.0, np.fmax(*found)), axis=1)
+    self_pairs = 1.0 / max(1, src.shape[1]) if same else 0.0
+    return PairDensity(scales, values[0], values[1:], self_pairs)
 
 
 def _counted(
     clouds: list[NDArray[np.float64]],
     unit: float,
     offset: float,
-    total: float,
     same: bool,
 ) -> NDArray[np.float64]:
-    """Return the enhancement in cells that begin at ``offset``, coarsest first; NaN if unknown."""
+    """Return the enhancement in cells that begin at ``offset``, and the densities around pairs.
+
+    Shape (3, LEVELS + 1), coarsest first; NaN where few pairs say little, but in the coarsest.
+    """
     keys, targets = _merged(clouds, unit, offset)
     # At how many levels a point is in another cell than the one before it.
     apart = ((np.frexp(keys[1:] ^ keys[:-1])[1] + 2) // 3).astype(np.int8)
-    enhancement = []
+    # Partners of a point, and others beside both of a pair, in all of the sample.
+    partners = max(clouds[0].shape[1] - same, 1)
+    others = [max(cloud.shape[1] - 1 - same, 1) for cloud in (clouds[-1], clouds[0])]
+    result = np.full((3, LEVELS + 1), np.nan)
     for level in range(LEVELS + 1):
         edges = np.concatenate([[0], np.flatnonzero(apart > level) + 1, [keys.size]])
         members, found = np.diff(edges), np.diff(targets[edges])
-        pairs = float(found @ (members - (1 if same else found)))
-        # Few pairs say little: below 30 the estimate keeps the coarser scale's value.
-        uniform = max(8.0 ** (level - LEVELS) * total, 1e-300)
-        enhancement.append(pairs / uniform if pairs >= 30 or level == LEVELS else np.nan)
-    return np.array(enhancement[::-1])
+        with_each = members - (1 if same else found)
+        in_cells = found * with_each
+        pairs, share = float(in_cells.sum()), 8.0 ** (level - LEVELS)
+        if pairs >= FEWEST_PAIRS or level == LEVELS:
+            result[0, level] = pairs / (share * clouds[-1].shape[1] * partners)
+        for row, beside in enumerate((found - 1 - same, with_each - 1)):
+            threes = float(in_cells @ beside)
+            if threes >= FEWEST_THREES:
+                result[1 + row, level] = threes / (pairs * share * others[row])
+    return result[:, ::-1]
 
 
 def _sample(points: Any) -> NDArray[np.float64]:

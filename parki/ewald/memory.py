@@ -178,7 +178,7 @@ def _points(
     shape = near_cells(problem.box, chosen.cutoff, sources, chosen.p2p, use.space)
     near = each * both + 8.0 * lists * math.prod(shape) + normals
     kinds = 1 + (on_device and problem.want != ("u",))
-    tile = near_tile(use.space, chosen.p2p, targets, chosen.crowded)
+    tile = near_tile(use.space, chosen.p2p, targets, chosen.read, use.dtype)
     tiles = targets / tile.targets + shape[0] * shape[1]
     near += 12.0 * kinds * min(tiles, targets)
     # Targets that are the sources keep their order, if the variants of both stages allow it.

@@ -26,14 +26,20 @@ from parki.runtime import ExecutionSpace, Kernel, load
 # Columns of cells are r_c / COLUMNS wide; along z a cell is r_c / DEPTH deep.
 COLUMNS, DEPTH = 2, 8
 # Tiles of p2p_tile have few targets, for their bounding boxes to cull tightly, and one warp's worth
-# of lanes. Of few targets there are fewer tiles than a device runs at once, and the longest takes
-# all the time; and of clusters a few tiles have most of the pairs: smaller ones serve both. Lanes
-# whose lists are longer drift further apart, and find less in the cache of what others have read.
+# of lanes. Lanes with long lists drift apart, and find less in the cache of what others have read:
+# where the positions near the targets of a multiprocessor fill it, smaller tiles and fewer looks
+# keep together. Of few targets there are fewer tiles than a device runs at once, and the longest
+# list takes all the time: smaller tiles serve them, too, and the smallest where they are long.
 # An H200, sums that take lists, ms, by tiles of 8, 4 and 2 targets: of even clouds 10 000 points
 # -, 0.080, 0.092; 100 000 0.516, 0.503, 0.549. Half of them in clusters: 10 000 -, 0.132, 0.097;
 # 30 000 1.27, 0.85, 0.72; 100 000 2.88, 2.48, 2.44, but first sums 3.03, 2.69, 3.12; 1e6 36.2,
 # 35.9, 37.8. Those by lists twice as long: 100 000 3.40, 2.95, 2.93; 1e6 42.9, 45.7, 49.1.
 FEW = 50_000  # targets
+# From so many sources near those worked on at a time, `Problem.read`: of few targets, and of many
+# by the bytes of their positions. Of 86 sums on an H200 (even, normal, clustered and spherical
+# clouds, 1e4 to 4e6 points) those that take lists took 1.03 to 1.08 times as long as with the other
+# tile in 7, and no longer in the rest; with the tile of even clouds 1.2 to 1.8 times in 25.
+FEW_READ, MANY_READ = 7000, 240_000
 TEAM = 4  # tiles of a team of p2p_tile
 # Sources that a lane of p2p_tile looks at before it computes those in reach, by the bytes of a
 # number: longer lists are more alike, and leave less of a multiprocessor's memory to its cache.
@@ -48,7 +54,7 @@ class Tile(NamedTuple):
     looks: int = 0
 
 
-# By whether there are few targets, and whether they are crowded.
+# By whether there are few targets, and whether many sources are near those worked on at a time.
 TILES = {
     (False, False): Tile(8, 4, 256),
     (True, False): Tile(4, 8, 128),
@@ -101,8 +107,8 @@ class P2P:
         reach: where the cells are. Points must be wrapped into it. Default: the box.
     keep : bool
         Whether a tile's lists of sources may be kept for other densities: `PairLists`.
-    crowded : bool
-        Whether points are closer to each other than even ones: see `near_tile`.
+    read : float
+        Sources near the targets that a device works on at a time: see `near_tile`.
     """
 
     def __init__(
@@ -125,7 +131,7 @@ class P2P:
         launch: Launch | None = None,
         stretch: tuple[float, float] | None = None,
         keep: bool = True,
-        crowded: bool = False,
+        read: float = 0.0,
     ) -> None:
         xp = space.array_module
         self.dtype = src.dtype
@@ -137,7 +143,7 @@ class P2P:
             corner[0] = stretch[0]
             box = np.array([stretch[1] - stretch[0], box[1], box[2]])
         launch = choose_launch(method, space, launch)
-        tile = near_tile(space, method, trg.shape[1], crowded)
+        tile = near_tile(space, method, trg.shape[1], read, self.dtype)
         shape = _cells(box, cutoff, src.shape[1], launch)
 
         def sort(points: Any) -> CellList:
@@ -331,11 +337,17 @@ def resolve(method: str, space: ExecutionSpace) -> str:
     return USUAL[space.on_device][0] if method == "auto" else method
 
 
-def near_tile(space: ExecutionSpace, method: str, targets: int, crowded: bool) -> Tile:
-    """Return the tile of ``method``, tile or staged, for ``targets`` in number."""
+def near_tile(
+    space: ExecutionSpace, method: str, targets: int, read: float, dtype: np.dtype[Any]
+) -> Tile:
+    """Return the tile of ``method``, tile or staged, for ``targets`` in number.
+
+    ``read`` is the number of sources near those that a device works on at a time.
+    """
     if resolve(method, space) == "staged":
         return STAGED_TILE[space.on_device]
-    return TILES[targets <= FEW, crowded]
+    few = targets <= FEW
+    return TILES[few, read > (FEW_READ if few else MANY_READ / 3 / dtype.itemsize)]
 
 
 def _cells(

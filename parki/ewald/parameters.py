@@ -21,7 +21,6 @@ from parki.errors import ParkiValueError
 from parki.ewald.cost import Pairs
 from parki.ewald.grids import POINTS, REFINEMENTS, Grid, Search, coarsest, fit, forecast
 from parki.ewald.lengths import NO_TABLES, Tables
-from parki.ewald.p2p import FEW
 from parki.ewald.padding import Passes
 from parki.ewald.problem import NEAR, Problem
 from parki.ewald.prolate import solve
@@ -33,11 +32,6 @@ NAMES = {"hasimoto": "Hasimoto's split", "prolate": "the prolate split"}
 _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
 # Sources within a typical one, for each digit of the tolerance.
 TYPICAL = 3.0
-# P2P takes the tiles of clusters from so many pairs on, over those of even points; and of few
-# targets, where the longest lists take all the time, from so many for each. On an H200 10 000 to
-# 50 000 even points took, with theirs, 0.98 to 1.02 times as long by 750 pairs, 0.90 to 0.93 by
-# 1400; 10 000 clustered ones, whose cut-off reaches so far that they count as even, 0.69 to 0.75.
-CROWDED, MANY_EACH = 1.25, 800
 # Sums of more seconds are worth milliseconds more of choosing, among all variants and cut-offs
 # beside the foreseen one: what lengths and variants cost changes from grid to grid.
 LONG, NEARBY = 0.25, (1.0, 0.9, 1.1)
@@ -71,9 +65,8 @@ class Parameters:
         Degree of the window's polynomials.
     pairs : Pairs
         Pairs within the cut-off and around it, as estimated.
-    crowded : bool
-        Whether those within are more than `CROWDED` times those of even points, or more than
-        `MANY_EACH` for each of few targets.
+    read : float
+        Sources, about, near the targets that a device works on at a time: `Problem.read`.
     p2p, p2g, g2p : str
         Variants of the stages.
     lengths : Tables
@@ -94,7 +87,7 @@ class Parameters:
     beta: float
     window_degree: int
     pairs: Pairs
-    crowded: bool
+    read: float
     p2p: str
     p2g: str
     g2p: str
@@ -267,8 +260,6 @@ def _best_of(search: Search) -> Parameters | None:
     degree = problem.polynomial_degree(split, cutoff)
     times = grid.times
     near, p2p = problem.near_time(cutoff, degree)
-    pairs, few = problem.near_pairs(cutoff), problem.targets <= FEW
-    crowded = problem.density.typical(cutoff) > CROWDED
     return Parameters(
         cutoff,
         split,
@@ -277,8 +268,8 @@ def _best_of(search: Search) -> Parameters | None:
         grid.points,
         grid.beta,
         default_degree(grid.points),
-        pairs,
-        crowded or (few and pairs.within > MANY_EACH * problem.targets),
+        problem.near_pairs(cutoff),
+        problem.read(cutoff),
         p2p,
         times.p2g,
         times.g2p,

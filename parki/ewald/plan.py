@@ -316,7 +316,7 @@ class Plan:
             executor,
             chosen.p2p,
             keep=not options.deterministic,
-            crowded=chosen.crowded,
+            read=chosen.read,
         )
         self._sorted = xp.empty((ROWS[kernel], self.n_sources), dtype=dtype)
         self._pending = [lambda: self._build_far(trg, src, norms, split, factor)]
@@ -490,7 +490,7 @@ class Plan:
             CellList.gather_kernel(space, self.dtype, n, executor) for n in sorted({3, rows})
         ]
         near = (space, self.dtype, chosen.degree, self.options.periodicity, want, executor)
-        tile = near_tile(space, chosen.p2p, self.n_targets, chosen.crowded)
+        tile = near_tile(space, chosen.p2p, self.n_targets, chosen.read, self.dtype)
         near_field = near_kernels(self.kernel, *near, self.evaluator, chosen.p2p, tile)
         kernels += near_field.values()
         kernels += P2G.kernels(self.kernel, mesh, executor)

@@ -39,6 +39,8 @@ IMAGES = 7.0
 # sources, and G2P by targets 2.4 times as long on an H200, for few points.
 UNSURE = {False: (3.5, 1.2, 1.2), True: (1.05, 1.05, 1.2)}
 
+# Targets that a multiprocessor of a device works on at a time.
+AT_A_TIME = 512
 # Grid values that tell what each takes.
 _MANY = 1e12
 _Count = Callable[[str, int, float], tuple[float, ...]]
@@ -138,7 +140,8 @@ class Problem:
             *(self.kernel, self.want, self.split, self.periodicity, self.tolerance),
             *(self.targets, self.sources, tuple(self.p2p), tuple(self.p2g), tuple(self.g2p)),
             self.kept,
-            *(self.box.tobytes(), d.scales.tobytes(), d.enhancement.tobytes(), d.self_pairs),
+            *(self.box.tobytes(), d.scales.tobytes(), d.enhancement.tobytes(), d.around.tobytes()),
+            d.self_pairs,
             *(
                 tuple((v, tuple(s)) for v, s in m.seconds.items()),
                 m.workers,
@@ -150,8 +153,12 @@ class Problem:
 
     def rounded(self) -> Problem:
         """Return the problem with a pair density that is rounded up to steps of 3 %."""
-        steps = np.ceil(np.log(self.density.enhancement) / 0.03 - 1e-9)
-        return replace(self, density=replace(self.density, enhancement=np.exp(0.03 * steps)))
+        density = self.density
+        enhancement, around = (
+            np.exp(0.03 * np.ceil(np.log(values) / 0.03 - 1e-9))
+            for values in (density.enhancement, density.around)
+        )
+        return replace(self, density=replace(density, enhancement=enhancement, around=around))
 
     # ------------------------------------------------------------------ times
     def pairs(self, cutoff: float) -> float:
@@ -170,6 +177,15 @@ class Problem:
     def near_pairs(self, cutoff: float) -> Pairs:
         """Return the numbers of pairs that the times of P2P follow."""
         return Pairs(self.pairs(cutoff), self.pairs(AROUND * cutoff))
+
+    def read(self, cutoff: float) -> float:
+        """Return about how many sources are near the targets that a device works on at a time.
+
+        Of a multiprocessor, where most pairs are: targets of a cube, and the cut-off around it.
+        """
+        targets, sources = self.density.about(cutoff)
+        edge = (AT_A_TIME / (targets * self.targets)) ** (1 / 3)
+        return float(sources * self.sources * (edge + 2 * cutoff) ** 3)
 
     def near_time(self, cutoff: float, degree: int) -> tuple[float, str]:
         """Return the seconds of P2P, and the variant that takes least."""
