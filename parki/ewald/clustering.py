@@ -127,22 +127,27 @@ def _counted(
     keys, targets = _merged(clouds, unit, offset)
     # At how many levels a point is in another cell than the one before it.
     apart = ((np.frexp(keys[1:] ^ keys[:-1])[1] + 2) // 3).astype(np.int8)
-    # Partners of a point, and others beside both of a pair, in all of the sample.
-    partners = max(clouds[0].shape[1] - same, 1)
-    others = [max(cloud.shape[1] - 1 - same, 1) for cloud in (clouds[-1], clouds[0])]
+    n_sources, n_targets = clouds[0].shape[1], clouds[-1].shape[1]
     result = np.full((3, LEVELS + 1), np.nan)
     for level in range(LEVELS + 1):
         edges = np.concatenate([[0], np.flatnonzero(apart > level) + 1, [keys.size]])
         members, found = np.diff(edges), np.diff(targets[edges])
-        with_each = members - (1 if same else found)
-        in_cells = found * with_each
-        pairs, share = float(in_cells.sum()), 8.0 ** (level - LEVELS)
-        if pairs >= FEWEST_PAIRS or level == LEVELS:
-            result[0, level] = pairs / (share * clouds[-1].shape[1] * partners)
-        for row, beside in enumerate((found - 1 - same, with_each - 1)):
-            threes = float(in_cells @ beside)
+        partners = members - (1 if same else found)
+        in_cells, share = found * partners, 8.0 ** (level - LEVELS)
+        pairs = float(in_cells.sum())
+        if pairs < FEWEST_PAIRS and level < LEVELS:
+            continue
+        result[0, level] = pairs / (share * n_targets * max(n_sources - same, 1))
+        others = [(2, partners, n_sources - same)]
+        if not same:
+            others.append((1, found, n_targets))
+        for row, beside, many in others:
+            # No product of BLAS: it starts threads, for milliseconds where ranks wait beside.
+            threes = float((in_cells * (beside - 1)).sum())
             if threes >= FEWEST_THREES:
-                result[1 + row, level] = threes / (pairs * share * others[row])
+                result[row, level] = threes / (pairs * share * (many - 1))
+    if same:
+        result[1] = result[2]
     return result[:, ::-1]
 
 
