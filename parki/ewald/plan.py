@@ -57,7 +57,7 @@ from parki.ewald.timing import DeviceWatch, HostWatch
 from parki.ewald.window import KaiserBessel
 from parki.html import table
 from parki.interchange import as_array, as_given
-from parki.runtime import forks, get_execution_space, prepare
+from parki.runtime import ExecutionSpace, forks, get_execution_space, prepare
 
 _NOT_GIVEN: Any = object()
 # Rounding grows with the fifth derivative of the prolate split's mollifier.
@@ -146,14 +146,12 @@ class Plan:
         self._start = time.perf_counter()
         self._lock = threading.RLock()  # calls share memory: one after the other
         self._done: Any = None
-        options, arrays, extents = self._check(kernel, trg, src, norms, options)
+        self.space, options, arrays, extents = self._check(kernel, trg, src, norms, options)
         self.kernel, self.options = kernel, options
         names = check_want(kernel, want)
         check_evaluator(options.radial, names)
         check_method(options.p2p_method, names)
         self.want = want if isinstance(want, str) else names
-        self.space = get_execution_space(options.execution_space, *arrays.values())
-        check_space(arrays, self.space)
         self.dtype = np.dtype(arrays["src"].dtype)
         self.rows = 1 if kernel == "laplace" else 3
         self._names = names
@@ -180,8 +178,13 @@ class Plan:
 
     @staticmethod
     def _check(
-        kernel: str, trg: Any, src: Any, norms: Any, options: EwaldOptions | None
-    ) -> tuple[EwaldOptions, dict[str, Any], Any]:
+        kernel: str,
+        trg: Any,
+        src: Any,
+        norms: Any,
+        options: EwaldOptions | None,
+        space: ExecutionSpace | None = None,
+    ) -> tuple[ExecutionSpace, EwaldOptions, dict[str, Any], Any]:
         if kernel not in ROWS:
             raise ParkiValueError(f"kernel is {kernel!r}; expected one of {', '.join(ROWS)}")
         if not isinstance(options, EwaldOptions):
@@ -199,13 +202,15 @@ class Plan:
             raise ParkiTypeError(f"norms was given, but {kernel} has no normals")
         dtype = check_dtypes(arrays)
         options.check_dtype(dtype)
+        space = space or get_execution_space(options.execution_space, *arrays.values())
+        check_space(arrays, space)  # nothing can be said of values on another device
         clouds = {name: arrays[name] for name in ("trg", "src")}
         if arrays["src"] is arrays["trg"]:
             del clouds["src"]
         extents = [check_points(name, points, options) for name, points in clouds.items()]
         if "norms" in arrays:
             arrays["norms"] = check_density("norms", arrays["norms"], 3, arrays["src"].shape[1])
-        return options, arrays, np.concatenate(extents)
+        return space, options, arrays, np.concatenate(extents)
 
     def _take(self, arrays: dict[str, Any], extents: Any) -> None:
         """Take over what points alone decide: numbers, shapes, the box and the normals' squares."""
@@ -267,8 +272,7 @@ class Plan:
 
     def _move(self, trg: Any, src: Any, norms: Any) -> None:
         """Take other points: parts of the plan, which is a copy, are replaced, and none changed."""
-        _, arrays, extents = self._check(self.kernel, trg, src, norms, self.options)
-        check_space(arrays, self.space)
+        _, _, arrays, extents = self._check(self.kernel, trg, src, norms, self.options, self.space)
         if arrays["src"].dtype != self.dtype:
             raise ParkiTypeError(
                 f"trg has dtype {arrays['trg'].dtype}, but the plan was made for {self.dtype}; "
