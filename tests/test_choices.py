@@ -161,6 +161,34 @@ def test_windows_are_computed_in_vectors(uniform):
     assert one.gather("tile", 17, 1e3)[1] == pytest.approx(10 * 17 * 384)
 
 
+@pytest.mark.parametrize("threads", [2, 8])
+def test_tune_sums_with_grids_that_pass_a_hosts_caches(uniform, threads):
+    """Two at least, far beyond: with one alone, its time would be all that is known."""
+    beyond = set()
+    for task in tune.tasks(get_execution_space("CPU"), threads):
+        if task.dtype != "float64" or task.kernel != "stokes_comb":
+            continue
+        density = uniform
+        if task.clustered:
+            points = tune.cloud(task.points, True)
+            density = pair_density(points, points, np.ones(3))
+        cutoff = task.cell_size and (task.cell_size / task.points) ** (1 / 3)
+        given = problem(
+            density,
+            periodicity=task.periodicity,
+            tolerance=task.tolerance,
+            targets=task.points,
+            sources=task.points,
+        )
+        found = select(given, cutoff, task.window_points)
+        grid = math.prod(given.pad(found.steps, found.points, found.cutoff).grid)
+        if task.g2p == "target":
+            uncached = given.work.gather("target", found.points, grid)[2]
+            if uncached > 4 * cost.CACHED:
+                beyond.add((task.points, task.clustered))
+    assert len(beyond) >= 2
+
+
 @pytest.mark.parametrize("points", [1000, 100_000])
 @pytest.mark.parametrize("p2g", [("owner", "tile", "grid"), ("tile",)])
 def test_times_of_the_mesh_are_those_of_the_counts(uniform, points, p2g):
