@@ -161,6 +161,23 @@ def test_windows_are_computed_in_vectors(uniform):
     assert one.gather("tile", 17, 1e3)[1] == pytest.approx(10 * 17 * 384)
 
 
+def test_sources_near_the_targets_of_a_multiprocessor(uniform):
+    """By brute force: around a block of 512 targets, where both clouds are as dense as told."""
+    cutoff, n = 0.05, 40_000
+
+    def read(targets, sources):
+        around = np.outer((targets, sources), np.ones(uniform.scales.size))
+        density = replace(uniform, around=around)
+        return problem(density, targets=n, sources=n).read(cutoff)
+
+    points = np.random.default_rng(2).random((3, n))
+    for targets in (1, 8):
+        block = np.sort(abs(points - 0.5).max(axis=0))[512 // targets]  # half its edge
+        found = (abs(points - 0.5).max(axis=0) < block + cutoff).sum()
+        assert read(targets, 1) == pytest.approx(found, rel=0.1)
+        assert read(targets, 5) == pytest.approx(5 * found, rel=0.1)
+
+
 @pytest.mark.parametrize("threads", [2, 8])
 def test_tune_sums_with_grids_that_pass_a_hosts_caches(uniform, threads):
     """Two at least, far beyond: with one alone, its time would be all that is known."""
