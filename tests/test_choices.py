@@ -291,6 +291,8 @@ def test_equal_problems_are_solved_once(uniform):
     assert select(again) is chosen
     others = ({"tolerance": 0.9 * given.tolerance}, {"targets": 7}, {"box": 1.01 * given.box})
     assert all(select(replace(given, **changes)) is not chosen for changes in others)
+    denser = replace(given.density, around=2 * given.density.around)
+    assert select(replace(given, density=denser)).read > chosen.read
     seconds = {name: tuple(2 * s for s in each) for name, each in given.machine.seconds.items()}
     slower = replace(given, machine=replace(given.machine, seconds=seconds))
     assert select(slower) is not chosen
