@@ -48,8 +48,8 @@ targets, double precision; milliseconds of a repeated application. *Auto over be
 what parki chose, by the numbers named, over the least found by trying, in turn, cut-offs of 0.7 to
 1.4 times the chosen one, a window point less and more, and the variants of each stage whose
 predicted time could win. *Model*: predicted over measured time of each stage of the choice. All
-are medians of comparisons of the choice and the best, side by side: at most three a visit, and up
-to five visits with the other tasks in between.
+are medians of comparisons of the choice and the best, side by side: at most three a visit, and
+several visits with other tasks in between.
 Clustered clouds have half of their points in eight clusters of standard deviation 0.03.
 
 """
