@@ -88,7 +88,7 @@ def near(
     seen = 27 * cell_size
     least = 8.0 * n * (TARGET + SOURCE)
     if launch is None:
-        # Of many targets, not crowded.
+        # Of many targets, with few sources near.
         tile = (TILES[False, False] if method == "tile" else STAGED_TILE[device]).targets
         seen = tile_candidates(cell_size, tile)
         if method == "staged":
