@@ -61,10 +61,11 @@ class PairDensity:
     self_pairs: float
 
     @cached_property
-    def _table(self) -> tuple[list[float], list[float], list[float], list[float]]:
-        """Scales and enhancements, and the logarithms of both, by increasing scale."""
+    def _table(self) -> tuple[list[float], list[float], list[float], list[list[float]]]:
+        """Scales and enhancements by increasing scale; logarithms of them, and of ``around``."""
         scales, values = self.scales[::-1], self.enhancement[::-1]
-        return scales.tolist(), values.tolist(), np.log(scales).tolist(), np.log(values).tolist()
+        logarithms = np.log([values, *self.around[:, ::-1]]).tolist()
+        return scales.tolist(), values.tolist(), np.log(scales).tolist(), logarithms
 
     def at(self, scale: float) -> float:
         """Return the enhancement at a scale: the largest of the two cells that enclose it.
@@ -77,18 +78,21 @@ class PairDensity:
 
     def typical(self, radius: float) -> float:
         """Return the enhancement of the pairs within a radius, between the scales: no bound."""
-        _, _, scales, values = self._table
+        return self._between(radius)[0]
+
+    def about(self, radius: float) -> tuple[float, float]:
+        """Return the densities of targets and of sources around pairs within a radius."""
+        _, targets, sources = self._between(radius)
+        return targets, sources
+
+    def _between(self, radius: float) -> list[float]:
+        """Return the enhancement and the densities around pairs between the scales."""
+        _, _, scales, rows = self._table
         scale = math.log(EDGE * radius)
         index = min(max(bisect_right(scales, scale), 1), len(scales) - 1)
         part = (scale - scales[index - 1]) / (scales[index] - scales[index - 1])
         part = min(max(part, 0.0), 1.0)
-        return math.exp(values[index - 1] + part * (values[index] - values[index - 1]))
-
-    def about(self, radius: float) -> tuple[float, float]:
-        """Return the densities of targets and of sources around pairs within a radius."""
-        scale, scales = math.log(EDGE * radius), np.log(self.scales[::-1])
-        targets, sources = (np.interp(scale, scales, row[::-1]) for row in np.log(self.around))
-        return math.exp(targets), math.exp(sources)
+        return [math.exp(row[index - 1] + part * (row[index] - row[index - 1])) for row in rows]
 
 
 def pair_density(trg: Any, src: Any, box: NDArray[np.float64]) -> PairDensity:

@@ -36,9 +36,9 @@ COLUMNS, DEPTH = 2, 8
 # 35.9, 37.8. Those by lists twice as long: 100 000 3.40, 2.95, 2.93; 1e6 42.9, 45.7, 49.1.
 FEW = 50_000  # targets
 # From so many sources near those worked on at a time, `Problem.read`: of few targets, and of many
-# by the bytes of their positions. Of 86 sums on an H200 (even, normal, clustered and spherical
-# clouds, 1e4 to 4e6 points) those that take lists took 1.03 to 1.08 times as long as with the other
-# tile in 7, and no longer in the rest; with the tile of even clouds 1.2 to 1.8 times in 25.
+# by the bytes of their positions. Fitted to 94 sums on an H200 (even, normal, clustered and
+# spherical clouds, 1e4 to 4e6 points, lists kept): 7 take 1.03 to 1.08 times as long as with the
+# other tile, all others 1.02 at most; with the tile of even clouds 21 took 1.2 to 1.8 times.
 FEW_READ, MANY_READ = 7000, 240_000
 TEAM = 4  # tiles of a team of p2p_tile
 # Sources that a lane of p2p_tile looks at before it computes those in reach, by the bytes of a
