@@ -24,7 +24,7 @@ from parki.ewald.padding import Padding
 from parki.ewald.parameters import Parameters, select
 from parki.ewald.points import ROWS, result_shape
 from parki.ewald.problem import Problem
-from parki.ewald.transforms import LINES, together
+from parki.ewald.transforms import LINES, TOGETHER, together
 from parki.runtime import ExecutionSpace
 
 # Larger cut-offs to propose where a plan does not fit: their grids are coarser.
@@ -112,8 +112,9 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
         area = _work_area(padding, max(buffer, grid), padded, item) if free else component
         transforms = area + buffer
     else:
-        count = min(components, together(component))
-        transforms = count * component * (2 if length > x else 1)
+        made = min(min(components, together(component)) * component, TOGETHER)
+        apart = component if free and component > TOGETHER else 0.0
+        transforms = made * (2 if length > x else 1) + apart
     parts = {
         "points": near + far,
         "densities and results": ROWS[problem.kernel] * item * problem.sources + results,

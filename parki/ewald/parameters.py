@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from parki.errors import ParkiValueError
 from parki.ewald.cost import Pairs
 from parki.ewald.grids import POINTS, REFINEMENTS, Grid, Search, coarsest, fit, forecast
-from parki.ewald.lengths import NO_TABLES, Tables
+from parki.ewald.lengths import Tables
 from parki.ewald.padding import Passes
 from parki.ewald.problem import NEAR, Problem
 from parki.ewald.prolate import solve
@@ -37,8 +37,8 @@ TYPICAL = 3.0
 LONG, NEARBY = 0.25, (1.0, 0.9, 1.1)
 # Of the pairs of which lists would be kept, how many to have where that is worth a smaller cut-off.
 MARGIN = 0.97
-# Of more seconds than this, where the costs of transforms' lengths are known: a glance, of half a
-# millisecond each, at cut-offs beside the choice. Twelve sums of 30 to 190 ms on an H200 were
+# Of more seconds than this: a glance, of half a millisecond each, at cut-offs beside the choice, of
+# whose grids other lengths are the next ones. Twelve sums of 30 to 190 ms on an H200 were
 # foreseen to take 4.0 % more than the best of a scan, and are 1.4 % over it with that.
 UNEVEN, BESIDE = 0.03, (0.9, 0.95, 1.05, 1.1)
 
@@ -160,7 +160,7 @@ def _select(task: _Task) -> Parameters:
     if 0 < problem.kept < found.pairs.within:  # lists of fewer pairs would be kept
         fewer = chosen * (MARGIN * problem.kept / found.pairs.within) ** (1 / 3)
         others.append(_at_cutoff(promising, fewer, choices))
-    if found.total > UNEVEN and problem.lengths != NO_TABLES:
+    if found.total > UNEVEN:
         others.append(_beside(search, found))
     if found.total > LONG:
         most = _largest_cutoff(problem)
@@ -309,7 +309,7 @@ def _best_cutoff(problem: Problem, choices: Sequence[int]) -> float:
     Walks from a typical one in the direction in which the time falls, until it rises twice.
     """
     # Which lengths are cheap changes from grid to grid: it would scatter the times of the scan.
-    problem = replace(problem, machine=replace(problem.machine, lengths=NO_TABLES))
+    problem = replace(problem, machine=replace(problem.machine, lengths=problem.lengths.smooth()))
     most, digits = _largest_cutoff(problem), -math.log10(problem.tolerance)
     typical = TYPICAL * max(digits, 1.0) / problem.sources / problem.density.typical(0.1)
     first = min(max(typical ** (1 / 3), _LEAST), most)
@@ -367,7 +367,7 @@ def _far_time(problem: Problem, split: Split, cutoff: float, choices: Sequence[i
     exponents, constant, room = forecast(split, largest)
     steps, typical = fit(problem, largest / 1.2), choices[len(choices) // 2]
     padding = problem.pad(steps, typical, cutoff)
-    grid, (real, planes) = float(math.prod(padding.grid)), padding.values()
+    grid, (real, planes) = float(math.prod(padding.grid)), padding.values(problem.lengths)
 
     def seconds(points: int, refinement: float) -> float:
         scale = (refinement / 1.2) ** 3
