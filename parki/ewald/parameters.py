@@ -38,9 +38,10 @@ LONG, NEARBY = 0.25, (1.0, 0.9, 1.1)
 # Of the pairs of which lists would be kept, how many to have where that is worth a smaller cut-off.
 MARGIN = 0.97
 # Of more seconds than this: a glance, of half a millisecond each, at cut-offs beside the choice, of
-# whose grids other lengths are the next ones. Twelve sums of 30 to 190 ms on an H200 were
-# foreseen to take 4.0 % more than the best of a scan, and are 1.4 % over it with that.
-UNEVEN, BESIDE = 0.03, (0.9, 0.95, 1.05, 1.1)
+# whose grids other lengths are the next ones, and a look at the most promising. Of 73 sums of 30 to
+# 250 ms on an H200 the choice without was 2.9 % over the best of ten ways to look, with one look
+# 0.6, with two 0.4, and with a look at each 0.4, for 3.9, 7.2, 8.1 and 9.1 ms of the host.
+UNEVEN, BESIDE, LOOKS = 0.03, (0.9, 0.95, 1.05, 1.1), 2
 
 
 @dataclass(frozen=True)
@@ -238,16 +239,17 @@ def _at_cutoff(problem: Problem, cutoff: float, choices: Sequence[int]) -> Param
 
 
 def _beside(search: Search, found: Parameters) -> Parameters | None:
-    """Return the parameters at a cut-off beside what was found, if less time is foreseen there."""
+    """Return the best parameters at the most promising cut-offs beside what was found."""
     problem, choices = search.problem, search.choices
-    foreseen = {}
+    foreseen = []
     for factor in BESIDE:
         cutoff = min(factor * found.cutoff, _largest_cutoff(problem))
         other = Search(problem, _split(problem, cutoff), cutoff, choices, search)
         near, _ = problem.near_time(cutoff, found.degree)
-        foreseen[cutoff] = near + other.least()
-    best = min(foreseen, key=foreseen.__getitem__)
-    return _at_cutoff(problem, best, choices) if foreseen[best] < found.total else None
+        foreseen.append((near + other.least(), other))
+    promising = sorted((f for f in foreseen if f[0] < found.total), key=lambda f: f[0])
+    looked = filter(None, (_best_of(other) for _, other in promising[:LOOKS]))
+    return min(looked, key=lambda p: p.total, default=None)
 
 
 def _best_of(search: Search) -> Parameters | None:
