@@ -24,8 +24,6 @@ MOST = 1.35
 LAST = 8
 # What the transforms along the other axes cost beside those along lines, which are one of all.
 BESIDE = 4.0
-# Of this length, a value costs 1 on a host.
-TYPICAL = 256
 
 
 class Lengths:
@@ -77,20 +75,6 @@ class Lengths:
         return sum(costs) / len(costs)
 
 
-class Operations(Lengths):
-    """Lengths of a host, of which none is measured: a value costs by the operations on it.
-
-    The logarithm of the length. On two threads, FGC of 77 sums with 20^3 to 504^3 grid values took
-    0.75 to 1.6 times what these counts and two numbers foresee; where the numbers were found with
-    those of up to 200^3 alone, the larger grids took 0.8 to 1.3 times that, for 1 to 1.5 by the
-    count of values.
-    """
-
-    def cost(self, *lengths: int) -> float:
-        """Return the cost per value of a transform along axes of these lengths."""
-        return math.log(math.prod(lengths), TYPICAL) / len(lengths)
-
-
 # Without a table.
 EQUAL = Lengths()
 
@@ -112,10 +96,5 @@ class Tables(NamedTuple):
     lines: Lengths = EQUAL
     boxes: Lengths = EQUAL
 
-    def smooth(self) -> Tables:
-        """Return costs that do not change from one length to the next."""
-        return NO_TABLES if any(each.costs for each in self) else self
-
 
 NO_TABLES = Tables()
-HOST = Tables(*3 * [Operations()])

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from parki.errors import ParkiValueError
 from parki.ewald.cost import Pairs
 from parki.ewald.grids import POINTS, REFINEMENTS, Grid, Search, coarsest, fit, forecast
-from parki.ewald.lengths import Tables
+from parki.ewald.lengths import NO_TABLES, Tables
 from parki.ewald.padding import Passes
 from parki.ewald.problem import NEAR, Problem
 from parki.ewald.prolate import solve
@@ -311,7 +311,7 @@ def _best_cutoff(problem: Problem, choices: Sequence[int]) -> float:
     Walks from a typical one in the direction in which the time falls, until it rises twice.
     """
     # Which lengths are cheap changes from grid to grid: it would scatter the times of the scan.
-    problem = replace(problem, machine=replace(problem.machine, lengths=problem.lengths.smooth()))
+    problem = replace(problem, machine=replace(problem.machine, lengths=NO_TABLES))
     most, digits = _largest_cutoff(problem), -math.log10(problem.tolerance)
     typical = TYPICAL * max(digits, 1.0) / problem.sources / problem.density.typical(0.1)
     first = min(max(typical ** (1 / 3), _LEAST), most)
@@ -369,7 +369,7 @@ def _far_time(problem: Problem, split: Split, cutoff: float, choices: Sequence[i
     exponents, constant, room = forecast(split, largest)
     steps, typical = fit(problem, largest / 1.2), choices[len(choices) // 2]
     padding = problem.pad(steps, typical, cutoff)
-    grid, (real, planes) = float(math.prod(padding.grid)), padding.values(problem.lengths)
+    grid, (real, planes) = float(math.prod(padding.grid)), padding.values()
 
     def seconds(points: int, refinement: float) -> float:
         scale = (refinement / 1.2) ** 3
