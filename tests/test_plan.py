@@ -423,12 +423,12 @@ def test_components_are_transformed_together_or_one_by_one(monkeypatch, periodic
         return [result] if want == "u" else result
 
     plan, together = apply()
-    assert len(plan.fgc._turns(4, True)) == 1
+    assert len(plan.fgc._turns(4)) == 1
     size = plan.fgc.hat[0].nbytes
     for limit, turns in ((0, 4), (2.5 * size, 2), (3 * size, 2)):
         monkeypatch.setattr(transforms, "TOGETHER", limit)
         plan, apart = apply()
-        assert len(plan.fgc._turns(4, True)) == turns
+        assert len(plan.fgc._turns(4)) == turns
         for a, b in zip(listed(together), listed(apart), strict=True):
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
 

@@ -78,7 +78,7 @@ class SlabFar:
         far, mesh, want, executor = copy.copy(self), self.mesh, self.want, self.executor
         corner = self.slabs.cells[self.transport.team.rank] * float(mesh.steps[0])
         on_slab = _shifted(src, corner)
-        far.p2g = P2G(self.kernel, self.slab, on_slab, norms, executor, 0, self.memory)
+        far.p2g = P2G(self.kernel, self.slab, on_slab, norms, executor, memory=self.memory)
         far.memory = far.p2g.memory
         same = trg is src
         on_slab = on_slab if same else _shifted(trg, corner)

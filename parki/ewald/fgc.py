@@ -224,8 +224,7 @@ class FGC(Convolution):
     kernel, mesh, split, factor, want
         As for `Convolution`.
     memory : array, 1-D
-        Where to put the field, and the modes on a host: at least `values` finite numbers, the
-        grid's first of all.
+        Where to put the field, and before it the modes of a host: `room` says how much of each.
 
     Attributes
     ----------
@@ -245,23 +244,26 @@ class FGC(Convolution):
         executor: str | None,
     ) -> None:
         super().__init__(kernel, mesh, split, factor, want, executor)
-        size = self.rows * math.prod(mesh.stored)
-        self.field = memory[:size].reshape(self.rows, *mesh.stored)
+        before, size = self.room(kernel, mesh, want)
+        self.field = memory[before : before + size].reshape(self.rows, *mesh.stored)
         modes = (self.components, *mesh.padding.modes)
         if mesh.space.on_device:
             self.hat = self.xp.empty(modes, dtype=self.complex_type)
-            return
-        # Each transform on a host makes its result anew, so that modes may lie where the grid was.
-        self.hat = memory[: 2 * math.prod(modes)].view(self.complex_type).reshape(modes)
+        else:
+            self.hat = memory[: 2 * math.prod(modes)].view(self.complex_type).reshape(modes)
 
     @staticmethod
-    def values(kernel: str, mesh: Mesh, want: tuple[str, ...]) -> int:
-        """Return the numbers that the field takes, and on a host the modes."""
+    def room(kernel: str, mesh: Mesh, want: tuple[str, ...]) -> tuple[int, int]:
+        """Return the numbers before the grid and the field, for modes of a host, and the field's.
+
+        Modes take the place of what was transformed already, one component after the other.
+        """
         rows = field_rows(kernel, want)
-        field = rows * math.prod(mesh.stored)
-        if mesh.space.on_device:
-            return field
-        return max(field, 2 * max(COMPONENTS[kernel], rows) * math.prod(mesh.padding.modes))
+        before = 0
+        if not mesh.space.on_device:
+            sizes = 2 * math.prod(mesh.padding.modes), math.prod(mesh.padding.grid)
+            before = int(room_before(max(COMPONENTS[kernel], rows), *sizes))
+        return before, rows * math.prod(mesh.stored)
 
     def apply(self, grid: Any, plane: Any = None) -> Any:
         """Return the far field on the grid for spread densities ``grid`` (components, x, y, z).
@@ -269,26 +271,32 @@ class FGC(Convolution):
         ``plane`` takes the place of the grid's modes (0, 0, 1), (0, 0, 2), ...: see
         `parki.ewald.plane`; shape (2, modes), of components 0 and 1.
         """
-        # In an order that writes over no component of the grid, or of modes, still to be read.
-        modes = 2 * self.hat[0].size
-        for c in self._turns(self.inputs, modes <= grid[0].size):
+        for c in self._turns(self.inputs):
             self.transforms.real(grid[c], self.hat[c])
         if self.mesh.periodicity == 3:
             self.multiply(self.blocks[0], self.hat)
         else:
             self.planes(self.hat, plane)
-        for c in self._turns(self.rows, modes > self.field[0].size):
+        for c in reversed(self._turns(self.rows)):
             self.transforms.real_inverse(self.hat[c], self.field[c])
         if self.mesh.periodicity == 3:
             n, spill = self.mesh.padding.grid[2], self.mesh.spill
             self.field[..., n:] = self.field[..., :spill]
         return self.field
 
-    def _turns(self, count: int, upwards: bool) -> list[slice]:
+    def _turns(self, count: int) -> list[slice]:
         """Return the components that are transformed together, in order."""
         size = together(self.hat[0].nbytes)
-        turns = [slice(first, min(first + size, count)) for first in range(0, count, size)]
-        return turns if upwards else turns[::-1]
+        return [slice(first, min(first + size, count)) for first in range(0, count, size)]
+
+
+def room_before(components: int, modes: float, grid: float) -> float:
+    """Return the numbers before the grid, so that no modes reach a component still to be read.
+
+    ``modes`` and ``grid`` are the numbers of a component. The modes of the first c components end
+    before the grid's component c - 1; on the way back the last component comes first.
+    """
+    return max(modes, components * modes - (components - 1) * grid)
 
 
 def field_rows(kernel: str, want: tuple[str, ...]) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiMemoryError, ParkiValueError
-from parki.ewald.fgc import DEVICE_BLOCK, HOST_BLOCK, field_rows
+from parki.ewald.fgc import DEVICE_BLOCK, HOST_BLOCK, field_rows, room_before
 from parki.ewald.free_memory import free_memory
 from parki.ewald.mesh import along_z
 from parki.ewald.p2g import COMPONENTS, list_bytes
@@ -104,22 +104,20 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     block, multiplier = _blocks(padding, components, item, on_device)
     component = 2 * item * math.prod(padding.modes)
     grid = item * float(x * y * _stored(problem, chosen, use, z))
-    if not on_device:
-        grid = max(grid, component)  # where the modes lie, too
     padded = 2 * item * block * components
     if on_device:
         buffer = item * length * y * z if length > x else 0.0
         area = _work_area(padding, max(buffer, grid), padded, item) if free else component
-        transforms = area + buffer
+        modes, transforms = components * component, area + buffer
     else:
+        modes = room_before(components, component, item * float(x * y * z))
         made = min(min(components, together(component)) * component, TOGETHER)
-        apart = component if free and component > TOGETHER else 0.0
-        transforms = made * (2 if length > x else 1) + apart
+        transforms = made * (2 if length > x else 1)
     parts = {
         "points": near + far,
         "densities and results": ROWS[problem.kernel] * item * problem.sources + results,
         "grid": components * grid,
-        "modes": components * component if on_device else 0.0,
+        "modes": modes,
         "padded block": padded,
         "multiplier": item * multiplier,
         "transforms": transforms,

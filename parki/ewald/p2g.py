@@ -70,16 +70,16 @@ class P2G:
     src, norms : array, shape (3, N)
         Sources and their normals (or None) in solver units, wrapped.
     executor : str or None
-    least : int
-        Values that `memory` has at least.
+    room : tuple of 2 ints
+        Values of `memory` before the grid, and from there on at least.
     memory : array, optional
-        That of another `P2G` of the same mesh and ``least``, which is not used any more.
+        That of another `P2G` of the same mesh and ``room``, which is not used any more.
 
     Attributes
     ----------
     memory : array, 1-D
-        What the grid lies in: at least ``least`` values, all finite. Free after FGC has read the
-        grid, and until the next `apply`.
+        What the grid lies in, all finite. Free after FGC has read the grid, and until the next
+        `apply`.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class P2G:
         src: Any,
         norms: Any,
         executor: str | None,
-        least: int = 0,
+        room: tuple[int, int] = (0, 0),
         memory: Any = None,
     ) -> None:
         xp = mesh.space.array_module
@@ -101,10 +101,11 @@ class P2G:
             norms = self.sources.sort(norms)
         shape = (COMPONENTS[kernel], *self.variant.shape)
         size = math.prod(shape)
+        before, least = room
         if memory is None:
-            memory = xp.zeros(max(size, least), dtype=mesh.dtype)
+            memory = xp.zeros(before + max(size, least), dtype=mesh.dtype)
         self.memory = memory
-        self.grid = self.memory[:size].reshape(shape)
+        self.grid = self.memory[before : before + size].reshape(shape)
         self.arguments = dict(mesh.arguments, norms=norms, src=self.sources.points)
         self.arguments["tiles"] = xp.asarray(self.variant.tiles.counts, dtype=np.int32)
         self.arguments.update(self.variant.work(self.sources))

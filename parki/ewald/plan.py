@@ -334,8 +334,8 @@ class Plan:
         kernel, mesh, want = self.kernel, self.mesh, self._computed
         executor = self.options.executor
         # The field takes the place of the grid, whose values are in Fourier space by then.
-        values = FGC.values(kernel, mesh, want)
-        self.p2g = P2G(kernel, mesh, src, norms, executor, values, self._memory)
+        room = FGC.room(kernel, mesh, want)
+        self.p2g = P2G(kernel, mesh, src, norms, executor, room, self._memory)
         self._plane = None
         if PlaneModes.needed(kernel, mesh):
             heights = self.p2g.sources.points[2]

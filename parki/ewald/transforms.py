@@ -11,7 +11,6 @@ transform some 2^16 numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from parki.settings import thread_count
 # Real numbers that a thread transforms in about the time that SciPy takes to start another.
 SHARE = 1 << 16
 # Bytes of modes that a host's real transforms make at a time.
-TOGETHER = 16 << 20
+TOGETHER = 8 << 20
 # Bytes of the lines along x that a device transforms at a time, which bounds its work area.
 LINES = 1 << 30
 
@@ -54,59 +53,38 @@ class HostTransforms:
 
         self.fft, self.threads = scipy.fft, thread_count()
         self.grid, self.length, self.periodic = grid, length, periodic
-        self.buffer = np.empty(0, dtype=np.uint8)
 
     def real(self, values: Any, hat: Any) -> None:
         """Transform real components (components, x, y, z and spill) into ``hat``.
 
-        Both may lie in the same memory, the larger from the place on where the smaller begins, or
-        beyond.
+        Several of them may lie where their modes go; one alone may not.
         """
         axis, n = (3, self.grid[2]) if self.periodic else (1, self.length)
         inner = values[..., : self.grid[2]]
-        parts = self._parts(hat, hat.nbytes <= values.nbytes)
-        result = self._apart(hat, parts)
-        for part in parts:
+        for part in self._parts(hat):
             workers = self._workers(hat[part])
-            result[part] = self.fft.rfft(inner[part], n=n, axis=axis, workers=workers)
-        if result is not hat:
-            hat[...] = result
+            hat[part] = self.fft.rfft(inner[part], n=n, axis=axis, workers=workers)
         if self.periodic:
             self._complex(hat, (1, 2), forward=True)
 
     def real_inverse(self, hat: Any, values: Any) -> None:
-        """Transform ``hat`` (destroyed) into real components."""
+        """Transform ``hat`` (destroyed) into real components, as for `real`."""
         axis, n = (3, self.grid[2]) if self.periodic else (1, self.length)
         if self.periodic:
             self._complex(hat, (1, 2), forward=False)
         inner = values[..., : self.grid[2]]
-        parts = self._parts(hat, values.nbytes <= hat.nbytes)
-        result = self._apart(inner, parts)
-        for part in parts:
+        for part in self._parts(hat):
             workers = self._workers(hat[part])
             real = self.fft.irfft(hat[part], n=n, axis=axis, norm="forward", workers=workers)
-            result[part] = real[:, : self.grid[0]]
-        if result is not inner:
-            inner[...] = result
+            inner[part] = real[:, : self.grid[0]]
 
-    def _parts(self, hat: Any, upwards: bool) -> list[tuple[slice, ...]]:
-        """Return what to transform at a time, in an order that writes over nothing to be read."""
+    def _parts(self, hat: Any) -> list[tuple[slice, ...]]:
+        """Return what to transform at a time: all of it, or rows across the lines."""
         axis = 1 if self.periodic else 2
         rows = hat.shape[axis]
         size = max(1, int(TOGETHER * rows // hat.nbytes))
-        parts = [
-            (slice(None),) * axis + (slice(first, first + size),) for first in range(0, rows, size)
-        ]
-        return parts if upwards else parts[::-1]
-
-    def _apart(self, values: Any, parts: Sequence[Any]) -> Any:
-        """Return where results of parts go, for ``values``: elsewhere if lines cross the parts."""
-        if self.periodic or len(parts) == 1:
-            return values
-        size = values.size * values.itemsize
-        if self.buffer.size < size:
-            self.buffer = np.empty(size, dtype=np.uint8)
-        return self.buffer[:size].view(values.dtype).reshape(values.shape)
+        before = (slice(None),) * axis
+        return [(*before, slice(first, first + size)) for first in range(0, rows, size)]
 
     def along(self, modes: Any, forward: bool) -> None:
         """Transform complex modes (x, y, z) along x in place."""
