@@ -42,8 +42,8 @@ DEVICE_POINTS, CORE_POINTS = 2_000_000, 20_000
 RUNS, MOST_RUNS, SHORT = 3, 25, 0.05
 # Seconds of one that is enough: a device takes the same every time.
 LONG = {False: 0.4, True: 0.1}
-# Rounds over all tasks, of which the least time of each stage counts: a slow moment of a shared
-# machine would make one stage look dear. A device has none.
+# Rounds over all tasks: a slow moment of a shared machine would make one stage look dear. A device
+# has none.
 ROUNDS = {False: 2, True: 1}
 # Cut-offs over the predicted best one.
 FACTORS = (0.7, 0.84, 1.19, 1.41)
@@ -254,13 +254,6 @@ def run(task: Task, space: ExecutionSpace, repeated: bool = True) -> Timing:
     passes = padding.values(chosen.lengths)
     kept = lists is not None and lists.kept
     return Timing(task, chosen, grid, passes, seconds, vectors, kept)
-
-
-def quickest(timings: Sequence[Timing]) -> Timing:
-    """Return one task's timing, by the least time of each stage."""
-    return replace(
-        timings[0], seconds={stage: min(t.seconds[stage] for t in timings) for stage in STAGES}
-    )
 
 
 def fit(

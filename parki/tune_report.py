@@ -22,7 +22,6 @@ from parki.tune import (
     Timing,
     compile_ahead,
     load_samples,
-    quickest,
     refine,
     run,
     save,
@@ -62,12 +61,9 @@ def show(space: ExecutionSpace, task: Task | None) -> None:
             names = track(samples, "measuring transforms", console=console, transient=True)
             lengths = {name: measure(space, name) for name in names}
         machines.use(space, lengths)  # what follows counts in them, by no earlier file
-        timed: dict[Task, list[Timing]] = {}
         rounds = ROUNDS[space.on_device] * todo
         for each in track(rounds, "measuring", console=console, transient=True):
-            timed.setdefault(each, []).append(run(each, space, repeated=False))
-        for each, found in timed.items():
-            samples[each.dtype] += quickest(found).samples
+            samples[each.dtype] += run(each, space, repeated=False).samples
     if task is not None:
         timings = list(
             track(refine(task, space), "timing", total=None, console=console, transient=True)

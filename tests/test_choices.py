@@ -216,13 +216,13 @@ def test_times_of_the_mesh_are_those_of_the_counts(uniform, points, p2g):
     assert given.work.rounds(10, 48.0**3)[1] == 0.0 < given.work.rounds(10, 30.0**3)[1]
     for n, g2p in itertools.product((48.0, 30.0, 200.0), ("tile", "target")):
         given = replace(given, g2p=(g2p,))
-        found = given.mesh_time(10, n**3, Passes(3e5, 1e6))
+        found = given.mesh_time(10, n**3, Passes(0.0, 3e5, 1e6))
         machine, work = given.machine, given.work
         spread = machine.time(f"p2g_{found.p2g}", work.spread(found.p2g, 10, n**3))
         assert found.spread == pytest.approx(spread, rel=1e-6)
         gather = machine.time(f"g2p_{g2p}", work.gather(g2p, 10, n**3))
         assert found.gather == pytest.approx(gather, rel=1e-6)
-    assert found.far == machine.time("fgc", work.far(Passes(3e5, 1e6)))
+    assert found.far == machine.time("fgc", work.far(Passes(0.0, 3e5, 1e6)))
 
 
 @pytest.mark.parametrize("periodicity", [1, 3])
@@ -246,7 +246,7 @@ def test_long_sums_on_a_device_get_the_best_of_all_variants(
 
 def test_dear_transforms_make_larger_cutoffs(uniform):
     cheap = problem(uniform)
-    seconds = dict(cheap.machine.seconds, fgc=(0.0, 1e-6, 1e-6))
+    seconds = dict(cheap.machine.seconds, fgc=(0.0, 1e-6, 1e-6, 1e-6))
     dear = replace(cheap, machine=machines.Machine("test", seconds))
     assert select(dear).cutoff > 1.2 * select(cheap).cutoff
 
@@ -305,12 +305,12 @@ def test_equal_problems_are_solved_once(uniform):
 
 def test_passes_of_transforms():
     box, steps = np.ones(3), np.full(3, 1 / 32)
-    assert pad(3, box, steps, 8, 0.2, 1e-4).values() == (3 * 32**3, 0)
+    assert pad(3, box, steps, 8, 0.2, 1e-4).values() == (3 * 32**3, 0, 0)
     padding = pad(1, box, steps, 8, 0.2, 1e-4)
     twice = Tables(Lengths((n, 2.0) for n in SMOOTH if n < 2000))
     along = padding.local[0] * padding.grid[1] * padding.grid[2]
-    assert padding.values().real == along
-    assert padding.values(twice) == pytest.approx((along, 2 * padding.values().planes))
+    assert padding.values()[:2] == (0, along)
+    assert padding.values(twice) == pytest.approx((0, along, 2 * padding.values().planes))
     modes = [padding.n_local, padding.local[0] // 2 + 1 - padding.n_local]
     sizes = (padding.local[1:], padding.plain[1:])
     found = padding.values().planes

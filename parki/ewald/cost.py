@@ -43,7 +43,9 @@ COUNTS = {
     "p2g_source": _POINTS,
     "p2g_grid": _POINTS,
     "p2g_hybrid": _POINTS,
-    "fgc": ("real", "planes"),
+    # A host's lines take two to three times as long for a value as its boxes and planes: they cross
+    # memory in the largest strides.
+    "fgc": ("boxes", "lines", "planes"),
     "g2p_target": ("targets", "reads", "beyond"),
     "g2p_base": ("targets", "reads"),
     "g2p_tile": ("targets", "reads", "staged", "share"),
@@ -229,7 +231,7 @@ class Work:
     def far(self, passes: Passes) -> tuple[float, ...]:
         """Return the counts of FGC, for the values of one component over all its passes."""
         components = COMPONENTS[self.kernel] + self._rows + ("p" in self.want)
-        return components * passes.real, components * passes.planes
+        return tuple(components * values for values in passes)
 
     def gather(self, variant: str, points: int, grid: float) -> tuple[float, ...]:
         """Return the counts of G2P; a gradient takes the window's slopes beside its values.

@@ -20,9 +20,13 @@ from parki.ewald.lengths import NO_TABLES, Tables
 
 
 class Passes(NamedTuple):
-    """Values that are transformed: real ones to modes, and modes of padded planes, as reals."""
+    """Values that are transformed, along all axes of boxes, along lines in x, and of planes.
 
-    real: float
+    Modes of planes, which are padded, count as reals.
+    """
+
+    boxes: float
+    lines: float
     planes: float
 
 
@@ -67,12 +71,14 @@ class Padding:
         A pass transforms along one axis. They count by their lengths' costs.
         """
         if self.n_local == 0:
-            return Passes(3.0 * math.prod(self.plain) * lengths.boxes.cost(*self.plain), 0.0)
+            boxes = 3.0 * math.prod(self.plain) * lengths.boxes.cost(*self.plain)
+            return Passes(boxes, 0.0, 0.0)
         modes = self.local[0] // 2 + 1
         plain = max(0, modes - self.n_local) * math.prod(self.plain[1:])
         local = self.n_local * math.prod(self.local[1:])
         # Complex modes, two passes; before them real values, one.
         return Passes(
+            0.0,
             self.local[0] * self.grid[1] * self.grid[2] * lengths.lines.cost(self.local[0]),
             4.0 * plain * lengths.planes.cost(*self.plain[1:])
             + 4.0 * local * lengths.planes.cost(*self.local[1:]),

@@ -369,11 +369,11 @@ def _far_time(problem: Problem, split: Split, cutoff: float, choices: Sequence[i
     exponents, constant, room = forecast(split, largest)
     steps, typical = fit(problem, largest / 1.2), choices[len(choices) // 2]
     padding = problem.pad(steps, typical, cutoff)
-    grid, (real, planes) = float(math.prod(padding.grid)), padding.values()
+    grid, values = float(math.prod(padding.grid)), padding.values()
 
     def seconds(points: int, refinement: float) -> float:
         scale = (refinement / 1.2) ** 3
-        passes = Passes(real * scale, planes * scale)
+        passes = Passes(*(scale * each for each in values))
         return problem.mesh_time(points, grid * scale, passes).total
 
     enough = exponents <= (room - constant)[:, None]
