@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import parki
-from parki.ewald import free_memory, memory, transforms
+from parki.ewald import free_memory, host_memory, memory, transforms
 from parki.ewald.clustering import PairDensity
 from parki.ewald.cost import Machine
 from parki.ewald.machines import BUILT_IN_FROM, H200, _built_in_lengths
@@ -109,6 +109,50 @@ def test_it_is_shown():
     assert "memory" in found._repr_html_()
     assert 0 < found.memory.peak < 1e9
     assert set(found.memory.parts) >= {"points", "grid", "modes", "multiplier", "transforms"}
+
+
+# ---------------------------------------------------------------------- left and taken again
+def test_a_sum_takes_the_memory_that_was_left(monkeypatch):
+    monkeypatch.setattr(host_memory, "_left", [])
+    space, size = parki.get_execution_space("Serial"), host_memory.LEAST // 8 + 10
+
+    def address(array):
+        return array.__array_interface__["data"][0]
+
+    first = host_memory.zeros(space, size, "f8")
+    assert first.shape == (size,) and not first.any()
+    first[:] = np.nan
+    part, place = first[size // 2 :].reshape(2, -1), address(first)
+    del first
+    # A view of it is still there.
+    other = host_memory.zeros(space, size, "f8")
+    assert address(other) != place and np.isnan(part).all()
+    del part
+    again = host_memory.zeros(space, 2 * size - 5, "f4")
+    assert address(again) == place
+    assert again.dtype == np.float32 and again.shape == (2 * size - 5,) and not again.any()
+    # The larger one of two that are left is kept; what is too small is not taken.
+    larger = host_memory.zeros(space, 2 * size, "f8")
+    place = address(larger)
+    del again, larger, other
+    assert len(host_memory._left) == 1
+    assert address(host_memory.zeros(space, size, "f8")) == place
+    assert address(host_memory.zeros(space, size, "f8")) == place
+    assert host_memory.zeros(space, 3 * size, "f8").size == 3 * size
+
+
+def test_repeated_sums_take_the_same_memory(monkeypatch):
+    monkeypatch.setattr(host_memory, "LEAST", 1)
+    monkeypatch.setattr(host_memory, "_left", [])
+    before = plan()
+    dens = np.random.default_rng(0).standard_normal((3, before.n_sources))
+    exact, memory = before(dens), before.p2g.memory.ctypes.data
+    del before
+    assert len(host_memory._left) == 1
+    after = plan()
+    assert not host_memory._left
+    assert after.p2g.memory.ctypes.data == memory
+    np.testing.assert_array_equal(after(dens), exact)
 
 
 # ---------------------------------------------------------------------- refused

@@ -43,8 +43,8 @@ COUNTS = {
     "p2g_source": _POINTS,
     "p2g_grid": _POINTS,
     "p2g_hybrid": _POINTS,
-    # A host's lines take nearly twice as long for a value as its boxes and planes: they cross memory
-    # in the largest strides.
+    # Values of a host's lines take nearly twice as long as those of its boxes and planes: lines
+    # cross memory in the largest strides.
     "fgc": ("boxes", "lines", "planes"),
     "g2p_target": ("targets", "reads", "beyond"),
     "g2p_base": ("targets", "reads"),

@@ -15,6 +15,7 @@ from parki.arrays import spread_flags
 from parki.cell_list import runs
 from parki.errors import ParkiValueError
 from parki.ewald import p2g_paper
+from parki.ewald.host_memory import zeros
 from parki.ewald.mesh import Mesh, Sorted, Tiles
 from parki.runtime import Kernel, load
 
@@ -103,7 +104,7 @@ class P2G:
         size = math.prod(shape)
         before, least = room
         if memory is None:
-            memory = xp.zeros(before + max(size, least), dtype=mesh.dtype)
+            memory = zeros(mesh.space, before + max(size, least), mesh.dtype)
         self.memory = memory
         self.grid = self.memory[before : before + size].reshape(shape)
         self.arguments = dict(mesh.arguments, norms=norms, src=self.sources.points)
