@@ -114,7 +114,7 @@ def test_it_is_shown():
 # ---------------------------------------------------------------------- left and taken again
 def test_a_sum_takes_the_memory_that_was_left(monkeypatch):
     monkeypatch.setattr(host_memory, "_left", [])
-    space, size = parki.get_execution_space("Serial"), host_memory.LEAST // 8 + 10
+    space, size = parki.get_execution_space("Serial"), host_memory.LEAST // 8 + 12
 
     def address(array):
         return array.__array_interface__["data"][0]
