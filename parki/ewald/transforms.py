@@ -82,7 +82,7 @@ class HostTransforms:
         """Return what to transform at a time: all of it, or rows across the lines."""
         axis = 1 if self.periodic else 2
         rows = hat.shape[axis]
-        size = max(1, int(TOGETHER * rows // hat.nbytes))
+        size = max(1, int(TOGETHER * rows // max(1, hat.nbytes)))  # a rank may have none
         before = (slice(None),) * axis
         return [(*before, slice(first, first + size)) for first in range(0, rows, size)]
 
