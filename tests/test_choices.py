@@ -377,6 +377,24 @@ def test_fit_finds_the_numbers_of_its_samples():
     assert fitted["g2p_base"][2] > 1e-9
 
 
+def test_fit_of_times_that_scatter_keeps_what_was_built_in():
+    """Half of them from slow moments, which took tight sums most."""
+    true = np.array([2e-4, 4e-7, 8e-10, 1.5e-11])
+    counts = [(n, 400.0 * n, 400.0 * n * o) for n in (1e3, 4e4) for o in (60, 100, 140, 200)]
+    times = [(c, float(np.dot((1.0, *c), true))) for c in counts]
+    slow = [(c, t * (1 + 0.6 * (c[2] / c[1] > 120))) for c, t in times]
+    samples = [("p2p_staged", c, t) for c, t in times + slow]
+    fitted = np.array(tune.fit(samples, {"p2p_staged": tuple(2 * true)})["p2p_staged"])
+    # Evenly dearer, rather than by its operations.
+    ratio = [np.dot((1.0, *c), fitted) / t for c, t in times]
+    assert max(ratio) < 1.2 * min(ratio)
+    # By times that agree, what was built in is forgotten.
+    wrong = tuple(true * (1, 3, 1, 0.5))
+    exact = np.array(tune.fit(samples[:8], {"p2p_staged": wrong})["p2p_staged"])
+    for c, t in times:
+        assert np.dot((1.0, *c), exact) == pytest.approx(t, rel=0.1)
+
+
 def test_fit_finds_launches_that_were_built_in_as_next_to_nothing():
     start = {"p2p_staged": (1e-7, 1e-7, 1e-9, 1e-11)}
     counts = [(n, 100.0 * n, 1e4 * n) for n in (2e2, 1e3, 2.5e3, 4e4, 4e5)]
