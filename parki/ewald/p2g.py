@@ -29,6 +29,10 @@ SIDES, TILE = (4, 8), (8, 16)
 # Sources staged at a time, with three threads each, and teams on a multiprocessor. Measured on an
 # H200 (4e6 points, P = 9, double precision): 42, 32, 21 in 9.0, 9.2, 9.7 ms.
 BATCH, TEAMS = 42, 3
+# Sources that a CPU spreads plane by plane: the window of one, of four components, is more than a
+# core's nearest cache holds; what those of a tile touch of a plane is not. P = 10 and 16: 0.9 and
+# 0.85 of the time. Fewer components fit, and Laplace's took 2.4 times as long so.
+PLANEWISE = 64
 # Entries of a share at most and at least, and the shares wanted.
 SHARE, LEAST, SHARES = 1024, 64, 4096
 MOST_PLANES = 2**19 - 1  # of which an entry has room for the number
@@ -152,6 +156,8 @@ class Owner:
         self.mesh = mesh
         self.shape = mesh.stored
         constants = dict(mesh.constants(), **spread_flags(kernel))
+        if COMPONENTS[kernel] == 4 and not mesh.space.on_device:
+            constants["BATCH"] = PLANEWISE
         self.launches = [load("p2g", "p2g_owner", mesh.space, executor=executor, **constants)]
         # An even number of tiles where periodic (for two colours), of at least P + 1 steps: that
         # keeps those of one colour apart, as a tile's sources reach P - 1 points into the next
