@@ -50,7 +50,7 @@ FACTORS = (0.7, 0.84, 1.19, 1.41)
 # How firmly the numbers of a variant keep their built-in ratios: at 1, twice the built-in number
 # weighs as much as one time that is foreseen twice as long. More firmly where times scatter, as on
 # shared machines, by `SCATTER` at 1. At 0.1 alone some slow moments made tight sums look dear, and
-# P2P was foreseen 0.9 times as long as measured where rough, 1.3 where tight.
+# P2P was foreseen 0.8 times as long as measured where rough, 1.3 where tight.
 FIRMNESS, SCATTER = 0.1, 0.15
 REFITS = 8
 METHODS = {"p2p": P2P_METHODS, "p2g": P2G_METHODS, "g2p": G2P_METHODS}

@@ -280,8 +280,9 @@ def _fitting(
             most = part
         else:
             least = part
+    # Some to spare: other points crowd otherwise, and may take a larger grid.
     if least and own is None:
-        sources, targets = (_down(0.95 * least * n) for n in (problem.sources, problem.targets))
+        sources, targets = (_down(0.85 * least * n) for n in (problem.sources, problem.targets))
         yield f"about {sources:.2g} sources and {targets:.2g} targets"
 
 

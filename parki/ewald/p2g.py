@@ -30,8 +30,8 @@ SIDES, TILE = (4, 8), (8, 16)
 # H200 (4e6 points, P = 9, double precision): 42, 32, 21 in 9.0, 9.2, 9.7 ms.
 BATCH, TEAMS = 42, 3
 # Sources that a CPU spreads plane by plane: the window of one, of four components, is more than a
-# core's nearest cache holds; what those of a tile touch of a plane is not. P = 10 and 16: 0.9 and
-# 0.85 of the time. Fewer components fit, and Laplace's took 2.4 times as long so.
+# core's nearest cache holds; what those of a tile touch of a plane is not. P = 10 and 16: 0.94
+# and 0.8 of the time. Fewer components fit, and Laplace's took 2.4 times as long so.
 PLANEWISE = 64
 # Entries of a share at most and at least, and the shares wanted.
 SHARE, LEAST, SHARES = 1024, 64, 4096
