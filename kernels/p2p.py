@@ -43,7 +43,7 @@ DEGREE = 12  # of the polynomials: S, X, R, L, or N and D
 PERIODIC = 3  # the first PERIODIC axes repeat
 TILE = 4  # most targets of a tile
 CHUNK = 256  # sources staged at a time, a multiple of LANES
-LANES = 8  # staged sources are filled up to whole vectors
+LANES = 8  # sources are staged by whole vectors; CHUNK is a multiple
 CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET  # rows of ``dens``
 ROWS = 3 + PERIODIC + CHARGES + 3 * DOUBLE
 
@@ -75,8 +75,11 @@ def p2p_staged(
     which a pair counts as one point. ``xi_rc`` is z above, not used by polynomials. ``factor``
     multiplies the result. Rows of the stage: position, shift of the target (periodic axes),
     density, normal.
+
+    Runs are copied by whole vectors: ``src``, ``dens`` and ``norms`` have LANES - 1 columns beyond
+    the last source. What a vector copies beyond its run, the next run or the surplus overwrites.
     """
-    stage: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), ROWS, CHUNK)
+    stage: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), ROWS, CHUNK + LANES)
     total: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 3, TILE)
     tile: int = team.league_rank()
     first: int = tiles[1][tile]
@@ -159,23 +162,25 @@ def p2p_staged(
                 if count > CHUNK - filled:
                     count = CHUNK - filled
 
-                def fill(m: int):
-                    stage[0][filled + m] = src[0][j + m] + s0
-                    stage[1][filled + m] = src[1][j + m] + s1
-                    stage[2][filled + m] = src[2][j + m] + s2
-                    if PERIODIC > 0:
-                        stage[3][filled + m] = x0
-                    if PERIODIC > 1:
-                        stage[4][filled + m] = x1
-                    if PERIODIC > 2:
-                        stage[5][filled + m] = x2
-                    for row in range(CHARGES):
-                        stage[3 + PERIODIC + row][filled + m] = dens[row][j + m]
-                    if DOUBLE:
-                        for row in range(3):
-                            stage[3 + PERIODIC + CHARGES + row][filled + m] = norms[row][j + m]
+                def fill(v: int):
+                    for lane in range(LANES):
+                        m: int = v * LANES + lane
+                        stage[0][filled + m] = src[0][j + m] + s0
+                        stage[1][filled + m] = src[1][j + m] + s1
+                        stage[2][filled + m] = src[2][j + m] + s2
+                        if PERIODIC > 0:
+                            stage[3][filled + m] = x0
+                        if PERIODIC > 1:
+                            stage[4][filled + m] = x1
+                        if PERIODIC > 2:
+                            stage[5][filled + m] = x2
+                        for row in range(CHARGES):
+                            stage[3 + PERIODIC + row][filled + m] = dens[row][j + m]
+                        if DOUBLE:
+                            for row in range(3):
+                                stage[3 + PERIODIC + CHARGES + row][filled + m] = norms[row][j + m]
 
-                pk.parallel_for(pk.TeamThreadRange(team, count), fill)
+                pk.parallel_for(pk.TeamThreadRange(team, (count + LANES - 1) // LANES), fill)
                 filled = filled + count
                 j = j + count
             elif below <= above:

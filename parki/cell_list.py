@@ -39,10 +39,12 @@ class CellList:
         Default: where the points are.
     scale : float
         Factor applied to the points first; ``box`` and ``origin`` are in the scaled unit.
+    spare : int
+        Columns of ``points`` beyond the N, of zeros.
 
     Attributes
     ----------
-    points : array, shape (3, N)
+    points : array, shape (3, N + spare)
         Wrapped points in sorted order.
     order : array, shape (N,), int32
         ``points[:, i]`` is the input's column ``order[i]``. The sort is stable.
@@ -71,6 +73,7 @@ class CellList:
         space: ExecutionSpace | str | None = None,
         *,
         scale: float = 1.0,
+        spare: int = 0,
         executor: str | None = None,
     ) -> None:
         self.space = get_execution_space(space, points)
@@ -113,7 +116,7 @@ class CellList:
             self._sort_on_device(kernels)
         else:
             self._sort_on_host(kernels)
-        self.points = self.sort(wrapped)
+        self.points = self.sort(wrapped, out=with_spare(xp, wrapped.shape, spare, self.dtype))
 
     @staticmethod
     def kernels(space: ExecutionSpace, real: str, executor: str | None = None) -> dict[str, Kernel]:
@@ -261,6 +264,14 @@ def locate(
         scale=scale,
     )
     return wrapped, cells
+
+
+def with_spare(xp: Any, shape: tuple[int, int], spare: int, dtype: Any) -> Any:
+    """Return an array of ``shape``, not set, and behind it so many columns of zeros."""
+    rows, n = shape
+    array = xp.empty((rows, n + spare), dtype=dtype)
+    array[:, n:] = 0
+    return array
 
 
 def _check_dtype(name: str, array: Any) -> None:

@@ -88,7 +88,7 @@ def near_field(
         launch,
     )
     pot = xp.full((1 if kernel == "laplace" else 3, trg.shape[1]), np.nan, dtype=dtype)
-    p2p.apply(dens, xp.empty_like(dens), {"u": pot})
+    p2p.apply(dens, p2p.buffer(len(dens)), {"u": pot})
     return np.asarray(pot.get() if space.on_device else pot)
 
 

@@ -78,7 +78,6 @@ class SlabP2P:
         src = self.fetch(src)
         if norms is not None:
             norms = self.fetch(norms)
-        self.buffer = xp.empty((ROWS[kernel], src.shape[1]), dtype=src.dtype)
         self.p2p: P2P | None = None
         if not (trg.shape[1] and src.shape[1]):
             return
@@ -112,6 +111,7 @@ class SlabP2P:
             keep=keep,
             read=read,
         )
+        self.buffer = self.p2p.buffer(ROWS[kernel])
 
     def fetch(self, values: Any) -> Any:
         """Return an array of the slab's sources (rows, N) with what the ghosts have behind."""

@@ -30,9 +30,11 @@ OFFSETS = (0.137, 0.137 + 1 / 3)
 EDGE = 1.3
 # Pairs, and threes, below which their number says little.
 FEWEST_PAIRS, FEWEST_THREES = 30, 100
-# Numbers of up to 11 bits with two zeros between neighbouring bits.
-_BITS = 11
-_SPREAD = ((np.arange(2**_BITS)[:, None] >> np.arange(_BITS) & 1) << 3 * np.arange(_BITS)).sum(
+# Cells along an axis, at most; and numbers of ten bits with two zeros between neighbouring bits.
+_MOST = 2**20
+_BITS = 10
+_LOW = 2**_BITS - 1
+_SPREAD = ((np.arange(_LOW + 1)[:, None] >> np.arange(_BITS) & 1) << 3 * np.arange(_BITS)).sum(
     axis=1
 )
 
@@ -111,34 +113,37 @@ def pair_density(trg: Any, src: Any, box: NDArray[np.float64]) -> PairDensity:
     same = trg.shape == src.shape and (trg is src or np.array_equal(sample_t, sample_s))
     clouds = [sample_s] if same else [sample_s, sample_t]
     scales = 2.0 ** -np.arange(LEVELS + 1.0)
-    found = [_counted(clouds, unit, offset, same) for offset in OFFSETS]
+    places = [cloud * (2.0**LEVELS / unit) for cloud in clouds]
+    found = [_counted(places, offset * 2.0**LEVELS, same) for offset in OFFSETS]
     # Clustering is measured up to a scale and only grows below it.
     values = np.maximum.accumulate(np.fmax(1.0, np.fmax(*found)), axis=1)
     self_pairs = 1.0 / max(1, src.shape[1]) if same else 0.0
     return PairDensity(scales, values[0], values[1:], self_pairs)
 
 
-def _counted(
-    clouds: list[NDArray[np.float64]],
-    unit: float,
-    offset: float,
-    same: bool,
-) -> NDArray[np.float64]:
+def _counted(places: list[NDArray[np.float64]], offset: float, same: bool) -> NDArray[np.float64]:
     """Return the enhancement in cells that begin at ``offset``, and the densities around pairs.
 
-    Shape (3, LEVELS + 1), coarsest first; NaN where few pairs say little, but in the coarsest.
+    Places and offset are in the finest cells' edges. Shape (3, LEVELS + 1), coarsest first; NaN
+    where few pairs say little, but in the coarsest.
     """
-    keys, targets = _merged(clouds, unit, offset)
-    # At how many levels a point is in another cell than the one before it.
-    apart = ((np.frexp(keys[1:] ^ keys[:-1])[1] + 2) // 3).astype(np.int8)
-    n_sources, n_targets = clouds[0].shape[1], clouds[-1].shape[1]
+    merged = _merged(places, offset)
+    keys = merged >> 1
+    # Where cells of the finest level begin, and up to which level they do; the last one's end.
+    edges, tops = np.arange(keys.size + 1), np.full(keys.size + 1, LEVELS + 1, dtype=np.int8)
+    tops[1:-1] = (np.frexp(keys[1:] ^ keys[:-1])[1] + 2) // 3
+    n_sources, n_targets = places[0].shape[1], places[-1].shape[1]
+    if not same:  # targets before each point
+        targets = np.concatenate([[0], np.cumsum(merged & 1, dtype=np.int64)])
     result = np.full((3, LEVELS + 1), np.nan)
     for level in range(LEVELS + 1):
-        edges = np.concatenate([[0], np.flatnonzero(apart > level) + 1, [keys.size]])
-        members, found = np.diff(edges), np.diff(targets[edges])
+        begins = tops > level
+        edges, tops = edges[begins], tops[begins]
+        members = edges[1:] - edges[:-1]
+        found = members if same else targets[edges[1:]] - targets[edges[:-1]]
         partners = members - (1 if same else found)
         in_cells, share = found * partners, 8.0 ** (level - LEVELS)
-        pairs = float(in_cells.sum())
+        pairs = int(in_cells.sum())
         if pairs < FEWEST_PAIRS and level < LEVELS:
             continue
         result[0, level] = pairs / (share * n_targets * max(n_sources - same, 1))
@@ -147,7 +152,7 @@ def _counted(
             others.append((1, found, n_targets))
         for row, beside, many in others:
             # No product of BLAS: it starts threads, for milliseconds where ranks wait beside.
-            threes = float((in_cells * (beside - 1)).sum())
+            threes = int((in_cells * (beside - 1)).sum())
             if threes >= FEWEST_THREES:
                 result[row, level] = threes / (pairs * share * (many - 1))
     if same:
@@ -160,25 +165,20 @@ def _sample(points: Any) -> NDArray[np.float64]:
     return np.asarray(part.get() if hasattr(part, "get") else part, dtype=np.float64)
 
 
-def _merged(
-    clouds: list[NDArray[np.float64]], unit: float, offset: float
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the Morton keys of all points in cells of the finest level, sorted; and who is who.
+def _merged(places: list[NDArray[np.float64]], offset: float) -> NDArray[Any]:
+    """Return, sorted, twice the Morton keys of points in cells of the finest level, + 1 of targets.
 
-    The bits of three indices interleave, so that coarser cells are right shifts. The second result
-    counts those of the last cloud before each point, shape (points + 1,).
+    The bits of three indices interleave, so that coarser cells are right shifts.
     """
     found = []
-    for number, points in enumerate(clouds):
+    for number, points in enumerate(places):
         keys = np.full(points.shape[1], number)
         for axis, row in enumerate(points):
-            place = (row / unit + offset) * 2.0**LEVELS
-            index = np.clip(place, 0, 2**20 - 1, out=place).astype(np.int32)
-            keys |= _SPREAD[index & 2**_BITS - 1] << axis + 1
-            if index.max(initial=0) >= 2**_BITS:
-                keys |= _SPREAD[index >> _BITS] << 3 * _BITS + axis + 1
+            index = np.clip(row + offset, 0, _MOST - 1).astype(np.int32)
+            keys |= _SPREAD.take(index & _LOW) << axis + 1
+            if index.max(initial=0) > _LOW:
+                keys |= _SPREAD.take(index >> _BITS) << 3 * _BITS + axis + 1
         found.append(keys)
-    both = np.sort(np.concatenate(found))
-    last = np.zeros(both.size + 1)
-    np.cumsum((both & 1) == len(clouds) - 1, out=last[1:])
-    return both >> 1, last
+    both = np.concatenate(found)
+    small = both.max(initial=0) < 2**32
+    return np.sort(both.astype(np.uint32) if small else both)  # half the time

@@ -107,6 +107,7 @@ class P2G:
         shape = (COMPONENTS[kernel], *self.variant.shape)
         size = math.prod(shape)
         before, least = room
+        self._clean = memory is None
         if memory is None:
             memory = zeros(mesh.space, before + max(size, least), mesh.dtype)
         self.memory = memory
@@ -125,8 +126,9 @@ class P2G:
         if self.sorts:
             self.sources.sort(dens, out=buffer)
             dens = buffer
-        if self.variant.adds:
+        if self.variant.adds and not self._clean:
             self.grid.fill(0)
+        self._clean = False
         self.variant.spread(dict(self.arguments, dens=dens, grid=self.grid))
         return self.grid
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parki.arrays import USUAL, layer_flags, real_name
-from parki.cell_list import CellList, runs
+from parki.cell_list import CellList, runs, with_spare
 from parki.ewald.p2p_cells import Launch, cells_kernel, choose_launch, reach
 from parki.ewald.p2p_lists import FORGETS, PairLists
 from parki.ewald.radial import Evaluator
@@ -145,11 +145,11 @@ class P2P:
         launch = choose_launch(method, space, launch)
         tile = near_tile(space, method, trg.shape[1], read, self.dtype)
         shape = _cells(box, cutoff, src.shape[1], launch)
+        self._spare = _lanes(space, self.dtype) - 1
 
         def sort(points: Any) -> CellList:
-            return CellList(
-                points, box, shape, periodic, corner, space, scale=factor, executor=executor
-            )
+            how: dict[str, Any] = {"scale": factor, "spare": self._spare, "executor": executor}
+            return CellList(points, box, shape, periodic, corner, space, **how)
 
         self.sources = sort(src)
         targets = self.sources if trg is src else sort(trg)
@@ -165,7 +165,7 @@ class P2P:
             self.work["derivatives"] = runs(xp, ends, DERIVATIVES_TILE)
         self.norms = None
         if norms is not None:
-            self.norms = self.sources.sort(norms)
+            self.norms = self.sources.sort(norms, out=self.buffer(3))
             self.norms /= cutoff
         degree = radial.S.size - 1
         near = (space, self.dtype, degree, periodicity, want, executor, evaluator)
@@ -215,10 +215,15 @@ class P2P:
             "coincident": (coincident / cutoff) ** 2,
         }
 
+    def buffer(self, rows: int) -> Any:
+        """Return memory for so many sorted rows: a few columns wider than the sources, of zeros."""
+        sources = self.sources
+        return with_spare(sources.xp, (rows, sources.order.size), self._spare, self.dtype)
+
     def apply(self, dens: Any, buffer: Any, results: dict[str, Any]) -> None:
         """Overwrite ``results`` with the near field of ``dens`` (rows, sources).
 
-        ``buffer`` has the shape of ``dens`` and takes the sorted densities. Results have shape
+        `buffer` made ``buffer``, which takes the sorted densities. Results have shape
         (rows, targets): 1 or 3 rows of "u", 1 of "p", 3 or 9 of "grad_u".
         """
         self.sources.sort(dens, out=buffer)
@@ -305,7 +310,7 @@ def near_kernel(
             constants.update(LOOKS=tile.looks, LIST=1)
     else:
         constants["CHUNK"] = DEVICE_CHUNK if space.on_device else HOST_CHUNK
-        constants["LANES"] = 1 if space.on_device else 64 // np.dtype(dtype).itemsize
+        constants["LANES"] = _lanes(space, dtype)
     return load(
         "p2p_tile" if method == "tile" else "p2p",
         f"p2p_{method}",
@@ -316,6 +321,11 @@ def near_kernel(
         tables={"radial": _table_shape(kernel, degree, evaluator)},
         **constants,
     )
+
+
+def _lanes(space: ExecutionSpace, dtype: Any) -> int:
+    """Return the sources that p2p_staged copies at a time: the longest vector's."""
+    return 1 if space.on_device else 64 // np.dtype(dtype).itemsize
 
 
 def _table_shape(kernel: str, degree: int, evaluator: Evaluator | None) -> tuple[int, ...]:

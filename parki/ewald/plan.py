@@ -289,7 +289,6 @@ class Plan:
     def _build(self, arrays: dict[str, Any]) -> None:
         options, space, dtype, kernel = self.options, self.space, self.dtype, self.kernel
         executor, want = options.executor, self._computed
-        xp = space.array_module
         length = self._units()
         factor, box = 1 / self.unit, self._frame.box / self.unit
         same = arrays["trg"] is arrays["src"]
@@ -322,7 +321,9 @@ class Plan:
             keep=not options.deterministic,
             read=chosen.read,
         )
-        self._sorted = xp.empty((ROWS[kernel], self.n_sources), dtype=dtype)
+        self._wide = self.p2p.buffer(ROWS[kernel])
+        size = ROWS[kernel] * self.n_sources
+        self._sorted = self._wide.reshape(-1)[:size].reshape(-1, self.n_sources)  # of P2G
         self._pending = [lambda: self._build_far(trg, src, norms, split, factor)]
         if self._given is _NOT_GIVEN:
             self._pending.pop()()
@@ -576,7 +577,7 @@ class Plan:
         flat = {name: array.reshape(-1, self.n_targets) for name, array in results.items()}
 
         with beside(self.space, self._pending), watch("P2P"):
-            self.p2p.apply(values, self._sorted, flat)
+            self.p2p.apply(values, self._wide, flat)
         with watch("P2G"):
             grid = self.p2g.apply(values, self._sorted)
             plane = None

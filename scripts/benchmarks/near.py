@@ -69,7 +69,6 @@ class Near:
         self.split, self.degree = chosen.split, chosen.degree
         self.cutoff = self.first_cutoff = chosen.cutoff
         self.predicted = chosen.seconds["P2P"]
-        self.buffer = run.xp.empty_like(self.dens)
 
     def resize(self, cell_size: float) -> None:
         """Take another number of sources in r_c^3."""
@@ -114,9 +113,10 @@ class Near:
             keep=False,
         )
         pot = self.run.xp.empty_like(self.points[: 1 if len(self.dens) == 1 else 3])
+        buffer = p2p.buffer(len(self.dens))
 
         def call() -> Any:
-            p2p.apply(self.dens, self.buffer, {"u": pot})
+            p2p.apply(self.dens, buffer, {"u": pot})
             return pot
 
         return call
