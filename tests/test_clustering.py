@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from functools import partial
 
 import numpy as np
 import pytest
 
 import parki
-from parki.ewald.clustering import LEVELS, SAMPLE, pair_density
+from parki.ewald.clustering import FEWEST_PAIRS, LEVELS, OFFSETS, SAMPLE, pair_density
 
 BOX = np.array([1.0, 1.0, 1.0])
 
@@ -209,3 +211,29 @@ def test_single_precision_and_layouts():
     expected = pair_density(src, src, BOX).at(0.05)
     for other in (src.astype("f4"), np.asfortranarray(src), np.repeat(src, 2, axis=1)[:, ::2]):
         assert pair_density(other, other, BOX).at(0.05) == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("box", [(1, 1, 1), (0.2, 1, 60)], ids=["cube", "long"])
+@pytest.mark.parametrize("same", [True, False])
+def test_pairs_are_counted_cell_by_cell(box, same):
+    """As counted with a table of cells, of 32 bits in the cube and of 64 in the long box."""
+    rng, edges = np.random.default_rng(6), np.array(box)
+    middles = edges[:, None] * rng.random((3, 6))
+    src = middles[:, rng.integers(6, size=900)] + 0.03 * rng.standard_normal((3, 900))
+    src = np.clip(src, 0, edges[:, None])
+    trg = src if same else np.concatenate([src[:, ::3], edges[:, None] * rng.random((3, 500))], 1)
+    unit = float(edges.prod()) ** (1 / 3)
+    density = pair_density(trg, src, edges)
+    expected = np.ones(LEVELS + 1)
+    for level, offset in itertools.product(range(LEVELS + 1), OFFSETS):
+        width = unit / 2**level
+        cells = [
+            Counter(map(tuple, np.floor((points + offset * unit) / width).astype(int).T.tolist()))
+            for points in (src, trg)
+        ]
+        pairs = sum(n * (cells[0][cell] - same) for cell, n in cells[1].items())
+        if pairs >= FEWEST_PAIRS or level == 0:
+            uniform = trg.shape[1] * (src.shape[1] - same) / 8**level
+            expected[level] = max(expected[level], pairs / uniform)
+    assert expected.max() > 50
+    assert np.allclose(density.enhancement, np.maximum.accumulate(expected), rtol=1e-12)

@@ -57,8 +57,9 @@ def near_field(
     cutoff: float = BOXES[0][1],
     radial: str = "polynomial",
     space: ExecutionSpace | None = None,
+    beyond: float = 0.0,
 ) -> np.ndarray:
-    """Sum the near field of a cloud."""
+    """Sum the near field of a cloud; ``beyond`` fills the columns beyond the sources."""
     space = space or get_execution_space("OpenMP")
     xp = space.array_module
     rng = np.random.default_rng(1)
@@ -88,7 +89,11 @@ def near_field(
         launch,
     )
     pot = xp.full((1 if kernel == "laplace" else 3, trg.shape[1]), np.nan, dtype=dtype)
-    p2p.apply(dens, p2p.buffer(len(dens)), {"u": pot})
+    buffer = p2p.buffer(len(dens))
+    for rows in (buffer, p2p.sources.points, p2p.norms):
+        if rows is not None:
+            rows[:, N:] = beyond
+    p2p.apply(dens, buffer, {"u": pot})
     return np.asarray(pot.get() if space.on_device else pot)
 
 
@@ -116,6 +121,18 @@ def test_variant_gives_what_the_default_gives(method, kernel, periodicity):
         for launch in (None, LAUNCHES[method]):
             pot = near_field(kernel, points, periodicity, method, launch, **system)
             assert close(pot, expected), (box, points, launch)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_whole_vectors_end_beyond_the_sources(kernel, dtype):
+    assert N % 8  # the last vector of the last run is not full
+    for points, periodicity in itertools.product(("uniform", "blobs"), (0, 3)):
+        found = [
+            near_field(kernel, points, periodicity, "staged", dtype=dtype, beyond=beyond)
+            for beyond in (0.0, np.nan)
+        ]
+        assert np.array_equal(*found)
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
