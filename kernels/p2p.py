@@ -43,7 +43,7 @@ DEGREE = 12  # of the polynomials: S, X, R, L, or N and D
 PERIODIC = 3  # the first PERIODIC axes repeat
 TILE = 4  # most targets of a tile
 CHUNK = 256  # sources staged at a time, a multiple of LANES
-LANES = 8  # sources are staged by whole vectors; CHUNK is a multiple
+LANES = 8  # sources are staged by whole vectors
 CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET  # rows of ``dens``
 ROWS = 3 + PERIODIC + CHARGES + 3 * DOUBLE
 
@@ -181,6 +181,9 @@ def p2p_staged(
                                 stage[3 + PERIODIC + CHARGES + row][filled + m] = norms[row][j + m]
 
                 pk.parallel_for(pk.TeamThreadRange(team, (count + LANES - 1) // LANES), fill)
+                if LANES > 1:
+                    # The next run overwrites what this one copied beyond its end.
+                    team.team_barrier()
                 filled = filled + count
                 j = j + count
             elif below <= above:
