@@ -216,14 +216,14 @@ class P2P:
         }
 
     def buffer(self, rows: int) -> Any:
-        """Return memory for so many sorted rows: a few columns wider than the sources, of zeros."""
+        """Return memory for so many rows of sorted sources, with columns of zeros beyond them."""
         sources = self.sources
         return with_spare(sources.xp, (rows, sources.order.size), self._spare, self.dtype)
 
     def apply(self, dens: Any, buffer: Any, results: dict[str, Any]) -> None:
         """Overwrite ``results`` with the near field of ``dens`` (rows, sources).
 
-        `buffer` made ``buffer``, which takes the sorted densities. Results have shape
+        ``buffer`` comes from `buffer` and takes the sorted densities. Results have shape
         (rows, targets): 1 or 3 rows of "u", 1 of "p", 3 or 9 of "grad_u".
         """
         self.sources.sort(dens, out=buffer)
