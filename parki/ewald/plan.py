@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 
 from parki.arrays import USUAL, real_name
 from parki.cell_list import CellList, locate
-from parki.errors import ParkiTypeError, ParkiValueError, ParkiWarning
+from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald import multiplier
 from parki.ewald.beside import beside
 from parki.ewald.clustering import PairDensity, pair_density
@@ -42,26 +41,24 @@ from parki.ewald.parameters import Parameters, select
 from parki.ewald.plane import PlaneModes
 from parki.ewald.points import (
     ROWS,
+    check_arguments,
     check_density,
-    check_dtypes,
     check_outputs,
-    check_points,
     check_space,
     check_want,
     result_shape,
 )
 from parki.ewald.problem import Problem
+from parki.ewald.prolate import choose_split
 from parki.ewald.radial import check_evaluator, choose_evaluator
 from parki.ewald.split import Split
 from parki.ewald.timing import DeviceWatch, HostWatch
 from parki.ewald.window import KaiserBessel
 from parki.html import table
 from parki.interchange import as_array, as_given
-from parki.runtime import ExecutionSpace, forks, get_execution_space, prepare
+from parki.runtime import forks, prepare
 
 _NOT_GIVEN: Any = object()
-# Rounding grows with the fifth derivative of the prolate split's mollifier.
-SMALLEST_STEEP = 3e-9
 STAGES = ("P2P", "P2G", "FGC", "G2P")
 Watch = Callable[[str], AbstractContextManager[Any]]
 
@@ -146,8 +143,9 @@ class Plan:
         self._start = time.perf_counter()
         self._lock = threading.RLock()  # calls share memory: one after the other
         self._done: Any = None
-        self.space, options, arrays, extents = self._check(kernel, trg, src, norms, options)
-        self.kernel, self.options = kernel, options
+        self.kernel, given = kernel, check_arguments(kernel, trg, src, norms, options)
+        self.space, self.options, arrays, extents = given
+        options = self.options
         names = check_want(kernel, want)
         check_evaluator(options.radial, names)
         check_method(options.p2p_method, names)
@@ -175,42 +173,6 @@ class Plan:
         if dens is not _NOT_GIVEN and self.first is None:
             self.first = self(dens)
         self.seconds["plan"] = time.perf_counter() - self._start
-
-    @staticmethod
-    def _check(
-        kernel: str,
-        trg: Any,
-        src: Any,
-        norms: Any,
-        options: EwaldOptions | None,
-        space: ExecutionSpace | None = None,
-    ) -> tuple[ExecutionSpace, EwaldOptions, dict[str, Any], Any]:
-        if kernel not in ROWS:
-            raise ParkiValueError(f"kernel is {kernel!r}; expected one of {', '.join(ROWS)}")
-        if not isinstance(options, EwaldOptions):
-            raise ParkiTypeError(
-                f"options is a {type(options).__name__}; expected EwaldOptions, "
-                "such as EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-6)"
-            )
-        arrays = {"trg": as_array("trg", trg)}
-        arrays["src"] = arrays["trg"] if trg is src else as_array("src", src)
-        if kernel in ("stokes_dl", "stokes_comb"):
-            if norms is None:
-                raise ParkiTypeError(f"norms is missing; {kernel} needs normals of shape (3, Ns)")
-            arrays["norms"] = as_array("norms", norms)
-        elif norms is not None:
-            raise ParkiTypeError(f"norms was given, but {kernel} has no normals")
-        dtype = check_dtypes(arrays)
-        options.check_dtype(dtype)
-        space = space or get_execution_space(options.execution_space, *arrays.values())
-        check_space(arrays, space)  # nothing can be said of values on another device
-        clouds = {name: arrays[name] for name in ("trg", "src")}
-        if arrays["src"] is arrays["trg"]:
-            del clouds["src"]
-        extents = [check_points(name, points, options) for name, points in clouds.items()]
-        if "norms" in arrays:
-            arrays["norms"] = check_density("norms", arrays["norms"], 3, arrays["src"].shape[1])
-        return space, options, arrays, np.concatenate(extents)
 
     def _take(self, arrays: dict[str, Any], extents: Any) -> None:
         """Take over what points alone decide: numbers, shapes, the box and the normals' squares."""
@@ -272,7 +234,8 @@ class Plan:
 
     def _move(self, trg: Any, src: Any, norms: Any) -> None:
         """Take other points: parts of the plan, which is a copy, are replaced, and none changed."""
-        _, _, arrays, extents = self._check(self.kernel, trg, src, norms, self.options, self.space)
+        given = check_arguments(self.kernel, trg, src, norms, self.options, self.space)
+        arrays, extents = given.arrays, given.extents
         if arrays["src"].dtype != self.dtype:
             raise ParkiTypeError(
                 f"trg has dtype {arrays['trg'].dtype}, but the plan was made for {self.dtype}; "
@@ -398,7 +361,7 @@ class Plan:
         self._problem = problem = Problem(
             self.kernel,
             self._computed,
-            self._split(),
+            choose_split(options.split, self.kernel, self._computed, options.tolerance),
             options.periodicity,
             self.box / length,
             options.tolerance,
@@ -468,23 +431,6 @@ class Plan:
             chosen.g2p,
             self.options.deterministic,
         )
-
-    def _split(self) -> str:
-        """Return the split to use; warn if the one asked for cannot reach the tolerance."""
-        split = self.options.split
-        double = self.kernel in ("stokes_dl", "stokes_comb")
-        steep = double and self._computed != ("u",)
-        if not steep or self.options.tolerance >= SMALLEST_STEEP:
-            return "prolate" if split == "auto" else split
-        if split == "prolate":
-            warnings.warn(
-                f"tolerance is {self.options.tolerance:g}, but pressures and gradients of double "
-                f"layers reach {SMALLEST_STEEP:g} at best by the prolate split; choose "
-                "split='auto' or 'hasimoto'",
-                ParkiWarning,
-                stacklevel=5,
-            )
-        return "hasimoto" if split == "auto" else split
 
     def _prepare(self, chosen: Parameters, mesh: Mesh) -> None:
         """Compile all kernels of the plan at once, rather than each when it is first met."""

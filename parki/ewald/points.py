@@ -6,16 +6,81 @@ Nothing past this module checks a user's array again.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
-from parki.runtime import ExecutionSpace
+from parki.interchange import as_array
+from parki.runtime import ExecutionSpace, get_execution_space
 
 ROWS = {"laplace": 1, "stokes_sl": 3, "stokes_dl": 3, "stokes_comb": 6, "stokes_rotlet": 3}
 RESULTS = ("u", "p", "grad_u")
+
+
+class Arguments(NamedTuple):
+    """What a plan is made of, checked: see `check_arguments`."""
+
+    space: ExecutionSpace
+    options: EwaldOptions
+    arrays: dict[str, Any]
+    extents: Any
+
+
+def check_arguments(
+    kernel: str,
+    trg: Any,
+    src: Any,
+    norms: Any,
+    options: EwaldOptions | None,
+    space: ExecutionSpace | None = None,
+) -> Arguments:
+    """Refuse kernels, points, normals and options that are impossible, or do not go together.
+
+    Parameters
+    ----------
+    kernel, trg, src, norms, options
+        As for `parki.Plan`.
+    space : ExecutionSpace, optional
+        Where arrays must be; otherwise as the options say, or where they are.
+
+    Returns
+    -------
+    Arguments
+        Space and options; "trg", "src" (the same array, if they were) and "norms", if there are
+        any; the clouds' smallest and largest coordinates, shape (n, 3), without empty clouds.
+
+    Raises
+    ------
+    ParkiTypeError, ParkiValueError
+    """
+    if kernel not in ROWS:
+        raise ParkiValueError(f"kernel is {kernel!r}; expected one of {', '.join(ROWS)}")
+    if not isinstance(options, EwaldOptions):
+        raise ParkiTypeError(
+            f"options is a {type(options).__name__}; expected EwaldOptions, "
+            "such as EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-6)"
+        )
+    arrays = {"trg": as_array("trg", trg)}
+    arrays["src"] = arrays["trg"] if trg is src else as_array("src", src)
+    if kernel in ("stokes_dl", "stokes_comb"):
+        if norms is None:
+            raise ParkiTypeError(f"norms is missing; {kernel} needs normals of shape (3, Ns)")
+        arrays["norms"] = as_array("norms", norms)
+    elif norms is not None:
+        raise ParkiTypeError(f"norms was given, but {kernel} has no normals")
+    dtype = check_dtypes(arrays)
+    options.check_dtype(dtype)
+    space = space or get_execution_space(options.execution_space, *arrays.values())
+    check_space(arrays, space)  # nothing can be said of values on another device
+    clouds = {name: arrays[name] for name in ("trg", "src")}
+    if arrays["src"] is arrays["trg"]:
+        del clouds["src"]
+    extents = [check_points(name, points, options) for name, points in clouds.items()]
+    if "norms" in arrays:
+        arrays["norms"] = check_density("norms", arrays["norms"], 3, arrays["src"].shape[1])
+    return Arguments(space, options, arrays, np.concatenate(extents))
 
 
 def check_dtypes(arrays: dict[str, Any]) -> Any:

@@ -11,6 +11,7 @@ MATH G: the split of dual-space multilevel kernel splitting (DMK); for Stokes ar
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.fft import dct
 from scipy.linalg import eigh_tridiagonal
 
-from parki.errors import ParkiValueError
+from parki.errors import ParkiValueError, ParkiWarning
 from parki.ewald.split import (
     Factor,
     Hasimoto,
@@ -39,6 +40,8 @@ Array = NDArray[np.float64]
 SPLITS = ("hasimoto", "prolate")
 # A step of c is a factor 1.28 in the error, and on average 2 % more modes than needed.
 STEP = 0.25
+# Rounding grows with the fifth derivative of the mollifier, which these fields contain.
+SMALLEST_STEEP = 3e-9
 _LEAST, _MOST = 3.0, 60.0  # the error estimates hold from 3 on; exp(-60) is out of every reach
 _START = 20.0  # of searches for c; 1e-4 or so
 
@@ -228,6 +231,22 @@ def solve(kind: str, rc: float, error: Callable[[Split], float], goal: float) ->
         if abs(step) < 0.02:
             break
     return Hasimoto(math.sqrt(x) / rc)
+
+
+def choose_split(asked: str, kernel: str, want: tuple[str, ...], tolerance: float) -> str:
+    """Return the split to use for "auto", or the one asked for; warn if it misses the tolerance."""
+    steep = kernel in ("stokes_dl", "stokes_comb") and want != ("u",)
+    if not steep or tolerance >= SMALLEST_STEEP:
+        return "prolate" if asked == "auto" else asked
+    if asked == "prolate":
+        warnings.warn(
+            f"tolerance is {tolerance:g}, but pressures and gradients of double "
+            f"layers reach {SMALLEST_STEEP:g} at best by the prolate split; choose "
+            "split='auto' or 'hasimoto'",
+            ParkiWarning,
+            stacklevel=5,  # the user's call of Plan
+        )
+    return "hasimoto" if asked == "auto" else asked
 
 
 def _fewest(error: Callable[[int], float]) -> int:
