@@ -288,6 +288,8 @@ def test_pairs_of_which_lists_are_kept(monkeypatch):
     assert found[0] == found[1] < found[2]
     monkeypatch.setattr(p2p_lists, "free_memory", lambda _: 40e9)
     assert p2p_lists.most_pairs(Device, 1000) == 1e7
+    assert p2p_lists.most_pairs(Device, 2, ranks=3) == 2e4  # as of one rank
+    assert p2p_lists.most_pairs(Device, 10_000_000, ranks=3) == 3 * found[0]
     assert p2p_lists.most_pairs(parki.get_execution_space("Serial"), 1000) == np.inf
 
 

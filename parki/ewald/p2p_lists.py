@@ -25,16 +25,17 @@ BYTES, LEFT, PAIRS = 5.0, 0.75, 10_000
 FORGETS, COUNTS, KEEPS, TAKES = range(4)
 
 
-def most_pairs(space: ExecutionSpace, targets: int) -> float:
+def most_pairs(space: ExecutionSpace, targets: int, ranks: int = 1) -> float:
     """Return about how many pairs lists will be kept of, for the choice of a cut-off.
 
-    In steps of a sixth: choices are kept, and memory comes and goes.
+    By so many ranks, which share the targets out and have as much memory as this one. In steps of a
+    sixth: choices are kept, and memory comes and goes.
     """
     if not space.on_device:
         return math.inf
     room = PART * LEFT * free_memory(space) / BYTES
     stepped = math.pow(2.0, math.floor(4 * math.log2(max(room, 1.0))) / 4)
-    return min(stepped, float(PAIRS * targets))
+    return min(ranks * stepped, float(PAIRS * targets))
 
 
 class PairLists:

@@ -351,7 +351,7 @@ class Plan:
         options = self.options
         kept = 0.0
         if self._given is _NOT_GIVEN and not options.deterministic:
-            kept = ranks * most_pairs(self.space, self._totals[0] // ranks)
+            kept = most_pairs(self.space, self._totals[0], ranks)
         best = machine(self.space, self.dtype, fixed=options.deterministic)
         method = options.p2p_method
         if method == "auto" and (self._computed != ("u",) or options.radial != "polynomial"):
