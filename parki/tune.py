@@ -29,7 +29,7 @@ from parki.ewald.cost import Work, near_name
 from parki.ewald.g2p import G2P_METHODS
 from parki.ewald.grids import POINTS
 from parki.ewald.lengths import Tables
-from parki.ewald.p2g import P2G_METHODS
+from parki.ewald.p2g import P2G_METHODS, owner_tiles
 from parki.ewald.p2p_cells import P2P_METHODS
 from parki.ewald.padding import Passes
 from parki.ewald.parameters import Parameters
@@ -90,6 +90,8 @@ class Timing:
     chosen : Parameters
     grid : float
         Values of a grid component.
+    tiles : tuple of 2 ints
+        Those of P2G by owner.
     passes : Passes
         Those of its transforms.
     seconds : dict
@@ -103,6 +105,7 @@ class Timing:
     task: Task
     chosen: Parameters
     grid: float
+    tiles: tuple[int, int]
     passes: Passes
     seconds: dict[str, float]
     vectors: tuple[int, int]
@@ -126,7 +129,7 @@ class Timing:
         work = Work(self.task.kernel, ("u",), n, n, *self.vectors)
         return {
             near_name(p2p, self.repeated): work.near(p2p, chosen.pairs, chosen.degree),
-            f"p2g_{p2g}": work.spread(p2g, chosen.points, self.grid),
+            f"p2g_{p2g}": work.spread(p2g, chosen.points, self.grid, self.tiles),
             "fgc": work.far(self.passes),
             f"g2p_{g2p}": work.gather(g2p, chosen.points, self.grid),
         }
@@ -252,11 +255,12 @@ def run(task: Task, space: ExecutionSpace, repeated: bool = True) -> Timing:
     if chosen is None:
         raise ParkiValueError(f"{task} has no points to time")
     grid = float(math.prod(padding.grid))
+    tiles = owner_tiles(padding.cells, chosen.points, task.periodicity)
     machine = machines.machine(space, task.dtype)
     vectors = machine.lanes, machine.threads
     passes = padding.values(chosen.lengths)
     kept = lists is not None and lists.kept
-    return Timing(task, chosen, grid, passes, seconds, vectors, kept)
+    return Timing(task, chosen, grid, tiles, passes, seconds, vectors, kept)
 
 
 def fit(

@@ -16,6 +16,7 @@ from parki.ewald import cost, machines, parameters
 from parki.ewald.clustering import pair_density
 from parki.ewald.grids import POINTS, Search, Windows
 from parki.ewald.lengths import NO_TABLES, SMOOTH, Lengths, Tables
+from parki.ewald.p2g import owner_tiles
 from parki.ewald.padding import Passes, pad
 from parki.ewald.parameters import _at_cutoff, alternatives, select
 from parki.ewald.problem import FAR, Problem
@@ -134,21 +135,62 @@ def test_values_that_spill_from_registers(uniform):
     work = problem(uniform).work
     for kernel, least, most in (("stokes_comb", 1.6, 2.2), ("stokes_sl", 1.0, 1.3)):
         sums = replace(work, kernel=kernel)
-        ratio = sums.spread("tile", 18, 1e6)[2] / sums.spread("tile", 17, 1e6)[2]
+        ratio = sums.spread("tile", 18, 1e6, (4, 4))[2] / sums.spread("tile", 17, 1e6, (4, 4))[2]
         assert least < ratio < most
 
 
-@pytest.mark.parametrize(("points", "grid", "times"), [(9, 24, 4.0), (9, 50, 1.0), (9, 70, 4 / 3)])
-def test_few_tiles_leave_threads_idle(points, grid, times):
-    """Tiles of 10 steps or more in two colours along each axis: 1, 2 x 2, 3 x 3 at a time."""
+@pytest.mark.parametrize(
+    ("tiles", "rounds", "times"),
+    [
+        ((1, 1), 1, 4.0),
+        ((1, 2), 2, 4.0),
+        ((2, 2), 4, 4.0),
+        ((2, 3), 4, 16 / 6),
+        ((4, 4), 4, 1.0),
+        ((6, 6), 4, 4 / 3),
+        ((5, 4), 4, 24 / 20),
+    ],
+)
+def test_few_tiles_leave_threads_idle(tiles, rounds, times):
+    """Tiles of two colours along each axis, on four threads: those of one at a time."""
     work = cost.Work("stokes_comb", ("u",), 100, 100, threads=4)
     alone = cost.Work("stokes_comb", ("u",), 100, 100)
-    colours, sources, updates, idle, values = work.spread("owner", points, grid**3)
-    assert (colours, sources, updates, 0.0, values) == alone.spread("owner", points, grid**3)
-    assert values == 4 * grid**3
-    assert colours == 4 and work.spread("owner", points, 15.0**3)[0] == 1
+    colours, sources, updates, idle, values = work.spread("owner", 9, 1e5, tiles)
+    assert (colours, sources, updates, 0.0, values) == alone.spread("owner", 9, 1e5, tiles)
+    assert values == 4e5
+    assert colours == rounds
     assert idle == pytest.approx((times - 1) * updates)
-    assert work.spread("grid", points, grid**3) == alone.spread("grid", points, grid**3)
+    assert work.spread("grid", 9, 1e5, tiles) == alone.spread("grid", 9, 1e5, tiles)
+
+
+@pytest.mark.parametrize(
+    ("periodicity", "tiles"), [(0, (3, 5)), (1, (2, 5)), (2, (2, 4)), (3, (2, 4))]
+)
+def test_tiles_of_more_steps_than_a_window(periodicity, tiles):
+    """And an even number of them along periodic axes, one where there is no room for two."""
+    assert owner_tiles((36, 71, 8), 11, periodicity) == tiles
+    assert owner_tiles((23, 11.9, 8), 11, periodicity) == (1, 1)
+
+
+@pytest.mark.parametrize("periodicity", range(4))
+def test_rounds_that_are_foreseen_are_those_that_run(periodicity):
+    points = np.random.default_rng(0).random((3, 4000)) * [[0.6], [1.0], [0.8]]
+    options = parki.EwaldOptions(
+        periodicity=periodicity,
+        box=[0.6, 1.0, 0.8],
+        tolerance=1e-6,
+        cutoff=0.09,
+        window_points=11,
+        p2g_method="owner",
+        execution_space="CPU",
+    )
+    plan = parki.Plan("stokes_sl", points, points, options)
+    items = [count for count, _ in plan.p2g.variant.colours]
+    work, tiles = plan._problem.work, plan._problem.tiles(plan.mesh.padding.cells, 11)
+    assert len(items) == 4
+    for threads in (1, 2, 3):
+        idle = threads * sum(-(-n // threads) for n in items) / sum(items) - 1
+        assert replace(work, threads=threads).rounds(tiles) == (4, pytest.approx(idle))
 
 
 def test_windows_are_computed_in_vectors(uniform):
@@ -156,7 +198,8 @@ def test_windows_are_computed_in_vectors(uniform):
     assert four.gather("target", 9, 1e3) == (10, 10 * 9 * 9 * 12, 0)
     assert one.gather("target", 9, 1e3) == (10, 10 * 9**3, 0)
     # Of a host's grid what no cache holds.
-    assert one.gather("target", 9, 1e7)[2] == 1e7 - cost.CACHED
+    for variant in ("target", "base"):
+        assert one.gather(variant, 9, 1e7)[2] == 1e7 - cost.CACHED
     # At P = 17 a warp takes 5 bands of 6 x 3 heights: 4 turns of 32 x 3 values, not 17 x 17.
     assert one.gather("tile", 17, 1e3)[1] == pytest.approx(10 * 17 * 384)
 
@@ -213,12 +256,13 @@ def test_times_of_the_mesh_are_those_of_the_counts(uniform, points, p2g):
     given = problem(
         uniform, p2g=p2g, g2p=("tile",), sources=points, targets=points, machine=machine
     )
-    assert given.work.rounds(10, 48.0**3)[1] == 0.0 < given.work.rounds(10, 30.0**3)[1]
-    for n, g2p in itertools.product((48.0, 30.0, 200.0), ("tile", "target")):
+    tiles = {48.0: (4, 4), 30.0: (2, 3), 200.0: (18, 17)}
+    assert given.work.rounds(tiles[48.0])[1] == 0.0 < given.work.rounds(tiles[30.0])[1]
+    for n, g2p in itertools.product(tiles, ("tile", "target", "base")):
         given = replace(given, g2p=(g2p,))
-        found = given.mesh_time(10, n**3, Passes(0.0, 3e5, 1e6))
+        found = given.mesh_time(10, n**3, Passes(0.0, 3e5, 1e6), tiles[n])
         machine, work = given.machine, given.work
-        spread = machine.time(f"p2g_{found.p2g}", work.spread(found.p2g, 10, n**3))
+        spread = machine.time(f"p2g_{found.p2g}", work.spread(found.p2g, 10, n**3, tiles[n]))
         assert found.spread == pytest.approx(spread, rel=1e-6)
         gather = machine.time(f"g2p_{g2p}", work.gather(g2p, 10, n**3))
         assert found.gather == pytest.approx(gather, rel=1e-6)

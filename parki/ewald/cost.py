@@ -47,7 +47,7 @@ COUNTS = {
     # cross memory in the largest strides.
     "fgc": ("boxes", "lines", "planes"),
     "g2p_target": ("targets", "reads", "beyond"),
-    "g2p_base": ("targets", "reads"),
+    "g2p_base": ("targets", "reads", "beyond"),
     "g2p_tile": ("targets", "reads", "staged", "share"),
 }
 # Of a pair: polynomials evaluated, and other operations.
@@ -187,10 +187,13 @@ class Work:
         cell = pairs / self.targets / _BALL
         return (*counts, (cell / _WARP + 1) * 27 * cell * passes)
 
-    def spread(self, variant: str, points: int, grid: float) -> tuple[float, ...]:
+    def spread(
+        self, variant: str, points: int, grid: float, tiles: tuple[int, int]
+    ) -> tuple[float, ...]:
         """Return the counts of P2G by P ``points`` into components of ``grid`` values.
 
-        However many teams there are, one takes its share of sources one after the other.
+        ``tiles`` are those of `p2g_owner`. However many teams there are, one takes its share of
+        sources one after the other.
         """
         components = COMPONENTS[self.kernel]
         if variant == "tile":
@@ -211,22 +214,20 @@ class Work:
             )
         updates = self._updates(self.sources, components, points)
         if variant == "owner":
-            colours, idle = self.rounds(points, grid)
+            colours, idle = self.rounds(tiles)
             return colours, self.sources, updates, idle * updates, components * grid
         return self.sources, updates
 
-    def rounds(self, points: int, grid: float) -> tuple[float, float]:
+    def rounds(self, tiles: tuple[int, int]) -> tuple[float, float]:
         """Return the colours of P2G by ``owner``, and what threads could do that have no tile.
 
-        The latter over what the others do: tiles of one colour, of P + 1 steps or more, are all
-        that runs at once. What it costs is a machine's own: of two threads that share a core, one
-        alone is faster.
+        The latter over what the others do: tiles of one colour are all that runs at once. What it
+        costs is a machine's own: of two threads that share a core, one alone is faster.
         """
-        edge = int(grid ** (1 / 3) / (points + 1))
-        tiles, idle = max(1, edge // 2) ** 2, 0.0
-        if self.threads > 1:
-            idle = -(-tiles // self.threads) * self.threads / tiles - 1.0
-        return (4.0 if edge > 1 else 1.0), idle
+        rows, columns = ((n - n // 2, n // 2) for n in tiles)
+        colours = [r * c for r in rows for c in columns if r * c]
+        turns = sum(-(-n // self.threads) for n in colours)
+        return float(len(colours)), turns * self.threads / math.prod(tiles) - 1.0
 
     def far(self, passes: Passes) -> tuple[float, ...]:
         """Return the counts of FGC, for the values of one component over all its passes."""
@@ -241,10 +242,8 @@ class Work:
         fields = 4 if "grad_u" in self.want else "u" in self.want
         components = self._rows * fields + ("p" in self.want)
         reads = self._updates(self.targets, components, points)
-        if variant == "target":
-            return float(self.targets), reads, max(0.0, components * grid - CACHED)
         if variant != "tile":
-            return float(self.targets), reads
+            return float(self.targets), reads, max(0.0, components * grid - CACHED)
         staged = components * grid * usual_staging(points)
         one = g2p_share(self.targets) * reads / self.targets
         idle = _idle(points) if self.lanes == 1 else 1.0

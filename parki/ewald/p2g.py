@@ -7,6 +7,7 @@ variants are here, `p2g_owner` for CPUs and `p2g_tile` for devices; the literatu
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -161,16 +162,9 @@ class Owner:
         if COMPONENTS[kernel] == 4 and not mesh.space.on_device:
             constants["BATCH"] = PLANEWISE
         self.launches = [load("p2g", "p2g_owner", mesh.space, executor=executor, **constants)]
-        # An even number of tiles where periodic (for two colours), of at least P + 1 steps: that
-        # keeps those of one colour apart, as a tile's sources reach P - 1 points into the next
-        # one, whose own edge may lie between grid points.
-        counts = []
-        for axis in range(2):
-            n = mesh.padding.cells[axis] // (mesh.window.points + 1)
-            if axis < mesh.periodicity:
-                n = 2 * (n // 2)
-            counts.append(max(1, n))
-        self.tiles = mesh.divided(*counts, max(1, mesh.padding.cells[2] // 8))
+        cells = mesh.padding.cells
+        counts = owner_tiles(cells, mesh.window.points, mesh.periodicity)
+        self.tiles = mesh.divided(*counts, max(1, cells[2] // 8))
         self.colours = _colours(mesh.space.array_module, self.tiles.counts)
 
     def work(self, sources: Sorted) -> dict[str, Any]:
@@ -280,6 +274,21 @@ class Tile:
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch over the shares."""
         self.launches[0](arguments["work"].shape[1], **arguments)
+
+
+def owner_tiles(cells: Sequence[float], points: int, periodicity: int) -> tuple[int, int]:
+    """Return how many tiles `p2g_owner` has along x and y, of a grid of so many cells.
+
+    An even number where periodic (for two colours), of at least P + 1 steps: that keeps those of
+    one colour apart, as a tile's sources reach P - 1 points into the next one, whose own edge may
+    lie between grid points.
+    """
+    x, y = (int(n // (points + 1)) for n in cells[:2])
+    if periodicity > 0:
+        x -= x % 2
+    if periodicity > 1:
+        y -= y % 2
+    return max(1, x), max(1, y)
 
 
 def share(entries: int) -> int:

@@ -372,9 +372,10 @@ def _far_time(problem: Problem, split: Split, cutoff: float, choices: Sequence[i
     grid, values = float(math.prod(padding.grid)), padding.values()
 
     def seconds(points: int, refinement: float) -> float:
-        scale = (refinement / 1.2) ** 3
-        passes = Passes(*(scale * each for each in values))
-        return problem.mesh_time(points, grid * scale, passes).total
+        scale = refinement / 1.2
+        passes = Passes(*(scale**3 * each for each in values))
+        tiles = problem.tiles([scale * n for n in padding.cells], points)
+        return problem.mesh_time(points, grid * scale**3, passes, tiles).total
 
     enough = exponents <= (room - constant)[:, None]
     best, fewest = math.inf, POINTS[-1] + 1

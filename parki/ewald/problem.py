@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from parki.ewald import estimates
 from parki.ewald.clustering import PairDensity
 from parki.ewald.cost import AROUND, Machine, Pairs, Work, near_name
 from parki.ewald.lengths import Tables
+from parki.ewald.p2g import owner_tiles
 from parki.ewald.padding import Padding, Passes, pad
 from parki.ewald.split import Split
 
@@ -203,7 +204,11 @@ class Problem:
         best = min(times, key=lambda v: times[v] * (1 if v == usual else unsure))
         return times[best], best
 
-    def mesh_time(self, points: int, grid: float, passes: Passes) -> Times:
+    def tiles(self, cells: Sequence[float], points: int) -> tuple[int, int]:
+        """Return the tiles of P2G by owner, for a grid's cells along each axis and P points."""
+        return owner_tiles(cells, points, self.periodicity)
+
+    def mesh_time(self, points: int, grid: float, passes: Passes, tiles: tuple[int, int]) -> Times:
         """Return the times of the far field, by the variants that take least.
 
         Parameters
@@ -214,28 +219,30 @@ class Problem:
             Values of one component on the grid.
         passes : Passes
             Those in all its transforms, times their costs.
+        tiles : tuple of 2 ints
+            See `tiles`.
         """
         spreads, gathers = self._lines(points)
         times = {line.variant: line.at(grid) for line in spreads}
         if "owner" in self.p2g:
-            times["owner"] = self._owner_time(points, grid)
+            times["owner"] = self._owner_time(points, grid, tiles)
         spread, p2g = self._best(1, times)
         gather, g2p = self._best(2, {line.variant: line.at(grid) for line in gathers})
         far = self.machine.time("fgc", self.work.far(passes))
         return Times(spread, far, gather, p2g, g2p)
 
-    def _owner_time(self, points: int, grid: float) -> float:
+    def _owner_time(self, points: int, grid: float, tiles: tuple[int, int]) -> float:
         """Return what P2G by owner takes: what hangs on tiles is kept, the rest grows evenly."""
-        key = (points, *self.work.rounds(points, grid))
+        key = (points, *tiles)
         if key not in self._owners:
-            *counts, values = self.work.spread("owner", points, grid)
+            *counts, values = self.work.spread("owner", points, grid, tiles)
             some, more = (self.machine.time("p2g_owner", (*counts, v)) for v in (0.0, values))
             self._owners[key] = some, (more - some) / grid
         some, each = self._owners[key]
         return some + each * grid
 
     @cached_property
-    def _owners(self) -> dict[tuple[float, ...], tuple[float, float]]:
+    def _owners(self) -> dict[tuple[int, int, int], tuple[float, float]]:
         return {}
 
     def _lines(self, points: int) -> tuple[list[_Line], list[_Line]]:
@@ -249,8 +256,9 @@ class Problem:
                 )
                 return _Line(none, 2 * some - more, (more - some) / _MANY, variant)
 
+            spread = partial(self.work.spread, tiles=(1, 1))
             self._known[points] = (
-                [line("p2g", self.work.spread, v) for v in self.p2g if v != "owner"],
+                [line("p2g", spread, v) for v in self.p2g if v != "owner"],
                 [line("g2p", self.work.gather, v) for v in self.g2p],
             )
         return self._known[points]
@@ -261,7 +269,8 @@ class Problem:
 
     def far_time(self, points: int, padding: Padding) -> Times:
         """Return the times of the far field on a grid."""
-        return self.mesh_time(points, float(math.prod(padding.grid)), padding.values(self.lengths))
+        passes, tiles = padding.values(self.lengths), self.tiles(padding.cells, points)
+        return self.mesh_time(points, float(math.prod(padding.grid)), passes, tiles)
 
     def promising(self, cutoff: float, degree: int, points: int) -> Problem:
         """Return the problem without the variants that take twice the best one's time.
@@ -270,6 +279,7 @@ class Problem:
         """
         grid = (points / cutoff) ** 3  # typical
         machine, work, pairs = self.machine, self.work, self.near_pairs(cutoff)
+        tiles = self.tiles((self.box * points / cutoff).tolist(), points)
         usual = USUAL[machine.on_device]
 
         def fast(times: dict[str, float]) -> tuple[str, ...]:
@@ -279,7 +289,9 @@ class Problem:
         return replace(
             self,
             p2p=fast({v: self._near_time(v, pairs, degree) for v in self.p2p}),
-            p2g=fast({v: machine.time(f"p2g_{v}", work.spread(v, points, grid)) for v in self.p2g}),
+            p2g=fast(
+                {v: machine.time(f"p2g_{v}", work.spread(v, points, grid, tiles)) for v in self.p2g}
+            ),
             g2p=fast({v: machine.time(f"g2p_{v}", work.gather(v, points, grid)) for v in self.g2p}),
         )
 
