@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -30,6 +32,10 @@ def test_cells_are_few_enough_to_be_counted():
     space = get_execution_space("Serial")
     shape = p2p.near_cells(np.ones(3), 1e-4, 2 * 10**9, "staged", space)
     assert 2**28 < np.prod(shape, dtype=float) <= 2**30
+    for on_device, most in p2p.MOST_CELLS.items():
+        other = SimpleNamespace(on_device=on_device)
+        shape = p2p.near_cells(np.ones(3), 1e-3, 10_000, "tile", other)
+        assert 0.9 * most < np.prod(shape) / 10_000 <= most
 
 
 @pytest.mark.gpu

@@ -25,6 +25,9 @@ from parki.runtime import ExecutionSpace, Kernel, load
 
 # Columns of cells are r_c / COLUMNS wide; along z a cell is r_c / DEPTH deep.
 COLUMNS, DEPTH = 2, 8
+# Most cells for each source, on hosts and on devices. Clouds of two scales have a cut-off for the
+# denser one, by which the box has many.
+MOST_CELLS = {False: 4.0, True: 64.0}
 # Tiles of p2p_tile have few targets, for their bounding boxes to cull tightly, and one warp's worth
 # of lanes. Lanes with long lists drift apart, and find less in the cache of what others have read:
 # where the positions near the targets of a multiprocessor fill it, smaller tiles and fewer looks
@@ -144,7 +147,7 @@ class P2P:
             box = np.array([stretch[1] - stretch[0], box[1], box[2]])
         launch = choose_launch(method, space, launch)
         tile = near_tile(space, method, trg.shape[1], read, self.dtype)
-        shape = _cells(box, cutoff, src.shape[1], launch)
+        shape = _cells(box, cutoff, src.shape[1], launch, space)
         self._spare = _lanes(space, self.dtype) - 1
 
         def sort(points: Any) -> CellList:
@@ -339,7 +342,7 @@ def near_cells(
     box: np.ndarray[Any, Any], cutoff: float, sources: int, method: str, space: ExecutionSpace
 ) -> tuple[int, int, int]:
     """Return the cells along each axis by which a variant sorts the points of a box."""
-    return _cells(box, cutoff, sources, choose_launch(method, space))
+    return _cells(box, cutoff, sources, choose_launch(method, space), space)
 
 
 def resolve(method: str, space: ExecutionSpace) -> str:
@@ -361,13 +364,18 @@ def near_tile(
 
 
 def _cells(
-    box: np.ndarray[Any, Any], cutoff: float, sources: int, launch: Launch | None
+    box: np.ndarray[Any, Any],
+    cutoff: float,
+    sources: int,
+    launch: Launch | None,
+    space: ExecutionSpace,
 ) -> tuple[int, int, int]:
-    """Return the cells along each axis: so many for each r_c, but few more than sources."""
+    """Return the cells along each axis: so many for each r_c, but at most `MOST_CELLS`."""
     per_cutoff = (COLUMNS, COLUMNS, DEPTH) if launch is None else (1 / launch.width,) * 3
     per_edge = np.array(per_cutoff) * box / cutoff
     # Their numbers have 32 bits.
-    excess = float(np.prod(per_edge)) / min(max(4.0 * sources, 64.0), 2.0**30)
+    most = min(max(MOST_CELLS[space.on_device] * sources, 64.0), 2.0**30)
+    excess = float(np.prod(per_edge)) / most
     if excess > 1:
         per_edge /= excess ** (1 / 3)
     x, y, z = (max(1, int(n)) for n in per_edge)
