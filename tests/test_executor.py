@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 import runpy
+import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
-from small_kernels import run_python, small_kernel
+from small_kernels import RUN, SQUARE, run_python, small_kernel, write_kernel
 
 import parki
 from parki.errors import KernelError, ParkiValueError
 from parki.ewald import g2p, p2g, p2g_paper, p2p, p2p_cells
 from parki.ewald.p2p_cells import P2P_METHODS
-from parki.runtime import get_execution_space, load
+from parki.runtime import get_execution_space, host, libraries, load
 from parki.runtime.specialise import kernel_directory
 
 KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet")
@@ -348,3 +350,25 @@ def test_overhead_script():
     script = Path(__file__).parents[1] / "scripts" / "measure_overhead.py"
     module = runpy.run_path(str(script))
     assert 0 < module["microseconds"]("Serial", 50) < 1e5
+
+
+@pytest.mark.parametrize(
+    ("given", "spins"),
+    [
+        ({}, libraries.SPINS),
+        ({"GOMP_SPINCOUNT": "77"}, "77"),
+        ({"OMP_WAIT_POLICY": "PASSIVE"}, "0"),
+    ],
+)
+def test_threads_look_for_work_for_a_while(tmp_path, given, spins):
+    """As long as parki says, unless the user says; and nothing else hears of it."""
+    if not host.compiles_openmp() or sys.platform != "linux":
+        pytest.skip("only for GNU's OpenMP")
+    unset = dict.fromkeys(libraries.SAID_BY)
+    _, out, err = run_python(
+        textwrap.dedent(RUN) + 'import os; print(os.environ.get("GOMP_SPINCOUNT"))',
+        write_kernel(tmp_path, SQUARE),
+        **{**unset, **given, "OMP_DISPLAY_ENV": "VERBOSE"},
+    )
+    assert f"GOMP_SPINCOUNT = '{spins}'" in err
+    assert out.split() == ["right", given.get("GOMP_SPINCOUNT", "None")]

@@ -176,18 +176,18 @@ def test_what_does_not_fit_is_refused(room):
 
 
 def test_what_it_proposes_does_fit(room):
-    needed = plan(20_000).memory
+    needed = plan(60_000).memory
     room(0.6 * needed.peak - needed.held)
     with pytest.raises(parki.ParkiMemoryError) as info:
-        plan(20_000)
+        plan(60_000)
     message = str(info.value)
     room(math.inf)
     cutoff = float(re.search(r"cutoff=([\d.e-]+),", message)[1])
-    assert plan(20_000, cutoff=cutoff).memory.peak <= 0.6 * needed.peak
+    assert plan(60_000, cutoff=cutoff).memory.peak <= 0.6 * needed.peak
     fewer = float(re.search(r"about ([\d.e+-]+) sources", message)[1])
     assert plan(int(fewer), 1e-4).memory.peak <= 0.6 * needed.peak
     assert "float32 (" in message
-    plan(20_000, dtype="f4")
+    plan(60_000, dtype="f4")
 
 
 @pytest.mark.parametrize(("number", "down"), [(12_499, 12_000), (11_990, 11_000), (9.57, 9.5)])

@@ -17,7 +17,7 @@ from contract import BOXES, KERNELS, cloud, error_over_promise, promise, rms, ro
 
 import parki
 from parki.evaluate import evaluate
-from parki.ewald import transforms
+from parki.ewald import fgc, transforms
 from parki.ewald.p2p import P2P
 from parki.ewald.timing import DeviceWatch
 from parki.reference import direct_sum
@@ -403,8 +403,7 @@ def test_repeated_use_allocates_nothing_lasting(periodicity):
     finally:
         tracemalloc.stop()
     assert after - before < 20_000
-    # SciPy's real transforms return a new array, of these small components together, and copy it
-    # once where it is padded.
+    # SciPy's real transforms return a new array, and copy it once where it is padded.
     hat = plan.fgc.hat.nbytes
     assert peak - before < 2.1 * hat + out.nbytes + c.dens.nbytes + 100_000
 
@@ -424,13 +423,32 @@ def test_components_are_transformed_together_or_one_by_one(monkeypatch, periodic
 
     plan, together = apply()
     assert len(plan.fgc._turns(4)) == 1
-    size = plan.fgc.hat[0].nbytes
-    for limit, turns in ((0, 4), (2.5 * size, 2), (3 * size, 2)):
-        monkeypatch.setattr(transforms, "TOGETHER", limit)
-        plan, apart = apply()
-        assert len(plan.fgc._turns(4)) == turns
-        for a, b in zip(listed(together), listed(apart), strict=True):
-            np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
+    monkeypatch.setattr(fgc, "APART", plan.fgc.hat.nbytes - 1)
+    plan, apart = apply()
+    assert len(plan.fgc._turns(4)) == 4
+    for a, b in zip(listed(together), listed(apart), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
+
+
+@pytest.mark.parametrize("periodicity", range(4))
+def test_far_fields_do_not_depend_on_threads(monkeypatch, periodicity):
+    """Nor on the parts they share out."""
+    c = cloud("same", N, BOX)
+    options = parki.EwaldOptions(periodicity=periodicity, box=BOX, tolerance=TOLERANCE)
+    fields, buffers = [], set()
+    for threads, part in ((1, 1 << 30), (2, 1 << 16), (5, 1 << 30), (5, 1)):
+        for module in (fgc, transforms):
+            monkeypatch.setattr(module, "thread_count", lambda threads=threads: threads)
+        monkeypatch.setattr(transforms, "SHARE", 1)
+        monkeypatch.setattr(transforms, "PART", part)
+        monkeypatch.setattr(fgc, "CHUNK", part)
+        plan = parki.Plan("stokes_comb", c.trg, c.src, c.norms, options)
+        rng = np.random.default_rng(0)
+        fields.append(plan.fgc.apply(rng.standard_normal(plan.p2g.grid.shape)).copy())
+        buffers.add(len(plan.fgc.padded))
+    assert buffers == ({1} if periodicity == 3 else {1, 2, 5})
+    for other in fields[1:]:
+        np.testing.assert_allclose(other, fields[0], rtol=0, atol=1e-14 * np.abs(other).max())
 
 
 @pytest.mark.gpu
@@ -464,7 +482,7 @@ def test_a_device_transforms_lines_in_parts(monkeypatch, periodicity):
 
 def test_small_transforms_take_one_thread():
     sizes = (10, transforms.SHARE // 2, transforms.SHARE, 3 * transforms.SHARE, 10**7)
-    assert [transforms.workers(np.empty(n, complex), 8) for n in sizes] == [1, 1, 2, 6, 8]
+    assert [transforms.workers(n, 8) for n in sizes] == [1, 1, 2, 6, 8]
 
 
 @pytest.mark.parametrize("ahead", [True, False])

@@ -138,7 +138,7 @@ class _Periodic:
         else:
             import scipy.fft as library
 
-            more["workers"] = workers(values, thread_count())
+            more["workers"] = workers(values.size, thread_count())
         more["axis" if isinstance(axes, int) else "axes"] = axes
         return getattr(library, name)(values, **more)
 

@@ -19,11 +19,15 @@ from parki.ewald import multiplier
 from parki.ewald.mesh import Mesh
 from parki.ewald.p2g import COMPONENTS
 from parki.ewald.split import Split
-from parki.ewald.transforms import DeviceTransforms, HostTransforms, together
+from parki.ewald.transforms import APART, DeviceTransforms, HostTransforms, workers
 from parki.runtime import Kernel, load
+from parki.runtime.pool import cuts, share_out
+from parki.settings import thread_count
 
-# Bytes of a block of padded modes: within the cache's reach on the host, large on a device.
+# Bytes of a block of padded modes, of which the multiplier is made at a time, and on a device all
+# the rest; a thread of a host does the rest for about as many as its cache holds.
 HOST_BLOCK, DEVICE_BLOCK = 16 << 20, 1 << 30
+CHUNK = 2 << 20
 
 
 @dataclass
@@ -35,6 +39,11 @@ class _Block:
     lengths: tuple[int, int, int]
     multiplier: Any
     arguments: dict[str, Any]
+
+    @property
+    def modes(self) -> int:
+        """Padded modes of one component."""
+        return (self.last - self.first) * self.lengths[1] * self.lengths[2]
 
 
 class Convolution:
@@ -83,12 +92,19 @@ class Convolution:
         self.complex_type = np.result_type(mesh.dtype, np.complex64)
         self.share = share
         self.blocks = self._blocks(split, factor)
-        size = 0
-        if mesh.periodicity < 3:
-            for b in self.blocks:
-                size = max(size, (b.last - b.first) * b.lengths[1] * b.lengths[2])
-        self.padded = xp.empty(self.components * size, dtype=self.complex_type)
         self.convolve = self.kernel(kernel, mesh, want, executor)
+        self.threads, size = 1, 0
+        if mesh.periodicity < 3:
+            sizes = [self.components * b.modes for b in self.blocks]
+            if self.convolve.by_many:
+                self.threads = workers(sum(sizes), thread_count())
+                self.blocks = [part for b in self.blocks for part in self._parts(b)]
+            size = max((self.components * b.modes for b in self.blocks), default=0)
+        # Of each thread at work, one.
+        self.padded = [
+            xp.empty(size, dtype=self.complex_type)
+            for _ in range(min(self.threads, len(self.blocks)))
+        ]
 
     @staticmethod
     def kernel(kernel: str, mesh: Mesh, want: tuple[str, ...], executor: str | None) -> Kernel:
@@ -179,11 +195,29 @@ class Convolution:
         arguments["full"] = xp.asarray(folded, dtype=np.int32)
         return _Block(first, last, lengths, values, arguments)
 
+    def _parts(self, block: _Block) -> list[_Block]:
+        """Return a block of planes in parts that threads of a host convolve, one at a time each."""
+        size = self.components * self.complex_type.itemsize * block.modes
+        found = []
+        for part in cuts(block.last - block.first, parts(size, self.threads)):
+            arguments = dict(block.arguments)
+            for name in ("k0", "square0"):
+                arguments[name] = arguments[name][part]
+            modes = (part.stop - part.start, *block.lengths[1:])
+            arguments["shape"] = np.array(modes, dtype=np.int32)
+            first, last = block.first + part.start, block.first + part.stop
+            found.append(_Block(first, last, block.lengths, block.multiplier[part], arguments))
+        return found
+
     # ------------------------------------------------------------------ apply
-    def multiply(self, block: _Block, hat: Any) -> None:
-        """Convolve a block of modes in place; ``hat`` is complex (components, ...), contiguous."""
+    def multiply(self, block: _Block, hat: Any, alone: bool = False) -> None:
+        """Convolve a block of modes in place; ``hat`` is complex (components, ...), contiguous.
+
+        By this thread alone, or by all of a host.
+        """
         real = hat.reshape(self.components, -1).view(self.mesh.dtype)
-        self.convolve(
+        convolve = self.convolve.alone if alone else self.convolve
+        convolve(
             real.shape[1] // 2,
             hat=real,
             multiplier=block.multiplier,
@@ -199,10 +233,12 @@ class Convolution:
         """
         _, y, z = self.mesh.padding.grid
         begin = self.blocks[0].first if self.blocks else 0
-        for block in self.blocks:
+
+        def convolve(block: _Block) -> None:
+            memory = self.padded.pop()
             modes = slice(block.first - begin, block.last - begin)
-            shape = (self.components, block.last - block.first, block.lengths[1], block.lengths[2])
-            padded = self.padded[: math.prod(shape)].reshape(shape)
+            shape = (self.components, block.last - block.first, *block.lengths[1:])
+            padded = memory[: math.prod(shape)].reshape(shape)
             spread = padded[: self.inputs]
             spread[:, :, :y, :z] = hat[: self.inputs, modes]
             spread[:, :, :y, z:] = 0
@@ -211,9 +247,12 @@ class Convolution:
             if plane is not None and block.first == 0:
                 spread[:2, 0, 0, 1 : plane.shape[1] + 1] = plane
                 spread[:2, 0, 0, -plane.shape[1] :] = plane[:, ::-1].conj()
-            self.multiply(block, padded)
+            self.multiply(block, padded, alone=self.threads > 1)
             self.transforms.planes_inverse(padded[: self.rows])
             hat[: self.rows, modes] = padded[: self.rows, :, :y, :z]
+            self.padded.append(memory)
+
+        share_out(convolve, self.blocks, self.threads)
 
 
 class FGC(Convolution):
@@ -247,22 +286,24 @@ class FGC(Convolution):
         before, size = self.room(kernel, mesh, want)
         self.field = memory[before : before + size].reshape(self.rows, *mesh.stored)
         modes = (self.components, *mesh.padding.modes)
+        size = 2 * math.prod(modes)
+        self.apart = mesh.space.on_device or before >= size
         if mesh.space.on_device:
             self.hat = self.xp.empty(modes, dtype=self.complex_type)
         else:
-            self.hat = memory[: 2 * math.prod(modes)].view(self.complex_type).reshape(modes)
+            self.hat = memory[:size].view(self.complex_type).reshape(modes)
 
     @staticmethod
     def room(kernel: str, mesh: Mesh, want: tuple[str, ...]) -> tuple[int, int]:
         """Return the numbers before the grid and the field, for modes of a host, and the field's.
 
-        Modes take the place of what was transformed already, one component after the other.
+        Many modes take the place of what was transformed already, one component after the other.
         """
         rows = field_rows(kernel, want)
         before = 0
         if not mesh.space.on_device:
             sizes = 2 * math.prod(mesh.padding.modes), math.prod(mesh.padding.grid)
-            before = int(room_before(max(COMPONENTS[kernel], rows), *sizes))
+            before = int(room_before(max(COMPONENTS[kernel], rows), *sizes, mesh.item))
         return before, rows * math.prod(mesh.stored)
 
     def apply(self, grid: Any, plane: Any = None) -> Any:
@@ -286,16 +327,25 @@ class FGC(Convolution):
 
     def _turns(self, count: int) -> list[slice]:
         """Return the components that are transformed together, in order."""
-        size = together(self.hat[0].nbytes)
-        return [slice(first, min(first + size, count)) for first in range(0, count, size)]
+        if self.apart:
+            return [slice(0, count)]
+        return [slice(first, first + 1) for first in range(count)]
 
 
-def room_before(components: int, modes: float, grid: float) -> float:
+def parts(size: float, threads: int) -> int:
+    """Return into how many parts to cut a block of so many bytes."""
+    return threads * math.ceil(size / (threads * CHUNK))
+
+
+def room_before(components: int, modes: float, grid: float, item: int) -> float:
     """Return the numbers before the grid, so that no modes reach a component still to be read.
 
-    ``modes`` and ``grid`` are the numbers of a component. The modes of the first c components end
-    before the grid's component c - 1; on the way back the last component comes first.
+    ``modes`` and ``grid`` are the numbers of a component, of ``item`` bytes each. The modes of the
+    first c components end before the grid's component c - 1; on the way back the last component
+    comes first. Few modes lie apart from the grid, and all components are transformed at a time.
     """
+    if components * modes * item <= APART:
+        return components * modes
     return max(modes, components * modes - (components - 1) * grid)
 
 

@@ -22,7 +22,7 @@ from parki.settings import cache_directory, thread_count
 log = logging.getLogger("parki")
 
 # Of what the seconds of a file are of: changes with the counts of `parki.ewald.cost`.
-VERSION = 11
+VERSION = 12
 # Fewest points that the built-in numbers of other variants than the usual ones were measured for.
 BUILT_IN_FROM = {False: 5000, True: 10_000}
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiMemoryError, ParkiValueError
-from parki.ewald.fgc import DEVICE_BLOCK, HOST_BLOCK, field_rows, room_before
+from parki.ewald.fgc import DEVICE_BLOCK, HOST_BLOCK, field_rows, parts, room_before
 from parki.ewald.free_memory import free_memory
 from parki.ewald.mesh import along_z
 from parki.ewald.p2g import COMPONENTS, list_bytes
@@ -24,8 +24,9 @@ from parki.ewald.padding import Padding
 from parki.ewald.parameters import Parameters, select
 from parki.ewald.points import ROWS, result_shape
 from parki.ewald.problem import Problem
-from parki.ewald.transforms import LINES, TOGETHER, together
+from parki.ewald.transforms import LINES, PART, workers
 from parki.runtime import ExecutionSpace
+from parki.settings import thread_count
 
 # Larger cut-offs to propose where a plan does not fit: their grids are coarser.
 LARGER = (1.25, 1.6, 2.0, 2.5)
@@ -110,9 +111,13 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
         area = _work_area(padding, max(buffer, grid), padded, item) if free else component
         modes, transforms = components * component, area + buffer
     else:
-        modes = room_before(components, component, item * float(x * y * z))
-        made = min(min(components, together(component)) * component, TOGETHER)
-        transforms = made * (2 if length > x else 1)
+        numbers = math.prod(padding.modes)
+        before = room_before(components, 2 * numbers, x * y * z, item)
+        modes = item * before
+        # What SciPy's real transforms return, of each thread's part: planes, or rows of lines.
+        made = component * (components if before >= 2 * numbers * components else 1)
+        threads = workers(made / (2 * item), thread_count())
+        transforms = 2 * min(made, threads * max(PART, made / (y if free else x)))
     parts = {
         "points": near + far,
         "densities and results": ROWS[problem.kernel] * item * problem.sources + results,
@@ -195,18 +200,30 @@ def _points(
 
 
 def _blocks(padding: Padding, components: int, item: int, on_device: bool) -> tuple[float, float]:
-    """Return the modes of the largest padded block, and the multiplier's values."""
+    """Return the modes of padded blocks that are convolved at a time, and the multiplier's values.
+
+    The largest block of a device, or one for each thread of a host.
+    """
     if padding.n_local == 0:
         x, y, z = padding.grid
         return 0.0, float(x * (y // 2 + 1) * (z // 2 + 1))
-    limit = (DEVICE_BLOCK if on_device else HOST_BLOCK) // (2 * item * components)
+    each = 2 * item * components
+    limit = (DEVICE_BLOCK if on_device else HOST_BLOCK) // each
     modes = padding.local[0] // 2 + 1
     local = min(padding.n_local, modes)
+    kinds = ((local, padding.local), (modes - local, padding.plain))
+    threads = 1
+    if not on_device:
+        padded = sum(count * y * z for count, (_, y, z) in kinds)
+        threads = workers(components * padded, thread_count())
     block, values = 0.0, 0.0
-    for count, (_, y, z) in ((local, padding.local), (modes - local, padding.plain)):
-        block = max(block, 1.0 * min(count, max(1, limit // (y * z))) * y * z)
+    for count, (_, y, z) in kinds:
+        size = min(count, max(1, limit // (y * z)))
+        if not on_device and size:
+            size = math.ceil(size / parts(each * size * y * z, threads))
+        block = max(block, float(size * y * z))
         values += count * (y // 2 + 1) * (z // 2 + 1)
-    return block, values
+    return min(threads, modes) * block, values
 
 
 def _work_area(padding: Padding, lines: float, padded: float, item: int) -> float:

@@ -16,7 +16,7 @@ from parki.arrays import spread_flags
 from parki.cell_list import runs
 from parki.errors import ParkiValueError
 from parki.ewald import p2g_paper
-from parki.ewald.host_memory import zeros
+from parki.ewald.host_memory import clear, zeros
 from parki.ewald.mesh import Mesh, Sorted, Tiles
 from parki.runtime import Kernel, load
 
@@ -128,7 +128,7 @@ class P2G:
             self.sources.sort(dens, out=buffer)
             dens = buffer
         if self.variant.adds and not self._clean:
-            self.grid.fill(0)
+            clear(self.grid)
         self._clean = False
         self.variant.spread(dict(self.arguments, dens=dens, grid=self.grid))
         return self.grid

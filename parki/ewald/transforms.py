@@ -1,42 +1,41 @@
 """The FFTs of FGC: SciPy's on the host, cuFFT (hipFFT) through CuPy's plans on a device.
 
 None of them scales: the multiplier carries the factor. Results go where they are told, so that
-repeated sums allocate nothing on a device. On the host SciPy's real transforms allocate their
-result: a large component comes in parts, whose results stay in caches. New memory costs pages, 0.9
-ns a number, and on a virtual machine that hands back what it does not use 19, six times what a pass
-of a transform takes. Small components come together: SciPy takes as long to start a thread as to
-transform some 2^16 numbers.
+repeated sums allocate nothing on a device. On the host a transform is shared out in parts, each of
+which goes through what is done with it while a cache holds it, by one thread. SciPy's real
+transforms allocate their result: new memory costs pages, 0.9 ns a number, and on a virtual machine
+that hands back what it does not use 19, six times what a pass of a transform takes; that of small
+parts is used again. Threads take as long to wake as to transform some 2^16 numbers.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from parki.runtime.pool import cuts, share_out
 from parki.settings import thread_count
 
-# Real numbers that a thread transforms in about the time that SciPy takes to start another.
+# Real numbers that a thread transforms in about the time that another takes to wake.
 SHARE = 1 << 16
-# Bytes of modes that a host's real transforms make at a time.
-TOGETHER = 8 << 20
+# Bytes of modes that a thread of a host transforms at a time: half a MB to two do as well.
+PART = 1 << 20
+# Bytes of modes, of all components, up to which a host keeps them apart from the grid.
+APART = 32 << 20
 # Bytes of the lines along x that a device transforms at a time, which bounds its work area.
 LINES = 1 << 30
 
 
-def workers(modes: Any, threads: int) -> int:
+def workers(modes: float, threads: int) -> int:
     """Return how many threads of a host shall transform so many modes."""
-    return min(threads, max(1, 2 * int(modes.size) // SHARE))
-
-
-def together(component: float) -> int:
-    """Return how many components a host transforms together, each of so many bytes of modes."""
-    return max(1, int(TOGETHER // component))
+    return min(threads, max(1, int(2 * modes // SHARE)))
 
 
 class HostTransforms:
-    """Transforms of one far field by SciPy.
+    """Transforms of one far field by SciPy, shared out over threads part by part.
 
     Parameters
     ----------
@@ -55,62 +54,74 @@ class HostTransforms:
         self.grid, self.length, self.periodic = grid, length, periodic
 
     def real(self, values: Any, hat: Any) -> None:
-        """Transform real components (components, x, y, z and spill) into ``hat``.
+        """Transform real components (components, x, y, z and spill) into ``hat``, elsewhere."""
+        fft, inner = self.fft, values[..., : self.grid[2]]
 
-        Several of them may lie where their modes go; one alone may not.
-        """
-        axis, n = (3, self.grid[2]) if self.periodic else (1, self.length)
-        inner = values[..., : self.grid[2]]
-        for part in self._parts(hat):
-            workers = self._workers(hat[part])
-            hat[part] = self.fft.rfft(inner[part], n=n, axis=axis, workers=workers)
+        def planes(part: slice) -> None:
+            modes = fft.rfft(inner[:, part], axis=3)
+            hat[:, part] = fft.fft(modes, axis=2, overwrite_x=True)
+
+        def lines(part: slice) -> None:
+            hat[:, :, part] = fft.rfft(inner[:, :, part], n=self.length, axis=1)
+
         if self.periodic:
-            self._complex(hat, (1, 2), forward=True)
+            self._share_out(planes, hat, 1)
+            self._lines(hat, forward=True)
+        else:
+            self._share_out(lines, hat, 2)
 
     def real_inverse(self, hat: Any, values: Any) -> None:
         """Transform ``hat`` (destroyed) into real components, as for `real`."""
-        axis, n = (3, self.grid[2]) if self.periodic else (1, self.length)
-        if self.periodic:
-            self._complex(hat, (1, 2), forward=False)
-        inner = values[..., : self.grid[2]]
-        for part in self._parts(hat):
-            workers = self._workers(hat[part])
-            real = self.fft.irfft(hat[part], n=n, axis=axis, norm="forward", workers=workers)
-            inner[part] = real[:, : self.grid[0]]
+        fft, inner = self.fft, values[..., : self.grid[2]]
 
-    def _parts(self, hat: Any) -> list[tuple[slice, ...]]:
-        """Return what to transform at a time: all of it, or rows across the lines."""
-        axis = 1 if self.periodic else 2
-        rows = hat.shape[axis]
-        size = max(1, int(TOGETHER * rows // max(1, hat.nbytes)))  # a rank may have none
-        before = (slice(None),) * axis
-        return [(*before, slice(first, first + size)) for first in range(0, rows, size)]
+        def planes(part: slice) -> None:
+            modes = fft.ifft(hat[:, part], axis=2, norm="forward", overwrite_x=True)
+            inner[:, part] = fft.irfft(modes, n=self.grid[2], axis=3, norm="forward")
+
+        def lines(part: slice) -> None:
+            real = fft.irfft(hat[:, :, part], n=self.length, axis=1, norm="forward")
+            inner[:, :, part] = real[:, : self.grid[0]]
+
+        if self.periodic:
+            self._lines(hat, forward=False)
+            self._share_out(planes, hat, 1)
+        else:
+            self._share_out(lines, hat, 2)
 
     def along(self, modes: Any, forward: bool) -> None:
         """Transform complex modes (x, y, z) along x in place."""
-        self._complex(modes, (0,), forward)
+        self._lines(modes[None], forward)
 
     def planes(self, padded: Any) -> None:
-        """Transform (components, modes, y, z) along y and z in place; rows past the grid are 0."""
+        """Transform (components, modes, y, z) along y and z in place; rows past the grid are 0.
+
+        In one thread, as `planes_inverse`: others may have other modes.
+        """
         # The rows of zeros need no transform along z.
-        self._complex(padded[:, :, : self.grid[1]], (3,), forward=True)
-        self._complex(padded, (2,), forward=True)
+        self._complex(padded[:, :, : self.grid[1]], 3, forward=True)
+        self._complex(padded, 2, forward=True)
 
     def planes_inverse(self, padded: Any) -> None:
         """Transform back along y and z in place; rows y past the grid are left half done."""
-        self._complex(padded, (2,), forward=False)
-        self._complex(padded[:, :, : self.grid[1]], (3,), forward=False)
+        self._complex(padded, 2, forward=False)
+        self._complex(padded[:, :, : self.grid[1]], 3, forward=False)
 
-    def _complex(self, values: Any, axes: tuple[int, ...], forward: bool) -> None:
-        transform = self.fft.fftn if forward else self.fft.ifftn
+    def _lines(self, modes: Any, forward: bool) -> None:
+        """Transform complex modes (components, x, y, z) along x in place."""
+        self._share_out(lambda part: self._complex(modes[:, :, part], 1, forward), modes, 2)
+
+    def _complex(self, values: Any, axis: int, forward: bool) -> None:
+        transform = self.fft.fft if forward else self.fft.ifft
         norm = "backward" if forward else "forward"  # neither scales
-        workers = self._workers(values)
-        result = transform(values, axes=axes, norm=norm, overwrite_x=True, workers=workers)
+        result = transform(values, axis=axis, norm=norm, overwrite_x=True)
         if not np.may_share_memory(result, values):
             values[...] = result
 
-    def _workers(self, modes: Any) -> int:
-        return workers(modes, self.threads)
+    def _share_out(self, work: Callable[[slice], None], modes: Any, axis: int) -> None:
+        """Do ``work`` for parts of the modes' rows along an axis, one after the other for each."""
+        threads = workers(modes.size, self.threads)
+        turns = -(-modes.nbytes // (threads * PART))
+        share_out(work, cuts(modes.shape[axis], threads * turns), threads)
 
 
 class DeviceTransforms:

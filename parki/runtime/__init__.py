@@ -13,6 +13,8 @@ In the order a kernel passes through:
     messages    what the user hears meanwhile
     spaces      execution spaces and what is available
     forks       which of them a process lost when it was forked
+    libraries   opens them
+    pool        threads of a host for what is not a kernel
 """
 
 from parki.runtime.kernel import Kernel, load, prepare

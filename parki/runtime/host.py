@@ -22,6 +22,7 @@ from typing import Any
 
 from parki.errors import KernelError, UnavailableError
 from parki.runtime import cache, shipped
+from parki.runtime.libraries import open_library
 from parki.runtime.translate import Translated
 from parki.settings import SETTINGS
 
@@ -211,7 +212,7 @@ class HostObject:
             self.key, lambda target: _compile(self.compiler, self.flags, self.source, target)
         )
         try:
-            return ctypes.CDLL(str(path)).parki_launch
+            return open_library(path).parki_launch
         except OSError as error:
             raise KernelError(
                 f"a compiled kernel cannot be loaded ({error}); is {path.parent} on a disk from "

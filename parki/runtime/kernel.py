@@ -121,6 +121,18 @@ class Kernel:
         UnavailableError
             If the space was used by the process of which this one is a fork.
         """
+        self._run(count, self._threads, arguments)
+
+    def alone(self, count: int, /, **arguments: Any) -> None:
+        """Launch by the calling thread alone, as others may at the same time: see `by_many`."""
+        self._run(count, 1, arguments)
+
+    @property
+    def by_many(self) -> bool:
+        """Whether several threads of a host may launch at a time, each its own work items."""
+        return not (self._upstream or self.space.on_device)
+
+    def _run(self, count: int, threads: int, arguments: dict[str, Any]) -> None:
         if count <= 0:
             return
         if not self._forks:
@@ -156,7 +168,7 @@ class Kernel:
         launch = self.build()
         if self._upstream or self.space.on_device:
             launch(values, count)
-        elif launch(self._pack(*values), count, self._threads):
+        elif launch(self._pack(*values), count, threads):
             raise KernelError(f"{self.workunit.name}: the threads of a team met different barriers")
 
     def _elements(self, name: str, table: Any) -> list[Any]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from parki.runtime import cache
+from parki.runtime.libraries import open_library
 from parki.settings import SETTINGS
 
 log = logging.getLogger("parki")
@@ -81,11 +82,11 @@ def _load(folder: Path) -> ctypes.CDLL | None:
     # The system's OpenMP first: kernels that are compiled here use it too, and two would each have
     # threads. Where there is none, the one that came with parki takes its name.
     try:
-        return ctypes.CDLL(str(path))
+        return open_library(path)
     except OSError as first:
         try:
-            ctypes.CDLL(str(folder / "libgomp.so.1"))
-            return ctypes.CDLL(str(path))
+            open_library(folder / "libgomp.so.1")
+            return open_library(path)
         except OSError:
             log.warning("parki: %s cannot be loaded (%s). Kernels are compiled", path, first)
             return None
