@@ -480,9 +480,12 @@ def test_a_device_transforms_lines_in_parts(monkeypatch, periodicity):
         assert len(areas) <= 2  # it may have grown once
 
 
-def test_small_transforms_take_one_thread():
-    sizes = (10, transforms.SHARE // 2, transforms.SHARE, 3 * transforms.SHARE, 10**7)
-    assert [transforms.workers(n, 8) for n in sizes] == [1, 1, 2, 6, 8]
+def test_threads_for_transforms():
+    """One where they are small, and more than a few only where they are large."""
+    share, large = transforms.SHARE, transforms.LARGE
+    numbers = (20, share, 2 * share, 6 * share, 2 * large, 20 * large, 1000 * large)
+    assert [transforms.workers(n / 2, 8) for n in numbers] == [1, 1, 2, 6, 8, 8, 8]
+    assert [transforms.workers(n / 2, 32) for n in numbers] == [1, 1, 2, 6, 8, 20, 32]
 
 
 @pytest.mark.parametrize("ahead", [True, False])
