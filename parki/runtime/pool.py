@@ -6,13 +6,14 @@ time, and leave what is around it, copies and padding, to one thread and to slow
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-_pools: dict[int, ThreadPoolExecutor] = {}
+MOST = 256  # threads, which are started as they are needed
 
 
 def share_out(work: Callable[[Any], None], items: Iterable[Any], threads: int) -> None:
@@ -40,9 +41,7 @@ def share_out(work: Callable[[Any], None], items: Iterable[Any], threads: int) -
                 left.clear()
                 raise
 
-    if threads not in _pools:
-        _pools[threads] = ThreadPoolExecutor(threads - 1, thread_name_prefix="parki")
-    waiting = [_pools[threads].submit(some) for _ in range(others)]
+    waiting = [_pool().submit(some) for _ in range(others)]
     try:
         some()
     finally:
@@ -56,5 +55,10 @@ def cuts(rows: int, parts: int) -> list[slice]:
     return [slice(rows * i // parts, rows * (i + 1) // parts) for i in range(parts)]
 
 
+@functools.cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(MOST, thread_name_prefix="parki")
+
+
 # A child has none of its parent's threads.
-os.register_at_fork(after_in_child=_pools.clear)
+os.register_at_fork(after_in_child=_pool.cache_clear)
