@@ -231,28 +231,33 @@ class Convolution:
         They are transformed along y and z, which are not padded yet, and back. ``plane`` is as for
         `FGC.apply`.
         """
-        _, y, z = self.mesh.padding.grid
         begin = self.blocks[0].first if self.blocks else 0
 
         def convolve(block: _Block) -> None:
             memory = self.padded.pop()
-            modes = slice(block.first - begin, block.last - begin)
-            shape = (self.components, block.last - block.first, *block.lengths[1:])
-            padded = memory[: math.prod(shape)].reshape(shape)
-            spread = padded[: self.inputs]
-            spread[:, :, :y, :z] = hat[: self.inputs, modes]
-            spread[:, :, :y, z:] = 0
-            spread[:, :, y:] = 0
-            self.transforms.planes(spread)
-            if plane is not None and block.first == 0:
-                spread[:2, 0, 0, 1 : plane.shape[1] + 1] = plane
-                spread[:2, 0, 0, -plane.shape[1] :] = plane[:, ::-1].conj()
-            self.multiply(block, padded, alone=self.threads > 1)
-            self.transforms.planes_inverse(padded[: self.rows])
-            hat[: self.rows, modes] = padded[: self.rows, :, :y, :z]
-            self.padded.append(memory)
+            try:
+                self._planes(block, hat[:, block.first - begin : block.last - begin], plane, memory)
+            finally:
+                self.padded.append(memory)
 
         share_out(convolve, self.blocks, self.threads)
+
+    def _planes(self, block: _Block, hat: Any, plane: Any, memory: Any) -> None:
+        """Convolve the modes of a block, padded in ``memory``."""
+        _, y, z = self.mesh.padding.grid
+        shape = (self.components, block.last - block.first, *block.lengths[1:])
+        padded = memory[: math.prod(shape)].reshape(shape)
+        spread = padded[: self.inputs]
+        spread[:, :, :y, :z] = hat[: self.inputs]
+        spread[:, :, :y, z:] = 0
+        spread[:, :, y:] = 0
+        self.transforms.planes(spread)
+        if plane is not None and block.first == 0:
+            spread[:2, 0, 0, 1 : plane.shape[1] + 1] = plane
+            spread[:2, 0, 0, -plane.shape[1] :] = plane[:, ::-1].conj()
+        self.multiply(block, padded, alone=self.threads > 1)
+        self.transforms.planes_inverse(padded[: self.rows])
+        hat[: self.rows] = padded[: self.rows, :, :y, :z]
 
 
 class FGC(Convolution):
