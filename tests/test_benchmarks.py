@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import benchmark  # noqa: E402
 import choices  # noqa: E402
+import clouds  # noqa: E402
 from benchmarks import models, page, record, table9  # noqa: E402
 from benchmarks.ceilings import Ceilings  # noqa: E402
 from benchmarks.run import TINY  # noqa: E402
@@ -174,3 +175,22 @@ def test_choices_runs(tmp_path, monkeypatch):
     path.write_text(json.dumps({"machine": "another", "numbers": "its own", "rows": []}))
     with pytest.raises(SystemExit):
         choices.main()
+
+
+def test_pairs_of_clouds():
+    """Those within the cut-off, through the faces that repeat too; each point is one of its own."""
+    rng = np.random.default_rng(0)
+    for points in clouds.clouds(300, rng).values():
+        apart = points[:, :, None] - points[:, None]
+        apart[0] -= np.round(apart[0])
+        expected = (np.linalg.norm(apart, axis=0) <= 0.15).sum()
+        assert clouds.pairs(points, 0.15, rng) == pytest.approx(expected)
+
+
+def test_clouds_are_timed(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["clouds.py", "--points", "500", "--tolerance", "1e-2"])
+    clouds.main()
+    rows = [line.split("|")[1:-1] for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [row[1].strip() for row in rows] == ["uniform", "clustered", "sphere", "two scales"]
+    assert float(rows[0][-1]) == 1
+    assert all(float(cell) > 0 for row in rows for cell in row[2:])

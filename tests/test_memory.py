@@ -162,6 +162,17 @@ def room(monkeypatch):
     return lambda size: monkeypatch.setattr(memory, "free_memory", lambda space: size)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_fill_memory_with_zeros(monkeypatch, threads):
+    """All of it, and nothing beside it."""
+    monkeypatch.setattr(host_memory, "thread_count", lambda: threads)
+    monkeypatch.setattr(host_memory, "SHARE", 8)
+    whole = np.ones(1000)
+    host_memory.clear(whole[100:801].reshape(1, 701))
+    assert not whole[100:801].any()
+    assert whole.sum() == 299
+
+
 def test_what_does_not_fit_is_refused(room):
     needed = plan(20_000).memory
     room(needed.peak - 1e5 - needed.held)

@@ -13,7 +13,7 @@ In the order a kernel passes through:
     messages    what the user hears meanwhile
     spaces      execution spaces and what is available
     forks       which of them a process lost when it was forked
-    libraries   opens them
+    libraries   opens shared objects of kernels, and says how long OpenMP's threads spin
     pool        threads of a host for what is not a kernel
 """
 
