@@ -372,3 +372,16 @@ def test_threads_look_for_work_for_a_while(tmp_path, given, spins):
     )
     assert f"GOMP_SPINCOUNT = '{spins}'" in err
     assert out.split() == ["right", given.get("GOMP_SPINCOUNT", "None")]
+
+
+def test_a_thread_launches_alone(tmp_path, monkeypatch):
+    """Several may at a time; else each would bring all of OpenMP's threads."""
+    kernel = small_kernel(tmp_path, SQUARE)
+    kernel.build()
+    seen = []
+    monkeypatch.setattr(kernel, "_threads", 3)
+    monkeypatch.setattr(kernel, "_launch", lambda _, count, threads: seen.append((count, threads)))
+    kernel(2, v=np.zeros(2))
+    kernel.alone(2, v=np.zeros(2))
+    assert kernel.by_many
+    assert seen == [(2, 3), (2, 1)]
