@@ -41,12 +41,14 @@ def p2g_owner(
     slope: pk.View2D[REAL],
     grid: pk.View4D[REAL],
 ):
-    """Spread the sources of one column of tiles.
+    """Spread the sources of one column of tiles onto its share of the planes.
 
-    ``colour`` is (first x, first y, step x, step y, tiles per row).
+    ``colour`` is (first x, first y, tiles, tiles per row, shares).
     """
-    tile0: int = colour[0] + colour[2] * (i // colour[4])
-    tile1: int = colour[1] + colour[3] * (i % colour[4])
+    item: int = i % colour[2]
+    own: int = i // colour[2]
+    tile0: int = colour[0] + 2 * (item // colour[3])
+    tile1: int = colour[1] + 2 * (item % colour[3])
     column: int = (tile0 * tiles[1] + tile1) * tiles[2]
     end: int = starts[column + tiles[2]]
     wx: List[REAL] = [0.0] * KEPT
@@ -122,7 +124,10 @@ def p2g_owner(
             g0: int = plane
             if g0 >= shape[0]:
                 g0 = g0 - shape[0]
-            for k in range(count):
+            mine: int = count
+            if g0 % colour[4] != own:
+                mine = 0
+            for k in range(mine):
                 a: int = plane - cx[k]
                 if a >= 0 and a < P:
                     j: int = batch + k

@@ -126,7 +126,7 @@ class Timing:
     def counts(self, p2p: str, p2g: str, g2p: str) -> dict[str, tuple[float, ...]]:
         """Return the counts of variants, for these parameters."""
         chosen, n = self.chosen, self.task.points
-        work = Work(self.task.kernel, ("u",), n, n, *self.vectors)
+        work = Work(self.task.kernel, ("u",), n, n, self.task.periodicity, *self.vectors)
         return {
             near_name(p2p, self.repeated): work.near(p2p, chosen.pairs, chosen.degree),
             f"p2g_{p2g}": work.spread(p2g, chosen.points, self.grid, self.tiles),

@@ -140,27 +140,29 @@ def test_values_that_spill_from_registers(uniform):
 
 
 @pytest.mark.parametrize(
-    ("tiles", "rounds", "times"),
+    ("tiles", "points", "rounds", "times", "idle"),
     [
-        ((1, 1), 1, 4.0),
-        ((1, 2), 2, 4.0),
-        ((2, 2), 4, 4.0),
-        ((2, 3), 4, 16 / 6),
-        ((4, 4), 4, 1.0),
-        ((6, 6), 4, 4 / 3),
-        ((5, 4), 4, 24 / 20),
+        ((1, 1), 9, 1, 1.36, 0.0),
+        ((1, 1), 2, 1, 2.24, 1.12),  # a source has two planes, two threads have none
+        ((1, 2), 9, 2, 1.36, 0.0),
+        ((2, 2), 9, 4, 1.36, 0.0),
+        ((2, 3), 9, 4, 1.2, 0.0),
+        ((4, 4), 9, 4, 1.0, 0.0),
+        ((6, 6), 9, 4, 5 * 1.12 * 4 / 18, 1.12 / 9),  # nine tiles in halves, five at a time
+        ((5, 4), 9, 4, (3 * 1.12 + 2) / 5, 0.0),
     ],
 )
-def test_few_tiles_leave_threads_idle(tiles, rounds, times):
+def test_few_tiles_are_shared_out(tiles, points, rounds, times, idle):
     """Tiles of two colours along each axis, on four threads: those of one at a time."""
     work = cost.Work("stokes_comb", ("u",), 100, 100, threads=4)
     alone = cost.Work("stokes_comb", ("u",), 100, 100)
-    colours, sources, updates, idle, values = work.spread("owner", 9, 1e5, tiles)
-    assert (colours, sources, updates, 0.0, values) == alone.spread("owner", 9, 1e5, tiles)
-    assert values == 4e5
-    assert colours == rounds
-    assert idle == pytest.approx((times - 1) * updates)
-    assert work.spread("grid", 9, 1e5, tiles) == alone.spread("grid", 9, 1e5, tiles)
+    one = alone.spread("owner", points, 1e5, tiles)
+    colours, sources, updates, waits, values = work.spread("owner", points, 1e5, tiles)
+    assert (colours, sources, values) == (rounds, 100, 4e5) == (one[0], one[1], one[4])
+    assert one[3] == 0.0
+    assert waits / one[2] == pytest.approx(idle, abs=1e-12)
+    assert (updates + waits) / one[2] == pytest.approx(times)
+    assert work.spread("grid", points, 1e5, tiles) == alone.spread("grid", points, 1e5, tiles)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +175,7 @@ def test_tiles_of_more_steps_than_a_window(periodicity, tiles):
 
 
 @pytest.mark.parametrize("periodicity", range(4))
-def test_rounds_that_are_foreseen_are_those_that_run(periodicity):
+def test_rounds_that_are_foreseen_are_those_that_run(periodicity, monkeypatch):
     points = np.random.default_rng(0).random((3, 4000)) * [[0.6], [1.0], [0.8]]
     options = parki.EwaldOptions(
         periodicity=periodicity,
@@ -184,19 +186,66 @@ def test_rounds_that_are_foreseen_are_those_that_run(periodicity):
         p2g_method="owner",
         execution_space="CPU",
     )
-    plan = parki.Plan("stokes_sl", points, points, options)
-    items = [count for count, _ in plan.p2g.variant.colours]
-    work, tiles = plan._problem.work, plan._problem.tiles(plan.mesh.padding.cells, 11)
-    assert len(items) == 4
     for threads in (1, 2, 3):
-        idle = threads * sum(-(-n // threads) for n in items) / sum(items) - 1
-        assert replace(work, threads=threads).rounds(tiles) == (4, pytest.approx(idle))
+        monkeypatch.setenv("PARKI_NUM_THREADS", str(threads))
+        plan = parki.Plan("stokes_sl", points, points, options)
+        items = [(n, *numbers[2::2]) for n, numbers in plan.p2g.variant.colours]
+        assert len(items) == 4
+        assert all(n == tiles * shares for n, tiles, shares in items)
+        every = sum(tiles for _, tiles, _ in items)
+        more = [1 + 0.12 * (shares - 1) for _, _, shares in items]
+        does = sum(t * m for (_, t, _), m in zip(items, more, strict=True)) / every
+        takes = sum(-(-n // threads) / s * m for (n, _, s), m in zip(items, more, strict=True))
+        work, tiles = plan._problem.work, plan._problem.tiles(plan.mesh.padding.cells, 11)
+        rounds = replace(work, threads=threads).rounds(tiles, 11)
+        assert rounds == (4, pytest.approx(does), pytest.approx(takes * threads / every - does))
+
+
+@pytest.mark.parametrize("kernel", ["stokes_comb", "stokes_sl", "laplace"])
+@pytest.mark.parametrize("periodicity", [1, 3])
+def test_threads_change_no_digit_of_spreading(kernel, periodicity, monkeypatch):
+    """However planes are shared out, a value of the grid sums the same in the same order."""
+    rng = np.random.default_rng(3)
+    points = rng.random((3, 300))
+    rows = {"stokes_comb": 6, "stokes_sl": 3, "laplace": 1}[kernel]
+    dens, norms = rng.standard_normal((rows, 300)), rng.standard_normal((3, 300))
+    options = parki.EwaldOptions(
+        periodicity=periodicity,
+        box=[1, 1, 1],
+        cutoff=0.3,
+        window_points=10,
+        tolerance=1e-4,
+        p2g_method="owner",
+        execution_space="CPU",
+    )
+    grids, shares = [], []
+    for threads in (1, 2, 5):
+        monkeypatch.setenv("PARKI_NUM_THREADS", str(threads))
+        given = [norms] if kernel == "stokes_comb" else []
+        plan = parki.Plan(kernel, points, points, *given, options)
+        buffer = np.empty_like(dens)
+        grids.append(plan.p2g.apply(np.ascontiguousarray(dens), buffer).copy())
+        shares.append([int(numbers[4]) for _, numbers in plan.p2g.variant.colours])
+    assert shares[0] != shares[1] != shares[2]
+    assert all(np.array_equal(grids[0], grid) for grid in grids[1:])
+
+
+def test_free_directions_wake_threads():
+    """G2P's, after a far field of more steps by others; devices and one thread have no such."""
+    for periodicity, woken in ((0, 6), (1, 6), (2, 6), (3, 0)):
+        work = cost.Work("stokes_comb", ("u",), 10, 10, periodicity, threads=6)
+        assert work.far(Passes(0.0, 1.0, 2.0)) == (0, 7, 14, woken)
+        assert work.gather("target", 8, 1e3)[-1] == work.gather("tile", 8, 1e3)[-1] == woken
+    for name in ("fgc", "g2p_target"):
+        many, one = (machines.Machine("test", machines.CORE["float64"], workers=n) for n in (6, 1))
+        counts = len(cost.COUNTS[name]) - 1
+        assert many.time(name, (*[0.0] * counts, 6)) == one.time(name, (*[0.0] * counts, 1))
 
 
 def test_windows_are_computed_in_vectors(uniform):
     four, one = (cost.Work("laplace", ("u",), 10, 10, lanes=n) for n in (4, 1))
-    assert four.gather("target", 9, 1e3) == (10, 10 * 9 * 9 * 12, 0)
-    assert one.gather("target", 9, 1e3) == (10, 10 * 9**3, 0)
+    assert four.gather("target", 9, 1e3) == (10, 10 * 9 * 9 * 12, 0, 0)
+    assert one.gather("target", 9, 1e3) == (10, 10 * 9**3, 0, 0)
     # Of a host's grid what no cache holds.
     for variant in ("target", "base"):
         assert one.gather(variant, 9, 1e7)[2] == 1e7 - cost.CACHED
@@ -257,7 +306,8 @@ def test_times_of_the_mesh_are_those_of_the_counts(uniform, points, p2g):
         uniform, p2g=p2g, g2p=("tile",), sources=points, targets=points, machine=machine
     )
     tiles = {48.0: (4, 4), 30.0: (2, 3), 200.0: (18, 17)}
-    assert given.work.rounds(tiles[48.0])[1] == 0.0 < given.work.rounds(tiles[30.0])[1]
+    assert given.work.rounds(tiles[48.0], 10)[1:] == (1.0, 0.0)
+    assert given.work.rounds(tiles[30.0], 10)[1] > 1.0
     for n, g2p in itertools.product(tiles, ("tile", "target", "base")):
         given = replace(given, g2p=(g2p,))
         found = given.mesh_time(10, n**3, Passes(0.0, 3e5, 1e6), tiles[n])
@@ -290,7 +340,7 @@ def test_long_sums_on_a_device_get_the_best_of_all_variants(
 
 def test_dear_transforms_make_larger_cutoffs(uniform):
     cheap = problem(uniform)
-    seconds = dict(cheap.machine.seconds, fgc=(0.0, 1e-6, 1e-6, 1e-6))
+    seconds = dict(cheap.machine.seconds, fgc=(0.0, 1e-6, 1e-6, 1e-6, 0.0))
     dear = replace(cheap, machine=machines.Machine("test", seconds))
     assert select(dear).cutoff > 1.2 * select(cheap).cutoff
 

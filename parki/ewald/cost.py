@@ -18,7 +18,16 @@ from parki.arrays import USUAL
 from parki.ewald.columns import computed, device_threads, usual_staging
 from parki.ewald.g2p import share as g2p_share
 from parki.ewald.lengths import NO_TABLES, Tables
-from parki.ewald.p2g import ATOMIC, COMPONENTS, SIDES, UNORDERED, reached
+from parki.ewald.p2g import (
+    ATOMIC,
+    COMPONENTS,
+    SIDES,
+    UNORDERED,
+    owner_shares,
+    owner_turns,
+    reached,
+    shared_work,
+)
 from parki.ewald.p2g import share as p2g_share
 from parki.ewald.padding import Passes
 
@@ -43,12 +52,13 @@ COUNTS = {
     "p2g_source": _POINTS,
     "p2g_grid": _POINTS,
     "p2g_hybrid": _POINTS,
-    # Values of a host's lines take nearly twice as long as those of its boxes and planes: lines
-    # cross memory in the largest strides.
-    "fgc": ("boxes", "lines", "planes"),
-    "g2p_target": ("targets", "reads", "beyond"),
-    "g2p_base": ("targets", "reads", "beyond"),
-    "g2p_tile": ("targets", "reads", "staged", "share"),
+    # Free directions take FGC more steps, by other threads than those of kernels, which fall asleep
+    # and which G2P wakes: threads, or 0. Values of a host's lines take nearly twice as long as
+    # those of its boxes and planes: lines cross memory in the largest strides.
+    "fgc": ("boxes", "lines", "planes", "free"),
+    "g2p_target": ("targets", "reads", "beyond", "free"),
+    "g2p_base": ("targets", "reads", "beyond", "free"),
+    "g2p_tile": ("targets", "reads", "staged", "share", "free"),
 }
 # Of a pair: polynomials evaluated, and other operations.
 _PAIR = {
@@ -162,6 +172,7 @@ class Work:
     want: tuple[str, ...]
     targets: int
     sources: int
+    periodicity: int = 3
     lanes: int = 1
     threads: int = 1
 
@@ -214,25 +225,29 @@ class Work:
             )
         updates = self._updates(self.sources, components, points)
         if variant == "owner":
-            colours, idle = self.rounds(tiles)
-            return colours, self.sources, updates, idle * updates, components * grid
+            colours, work, idle = self.rounds(tiles, points)
+            return colours, self.sources, work * updates, idle * updates, components * grid
         return self.sources, updates
 
-    def rounds(self, tiles: tuple[int, int]) -> tuple[float, float]:
-        """Return the colours of P2G by ``owner``, and what threads could do that have no tile.
+    def rounds(self, tiles: tuple[int, int], points: int) -> tuple[float, float, float]:
+        """Return the colours of P2G by ``owner``, its work, and what idle threads could do.
 
-        The latter over what the others do: tiles of one colour are all that runs at once. What it
-        costs is a machine's own: of two threads that share a core, one alone is faster.
+        The latter two over the work of tiles whose planes are not shared out: those of one colour
+        are all that runs at once. What idle threads cost is a machine's own: of two that share a
+        core, one alone is faster.
         """
         rows, columns = ((n - n // 2, n // 2) for n in tiles)
         colours = [r * c for r in rows for c in columns if r * c]
-        turns = sum(-(-n // self.threads) for n in colours)
-        return float(len(colours)), turns * self.threads / math.prod(tiles) - 1.0
+        shares = [(n, owner_shares(n, self.threads, points)) for n in colours]
+        work = sum(n * shared_work(s) for n, s in shares)
+        turns = sum(owner_turns(n, s, self.threads) for n, s in shares)
+        every = math.prod(tiles)
+        return float(len(colours)), work / every, (turns * self.threads - work) / every
 
     def far(self, passes: Passes) -> tuple[float, ...]:
         """Return the counts of FGC, for the values of one component over all its passes."""
         components = COMPONENTS[self.kernel] + self._rows + ("p" in self.want)
-        return tuple(components * values for values in passes)
+        return *(components * values for values in passes), self._free
 
     def gather(self, variant: str, points: int, grid: float) -> tuple[float, ...]:
         """Return the counts of G2P; a gradient takes the window's slopes beside its values.
@@ -243,11 +258,16 @@ class Work:
         components = self._rows * fields + ("p" in self.want)
         reads = self._updates(self.targets, components, points)
         if variant != "tile":
-            return float(self.targets), reads, max(0.0, components * grid - CACHED)
+            beyond = max(0.0, components * grid - CACHED)
+            return float(self.targets), reads, beyond, self._free
         staged = components * grid * usual_staging(points)
         one = g2p_share(self.targets) * reads / self.targets
         idle = _idle(points) if self.lanes == 1 else 1.0
-        return float(self.targets), idle * reads, staged, idle * one
+        return float(self.targets), idle * reads, staged, idle * one, self._free
+
+    @property
+    def _free(self) -> float:
+        return float(self.threads if self.periodicity < 3 else 0)
 
     @property
     def _rows(self) -> int:

@@ -121,7 +121,13 @@ class Problem:
         """What the sum asks of its stages."""
         machine = self.machine
         return Work(
-            self.kernel, self.want, self.targets, self.sources, machine.lanes, machine.threads
+            self.kernel,
+            self.want,
+            self.targets,
+            self.sources,
+            self.periodicity,
+            machine.lanes,
+            machine.threads,
         )
 
     @property
