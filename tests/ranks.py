@@ -365,7 +365,7 @@ def failures(comm: Any, space: str = "CPU") -> None:
         ("spreading", plan._far, "spread"),
         ("near field", plan._near, "apply"),
         ("halo", plan._far.halo, "copy"),
-        ("transform", plan._far.fgc, "_transform"),
+        ("transform", plan._far.fgc.transforms, "across"),
         ("results", plan._gauge, "add"),
     )
 

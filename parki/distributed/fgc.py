@@ -22,8 +22,7 @@ from parki.distributed.transport import Transport
 from parki.ewald.fgc import Convolution
 from parki.ewald.mesh import Mesh
 from parki.ewald.split import Split
-from parki.ewald.transforms import DeviceTransforms, HostTransforms, workers
-from parki.settings import thread_count
+from parki.ewald.transforms import DeviceTransforms, HostTransforms
 
 
 class SlabFGC(Protocol):
@@ -86,16 +85,14 @@ class _Periodic:
         convolution: Convolution,
     ) -> None:
         self.convolution = convolution
-        self.on_device = convolution.mesh.space.on_device
         rank = transport.team.rank
         x, y, z = convolution.mesh.padding.grid
         share, half = lines[rank + 1] - lines[rank], z // 2 + 1
-        self.shape = (y, z)
         empty, kind = transport.xp.empty, convolution.complex_type
         planes = slabs.planes[rank + 1] - slabs.planes[rank]
         self.planes = empty((convolution.components, planes, y, half), dtype=kind)
         self.modes = empty((convolution.components, x, share, half), dtype=kind)
-        transforms = DeviceTransforms if self.on_device else HostTransforms
+        transforms = DeviceTransforms if convolution.mesh.space.on_device else HostTransforms
         self.transforms = transforms((x, y, z), x, True)
         # Of one component each: (planes, y, modes).
         self.swap = Swap(transport, "FGC", (0, slabs.planes), (1, lines))
@@ -106,14 +103,13 @@ class _Periodic:
         c = self.convolution
 
         def spread(i: int) -> Callable[[], None]:
-            self.planes[i] = self._transform("rfftn", grid[i], (1, 2), self.planes.shape[1:])
+            if self.planes.size:
+                self.transforms.across(grid[i : i + 1], self.planes[i : i + 1])
             return self.swap.start(self.planes[i], self.modes[i], i % 2)
 
         def gather(i: int) -> None:
-            if field[i].size:
-                field[i] = self._transform(
-                    "irfftn", self.planes[i], (1, 2), s=self.shape, norm="forward"
-                )
+            if self.planes.size:
+                self.transforms.across_inverse(self.planes[i : i + 1], field[i : i + 1])
 
         def back(i: int) -> Callable[[], None]:
             if self.modes.size:
@@ -128,19 +124,6 @@ class _Periodic:
         if self.modes.size:
             c.multiply(c.blocks[0], self.modes)
         _flow(c.rows, back, gather)
-
-    def _transform(self, name: str, values: Any, axes: Any, shape: Any = None, **more: Any) -> Any:
-        """Return a transform, by the library of the space; of nothing, nothing of ``shape``."""
-        if not values.size:
-            return self.convolution.xp.empty(shape, dtype=self.convolution.complex_type)
-        if self.on_device:
-            import cupyx.scipy.fft as library
-        else:
-            import scipy.fft as library
-
-            more["workers"] = workers(values.size, thread_count())
-        more["axis" if isinstance(axes, int) else "axes"] = axes
-        return getattr(library, name)(values, **more)
 
 
 class _Free:

@@ -60,38 +60,50 @@ class HostTransforms:
 
     def real(self, values: Any, hat: Any) -> None:
         """Transform real components (components, x, y, z and spill) into ``hat``, elsewhere."""
-        fft, inner = self.fft, values[..., : self.grid[2]]
-
-        def planes(part: slice) -> None:
-            modes = fft.rfft(inner[:, part], axis=3)
-            hat[:, part] = fft.fft(modes, axis=2, overwrite_x=True)
+        inner = values[..., : self.grid[2]]
 
         def lines(part: slice) -> None:
-            hat[:, :, part] = fft.rfft(inner[:, :, part], n=self.length, axis=1)
+            hat[:, :, part] = self.fft.rfft(inner[:, :, part], n=self.length, axis=1)
 
         if self.periodic:
-            self._share_out(planes, hat, 1)
+            self.across(values, hat)
             self._lines(hat, forward=True)
         else:
             self._share_out(lines, hat, 2)
 
     def real_inverse(self, hat: Any, values: Any) -> None:
         """Transform ``hat`` (destroyed) into real components, as for `real`."""
-        fft, inner = self.fft, values[..., : self.grid[2]]
-
-        def planes(part: slice) -> None:
-            modes = fft.ifft(hat[:, part], axis=2, norm="forward", overwrite_x=True)
-            inner[:, part] = fft.irfft(modes, n=self.grid[2], axis=3, norm="forward")
+        inner = values[..., : self.grid[2]]
 
         def lines(part: slice) -> None:
-            real = fft.irfft(hat[:, :, part], n=self.length, axis=1, norm="forward")
+            real = self.fft.irfft(hat[:, :, part], n=self.length, axis=1, norm="forward")
             inner[:, :, part] = real[:, : self.grid[0]]
 
         if self.periodic:
             self._lines(hat, forward=False)
-            self._share_out(planes, hat, 1)
+            self.across_inverse(hat, values)
         else:
             self._share_out(lines, hat, 2)
+
+    def across(self, values: Any, hat: Any) -> None:
+        """Transform real planes (components, planes, y, z and spill) along y and z into ``hat``."""
+        inner = values[..., : self.grid[2]]
+
+        def planes(part: slice) -> None:
+            modes = self.fft.rfft(inner[:, part], axis=3)
+            hat[:, part] = self.fft.fft(modes, axis=2, overwrite_x=True)
+
+        self._share_out(planes, hat, 1)
+
+    def across_inverse(self, hat: Any, values: Any) -> None:
+        """Transform ``hat`` (destroyed) into real planes, as for `across`."""
+        inner = values[..., : self.grid[2]]
+
+        def planes(part: slice) -> None:
+            modes = self.fft.ifft(hat[:, part], axis=2, norm="forward", overwrite_x=True)
+            inner[:, part] = self.fft.irfft(modes, n=self.grid[2], axis=3, norm="forward")
+
+        self._share_out(planes, hat, 1)
 
     def along(self, modes: Any, forward: bool) -> None:
         """Transform complex modes (x, y, z) along x in place."""
@@ -138,9 +150,10 @@ class DeviceTransforms:
 
     def __init__(self, grid: tuple[int, int, int], length: int, periodic: bool) -> None:
         import cupy
+        import cupyx.scipy.fft
         from cupy.cuda import cufft
 
-        self.cuda, self.cufft = cupy.cuda, cufft
+        self.cuda, self.cufft, self.fft = cupy.cuda, cufft, cupyx.scipy.fft
         self.grid, self.length, self.periodic = grid, length, periodic
         self.plans: dict[Any, Any] = {}
         self.work: Any = None  # the largest work area
@@ -162,6 +175,16 @@ class DeviceTransforms:
             self._real(padded, modes, False)
             if padded is not each:
                 each[...] = padded[: self.grid[0]]
+
+    def across(self, values: Any, hat: Any) -> None:
+        """Transform real planes (components, planes, y, z) along y and z into ``hat``."""
+        for each, modes in zip(values, hat, strict=True):
+            modes[...] = self.fft.rfftn(each, axes=(1, 2))
+
+    def across_inverse(self, hat: Any, values: Any) -> None:
+        """Transform ``hat`` into real planes."""
+        for each, modes in zip(values, hat, strict=True):
+            each[...] = self.fft.irfftn(modes, axes=(1, 2), s=self.grid[1:], norm="forward")
 
     def along(self, modes: Any, forward: bool) -> None:
         """Transform complex modes (x, y, z) along x in place."""
