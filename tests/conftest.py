@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from parki.ewald.clustering import pair_density
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.runtime.spaces import why_unavailable
 
@@ -47,3 +48,10 @@ def to_host() -> Callable[[Any], Any]:
 def rng() -> np.random.Generator:
     """Return the same random numbers for every test."""
     return np.random.default_rng(2026)
+
+
+@pytest.fixture(scope="session")
+def uniform():
+    """Return the density of pairs of 20 000 uniform points."""
+    points = np.random.default_rng(0).random((3, 20_000))
+    return pair_density(points, points, np.ones(3))

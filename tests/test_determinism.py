@@ -132,3 +132,32 @@ def test_on_a_device(n):
     if reason:
         pytest.skip(reason)
     assert len({digests("Cuda", True, n) for _ in range(3)}) == 1
+
+
+@pytest.mark.parametrize("kernel", ["stokes_comb", "stokes_sl", "laplace"])
+@pytest.mark.parametrize("periodicity", [1, 3])
+def test_threads_change_no_digit_of_spreading(kernel, periodicity, monkeypatch):
+    """However planes are shared out, a value of the grid sums the same in the same order."""
+    rng = np.random.default_rng(3)
+    points = rng.random((3, 300))
+    rows = {"stokes_comb": 6, "stokes_sl": 3, "laplace": 1}[kernel]
+    dens, norms = rng.standard_normal((rows, 300)), rng.standard_normal((3, 300))
+    options = parki.EwaldOptions(
+        periodicity=periodicity,
+        box=[1, 1, 1],
+        cutoff=0.3,
+        window_points=10,
+        tolerance=1e-4,
+        p2g_method="owner",
+        execution_space="CPU",
+    )
+    grids, shares = [], []
+    for threads in (1, 2, 5):
+        monkeypatch.setenv("PARKI_NUM_THREADS", str(threads))
+        given = [norms] if kernel == "stokes_comb" else []
+        plan = parki.Plan(kernel, points, points, *given, options)
+        buffer = np.empty_like(dens)
+        grids.append(plan.p2g.apply(np.ascontiguousarray(dens), buffer).copy())
+        shares.append([int(numbers[4]) for _, numbers in plan.p2g.variant.colours])
+    assert shares[0] != shares[1] != shares[2]
+    assert all(np.array_equal(grids[0], grid) for grid in grids[1:])

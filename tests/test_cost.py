@@ -1,0 +1,234 @@
+"""The cost model: what it counts of a sum, stage by stage."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from problems import problem
+from scipy.spatial import cKDTree
+
+import parki
+from parki import tune
+from parki.arrays import USUAL
+from parki.ewald import cost, machines
+from parki.ewald.clustering import pair_density
+from parki.ewald.lengths import NO_TABLES, SMOOTH, Lengths, Tables
+from parki.ewald.p2g import owner_tiles
+from parki.ewald.padding import Passes, pad
+
+
+@pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
+@pytest.mark.parametrize("cutoff", [0.1, 0.35, 0.7, 1.1])
+def test_pairs_of_uniform_points(periodicity, cutoff):
+    """Also where the box has less of the ball around its points than the whole."""
+    box, n = np.array([0.8, 1.0, 1.25]), 1500
+    points = np.random.default_rng(0).random((3, n)) * box[:, None]
+    shifts = [(-1, 0, 1) if axis < periodicity else (0,) for axis in range(3)]
+    tree, found = cKDTree(points.T), -n  # a point is no pair with itself
+    for shift in itertools.product(*shifts):
+        found += tree.count_neighbors(cKDTree(points.T + box * shift), cutoff)
+    density = pair_density(points, points, box)
+    given = problem(density, periodicity=periodicity, box=box, targets=n, sources=n)
+    # Some of the balls reach two boxes away.
+    assert given.pairs(cutoff) == pytest.approx(found, rel=0.05 if cutoff < 0.8 else 0.25)
+
+
+def test_clusters_that_the_cutoff_encloses_take_less():
+    """Staged tiles compute the pairs around the cut-off too: of even points many more than within.
+
+    On a CPU a pair of such clusters took 0.65 to 0.7 of the time of one of even points.
+    """
+    n, cutoff, rng = 10_000, 0.15, np.random.default_rng(0)
+    even, tight = rng.random((3, n)), np.empty((3, n))
+    tight[:, : n // 2] = rng.random((3, 8))[:, rng.integers(0, 8, n // 2)]
+    tight += 0.02 * rng.standard_normal((3, n))
+    tight[:, n // 2 :] = even[:, n // 2 :]
+    each = []
+    for points in (even, np.clip(tight, 0, 1 - 1e-9)):
+        given = problem(pair_density(points, points, np.ones(3)), sources=n, targets=n)
+        pairs = given.near_pairs(cutoff)
+        targets, computed, operations = given.work.near("staged", pairs, 10)
+        assert (targets, computed) == (n, pairs.around)
+        each.append(operations / pairs.within)
+    assert each[1] < 0.6 * each[0]
+
+
+def test_one_target_takes_its_time(uniform):
+    """However few there are: operations of one are a count of tiles, beside those of all."""
+    few, many = (
+        problem(uniform, targets=n).work.near("tile", cost.Pairs(1e6, 3e6), 10)
+        for n in (1000, 100_000)
+    )
+    assert few[2] == many[2]
+    assert few[3] == pytest.approx(few[2] / 1000)
+    assert many[3] == pytest.approx(few[3] / 100)
+
+
+def test_values_that_spill_from_registers(uniform):
+    """Four components of a window of 18 points are more than a device's thread can keep."""
+    work = problem(uniform).work
+    for kernel, least, most in (("stokes_comb", 1.6, 2.2), ("stokes_sl", 1.0, 1.3)):
+        sums = replace(work, kernel=kernel)
+        ratio = sums.spread("tile", 18, 1e6, (4, 4))[2] / sums.spread("tile", 17, 1e6, (4, 4))[2]
+        assert least < ratio < most
+
+
+@pytest.mark.parametrize(
+    ("tiles", "points", "rounds", "times", "idle"),
+    [
+        ((1, 1), 9, 1, 1.36, 0.0),
+        ((1, 1), 2, 1, 2.24, 1.12),  # a source has two planes, two threads have none
+        ((1, 2), 9, 2, 1.36, 0.0),
+        ((2, 2), 9, 4, 1.36, 0.0),
+        ((2, 3), 9, 4, 1.2, 0.0),
+        ((4, 4), 9, 4, 1.0, 0.0),
+        ((6, 6), 9, 4, 5 * 1.12 * 4 / 18, 1.12 / 9),  # nine tiles in halves, five at a time
+        ((5, 4), 9, 4, (3 * 1.12 + 2) / 5, 0.0),
+    ],
+)
+def test_few_tiles_are_shared_out(tiles, points, rounds, times, idle):
+    """Tiles of two colours along each axis, on four threads: those of one at a time."""
+    work = cost.Work("stokes_comb", ("u",), 100, 100, threads=4)
+    alone = cost.Work("stokes_comb", ("u",), 100, 100)
+    one = alone.spread("owner", points, 1e5, tiles)
+    colours, sources, updates, waits, values = work.spread("owner", points, 1e5, tiles)
+    assert (colours, sources, values) == (rounds, 100, 4e5) == (one[0], one[1], one[4])
+    assert one[3] == 0.0
+    assert waits / one[2] == pytest.approx(idle, abs=1e-12)
+    assert (updates + waits) / one[2] == pytest.approx(times)
+    assert work.spread("grid", points, 1e5, tiles) == alone.spread("grid", points, 1e5, tiles)
+
+
+@pytest.mark.parametrize(
+    ("periodicity", "tiles"), [(0, (3, 5)), (1, (2, 5)), (2, (2, 4)), (3, (2, 4))]
+)
+def test_tiles_of_more_steps_than_a_window(periodicity, tiles):
+    """And an even number of them along periodic axes, one where there is no room for two."""
+    assert owner_tiles((36, 71, 8), 11, periodicity) == tiles
+    assert owner_tiles((23, 11.9, 8), 11, periodicity) == (1, 1)
+
+
+@pytest.mark.parametrize("periodicity", range(4))
+def test_rounds_that_are_foreseen_are_those_that_run(periodicity, monkeypatch):
+    points = np.random.default_rng(0).random((3, 4000)) * [[0.6], [1.0], [0.8]]
+    options = parki.EwaldOptions(
+        periodicity=periodicity,
+        box=[0.6, 1.0, 0.8],
+        tolerance=1e-6,
+        cutoff=0.09,
+        window_points=11,
+        p2g_method="owner",
+        execution_space="CPU",
+    )
+    for threads in (1, 2, 3):
+        monkeypatch.setenv("PARKI_NUM_THREADS", str(threads))
+        plan = parki.Plan("stokes_sl", points, points, options)
+        items = [(n, *numbers[2::2]) for n, numbers in plan.p2g.variant.colours]
+        assert len(items) == 4
+        assert all(n == tiles * shares for n, tiles, shares in items)
+        every = sum(tiles for _, tiles, _ in items)
+        more = [1 + 0.12 * (shares - 1) for _, _, shares in items]
+        does = sum(t * m for (_, t, _), m in zip(items, more, strict=True)) / every
+        takes = sum(-(-n // threads) / s * m for (n, _, s), m in zip(items, more, strict=True))
+        work, tiles = plan._problem.work, plan._problem.tiles(plan.mesh.padding.cells, 11)
+        rounds = replace(work, threads=threads).rounds(tiles, 11)
+        assert rounds == (4, pytest.approx(does), pytest.approx(takes * threads / every - does))
+
+
+def test_free_directions_wake_threads():
+    """G2P's, after a far field of more steps by others; devices and one thread have no such."""
+    for periodicity, woken in ((0, 6), (1, 6), (2, 6), (3, 0)):
+        work = cost.Work("stokes_comb", ("u",), 10, 10, periodicity, threads=6)
+        assert work.far(Passes(0.0, 1.0, 2.0)) == (0, 7, 14, woken)
+        assert work.gather("target", 8, 1e3)[-1] == work.gather("tile", 8, 1e3)[-1] == woken
+    for name in ("fgc", "g2p_target"):
+        many, one = (machines.Machine("test", machines.CORE["float64"], workers=n) for n in (6, 1))
+        counts = len(cost.COUNTS[name]) - 1
+        assert many.time(name, (*[0.0] * counts, 6)) == one.time(name, (*[0.0] * counts, 1))
+
+
+def test_windows_are_computed_in_vectors(uniform):
+    four, one = (cost.Work("laplace", ("u",), 10, 10, lanes=n) for n in (4, 1))
+    assert four.gather("target", 9, 1e3) == (10, 10 * 9 * 9 * 12, 0, 0)
+    assert one.gather("target", 9, 1e3) == (10, 10 * 9**3, 0, 0)
+    # Of a host's grid what no cache holds.
+    for variant in ("target", "base"):
+        assert one.gather(variant, 9, 1e7)[2] == 1e7 - cost.CACHED
+    # At P = 17 a warp takes 5 bands of 6 x 3 heights: 4 turns of 32 x 3 values, not 17 x 17.
+    assert one.gather("tile", 17, 1e3)[1] == pytest.approx(10 * 17 * 384)
+
+
+def test_sources_near_the_targets_of_a_multiprocessor(uniform):
+    """By brute force: around a block of 512 targets, where both clouds are as dense as told."""
+    cutoff, n = 0.05, 40_000
+
+    def read(targets, sources):
+        around = np.outer((targets, sources), np.ones(uniform.scales.size))
+        density = replace(uniform, around=around)
+        return problem(density, targets=n, sources=n).read(cutoff)
+
+    points = np.random.default_rng(2).random((3, n))
+    for targets in (1, 8):
+        block = np.sort(abs(points - 0.5).max(axis=0))[512 // targets]  # half its edge
+        found = (abs(points - 0.5).max(axis=0) < block + cutoff).sum()
+        assert read(targets, 1) == pytest.approx(found, rel=0.1)
+        assert read(targets, 5) == pytest.approx(5 * found, rel=0.1)
+
+
+@pytest.mark.parametrize("points", [1000, 100_000])
+@pytest.mark.parametrize("p2g", [("owner", "tile", "grid"), ("tile",)])
+def test_times_of_the_mesh_are_those_of_the_counts(uniform, points, p2g):
+    machine = machines.Machine("test", machines.CORE["float64"], threads=4)
+    given = problem(
+        uniform, p2g=p2g, g2p=("tile",), sources=points, targets=points, machine=machine
+    )
+    tiles = {48.0: (4, 4), 30.0: (2, 3), 200.0: (18, 17)}
+    assert given.work.rounds(tiles[48.0], 10)[1:] == (1.0, 0.0)
+    assert given.work.rounds(tiles[30.0], 10)[1] > 1.0
+    for n, g2p in itertools.product(tiles, ("tile", "target", "base")):
+        given = replace(given, g2p=(g2p,))
+        found = given.mesh_time(10, n**3, Passes(0.0, 3e5, 1e6), tiles[n])
+        machine, work = given.machine, given.work
+        spread = machine.time(f"p2g_{found.p2g}", work.spread(found.p2g, 10, n**3, tiles[n]))
+        assert found.spread == pytest.approx(spread, rel=1e-6)
+        gather = machine.time(f"g2p_{g2p}", work.gather(g2p, 10, n**3))
+        assert found.gather == pytest.approx(gather, rel=1e-6)
+    assert found.far == machine.time("fgc", work.far(Passes(0.0, 3e5, 1e6)))
+
+
+def test_which_variants_are_considered():
+    names = [f"{stage}_{v}" for stage, each in tune.METHODS.items() for v in each[1:]]
+    for on_device, usual in USUAL.items():
+        few = cost.Machine("test", dict.fromkeys(names, ()), 1, NO_TABLES, on_device, 1000)
+        for stage, methods, variant in zip(tune.METHODS, tune.METHODS.values(), usual, strict=True):
+            assert few.variants(stage, methods[-1], 10) == (methods[-1],)
+            # For fewer points than the others were timed for, the usual one.
+            assert few.variants(stage, "auto", 249) == (variant,)
+            assert variant in few.variants(stage, "auto", 250)
+        # On a host, sums that come out the same every time.
+        every = set(few.variants("p2g", "auto", 250))
+        assert every == ({"owner", "grid"} if not on_device else set(tune.METHODS["p2g"][1:]))
+
+
+def test_passes_of_transforms():
+    box, steps = np.ones(3), np.full(3, 1 / 32)
+    assert pad(3, box, steps, 8, 0.2, 1e-4).values() == (3 * 32**3, 0, 0)
+    padding = pad(1, box, steps, 8, 0.2, 1e-4)
+    twice = Tables(Lengths((n, 2.0) for n in SMOOTH if n < 2000))
+    along = padding.local[0] * padding.grid[1] * padding.grid[2]
+    assert padding.values()[:2] == (0, along)
+    assert padding.values(twice) == pytest.approx((0, along, 2 * padding.values().planes))
+    modes = [padding.n_local, padding.local[0] // 2 + 1 - padding.n_local]
+    sizes = (padding.local[1:], padding.plain[1:])
+    found = padding.values().planes
+    assert found == sum(4 * m * math.prod(s) for m, s in zip(modes, sizes, strict=True))
+
+
+def test_counts_fit_the_numbers():
+    for table in (machines.CORE, machines.H200):
+        for numbers in table.values():
+            assert {k: len(v) for k, v in numbers.items()} == {
+                k: len(v) + 1 for k, v in cost.COUNTS.items()
+            }

@@ -1,0 +1,167 @@
+"""The numbers of the cost model: what `parki tune` fits, and the files they are kept in."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from problems import problem
+
+import parki
+from parki import cli, tune
+from parki.ewald import cost, machines
+from parki.ewald.clustering import pair_density
+from parki.ewald.parameters import select
+from parki.runtime import get_execution_space
+
+
+@pytest.mark.parametrize("threads", [2, 8])
+def test_tune_sums_with_grids_that_pass_a_hosts_caches(uniform, threads):
+    """Two at least, far beyond: with one alone, its time would be all that is known."""
+    beyond = set()
+    for task in tune.tasks(get_execution_space("CPU"), threads):
+        if task.dtype != "float64" or task.kernel != "stokes_comb":
+            continue
+        density = uniform
+        if task.clustered:
+            points = tune.cloud(task.points, True)
+            density = pair_density(points, points, np.ones(3))
+        cutoff = task.cell_size and (task.cell_size / task.points) ** (1 / 3)
+        given = problem(
+            density,
+            periodicity=task.periodicity,
+            tolerance=task.tolerance,
+            targets=task.points,
+            sources=task.points,
+        )
+        found = select(given, cutoff, task.window_points)
+        grid = math.prod(given.pad(found.steps, found.points, found.cutoff).grid)
+        if task.g2p == "target":
+            uncached = given.work.gather("target", found.points, grid)[2]
+            if uncached > 4 * cost.CACHED:
+                beyond.add((task.points, task.clustered))
+    assert len(beyond) >= 2
+
+
+def test_fit_finds_the_numbers_of_its_samples():
+    rng = np.random.default_rng(1)
+    true = {"fgc": (1e-4, 3e-9), "p2g_owner": (1e-5, 2e-8, 4e-10)}
+    samples = []
+    for variant, numbers in true.items():
+        for _ in range(12):
+            counts = tuple(10 ** rng.uniform(3, 6, len(numbers) - 1))
+            samples.append((variant, counts, float(np.dot((1.0, *counts), numbers))))
+    start = {"fgc": (0.0, 1e-9), "p2g_owner": (0.0, 1e-8, 1e-9), "g2p_base": (0.0, 0.0, 1e-9)}
+    fitted = tune.fit(samples, start)
+    machine = cost.Machine("test", {k: tuple(v) for k, v in fitted.items()})
+    for variant, counts, seconds in samples:
+        assert machine.time(variant, counts) == pytest.approx(seconds, rel=0.1)
+    # Never measured: as much slower than built in as the others.
+    assert fitted["g2p_base"][2] > 1e-9
+
+
+def test_fit_of_times_that_scatter_keeps_what_was_built_in():
+    """Half of them from slow moments, which took tight sums most."""
+    true = np.array([2e-4, 4e-7, 8e-10, 1.5e-11])
+    counts = [(n, 400.0 * n, 400.0 * n * o) for n in (1e3, 4e4) for o in (60, 100, 140, 200)]
+    times = [(c, float(np.dot((1.0, *c), true))) for c in counts]
+    slow = [(c, t * (1 + 0.6 * (c[2] / c[1] > 120))) for c, t in times]
+    samples = [("p2p_staged", c, t) for c, t in times + slow]
+    fitted = np.array(tune.fit(samples, {"p2p_staged": tuple(2 * true)})["p2p_staged"])
+    # Evenly dearer, rather than by its operations.
+    ratio = [np.dot((1.0, *c), fitted) / t for c, t in times]
+    assert max(ratio) < 1.2 * min(ratio)
+    # By times that agree, what was built in is forgotten.
+    wrong = tuple(true * (1, 3, 1, 0.5))
+    exact = np.array(tune.fit(samples[:8], {"p2p_staged": wrong})["p2p_staged"])
+    for c, t in times:
+        assert np.dot((1.0, *c), exact) == pytest.approx(t, rel=0.1)
+
+
+def test_fit_finds_launches_that_were_built_in_as_next_to_nothing():
+    start = {"p2p_staged": (1e-7, 1e-7, 1e-9, 1e-11)}
+    counts = [(n, 100.0 * n, 1e4 * n) for n in (2e2, 1e3, 2.5e3, 4e4, 4e5)]
+    times = [3e-4 + 1e-7 * a + 1e-9 * b + 1e-11 * c for a, b, c in counts]
+    samples = [("p2p_staged", c, t) for c, t in zip(counts, times, strict=True)]
+    machine = cost.Machine("test", {k: tuple(v) for k, v in tune.fit(samples, start).items()})
+    for variant, each, seconds in samples:
+        assert machine.time(variant, each) == pytest.approx(seconds, rel=0.1)
+
+
+def test_fit_of_what_was_built_in_as_nothing():
+    """A sum without planes, by numbers that count planes alone."""
+    samples = [("fgc", (n, 0.0), 1e-4 + 2e-9 * n) for n in (1e4, 1e5, 1e6)]
+    fitted = tune.fit(samples, {"fgc": (0.0, 0.0, 1e-9), "g2p_base": (0.0, 0.0, 1e-9)})
+    machine = cost.Machine("test", {k: tuple(v) for k, v in fitted.items()})
+    for variant, counts, seconds in samples:
+        assert machine.time(variant, counts) == pytest.approx(seconds, rel=0.3)
+    assert fitted["g2p_base"] == [0.0, 0.0, 1e-9]
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path))
+    machines.forget()
+    yield tmp_path
+    machines.forget()
+
+
+def test_tune(own_cache, monkeypatch, capsys):
+    few = [
+        tune.Task("laplace", 3, 1e-2, 500),
+        tune.Task("laplace", 3, 1e-2, 500, dtype="float32"),
+    ]
+    monkeypatch.setattr("parki.tune_report.tasks", lambda *_: few)
+    space = get_execution_space("Serial")
+    before = machines.machine(space, "float64")
+    assert cli.main(["tune", "--space", "Serial"]) == 0
+    assert str(own_cache) in capsys.readouterr().out.replace("\n", "")
+    after = machines.machine(space, "float64")
+    assert "measured" in after.name
+    assert "measured" not in before.name
+    points = np.random.default_rng(0).random((3, 500))
+    options = parki.EwaldOptions(
+        periodicity=3, box=[1, 1, 1], tolerance=1e-2, execution_space="Serial"
+    )
+    assert after.name in parki.Plan("laplace", points, points, options).describe()
+    # A second run with a task keeps the first one's samples.
+    samples = json.loads(machines.path(space).read_text())["samples"]
+    words = "--measure --kernel laplace --points 300 --tolerance 1e-2".split()
+    assert cli.main(["tune", "--space", "Serial", *words]) == 0
+    assert "ratio" in capsys.readouterr().out
+    again = json.loads(machines.path(space).read_text())["samples"]
+    assert again["float64"][: len(samples["float64"])] == samples["float64"]
+    assert len(again["float64"]) > len(samples["float64"]) + 20
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        '{"machine": "x", "seconds": {"float64": {"fgc": [1]}}}',
+        f'{{"counts": {machines.VERSION}, "seconds": {{"float64": {{"fgc": [1]}}}}}}',
+        f'{{"counts": {machines.VERSION}, "seconds": {{}}}}',
+        json.dumps({"machine": "x", "counts": 1, "seconds": machines.CORE}),
+    ],
+)
+def test_a_spoilt_file_is_reported_and_not_used(own_cache, content, caplog):
+    space = get_execution_space("Serial")
+    machines.path(space).write_text(content)
+    assert "AVX-512" in machines.machine(space, "float64").name
+    assert "parki tune" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "lengths", [{}, {"float64": []}, {"float64": {"planes": [[7, 1]]}, "float32": {}}]
+)
+def test_spoilt_lengths_are_reported(own_cache, lengths, caplog):
+    space = get_execution_space("Serial")
+    content = {"machine": "x", "seconds": machines.CORE, "lengths": lengths}
+    content["counts"] = machines.VERSION
+    machines.path(space).write_text(json.dumps(content))
+    measured = "measured" in machines.machine(space, "float64").name
+    # A file without lengths is one of a machine where all cost the same.
+    assert measured is (lengths == {})
+    assert ("parki tune" in caplog.text) is not measured
