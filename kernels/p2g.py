@@ -7,7 +7,8 @@ from floor(x/h) on: the shift by half a window is the same in G2P and cancels.
 
 `p2g_owner` (CPUs): sources are sorted by tiles; a tile's sources reach at most halfway into the
 next tile but one, so tiles of one colour never touch the same grid point: each work item owns its
-tile, or every so many a plane of it where tiles are few, and writes without atomics. A batch of sources is spread plane by plane.
+tile, or every so many a plane of it where tiles are few, and writes without atomics. A batch of
+sources is spread plane by plane.
 """
 
 from typing import List
