@@ -89,16 +89,16 @@ def launches():
         if dtype in recorded:
             return recorded[dtype]
         calls: list = []
-        original = Kernel.__call__
+        original = Kernel._run  # which all ways to launch come to, also by threads of parki's own
 
-        def call(self, count, **arguments):
+        def run(self, count, threads, arguments):
             before = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in arguments.items()}
-            original(self, count, **arguments)
+            original(self, count, threads, arguments)
             after = {k: v.copy() for k, v in arguments.items() if isinstance(v, np.ndarray)}
             calls.append((self, count, before, after))
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Kernel, "__call__", call)
+            patch.setattr(Kernel, "_run", run)
             make_sum("stokes_comb", 1, dtype, "owner", "embedded", ("u", "p", "grad_u"))
             # The library's erf and exp, which no other kernel calls.
             make_sum("stokes_comb", 1, dtype, "owner", "embedded", split="hasimoto", radial="erfc")
@@ -218,6 +218,51 @@ def test_failure_is_an_error_and_leaves_nothing(pykokkos, fresh, wrong, printed)
 
 
 # ---------------------------------------------------------------------- without it
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_sums_launch_every_workunit(launches, dtype):
+    launched = {call[0].workunit.name for call in launches(dtype)}
+    missing = sorted(set(workunits()) - launched)
+    assert not missing, f"no sum of `launches` launches {missing}: add one that does"
+
+
+@pytest.mark.parametrize("periodicity", [1, 3])
+def test_every_launch_of_a_sum_goes_to_upstream(monkeypatch, periodicity):
+    handed_over, launched = [], []
+
+    class InPlaceOfUpstream:
+        """Takes what upstream would be given, and has the embedded executor run it."""
+
+        def __init__(self, workunit, translated, space, team_size, vector_length):
+            self.kernel = Kernel(workunit, space, "embedded", team_size, vector_length)
+            self.names = [name for name, _ in translated.arguments]
+
+        def cached(self):
+            return True
+
+        def load(self):
+            return self.launch
+
+        def launch(self, values, count):
+            handed_over.append(self.kernel.workunit.name)
+            self.kernel(count, **dict(zip(self.names, values, strict=True)))
+
+    ours = make_sum("stokes_comb", periodicity, np.float64, "auto", "embedded")
+    original = Kernel._run
+
+    def run(self, count, threads, arguments):
+        launched.append(self.workunit.name)
+        original(self, count, threads, arguments)
+
+    monkeypatch.setattr(upstream, "UpstreamObject", InPlaceOfUpstream)
+    monkeypatch.setattr(kernel_module, "_loaded", {})
+    monkeypatch.setattr(Kernel, "_run", run)
+    theirs = make_sum("stokes_comb", periodicity, np.float64, "auto", "pykokkos")
+    assert close(theirs, ours)
+    assert "convolve" in handed_over
+    # Each launch is seen once as upstream's, and once more as the one in its place.
+    assert sorted(launched) == sorted(2 * handed_over)
+
+
 def test_import_parki_leaves_pykokkos_alone():
     code = "import sys, parki, parki.runtime.upstream; print('pykokkos' in sys.modules)"
     root = Path(parki.__file__).parents[1]
