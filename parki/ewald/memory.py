@@ -18,6 +18,7 @@ from parki.errors import ParkiMemoryError, ParkiValueError
 from parki.ewald.fgc import DEVICE_BLOCK, HOST_BLOCK, field_rows, parts, room_before
 from parki.ewald.free_memory import free_memory
 from parki.ewald.mesh import along_z
+from parki.ewald.options import MOST_POINTS
 from parki.ewald.p2g import COMPONENTS, list_bytes
 from parki.ewald.p2p import near_cells, near_tile
 from parki.ewald.padding import Padding
@@ -133,9 +134,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     return Memory(parts, held, peak)
 
 
-def check(
-    problem: Problem, chosen: Parameters, use: Use, length: float, points: int | None
-) -> Memory:
+def check(problem: Problem, chosen: Parameters, use: Use, length: float) -> Memory:
     """Return what a plan needs; refuse it where that is not free.
 
     Parameters
@@ -143,8 +142,6 @@ def check(
     problem, chosen, use
     length : float
         Cube root of the box's volume, in the user's unit.
-    points : int or None
-        Window points that were asked for.
 
     Raises
     ------
@@ -158,7 +155,7 @@ def check(
     if needed.peak <= room:
         _check_values(problem, chosen, use)
         return needed
-    fitting = list(_fitting(problem, chosen, use, room, length, points))
+    fitting = list(_fitting(problem, chosen, use, room, length))
     where = "on the device" if use.space.on_device else "here"
     raise ParkiMemoryError(
         f"the plan needs {in_words(needed.peak)}, but {in_words(room)} are free {where}; most of "
@@ -259,14 +256,14 @@ def _fitting(
     use: Use,
     room: float,
     length: float,
-    points: int | None,
 ) -> Iterator[str]:
     """Yield, in words, what would fit."""
     seconds = chosen.total
 
-    def fits(changed: Problem, cutoff: float | None, use: Use = use) -> Parameters | None:
+    def fits(changed: Problem, cutoff: float | None) -> Parameters | None:
+        changed = replace(changed, cutoff=cutoff)
         try:
-            found = select(changed, cutoff, points)
+            found = select(changed)
         except ParkiValueError:
             return None
         return found if predict(changed, found, use).peak <= room else None
@@ -281,7 +278,8 @@ def _fitting(
             cost = f"takes {ratio:.2g} times as long" if ratio > 1 else "is faster, too"
             yield f"cutoff={found.cutoff * length:.4g}, which {cost}"
             break
-    if use.dtype == np.float64 and problem.tolerance >= 1e-6:
+    narrow = chosen.points <= MOST_POINTS[np.dtype(np.float32)]
+    if use.dtype == np.float64 and problem.tolerance >= 1e-6 and narrow:
         single = predict(problem, chosen, replace(use, dtype=np.dtype(np.float32)))
         if single.peak <= room:
             yield f"float32 ({in_words(single.peak)})"

@@ -31,7 +31,7 @@ from parki.ewald.machines import machine
 from parki.ewald.memory import Memory, Use, check
 from parki.ewald.mesh import Mesh
 from parki.ewald.moves import check_stay, suit
-from parki.ewald.options import MOST_POINTS, EwaldOptions
+from parki.ewald.options import EwaldOptions
 from parki.ewald.p2g import P2G
 from parki.ewald.p2p import P2P, near_kernels, near_tile
 from parki.ewald.p2p_cells import check_method
@@ -357,8 +357,13 @@ class Plan:
         if method == "auto" and (self._computed != ("u",) or options.radial != "polynomial"):
             # The others were measured for polynomials alone, and do not compute derivatives.
             method = USUAL[self.space.on_device][0]
+        cutoff = None
+        if options.cutoff is not None:
+            cutoff = options.cutoff / length
+        elif options.cell_size is not None:
+            cutoff = (options.cell_size / self._totals[1]) ** (1 / 3)
         points = min(self._totals)
-        self._problem = problem = Problem(
+        self._problem = Problem(
             self.kernel,
             self._computed,
             choose_split(options.split, self.kernel, self._computed, options.tolerance),
@@ -371,14 +376,11 @@ class Plan:
             best.variants("p2p", method, points),
             best.variants("p2g", options.p2g_method, points, options.deterministic),
             best.variants("g2p", options.g2p_method, points),
-            kept=kept,
+            options.windows(self.dtype),
+            cutoff,
+            kept,
         )
-        cutoff = None
-        if options.cutoff is not None:
-            cutoff = options.cutoff / length
-        elif options.cell_size is not None:
-            cutoff = (options.cell_size / self._totals[1]) ** (1 / 3)
-        return select(problem, cutoff, options.window_points, MOST_POINTS[self.dtype])
+        return select(self._problem)
 
     def _check_memory(self, chosen: Parameters, same: bool, length: float) -> Memory:
         """Return the bytes that the plan needs; refuse it if they are not free."""
@@ -390,7 +392,7 @@ class Plan:
             options.dl_mean == "flux" and self._normal_squares is not None,
             self._given is not _NOT_GIVEN,
         )
-        return check(self._problem, chosen, use, length, options.window_points)
+        return check(self._problem, chosen, use, length)
 
     def _settle(self, chosen: Parameters, length: float) -> None:
         """Take the parameters for the plan's, and make its grid and kernels."""
