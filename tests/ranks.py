@@ -390,6 +390,7 @@ def failures(comm: Any, space: str = "CPU") -> None:
     attempt(comm, "points", lambda: ewald.stokes_sl(bad, bad, dens, options, comm=comm))
     attempt(comm, "good", good)
     attempt(comm, "density", lambda: plan(dens[:, 1:] if last else dens))
+    attempt(comm, "promise", lambda: plan.promise(dens[:, 1:] if last else dens))
     attempt(comm, "good", good)
     for name, stage, method in inner:
         if last:

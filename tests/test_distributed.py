@@ -150,6 +150,7 @@ def test_an_error_on_one_rank_is_raised_on_all(size, space):
     expected = {
         "points": ("ParkiValueError", "rank 2 of 3: trg contains NaN"),
         "density": ("ParkiValueError", "rank 2 of 3: dens has shape (3, 49); expected (3, 50)"),
+        "promise": ("ParkiValueError", "rank 2 of 3: dens has shape (3, 49); expected (3, 50)"),
         "options": ("ParkiValueError", "tolerance is 0.0001 on rank 2, but 0.001 on rank 0"),
         "sources": ("ParkiValueError", "src is empty"),
         "operator": ("ParkiValueError", "no meaning over many ranks"),

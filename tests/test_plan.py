@@ -393,6 +393,22 @@ def test_a_split_that_a_plan_could_not_take_is_not_compared():
     assert "instead: Hasimoto's split, which does not reach the tolerance" in plan.describe()
 
 
+@pytest.mark.parametrize("kernel", ["stokes_sl", "stokes_dl"])
+def test_a_promise_is_for_densities_in_the_memory_of_the_plan(kernel, monkeypatch):
+    c = cloud("same", N, BOX)
+    plan, dens = plan_of(kernel, c), c.arguments(kernel)[0]
+    cuda = SimpleNamespace(Device=lambda: SimpleNamespace(id=0))
+    with monkeypatch.context() as patch:
+        device = SimpleNamespace(on_device=True, array_module=SimpleNamespace(cuda=cuda))
+        patch.setattr(plan, "space", device)
+        with pytest.raises(parki.ParkiTypeError, match="dens is on the host"):
+            plan.promise(dens)
+    there = SimpleNamespace(shape=dens.shape, dtype=dens.dtype)
+    monkeypatch.setattr("parki.ewald.plan.as_array", lambda name, value: value)
+    with pytest.raises(parki.ParkiTypeError, match="dens is on a device"):
+        plan.promise(there)
+
+
 def test_linear_operator_and_gmres():
     from scipy.sparse.linalg import LinearOperator, gmres
 

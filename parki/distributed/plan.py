@@ -359,6 +359,11 @@ class Plan(single.Plan):
         return self._mesh(chosen, box, mesh.steps, local)
 
     # ------------------------------------------------------------------ apply
+    def promise(self, dens: Any) -> Any:
+        """Return the bound of the error on all ranks: see `parki.ewald.Plan.promise`."""
+        with self.team.together():
+            return super().promise(dens)
+
     def _apply(self, dens: Any, out: Any, watch: Watch) -> Any:
         with self.team.together():
             return super()._apply(dens, out, watch)

@@ -561,8 +561,15 @@ class Plan:
         Returns
         -------
         float, or tuple of floats if ``want`` is a tuple
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            If the density has another shape, is not finite, or is in other memory than the points.
         """
-        values = check_density("dens", as_array("dens", dens), ROWS[self.kernel], self.n_sources)
+        values = as_array("dens", dens)
+        check_space({"dens": values}, self.space)
+        values = check_density("dens", values, ROWS[self.kernel], self.n_sources)
         bound = self._bound(values.astype(np.float64) ** 2)
         bounds = tuple(
             bound if name == "u" else bound / mean_edge(self.box) for name in self._shapes
