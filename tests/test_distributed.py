@@ -238,6 +238,23 @@ def test_scaling_is_measured(size, scaling, tmp_path):
 
 
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
+@pytest.mark.parametrize("missing", ["targets", "both"])
+def test_nothing_is_sent_without_points(missing):
+    points, none = np.random.default_rng(0).random((3, 50)), np.empty((3, 0))
+    given = (none, points if missing == "targets" else none)
+    options = parki.EwaldOptions(3, (1, 1, 1), 1e-3)
+    plan = distributed.Plan("stokes_sl", *given, options)
+    assert plan.sent == {} and "0 targets" in plan.describe()
+    assert plan(given[1]).shape == (3, 0) and plan.sent == {}
+    plan.update_points(points, points)
+    plan(points)
+    plan.sent["densities"] = 7  # as other ranks would have it
+    plan.update_points(*given)
+    plan(given[1])
+    assert plan.sent == {}
+
+
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
 @pytest.mark.parametrize("periodicity", range(4))
 def test_the_far_field_may_run_beside_the_near_one(periodicity, monkeypatch):
     """Neither sees what the other writes: their order does not matter."""

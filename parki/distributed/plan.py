@@ -102,6 +102,10 @@ class Plan(single.Plan):
             super().__init__(kernel, trg, src, norms, options, want=want, dens=dens)
 
     # ------------------------------------------------------------------ what all ranks share
+    def _take(self, arrays: dict[str, Any], extents: Any) -> None:
+        super()._take(arrays, extents)
+        self.sent: dict[str, int] = {}
+
     def _count(self, arrays: dict[str, Any]) -> tuple[int, int]:
         """Return the targets and the sources of all ranks, which must ask for one sum."""
         asked = {
@@ -308,7 +312,6 @@ class Plan(single.Plan):
             not self.options.deterministic,
             chosen.read,
         )
-        self.sent: dict[str, int] = {}
 
     @property
     def xp(self) -> Any:
