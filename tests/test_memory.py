@@ -268,7 +268,7 @@ def test_indices_of_a_device():
 
 def test_transforms_of_a_device_share_a_work_area():
     def area(item, *local, lines=40.0):
-        return memory._work_area(SimpleNamespace(local=local), lines, 100.0, item)
+        return memory.work_area(SimpleNamespace(local=local), lines, 100.0, item)
 
     # Short planes have none, nor have those of some lengths; lines have, and long ones twice.
     assert area(8, 64, 1024, 1024) == area(8, 64, 2048, 2048) == area(4, 64, 1120, 1120) == 40
