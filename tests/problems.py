@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from parki.ewald import machines
+from parki.ewald.grids import POINTS
 from parki.ewald.problem import Problem
 
 
@@ -25,6 +26,7 @@ def problem(density, **changes):
         ("staged",),
         ("owner",),
         ("target",),
+        POINTS,
     )
     return replace(given, **changes)
 

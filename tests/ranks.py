@@ -4,6 +4,8 @@
     mpirun -n 3 python tests/ranks.py moves
     mpirun -n 3 python tests/ranks.py failures
     mpirun -n 3 python tests/ranks.py ending raise
+    mpirun -n 2 python tests/ranks.py needed 3
+    mpirun -n 3 python tests/ranks.py tiles
     mpirun -n 2 python tests/ranks.py sums Cuda
 
 The first rank prints a line of JSON for each case. With the name of an execution space (default:
@@ -12,12 +14,14 @@ CPU) arrays are in its memory, and results are compared on the host; ranks may s
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +29,11 @@ from contract import KERNELS, cloud
 
 import parki
 from parki.distributed import ewald, use_local_gpu
+from parki.distributed import memory as slab_memory
 from parki.distributed import plan as distributed
 from parki.distributed.near import SlabP2P
+from parki.ewald import p2p
+from parki.ewald import plan as plans
 from parki.ewald.clustering import SAMPLE
 
 CLOUDS = ("partly", "same", "blobs_same", "elsewhere", "outside", "line", "two_scales")
@@ -315,8 +322,6 @@ def _off(
     walk: Walk, plan: Any, told: Any, memory: Memory, trg: Any, src: Any, norms: Any, dens: Any
 ) -> float:
     """Return how far results are from those of one rank with the same parameters."""
-    from parki.ewald import plan as plans
-
     select, plans.select = plans.select, lambda *_: plan.parameters
     try:
         arrays = [None if a is None else memory.send(a) for a in (src, norms, dens)]
@@ -390,6 +395,7 @@ def failures(comm: Any, space: str = "CPU") -> None:
     attempt(comm, "points", lambda: ewald.stokes_sl(bad, bad, dens, options, comm=comm))
     attempt(comm, "good", good)
     attempt(comm, "density", lambda: plan(dens[:, 1:] if last else dens))
+    attempt(comm, "promise", lambda: plan.promise(dens[:, 1:] if last else dens))
     attempt(comm, "good", good)
     for name, stage, method in inner:
         if last:
@@ -420,6 +426,12 @@ def failures(comm: Any, space: str = "CPU") -> None:
     attempt(comm, "migration", lambda: plan.migrate(points, dens[:, 1:] if last else dens))
     other = parki.EwaldOptions(3, (1, 1, 1), 1e-4) if last else options
     attempt(comm, "options", lambda: ewald.Plan("stokes_sl", points, points, other, comm=comm))
+    free_memory, compiled = slab_memory.free_memory, plan._prepare
+    slab_memory.free_memory = lambda space: 1e4 if last else 1e12
+    ewald.Plan._prepare = broken  # is not come to
+    attempt(comm, "memory", lambda: ewald.stokes_sl(points, points, dens, options, comm=comm))
+    slab_memory.free_memory, ewald.Plan._prepare = free_memory, compiled.__func__
+    attempt(comm, "good", good)
     none = memory.xp.empty((3, 0))
     attempt(comm, "sources", lambda: ewald.Plan("stokes_sl", points, none, options, comm=comm))
     attempt(comm, "operator", plan.as_linear_operator)
@@ -433,6 +445,52 @@ def failures(comm: Any, space: str = "CPU") -> None:
     assert np.abs(found - expected).max() < 1e-12 * np.abs(expected).max()
     assert memory.xp.isfinite(alone).all()
     attempt(comm, "good", good)
+
+
+def needed(comm: Any, periodicity: str) -> None:
+    """Print the memory that each rank is predicted to take over what it takes, one has all given.
+
+    By resident memory that is no file's, which libraries' buffers for messages between processes
+    of a node are not.
+    """
+    script = Path(__file__).parents[1] / "scripts" / "check_memory.py"
+    spec = importlib.util.spec_from_file_location("check_memory", script)
+    check_memory = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(check_memory)
+
+    def measure(n: int) -> float:
+        points = np.random.default_rng(0).random((3, n if comm.rank == 0 else 0))
+        with check_memory.Watch(np) as watch:
+            options = parki.EwaldOptions(int(periodicity), (1, 1, 1), 1e-4)
+            plan = ewald.Plan("stokes_sl", points, points, options, comm=comm)
+            plan(points)
+        return plan.memory.peak / watch.growth
+
+    measure(1000)  # imports, threads, and what libraries keep
+    told = comm.gather(measure(120_000))
+    if told:
+        print(json.dumps({"case": periodicity, "ratios": told}), flush=True)
+
+
+def tiles(comm: Any) -> None:
+    """Print the tiles of the near field that each rank compiles, and launches."""
+    p2p.FEW = 500
+    seen: list[list[Any]] = []
+
+    def watched(*arguments: Any) -> Any:
+        seen[-1].append(near_tile(*arguments))
+        return seen[-1][-1]
+
+    near_tile, p2p.near_tile, plans.near_tile = p2p.near_tile, watched, watched
+    c = cloud("partly", 900, BOXES[1], "f8")
+    options = parki.EwaldOptions(3, BOXES[1], 1e-2, p2p_method="tile")
+    for given in range(comm.size):  # the rank that has all points
+        seen.append([])
+        trg, src = (p if comm.rank == given else p[:, :0] for p in (c.trg, c.src))
+        ewald.Plan("laplace", trg, src, options, comm=comm)
+    told = comm.gather(seen)
+    if told:
+        print(json.dumps({"case": "tiles", "seen": told}), flush=True)
 
 
 def ending(comm: Any, how: str) -> None:
@@ -452,6 +510,5 @@ def ending(comm: Any, how: str) -> None:
 if __name__ == "__main__":
     from mpi4py import MPI
 
-    {"sums": sums, "moves": moves, "failures": failures, "ending": ending}[sys.argv[1]](
-        MPI.COMM_WORLD, *sys.argv[2:]
-    )
+    modes = (sums, moves, failures, needed, tiles, ending)
+    {mode.__name__: mode for mode in modes}[sys.argv[1]](MPI.COMM_WORLD, *sys.argv[2:])

@@ -11,7 +11,7 @@ from parki import tune
 from parki.ewald import machines, parameters
 from parki.ewald.clustering import pair_density
 from parki.ewald.grids import POINTS, Search, Windows
-from parki.ewald.parameters import _at_cutoff, alternatives, select
+from parki.ewald.parameters import _at_cutoff, select
 from parki.ewald.problem import FAR
 
 
@@ -21,7 +21,7 @@ from parki.ewald.problem import FAR
 def test_the_grid_is_among_the_cheapest_that_suffice(uniform, split, periodicity, tolerance):
     given = problem(uniform, split=split, periodicity=periodicity, tolerance=tolerance)
     found = select(given)
-    search = Search(given, found.split, found.cutoff, POINTS)
+    search = Search(given, found.split, found.cutoff)
     best = math.inf
     for row, steps in search.grids.items():
         truncation = given.truncation(found.split, steps)
@@ -45,7 +45,7 @@ def test_no_other_cutoff_is_much_better(uniform, periodicity, points):
     chosen = select(given)
     total = chosen.total
     for factor in (0.6, 0.75, 0.9, 1.1, 1.3, 1.6):
-        other = _at_cutoff(given, factor * chosen.cutoff, POINTS)
+        other = _at_cutoff(given, factor * chosen.cutoff)
         assert other is None or total <= 1.15 * other.total
 
 
@@ -63,7 +63,7 @@ def test_long_sums_on_a_device_get_the_best_of_all_variants(
     given = problem(uniform, periodicity=periodicity, tolerance=tolerance, machine=device)
     given = replace(given, sources=points, targets=points, **stages)
     chosen = select(given)
-    others = (_at_cutoff(given, f * chosen.cutoff, POINTS) for f in (0.7, 0.85, 1.0, 1.2, 1.4))
+    others = (_at_cutoff(given, f * chosen.cutoff) for f in (0.7, 0.85, 1.0, 1.2, 1.4))
     best = min(other.total for other in others if other is not None)
     assert chosen.total <= most * best
 
@@ -137,23 +137,15 @@ def test_a_search_serves_others(uniform):
     """Forecasts at another cut-off start with what the judged grids of the first one taught."""
     given = problem(uniform, tolerance=1e-6)
     chosen = select(given)
-    first = Search(given, chosen.split, chosen.cutoff, POINTS)
+    first = Search(given, chosen.split, chosen.cutoff)
     first.best()
     taught = first.constants.copy()
     assert np.isfinite(taught).any()
-    other = Search(given, chosen.split, 1.1 * chosen.cutoff, POINTS, first)
+    other = Search(given, chosen.split, 1.1 * chosen.cutoff, first)
     assert np.array_equal(other.constants, taught, equal_nan=True)
     assert other.constant == first.constant
     other.best()
     assert np.array_equal(first.constants, taught, equal_nan=True)
-
-
-def test_alternatives_are_dearer(uniform):
-    given = problem(uniform, p2p=("staged", "tile"))
-    words = alternatives(given, select(given))
-    assert any("P2P by tile" in line for line in words)
-    assert any("Hasimoto's split" in line for line in words)
-    assert all(float(line.split()[-2]) >= 0.99 for line in words)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.7, 0.95, 1.1])

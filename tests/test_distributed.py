@@ -27,6 +27,7 @@ from parki.distributed import plan as distributed
 from parki.distributed.axes import longest_first
 from parki.distributed.slabs import Slabs, divide, near_work
 from parki.distributed.team import Team
+from parki.ewald.memory import in_words
 from parki.reference import direct_sum
 from parki.runtime.spaces import why_unavailable
 
@@ -150,6 +151,8 @@ def test_an_error_on_one_rank_is_raised_on_all(size, space):
     expected = {
         "points": ("ParkiValueError", "rank 2 of 3: trg contains NaN"),
         "density": ("ParkiValueError", "rank 2 of 3: dens has shape (3, 49); expected (3, 50)"),
+        "promise": ("ParkiValueError", "rank 2 of 3: dens has shape (3, 49); expected (3, 50)"),
+        "memory": ("ParkiMemoryError", "on ranks 0, 1, 2 of 3, but "),
         "options": ("ParkiValueError", "tolerance is 0.0001 on rank 2, but 0.001 on rank 0"),
         "sources": ("ParkiValueError", "src is empty"),
         "operator": ("ParkiValueError", "no meaning over many ranks"),
@@ -167,6 +170,25 @@ def test_an_error_on_one_rank_is_raised_on_all(size, space):
     names = {result["case"] for result in found}
     stages = {"spreading", "near field", "halo", "transform", "results", "placing"}
     assert names == {*expected, *stages}
+
+
+@pytest.mark.parametrize("periodicity", [pytest.param(p, marks=parallel) for p in "13"])
+def test_ranks_take_the_memory_that_is_predicted(periodicity):
+    ran = mpirun(2, "needed", periodicity, seconds=SECONDS)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    ratios = json.loads(ran.stdout)["ratios"]
+    assert all(0.85 <= ratio <= 1.25 for ratio in ratios), ratios
+
+
+@pytest.mark.parametrize("size", [pytest.param(3, marks=parallel)])
+def test_tiles_that_are_compiled_are_launched(size):
+    """They follow the targets of the slab, whichever rank was given them."""
+    ran = mpirun(size, "tiles", seconds=2 * SECONDS)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    seen = json.loads(ran.stdout)["seen"]
+    assert [len(plans) for plans in seen] == [size] * size
+    for tiles in (tiles for plans in seen for tiles in plans):
+        assert len(tiles) >= 2 and all(tile == tiles[0] for tile in tiles), seen
 
 
 @pytest.mark.parametrize(
@@ -234,6 +256,49 @@ def test_scaling_is_measured(size, scaling, tmp_path):
 
 
 # --- without ranks --------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
+@pytest.mark.parametrize("periodicity", range(4))
+def test_one_rank_needs_about_what_a_plan_does(periodicity):
+    points = np.random.default_rng(0).random((3, 20_000))
+    given = ("stokes_sl", points, points, parki.EwaldOptions(periodicity, (1, 1, 1), 1e-4))
+    alone, plan = parki.Plan(*given).memory, distributed.Plan(*given)
+    assert 0.9 <= plan.memory.peak / alone.peak <= 2.5
+    assert set(alone.parts) < set(plan.memory.parts)
+    assert "predicted memory" in plan.describe()
+
+
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
+def test_what_ranks_lack_is_refused_before_any_work(monkeypatch):
+    points = np.random.default_rng(0).random((3, 20_000))
+    given = ("stokes_sl", points, points, parki.EwaldOptions(3, (1, 1, 1), 1e-4))
+    needed = distributed.Plan(*given).memory
+    room = 0.6 * needed.peak - needed.held
+    monkeypatch.setattr("parki.distributed.memory.free_memory", lambda space: room)
+    monkeypatch.delattr(distributed.Plan, "_prepare")
+    monkeypatch.delattr(distributed.SlabFar, "__init__")
+    words = r"the plan needs .* on rank 0 of 1, but .* are free there.*What would fit: cutoff="
+    with pytest.raises(parki.ParkiMemoryError, match=words) as info:
+        distributed.Plan(*given)
+    assert in_words(needed.peak) in str(info.value)
+
+
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
+@pytest.mark.parametrize("missing", ["targets", "both"])
+def test_nothing_is_sent_without_points(missing):
+    points, none = np.random.default_rng(0).random((3, 50)), np.empty((3, 0))
+    given = (none, points if missing == "targets" else none)
+    options = parki.EwaldOptions(3, (1, 1, 1), 1e-3)
+    plan = distributed.Plan("stokes_sl", *given, options)
+    assert plan.sent == {} and "0 targets" in plan.describe()
+    assert plan(given[1]).shape == (3, 0) and plan.sent == {}
+    plan.update_points(points, points)
+    plan(points)
+    plan.sent["densities"] = 7  # as other ranks would have it
+    plan.update_points(*given)
+    plan(given[1])
+    assert plan.sent == {}
 
 
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)

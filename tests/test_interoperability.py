@@ -508,9 +508,9 @@ def test_plan_as_a_table_and_as_a_line(monkeypatch):
     plan = parki.Plan("stokes_comb", trg, src, norms, OPTIONS, want=("u", "p"))
 
     def refuse(*_):
-        raise AssertionError("alternatives were searched for a short description")
+        raise AssertionError("other parameters were searched for a short description")
 
-    monkeypatch.setattr("parki.ewald.description.alternatives", refuse)
+    monkeypatch.setattr("parki.ewald.description.select", refuse)
     line, text = repr(plan), plan._repr_html_()
     assert line == (
         f"<parki.Plan: stokes_comb, 3-periodic, {N} sources, {N - 30} targets, float64, "

@@ -20,6 +20,7 @@ import parki
 from parki.ewald import free_memory, host_memory, memory, transforms
 from parki.ewald.clustering import PairDensity
 from parki.ewald.cost import Machine
+from parki.ewald.grids import POINTS
 from parki.ewald.machines import BUILT_IN_FROM, H200, _built_in_lengths
 from parki.ewald.parameters import select
 from parki.ewald.problem import Problem
@@ -91,10 +92,10 @@ def test_on_a_device(case):
     usual = ("tile",)
     problem = Problem(
         "stokes_comb", ("u",), "prolate", periodicity, np.ones(3), tolerance, density, n, n,
-        machine, usual, usual, usual,
+        machine, usual, usual, usual, POINTS, 0.05,
     )  # fmt: skip
     chosen = replace(
-        select(problem, 0.05), steps=np.full(3, 1 / cells), points=points, cutoff=reach / cells
+        select(problem), steps=np.full(3, 1 / cells), points=points, cutoff=reach / cells
     )
     use = memory.Use(Device(), dtype, True, False, False)
     found = memory.predict(problem, chosen, use)
@@ -213,6 +214,31 @@ def test_a_cutoff_that_is_too_small(room):
     assert "sources" not in str(info.value)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "asked", "windows"),
+    [("f4", None, range(2, 13)), ("f8", None, range(2, 19)), ("f8", 11, [11])],
+)
+def test_what_it_proposes_has_the_windows_of_the_plan(room, monkeypatch, dtype, asked, windows):
+    seen = []
+
+    def watched(problem):
+        seen.append(problem.windows)
+        return select(problem)
+
+    monkeypatch.setattr(memory, "select", watched)
+    room(0.0)
+    with pytest.raises(parki.ParkiMemoryError):
+        plan(2000, dtype=dtype, window_points=asked)
+    assert set(seen) == {tuple(windows)}
+
+
+def test_float32_is_proposed_for_windows_that_it_holds(room):
+    room(0.6 * plan(60_000, window_points=13).memory.peak)
+    with pytest.raises(parki.ParkiMemoryError) as info:
+        plan(60_000, window_points=13)
+    assert "float32" not in str(info.value)
+
+
 def test_nothing_fits(room):
     room(0.0)
     with pytest.raises(parki.ParkiMemoryError, match="What would fit: nothing near"):
@@ -242,7 +268,7 @@ def test_indices_of_a_device():
 
 def test_transforms_of_a_device_share_a_work_area():
     def area(item, *local, lines=40.0):
-        return memory._work_area(SimpleNamespace(local=local), lines, 100.0, item)
+        return memory.work_area(SimpleNamespace(local=local), lines, 100.0, item)
 
     # Short planes have none, nor have those of some lengths; lines have, and long ones twice.
     assert area(8, 64, 1024, 1024) == area(8, 64, 2048, 2048) == area(4, 64, 1120, 1120) == 40

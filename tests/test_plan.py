@@ -366,6 +366,49 @@ def test_timed_and_describe(kernel):
     assert sum(error**2 for error in chosen.errors.values()) <= 1
 
 
+@pytest.mark.parametrize(
+    "asked", [{}, {"cutoff": 0.31, "window_points": 9}, {"cell_size": 11.0}, {"window_points": 6}]
+)
+@pytest.mark.parametrize(("split", "other"), [("auto", "hasimoto"), ("hasimoto", "prolate")])
+def test_the_other_split_is_compared_with_all_else_as_asked(asked, split, other):
+    """And nothing but splits: what variants and grids there are besides, the choice distrusts."""
+    c = cloud("same", N, BOX)
+    asked = {"tolerance": 1e-3, **asked}
+    plan = plan_of("stokes_sl", c, split=split, **asked)
+    seconds = plan_of("stokes_sl", c, split=other, **asked).parameters.total
+    name = {"hasimoto": "Hasimoto's split", "prolate": "the prolate split"}[other]
+    words = f"{name}, predicted to take {seconds / plan.parameters.total:.2f} times as long"
+    assert plan.describe().split("  instead: ")[1:] == [words]
+
+
+def test_a_split_that_a_plan_could_not_take_is_not_compared():
+    c = cloud("same", N, BOX)
+    given = (c.trg, c.src, c.arguments("stokes_dl")[1])
+    options = parki.EwaldOptions(3, BOX, 1e-10, split="hasimoto")
+    plan = parki.Plan("stokes_dl", *given, options, want="grad_u")  # prolate reaches 3e-9
+    assert "instead" not in plan.describe()
+    plan = plan_of("laplace", c, split="hasimoto", radial="rational")
+    assert "instead" not in plan.describe()
+    plan = plan_of("stokes_dl", c, 3, tolerance=1e-8, cutoff=0.5, window_points=11)
+    assert "instead: Hasimoto's split, which does not reach the tolerance" in plan.describe()
+
+
+@pytest.mark.parametrize("kernel", ["stokes_sl", "stokes_dl"])
+def test_a_promise_is_for_densities_in_the_memory_of_the_plan(kernel, monkeypatch):
+    c = cloud("same", N, BOX)
+    plan, dens = plan_of(kernel, c), c.arguments(kernel)[0]
+    cuda = SimpleNamespace(Device=lambda: SimpleNamespace(id=0))
+    with monkeypatch.context() as patch:
+        device = SimpleNamespace(on_device=True, array_module=SimpleNamespace(cuda=cuda))
+        patch.setattr(plan, "space", device)
+        with pytest.raises(parki.ParkiTypeError, match="dens is on the host"):
+            plan.promise(dens)
+    there = SimpleNamespace(shape=dens.shape, dtype=dens.dtype)
+    monkeypatch.setattr("parki.ewald.plan.as_array", lambda name, value: value)
+    with pytest.raises(parki.ParkiTypeError, match="dens is on a device"):
+        plan.promise(there)
+
+
 def test_linear_operator_and_gmres():
     from scipy.sparse.linalg import LinearOperator, gmres
 

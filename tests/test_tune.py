@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -33,8 +34,11 @@ def test_tune_sums_with_grids_that_pass_a_hosts_caches(uniform, threads):
             tolerance=task.tolerance,
             targets=task.points,
             sources=task.points,
+            cutoff=cutoff,
         )
-        found = select(given, cutoff, task.window_points)
+        if task.window_points:
+            given = replace(given, windows=(task.window_points,))
+        found = select(given)
         grid = math.prod(given.pad(found.steps, found.points, found.cutoff).grid)
         if task.g2p == "target":
             uncached = given.work.gather("target", found.points, grid)[2]

@@ -23,14 +23,19 @@ def choose_transport(team: Team, space: ExecutionSpace) -> Transport:
     """Return the fastest way that all ranks have."""
     if not space.on_device:
         return HostTransport(team)
-    xp = space.array_module
-    number = xp.cuda.Device().id
-    here = (socket.gethostname(), xp.cuda.runtime.deviceGetPCIBusId(number))
-    told = team.all((here, bool(_nccl().available)))
+    told = team.all((place(space), bool(_nccl().available)))
     # NCCL refuses ranks that share a device.
-    if all(nccl for _, nccl in told) and len({place for place, _ in told}) == team.size:
+    if all(nccl for _, nccl in told) and len({here for here, _ in told}) == team.size:
         return NcclTransport(team)
     return StagedTransport(team)
+
+
+def place(space: ExecutionSpace) -> tuple[str, str]:
+    """Return the node, and the device if the space is on one, whose memory this rank takes."""
+    if not space.on_device:
+        return socket.gethostname(), ""
+    cuda = space.array_module.cuda
+    return socket.gethostname(), str(cuda.runtime.deviceGetPCIBusId(cuda.Device().id))
 
 
 def use_local_gpu(comm: Any = None) -> int:

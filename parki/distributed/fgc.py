@@ -21,6 +21,7 @@ from parki.distributed.swap import Swap
 from parki.distributed.transport import Transport
 from parki.ewald.fgc import Convolution
 from parki.ewald.mesh import Mesh
+from parki.ewald.padding import Padding
 from parki.ewald.split import Split
 from parki.ewald.transforms import DeviceTransforms, HostTransforms
 
@@ -54,7 +55,7 @@ def slab_fgc(
 ) -> SlabFGC:
     """Return what convolves on slabs; arguments as for `parki.ewald.fgc.Convolution`."""
     size, rank = transport.team.size, transport.team.rank
-    lines = divide(np.ones(mesh.padding.grid[1]), size)
+    lines = line_shares(mesh.padding, size)
     if mesh.periodicity == 3:
         share = (lines[rank], lines[rank + 1])
         return _Periodic(
@@ -63,15 +64,24 @@ def slab_fgc(
             lines,
             Convolution(kernel, mesh, split, factor, want, executor, share),
         )
-    padding = mesh.padding
+    modes = mode_shares(mesh.padding, size)
+    share = (modes[rank], modes[rank + 1])
+    convolution = Convolution(kernel, mesh, split, factor, want, executor, share)
+    return _Free(transport, slabs, lines, modes, convolution)
+
+
+def line_shares(padding: Padding, size: int) -> tuple[int, ...]:
+    """Return the bounds of the ranks' shares of the lines along x, or of the modes along y."""
+    return divide(np.ones(padding.grid[1]), size)
+
+
+def mode_shares(padding: Padding, size: int) -> tuple[int, ...]:
+    """Return the bounds of the ranks' shares of the modes along a first axis beside free ones."""
     local = np.arange(padding.local[0] // 2 + 1) < padding.n_local
     areas = np.where(
         local, padding.local[1] * padding.local[2], padding.plain[1] * padding.plain[2]
     )
-    modes = divide(areas.astype(float), size)
-    share = (modes[rank], modes[rank + 1])
-    convolution = Convolution(kernel, mesh, split, factor, want, executor, share)
-    return _Free(transport, slabs, lines, modes, convolution)
+    return divide(areas.astype(float), size)
 
 
 class _Periodic:

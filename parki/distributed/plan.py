@@ -14,10 +14,12 @@ from dataclasses import fields, replace
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parki.distributed.axes import Order, longest_first
 from parki.distributed.device import choose_transport
 from parki.distributed.far import SlabFar
+from parki.distributed.memory import Points, check, predict
 from parki.distributed.near import SlabP2P
 from parki.distributed.routes import Route
 from parki.distributed.slabs import Slabs, near_work
@@ -28,6 +30,7 @@ from parki.ewald.beside import beside
 from parki.ewald.clustering import SAMPLE, pair_density
 from parki.ewald.extent import Extent, resolve
 from parki.ewald.gauge import Gauge
+from parki.ewald.memory import Memory
 from parki.ewald.mesh import Mesh
 from parki.ewald.moves import suit
 from parki.ewald.options import EwaldOptions
@@ -61,6 +64,8 @@ class Plan(single.Plan):
         What each rank works on.
     transport : Transport
         How arrays move; ``transport.sent`` counts the bytes.
+    memory : Memory
+        Bytes that this rank needs, by part, as predicted for the points the plan was made of.
     sent : dict
         Bytes that this rank sent to others in the last application, by step.
 
@@ -68,6 +73,8 @@ class Plan(single.Plan):
     ------
     ParkiValueError, ParkiTypeError
         As for `parki.ewald.Plan`, on all ranks; and if ranks ask for different sums.
+    ParkiMemoryError
+        On all ranks, if those of a node or of a device need more memory than is free there.
 
     Examples
     --------
@@ -102,6 +109,10 @@ class Plan(single.Plan):
             super().__init__(kernel, trg, src, norms, options, want=want, dens=dens)
 
     # ------------------------------------------------------------------ what all ranks share
+    def _take(self, arrays: dict[str, Any], extents: Any) -> None:
+        super()._take(arrays, extents)
+        self.sent: dict[str, int] = {}
+
     def _count(self, arrays: dict[str, Any]) -> tuple[int, int]:
         """Return the targets and the sources of all ranks, which must ask for one sum."""
         asked = {
@@ -242,9 +253,17 @@ class Plan(single.Plan):
         chosen = self._choose(trg, src, length)
         split, cutoff, radial = self._division
         cells = [self._cells(points) for points in (trg, src)]
-        slabs = self._balance(chosen, cells, int(cutoff / self.mesh.steps[0]) + 1)
+        counts, reach = self._per_cell(cells), int(cutoff / self.mesh.steps[0]) + 1
+        slabs = self._balance(chosen, counts, reach)
         kept = self._memory is not None and slabs == self.slabs
         self.slabs = slabs
+        if self._memory is None:  # the parameters are new
+            first, last = slabs.cells[self.team.rank : self.team.rank + 2]
+            targets, sources = (int(count[first:last].sum()) for count in counts)
+            near = int(counts[1][slabs.near(self.team.rank, reach)].sum())
+            points = Points((self.n_targets, self.n_sources), (targets, sources), near)
+            self.memory = self._check_memory(chosen, length, reach, points)
+            self._prepare(chosen, targets)
         routes = [
             Route.by_owner(self.transport, self._owners(index))
             for index in (cells[1:] if self._same else cells)
@@ -308,7 +327,6 @@ class Plan(single.Plan):
             not self.options.deterministic,
             chosen.read,
         )
-        self.sent: dict[str, int] = {}
 
     @property
     def xp(self) -> Any:
@@ -325,13 +343,17 @@ class Plan(single.Plan):
         ends = self.xp.asarray(self.slabs.cells[1:], dtype=np.int32)
         return self.xp.searchsorted(ends, cells, side="right")
 
-    def _balance(self, chosen: Parameters, cells: list[Any], reach: int) -> Slabs:
+    def _per_cell(self, cells: list[Any]) -> list[NDArray[np.float64]]:
+        """Return the targets and the sources of all ranks in each cell along the first axis."""
+        n = self.mesh.padding.cells[0]
+        counts = self.xp.stack([self.xp.bincount(index, minlength=n) for index in cells])
+        found = self.team.sum(counts.astype(np.float64))
+        return list(found.get() if self.space.on_device else found)
+
+    def _balance(self, chosen: Parameters, counts: list[NDArray[np.float64]], reach: int) -> Slabs:
         """Return slabs that take about the same time, as predicted: those there are, if they do."""
         padding, seconds = self.mesh.padding, chosen.seconds
-        n = padding.cells[0]
-        counts = [self.xp.bincount(index, minlength=n) for index in cells]
-        trg, src = self.team.sum(self.xp.stack(counts).astype(np.float64))
-        trg, src = (c.get() if self.space.on_device else c for c in (trg, src))
+        n, (trg, src) = padding.cells[0], counts
         periodic = self.options.periodicity > 0
         work = near_work(trg, src, reach, periodic) * seconds["P2P"]
         work += src / self._totals[1] * seconds["P2G"] + trg / self._totals[0] * seconds["G2P"]
@@ -341,9 +363,19 @@ class Plan(single.Plan):
             return self.slabs
         return best
 
-    def _prepare(self, chosen: Parameters, mesh: Mesh) -> None:
+    def _check_memory(
+        self, chosen: Parameters, length: float, reach: int, points: Points
+    ) -> Memory:
+        """Return the bytes that this rank needs; refuse the plan if those of any are not free."""
+        problem, use = self._problem, replace(self._use(self._same), once=False)
+        place = (self.mesh, self.slabs, self.team.rank, reach, self._axes, points)
+        needed = predict(problem, chosen, use, *place)
+        check(self.team, problem, chosen, use, length, needed)
+        return needed
+
+    def _prepare(self, chosen: Parameters, targets: int) -> None:
         """Compile all kernels of the plan, once on each node."""
-        self.team.in_turn(lambda: single.Plan._prepare(self, chosen, mesh))
+        self.team.in_turn(lambda: single.Plan._prepare(self, chosen, targets))
 
     def _slab_mesh(self, chosen: Parameters) -> Mesh:
         """Return the grid of this rank's slab, with what its windows reach."""
@@ -359,6 +391,11 @@ class Plan(single.Plan):
         return self._mesh(chosen, box, mesh.steps, local)
 
     # ------------------------------------------------------------------ apply
+    def promise(self, dens: Any) -> Any:
+        """Return the bound of the error on all ranks: see `parki.ewald.Plan.promise`."""
+        with self.team.together():
+            return super().promise(dens)
+
     def _apply(self, dens: Any, out: Any, watch: Watch) -> Any:
         with self.team.together():
             return super()._apply(dens, out, watch)

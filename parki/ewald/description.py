@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from parki.errors import ParkiValueError
 from parki.ewald.extent import mean_edge
 from parki.ewald.memory import in_words
 from parki.ewald.p2g import COMPONENTS
-from parki.ewald.parameters import alternatives
+from parki.ewald.parameters import Parameters, select
+from parki.ewald.prolate import choose_split
 
 if TYPE_CHECKING:
     from parki.ewald.plan import Plan
+
+NAMES = {"hasimoto": "Hasimoto's split", "prolate": "the prolate split"}
 
 
 def headline(plan: Plan) -> str:
@@ -59,8 +64,25 @@ def _lists(plan: Plan) -> Iterator[str]:
         yield f"{size}, {'' if lists.kept else 'not '}kept"
 
 
+def _instead(plan: Plan, chosen: Parameters) -> Iterator[str]:
+    """Yield how the other split compares, if the plan could take it; all else as asked for."""
+    problem = plan._problem
+    other = "hasimoto"
+    if problem.split == other:
+        other = choose_split("auto", problem.kernel, problem.want, problem.tolerance)
+        if plan.evaluator or other == problem.split:  # which Hasimoto's alone has, or can
+            return
+    try:
+        found = select(replace(problem, split=other))
+    except ParkiValueError:
+        yield f"{NAMES[other]}, which does not reach the tolerance"
+    else:
+        ratio = found.total / chosen.total
+        yield f"{NAMES[other]}, predicted to take {ratio:.2f} times as long"
+
+
 def describe(plan: Plan) -> str:
-    """Return what the plan is, what was chosen and why, and what came second."""
+    """Return what the plan is, what was chosen and why, and how the other split compares."""
     head = headline(plan)
     p = plan.parameters
     if p is None:
@@ -95,5 +117,5 @@ def describe(plan: Plan) -> str:
     if plan.memory is not None:
         lines.append(f"  predicted memory: {plan.memory}")
     lines += [f"  lists of pairs: {words}" for words in _lists(plan)]
-    lines += [f"  instead: {words}" for words in alternatives(plan._problem, p)]
+    lines += [f"  instead: {words}" for words in _instead(plan, p)]
     return "\n".join(lines)

@@ -8,7 +8,6 @@ to correct the others' forecasts; so on, until the cheapest one is known to suff
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -185,8 +184,6 @@ class Search:
     problem : Problem
     split : Split
     cutoff : float
-    choices : sequence of int
-        Numbers of window points P to choose from.
     like : Search, optional
         One at another cut-off, whose forecasts were corrected by what it found.
     """
@@ -196,10 +193,9 @@ class Search:
         problem: Problem,
         split: Split,
         cutoff: float,
-        choices: Sequence[int],
         like: Search | None = None,
     ) -> None:
-        self.problem, self.split, self.cutoff, self.choices = problem, split, cutoff, choices
+        self.problem, self.split, self.cutoff = problem, split, cutoff
         largest = coarsest(problem, split)
         self.exponents, self.constant, self.room = forecast(split, largest, FINE)
         self.grids: dict[int, Array] = {}
@@ -216,14 +212,13 @@ class Search:
         self.judged: dict[int, Grid] = {}
         self.times: dict[tuple[int, int], Times] = {}
 
-    def best(self) -> tuple[Grid, Grid | None] | None:
-        """Return the cheapest grid that suffices, and the one foreseen to be second; or None."""
+    def best(self) -> Grid | None:
+        """Return the cheapest grid that suffices, or None."""
         while self.grids:
             foreseen = self._foreseen()
             known = [item for item in foreseen if item[1] in self.judged]
             if known and known[0][0] <= (1 + WORTH) * foreseen[0][0]:
-                others = [item[2] for item in foreseen if item is not known[0]]
-                return known[0][2], others[0] if others else None
+                return known[0][2]
             self._judge(foreseen[0][1], foreseen[0][2].points)
         return None
 
@@ -233,7 +228,7 @@ class Search:
 
     def _foreseen(self) -> list[tuple[float, int, Grid]]:
         """Return seconds, row and grid of each, cheapest first."""
-        columns = [POINTS.index(p) for p in self.choices]
+        columns = [POINTS.index(p) for p in self.problem.windows]
         constants = np.where(np.isnan(self.constants), self.constant, self.constants)
         errors = (self.exponents + constants)[:, columns] - HOPE
         enough = errors <= self.room[:, None]
@@ -244,7 +239,7 @@ class Search:
                 continue
             suffices = bool(enough[row].any())
             place = int(enough[row].argmax()) if suffices else -1
-            p = self.choices[place]
+            p = self.problem.windows[place]
             grid = Grid(steps, p, 0.0, self._times(row, p), 0.0, math.exp(errors[row, place]))
             # What is foreseen not to suffice comes last.
             found.append((grid.times.total if suffices else math.inf, row, grid))
@@ -264,9 +259,9 @@ class Search:
             del self.grids[row]
             return
         room = math.sqrt(FAR - truncation**2)
-        windows = Windows(self.problem, self.split, self.cutoff, steps, max(self.choices))
-        choices = [p for p in self.choices if p <= windows.most]
-        place = min(self.choices.index(start), len(choices) - 1)
+        windows = Windows(self.problem, self.split, self.cutoff, steps, max(self.problem.windows))
+        choices = [p for p in self.problem.windows if p <= windows.most]
+        place = min(self.problem.windows.index(start), len(choices) - 1)
         while 0 <= place < len(choices) and windows(choices[place])[0] > room:
             place += 1
         while place > 0 and place <= len(choices) and windows(choices[place - 1])[0] <= room:

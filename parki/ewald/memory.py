@@ -18,6 +18,7 @@ from parki.errors import ParkiMemoryError, ParkiValueError
 from parki.ewald.fgc import DEVICE_BLOCK, HOST_BLOCK, field_rows, parts, room_before
 from parki.ewald.free_memory import free_memory
 from parki.ewald.mesh import along_z
+from parki.ewald.options import MOST_POINTS
 from parki.ewald.p2g import COMPONENTS, list_bytes
 from parki.ewald.p2p import near_cells, near_tile
 from parki.ewald.padding import Padding
@@ -94,7 +95,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     """Return what a plan with these parameters needs."""
     item = np.dtype(use.dtype).itemsize
     padding = problem.pad(chosen.steps, chosen.points, chosen.cutoff)
-    held, near, far = _points(problem, chosen, use, padding, item)
+    held, near, far = points_bytes(problem, chosen, use, padding, item)
     rows = sum(math.prod(result_shape(problem.kernel, name, 1)) for name in problem.want)
     results = rows * item * problem.targets
     inputs, outputs = COMPONENTS[problem.kernel], field_rows(problem.kernel, problem.want)
@@ -102,13 +103,13 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     x, y, z = padding.grid
     length = padding.local[0]
     free = problem.periodicity < 3
-    block, multiplier = _blocks(padding, components, item, on_device)
+    block, multiplier = block_sizes(padding, components, item, on_device)
     component = 2 * item * math.prod(padding.modes)
     grid = item * float(x * y * _stored(problem, chosen, use, z))
     padded = 2 * item * block * components
     if on_device:
         buffer = item * length * y * z if length > x else 0.0
-        area = _work_area(padding, max(buffer, grid), padded, item) if free else component
+        area = work_area(padding, max(buffer, grid), padded, item) if free else component
         modes, transforms = components * component, area + buffer
     else:
         numbers = math.prod(padding.modes)
@@ -133,9 +134,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     return Memory(parts, held, peak)
 
 
-def check(
-    problem: Problem, chosen: Parameters, use: Use, length: float, points: int | None
-) -> Memory:
+def check(problem: Problem, chosen: Parameters, use: Use, length: float) -> Memory:
     """Return what a plan needs; refuse it where that is not free.
 
     Parameters
@@ -143,8 +142,6 @@ def check(
     problem, chosen, use
     length : float
         Cube root of the box's volume, in the user's unit.
-    points : int or None
-        Window points that were asked for.
 
     Raises
     ------
@@ -158,15 +155,16 @@ def check(
     if needed.peak <= room:
         _check_values(problem, chosen, use)
         return needed
-    fitting = list(_fitting(problem, chosen, use, room, length, points))
+    proposals = list(fitting(problem, chosen, use, room, length))
     where = "on the device" if use.space.on_device else "here"
     raise ParkiMemoryError(
         f"the plan needs {in_words(needed.peak)}, but {in_words(room)} are free {where}; most of "
-        f"it is for its {needed.largest}. What would fit: " + ("; ".join(fitting) or "nothing near")
+        f"it is for its {needed.largest}. What would fit: "
+        + ("; ".join(proposals) or "nothing near")
     )
 
 
-def _points(
+def points_bytes(
     problem: Problem, chosen: Parameters, use: Use, padding: Padding, item: int
 ) -> tuple[float, float, float]:
     """Return bytes of the wrapped points, and of those that are sorted for near and far field."""
@@ -199,19 +197,26 @@ def _points(
     return held, near, far + (held if use.flux else 0)
 
 
-def _blocks(padding: Padding, components: int, item: int, on_device: bool) -> tuple[float, float]:
+def block_sizes(
+    padding: Padding,
+    components: int,
+    item: int,
+    on_device: bool,
+    share: tuple[int, int] | None = None,
+) -> tuple[float, float]:
     """Return the modes of padded blocks that are convolved at a time, and the multiplier's values.
 
-    The largest block of a device, or one for each thread of a host.
+    The largest block of a device, or one for each thread of a host; of a ``share`` of the modes
+    along the first axis, from the first to the last + 1, or of all.
     """
     if padding.n_local == 0:
         x, y, z = padding.grid
         return 0.0, float(x * (y // 2 + 1) * (z // 2 + 1))
     each = 2 * item * components
     limit = (DEVICE_BLOCK if on_device else HOST_BLOCK) // each
-    modes = padding.local[0] // 2 + 1
-    local = min(padding.n_local, modes)
-    kinds = ((local, padding.local), (modes - local, padding.plain))
+    begin, end = share or (0, padding.local[0] // 2 + 1)
+    middle = min(max(padding.n_local, begin), end)
+    kinds = ((middle - begin, padding.local), (end - middle, padding.plain))
     threads = 1
     if not on_device:
         padded = sum(count * y * z for count, (_, y, z) in kinds)
@@ -223,10 +228,10 @@ def _blocks(padding: Padding, components: int, item: int, on_device: bool) -> tu
             size = math.ceil(size / parts(each * size * y * z, threads))
         block = max(block, float(size * y * z))
         values += count * (y // 2 + 1) * (z // 2 + 1)
-    return min(threads, modes) * block, values
+    return min(threads, end - begin) * block, values
 
 
-def _work_area(padding: Padding, lines: float, padded: float, item: int) -> float:
+def work_area(padding: Padding, lines: float, padded: float, item: int) -> float:
     """Return the bytes that a device's transforms of lines and of blocks of planes work in.
 
     They share it. ``lines`` are the bytes of all lines along x, ``padded`` those of a block.
@@ -253,20 +258,20 @@ def _check_values(problem: Problem, chosen: Parameters, use: Use) -> None:
         )
 
 
-def _fitting(
+def fitting(
     problem: Problem,
     chosen: Parameters,
     use: Use,
     room: float,
     length: float,
-    points: int | None,
 ) -> Iterator[str]:
     """Yield, in words, what would fit."""
     seconds = chosen.total
 
-    def fits(changed: Problem, cutoff: float | None, use: Use = use) -> Parameters | None:
+    def fits(changed: Problem, cutoff: float | None) -> Parameters | None:
+        changed = replace(changed, cutoff=cutoff)
         try:
-            found = select(changed, cutoff, points)
+            found = select(changed)
         except ParkiValueError:
             return None
         return found if predict(changed, found, use).peak <= room else None
@@ -281,7 +286,8 @@ def _fitting(
             cost = f"takes {ratio:.2g} times as long" if ratio > 1 else "is faster, too"
             yield f"cutoff={found.cutoff * length:.4g}, which {cost}"
             break
-    if use.dtype == np.float64 and problem.tolerance >= 1e-6:
+    narrow = chosen.points <= MOST_POINTS[np.dtype(np.float32)]
+    if use.dtype == np.float64 and problem.tolerance >= 1e-6 and narrow:
         single = predict(problem, chosen, replace(use, dtype=np.dtype(np.float32)))
         if single.peak <= room:
             yield f"float32 ({in_words(single.peak)})"

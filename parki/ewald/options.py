@@ -286,3 +286,9 @@ class EwaldOptions:
                 f"window_points is {self.window_points}; {np.dtype(dtype)} holds at most {most}: "
                 "wider windows amplify rounding"
             )
+
+    def windows(self, dtype: Any) -> tuple[int, ...]:
+        """Return the window points to choose from: those asked for, or all that dtype holds."""
+        if self.window_points is not None:
+            return (self.window_points,)
+        return tuple(range(2, MOST_POINTS[np.dtype(dtype)] + 1))

@@ -9,17 +9,15 @@ units of the cube root of the box's volume.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.cost import Pairs
-from parki.ewald.grids import POINTS, REFINEMENTS, Grid, Search, coarsest, fit, forecast
+from parki.ewald.grids import POINTS, REFINEMENTS, Search, coarsest, fit, forecast
 from parki.ewald.lengths import NO_TABLES, Tables
 from parki.ewald.padding import Passes
 from parki.ewald.problem import NEAR, Problem
@@ -27,7 +25,6 @@ from parki.ewald.prolate import solve
 from parki.ewald.split import Split
 from parki.ewald.window import default_degree
 
-NAMES = {"hasimoto": "Hasimoto's split", "prolate": "the prolate split"}
 # Cut-offs to consider, in units of the box, and the ratio of one to the next.
 _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
 # Sources within a typical one, for each digit of the tolerance.
@@ -76,8 +73,6 @@ class Parameters:
         Predicted errors over the tolerance: near, truncation, window.
     seconds : dict
         Predicted times: P2P, P2G, FGC, G2P.
-    second : Grid, optional
-        The grid and window that came second, as foreseen.
     """
 
     cutoff: float
@@ -95,7 +90,6 @@ class Parameters:
     lengths: Tables
     errors: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    second: Grid | None = None
 
     @property
     def total(self) -> float:
@@ -103,148 +97,68 @@ class Parameters:
         return sum(self.seconds.values())
 
 
-def select(
-    problem: Problem,
-    cutoff: float | None = None,
-    window_points: int | None = None,
-    most_points: int = POINTS[-1],
-) -> Parameters:
+def select(problem: Problem) -> Parameters:
     """Choose all parameters.
 
     Choices are kept: a sum of as many points, spread alike, takes the same ones again.
-
-    Parameters
-    ----------
-    problem : Problem
-    cutoff : float, optional
-        Use this r_c instead of the predicted optimum.
-    window_points : int, optional
-        Use this P.
-    most_points : int
-        Largest P to consider.
 
     Raises
     ------
     ParkiValueError
         If no grid and window reach the tolerance.
     """
-    choices = (window_points,) if window_points else POINTS[: POINTS.index(most_points) + 1]
-    return _select(_Task(problem.rounded(), cutoff, choices))
-
-
-class _Task:
-    """Arguments of `_select`, equal where these are."""
-
-    def __init__(self, problem: Problem, cutoff: float | None, choices: tuple[int, ...]) -> None:
-        self.problem, self.cutoff, self.choices = problem, cutoff, choices
-        self.key = (problem.key, cutoff, choices)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Task) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
+    return _select(problem.rounded())
 
 
 @lru_cache(maxsize=256)
-def _select(task: _Task) -> Parameters:
-    problem, cutoff, choices = task.problem, task.cutoff, task.choices
-    promising = _promising(problem, choices)
-    chosen = cutoff or _best_cutoff(promising, choices)
-    search = Search(promising, _split(promising, chosen), chosen, choices)
+def _select(problem: Problem) -> Parameters:
+    promising = _promising(problem)
+    chosen = problem.cutoff or _best_cutoff(promising)
+    search = Search(promising, _split(promising, chosen), chosen)
     found = _best_of(search)
     if found is None:
-        raise ParkiValueError(_why(task, chosen))
-    if cutoff is not None:
+        raise ParkiValueError(_why(problem, chosen))
+    if problem.cutoff is not None:
         return found
     others: list[Parameters | None] = []
     if 0 < problem.kept < found.pairs.within:  # lists of fewer pairs would be kept
         fewer = chosen * (MARGIN * problem.kept / found.pairs.within) ** (1 / 3)
-        others.append(_at_cutoff(promising, fewer, choices))
+        others.append(_at_cutoff(promising, fewer))
     if found.total > UNEVEN:
         others.append(_beside(search, found))
     if found.total > LONG:
         most = _largest_cutoff(problem)
-        others += [_at_cutoff(problem, min(f * chosen, most), choices) for f in NEARBY]
+        others += [_at_cutoff(problem, min(f * chosen, most)) for f in NEARBY]
     return min((found, *filter(None, others)), key=lambda p: p.total)
 
 
-def _why(task: _Task, chosen: float) -> str:
+def _why(problem: Problem, chosen: float) -> str:
     """Say that no grid reaches the tolerance, and what to do."""
-    tolerance, most = task.problem.tolerance, task.choices[-1]
-    if task.cutoff is None and len(task.choices) > 1:
+    tolerance, most = problem.tolerance, problem.windows[-1]
+    if problem.cutoff is None and len(problem.windows) > 1:
         single = ", or give the points in float64" if most < POINTS[-1] else ""
         return (
             f"no grid reaches tolerance {tolerance:g} for these points in a box of such edges, by "
             f"windows of up to {most} points; give a larger tolerance{single}"
         )
-    window = f" and window_points {most}" if len(task.choices) == 1 else ""
+    window = f" and window_points {most}" if len(problem.windows) == 1 else ""
     return (
         f"no grid reaches tolerance {tolerance:g} with cutoff {chosen:.3g}{window} (in units of "
         "the cube root of the box's volume); leave them to parki, or relax one"
     )
 
 
-def alternatives(problem: Problem, chosen: Parameters) -> list[str]:
-    """Return, in words, what came second: grid and window, variant of each stage, split.
-
-    With the predicted time of all stages over that of the choice.
-    """
-    total = chosen.total
-    words = []
-    if chosen.second is not None:
-        grid = chosen.second
-        far = sum(v for k, v in chosen.seconds.items() if k != "P2P")
-        n = [round(float(b / s)) for b, s in zip(problem.box, grid.steps, strict=True)]
-        ratio = (total - far + grid.times.total) / total
-        words.append(
-            f"{n[0]} x {n[1]} x {n[2]} grid steps and a window of {grid.points}: {ratio:.2f} times"
-        )
-    others = _other_variants(problem, chosen)
-    words += [f"{name}: {1 + (seconds / total):.2f} times" for name, seconds in others]
-    split = "hasimoto" if problem.split == "prolate" else "prolate"
-    try:
-        seconds = select(replace(problem, split=split)).total
-    except ParkiValueError:
-        words.append(f"{NAMES[split]}: does not reach the tolerance")
-    else:
-        words.append(f"{NAMES[split]}: {seconds / total:.2f} times")
-    return words
-
-
-def _other_variants(problem: Problem, chosen: Parameters) -> list[tuple[str, float]]:
-    """Return the second best variant of each stage that has one, and the seconds it costs more."""
-    found = []
-    for stage in ("p2p", "p2g", "g2p"):
-        others = tuple(v for v in getattr(problem, stage) if v != getattr(chosen, stage))
-        if not others:
-            continue
-        changes: dict[str, Any] = {stage: others}
-        other = replace(problem, **changes)
-        if stage == "p2p":
-            seconds, name = other.near_time(chosen.cutoff, chosen.degree)
-        else:
-            grid = problem.pad(chosen.steps, chosen.points, chosen.cutoff)
-            times = other.far_time(chosen.points, grid)
-            seconds, name = (
-                (times.spread, times.p2g) if stage == "p2g" else (times.gather, times.g2p)
-            )
-        found.append((f"{stage.upper()} by {name}", seconds - chosen.seconds[stage.upper()]))
-    return found
-
-
-def _at_cutoff(problem: Problem, cutoff: float, choices: Sequence[int]) -> Parameters | None:
+def _at_cutoff(problem: Problem, cutoff: float) -> Parameters | None:
     """Return the cheapest parameters for a cut-off."""
-    return _best_of(Search(problem, _split(problem, cutoff), cutoff, choices))
+    return _best_of(Search(problem, _split(problem, cutoff), cutoff))
 
 
 def _beside(search: Search, found: Parameters) -> Parameters | None:
     """Return the best parameters at the most promising cut-offs beside what was found."""
-    problem, choices = search.problem, search.choices
-    foreseen = []
+    problem, foreseen = search.problem, []
     for factor in BESIDE:
         cutoff = min(factor * found.cutoff, _largest_cutoff(problem))
-        other = Search(problem, _split(problem, cutoff), cutoff, choices, search)
+        other = Search(problem, _split(problem, cutoff), cutoff, search)
         near, _ = problem.near_time(cutoff, found.degree)
         foreseen.append((near + other.least(), other))
     promising = sorted((f for f in foreseen if f[0] < found.total), key=lambda f: f[0])
@@ -254,10 +168,9 @@ def _beside(search: Search, found: Parameters) -> Parameters | None:
 
 def _best_of(search: Search) -> Parameters | None:
     """Return the cheapest parameters for a cut-off and its split."""
-    best = search.best()
-    if best is None:
+    grid = search.best()
+    if grid is None:
         return None
-    grid, second = best
     problem, split, cutoff = search.problem, search.split, search.cutoff
     degree = problem.polynomial_degree(split, cutoff)
     times = grid.times
@@ -287,15 +200,14 @@ def _best_of(search: Search) -> Parameters | None:
             "FGC": times.far,
             "G2P": times.gather,
         },
-        second,
     )
 
 
-def _promising(problem: Problem, choices: Sequence[int]) -> Problem:
+def _promising(problem: Problem) -> Problem:
     """Return the problem with the variants that are worth a look, by a rough guess of the rest."""
     digits = -math.log10(problem.tolerance)
     cutoff = (60 / problem.sources / problem.density.typical(0.1)) ** (1 / 3)
-    points = min(choices, key=lambda p: abs(p - 5 - digits))
+    points = min(problem.windows, key=lambda p: abs(p - 5 - digits))
     return problem.promising(min(cutoff, _MOST), 6 + 2 * round(digits), points)
 
 
@@ -305,7 +217,7 @@ def _split(problem: Problem, cutoff: float) -> Split:
     return solve(problem.split, cutoff, error, math.sqrt(NEAR))
 
 
-def _best_cutoff(problem: Problem, choices: Sequence[int]) -> float:
+def _best_cutoff(problem: Problem) -> float:
     """Return the cut-off with the least predicted time, grids and windows as foreseen.
 
     Walks from a typical one in the direction in which the time falls, until it rises twice.
@@ -328,7 +240,7 @@ def _best_cutoff(problem: Problem, choices: Sequence[int]) -> float:
             # The degree follows the split, which changes slowly.
             degree = degree or problem.polynomial_degree(split, cutoff(step))
             near, _ = problem.near_time(cutoff(step), degree)
-            times[step] = near + _far_time(problem, split, cutoff(step), choices)
+            times[step] = near + _far_time(problem, split, cutoff(step))
         return times[step]
 
     step = 0
@@ -363,9 +275,9 @@ def _lowest(scanned: list[tuple[float, float]]) -> float:
     return min(max(lowest, x0), x2)
 
 
-def _far_time(problem: Problem, split: Split, cutoff: float, choices: Sequence[int]) -> float:
+def _far_time(problem: Problem, split: Split, cutoff: float) -> float:
     """Return the least time of the far field that is foreseen, from one grid scaled."""
-    largest = coarsest(problem, split)
+    largest, choices = coarsest(problem, split), problem.windows
     exponents, constant, room = forecast(split, largest)
     steps, typical = fit(problem, largest / 1.2), choices[len(choices) // 2]
     padding = problem.pad(steps, typical, cutoff)

@@ -31,7 +31,7 @@ from parki.ewald.machines import machine
 from parki.ewald.memory import Memory, Use, check
 from parki.ewald.mesh import Mesh
 from parki.ewald.moves import check_stay, suit
-from parki.ewald.options import MOST_POINTS, EwaldOptions
+from parki.ewald.options import EwaldOptions
 from parki.ewald.p2g import P2G
 from parki.ewald.p2p import P2P, near_kernels, near_tile
 from parki.ewald.p2p_cells import check_method
@@ -262,8 +262,9 @@ class Plan:
         density, chosen = pair_density(trg, src, box), self.parameters
         if chosen is None or not suit(self._problem, chosen, density, *self._totals):
             chosen = self._select(density, length)
-            self.memory = self._check_memory(chosen, same, length)
+            self.memory = check(self._problem, chosen, self._use(same), length)
             self._settle(chosen, length)
+            self._prepare(chosen, self.n_targets)
         split, cutoff, radial = self._division
         self.p2p = P2P(
             kernel,
@@ -357,8 +358,13 @@ class Plan:
         if method == "auto" and (self._computed != ("u",) or options.radial != "polynomial"):
             # The others were measured for polynomials alone, and do not compute derivatives.
             method = USUAL[self.space.on_device][0]
+        cutoff = None
+        if options.cutoff is not None:
+            cutoff = options.cutoff / length
+        elif options.cell_size is not None:
+            cutoff = (options.cell_size / self._totals[1]) ** (1 / 3)
         points = min(self._totals)
-        self._problem = problem = Problem(
+        self._problem = Problem(
             self.kernel,
             self._computed,
             choose_split(options.split, self.kernel, self._computed, options.tolerance),
@@ -371,29 +377,24 @@ class Plan:
             best.variants("p2p", method, points),
             best.variants("p2g", options.p2g_method, points, options.deterministic),
             best.variants("g2p", options.g2p_method, points),
-            kept=kept,
+            options.windows(self.dtype),
+            cutoff,
+            kept,
         )
-        cutoff = None
-        if options.cutoff is not None:
-            cutoff = options.cutoff / length
-        elif options.cell_size is not None:
-            cutoff = (options.cell_size / self._totals[1]) ** (1 / 3)
-        return select(problem, cutoff, options.window_points, MOST_POINTS[self.dtype])
+        return select(self._problem)
 
-    def _check_memory(self, chosen: Parameters, same: bool, length: float) -> Memory:
-        """Return the bytes that the plan needs; refuse it if they are not free."""
-        options = self.options
-        use = Use(
+    def _use(self, same: bool) -> Use:
+        """Return what memory depends on besides problem and parameters."""
+        return Use(
             self.space,
             self.dtype,
             same,
-            options.dl_mean == "flux" and self._normal_squares is not None,
+            self.options.dl_mean == "flux" and self._normal_squares is not None,
             self._given is not _NOT_GIVEN,
         )
-        return check(self._problem, chosen, use, length, options.window_points)
 
     def _settle(self, chosen: Parameters, length: float) -> None:
-        """Take the parameters for the plan's, and make its grid and kernels."""
+        """Take the parameters for the plan's, and make its grid."""
         options = self.options
         self.parameters = chosen
         scale = length / self.unit  # from the parameters' unit to the solver's
@@ -411,7 +412,6 @@ class Plan:
         )
         self.mesh = self._mesh(chosen, box, steps, padding)
         self.evaluator = choose_evaluator(options.radial, self.kernel, split, cutoff, chosen.degree)
-        self._prepare(chosen, self.mesh)
         # In solver units.
         self._division = split, cutoff, split.radial_polynomials(cutoff, chosen.degree)
         self._memory = None
@@ -432,16 +432,19 @@ class Plan:
             self.options.deterministic,
         )
 
-    def _prepare(self, chosen: Parameters, mesh: Mesh) -> None:
-        """Compile all kernels of the plan at once, rather than each when it is first met."""
+    def _prepare(self, chosen: Parameters, targets: int) -> None:
+        """Compile all kernels of the plan at once, rather than each when it is first met.
+
+        ``targets`` are those that its near field has.
+        """
         space, executor, rows = self.space, self.options.executor, ROWS[self.kernel]
-        want = self._computed
+        want, mesh = self._computed, self.mesh
         kernels = list(CellList.kernels(space, real_name(self.dtype), executor).values())
         kernels += [
             CellList.gather_kernel(space, self.dtype, n, executor) for n in sorted({3, rows})
         ]
         near = (space, self.dtype, chosen.degree, self.options.periodicity, want, executor)
-        tile = near_tile(space, chosen.p2p, self.n_targets, chosen.read, self.dtype)
+        tile = near_tile(space, chosen.p2p, targets, chosen.read, self.dtype)
         near_field = near_kernels(self.kernel, *near, self.evaluator, chosen.p2p, tile)
         kernels += near_field.values()
         kernels += P2G.kernels(self.kernel, mesh, executor)
@@ -559,8 +562,15 @@ class Plan:
         Returns
         -------
         float, or tuple of floats if ``want`` is a tuple
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            If the density has another shape, is not finite, or is in other memory than the points.
         """
-        values = check_density("dens", as_array("dens", dens), ROWS[self.kernel], self.n_sources)
+        values = as_array("dens", dens)
+        check_space({"dens": values}, self.space)
+        values = check_density("dens", values, ROWS[self.kernel], self.n_sources)
         bound = self._bound(values.astype(np.float64) ** 2)
         bounds = tuple(
             bound if name == "u" else bound / mean_edge(self.box) for name in self._shapes

@@ -75,14 +75,20 @@ class Times(NamedTuple):
         return self.spread + self.far + self.gather
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Problem:
     """What parameters are chosen for; lengths in units of the cube root of the box's volume.
+
+    Problems are equal where a choice depends on nothing that differs.
 
     Attributes
     ----------
     p2p, p2g, g2p : sequence of str
         Variants to choose from.
+    windows : sequence of int
+        Numbers of window points P to choose from, the smallest first.
+    cutoff : float or None
+        Cut-off r_c that was asked for; None to choose it.
     kept : float
         Most pairs within the cut-off of which sums keep lists; 0 for what is summed once.
     """
@@ -100,6 +106,8 @@ class Problem:
     p2p: Sequence[str]
     p2g: Sequence[str]
     g2p: Sequence[str]
+    windows: Sequence[int]
+    cutoff: float | None = None
     kept: float = 0.0
 
     @property
@@ -139,14 +147,14 @@ class Problem:
         """Return the sizes of a grid and its transforms."""
         return pad(self.periodicity, self.box, steps, points, cutoff, self.tolerance, self.lengths)
 
-    @property
-    def key(self) -> tuple[Hashable, ...]:
-        """What a choice depends on, to tell equal problems by."""
+    @cached_property
+    def _key(self) -> tuple[Hashable, ...]:
+        """What a choice depends on."""
         d, m = self.density, self.machine
         return (
             *(self.kernel, self.want, self.split, self.periodicity, self.tolerance),
             *(self.targets, self.sources, tuple(self.p2p), tuple(self.p2g), tuple(self.g2p)),
-            self.kept,
+            *(tuple(self.windows), self.cutoff, self.kept),
             *(self.box.tobytes(), d.scales.tobytes(), d.enhancement.tobytes(), d.around.tobytes()),
             d.self_pairs,
             *(
@@ -157,6 +165,12 @@ class Problem:
                 m.threads,
             ),
         )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Problem) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
 
     def rounded(self) -> Problem:
         """Return the problem with a pair density that is rounded up to steps of 3 %."""

@@ -1,0 +1,218 @@
+"""Bytes that each rank of a plan needs, and whether they are free where the ranks are.
+
+Follows what the stages of a slab allocate, as `parki.ewald.memory` does for those of a plan. Ranks
+of one node share its memory, and ranks may share a device: what they need is added up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from parki.distributed.device import place
+from parki.distributed.fgc import line_shares, mode_shares
+from parki.distributed.slabs import Slabs
+from parki.distributed.team import Team
+from parki.errors import ParkiMemoryError
+from parki.ewald import memory as single
+from parki.ewald.fgc import field_rows
+from parki.ewald.free_memory import free_memory
+from parki.ewald.memory import Memory, Use, in_words
+from parki.ewald.mesh import Mesh
+from parki.ewald.p2g import COMPONENTS
+from parki.ewald.parameters import Parameters
+from parki.ewald.points import ROWS, result_shape
+from parki.ewald.problem import Problem
+from parki.ewald.transforms import PART, workers
+from parki.settings import thread_count
+
+
+@dataclass(frozen=True)
+class Points:
+    """How many points a rank has.
+
+    Attributes
+    ----------
+    given, own : tuple of 2 ints
+        Targets and sources that the caller gave it, and those of its slab.
+    near : int
+        Sources of its slab and, as ghosts, of others.
+    """
+
+    given: tuple[int, int]
+    own: tuple[int, int]
+    near: int
+
+
+def predict(
+    problem: Problem,
+    chosen: Parameters,
+    use: Use,
+    mesh: Mesh,
+    slabs: Slabs,
+    rank: int,
+    reach: int,
+    axes: list[int],
+    points: Points,
+) -> Memory:
+    """Return what a rank of a plan needs.
+
+    Parameters
+    ----------
+    problem, chosen, use
+        Of the sum over all ranks.
+    mesh : Mesh
+        The grid of the box, whose first axis is that of the slabs.
+    slabs : Slabs
+    rank : int
+    reach : int
+        Grid cells within which a target has its sources.
+    axes : list of 3 ints
+        The problem's axes in the order of the mesh.
+    points : Points
+    """
+    item, kernel, size = np.dtype(use.dtype).itemsize, problem.kernel, slabs.size
+    (targets, sources), (given_targets, given_sources) = points.own, points.given
+    cells = max(slabs.cells[rank + 1] - slabs.cells[rank], 1)
+    inputs, outputs = COMPONENTS[kernel], field_rows(kernel, problem.want)
+    rows = sum(math.prod(result_shape(kernel, name, 1)) for name in problem.want)
+
+    box = problem.box[axes]
+    stretch = slabs.stretch(rank, reach + 1)
+    if stretch is not None:
+        box[0] *= (stretch[1] - stretch[0]) / slabs.cells[-1]
+    slab = replace(mesh.padding, cells=(cells, *mesh.padding.cells[1:]))
+
+    def sort(targets: int, sources: int, use: Use) -> tuple[float, float, float]:
+        of_slab = replace(problem, box=box, targets=targets, sources=sources)
+        return single.points_bytes(of_slab, chosen, use, slab, item)
+
+    held, _, _ = sort(given_targets, given_sources, use)
+    moved, _, far = sort(targets, sources, use)
+    _, near, _ = sort(targets, points.near, replace(use, same=False))
+    routes = 8.0 * (given_sources + (0 if use.same else given_targets) + points.near - sources)
+    # A density comes and goes in the order given, of the slab, with ghosts, and sorted.
+    densities = ROWS[kernel] * 2 * (given_sources + sources + points.near)
+    results = rows * (targets + 2 * given_targets)
+    _, y, z = mesh.stored
+    far_field = _convolve(use, mesh, slabs, rank, inputs, outputs)
+    plane = max(inputs, outputs) * math.prod(mesh.padding.grid[1:])
+    # Exchanges of points, densities, results and halos take turns in the memory of the first swap.
+    turns = max(
+        far_field.swaps[0] / item,
+        2 * (chosen.points - 1) * plane if size > 1 else 0,
+        ROWS[kernel] * (given_sources + sources),
+        rows * (given_targets + targets),
+        3 * (given_sources + sources),
+    )
+    parts = {
+        "points": near + far + routes,
+        "densities and results": item * float(densities + results),
+        # The field lies apart from what is spread, and windows reach beyond the slab.
+        "grid": item * float((inputs + outputs) * (cells + chosen.points - 1) * y * z),
+        "modes": far_field.modes,
+        "padded block": far_field.padded,
+        "multiplier": far_field.multiplier,
+        "transforms": far_field.transforms,
+        "exchange": item * turns + sum(far_field.swaps[1:]),
+    }
+    total = sum(parts.values())
+    # The slab's points as they came, and wrapped, are dropped once the plan is made.
+    making = total - parts["densities and results"] - parts["transforms"] + 2 * moved
+    return Memory(parts, held, max(total, making))
+
+
+class _Convolution(NamedTuple):
+    """Bytes of `parki.distributed.fgc`; ``swaps`` are those of the buffers, swap by swap."""
+
+    modes: float
+    padded: float
+    multiplier: float
+    transforms: float
+    swaps: list[float]
+
+
+def _convolve(
+    use: Use, mesh: Mesh, slabs: Slabs, rank: int, inputs: int, outputs: int
+) -> _Convolution:
+    """Return what the convolution of a rank takes, for components spread and transformed back."""
+    item, size, padding = mesh.item, slabs.size, mesh.padding
+    components, on_device = max(inputs, outputs), use.space.on_device
+    x, y, z = padding.grid
+    planes = slabs.planes[rank + 1] - slabs.planes[rank]
+    first, last = line_shares(padding, size)[rank : rank + 2]
+    lines = last - first
+    padded = buffer = 0.0
+    if padding.n_local == 0:
+        half = z // 2 + 1
+        parts = [2 * item * planes * y * half, 2 * item * x * lines * half]
+        multiplier, largest = float(x * lines * half), float(max(parts))
+        pairs = [sum(parts)]
+        area = 2 * largest
+    else:
+        share = mode_shares(padding, size)[rank : rank + 2]
+        real, waves = item * x * lines * z, 2 * item * (padding.local[0] // 2 + 1) * lines * z
+        parts = [real, waves, 2 * item * (share[1] - share[0]) * y * z]
+        largest = float(waves)
+        pairs = [item * planes * y * z + real, sum(parts[1:])]
+        block, multiplier = single.block_sizes(
+            padding, components, item, on_device, (share[0], share[1])
+        )
+        padded = 2 * item * block * components
+        if padding.local[0] > x:
+            buffer = item * float(padding.local[0] * lines * z)
+        area = single.work_area(padding, max(buffer, real), padded, item) + buffer
+    if not on_device:
+        threads = workers(largest / (2 * item), thread_count())
+        area = 2 * min(largest, threads * PART)
+    # Two components are on their way at a time, but not to this rank itself.
+    away = min(components, 2) * (size - 1) / size
+    swaps = [away * pair for pair in pairs]
+    return _Convolution(components * float(sum(parts)), padded, item * multiplier, area, swaps)
+
+
+def check(
+    team: Team, problem: Problem, chosen: Parameters, use: Use, length: float, needed: Memory
+) -> None:
+    """Refuse a plan on all ranks where some of them lack memory.
+
+    Parameters
+    ----------
+    team : Team
+    problem, chosen, use
+        Of the sum over all ranks.
+    length : float
+        Cube root of the box's volume, in the user's unit.
+    needed : Memory
+        What this rank needs.
+
+    Raises
+    ------
+    ParkiMemoryError
+        The same on all ranks; with what would fit, if ranks need what they do now times what one
+        plan of all points would need, over what it needs now.
+    """
+    told = team.all((place(use.space), needed, free_memory(use.space)))
+    worst, words = 1.0, ""
+    for here in dict.fromkeys(there for there, _, _ in told):
+        ranks = [rank for rank, (there, _, _) in enumerate(told) if there == here]
+        peak = sum(told[rank][1].peak for rank in ranks)
+        room = min(told[rank][2] for rank in ranks) + sum(told[rank][1].held for rank in ranks)
+        if peak > worst * room:
+            worst = peak / room if room else math.inf
+            most = max((told[rank][1] for rank in ranks), key=lambda memory: memory.peak)
+            words = (
+                f"the plan needs {in_words(peak)} on rank{'s' if len(ranks) > 1 else ''} "
+                f"{', '.join(map(str, ranks))} of {team.size}, but {in_words(room)} are free "
+                f"there; most of a rank's is for its {most.largest}. What would fit: "
+            )
+    if not words:
+        return
+    fitting: list[str] = []
+    if team.rank == 0:
+        room = single.predict(problem, chosen, use).peak / worst
+        fitting = list(single.fitting(problem, chosen, use, room, length))
+    raise ParkiMemoryError(words + ("; ".join(team.share(fitting)) or "nothing near"))
