@@ -42,10 +42,13 @@ def test_the_extent_of_the_points_is_the_box(periodicity, box):
             assert plan.origin[axis] == 0 and plan.box[axis] == box[axis]
 
 
-def test_the_default_box_is_one_along_periodic_axes_and_open_along_others():
-    assert parki.EwaldOptions(periodicity=3).box == (1.0, 1.0, 1.0)
-    assert parki.EwaldOptions(periodicity=1).box == (1.0, None, None)
+def test_a_box_may_be_left_out_where_no_axis_is_periodic():
     assert parki.EwaldOptions(periodicity=0).box == (None, None, None)
+    for periodicity, example in ((1, [1, None, None]), (2, [1, 1, None]), (3, [1, 1, 1])):
+        message = f"box is missing, but periodicity is {periodicity} .* such as {example}"
+        with pytest.raises(parki.ParkiValueError, match=message.replace("[", r"\[")):
+            parki.EwaldOptions(periodicity)
+        assert parki.EwaldOptions(periodicity, example).box == tuple(example)
 
 
 # A line's transforms are long, whatever its few points.
