@@ -421,7 +421,16 @@ def failures(comm: Any, space: str = "CPU") -> None:
     other = parki.EwaldOptions(3, (1, 1, 1), 1e-4) if last else options
     attempt(comm, "options", lambda: ewald.Plan("stokes_sl", points, points, other, comm=comm))
     none = memory.xp.empty((3, 0))
-    attempt(comm, "sources", lambda: ewald.Plan("stokes_sl", points, none, options, comm=comm))
+    for box in ((1, 1, 1), (1, None, None)):
+        alike = parki.EwaldOptions(1, box, 1e-3)
+        empty = ewald.stokes_sl(points, none, none, alike, comm=comm)
+        assert empty.shape == points.shape and not empty.any()
+        walk = ewald.Plan("stokes_sl", points, points, alike, comm=comm)
+        expected = walk(dens)
+        attempt(comm, "good", lambda walk=walk: walk.update_points(points, none))
+        assert not walk(none).any()
+        walk.update_points(points, points)
+        assert memory.xp.abs(walk(dens) - expected).max() < 1e-12 * memory.xp.abs(expected).max()
     attempt(comm, "operator", plan.as_linear_operator)
     # Parts of the ranks sum on their own, a different number of times.
     part = comm.Split(comm.rank % 2)

@@ -222,10 +222,6 @@ def test_the_far_face_of_a_free_axis_belongs_to_the_box():
             boundary.check_points("trg", outside, EwaldOptions(periodicity=1, box=[length] * 3))
 
 
-def test_no_sources(no_work):
-    refused(VALUE, "src is empty, of shape (3, 0); expected at least one", src=np.empty((3, 0)))
-
-
 def test_mixed_dtypes(no_work):
     single = numbers(3, N, dtype="f4")
     message = "src has dtype float32, but trg has float64; give all arrays the same dtype"

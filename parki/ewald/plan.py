@@ -79,7 +79,7 @@ class Plan:
         Targets and sources, in the unit of ``options.box``; NumPy, CuPy, or anything with DLPack
         (PyTorch, JAX) or ``__cuda_array_interface__``, any strides. Points outside the box are
         wrapped along periodic axes. Not modified. Pass the same object twice when targets are
-        sources.
+        sources. Without sources the sums are zero.
     norms : array, shape (3, Ns), optional
         Normals at the sources; for the double layer only.
     options : EwaldOptions
@@ -178,9 +178,8 @@ class Plan:
         """Take over what points alone decide: numbers, shapes, the box and the normals' squares."""
         self.n_targets, self.n_sources = arrays["trg"].shape[1], arrays["src"].shape[1]
         self._totals = self._count(arrays)
-        if self._totals[0] and not self._totals[1]:
-            raise ParkiValueError("src is empty, of shape (3, 0); expected at least one source")
-        if self.parameters is None:
+        # Where there is nothing to sum the next points choose all anew, and so do these the box.
+        if self.parameters is None or not all(self._totals):
             self.origin, self.box = self._extent(arrays, extents)
         else:
             check_stay(self.options, Extent(self.origin, self.box), extents)
@@ -514,7 +513,10 @@ class Plan:
         results = check_outputs(out, self.want, self._shapes, values, self.space)
         if all(self._totals) and self._computed:
             self._sum(values, {name: results[name] for name in self._computed}, watch)
-        for name in results.keys() - set(self._computed):
+            zero = results.keys() - set(self._computed)
+        else:
+            zero = results.keys()
+        for name in zero:
             results[name].fill(0)
         return results[self.want] if isinstance(self.want, str) else tuple(results.values())
 
