@@ -21,9 +21,10 @@ from parki.cell_list import CellList, locate
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald import multiplier
 from parki.ewald.beside import beside
-from parki.ewald.clustering import PairDensity, pair_density
+from parki.ewald.clustering import PairDensity, pair_density, sample
 from parki.ewald.description import describe, facts, headline
 from parki.ewald.extent import Extent, mean_edge, resolve
+from parki.ewald.far_points import warn_of_far_points
 from parki.ewald.fgc import FGC
 from parki.ewald.g2p import G2P
 from parki.ewald.gauge import Gauge
@@ -180,7 +181,7 @@ class Plan:
         self._totals = self._count(arrays)
         # Where there is nothing to sum the next points choose all anew, and so do these the box.
         if self.parameters is None or not all(self._totals):
-            self.origin, self.box = self._extent(arrays, extents)
+            self.origin, self.box = self._extent(extents)
         else:
             check_stay(self.options, Extent(self.origin, self.box), extents)
         self._frame = Extent(self.origin[self._axes], self.box[self._axes])
@@ -196,12 +197,9 @@ class Plan:
         """Return the targets and the sources (of all ranks, where these share the points out)."""
         return self.n_targets, self.n_sources
 
-    def _extent(self, arrays: dict[str, Any], extents: Any) -> Extent:
+    def _extent(self, extents: Any) -> Extent:
         """Return the box; ``extents`` are the smallest and largest coordinates, shape (n, 3)."""
-        clouds = [arrays["trg"]]
-        if arrays["src"] is not arrays["trg"]:
-            clouds.append(arrays["src"])
-        return resolve(self.options, extents, clouds)
+        return resolve(self.options, extents)
 
     # ------------------------------------------------------------------ other points
     def update_points(self, trg: Any, src: Any, norms: Any = None) -> None:
@@ -260,7 +258,7 @@ class Plan:
 
         density, chosen = pair_density(trg, src, box), self.parameters
         if chosen is None or not suit(self._problem, chosen, density, *self._totals):
-            chosen = self._select(density, length)
+            chosen = self._select(density, length, [src] if same else [trg, src])
             self.memory = self._check_memory(chosen, same, length)
             self._settle(chosen, length)
         split, cutoff, radial = self._division
@@ -345,8 +343,10 @@ class Plan:
         )
         return wrapped
 
-    def _select(self, density: PairDensity, length: float, ranks: int = 1) -> Parameters:
-        """Return the parameters for the points of so many ranks."""
+    def _select(
+        self, density: PairDensity, length: float, clouds: list[Any], ranks: int = 1
+    ) -> Parameters:
+        """Return the parameters for the points of all ranks; ``clouds`` are some of them."""
         options = self.options
         kept = 0.0
         if self._given is _NOT_GIVEN and not options.deterministic:
@@ -377,7 +377,18 @@ class Plan:
             cutoff = options.cutoff / length
         elif options.cell_size is not None:
             cutoff = (options.cell_size / self._totals[1]) ** (1 / 3)
-        return select(problem, cutoff, options.window_points, MOST_POINTS[self.dtype])
+        window, most = options.window_points, MOST_POINTS[self.dtype]
+        chosen = select(problem, cutoff, window, most)
+        warn_of_far_points(
+            problem,
+            chosen,
+            (self.unit * sample(points)[np.argsort(self._axes)] for points in clouds),
+            Extent(self.origin, self.box),
+            [axis for axis, edge in enumerate(options.box) if edge is None],
+            lambda other: select(other, None, window, most),
+            ranks,
+        )
+        return chosen
 
     def _check_memory(self, chosen: Parameters, same: bool, length: float) -> Memory:
         """Return the bytes that the plan needs; refuse it if they are not free."""
@@ -511,12 +522,10 @@ class Plan:
     def _apply(self, dens: Any, out: Any, watch: Watch) -> Any:
         values = self._density(dens)
         results = check_outputs(out, self.want, self._shapes, values, self.space)
-        if all(self._totals) and self._computed:
-            self._sum(values, {name: results[name] for name in self._computed}, watch)
-            zero = results.keys() - set(self._computed)
-        else:
-            zero = results.keys()
-        for name in zero:
+        summed = self._computed if all(self._totals) else ()
+        if summed:
+            self._sum(values, {name: results[name] for name in summed}, watch)
+        for name in results.keys() - set(summed):
             results[name].fill(0)
         return results[self.want] if isinstance(self.want, str) else tuple(results.values())
 
