@@ -51,6 +51,11 @@ def as_array(name: str, value: Any) -> Any:
         array = np.asarray(value)
     except Exception as error:
         raise ParkiTypeError(f"{name} is a {type(value).__name__}; expected an array") from error
+    if array is value:
+        raise ParkiTypeError(
+            f"{name} is an array of objects; convert it with {name}.astype(float) "
+            "if these are numbers"
+        )
     if array.dtype == object:
         raise ParkiTypeError(f"{name} is a {type(value).__name__}; expected an array of numbers")
     return array

@@ -167,6 +167,8 @@ def test_kernel(no_work):
     names = "laplace, stokes_sl, stokes_dl, stokes_comb"
     refused(VALUE, f"kernel is 'stokes'; expected one of {names}", kernel="stokes")
     refused(VALUE, f"kernel is None; expected one of {names}", kernel=None)
+    refused(VALUE, f"kernel is ['laplace']; expected one of {names}", kernel=["laplace"])
+    refused(VALUE, "kernel is array(['laplace'", kernel=np.array(["laplace"]))
 
 
 # --- arrays of a plan --------------------------------------------------------------------------
@@ -186,7 +188,8 @@ def test_kernel(no_work):
         (TYPE, "{} has dtype complex128; expected float32 or", numbers(3, 4) * 1j),
         (TYPE, "{} has dtype float16; expected float32 or", numbers(3, 4, dtype="f2")),
         (TYPE, "{} is a NoneType; expected an array of numbers", None),
-        (TYPE, "{} is a ndarray; expected an array of numbers", np.full((3, 4), None)),
+        (TYPE, "{} is an array of objects; convert it with {}.astype(", np.full((3, 4), None)),
+        (TYPE, "{} is an array of objects", numbers(3, 4).astype(object)),
         (TYPE, "{} has dtype <U6; expected float32 or float64", "points"),
         (TYPE, "{} is a list; expected an array", [[1.0, 2.0], [3.0], [4.0]]),
         (TYPE, "{} is a masked array; pass filled values, such as {}.", np.ma.ones((3, 4))),
@@ -271,6 +274,8 @@ DENSITIES = [
     ("stokes_sl", TYPE, "dens has dtype complex128, but the points", numbers(3, N) * 1j),
     ("stokes_sl", TYPE, "dens is a NoneType; expected an array of numbers", None),
     ("stokes_sl", TYPE, "dens is a masked array", np.ma.ones((3, N))),
+    ("stokes_sl", TYPE, "dens is an array of objects", numbers(3, N).astype(object)),
+    ("stokes_sl", TYPE, "dens has dtype <U32, but the points", numbers(3, N).astype(str)),
 ]
 
 
@@ -303,6 +308,30 @@ def test_densities_of_a_single_call(no_work, kernel, error, message, dens):
     norms = [numbers(3, N)] if kernel in ("stokes_dl", "stokes_comb") else []
     with pytest.raises(error, match=re.escape(message)):
         getattr(parki, kernel)(points, points, density(kernel, dens), *norms, options)
+
+
+@pytest.mark.parametrize(
+    ("message", "dens"),
+    [
+        ("dens has dtype <U32; expected float32 or", numbers(3, N).astype(str)),
+        ("dens has dtype complex128; expected float32 or", 1j * numbers(3, N)),
+        ("dens is an array of objects", numbers(3, N).astype(object)),
+    ],
+)
+def test_densities_of_a_promise(plans, no_work, message, dens):
+    with pytest.raises(TYPE, match=re.escape(message)):
+        plans["stokes_sl"].promise(dens)
+
+
+@pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_comb"])
+def test_a_single_call_without_normals_or_options(no_work, kernel):
+    """Not that options are missing, where these took the place of the normals."""
+    points, options = numbers(3, N), EwaldOptions(1, [1, None, None], 1e-3)
+    dens, call = numbers(*ROWS.get(kernel, (3,)), N), getattr(parki, kernel)
+    with pytest.raises(TYPE, match=f"norms is missing; {kernel} needs normals of shape"):
+        call(points, points, dens, options)
+    with pytest.raises(TYPE, match="options is a NoneType; expected EwaldOptions, such as"):
+        call(points, points, dens, points)
 
 
 @pytest.mark.parametrize(

@@ -397,6 +397,35 @@ def test_timed_and_describe(kernel):
     assert sum(error**2 for error in chosen.errors.values()) <= 1
 
 
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_sl"])
+@pytest.mark.parametrize("own", ["f4", "f8"])
+def test_linear_operator_takes_what_a_matrix_takes(kernel, own):
+    """Other types are converted, and the result has the type of a matrix's product."""
+    c = cloud("same", 20, BOX, own)
+    plan = plan_of(kernel, c)
+    operator = plan.as_linear_operator()
+    matrix = operator @ np.eye(operator.shape[1], dtype=own)
+    whole = np.random.default_rng(0).integers(-9, 9, operator.shape[1])
+    expected = operator @ whole.astype(own)
+    assert expected.dtype == own
+    for dtype in (bool, "i1", "u2", "i8", "f2", "f4", "f8", "g"):
+        vector = whole.astype(dtype)
+        found = operator @ vector
+        assert found.dtype == (matrix @ vector).dtype
+        if np.dtype(dtype).kind not in "bu":
+            np.testing.assert_array_equal(found, expected)
+    for column in (whole[:, None], np.asmatrix(whole[:, None])):
+        np.testing.assert_array_equal(operator.matvec(column), expected[:, None])
+        np.testing.assert_array_equal(operator @ column, expected[:, None])
+    np.testing.assert_array_equal(
+        operator @ np.stack([whole] * 2, axis=1), expected[:, None] @ [[1, 1]]
+    )
+    with pytest.raises(
+        parki.ParkiTypeError, match="dens has dtype complex128, but the points have"
+    ):
+        operator @ (1j * whole)
+
+
 def test_linear_operator_and_gmres():
     from scipy.sparse.linalg import LinearOperator, gmres
 

@@ -44,6 +44,7 @@ from parki.ewald.points import (
     ROWS,
     check_arguments,
     check_density,
+    check_dtypes,
     check_outputs,
     check_space,
     check_want,
@@ -571,7 +572,9 @@ class Plan:
         -------
         float, or tuple of floats if ``want`` is a tuple
         """
-        values = check_density("dens", as_array("dens", dens), ROWS[self.kernel], self.n_sources)
+        values = as_array("dens", dens)
+        check_dtypes({"dens": values})
+        values = check_density("dens", values, ROWS[self.kernel], self.n_sources)
         bound = self._bound(values.astype(np.float64) ** 2)
         bounds = tuple(
             bound if name == "u" else bound / mean_edge(self.box) for name in self._shapes
@@ -598,7 +601,9 @@ class Plan:
         """Return the plan as a linear operator on flattened densities, for GMRES.
 
         SciPy's `scipy.sparse.linalg.LinearOperator`, or CuPy's on a device. Its matrix-vector
-        product takes a vector of length rows x Ns and returns the flattened result.
+        product takes a vector of length rows x Ns and returns the flattened result. Whole numbers
+        and other real types are converted to the plan's, in which the sum is computed; the result
+        has the type that the product with a matrix of the plan's type would have.
 
         Raises
         ------
@@ -615,10 +620,15 @@ class Plan:
         else:
             from scipy.sparse.linalg import LinearOperator
         rows = ROWS[self.kernel]
+        density = (self.n_sources,) if rows == 1 else (rows, self.n_sources)
 
         def matvec(vector: Any) -> Any:
-            columns = vector.reshape(rows, self.n_sources)
-            return self(columns[0] if rows == 1 else columns).reshape(-1)
+            values = as_array("dens", vector)
+            given = values.dtype
+            if given.kind in "biuf":
+                values = values.astype(self.dtype, copy=False)
+            result = self(values.reshape(density)).reshape(-1)
+            return result.astype(np.result_type(self.dtype, given), copy=False)
 
         shape = (math.prod(self._shapes[self.want]), rows * self.n_sources)
         return LinearOperator(shape, matvec=matvec, dtype=self.dtype)
