@@ -16,6 +16,7 @@ from parki.ewald.p2p_cells import P2P_METHODS
 from parki.ewald.prolate import SPLITS
 from parki.ewald.radial import EVALUATORS
 from parki.html import table
+from parki.interchange import as_number
 from parki.runtime import ExecutionSpace
 from parki.runtime.kernel import EXECUTORS
 
@@ -228,7 +229,7 @@ class EwaldOptions:
                 f"lengths; write box=[...], such as {example}{free}, or periodicity=0"
             )
         try:
-            lengths = [None if length is None else _number(length) for length in box]
+            lengths = [None if length is None else as_number(length) for length in box]
         except (TypeError, ValueError):
             raise ParkiTypeError(
                 f"box is {box!r}; expected 3 edge lengths, such as [1, 1, 1]"
@@ -256,7 +257,7 @@ class EwaldOptions:
     def _positive(self, name: str, meaning: str) -> None:
         value = getattr(self, name)
         try:
-            number = _number(value)
+            number = as_number(value)
         except (TypeError, ValueError):
             raise ParkiTypeError(f"{name} is {value!r}; expected {meaning}") from None
         if not (math.isfinite(number) and number > 0):
@@ -283,22 +284,3 @@ class EwaldOptions:
                 f"window_points is {self.window_points}; {np.dtype(dtype)} holds at most {most}: "
                 "wider windows amplify rounding"
             )
-
-
-def _number(value: Any) -> float:
-    """Return a number as a float.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is none: neither are text, which `float` would read, truth values, and arrays.
-    """
-    refused = isinstance(value, (str, bytes, bytearray, bool))
-    if isinstance(value, (np.ndarray, np.generic)):
-        refused = value.ndim > 0 or value.dtype.kind not in "iuf"
-    if refused:
-        raise TypeError
-    try:
-        return float(value)
-    except OverflowError:  # of a whole number
-        return math.inf
