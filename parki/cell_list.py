@@ -7,7 +7,8 @@ Knows nothing of sums, nor of the far field's grid.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from parki.arrays import REAL_NAMES, real_name
 from parki.errors import ParkiTypeError, ParkiValueError
+from parki.interchange import as_number
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
 from parki.settings import thread_count
 
@@ -82,10 +84,10 @@ class CellList:
         if points.ndim != 2 or points.shape[0] != 3:
             raise ParkiValueError(f"points has shape {points.shape}; expected (3, N)")
         _check_dtype("points", points)
-        self.shape = tuple(int(n) for n in shape)
-        self.box = tuple(float(b) for b in box)
+        self.shape = _each("shape", shape, operator.index, "3 positive counts")
+        self.box = _each("box", box, as_number, "3 positive lengths")
         self.periodic = tuple(bool(p) for p in periodic)
-        corner = tuple(float(c) for c in origin)
+        corner = _each("origin", origin, as_number, "3 finite coordinates")
         if len(self.shape) != 3 or min(self.shape) < 1 or np.prod(self.shape, dtype=float) >= 2**31:
             raise ParkiValueError(
                 f"shape is {self.shape}; expected 3 positive counts, under 2**31 cells"
@@ -272,6 +274,14 @@ def with_spare(xp: Any, shape: tuple[int, int], spare: int, dtype: Any) -> Any:
     array = xp.empty((rows, n + spare), dtype=dtype)
     array[:, n:] = 0
     return array
+
+
+def _each(name: str, values: Any, convert: Callable[[Any], Any], meaning: str) -> tuple[Any, ...]:
+    """Return the values converted; refuse what are none of that kind, such as text."""
+    try:
+        return tuple(convert(value) for value in values)
+    except (TypeError, ValueError):
+        raise ParkiTypeError(f"{name} is {values!r}; expected {meaning}") from None
 
 
 def _check_dtype(name: str, array: Any) -> None:

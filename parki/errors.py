@@ -5,6 +5,12 @@ Wording follows one pattern: what was given, what was expected, and what to chan
 
 from __future__ import annotations
 
+import sys
+import warnings
+from pathlib import Path
+
+_PACKAGE = str(Path(__file__).parent)
+
 
 class ParkiError(Exception):
     """Base of every error that parki raises on purpose."""
@@ -32,3 +38,11 @@ class KernelError(ParkiError, RuntimeError):
 
 class ParkiWarning(UserWarning):
     """Something works, but not as well as it could; the message says what to change."""
+
+
+def warn(message: str) -> None:
+    """Give a `ParkiWarning` that points at the user's line: the last one outside of parki."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, ParkiWarning, stacklevel=level)

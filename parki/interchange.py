@@ -5,6 +5,7 @@ Knows libraries and memory, and nothing of shapes or sums.
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -51,9 +52,33 @@ def as_array(name: str, value: Any) -> Any:
         array = np.asarray(value)
     except Exception as error:
         raise ParkiTypeError(f"{name} is a {type(value).__name__}; expected an array") from error
+    if array is value:
+        raise ParkiTypeError(
+            f"{name} is an array of objects; convert it with {name}.astype(float) "
+            "if these are numbers"
+        )
     if array.dtype == object:
         raise ParkiTypeError(f"{name} is a {type(value).__name__}; expected an array of numbers")
     return array
+
+
+def as_number(value: Any) -> float:
+    """Return a number as a float.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none: neither are text, which `float` would read, truth values, and arrays.
+    """
+    refused = isinstance(value, (str, bytes, bytearray, bool))
+    if isinstance(value, (np.ndarray, np.generic)):
+        refused = value.ndim > 0 or value.dtype.kind not in "iuf"
+    if refused:
+        raise TypeError
+    try:
+        return float(value)
+    except OverflowError:  # of a whole number
+        return math.inf
 
 
 def as_given(result: Any, like: Any) -> Any:

@@ -28,7 +28,7 @@ module checks the arguments and adds the two parts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,6 +36,9 @@ from numpy.typing import ArrayLike
 from parki._reference_far import far
 from parki._reference_near import near
 from parki._reference_split import FIELDS, KERNELS, Array, Moments, Points, Split, cheapest_split
+
+if TYPE_CHECKING:
+    from parki.ewald import EwaldOptions
 
 __all__ = ["direct_sum"]
 
@@ -47,9 +50,10 @@ def direct_sum(
     src: ArrayLike,
     dens: ArrayLike,
     norms: ArrayLike | None = None,
+    options: EwaldOptions | None = None,
     *,
-    box: Sequence[float] | Array,
-    periodicity: int,
+    box: Sequence[float | None] | Array | None = None,
+    periodicity: int | None = None,
     xi: float | None = None,
     want: str = "u",
 ) -> Array: ...
@@ -62,9 +66,10 @@ def direct_sum(
     src: ArrayLike,
     dens: ArrayLike,
     norms: ArrayLike | None = None,
+    options: EwaldOptions | None = None,
     *,
-    box: Sequence[float] | Array,
-    periodicity: int,
+    box: Sequence[float | None] | Array | None = None,
+    periodicity: int | None = None,
     xi: float | None = None,
     want: tuple[str, ...],
 ) -> tuple[Array, ...]: ...
@@ -76,9 +81,10 @@ def direct_sum(
     src: ArrayLike,
     dens: ArrayLike,
     norms: ArrayLike | None = None,
+    options: EwaldOptions | None = None,
     *,
-    box: Sequence[float] | Array,
-    periodicity: int,
+    box: Sequence[float | None] | Array | None = None,
+    periodicity: int | None = None,
     xi: float | None = None,
     want: str | tuple[str, ...] = "u",
 ) -> Array | tuple[Array, ...]:
@@ -111,8 +117,12 @@ def direct_sum(
         Charges (Laplace); f, q or t; rows 0:3 f of the single layer and 3:6 q of the double layer.
     norms : array_like, shape (3, Ns), optional
         Normals of the double layer; any length. Needed by ``stokes_dl`` and ``stokes_comb`` only.
+    options : EwaldOptions, optional
+        In place of ``box`` and ``periodicity``, which it has; nothing else of it is used. May take
+        the place of ``norms`` for kernels without normals.
     box : sequence of 3 floats
-        Side lengths. Those of free directions matter only for what counts as a coinciding pair.
+        Side lengths. Those of free directions matter only for what counts as a coinciding pair;
+        None for the extent of the points.
     periodicity : {0, 1, 2, 3}
         How many directions, the first ones, are periodic.
     xi : float, optional
@@ -133,7 +143,14 @@ def direct_sum(
     ValueError
         If an argument has the wrong shape or a value out of range, or if the kernel has no such
         field.
+    TypeError
+        If an argument is of another type: text or complex numbers for real ones, for example.
     """
+    _check_kernel(kernel)
+    given: Any = norms
+    if options is None and hasattr(given, "periodicity"):
+        norms, options = None, given
+    box, periodicity = _checked_geometry(kernel, options, box, periodicity)
     points, moments = _checked(kernel, trg, src, dens, norms, box, periodicity, xi)
     names = _checked_want(kernel, want)
     # In the order of FIELDS, in which the two parts return rows. A rotlet's pressure is known.
@@ -165,16 +182,69 @@ def _cut(split: Split, rows: Array) -> dict[str, Array]:
     return {name: part.reshape(shapes[name]) for name, part in parts}
 
 
-def _checked_want(kernel: str, want: str | tuple[str, ...]) -> tuple[str, ...]:
+def _checked_want(kernel: str, want: Any) -> tuple[str, ...]:
     """Return the names of the fields wanted."""
     names = tuple(want) if isinstance(want, (tuple, list)) else (want,)
     for name in names:
-        if name not in FIELDS:
+        if not isinstance(name, str) or name not in FIELDS:
             expected = ", ".join(map(repr, FIELDS))
-            raise ValueError(f"want is {want!r}, expected one of {expected} or a tuple of them")
+            kind = ValueError if isinstance(want, (str, tuple, list)) else TypeError
+            raise kind(f"want is {want!r}, expected one of {expected} or a tuple of them")
         if name == "p" and kernel == "laplace":
             raise ValueError("want asks for 'p', but the laplace kernel has no pressure")
     return names
+
+
+def _check_kernel(kernel: Any) -> None:
+    expected = f"expected one of {', '.join(map(repr, KERNELS))}"
+    if not isinstance(kernel, str):
+        raise TypeError(f"kernel is {kernel!r}, {expected}")
+    if kernel not in KERNELS:
+        raise ValueError(f"kernel is {kernel!r}, {expected}")
+
+
+def _checked_geometry(
+    kernel: str, options: Any, box: Any, periodicity: Any
+) -> tuple[list[float | None], int]:
+    """Return side lengths, None where they are left to the points, and the number of periods."""
+    if options is not None:
+        if not (hasattr(options, "box") and hasattr(options, "periodicity")):
+            raise TypeError(f"options is a {type(options).__name__}, expected EwaldOptions")
+        if box is not None or periodicity is not None:
+            raise ValueError(
+                "options and box or periodicity were given; leave out box and periodicity"
+            )
+        box, periodicity = options.box, options.periodicity
+        double = kernel in ("stokes_dl", "stokes_comb")
+        if double and getattr(options, "dl_mean", "zero") == "flux":
+            raise ValueError(
+                "dl_mean is 'flux', but direct_sum has the mean of zero; add "
+                "8 pi / V sum (q.n) (y - x) yourself, with x and y in the box"
+            )
+    if periodicity is None:
+        raise ValueError("periodicity is missing; give box and periodicity, or options")
+    if isinstance(periodicity, bool) or not isinstance(periodicity, (int, np.integer)):
+        raise TypeError(
+            f"periodicity is {periodicity!r} ({type(periodicity).__name__}), expected 0, 1, 2 or 3"
+        )
+    if periodicity not in (0, 1, 2, 3):
+        raise ValueError(f"periodicity is {periodicity!r}, expected 0, 1, 2 or 3")
+    if box is None and periodicity > 0:
+        raise ValueError("box is missing; give box and periodicity, or options")
+    try:
+        edges = [None] * 3 if box is None else list(box)
+    except TypeError:
+        raise TypeError(f"box is {box!r}, expected three lengths") from None
+    sides = [None if edge is None else _numbers("box", edge) for edge in edges]
+    lengths = [side for side in sides if side is not None]
+    positive = all(side.ndim == 0 and 0 < side < np.inf for side in lengths)
+    if len(sides) != 3 or not positive:
+        raise ValueError(f"box is {box!r}, expected three positive lengths")
+    if None in edges[:periodicity]:
+        raise ValueError(
+            f"box is {box!r}, but axis {edges.index(None)} is periodic and needs its length"
+        )
+    return [None if side is None else float(side) for side in sides], int(periodicity)
 
 
 def _checked(
@@ -183,27 +253,20 @@ def _checked(
     src: ArrayLike,
     dens: ArrayLike,
     norms: ArrayLike | None,
-    box: Sequence[float] | Array,
+    box: list[float | None],
     periodicity: int,
     xi: float | None,
 ) -> tuple[Points, Moments]:
     """Validate the arguments of :func:`direct_sum` and bring them into one shape."""
-    if kernel not in KERNELS:
-        raise ValueError(f"kernel is {kernel!r}, expected one of {', '.join(map(repr, KERNELS))}")
-    if periodicity not in (0, 1, 2, 3):
-        raise ValueError(f"periodicity is {periodicity!r}, expected 0, 1, 2 or 3")
-    if xi is not None and not 0.0 < xi < np.inf:
+    if xi is not None and not 0.0 < _numbers("xi", xi) < np.inf:
         raise ValueError(f"xi is {xi!r}, expected a positive number or None")
-    sides = np.asarray(box, dtype=np.float64)
-    if sides.shape != (3,) or not np.all((sides > 0) & np.isfinite(sides)):
-        raise ValueError(f"box is {box!r}, expected three positive lengths")
     targets, sources = _matrix("trg", trg, 3), _matrix("src", src, 3)
     count = sources.shape[1]
-    density = np.asarray(dens, dtype=np.float64)
+    density = _numbers("dens", dens)
     if kernel == "laplace" and density.ndim == 1:
         density = density[None, :]
     density = _matrix("dens", density, KERNELS[kernel].rows, count)
-    points = Points(targets, sources, sides)
+    points = Points(targets, sources, _sides(box, targets, sources))
     if kernel in ("laplace", "stokes_sl", "stokes_rotlet"):
         return points, Moments(density, None, None)
     if norms is None:
@@ -214,9 +277,30 @@ def _checked(
     return points, Moments(density[:3], density[3:], normals)
 
 
+def _sides(box: list[float | None], targets: Array, sources: Array) -> Array:
+    """Return the side lengths, with the extent of the points where there is none."""
+    both = np.concatenate([targets, sources], axis=1)
+    extents = np.ptp(both, axis=1) if both.size else np.zeros(3)
+    sides = np.array([extent if b is None else b for b, extent in zip(box, extents, strict=True)])
+    return sides if sides.any() else np.ones(3)  # one point
+
+
+def _numbers(name: str, values: Any) -> Array:
+    """Return an array of float64; refuse text and complex numbers, which NumPy would convert."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise TypeError(
+            f"{name} is a {type(values).__name__} of uneven rows, expected an array"
+        ) from None
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} has dtype {array.dtype}, expected real numbers")
+    return array.astype(np.float64)
+
+
 def _matrix(name: str, values: ArrayLike, rows: int, columns: int | None = None) -> Array:
     """Return a float64 copy of ``values`` if its shape is (rows, columns), columns None for any."""
-    array = np.array(values, dtype=np.float64, order="C")
+    array = np.ascontiguousarray(_numbers(name, values))
     if array.ndim != 2 or array.shape[0] != rows or columns not in (None, array.shape[1]):
         expected = "N" if columns is None else columns
         raise ValueError(f"{name} has shape {array.shape}, expected ({rows}, {expected})")

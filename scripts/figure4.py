@@ -104,6 +104,7 @@ def times(
                 src,
                 norms if kernel in ("stokes_comb", "stokes_dl") else None,
                 parki.EwaldOptions(
+                    box=[1, 1, 1],
                     tolerance=tolerance,
                     execution_space=space,
                     split="hasimoto",

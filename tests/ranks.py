@@ -20,6 +20,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -433,8 +434,26 @@ def failures(comm: Any, space: str = "CPU") -> None:
     slab_memory.free_memory, ewald.Plan._prepare = free_memory, compiled.__func__
     attempt(comm, "good", good)
     none = memory.xp.empty((3, 0))
-    attempt(comm, "sources", lambda: ewald.Plan("stokes_sl", points, none, options, comm=comm))
+    for box in ((1, 1, 1), (1, None, None)):
+        alike = parki.EwaldOptions(1, box, 1e-3)
+        empty = ewald.stokes_sl(points, none, none, alike, comm=comm)
+        assert empty.shape == points.shape and not empty.any()
+        walk = ewald.Plan("stokes_sl", points, points, alike, comm=comm)
+        expected = walk(dens)
+        attempt(comm, "good", lambda walk=walk: walk.update_points(points, none))
+        assert not walk(none).any()
+        walk.update_points(points, points)
+        assert memory.xp.abs(walk(dens) - expected).max() < 1e-12 * memory.xp.abs(expected).max()
     attempt(comm, "operator", plan.as_linear_operator)
+    # The first rank alone warns of a far point that another has, and at the user's line.
+    many = rng.random((3, 30000 // comm.size))
+    many[:, -1] = 100.0 if last else 0.5
+    many = memory.send(many)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        ewald.Plan("stokes_sl", many, many, parki.EwaldOptions(0, None, 1e-6), comm=comm)
+    lines = [w.filename for w in heard if issubclass(w.category, parki.ParkiWarning)]
+    assert lines == ([] if comm.rank else [__file__])
     # Parts of the ranks sum on their own, a different number of times.
     part = comm.Split(comm.rank % 2)
     expected = parki.stokes_sl(points, points, dens, options)

@@ -22,7 +22,7 @@ SOLVE = """
     rng = np.random.default_rng(0)
     points, dens = rng.random((3, 60)), rng.standard_normal(60)
     # Given, as what is chosen depends on the threads.
-    options = parki.EwaldOptions(tolerance=1e-2, cutoff=0.4, window_points=7)
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-2, cutoff=0.4, window_points=7)
     print(repr(float(np.abs(parki.laplace(points, points, dens, options)).sum())))
     print(repr(float(np.abs(parki.laplace(points, points, dens, options)).sum())))
     """
@@ -59,7 +59,8 @@ def test_no_compiler(empty, cxx, what):
         raise AssertionError("work was begun")
     parki.ewald.plan.CellList = parki.cell_list.CellList.__init__ = never
     try:
-        parki.laplace(np.zeros((3, 4)), np.zeros((3, 4)), np.zeros(4), parki.EwaldOptions())
+        options = parki.EwaldOptions(3, [1, 1, 1])
+        parki.laplace(np.zeros((3, 4)), np.zeros((3, 4)), np.zeros(4), options)
     except parki.UnavailableError as error:
         print(error)
     print(parki.available_spaces())

@@ -110,8 +110,8 @@ def test_no_variant_adds_in_any_order(on_device, points):
 def test_atomics_are_refused(method):
     message = f"deterministic is True, but p2g_method is '{method}', which adds to the grid by ato"
     with pytest.raises(parki.ParkiValueError, match=re.escape(message)):
-        EwaldOptions(deterministic=True, p2g_method=method)
-    EwaldOptions(deterministic=False, p2g_method=method)
+        EwaldOptions(box=[1, 1, 1], deterministic=True, p2g_method=method)
+    EwaldOptions(box=[1, 1, 1], deterministic=False, p2g_method=method)
 
 
 @pytest.mark.parametrize("method", ["auto", "owner", "tile", "grid"])
@@ -122,7 +122,7 @@ def test_others_are_not(method):
 
 def test_the_option_is_a_switch():
     with pytest.raises(parki.ParkiTypeError, match="deterministic is 1; expected True or False"):
-        EwaldOptions(deterministic=1)
+        EwaldOptions(box=[1, 1, 1], deterministic=1)
 
 
 @pytest.mark.gpu

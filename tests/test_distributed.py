@@ -154,7 +154,6 @@ def test_an_error_on_one_rank_is_raised_on_all(size, space):
         "promise": ("ParkiValueError", "rank 2 of 3: dens has shape (3, 49); expected (3, 50)"),
         "memory": ("ParkiMemoryError", "on ranks 0, 1, 2 of 3, but "),
         "options": ("ParkiValueError", "tolerance is 0.0001 on rank 2, but 0.001 on rank 0"),
-        "sources": ("ParkiValueError", "src is empty"),
         "operator": ("ParkiValueError", "no meaning over many ranks"),
         "new points": ("ParkiValueError", "rank 2 of 3: trg contains NaN"),
         "new density": ("ParkiValueError", "dens has shape (3, 50); expected (3, 60)"),

@@ -77,6 +77,10 @@ def refused(error, message, kernel="stokes_sl", **changes):
         (VALUE, "expected 3 positive", {"periodicity": 0, "box": [1, None]}),
         (TYPE, "box is 'abc'; expected 3 edge lengths", {"box": "abc"}),
         (TYPE, "box is '123'; expected 3 edge lengths", {"box": "123"}),
+        (TYPE, "box is ['1', '1', '1']; expected 3 edge lengths", {"box": ["1", "1", "1"]}),
+        (TYPE, "expected 3 edge lengths", {"box": np.array(["1", "1", "1"])}),
+        (TYPE, "expected 3 edge lengths", {"box": np.ones((3, 1))}),
+        (TYPE, "box is [True, 1, 1]; expected 3 edge lengths", {"box": [True, 1, 1]}),
         (VALUE, "tolerance is 0; expected a positive number", {"tolerance": 0}),
         (VALUE, "tolerance is -1e-06; expected a positive number", {"tolerance": -1e-6}),
         (VALUE, "tolerance is nan; expected a positive number", {"tolerance": float("nan")}),
@@ -84,6 +88,13 @@ def refused(error, message, kernel="stokes_sl", **changes):
         (VALUE, "tolerance is 0.6; expected at most 0.5", {"tolerance": 0.6}),
         (TYPE, "tolerance is None; expected the bound of the error", {"tolerance": None}),
         (TYPE, "tolerance is 'tight'; expected the bound", {"tolerance": "tight"}),
+        (TYPE, "tolerance is '1e-6'; expected the bound of the error", {"tolerance": "1e-6"}),
+        (TYPE, "tolerance is b'1'; expected the bound of the error", {"tolerance": b"1"}),
+        (TYPE, "tolerance is 1j; expected the bound of the error", {"tolerance": 1j}),
+        (TYPE, "tolerance is True; expected the bound of the error", {"tolerance": True}),
+        (TYPE, "cutoff is '0.1'; expected the cut-off", {"cutoff": "0.1"}),
+        (VALUE, "expected a positive number: the cut-off", {"cutoff": 10**400}),
+        (TYPE, "cell_size is '9'; expected the mean number", {"cell_size": "9"}),
         (VALUE, "cell_size is 0; expected a positive number: the mean", {"cell_size": 0}),
         (TYPE, "cell_size is [1]; expected the mean number of sources", {"cell_size": [1]}),
         (VALUE, "cutoff is -1; expected a positive number: the cut-off", {"cutoff": -1}),
@@ -94,16 +105,25 @@ def refused(error, message, kernel="stokes_sl", **changes):
         (VALUE, "window_points is 8.0; expected a whole", {"window_points": 8.0}),
         (VALUE, "split is 'ewald'; expected one of auto, hasimoto, prolate", {"split": "ewald"}),
         (VALUE, "p2g_method is 'fast'; expected one of auto, owner, ", {"p2g_method": "fast"}),
+        (VALUE, "split is ['prolate']; expected one of auto", {"split": ["prolate"]}),
+        (VALUE, "radial is ['erfc']; expected one of poly", {"radial": ["erfc"]}),
+        (
+            VALUE,
+            "dl_mean is array(['flux', 'zero'], dtype=",
+            {"dl_mean": np.array(["flux", "zero"])},
+        ),
+        (VALUE, "g2p_method is None; expected one of auto, target", {"g2p_method": None}),
+        (VALUE, "executor is ['embedded']; expected one of embedded", {"executor": ["embedded"]}),
         (VALUE, "executor is 'magic'; expected one of embedded, pykokkos", {"executor": "magic"}),
     ],
 )
 def test_options(no_work, error, message, options):
     with pytest.raises(error, match=re.escape(message)):
-        EwaldOptions(**options)
+        EwaldOptions(**({"box": [1, 1, 1]} | options))
 
 
 def test_options_are_normalised():
-    options = EwaldOptions(periodicity=np.int64(3), box=np.array([1, 2, 3], "f4"), tolerance="1e-3")
+    options = EwaldOptions(periodicity=np.int64(3), box=np.array([1, 2, 3], "f4"), tolerance=1e-3)
     assert options.box == (1.0, 2.0, 3.0) and all(type(edge) is float for edge in options.box)
     assert type(options.periodicity) is int and options.tolerance == 1e-3
     assert hash(options) == hash(EwaldOptions(periodicity=3, box=[1, 2, 3], tolerance=1e-3))
@@ -122,7 +142,7 @@ def test_options_are_normalised():
     ],
 )
 def test_tolerance_out_of_the_range_of_the_dtype(no_work, dtype, tolerance, message):
-    points, options = numbers(3, N, dtype=dtype), EwaldOptions(tolerance=tolerance)
+    points, options = numbers(3, N, dtype=dtype), EwaldOptions(3, [1, 1, 1], tolerance)
     refused(VALUE, message, trg=points, src=points, options=options)
 
 
@@ -132,11 +152,11 @@ def test_options_missing(no_work):
 
 
 def test_spaces(no_work):
-    unknown = EwaldOptions(execution_space="Threads", periodicity=3)
+    unknown = EwaldOptions(3, [1, 1, 1], execution_space="Threads")
     refused(UnavailableError, "expected OpenMP, Serial, Cuda or HIP", options=unknown)
-    wrong = EwaldOptions(execution_space=7, periodicity=3)
+    wrong = EwaldOptions(3, [1, 1, 1], execution_space=7)
     refused(TYPE, "execution_space is a int; expected a name such as 'OpenMP'", options=wrong)
-    cuda = EwaldOptions(execution_space="Cuda", periodicity=3)
+    cuda = EwaldOptions(3, [1, 1, 1], execution_space="Cuda")
     if "Cuda" in parki.available_spaces():
         refused(TYPE, "trg is on the host (NumPy), but execution_space is Cuda", options=cuda)
     else:
@@ -147,6 +167,8 @@ def test_kernel(no_work):
     names = "laplace, stokes_sl, stokes_dl, stokes_comb"
     refused(VALUE, f"kernel is 'stokes'; expected one of {names}", kernel="stokes")
     refused(VALUE, f"kernel is None; expected one of {names}", kernel=None)
+    refused(VALUE, f"kernel is ['laplace']; expected one of {names}", kernel=["laplace"])
+    refused(VALUE, "kernel is array(['laplace'", kernel=np.array(["laplace"]))
 
 
 # --- arrays of a plan --------------------------------------------------------------------------
@@ -166,7 +188,8 @@ def test_kernel(no_work):
         (TYPE, "{} has dtype complex128; expected float32 or", numbers(3, 4) * 1j),
         (TYPE, "{} has dtype float16; expected float32 or", numbers(3, 4, dtype="f2")),
         (TYPE, "{} is a NoneType; expected an array of numbers", None),
-        (TYPE, "{} is a ndarray; expected an array of numbers", np.full((3, 4), None)),
+        (TYPE, "{} is an array of objects; convert it with {}.astype(", np.full((3, 4), None)),
+        (TYPE, "{} is an array of objects", numbers(3, 4).astype(object)),
         (TYPE, "{} has dtype <U6; expected float32 or float64", "points"),
         (TYPE, "{} is a list; expected an array", [[1.0, 2.0], [3.0], [4.0]]),
         (TYPE, "{} is a masked array; pass filled values, such as {}.", np.ma.ones((3, 4))),
@@ -200,10 +223,6 @@ def test_the_far_face_of_a_free_axis_belongs_to_the_box():
         outside = with_value(points, (1, 1), np.nextafter(np.nextafter(points[1, 1], 1), 1))
         with pytest.raises(VALUE, match="enlarge the box, shift the points, or give None"):
             boundary.check_points("trg", outside, EwaldOptions(periodicity=1, box=[length] * 3))
-
-
-def test_no_sources(no_work):
-    refused(VALUE, "src is empty, of shape (3, 0); expected at least one", src=np.empty((3, 0)))
 
 
 def test_mixed_dtypes(no_work):
@@ -255,6 +274,8 @@ DENSITIES = [
     ("stokes_sl", TYPE, "dens has dtype complex128, but the points", numbers(3, N) * 1j),
     ("stokes_sl", TYPE, "dens is a NoneType; expected an array of numbers", None),
     ("stokes_sl", TYPE, "dens is a masked array", np.ma.ones((3, N))),
+    ("stokes_sl", TYPE, "dens is an array of objects", numbers(3, N).astype(object)),
+    ("stokes_sl", TYPE, "dens has dtype <U32, but the points", numbers(3, N).astype(str)),
 ]
 
 
@@ -267,7 +288,7 @@ def density(kernel, dens):
 @pytest.fixture(scope="module")
 def plans():
     """Return a plan of each kernel, to be applied to wrong densities."""
-    options = EwaldOptions(periodicity=1, tolerance=1e-3)
+    options = EwaldOptions(1, [1, None, None], 1e-3)
     norms = {"stokes_dl": numbers(3, N), "stokes_comb": numbers(3, N)}
     return {k: Plan(k, numbers(3, 4), numbers(3, N), norms.get(k), options) for k in KERNELS}
 
@@ -283,10 +304,34 @@ def test_densities_of_a_plan(plans, no_work, kernel, error, message, dens):
 @pytest.mark.parametrize(("kernel", "error", "message", "dens"), DENSITIES)
 def test_densities_of_a_single_call(no_work, kernel, error, message, dens):
     """Refused before the plan is made."""
-    points, options = numbers(3, N), EwaldOptions(periodicity=1, tolerance=1e-3)
+    points, options = numbers(3, N), EwaldOptions(1, [1, None, None], 1e-3)
     norms = [numbers(3, N)] if kernel in ("stokes_dl", "stokes_comb") else []
     with pytest.raises(error, match=re.escape(message)):
         getattr(parki, kernel)(points, points, density(kernel, dens), *norms, options)
+
+
+@pytest.mark.parametrize(
+    ("message", "dens"),
+    [
+        ("dens has dtype <U32; expected float32 or", numbers(3, N).astype(str)),
+        ("dens has dtype complex128; expected float32 or", 1j * numbers(3, N)),
+        ("dens is an array of objects", numbers(3, N).astype(object)),
+    ],
+)
+def test_densities_of_a_promise(plans, no_work, message, dens):
+    with pytest.raises(TYPE, match=re.escape(message)):
+        plans["stokes_sl"].promise(dens)
+
+
+@pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_comb"])
+def test_a_single_call_without_normals_or_options(no_work, kernel):
+    """Not that options are missing, where these took the place of the normals."""
+    points, options = numbers(3, N), EwaldOptions(1, [1, None, None], 1e-3)
+    dens, call = numbers(*ROWS.get(kernel, (3,)), N), getattr(parki, kernel)
+    with pytest.raises(TYPE, match=f"norms is missing; {kernel} needs normals of shape"):
+        call(points, points, dens, options)
+    with pytest.raises(TYPE, match="options is a NoneType; expected EwaldOptions, such as"):
+        call(points, points, dens, points)
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,7 @@ def solve(kernel: str, method: str = "tile", periodicity: int = 3, **more) -> np
     rows = {"stokes_comb": dens, "stokes_dl": dens[3:], "laplace": dens[0]}
     options = parki.EwaldOptions(
         periodicity=periodicity,
+        box=[1] * periodicity + [None] * (3 - periodicity),
         tolerance=1e-2,
         cutoff=0.41,  # for which all variants get the same grid
         window_points=6,
@@ -338,7 +339,7 @@ def test_close_pair_across_the_border(method, dtype, axis, side):
     trg[axis], src[axis, 0] = (near, far) if side else (far, near)
     src[:, 2] = 0.75
     dens = np.array([1, -0.5, -0.5], dtype=dtype)
-    options = parki.EwaldOptions(periodicity=3, tolerance=1e-4, cutoff=0.4, p2p_method=method)
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-4, cutoff=0.4, p2p_method=method)
     pot = parki.laplace(trg, src, dens, options)
     distance = float(near) + ulps * eps / 2
     # The rest of the sum is of order one; what is lost beside 1 is eps / 2.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
@@ -29,8 +30,7 @@ def test_the_extent_of_the_points_is_the_box(periodicity, box):
         trg[2], src[2] = abs(trg[2]), abs(src[2])
     options = parki.EwaldOptions(periodicity=periodicity, box=box, tolerance=1e-6)
     plan = parki.Plan("stokes_sl", trg, src, options)
-    lengths = [plan.box[a] for a in range(3)]
-    ref = direct_sum("stokes_sl", trg, src, dens, box=lengths, periodicity=periodicity)
+    ref = direct_sum("stokes_sl", trg, src, dens, options=options)
     assert rms(plan(dens) - ref) <= plan.promise(dens)
     both = np.hstack([trg, src])
     for axis in range(3):
@@ -42,10 +42,13 @@ def test_the_extent_of_the_points_is_the_box(periodicity, box):
             assert plan.origin[axis] == 0 and plan.box[axis] == box[axis]
 
 
-def test_the_default_box_is_one_along_periodic_axes_and_open_along_others():
-    assert parki.EwaldOptions(periodicity=3).box == (1.0, 1.0, 1.0)
-    assert parki.EwaldOptions(periodicity=1).box == (1.0, None, None)
+def test_a_box_may_be_left_out_where_no_axis_is_periodic():
     assert parki.EwaldOptions(periodicity=0).box == (None, None, None)
+    for periodicity, example in ((1, [1, None, None]), (2, [1, 1, None]), (3, [1, 1, 1])):
+        message = f"box is missing, but periodicity is {periodicity} .* such as {example}"
+        with pytest.raises(parki.ParkiValueError, match=message.replace("[", r"\[")):
+            parki.EwaldOptions(periodicity)
+        assert parki.EwaldOptions(periodicity, example).box == tuple(example)
 
 
 # A line's transforms are long, whatever its few points.
@@ -73,14 +76,62 @@ def test_float32_points_far_from_the_origin_keep_their_differences():
     assert rms(plan(dens) - ref) <= plan.promise(dens) + 32 * np.finfo("f4").eps * rms(ref)
 
 
-def test_a_few_far_points_are_warned_of():
-    trg, src, dens = cloud(n=2000)
-    trg[0, 0] = 3000
-    options = parki.EwaldOptions(periodicity=0, tolerance=1e-2)
-    with pytest.warns(parki.ParkiWarning, match=r"grid \d+ times larger: 98 % of the points"):
-        pot = parki.stokes_sl(trg, src, dens, options)
-    ref = direct_sum("stokes_sl", trg, src, dens, box=[1, 1, 1], periodicity=0)
-    assert rms(pot - ref) <= parki.Plan("stokes_sl", src, src, options).promise(dens)
+def with_a_far_point(n, distance):
+    points = np.random.default_rng(0).random((3, n + 1))
+    points[:, -1] = distance
+    return points, parki.EwaldOptions(periodicity=0, tolerance=1e-6, deterministic=True)
+
+
+CALLS = {
+    "plan": lambda x, f, options: parki.Plan("stokes_sl", x, x, options),
+    "one-shot call": lambda x, f, options: parki.stokes_sl(x, x, f, options),
+    "other points": lambda x, f, options: parki.Plan(
+        "stokes_sl", x[:, :0], x[:, :0], options
+    ).update_points(x, x),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_few_far_points_that_cost_are_warned_of(call):
+    """With what they cost, at the user's line."""
+    points, options = with_a_far_point(30000, 100.0)
+    with pytest.warns(parki.ParkiWarning) as heard:
+        CALLS[call](points, points, options)
+    assert len(heard) == 1 and heard[0].filename == __file__
+    words = re.search(
+        r"a call take (\S+) s, as predicted, in place of (\S+) s", str(heard[0].message)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole = parki.Plan("stokes_sl", points, points, options).parameters.total
+    near = parki.Plan("stokes_sl", points[:, :-1], points[:, :-1], options).parameters.total
+    assert float(words[1]) == pytest.approx(whole, rel=0.1)
+    assert float(words[2]) == pytest.approx(near, rel=0.2)
+    assert "within [0.0" in str(heard[0].message) and "of [0, 100]" in str(heard[0].message)
+
+
+def test_what_the_warning_proposes_takes_little_and_gives_the_same():
+    points, options = with_a_far_point(30000, 100.0)
+    near, far = points[:, :-1], points[:, -1:]
+    dens = np.random.default_rng(1).standard_normal(points.shape)
+    parts = [(near, near, dens[:, :-1]), (near, far, dens[:, -1:]), (far, points, dens)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plans = [parki.Plan("stokes_sl", trg, src, options) for trg, src, _ in parts]
+    sums = [plan(f) for plan, (_, _, f) in zip(plans, parts, strict=True)]
+    found = np.hstack([sums[0] + sums[1], sums[2]])
+    some = [*range(20), -1]
+    ref = direct_sum("stokes_sl", points[:, some], points, dens, box=[1, 1, 1], periodicity=0)
+    assert rms(found[:, some] - ref) <= plans[0].promise(dens[:, :-1])
+    assert plans[1].parameters.total + plans[2].parameters.total < plans[0].parameters.total
+
+
+@pytest.mark.parametrize(("n", "distance"), [(2000, 1000.0), (10000, 100.0), (30000, 1.5)])
+def test_far_points_that_cost_little_are_not_warned_of(n, distance):
+    points, options = with_a_far_point(n, distance)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parki.Plan("stokes_sl", points, points, options)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])

@@ -73,9 +73,9 @@ def test_the_logarithm_depends_on_the_unit():
 
 def test_a_mean_that_only_three_periods_leave_open():
     with pytest.raises(parki.ParkiValueError, match="dl_mean is 'flux', but periodicity is 1"):
-        parki.EwaldOptions(periodicity=1, dl_mean="flux")
+        parki.EwaldOptions(1, [1, None, None], dl_mean="flux")
     with pytest.raises(parki.ParkiValueError, match="dl_mean is 'net'; expected one of zero, flux"):
-        parki.EwaldOptions(dl_mean="net")
+        parki.EwaldOptions(3, [1, 1, 1], dl_mean="net")
 
 
 def test_rows_add_up_in_both_ways(monkeypatch):

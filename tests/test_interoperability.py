@@ -254,7 +254,7 @@ def test_options_are_values(options):
         assert other == options
         assert hash(other) == hash(options)
         assert repr(other) == repr(options)
-    assert options != parki.EwaldOptions(tolerance=1e-5)
+    assert options != parki.EwaldOptions(3, [1, 1, 1], 1e-5)
     assert {options: "found"}[pickle.loads(pickle.dumps(options))] == "found"
 
 

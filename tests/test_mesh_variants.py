@@ -384,7 +384,7 @@ def test_scratch_memory_is_what_the_kernels_take(bytes_, monkeypatch):
 def small_sum(**options) -> tuple[np.ndarray, parki.Plan]:
     rng = np.random.default_rng(9)
     src = rng.random((3, 200))
-    given = EwaldOptions(periodicity=3, tolerance=1e-2, cutoff=0.4, window_points=6, **options)
+    given = EwaldOptions(3, [1, 1, 1], 1e-2, cutoff=0.4, window_points=6, **options)
     plan = parki.Plan("stokes_sl", src, src, given)
     return plan(rng.standard_normal((3, 200))), plan
 
@@ -412,4 +412,4 @@ def test_options(method):
 @pytest.mark.parametrize(("name", "known"), [("p2g_method", P2G_METHODS), ("g2p_method", GATHERS)])
 def test_unknown_method(name, known):
     with pytest.raises(parki.ParkiValueError, match=f"{name} is 'fast'.*{known[-1]}"):
-        EwaldOptions(**{name: "fast"})
+        EwaldOptions(3, [1, 1, 1], **{name: "fast"})

@@ -175,6 +175,25 @@ def test_numbers_may_change_to_none_and_back():
     np.testing.assert_array_equal(plan(dens), expected)
 
 
+@pytest.mark.parametrize("box", [BOX, (BOX[0], None, None)])
+def test_sources_may_vanish_and_come_back(box):
+    """Also where the box is the extent of the points: none is left of them, or targets alone."""
+    c = cloud("partly", N, BOX)
+    dens, nobody = c.arguments("stokes_sl")[0], np.empty((3, 0))
+    options = parki.EwaldOptions(1, box, 1e-4)
+    plan = parki.Plan("stokes_sl", c.trg, c.src, options)
+    expected = plan(dens)
+    for trg in (c.trg, nobody, np.add(c.trg, [[0], [5], [0]]) if box[1] is None else c.trg):
+        plan.update_points(trg, nobody)
+        np.testing.assert_array_equal(plan(nobody), np.zeros(trg.shape))
+    plan.update_points(c.trg, c.src)
+    np.testing.assert_array_equal(plan(dens), expected)
+    fresh = parki.Plan("stokes_sl", nobody, nobody, options)
+    assert fresh(nobody).shape == (3, 0)
+    fresh.update_points(c.trg, c.src)
+    np.testing.assert_array_equal(fresh(dens), expected)
+
+
 def bad_points(c):
     low = c.src.copy()
     low[2, 5] = -0.1
@@ -191,7 +210,6 @@ def bad_points(c):
             c.src.astype("f4"),
             c.norms.astype("f4"),
         ),
-        "src is empty": (c.src, np.empty((3, 0)), np.empty((3, 0))),
     }
 
 

@@ -172,7 +172,10 @@ def test_option(method, rng):
     src, dens = rng.random((3, 200)), rng.standard_normal((3, 200))
     plans = [
         parki.Plan(
-            "stokes_sl", src, src, parki.EwaldOptions(tolerance=1e-3, cutoff=0.4, p2p_method=name)
+            "stokes_sl",
+            src,
+            src,
+            parki.EwaldOptions(3, [1, 1, 1], 1e-3, cutoff=0.4, p2p_method=name),
         )
         for name in ("tile", method)
     ]
@@ -184,12 +187,12 @@ def test_option(method, rng):
 # ---------------------------------------------------------------------- refusals
 def test_unknown_method():
     with pytest.raises(ParkiValueError, match="p2p_method is 'gm3d'; expected one of auto, tile"):
-        parki.EwaldOptions(p2p_method="gm3d")
+        parki.EwaldOptions(3, [1, 1, 1], p2p_method="gm3d")
 
 
 @pytest.mark.parametrize("want", ["p", ("u", "grad_u")])
 def test_only_for_the_velocity(want, rng):
-    options = parki.EwaldOptions(p2p_method="sm1d")
+    options = parki.EwaldOptions(3, [1, 1, 1], p2p_method="sm1d")
     points = rng.random((3, 5))
     with pytest.raises(ParkiValueError, match="p2p_method is 'sm1d', which computes 'u' alone"):
         parki.Plan("stokes_sl", points, points, options, want=want)

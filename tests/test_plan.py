@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -76,6 +77,36 @@ def test_a_density_that_comes_with_the_points_is_summed_once(monkeypatch):
     still = parki.Plan("stokes_rotlet", c.trg, c.src, options, want="p", dens=dens)
     assert not still.first.any() and len(calls) == 2
     assert parki.Plan("stokes_sl", c.trg, c.src, options).first is None
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(
+    ("periodicity", "box"), [(3, BOX), (1, (1, None, None)), (0, (None, 9, None)), (0, None)]
+)
+def test_no_sources_give_zeros(kernel, periodicity, box):
+    options = parki.EwaldOptions(periodicity, box, TOLERANCE)
+    trg, nobody = np.random.default_rng(0).random((3, 7)).astype("f4"), np.empty((3, 0), "f4")
+    rows = {"laplace": (), "stokes_comb": (6,)}.get(kernel, (3,))
+    dens = np.empty((*rows, 0), "f4")
+    norms = [nobody] if kernel in ("stokes_dl", "stokes_comb") else []
+    want = ("u", "grad_u")
+    shapes = [(7,), (3, 7)] if kernel == "laplace" else [(3, 7), (3, 3, 7)]
+    plan = parki.Plan(kernel, trg, nobody, *norms, options, want=want)
+    out = tuple(np.full(shape, np.nan, "f4") for shape in shapes)
+    once = getattr(parki, kernel)(trg, nobody, dens, *norms, options, want=want)
+    for results in (plan(dens), plan(dens, out=out), plan.timed(dens)[0], once):
+        for found, shape in zip(results, shapes, strict=True):
+            assert found.dtype == np.float32 and found.shape == shape and not found.any()
+    assert plan.promise(dens) == (0.0, 0.0)
+    assert "0 sources, 7 targets" in plan.describe()
+    plan = parki.Plan(kernel, trg, nobody, *norms, options)
+    assert not (plan.as_linear_operator() @ np.empty(0, "f4")).any()
+    # Targets that far apart would be warned of.
+    far = np.hstack([np.random.default_rng(0).random((3, 999)), np.full((3, 1), 1e6)])
+    if box is None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert not parki.Plan(kernel, far.astype("f4"), nobody, *norms, options)(dens).any()
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -407,6 +438,34 @@ def test_a_promise_is_for_densities_in_the_memory_of_the_plan(kernel, monkeypatc
     monkeypatch.setattr("parki.ewald.plan.as_array", lambda name, value: value)
     with pytest.raises(parki.ParkiTypeError, match="dens is on a device"):
         plan.promise(there)
+
+
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_sl"])
+@pytest.mark.parametrize("own", ["f4", "f8"])
+def test_linear_operator_takes_what_a_matrix_takes(kernel, own):
+    """Other types are converted, and the result has the type of a matrix's product."""
+    c = cloud("same", 20, BOX, own)
+    plan = plan_of(kernel, c)
+    operator = plan.as_linear_operator()
+    matrix = operator @ np.eye(operator.shape[1], dtype=own)
+    whole = np.random.default_rng(0).integers(-9, 9, operator.shape[1])
+    expected = operator @ whole.astype(own)
+    assert expected.dtype == own
+    for dtype in (bool, "i1", "u2", "i8", "f2", "f4", "f8", "g"):
+        vector = whole.astype(dtype)
+        found = operator @ vector
+        assert found.dtype == (matrix @ vector).dtype
+        if np.dtype(dtype).kind not in "bu":
+            np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(operator.matvec(whole[:, None]), expected[:, None])
+    np.testing.assert_array_equal(operator @ whole[:, None], expected[:, None])
+    np.testing.assert_array_equal(
+        operator @ np.stack([whole] * 2, axis=1), expected[:, None] @ [[1, 1]]
+    )
+    with pytest.raises(
+        parki.ParkiTypeError, match="dens has dtype complex128, but the points have"
+    ):
+        operator @ (1j * whole)
 
 
 def test_linear_operator_and_gmres():

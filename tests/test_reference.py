@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -482,6 +483,14 @@ def test_empty_and_degenerate_input(periodicity):
     np.testing.assert_allclose(values[0], values[1], rtol=1e-13)
 
 
+class Options(NamedTuple):
+    """What `direct_sum` reads of `parki.EwaldOptions`."""
+
+    periodicity: int
+    box: tuple[float | None, ...]
+    dl_mean: str = "zero"
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -495,6 +504,20 @@ def test_empty_and_degenerate_input(periodicity):
         ({"want": "v"}, "want is 'v', expected one of 'u', 'p', 'grad_u' or a tuple of them"),
         ({"want": ("u", None)}, "want is .*None.*, expected one of 'u'"),
         ({"kernel": "laplace", "dens": [1.0], "want": "p"}, "laplace kernel has no pressure"),
+        (
+            {"box": [None, 1, 1]},
+            r"box is \[None, 1, 1\], but axis 0 is periodic and needs its length",
+        ),
+        ({"box": None}, "box is missing; give box and periodicity, or options"),
+        ({"periodicity": None}, "periodicity is missing; give box and periodicity, or options"),
+        (
+            {"options": Options(1, (1, 1, 1))},
+            "options and box or periodicity were given; leave out",
+        ),
+        (
+            {"options": Options(3, (1, 1, 1), "flux"), "box": None, "periodicity": None},
+            "dl_mean is 'flux', but direct_sum has the mean of zero; add 8 pi / V",
+        ),
     ],
 )
 def test_errors_say_what_is_wrong(change, message):
@@ -510,3 +533,61 @@ def test_errors_say_what_is_wrong(change, message):
     }
     with pytest.raises(ValueError, match=message):
         direct_sum(**(arguments | change))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kernel": ["stokes_sl"]}, r"kernel is \['stokes_sl'\], expected one of 'laplace'"),
+        ({"periodicity": 2.0}, r"periodicity is 2.0 \(float\), expected 0, 1, 2 or 3"),
+        ({"periodicity": True}, r"periodicity is True \(bool\), expected"),
+        ({"periodicity": np.array([1, 2])}, "periodicity is .*ndarray.*, expected 0, 1"),
+        ({"box": ["1", "1", "1"]}, "box has dtype <U1, expected real numbers"),
+        ({"box": 2.0}, "box is 2.0, expected three lengths"),
+        ({"box": "123"}, "box has dtype <U1, expected real numbers"),
+        ({"xi": "2"}, "xi has dtype <U1, expected real numbers"),
+        ({"trg": [["0"]] * 3}, "trg has dtype <U1, expected real numbers"),
+        ({"trg": np.full((3, 1), None)}, "trg has dtype object, expected real numbers"),
+        ({"trg": [[1.0, 2.0], [3.0], [4.0]]}, "trg is a list of uneven rows, expected an array"),
+        ({"dens": np.ones((6, 1)) * 1j}, "dens has dtype complex128, expected real numbers"),
+        ({"norms": np.ones((3, 1), bool)}, "norms has dtype bool, expected real numbers"),
+        ({"want": np.array(["u", "p"])}, "want is .*, expected one of 'u'"),
+        ({"options": 3, "box": None, "periodicity": None}, "options is a int, expected EwaldOpt"),
+    ],
+)
+def test_arguments_of_a_wrong_type(change, message):
+    point = np.zeros((3, 1))
+    arguments = {
+        "kernel": "stokes_comb",
+        "trg": point,
+        "src": point,
+        "dens": np.zeros((6, 1)),
+        "norms": point,
+        "box": [1, 1, 1],
+        "periodicity": 1,
+    }
+    with pytest.raises(TypeError, match=message):
+        direct_sum(**(arguments | change))
+
+
+@pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
+def test_options_in_place_of_box_and_periodicity(periodicity):
+    """By anything that has both, as `parki.EwaldOptions`; free edges may be left to the points."""
+    rng = np.random.default_rng(2)
+    points, f = rng.random((3, 9)), rng.standard_normal((3, 9))
+    box = [1.0] * periodicity + [None] * (3 - periodicity)
+    expected = direct_sum("stokes_sl", points, points, f, box=[1, 1, 1], periodicity=periodicity)
+    options = Options(periodicity, tuple(box))
+    for found in (
+        direct_sum("stokes_sl", points, points, f, box=box, periodicity=periodicity),
+        direct_sum("stokes_sl", points, points, f, options=options),
+        direct_sum("stokes_sl", points, points, f, None, options),
+        direct_sum("stokes_sl", points, points, f, options),
+    ):
+        np.testing.assert_array_equal(found, expected)
+    # Pairs coincide within a part of the points' extent: here the two do not.
+    close = np.array([[0.0, 1e-12], [0, 0], [0, 0]])
+    found = direct_sum("laplace", close, close, [1.0, 1.0], options=Options(0, (None, None, None)))
+    np.testing.assert_allclose(found, 1e12)
+    alone = direct_sum("laplace", close[:, :1], close[:, :1], [1.0], periodicity=0)
+    np.testing.assert_array_equal(alone, [0.0])

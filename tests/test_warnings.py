@@ -18,3 +18,17 @@ def test_the_prolate_split_of_steep_sums():
     options = parki.EwaldOptions(tolerance=1e-10, box=[1, 1, 10], split="prolate")
     with pytest.warns(parki.ParkiWarning, match="reach 3e-09 at best by the prolate split"):
         parki.Plan("stokes_dl", src, src, norms, options, want="p")
+
+
+def test_warnings_point_at_the_users_line():
+    src, norms = cloud("f8")
+    options = parki.EwaldOptions(tolerance=1e-10, box=[1, 1, 10], split="prolate")
+    plan = parki.Plan("stokes_dl", src[:, :0], src[:, :0], norms[:, :0], options, want="p")
+    for call in (
+        lambda: parki.Plan("stokes_dl", src, src, norms, options, want="p"),
+        lambda: parki.stokes_dl(src, src, norms, norms, options, want="p"),
+        lambda: plan.update_points(src, src, norms),
+    ):
+        with pytest.warns(parki.ParkiWarning) as heard:
+            call()
+        assert [w.filename for w in heard] == [__file__]

@@ -28,7 +28,7 @@ from parki.errors import ParkiValueError
 from parki.ewald import plan as single
 from parki.ewald.beside import beside
 from parki.ewald.clustering import SAMPLE, pair_density
-from parki.ewald.extent import Extent, resolve
+from parki.ewald.extent import Extent
 from parki.ewald.gauge import Gauge
 from parki.ewald.memory import Memory
 from parki.ewald.mesh import Mesh
@@ -136,15 +136,11 @@ class Plan(single.Plan):
         self._before = [sum(counts[k] for counts in told[: self.team.rank]) for k in (2, 3)]
         return sum(n for _, _, n, _ in told), sum(n for _, _, _, n in told)
 
-    def _extent(self, arrays: dict[str, Any], extents: Any) -> Extent:
+    def _extent(self, extents: Any) -> Extent:
         """Return the box of all points."""
-        if None not in self.options.box:
-            found = resolve(self.options, extents, [])
-        else:
-            everywhere = np.concatenate(self.team.all(extents))
-            clouds = self._sample(arrays["trg"], arrays["src"])
-            box = resolve(self.options, everywhere, clouds) if clouds else None
-            found = Extent(*self.team.share(box))
+        if None in self.options.box:
+            extents = np.concatenate(self.team.all(extents))
+        found = super()._extent(extents)
         self._axes = longest_first(found.box, self.options.periodicity)
         self._order = Order(self._axes)
         return found
@@ -175,7 +171,7 @@ class Plan(single.Plan):
                 density = replace(density, self_pairs=1 / self._totals[1])
             old = self.parameters
             if old is None or not suit(self._problem, old, density, *self._totals):
-                chosen = (self._select(density, length, self.team.size), self._problem)
+                chosen = (self._select(density, length, clouds, self.team.size), self._problem)
             else:
                 chosen = (old, None)
         parameters, problem = self.team.share(chosen)

@@ -7,11 +7,18 @@ from typing import Any
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 
+# Double layers have a default for options, so that `Plan` can say that the normals are missing.
 Want = str | tuple[str, ...]
 
 
 def stokes_comb(
-    trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions, *, want: Want = "u"
+    trg: Any,
+    src: Any,
+    dens: Any,
+    norms: Any,
+    options: EwaldOptions | None = None,
+    *,
+    want: Want = "u",
 ) -> Any:
     """Sum the combined single and double layer of Stokes flow.
 
@@ -50,7 +57,13 @@ def stokes_sl(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Wan
 
 
 def stokes_dl(
-    trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions, *, want: Want = "u"
+    trg: Any,
+    src: Any,
+    dens: Any,
+    norms: Any,
+    options: EwaldOptions | None = None,
+    *,
+    want: Want = "u",
 ) -> Any:
     """Sum the double layer (stresslets): ``u = sum -6 r (r.q) (r.n) / r^5``.
 

@@ -108,8 +108,8 @@ def pair_density(trg: Any, src: Any, box: NDArray[np.float64]) -> PairDensity:
         Edge lengths.
     """
     unit = float(np.prod(box)) ** (1 / 3)
-    sample_s = _sample(src)
-    sample_t = sample_s if trg is src else _sample(trg)
+    sample_s = sample(src)
+    sample_t = sample_s if trg is src else sample(trg)
     same = trg.shape == src.shape and (trg is src or np.array_equal(sample_t, sample_s))
     clouds = [sample_s] if same else [sample_s, sample_t]
     scales = 2.0 ** -np.arange(LEVELS + 1.0)
@@ -160,7 +160,8 @@ def _counted(places: list[NDArray[np.float64]], offset: float, same: bool) -> ND
     return result[:, ::-1]
 
 
-def _sample(points: Any) -> NDArray[np.float64]:
+def sample(points: Any) -> NDArray[np.float64]:
+    """Return some of the points, with a stride, on the host."""
     part = points[:, :: max(1, points.shape[1] // SAMPLE)]
     return np.asarray(part.get() if hasattr(part, "get") else part, dtype=np.float64)
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.errors import ParkiValueError, ParkiWarning
+from parki.errors import ParkiValueError
 from parki.ewald.options import MOST_SLENDER, EwaldOptions
 
 Array = NDArray[np.float64]
 # A direction in which the points do not extend gets this part of the longest edge.
 THINNEST = 1e-3
-# Warn when the last percent of the points makes the grid this many times larger.
-COSTLY = 8.0
-SAMPLE = 32768
 
 
 class Extent(NamedTuple):
@@ -42,7 +38,7 @@ def mean_edge(box: Array) -> float:
     return unit * ratio
 
 
-def resolve(options: EwaldOptions, extents: Array, clouds: list[Any]) -> Extent:
+def resolve(options: EwaldOptions, extents: Array) -> Extent:
     """Return the box: what was given, and the extent of the points elsewhere.
 
     Parameters
@@ -50,8 +46,6 @@ def resolve(options: EwaldOptions, extents: Array, clouds: list[Any]) -> Extent:
     options : EwaldOptions
     extents : ndarray, shape (n, 3)
         Smallest and largest coordinates of the clouds.
-    clouds : list of arrays, shape (3, N)
-        Targets and sources, for the warning about far points.
 
     Raises
     ------
@@ -82,35 +76,4 @@ def resolve(options: EwaldOptions, extents: Array, clouds: list[Any]) -> Extent:
             f"more than a factor of {MOST_SLENDER:g}; give the lengths of the free axes in box, "
             "or leave out far points"
         )
-    _warn(free, low, high, clouds)
     return Extent(origin, box)
-
-
-def _warn(free: list[int], lowest: Array, highest: Array, clouds: list[Any]) -> None:
-    """Warn if few points make the grid much larger."""
-    inner_low, inner_high = np.full(3, math.inf), np.full(3, -math.inf)
-    for points in clouds:
-        if points.shape[1] == 0:
-            continue
-        part = points[:, :: max(1, points.shape[1] // SAMPLE)]
-        part = part.get() if hasattr(part, "get") else part
-        low, high = np.percentile(part, [1, 99], axis=1)
-        inner_low, inner_high = np.minimum(inner_low, low), np.maximum(inner_high, high)
-    ratio = 1.0
-    for axis in free:
-        inner = max(inner_high[axis] - inner_low[axis], THINNEST * (highest - lowest).max())
-        if highest[axis] > lowest[axis]:
-            ratio *= max(1.0, (highest[axis] - lowest[axis]) / inner)
-    if ratio > COSTLY:
-        spans = ", ".join(
-            f"[{inner_low[a]:.3g}, {inner_high[a]:.3g}] of "
-            f"[{lowest[a]:.3g}, {highest[a]:.3g}] along axis {a}"
-            for a in free
-        )
-        warnings.warn(
-            f"a few far points make the grid {ratio:.0f} times larger: 98 % of the points lie "
-            f"within {spans}; sum far targets separately, with a plan of their own or with "
-            "parki.reference.direct_sum",
-            ParkiWarning,
-            stacklevel=5,
-        )

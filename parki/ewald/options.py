@@ -16,6 +16,7 @@ from parki.ewald.p2p_cells import P2P_METHODS
 from parki.ewald.prolate import SPLITS
 from parki.ewald.radial import EVALUATORS
 from parki.html import table
+from parki.interchange import as_number
 from parki.runtime import ExecutionSpace
 from parki.runtime.kernel import EXECUTORS
 
@@ -23,7 +24,14 @@ PERIODICITIES = (0, 1, 2, 3)
 # Below these, rounding in the dtype outweighs the method's own error.
 SMALLEST_TOLERANCE = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-6}
 LARGEST_TOLERANCE = 0.5
-DL_MEANS = ("zero", "flux")
+CHOICES = {
+    "split": ("auto", *SPLITS),
+    "radial": EVALUATORS,
+    "dl_mean": ("zero", "flux"),
+    "p2p_method": P2P_METHODS,
+    "p2g_method": P2G_METHODS,
+    "g2p_method": G2P_METHODS,
+}
 MOST_SLENDER = 1e4  # ratio of the longest to the shortest edge
 # Deconvolution divides by the window's transform, which falls below rounding for wide windows.
 MOST_POINTS = {np.dtype(np.float64): 18, np.dtype(np.float32): 12}
@@ -40,7 +48,7 @@ class EwaldOptions:
     box : sequence of 3 floats or None
         Edge lengths of the box, whose corner is at the origin. Points outside are wrapped along
         periodic axes, and refused along free ones. None for the length of a free axis: the extent
-        of the points is used, wherever they are. ``box=None``: 1 for periodic axes, None for free.
+        of the points is used, wherever they are. May be left out if no axis is periodic.
     tolerance : float
         Bound of the error: the rms over targets is at most ``tolerance * sqrt(Q) / l**p`` with Q
         the sum of squared densities (times squared normals), l the cube root of the box's volume,
@@ -173,37 +181,18 @@ class EwaldOptions:
                     f"window_points is {points!r}; expected a whole number from 2 to 18"
                 )
             object.__setattr__(self, "window_points", int(points))
-        if self.split not in ("auto", *SPLITS):
-            raise ParkiValueError(
-                f"split is {self.split!r}; expected one of auto, {', '.join(SPLITS)}"
-            )
-        if self.radial not in EVALUATORS:
-            raise ParkiValueError(
-                f"radial is {self.radial!r}; expected one of {', '.join(EVALUATORS)}"
-            )
+        for name, choices in CHOICES.items():
+            self._one_of(name, choices)
         if self.radial != "polynomial" and self.split != "hasimoto":
             raise ParkiValueError(
                 f"radial is {self.radial!r}, which evaluates Hasimoto's split, but split is "
                 f"{self.split!r}; pass split='hasimoto', or leave radial to 'polynomial'"
-            )
-        if self.dl_mean not in DL_MEANS:
-            raise ParkiValueError(
-                f"dl_mean is {self.dl_mean!r}; expected one of {', '.join(DL_MEANS)}"
             )
         if self.dl_mean == "flux" and self.periodicity < 3:
             raise ParkiValueError(
                 f"dl_mean is 'flux', but periodicity is {self.periodicity}; only sums over three "
                 "periodic directions leave the mean open"
             )
-        for name, methods in (
-            ("p2p_method", P2P_METHODS),
-            ("p2g_method", P2G_METHODS),
-            ("g2p_method", G2P_METHODS),
-        ):
-            if getattr(self, name) not in methods:
-                raise ParkiValueError(
-                    f"{name} is {getattr(self, name)!r}; expected one of {', '.join(methods)}"
-                )
         if not isinstance(self.deterministic, (bool, np.bool_)):
             raise ParkiTypeError(f"deterministic is {self.deterministic!r}; expected True or False")
         if self.deterministic and self.p2g_method in UNORDERED:
@@ -212,10 +201,8 @@ class EwaldOptions:
                 "grid by atomics, in any order; choose 'owner', 'tile' or 'grid', or leave it to "
                 "'auto'"
             )
-        if self.executor is not None and self.executor not in EXECUTORS:
-            raise ParkiValueError(
-                f"executor is {self.executor!r}; expected one of {', '.join(EXECUTORS)}"
-            )
+        if self.executor is not None:
+            self._one_of("executor", EXECUTORS)
 
     def _repr_html_(self) -> str:
         """Return what was chosen, and what differs from the defaults, as a table."""
@@ -232,12 +219,17 @@ class EwaldOptions:
 
     @staticmethod
     def _lengths(box: Any, periodicity: int) -> tuple[float | None, ...]:
+        if box is None and periodicity == 0:
+            return (None, None, None)
         if box is None:
-            return tuple(1.0 if axis < periodicity else None for axis in range(3))
+            example = [1] * periodicity + [None] * (3 - periodicity)
+            free = " (None for a free axis: the extent of the points)" if periodicity < 3 else ""
+            raise ParkiValueError(
+                f"box is missing, but periodicity is {periodicity} and periodic axes need their "
+                f"lengths; write box=[...], such as {example}{free}, or periodicity=0"
+            )
         try:
-            if isinstance(box, str):  # "123" would pass for three numbers
-                raise TypeError
-            lengths = [None if length is None else float(length) for length in box]
+            lengths = [None if length is None else as_number(length) for length in box]
         except (TypeError, ValueError):
             raise ParkiTypeError(
                 f"box is {box!r}; expected 3 edge lengths, such as [1, 1, 1]"
@@ -256,10 +248,16 @@ class EwaldOptions:
             )
         return tuple(lengths)
 
+    def _one_of(self, name: str, choices: tuple[str, ...]) -> None:
+        value = getattr(self, name)
+        # Of an array, `in` would compare each value.
+        if not isinstance(value, str) or value not in choices:
+            raise ParkiValueError(f"{name} is {value!r}; expected one of {', '.join(choices)}")
+
     def _positive(self, name: str, meaning: str) -> None:
         value = getattr(self, name)
         try:
-            number = float(value)
+            number = as_number(value)
         except (TypeError, ValueError):
             raise ParkiTypeError(f"{name} is {value!r}; expected {meaning}") from None
         if not (math.isfinite(number) and number > 0):

@@ -21,9 +21,10 @@ from parki.cell_list import CellList, locate
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald import multiplier
 from parki.ewald.beside import beside
-from parki.ewald.clustering import PairDensity, pair_density
+from parki.ewald.clustering import PairDensity, pair_density, sample
 from parki.ewald.description import describe, facts, headline
 from parki.ewald.extent import Extent, mean_edge, resolve
+from parki.ewald.far_points import warn_of_far_points
 from parki.ewald.fgc import FGC
 from parki.ewald.g2p import G2P
 from parki.ewald.gauge import Gauge
@@ -43,6 +44,7 @@ from parki.ewald.points import (
     ROWS,
     check_arguments,
     check_density,
+    check_dtypes,
     check_outputs,
     check_space,
     check_want,
@@ -79,7 +81,7 @@ class Plan:
         Targets and sources, in the unit of ``options.box``; NumPy, CuPy, or anything with DLPack
         (PyTorch, JAX) or ``__cuda_array_interface__``, any strides. Points outside the box are
         wrapped along periodic axes. Not modified. Pass the same object twice when targets are
-        sources.
+        sources. Without sources the sums are zero.
     norms : array, shape (3, Ns), optional
         Normals at the sources; for the double layer only.
     options : EwaldOptions
@@ -178,10 +180,9 @@ class Plan:
         """Take over what points alone decide: numbers, shapes, the box and the normals' squares."""
         self.n_targets, self.n_sources = arrays["trg"].shape[1], arrays["src"].shape[1]
         self._totals = self._count(arrays)
-        if self._totals[0] and not self._totals[1]:
-            raise ParkiValueError("src is empty, of shape (3, 0); expected at least one source")
-        if self.parameters is None:
-            self.origin, self.box = self._extent(arrays, extents)
+        # Where there is nothing to sum the next points choose all anew, and so do these the box.
+        if self.parameters is None or not all(self._totals):
+            self.origin, self.box = self._extent(extents)
         else:
             check_stay(self.options, Extent(self.origin, self.box), extents)
         self._frame = Extent(self.origin[self._axes], self.box[self._axes])
@@ -197,12 +198,9 @@ class Plan:
         """Return the targets and the sources (of all ranks, where these share the points out)."""
         return self.n_targets, self.n_sources
 
-    def _extent(self, arrays: dict[str, Any], extents: Any) -> Extent:
+    def _extent(self, extents: Any) -> Extent:
         """Return the box; ``extents`` are the smallest and largest coordinates, shape (n, 3)."""
-        clouds = [arrays["trg"]]
-        if arrays["src"] is not arrays["trg"]:
-            clouds.append(arrays["src"])
-        return resolve(self.options, extents, clouds)
+        return resolve(self.options, extents)
 
     # ------------------------------------------------------------------ other points
     def update_points(self, trg: Any, src: Any, norms: Any = None) -> None:
@@ -261,7 +259,8 @@ class Plan:
 
         density, chosen = pair_density(trg, src, box), self.parameters
         if chosen is None or not suit(self._problem, chosen, density, *self._totals):
-            chosen = self._select(density, length)
+            clouds = [src] if same else [trg, src]
+            chosen = self._select(density, length, clouds)
             self.memory = check(self._problem, chosen, self._use(same), length)
             self._settle(chosen, length)
             self._prepare(chosen, self.n_targets)
@@ -347,8 +346,10 @@ class Plan:
         )
         return wrapped
 
-    def _select(self, density: PairDensity, length: float, ranks: int = 1) -> Parameters:
-        """Return the parameters for the points of so many ranks."""
+    def _select(
+        self, density: PairDensity, length: float, clouds: list[Any], ranks: int = 1
+    ) -> Parameters:
+        """Return the parameters for the points of all ranks; ``clouds`` are some of them."""
         options = self.options
         kept = 0.0
         if self._given is _NOT_GIVEN and not options.deterministic:
@@ -364,7 +365,7 @@ class Plan:
         elif options.cell_size is not None:
             cutoff = (options.cell_size / self._totals[1]) ** (1 / 3)
         points = min(self._totals)
-        self._problem = Problem(
+        self._problem = problem = Problem(
             self.kernel,
             self._computed,
             choose_split(options.split, self.kernel, self._computed, options.tolerance),
@@ -381,7 +382,17 @@ class Plan:
             cutoff,
             kept,
         )
-        return select(self._problem)
+        chosen = select(problem)
+        warn_of_far_points(
+            problem,
+            chosen,
+            (self.unit * sample(points)[np.argsort(self._axes)] for points in clouds),
+            Extent(self.origin, self.box),
+            [axis for axis, edge in enumerate(options.box) if edge is None],
+            select,
+            ranks,
+        )
+        return chosen
 
     def _use(self, same: bool) -> Use:
         """Return what memory depends on besides problem and parameters."""
@@ -515,9 +526,10 @@ class Plan:
     def _apply(self, dens: Any, out: Any, watch: Watch) -> Any:
         values = self._density(dens)
         results = check_outputs(out, self.want, self._shapes, values, self.space)
-        if all(self._totals) and self._computed:
-            self._sum(values, {name: results[name] for name in self._computed}, watch)
-        for name in results.keys() - set(self._computed):
+        summed = self._computed if all(self._totals) else ()
+        if summed:
+            self._sum(values, {name: results[name] for name in summed}, watch)
+        for name in results.keys() - set(summed):
             results[name].fill(0)
         return results[self.want] if isinstance(self.want, str) else tuple(results.values())
 
@@ -569,6 +581,7 @@ class Plan:
             If the density has another shape, is not finite, or is in other memory than the points.
         """
         values = as_array("dens", dens)
+        check_dtypes({"dens": values})
         check_space({"dens": values}, self.space)
         values = check_density("dens", values, ROWS[self.kernel], self.n_sources)
         bound = self._bound(values.astype(np.float64) ** 2)
@@ -597,7 +610,9 @@ class Plan:
         """Return the plan as a linear operator on flattened densities, for GMRES.
 
         SciPy's `scipy.sparse.linalg.LinearOperator`, or CuPy's on a device. Its matrix-vector
-        product takes a vector of length rows x Ns and returns the flattened result.
+        product takes a vector of length rows x Ns and returns the flattened result. Whole numbers
+        and other real types are converted to the plan's, in which the sum is computed; the result
+        has the type that the product with a matrix of the plan's type would have.
 
         Raises
         ------
@@ -614,10 +629,15 @@ class Plan:
         else:
             from scipy.sparse.linalg import LinearOperator
         rows = ROWS[self.kernel]
+        density = (self.n_sources,) if rows == 1 else (rows, self.n_sources)
 
         def matvec(vector: Any) -> Any:
-            columns = vector.reshape(rows, self.n_sources)
-            return self(columns[0] if rows == 1 else columns).reshape(-1)
+            values = as_array("dens", vector)
+            given = values.dtype
+            if given.kind in "biuf":
+                values = values.astype(self.dtype, copy=False)
+            result = self(values.reshape(density)).reshape(-1)
+            return result.astype(np.result_type(self.dtype, given), copy=False)
 
         shape = (math.prod(self._shapes[self.want]), rows * self.n_sources)
         return LinearOperator(shape, matvec=matvec, dtype=self.dtype)

@@ -29,7 +29,7 @@ class Arguments(NamedTuple):
 
 
 def check_arguments(
-    kernel: str,
+    kernel: Any,
     trg: Any,
     src: Any,
     norms: Any,
@@ -55,7 +55,7 @@ def check_arguments(
     ------
     ParkiTypeError, ParkiValueError
     """
-    if kernel not in ROWS:
+    if not isinstance(kernel, str) or kernel not in ROWS:
         raise ParkiValueError(f"kernel is {kernel!r}; expected one of {', '.join(ROWS)}")
     if not isinstance(options, EwaldOptions):
         raise ParkiTypeError(

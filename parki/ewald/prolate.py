@@ -11,7 +11,6 @@ MATH G: the split of dual-space multilevel kernel splitting (DMK); for Stokes ar
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.fft import dct
 from scipy.linalg import eigh_tridiagonal
 
-from parki.errors import ParkiValueError, ParkiWarning
+from parki.errors import ParkiValueError, warn
 from parki.ewald.split import (
     Factor,
     Hasimoto,
@@ -239,12 +238,10 @@ def choose_split(asked: str, kernel: str, want: tuple[str, ...], tolerance: floa
     if not steep or tolerance >= SMALLEST_STEEP:
         return "prolate" if asked == "auto" else asked
     if asked == "prolate":
-        warnings.warn(
+        warn(
             f"tolerance is {tolerance:g}, but pressures and gradients of double "
             f"layers reach {SMALLEST_STEEP:g} at best by the prolate split; choose "
-            "split='auto' or 'hasimoto'",
-            ParkiWarning,
-            stacklevel=5,  # the user's call of Plan
+            "split='auto' or 'hasimoto'"
         )
     return "hasimoto" if asked == "auto" else asked
 
