@@ -97,6 +97,29 @@ def test_what_failed_once(case):
     check(case)
 
 
+@pytest.mark.parametrize("tolerance", [1e-6, 1e-9])
+@pytest.mark.parametrize("m", [(6, 6, 500), (24, 24, 24)], ids=str)
+def test_double_layers_on_a_lattice_that_is_the_grids(m, tolerance):
+    """Two periodic directions amplify what stresses put, as a force, into a plane's mean."""
+    sides = [np.arange(n) / 6 for n in m] if m[0] == 6 else [np.arange(n) / n for n in m]
+    points = np.array(np.meshgrid(*sides, indexing="ij")).reshape(3, -1)
+    rng = np.random.default_rng(0)
+    dens, norms = rng.standard_normal((2, *points.shape))
+    box = [n * side[1] for n, side in zip(m, sides, strict=True)]
+    plan = parki.Plan("stokes_dl", points, points, norms, parki.EwaldOptions(2, box, tolerance))
+    some = rng.permutation(points.shape[1])[:100]
+    exact = parki.reference.direct_sum(
+        "stokes_dl", points[:, some], points, dens, norms, box=box, periodicity=2
+    )
+    error = plan(dens)[:, some] - exact
+    assert np.sqrt((error**2).sum(axis=0).mean()) <= 0.7 * plan.promise(dens)
+    # An ordered suspension, whose exact flow is zero.
+    dens, norms = np.zeros((2, *points.shape))
+    dens[1], norms[0] = 1, 1
+    ordered = parki.Plan("stokes_dl", points, points, norms, plan.options)
+    assert np.sqrt((ordered(dens) ** 2).sum(axis=0).mean()) <= ordered.promise(dens)
+
+
 ASKED = (("f8", 1e-3), ("f8", 1e-6), ("f4", 1e-3), ("f8", 1e-9))
 
 

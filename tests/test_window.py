@@ -91,3 +91,10 @@ def test_impossible_windows_are_refused():
         KaiserBessel(1, 10.0)
     with pytest.raises(ParkiValueError, match="beta is 0"):
         KaiserBessel(6, 0.0)
+
+
+@pytest.mark.parametrize("points", [2, 3, 6, 11, 18])
+def test_samples_of_the_derivative_sum_to_zero(points):
+    """A stress is no force, wherever its source lies between the points of the grid."""
+    slopes = KaiserBessel(points, 2.1 * points).piecewise(default_degree(points))[1]
+    assert np.abs(slopes.sum(axis=1)).max() <= 1e-15 * points * np.abs(slopes).max()
