@@ -210,7 +210,7 @@ def test_the_sweep_meets_all_pairs():
     for a, b in seen:
         found[a[0], b[0]] += 1
     counts = {
-        "cloud": 13,
+        "cloud": 15,
         "density": 7,
         "box": 6,
         "kernel": 5,
