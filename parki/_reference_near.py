@@ -26,7 +26,8 @@ def near(split: Split, moments: Moments) -> Array:
         )
         if _closest(shift, points.box) < split.near_cutoff
     ]
-    coincide = (1e-14 * float(points.box.max())) ** 2
+    # What wrapping may round. Along free axes nothing is, and equal points differ by zero.
+    coincide = (1e-14 * float(points.box[: split.periodicity].max(initial=0.0))) ** 2
     cutoff2 = split.near_cutoff**2
     for t0, s0 in itertools.product(range(0, count, _TARGETS), range(0, total, _SOURCES)):
         trg, src = slice(t0, t0 + _TARGETS), slice(s0, s0 + _SOURCES)
@@ -106,7 +107,7 @@ def _radial(r2: Array, xi: float, coincide: float, depth: int) -> tuple[list[Arr
     points coincide, phi is what remains without its singular part, D^n (1/r). ``xi`` 0 gives the
     kernels unsplit.
     """
-    same = r2 < coincide
+    same = r2 <= coincide
     g = [2 * xi / np.sqrt(np.pi) * np.exp(-(xi**2) * r2) if xi > 0 else np.zeros_like(r2)]
     r2 = np.where(same, 1.0, r2)
     inverse = 1 / np.sqrt(r2)

@@ -92,8 +92,8 @@ def direct_sum(
 
     Nothing is scaled: the physical velocity is the single layer or the rotlet over 8 pi mu, and the
     double layer over 8 pi when its density is a velocity; the physical pressure is mu times that.
-    Of pairs (or images) closer than 1e-14 times the longest side the singular part is skipped, in
-    every field.
+    The singular part of pairs (or images) that coincide is skipped, in every field. They are no
+    further apart than 1e-14 times the longest periodic side; without one, they are equal points.
 
     Where a sum over images does not converge by itself, the constant is fixed so: 3-periodic, the
     potential has zero mean over the cell (a uniform background neutralises the Laplace charges);
@@ -123,6 +123,7 @@ def direct_sum(
     box : sequence of 3 floats
         Side lengths. Those of free directions matter only for what counts as a coinciding pair;
         None for the extent of the points.
+        Side lengths. Those of free directions do not matter.
     periodicity : {0, 1, 2, 3}
         How many directions, the first ones, are periodic.
     xi : float, optional

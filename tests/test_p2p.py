@@ -9,6 +9,7 @@ import pytest
 from contract import rms
 
 import parki
+from parki.ewald.p2p_cells import P2P_METHODS
 from parki.reference import direct_sum
 
 N = 16
@@ -69,3 +70,58 @@ def test_close_pairs_in_single_precision(kernel, periodicity, place, space):
             found = found.get() if hasattr(found, "get") else found
             # Points moved into the box first: 4e-3 to 0.9.
             assert rms(found - field) < 1e-6 * rms(field), (method, want)
+
+
+# Gap along x of a pair and box, None where the points' extent is taken: what is free and long says
+# nothing about close pairs.
+LONG_BOXES = {
+    0: (5e-6, (1e9, 1e9, 1e9)),
+    1: (5e-11, (1.0, 1e4, 1.0)),
+    2: (5e-11, (1.0, 1.0, 1e4)),
+    "far target": (5e-6, (None, None, None)),
+}
+
+
+@pytest.mark.parametrize("method", P2P_METHODS[1:])
+@pytest.mark.parametrize("case", LONG_BOXES)
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_sl"])
+def test_close_pairs_in_long_boxes(kernel, case, method):
+    gap, given = LONG_BOXES[case]
+    periodicity = 0 if case == "far target" else case
+    src = np.full((3, 1), 0.3)
+    trg = np.full((3, 2), 0.3)
+    trg[0, 0] += gap
+    if case == "far target":
+        trg[2, 1] = 1e9
+    dens = np.ones(1) if kernel == "laplace" else np.ones((3, 1))
+    # The literature's variants have no derivatives.
+    want = ("u", "grad_u") if method in ("tile", "staged") else ("u",)
+    options = parki.EwaldOptions(
+        periodicity=periodicity, box=given, tolerance=1e-4, p2p_method=method
+    )
+    got = parki.Plan(kernel, trg, src, options=options, want=want)(dens)
+    box = [length or 1e9 for length in given]
+    expected = direct_sum(kernel, trg, src, dens, box=box, periodicity=periodicity, want=want)
+    first = np.ravel(expected[0])[0] * (trg[0, 0] - src[0, 0])
+    assert first == pytest.approx(1 if kernel == "laplace" else 2, rel=1e-8)
+    for one, two in zip(got, expected, strict=True):
+        np.testing.assert_allclose(one[..., 0], two[..., 0], rtol=1e-4, atol=1e-4 * rms(two))
+
+
+@pytest.mark.parametrize("method", P2P_METHODS[1:])
+@pytest.mark.parametrize("periodicity", [1, 2, 3])
+def test_sources_moved_by_a_period_coincide(periodicity, method):
+    """Though the moved coordinates are rounded."""
+    rng = np.random.default_rng(0)
+    box = np.array([1.1, 0.7, 1.3])
+    src = rng.random((3, N)) * box[:, None]
+    dens = rng.standard_normal((3, N))
+    turns = rng.integers(-2, 3, (3, N)) * (np.arange(3) < periodicity)[:, None]
+    trg = src + turns * box[:, None]
+    options = parki.EwaldOptions(
+        periodicity=periodicity, box=box, tolerance=1e-9, p2p_method=method
+    )
+    unmoved = direct_sum("stokes_sl", src, src, dens, box=box, periodicity=periodicity)
+    expected = direct_sum("stokes_sl", trg, src, dens, box=box, periodicity=periodicity)
+    assert rms(expected - unmoved) < 1e-12 * rms(unmoved)
+    assert rms(parki.stokes_sl(trg, src, dens, options) - unmoved) < 1e-8 * rms(unmoved)

@@ -138,7 +138,8 @@ class P2P:
     ) -> None:
         xp = space.array_module
         self.dtype = src.dtype
-        coincident = 1e-14 * float(box.max())
+        # What wrapping may round. Along free axes nothing is, and equal points differ by zero.
+        coincident = 1e-14 * float(box[:periodicity].max(initial=0.0))
         periodic = [axis < periodicity for axis in range(3)]
         corner = np.where(periodic, -box / 2, origin).tolist()
         if stretch is not None:
