@@ -230,7 +230,7 @@ def evaluate(
         "promise": dict(zip(want, map(float, plan.promise(dens)), strict=True)),
     }
     if check:
-        checks = plan.check(dens)
+        checks: Any = plan.check(dens)
         used["check"] = {name: asdict(one) for name, one in zip(want, checks, strict=True)}
     return dict(zip(want, host, strict=True)), used
 

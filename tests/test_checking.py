@@ -118,7 +118,7 @@ def test_what_cannot_be_checked_is_refused(rng):
         plan.check(np.float32(dens))
     with pytest.raises(parki.ParkiValueError, match="targets is 0"):
         plan.check(dens, targets=0)
-    with pytest.raises(parki.ParkiTypeError, match="targets is 1.5"):
+    with pytest.raises(parki.ParkiTypeError, match=r"targets is 1\.5"):
         plan.check(dens, targets=1.5)
     src += 0.1
     with pytest.raises(parki.ParkiValueError, match="their arrays were changed"):
