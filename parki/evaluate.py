@@ -13,6 +13,7 @@ import os
 import time
 import zipfile
 import zlib
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy as np
 from parki import __version__
 from parki.errors import ParkiValueError, UnavailableError
 from parki.ewald import EwaldOptions, Plan
+from parki.ewald.checking import Check
 from parki.ewald.points import RESULTS, ROWS, check_dtypes, check_points
 from parki.runtime import get_execution_space
 
@@ -84,6 +86,11 @@ def declare(commands: Any) -> None:
     parser.add_argument(
         "--space", metavar="SPACE", help="execution space: OpenMP, Serial, Cuda or HIP (OpenMP)"
     )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="measure the error at a few targets, print it, and write it with the options",
+    )
     parser.set_defaults(run=run)
 
 
@@ -115,11 +122,13 @@ def run(arguments: argparse.Namespace) -> int:
     arrays = read(source, kinds[0], arguments.kernel)
     start = time.perf_counter()
     want = tuple(name.strip() for name in arguments.want.split(","))
-    results, used = evaluate(arguments.kernel, arrays, options, want)
+    results, used = evaluate(arguments.kernel, arrays, options, want, arguments.check)
     seconds = time.perf_counter() - start
     write(target, kinds[1], results, used)
     shapes = ", ".join(f"{name} {values.shape}" for name, values in results.items())
     print(f"{target}: {shapes}; {seconds:.2f} s on {space}")
+    for name, values in used.get("check", {}).items():
+        print(f"{name}: {Check(**values)}")
     return 0
 
 
@@ -178,7 +187,11 @@ def _load(path: Path, kind: str, wanted: list[str]) -> tuple[dict[str, Any], lis
 
 
 def evaluate(
-    kernel: str, arrays: dict[str, Any], options: EwaldOptions, want: tuple[str, ...]
+    kernel: str,
+    arrays: dict[str, Any],
+    options: EwaldOptions,
+    want: tuple[str, ...],
+    check: bool = False,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what is wanted by name, on the host, and the options used.
 
@@ -191,6 +204,8 @@ def evaluate(
     options : EwaldOptions
         With an execution space.
     want : tuple of str
+    check : bool
+        Whether to measure the error, see `Plan.check`; it goes into the options returned.
     """
     check_dtypes(arrays)
     if "trg" not in arrays:
@@ -214,6 +229,9 @@ def evaluate(
         "execution_space": space.name,
         "promise": dict(zip(want, map(float, plan.promise(dens)), strict=True)),
     }
+    if check:
+        checks: Any = plan.check(dens)
+        used["check"] = {name: asdict(one) for name, one in zip(want, checks, strict=True)}
     return dict(zip(want, host, strict=True)), used
 
 

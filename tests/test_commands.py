@@ -178,6 +178,22 @@ def test_eval(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npz", "out.npz"]
 
 
+def test_eval_measures_the_error(
+    tmp_path: Path, arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given, out = tmp_path / "in.npz", tmp_path / "out.npz"
+    np.savez(given, **arrays)
+    words = ["--kernel", "stokes_comb", "--periodicity", "1", "--box", "1", "none", "1.5"]
+    words += ["--tolerance", "1e-4", "--want", "u,p", "--check"]
+    assert cli.main(["eval", str(given), "-o", str(out), *words]) == 0
+    lines = capsys.readouterr().out
+    assert "\nu: error " in lines and "\np: error " in lines
+    with np.load(out) as found:
+        used = json.loads(str(found["options"]))
+    for name in "up":
+        assert 0 < used["check"][name]["error"] < used["promise"][name]
+
+
 def test_eval_where_targets_are_sources(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
     given, out = tmp_path / "in.npz", tmp_path / "out.npz"
     src, dens = arrays["src"].astype("f4"), arrays["dens"][0].astype("f4")

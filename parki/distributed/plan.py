@@ -24,7 +24,7 @@ from parki.distributed.near import SlabP2P
 from parki.distributed.routes import Route
 from parki.distributed.slabs import Slabs, near_work
 from parki.distributed.team import Team
-from parki.errors import ParkiValueError
+from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald import plan as single
 from parki.ewald.beside import beside
 from parki.ewald.clustering import SAMPLE, pair_density
@@ -459,6 +459,13 @@ class Plan(single.Plan):
             return text
         megabytes = ", ".join(f"{label} {count / 1e6:.3g}" for label, count in self.sent.items())
         return f"{text}\n  sent from rank {self.team.rank} by the last application, MB: {megabytes}"
+
+    def check(self, dens: Any, targets: int = 32) -> NoReturn:
+        """Refuse: the sample would have to be one of all ranks' targets."""
+        raise ParkiTypeError(
+            "check works for parki.Plan alone, but this plan is shared by many ranks; check a "
+            "parki.Plan of fewer points, or compare with a plan of a smaller tolerance"
+        )
 
     def as_linear_operator(self) -> NoReturn:
         """Refuse: solvers of SciPy and CuPy would take each rank's part for the whole."""

@@ -14,6 +14,7 @@ p2p          near field                                  (p2p_cells)
 p2g          sources to grid                             (p2g_paper)
 fgc          FFT, convolution, inverse FFT               (multiplier, plane)
 g2p          grid to targets
+checking     the error of a sum, measured
 api          one-shot calls
 """
 

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -59,6 +59,9 @@ from parki.ewald.window import KaiserBessel
 from parki.html import table
 from parki.interchange import as_array, as_given
 from parki.runtime import forks, prepare
+
+if TYPE_CHECKING:
+    from parki.ewald.checking import Check
 
 _NOT_GIVEN: Any = object()
 STAGES = ("P2P", "P2G", "FGC", "G2P")
@@ -179,6 +182,7 @@ class Plan:
     def _take(self, arrays: dict[str, Any], extents: Any) -> None:
         """Take over what points alone decide: numbers, shapes, the box and the normals' squares."""
         self.n_targets, self.n_sources = arrays["trg"].shape[1], arrays["src"].shape[1]
+        self._points = arrays, extents  # the arrays given, no copies: for `check`
         self._totals = self._count(arrays)
         # Where there is nothing to sum the next points choose all anew, and so do these the box.
         if self.parameters is None or not all(self._totals):
@@ -589,6 +593,38 @@ class Plan:
             bound if name == "u" else bound / mean_edge(self.box) for name in self._shapes
         )
         return bounds[0] if isinstance(self.want, str) else bounds
+
+    def check(self, dens: Any, targets: int = 32) -> Check | tuple[Check, ...]:
+        """Measure the error of the sum of a density, at a few targets chosen at random.
+
+        Sums anew, and at these targets once more in float64 with a tolerance 100 times smaller (at
+        least 1e-13) and other parameters. Finds what no estimate knows, such as densities that add
+        up on a lattice. Takes the arrays of points that the plan was given, of which it keeps
+        references and no copies: they must not have been changed in place.
+
+        Parameters
+        ----------
+        dens : array
+            As for a call.
+        targets : int
+            How many to sample, always the same ones; all, if there are fewer.
+
+        Returns
+        -------
+        Check, or tuple of them if ``want`` is a tuple
+            With ``error``, ``promise``, ``flow`` (the rms of the result), ``relative`` (error over
+            flow) and ``reference`` (the other sum's tolerance); `str` gives them as a line.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            If the density is impossible, or points were seen to have changed.
+        ParkiMemoryError
+            If there is no room for the other sum.
+        """
+        from parki.ewald.checking import measure
+
+        return measure(self, dens, targets)
 
     def _bound(self, squares: Any) -> float:
         """Return what is promised of "u"; ``squares`` are those of the density."""

@@ -1,0 +1,152 @@
+"""`Plan.check`: the error of one sum, measured at a few targets against a more accurate sum.
+
+Estimates before a sum are averages over densities of random sign; where a density is coherent, as
+on a lattice, only a measurement knows the error.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
+from parki.ewald.plan import Plan
+from parki.ewald.points import check_arguments
+from parki.interchange import as_array
+
+FINER = 100  # how many times more accurate the other sum is
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Check:
+    """The error of a sum at sampled targets, as `Plan.check` measures it.
+
+    Attributes
+    ----------
+    error : float
+        Rms over the sampled targets of the difference from the more accurate sum; of a gradient,
+        of the Frobenius norm.
+    promise : float
+        What the tolerance promises: `Plan.promise`. Rounding is not in it.
+    flow : float
+        Rms of the result itself at the sampled targets.
+    reference : float
+        Tolerance of the other sum: that of the plan over 100, or 1e-13 where that is larger. Then
+        errors far below the promise are not resolved.
+    """
+
+    error: float
+    promise: float
+    flow: float
+    reference: float
+
+    @property
+    def relative(self) -> float:
+        """The error over the flow."""
+        if self.error == 0:
+            return 0.0
+        return self.error / self.flow if self.flow else math.inf
+
+    def __str__(self) -> str:
+        share = f" ({self.error / self.promise:.2g} of it)" if self.promise else ""
+        return (
+            f"error {self.error:.2e}, promise {self.promise:.2e}{share}; "
+            f"{self.relative:.1e} of the flow; "
+            f"measured against a sum of tolerance {self.reference:.0e}"
+        )
+
+
+def measure(plan: Plan, dens: Any, targets: int) -> Check | tuple[Check, ...]:
+    """Return the error of a plan's sum for a density; see `Plan.check`.
+
+    The other sum has Hasimoto's split, whatever the plan's, and chooses cut-off, window and grid
+    for its own tolerance and few targets. Nothing is shifted: adding to positions rounds, which
+    changes close pairs, and two grids of different steps have no more in common than shifted ones.
+    """
+    count = _count(targets)
+    if not plan.n_targets:
+        raise ParkiValueError("check needs targets, but the plan was made with none")
+    xp = plan.space.array_module
+    points = _points(plan)
+    values = as_array("dens", dens)
+    found = plan(values)
+    chosen = np.arange(plan.n_targets)
+    if count < plan.n_targets:
+        draw = np.random.default_rng(SEED)
+        chosen = np.sort(draw.choice(plan.n_targets, count, replace=False))
+    # Where the box is the points' extent, the outermost targets give the other sum the same.
+    free = [row for row, edge in zip(points["trg"], plan.options.box, strict=True) if edge is None]
+    outer = [int(end) for row in free for end in (row.argmin(), row.argmax())]
+    trg = points["trg"][:, xp.asarray(np.concatenate([chosen, np.array(outer, dtype=int)]))]
+    norms = points.get("norms")
+    names = (plan.want,) if isinstance(plan.want, str) else plan.want
+    options = _finer(plan)
+    # In float64 whatever the plan's dtype: equal positions stay equal.
+    other = Plan(
+        plan.kernel,
+        trg.astype(np.float64),
+        points["src"].astype(np.float64),
+        None if norms is None else norms.astype(np.float64),
+        options,
+        want=tuple(names),
+        dens=values.astype(np.float64),
+    )
+    promises = plan.promise(values)
+    if isinstance(plan.want, str):
+        found, promises = (found,), (promises,)
+    places = xp.asarray(chosen)
+    checks = []
+    for ours, theirs, promise in zip(found, other.first, promises, strict=True):
+        exact = theirs[..., : len(chosen)]
+        difference = ours[..., places].astype(np.float64) - exact
+        checks.append(Check(_rms(difference), float(promise), _rms(exact), options.tolerance))
+    return checks[0] if isinstance(plan.want, str) else tuple(checks)
+
+
+def _count(targets: Any) -> int:
+    try:
+        count = operator.index(targets)
+    except TypeError:
+        raise ParkiTypeError(f"targets is {targets!r}; expected a whole number") from None
+    if count < 1:
+        raise ParkiValueError(f"targets is {count}; expected how many to sample, 1 or more")
+    return count
+
+
+def _points(plan: Plan) -> dict[str, Any]:
+    """Return the points of a plan, which are the caller's arrays; refuse them if they moved."""
+    kept, extents = plan._points
+    given = check_arguments(
+        plan.kernel, kept["trg"], kept["src"], kept.get("norms"), plan.options, plan.space
+    )
+    if not np.array_equal(given.extents, extents):
+        raise ParkiValueError(
+            "check needs the points of the plan, but their arrays were changed since; "
+            "check before they change, or call update_points first"
+        )
+    return given.arrays
+
+
+def _finer(plan: Plan) -> EwaldOptions:
+    """Return options for a more accurate sum of the same points, of other parameters."""
+    given = plan.options
+    return EwaldOptions(
+        given.periodicity,
+        given.box,
+        max(given.tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)]),
+        execution_space=plan.space,
+        split="hasimoto",
+        dl_mean=given.dl_mean,
+        executor=given.executor,
+    )
+
+
+def _rms(values: Any) -> float:
+    """Return the rms over targets, which are the last axis, of the norm over the others."""
+    return math.sqrt(float((values * values).sum()) / values.shape[-1])

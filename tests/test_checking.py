@@ -1,0 +1,136 @@
+"""`Plan.check` against the reference sums, which share nothing with the solver."""
+
+import numpy as np
+import pytest
+
+import parki
+from parki.reference import direct_sum
+
+POINTS = 400
+ROWS = {"laplace": 1, "stokes_sl": 3, "stokes_comb": 6, "stokes_rotlet": 3}
+
+
+def make(rng, kernel, periodicity, dtype=np.float64, want="u", tolerance=1e-4, box=(1.2, 1, 0.8)):
+    """Return a plan, its density, and the points and normals."""
+    trg, src = (np.array(dtype(rng.random((3, POINTS)) * 0.8)) for _ in range(2))
+    norms = dtype(rng.standard_normal((3, POINTS))) if kernel == "stokes_comb" else None
+    shape = (POINTS,) if ROWS[kernel] == 1 else (ROWS[kernel], POINTS)
+    options = parki.EwaldOptions(periodicity, box, tolerance)
+    plan = parki.Plan(kernel, trg, src, norms, options, want=want)
+    return plan, dtype(rng.standard_normal(shape)), (trg, src, norms)
+
+
+def rms(values):
+    """Return the rms over targets."""
+    return np.sqrt((values**2).sum() / values.shape[-1])
+
+
+def compare(plan, dens, points):
+    """Compare the check of all targets with the error against the reference."""
+    names = plan.want if isinstance(plan.want, tuple) else (plan.want,)
+    trg, src, norms = (None if a is None else np.float64(a) for a in points)
+    exact = direct_sum(
+        plan.kernel,
+        trg,
+        src,
+        np.float64(dens),
+        norms,
+        box=plan.box,
+        periodicity=plan.options.periodicity,
+        want=names,
+    )
+    found, promises, checks = plan(dens), plan.promise(dens), plan.check(dens, targets=POINTS)
+    if isinstance(plan.want, str):
+        found, promises, checks = (found,), (promises,), (checks,)
+    assert len(checks) == len(names)
+    for check, values, truth, promise in zip(checks, found, exact, promises, strict=True):
+        assert check.error == pytest.approx(rms(values - truth), rel=0.1)
+        assert check.flow == pytest.approx(rms(truth), rel=1e-3)
+        assert check.promise == promise
+        assert check.relative == check.error / check.flow
+
+
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_comb"])
+@pytest.mark.parametrize("periodicity", [1, 3])
+def test_error_is_that_against_the_reference(rng, kernel, periodicity):
+    compare(*make(rng, kernel, periodicity))
+
+
+def test_tuple(rng):
+    compare(*make(rng, "stokes_sl", 3, want=("p", "u", "grad_u")))
+
+
+def test_float32(rng):
+    compare(*make(rng, "stokes_sl", 3, np.float32, tolerance=1e-3))
+
+
+def test_box_of_the_extent(rng):
+    compare(*make(rng, "stokes_sl", 1, box=(1, None, None)))
+
+
+def test_sample(rng):
+    plan, dens, _ = make(rng, "stokes_sl", 3)
+    check = plan.check(dens)
+    assert check == plan.check(dens)
+    assert check.error == pytest.approx(plan.check(dens, targets=10**6).error, rel=0.5)
+    assert check.reference == 1e-6
+    assert "error" in str(check) and "promise" in str(check)
+
+
+def test_targets_that_are_sources(rng):
+    points, dens = rng.random((3, POINTS)), rng.standard_normal((3, POINTS))
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-12)
+    check = parki.Plan("stokes_sl", points, points, options).check(dens)
+    assert check.error < check.promise
+    assert check.reference == 1e-13  # limited by float64
+
+
+def test_lattice_whose_density_adds_up():
+    # One sign on a lattice: far above the promise, which no estimate knows.
+    axis = np.arange(12) / 12
+    points = np.stack(np.meshgrid(axis, axis, axis)).reshape(3, -1)
+    trg = np.random.default_rng(1).random((3, 100))
+    dens = np.cos(2 * np.pi * points[0]) * np.ones((3, 1))
+    plan = parki.Plan("stokes_sl", trg, points, parki.EwaldOptions(3, [1, 1, 1], 1e-4))
+    exact = direct_sum("stokes_sl", trg, points, dens, box=[1, 1, 1], periodicity=3)
+    check = plan.check(dens, targets=100)
+    assert check.error == pytest.approx(rms(plan(dens) - exact), rel=0.1)
+
+
+def test_nothing_flows(rng):
+    plan, dens, _ = make(rng, "stokes_rotlet", 3, want="p")
+    check = plan.check(dens)
+    assert (check.error, check.flow, check.relative) == (0, 0, 0)
+
+
+def test_points_of_an_update_are_checked(rng):
+    plan, dens, (trg, src, _) = make(rng, "stokes_sl", 3)
+    moved = src * 0.9
+    plan.update_points(trg, moved)
+    compare(plan, dens, (trg, moved, None))
+
+
+def test_what_cannot_be_checked_is_refused(rng):
+    plan, dens, (trg, src, _) = make(rng, "stokes_sl", 3)
+    with pytest.raises(parki.ParkiValueError, match="dens has shape"):
+        plan.check(dens[:, 1:])
+    with pytest.raises(parki.ParkiTypeError, match="dens has dtype"):
+        plan.check(np.float32(dens))
+    with pytest.raises(parki.ParkiValueError, match="targets is 0"):
+        plan.check(dens, targets=0)
+    with pytest.raises(parki.ParkiTypeError, match=r"targets is 1\.5"):
+        plan.check(dens, targets=1.5)
+    src += 0.1
+    with pytest.raises(parki.ParkiValueError, match="their arrays were changed"):
+        plan.check(dens)
+    empty = parki.Plan("stokes_sl", trg[:, :0], src, plan.options)
+    with pytest.raises(parki.ParkiValueError, match="made with none"):
+        empty.check(dens)
+
+
+def test_many_ranks_are_refused(rng):
+    points, dens = rng.random((3, 50)), rng.random((3, 50))
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-4)
+    plan = parki.distributed.ewald.Plan("stokes_sl", points, points, options)
+    with pytest.raises(parki.ParkiTypeError, match=r"check works for parki\.Plan alone"):
+        plan.check(dens)
