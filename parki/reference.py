@@ -121,9 +121,7 @@ def direct_sum(
         In place of ``box`` and ``periodicity``, which it has; nothing else of it is used. May take
         the place of ``norms`` for kernels without normals.
     box : sequence of 3 floats
-        Side lengths. Those of free directions matter only for what counts as a coinciding pair;
-        None for the extent of the points.
-        Side lengths. Those of free directions do not matter.
+        Side lengths. Those of free directions do not matter; they may be None.
     periodicity : {0, 1, 2, 3}
         How many directions, the first ones, are periodic.
     xi : float, optional

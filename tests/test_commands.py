@@ -198,7 +198,7 @@ def test_eval_where_targets_are_sources(tmp_path: Path, arrays: dict[str, np.nda
     given, out = tmp_path / "in.npz", tmp_path / "out.npz"
     src, dens = arrays["src"].astype("f4"), arrays["dens"][0].astype("f4")
     np.savez(given, src=src, dens=dens, other=np.zeros(3))
-    words = ["--kernel", "laplace", "--tolerance", "1e-3"]
+    words = ["--kernel", "laplace", "--tolerance", "1e-3", "--box", "1", "1", "1"]
     assert cli.main(["eval", str(given), "-o", str(out), *words]) == 0
     exact = parki.reference.direct_sum("laplace", src, src, dens, box=(1, 1, 1), periodicity=3)
     with np.load(out) as found:
@@ -210,17 +210,18 @@ def test_eval_where_targets_are_sources(tmp_path: Path, arrays: dict[str, np.nda
 def test_eval_of_hdf5(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
     h5py = pytest.importorskip("h5py")
     given, out, same = tmp_path / "in.h5", tmp_path / "out.hdf5", tmp_path / "out.npz"
+    words = ["eval", str(given), "--kernel", "stokes_dl", "--box", "1", "1", "1", "-o"]
     with h5py.File(given, "w") as file:
         file.create_group("others")
         for name, values in arrays.items():
             file[name] = values
     for path in (out, same):
-        assert cli.main(["eval", str(given), "-o", str(path), "--kernel", "stokes_dl"]) == 2
+        assert cli.main([*words, str(path)]) == 2
     with h5py.File(given, "a") as file:
         del file["dens"]
         file["dens"] = arrays["dens"][:3]
     for path in (out, same):
-        assert cli.main(["eval", str(given), "-o", str(path), "--kernel", "stokes_dl"]) == 0
+        assert cli.main([*words, str(path)]) == 0
     with h5py.File(out) as found, np.load(same) as expected:
         assert np.array_equal(found["u"][...], expected["u"])
         assert found.attrs["options"] == str(expected["options"])
@@ -258,14 +259,15 @@ def test_eval_teaches(
     given, out = tmp_path / "in.npz", tmp_path / "out.npz"
     kept = {name: values for name, values in {**arrays, **changes}.items() if values is not None}
     np.savez(given, **kept)
-    line = ["eval", str(given), "-o", str(out), "--kernel", "stokes_comb", *words]
+    line = ["eval", str(given), "-o", str(out), "--kernel", "stokes_comb"]
+    line += ["--box", "1", "1", "1", *words]
     assert message in refused(line, capsys)
     assert not out.exists()
 
 
 def test_eval_of_files_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = tmp_path / "in.npz"
-    words = ["eval", str(given), "--kernel", "laplace", "-o"]
+    words = ["eval", str(given), "--kernel", "laplace", "--box", "1", "1", "1", "-o"]
     out = str(tmp_path / "out.npz")
     assert "there is no such file" in refused([*words, out], capsys)
     np.savez(given, src=np.zeros((3, 99)))
@@ -290,7 +292,7 @@ def test_eval_that_cannot_be_written(
     given, out = tmp_path / "in.npz", tmp_path / "out.npz"
     np.savez(given, src=arrays["src"], dens=arrays["dens"][0])
     out.mkdir()
-    words = ["eval", str(given), "-o", str(out), "--kernel", "laplace"]
+    words = ["eval", str(given), "-o", str(out), "--kernel", "laplace", "--box", "1", "1", "1"]
     assert "cannot be written" in refused(words, capsys)
     assert len(list(tmp_path.iterdir())) == 2
 
