@@ -129,12 +129,14 @@ def _threads() -> int | str:
 def _kernels() -> str:
     """Return where the CPU's kernels come from."""
     try:
-        usable = shipped.usable()
+        if shipped.usable():
+            return f"the usual ones came compiled, for {shipped.level()}; others on first use"
+        found = host.compilers()
     except ParkiValueError as error:
         return f"none: {error}"
-    if usable:
-        return f"the usual ones came compiled, for {shipped.level()}; others on first use"
-    return "compiled on first use"
+    if found[0].here:
+        return "compiled on first use"
+    return f"those in the cache, compiled by {', '.join(c.version for c in found)}"
 
 
 def _cupy() -> str | None:

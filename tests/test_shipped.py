@@ -179,7 +179,7 @@ def test_without_a_compiler_the_usual_variants_are_chosen(monkeypatch: pytest.Mo
 def test_openmp_of_the_wheel_serves_where_the_compiler_has_none(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host, "compiles_openmp", lambda: False)
+    monkeypatch.setattr(host, "_compiles_openmp", lambda _: False)
     assert spaces.why_unavailable("OpenMP") == ""
     kernel = small_kernel(tmp_path, OTHER)
     assert "-fopenmp-simd" in kernel._object.flags and not right(kernel)

@@ -141,7 +141,7 @@ def _usable(name: str) -> ExecutionSpace:
         log.warning(
             "parki: the C++ compiler %s has no OpenMP, so kernels run in one thread (Serial); "
             "on macOS 'brew install libomp' or g++ brings it",
-            host.compiler().path,
+            host.compilers()[0].path,
         )
         name = "Serial"
     return ExecutionSpace(name)
