@@ -24,10 +24,11 @@ from parki.settings import cache_directory
 # What parki keeps, by the names of files. Half-written ones are left to those who write them; the
 # cache removes them when they are an hour old.
 KINDS = {
-    "kernels": re.compile(r"[0-9a-f]{40}\.(so|lock)"),
+    "kernels": re.compile(r"[0-9a-f]{40}\.(so|compiler|lock)"),
     "tuned": re.compile(r"tuned-.*\.json"),
     "upstream": re.compile(r"[0-9a-f]{40}\.pykokkos|pykokkos"),
 }
+PARTS = (".lock", ".compiler")  # go with others, and are not counted
 TITLES = {
     "kernels": "kernels of the CPU",
     "tuned": "measurements (parki tune)",
@@ -88,7 +89,7 @@ def show(arguments: argparse.Namespace) -> int:
             kind: [
                 {"file": p.name, "bytes": _bytes(p), "modified": _modified(p)}
                 for p in paths
-                if p.suffix != ".lock"
+                if p.suffix not in PARTS
             ]
             for kind, paths in found.items()
         }

@@ -15,7 +15,7 @@ from importlib import metadata
 from typing import Any
 
 from parki import __version__
-from parki.errors import UnavailableError
+from parki.errors import ParkiValueError
 from parki.runtime import cache, host, shipped
 from parki.runtime.spaces import why_unavailable
 from parki.settings import SETTINGS, cache_directory, table, thread_count
@@ -64,12 +64,12 @@ def facts() -> dict[str, Any]:
         "h5py": _version("h5py"),
         "compiler": _compiler(),
         "kernels": _kernels(),
-        "threads": thread_count(),
+        "threads": _threads(),
         "cache": _cache(),
         "spaces": {
             space: {"available": not reason, "reason": reason} for space, reason in reasons.items()
         },
-        "settings": {name: setting.value() for name, setting in SETTINGS.items()},
+        "settings": {name: setting.text() for name, setting in SETTINGS.items()},
     }
 
 
@@ -113,18 +113,30 @@ def _version(package: str) -> str | None:
 def _compiler() -> str:
     try:
         found = host.compiler()
-    except UnavailableError as error:
+        openmp = "with" if host.compiles_openmp() else "without"
+    except ParkiValueError as error:
         return f"none: {error}"
-    return (
-        f"{found.version} ({found.path}), {'with' if host.compiles_openmp() else 'without'} OpenMP"
-    )
+    return f"{found.version} ({found.path}), {openmp} OpenMP"
+
+
+def _threads() -> int | str:
+    try:
+        return thread_count()
+    except ParkiValueError as error:
+        return str(error)
 
 
 def _kernels() -> str:
     """Return where the CPU's kernels come from."""
-    if shipped.usable():
-        return f"the usual ones came compiled, for {shipped.level()}; others on first use"
-    return "compiled on first use"
+    try:
+        if shipped.usable():
+            return f"the usual ones came compiled, for {shipped.level()}; others on first use"
+        found = host.compilers()
+    except ParkiValueError as error:
+        return f"none: {error}"
+    if found[0].here:
+        return "compiled on first use"
+    return f"those in the cache, compiled by {', '.join(c.version for c in found)}"
 
 
 def _cupy() -> str | None:
@@ -181,7 +193,11 @@ def _dotted(version: int) -> str:
 
 
 def _cache() -> dict[str, Any]:
-    folder = cache_directory()
+    try:
+        folder = cache_directory()
+    except ParkiValueError as error:
+        given = SETTINGS["PARKI_CACHE_DIR"].text()
+        return {"folder": given, "unusable": str(error), "kernels": 0, "bytes": 0}
     sizes = [f.stat().st_size for f in folder.glob("*.so")] if os.path.isdir(folder) else []
     return {
         "folder": str(folder),

@@ -1,80 +1,197 @@
 """Environment variables parki reads, in one self-describing table.
 
 An option of a computation is a keyword of `EwaldOptions`; an environment variable is for the
-machine. ``python -m parki.settings`` prints the table with the values in force.
+machine. Each is checked where it is read. ``python -m parki.settings`` prints the table with the
+values in force.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from parki.errors import ParkiValueError
+
+EXECUTORS = ("embedded", "pykokkos")
+# GNU's OpenMP lists the threads it starts on the caller's stack, some 100 bytes for each: 99 999
+# overflow the 8 MB of a main thread, 4096 the 512 kB of a small one. 1024 fit in 256 kB, and are as
+# many as the processors of the usual masks of affinity.
+MOST_THREADS = 1024
+MOST_TEAM = 1024  # no device has larger teams to emulate
+
+
+def _whole(text: str) -> int:
+    """Return a text as a whole number, 0 where it is none."""
+    try:
+        return int(text)
+    except ValueError:
+        return 0
+
+
+def _is_folder(text: str) -> bool:
+    try:
+        Path(text).expanduser()
+    except RuntimeError:  # nobody has the name that follows ~
+        return False
+    return True
+
+
+def _is_command(text: str) -> bool:
+    try:
+        shlex.split(text)
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One environment variable: name, default, meaning, and whether compiled code depends on it."""
+    """One environment variable: name, default, meaning, and whether compiled code depends on it.
+
+    ``accepts`` judges what is not empty, and ``expected`` says in words what it accepts.
+    """
 
     name: str
     default: str
     meaning: str
+    accepts: Callable[[str], bool]
+    expected: str
     compiled: bool = False
 
+    def text(self) -> str:
+        """Return what the environment says, or the default when unset or empty; not checked."""
+        return os.environ.get(self.name, "").strip() or self.default
+
     def value(self) -> str:
-        """Return the value in force: the environment's, or the default when unset or empty."""
-        return os.environ.get(self.name, "") or self.default
+        """Return the value in force, checked.
+
+        Raises
+        ------
+        ParkiValueError
+            If the value is not what is expected.
+        """
+        text = self.text()
+        if text and not self.accepts(text):
+            raise ParkiValueError(
+                f"{self.name} is {text!r}; expected {self.expected}; correct this environment "
+                "variable, or unset it"
+            )
+        return text
+
+    def number(self) -> int:
+        """Return the value in force as a number, 0 when there is none.
+
+        Raises
+        ------
+        ParkiValueError
+            As `value`.
+        """
+        return _whole(self.value())
 
 
 SETTINGS = {
     setting.name: setting
     for setting in (
-        Setting("PARKI_CACHE_DIR", "", "folder of compiled kernels; default ~/.cache/parki"),
         Setting(
-            "PARKI_EXECUTOR", "embedded", "who runs the kernels: embedded, or pykokkos (upstream)"
+            "PARKI_CACHE_DIR",
+            "",
+            "folder of compiled kernels; default ~/.cache/parki",
+            _is_folder,
+            "a folder, and after ~ nothing or the name of a user",
+        ),
+        Setting(
+            "PARKI_EXECUTOR",
+            "embedded",
+            "who runs the kernels: embedded, or pykokkos (upstream)",
+            lambda text: text in EXECUTORS,
+            f"one of {', '.join(EXECUTORS)}",
         ),
         Setting(
             "PARKI_NUM_THREADS",
             "",
-            "threads of the OpenMP space; default OMP_NUM_THREADS or all cores",
+            "threads of the OpenMP space, 1 to 1024; default OMP_NUM_THREADS or all cores",
+            lambda text: 1 <= _whole(text) <= MOST_THREADS,
+            f"a whole number from 1 to {MOST_THREADS}",
         ),
         Setting(
             "PARKI_EMULATED_TEAM",
             "1",
             "team size emulated on the CPU, thread after thread between barriers; for tests",
+            lambda text: 1 <= _whole(text) <= MOST_TEAM,
+            f"a whole number from 1 to {MOST_TEAM}",
             compiled=True,
         ),
         Setting(
-            "CXX", "", "C++ compiler of the OpenMP and Serial spaces; default g++ or clang++", True
+            "CXX",
+            "",
+            "C++ compiler of the OpenMP and Serial spaces; default g++ or clang++",
+            _is_command,
+            "a command whose quotes are closed",
+            compiled=True,
         ),
     )
 }
 
 
 def cache_directory() -> Path:
-    """Return the folder of the compile cache (not created here)."""
+    """Return the folder of the compile cache (not created here).
+
+    Raises
+    ------
+    ParkiValueError
+        If no folder is given, and there is no home folder.
+    """
     chosen = SETTINGS["PARKI_CACHE_DIR"].value()
     if chosen:
         return Path(chosen).expanduser()
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "parki"
+    try:
+        return Path(base).expanduser() / "parki"
+    except RuntimeError as error:
+        raise ParkiValueError(
+            f"the folder of compiled kernels is {base}/parki, but there is no home folder "
+            f"({error}); set PARKI_CACHE_DIR"
+        ) from None
 
 
 def thread_count() -> int:
-    """Return the OpenMP threads: ``PARKI_NUM_THREADS``, ``OMP_NUM_THREADS`` or all cores."""
-    for text in (SETTINGS["PARKI_NUM_THREADS"].value(), os.environ.get("OMP_NUM_THREADS", "")):
-        first = text.split(",")[0].strip()
-        if first.isdigit() and int(first) > 0:
-            return int(first)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Return the OpenMP threads: ``PARKI_NUM_THREADS``, ``OMP_NUM_THREADS`` or all cores.
+
+    ``OMP_NUM_THREADS`` is for OpenMP to judge. Of a list the first number is taken, what is no
+    number is passed over, and no more than `MOST_THREADS` are taken from it.
+
+    Raises
+    ------
+    ParkiValueError
+        If ``PARKI_NUM_THREADS`` is not a number in its range.
+    """
+    chosen = SETTINGS["PARKI_NUM_THREADS"].number()
+    if chosen:
+        return chosen
+    threads = _whole(os.environ.get("OMP_NUM_THREADS", "").partition(",")[0])
+    if threads < 1:
+        affinity = getattr(os, "sched_getaffinity", None)
+        threads = len(affinity(0)) if affinity else os.cpu_count() or 1
+    return min(threads, MOST_THREADS)
 
 
 def table() -> str:
-    """Return the settings as text, one line each: name, value in force, meaning."""
-    return "\n".join(
-        f"{s.name:<20} {s.value() or '(unset)':<12} {s.meaning}" for s in SETTINGS.values()
-    )
+    """Return the settings as text, one line each: name, value in force, meaning or what is wrong.
+
+    A wrong value is no error here: who reads the table may be looking for it.
+    """
+    lines = []
+    for s in SETTINGS.values():
+        try:
+            s.value()
+            meaning = s.meaning
+        except ParkiValueError as error:
+            meaning = f"wrong: {error}"
+        lines.append(f"{s.name:<20} {s.text() or '(unset)':<12} {meaning}")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import pty
+import shutil
 
 import numpy as np
 import pytest
@@ -78,6 +79,149 @@ def test_no_compiler(empty, cxx, what):
 def test_import_needs_no_compiler(empty):
     code = "import parki, parki.distributed" if hasattr(parki, "distributed") else "import parki"
     assert run_python(code, PATH=str(empty), CXX=None)[0] == 0
+
+
+def c_compiler() -> str:
+    """Return one, or skip the test."""
+    found = shutil.which("gcc") or shutil.which("clang")
+    if not found:
+        pytest.skip("there is no C compiler")
+    return found
+
+
+def without_cxx(tmp_path) -> str:
+    """Return a C compiler beside which that of C++ is not installed."""
+    wrapper = tmp_path / "cc"
+    wrapper.write_text(
+        '#!/bin/sh\ncase "$*" in *"-x c "*|*--version*) ;; *) exit 1;; esac\n'
+        f'exec {c_compiler()} "$@"\n',
+        encoding="utf-8",
+    )
+    wrapper.chmod(0o755)
+    return str(wrapper)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_c_compiler_is_refused(monkeypatch, tmp_path, alone):
+    monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path / "cache"))
+    cxx = without_cxx(tmp_path) if alone else c_compiler()
+    monkeypatch.setenv("CXX", cxx)
+    with pytest.raises(UnavailableError, match=f"CXX is '{cxx}', a C compiler: .*; set CXX to"):
+        host.check()
+    assert "a C compiler" in spaces.why_unavailable("OpenMP")
+
+
+def test_a_broken_compiler_is_no_c_compiler(monkeypatch, tmp_path):
+    """Its own words say more."""
+    wrapper = tmp_path / "broken"
+    wrapper.write_text('#!/bin/sh\n[ "$1" = --version ]\n', encoding="utf-8")
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("CXX", str(wrapper))
+    assert host.compiler().path == str(wrapper)
+
+
+# ---------------------------------------------------------------------- a full cache
+@pytest.fixture(scope="module")
+def full(tmp_path_factory):
+    """A cache with the kernels of SOLVE, and what that prints."""
+    folder = tmp_path_factory.mktemp("full")
+    status, out, err = run_python(SOLVE, CXX=None, PARKI_CACHE_DIR=str(folder))
+    assert status == 0, err
+    return str(folder), out
+
+
+def on_another(node: str) -> str:
+    """Return SOLVE for a machine on which something is otherwise."""
+    return "\n    from parki.runtime import cache, host\n    " + node + SOLVE
+
+
+def test_a_full_cache_needs_no_compiler(full, empty):
+    folder, out = full
+    assert run_python(SOLVE, PATH=str(empty), CXX=None, PARKI_CACHE_DIR=folder) == (0, out, "")
+
+
+def test_a_full_cache_may_be_read_only(full, empty):
+    folder, out = full
+    code = on_another("cache.why_unusable = lambda: 'it is not writable'")
+    assert run_python(code, PATH=str(empty), CXX=None, PARKI_CACHE_DIR=folder) == (0, out, "")
+
+
+def test_info_of_a_full_cache(full, empty):
+    code = "from parki import info; print(info.text(info.facts()))"
+    status, out, err = run_python(code, PATH=str(empty), CXX=None, PARKI_CACHE_DIR=full[0])
+    assert status == 0, err
+    assert "compiler    none: no C++ compiler was found" in out
+    assert f"kernels     those in the cache, compiled by {host.compiler().version}" in out
+
+
+def test_a_kernel_that_is_not_in_a_full_cache(full, empty, tmp_path):
+    file = write_kernel(tmp_path, SQUARE)
+    before = sorted(os.listdir(full[0]))
+    status, _, err = run_python(RUN, file, PATH=str(empty), CXX=None, PARKI_CACHE_DIR=full[0])
+    assert status == 1
+    assert f"the kernel f is not among those in {full[0]}; no C++ compiler was found" in err
+    assert "apt install g++" in err
+    assert sorted(os.listdir(full[0])) == before
+
+
+@pytest.mark.parametrize(
+    ("node", "cxx"), [("host._machine = lambda: 'a CPU without AVX'", None), ("", "g++-99")]
+)
+def test_kernels_of_another_processor_or_compiler_are_not_loaded(full, empty, node, cxx):
+    status, out, err = run_python(
+        on_another(node), PATH=str(empty), CXX=cxx, PARKI_CACHE_DIR=full[0]
+    )
+    assert (status, out) == (1, "")
+    assert f"the kernels in {full[0]} were compiled for another processor" in err
+    assert "apt install g++" in err
+
+
+def test_a_damaged_record_is_not_believed(full, empty, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(full[0], folder)
+    (record,) = folder.glob("*.compiler")
+    record.write_bytes(record.read_bytes().replace(b"g++", b"c++"))
+    status, _, err = run_python(SOLVE, PATH=str(empty), CXX=None, PARKI_CACHE_DIR=str(folder))
+    assert status == 1 and "UnavailableError: no C++ compiler was found" in err
+
+
+def test_a_cache_that_two_versions_of_a_compiler_filled(tmp_path, program, empty):
+    """One was replaced by the other, and each has compiled one kernel of two."""
+    wrapper, cache = tmp_path / "wrapper", str(tmp_path / "cache")
+    other = RUN.replace('"right" if', '"wrong" if').replace('else "wrong"', 'else "right"')
+    files = []
+    for version, text in (("one", SQUARE), ("two", SQUARE.replace("0.25", "0.5"))):
+        wrapper.write_text(
+            f'#!/bin/sh\n[ "$1" = --version ] && echo {version} && exit\nexec {program} "$@"\n',
+            encoding="utf-8",
+        )
+        wrapper.chmod(0o755)
+        (tmp_path / version).mkdir()
+        files.append(write_kernel(tmp_path / version, text))
+        code = RUN if version == "one" else other
+        ran = run_python(code, files[-1], CXX=str(wrapper), PARKI_CACHE_DIR=cache)
+        assert ran[:2] == (0, "right\n"), ran
+    wrapper.unlink()
+    for code, file in ((RUN, files[0]), (other, files[1])):
+        ran = run_python(code, file, PATH=str(empty), CXX=str(wrapper), PARKI_CACHE_DIR=cache)
+        assert ran == (0, "right\n", "")
+
+
+def test_an_object_that_vanished_cannot_be_compiled(tmp_path, empty, monkeypatch):
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("PARKI_CACHE_DIR", str(folder))
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(kernel_module, "_loaded", {})
+    kernel = small_kernel(tmp_path, SQUARE)
+    kernel.build()
+    monkeypatch.setenv("PATH", str(empty))
+    kernel_module._loaded.clear()
+    kernel = small_kernel(tmp_path, SQUARE)
+    assert kernel.cached()
+    (folder / f"{kernel._object.key}.so").unlink()
+    with pytest.raises(UnavailableError, match=r"no C\+\+ compiler was found"):
+        kernel.build()
 
 
 # ---------------------------------------------------------------------- no OpenMP

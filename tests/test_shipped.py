@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import math
+import os
 import re
 import runpy
 from collections.abc import Callable
@@ -101,12 +102,14 @@ def test_a_damaged_file_is_not_loaded(
     assert list((tmp_path / "cache").glob("*.so"))
 
 
-def loader(needs: str | None) -> Callable[[str], Any]:
+def loader(needs: str | None) -> Callable[..., Any]:
     """Return a loader to which a library's OpenMP is missing until ``needs`` was loaded."""
     loaded = set()
 
-    def load(path: str) -> Any:
+    def load(path: str, mode: int = 0) -> Any:
         name = Path(path).name
+        if mode == os.RTLD_NOLOAD and name not in loaded:
+            raise OSError(f"{path} is not loaded")
         if name.startswith("x86") and needs not in loaded:
             raise OSError("libgomp.so.1: cannot open shared object file")
         if name != needs and not name.startswith("x86"):
@@ -176,7 +179,7 @@ def test_without_a_compiler_the_usual_variants_are_chosen(monkeypatch: pytest.Mo
 def test_openmp_of_the_wheel_serves_where_the_compiler_has_none(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host, "compiles_openmp", lambda: False)
+    monkeypatch.setattr(host, "_compiles_openmp", lambda _: False)
     assert spaces.why_unavailable("OpenMP") == ""
     kernel = small_kernel(tmp_path, OTHER)
     assert "-fopenmp-simd" in kernel._object.flags and not right(kernel)

@@ -18,7 +18,7 @@ from parki.ewald.radial import EVALUATORS
 from parki.html import table
 from parki.interchange import as_number
 from parki.runtime import ExecutionSpace
-from parki.runtime.kernel import EXECUTORS
+from parki.settings import EXECUTORS
 
 PERIODICITIES = (0, 1, 2, 3)
 # Below these, rounding in the dtype outweighs the method's own error.

@@ -4,7 +4,7 @@ An entry is one file, the shared object followed by a hash of its name and conte
 temporary name and renamed: a process killed at any moment leaves either a whole entry or none.
 Entries are verified before they are loaded; one that is damaged, is another's, is a link, or that
 another user could have changed, is built again. A lock per entry keeps processes from compiling
-the same kernel twice.
+the same kernel twice. Some entries hold text: which compiler made the objects.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from parki.settings import cache_directory
 log = logging.getLogger("parki")
 
 _SEAL = b"parki-1:"
+_SEALED = len(_SEAL) + hashlib.sha256().digest_size  # bytes
 _STALE_SECONDS = 3600.0
 
 
@@ -122,6 +123,12 @@ def exists(name: str, suffix: str = ".so") -> bool:
     return _verified(cache_directory() / file) or _verified(directory() / file)
 
 
+def contents(suffix: str) -> list[bytes]:
+    """Return what the good entries of a suffix hold."""
+    paths = sorted(cache_directory().glob(f"*{suffix}"))
+    return [path.read_bytes()[:-_SEALED] for path in paths if _verified(path)]
+
+
 def _verified(path: Path) -> bool:
     """Return whether an entry may be loaded: this user's own file, which nobody else can change."""
     try:
@@ -145,8 +152,7 @@ def is_whole(path: Path) -> bool:
         content = memoryview(path.read_bytes())
     except OSError:
         return False
-    size = len(_SEAL) + hashlib.sha256().digest_size
-    return content[-size:] == _SEAL + _digest(path.name, content[:-size])
+    return content[-_SEALED:] == _SEAL + _digest(path.name, content[:-_SEALED])
 
 
 def _digest(name: str, content: memoryview) -> bytes:

@@ -2,13 +2,15 @@
 
 Used for the spaces OpenMP and Serial. Takes kernels that came compiled with parki where it has
 them; for others it finds the compiler, chooses flags that vectorise without touching the
-floating-point state of the user's process, and keeps objects in the compile cache.
+floating-point state of the user's process, and keeps objects in the compile cache. The cache also
+keeps which compiler made them: a machine without one takes its objects.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import json
 import os
 import platform
 import shlex
@@ -24,7 +26,7 @@ from parki.errors import KernelError, UnavailableError
 from parki.runtime import cache, shipped
 from parki.runtime.libraries import open_library
 from parki.runtime.translate import Translated
-from parki.settings import SETTINGS
+from parki.settings import SETTINGS, cache_directory
 
 PRELUDE = Path(__file__).with_name("host.hpp")
 # Never -ffast-math: an object linked with it sets flush-to-zero for the whole process. Sums are
@@ -33,14 +35,19 @@ FLAGS = (
     "-std=c++17 -O3 -fPIC -shared -fno-math-errno -fno-trapping-math -fno-signed-zeros "
     "-ffp-contract=fast -fno-plt -fvisibility=hidden -Wno-unknown-pragmas"
 ).split()
+PROGRAM = tuple(flag for flag in FLAGS if flag != "-shared")
 
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C++ compiler: its command in words, and the first line of its ``--version``."""
+    """A C++ compiler: its command in words, and the first line of its ``--version``.
+
+    One that is not ``here`` is known from the cache, which holds what it compiled.
+    """
 
     command: tuple[str, ...]
     version: str
+    here: bool = True
 
     @property
     def path(self) -> str:
@@ -60,13 +67,29 @@ def _find(chosen: str, _search_path: str) -> Compiler:
                 [*command, "--version"], capture_output=True, text=True, check=False
             )
             if run.returncode == 0:
-                return Compiler(command, run.stdout.partition("\n")[0])
+                found = Compiler(command, run.stdout.partition("\n")[0])
+                if chosen:
+                    _refuse_c(chosen, found)
+                return found
     asked = f"CXX is {chosen!r}, which cannot be run" if chosen else "no C++ compiler was found"
     raise UnavailableError(
         f"{asked}; parki compiles its CPU kernels once, on first use. Install one: "
         "'apt install g++' (Debian, Ubuntu), 'dnf install gcc-c++' (Fedora), "
         "'xcode-select --install' (macOS), or set CXX"
     )
+
+
+def _refuse_c(chosen: str, found: Compiler) -> None:
+    """Refuse what builds programs of C alone, whose kernels would lack the library of C++."""
+    plain = "int main(int n, char** words) { "
+    if _probe(found, PROGRAM, plain + "if (n > 1) throw n; }\n"):
+        return
+    if _probe(found, ("-x", "c"), plain + "return 0; }\n"):
+        raise UnavailableError(
+            f"CXX is {chosen!r}, a C compiler: it builds programs of C, but none of C++; set CXX "
+            "to the C++ compiler that belongs to it (g++ to gcc, clang++ to clang, icpx to icx), "
+            "or unset it"
+        )
 
 
 def compiler() -> Compiler:
@@ -80,37 +103,77 @@ def compiler() -> Compiler:
     return _find(SETTINGS["CXX"].value(), os.environ.get("PATH", ""))
 
 
+def why_none() -> str:
+    """Return '' where there is a C++ compiler, else what `compiler` says."""
+    try:
+        compiler()
+    except UnavailableError as error:
+        return str(error)
+    return ""
+
+
+def compilers() -> list[Compiler]:
+    """Return the C++ compiler or, where there is none, those whose objects the cache holds.
+
+    Raises
+    ------
+    UnavailableError
+        If there are none of either, as `compiler`.
+    """
+    reason = why_none()
+    if not reason:
+        return [compiler()]
+    known = [json.loads(content) for content in cache.contents(".compiler")]
+    here = [SETTINGS["CXX"].value(), cache.key(_machine())]
+    found = [Compiler(tuple(c), v, here=False) for *where, c, v in known if where == here]
+    if known and not found:
+        reason = (
+            f"the kernels in {cache_directory()} were compiled for another processor, or with "
+            f"another value of CXX; {reason}"
+        )
+    if not found:
+        raise UnavailableError(reason)
+    return found
+
+
+def _record(found: Compiler) -> None:
+    """Keep in the cache what `compilers` returns where this compiler is missing."""
+    if found.here and not cache.why_unusable():
+        where = SETTINGS["CXX"].value(), cache.key(_machine())
+        content = json.dumps([*where, found.command, found.version])
+        cache.entry(cache.key(content), lambda path: _write(path, content), ".compiler")
+
+
 def has_openmp() -> bool:
     """Return whether there is OpenMP: the compiler builds and links it, or it came with parki."""
     return shipped.usable() or compiles_openmp()
 
 
 def can_compile() -> bool:
-    """Return whether there is a C++ compiler."""
-    try:
-        compiler()
-    except UnavailableError:
-        return False
-    return True
+    """Return whether other kernels run than those that came with parki."""
+    return not shipped.usable() or not why_none()
 
 
 def check() -> None:
-    """Do nothing where kernels run: those that came with parki, or any by a compiler.
+    """Do nothing where kernels run: those that came, those in the cache, or any by a compiler.
 
     Raises
     ------
     UnavailableError
-        As `compiler`.
+        As `compilers`.
     """
     if not shipped.usable():
-        compiler()
+        compilers()
 
 
 def compiles_openmp() -> bool:
     """Return whether the compiler builds and links OpenMP programs."""
-    return _probe(
-        compiler(), ("-fopenmp",), "#include <omp.h>\nint f() { return omp_get_max_threads(); }\n"
-    )
+    return any(map(_compiles_openmp, compilers()))
+
+
+def _compiles_openmp(chosen: Compiler) -> bool:
+    text = "#include <omp.h>\nint f() { return omp_get_max_threads(); }\n"
+    return _probe(chosen, (*FLAGS, "-fopenmp"), text)
 
 
 @functools.lru_cache(maxsize=16)
@@ -118,20 +181,20 @@ def _probe(chosen: Compiler, flags: tuple[str, ...], text: str) -> bool:
     name = cache.key("probe", chosen.path, chosen.version, *flags, text)
     if cache.exists(name):
         return True
+    if not chosen.here:
+        return False
     try:
-        cache.entry(name, lambda path: _compile(chosen, [*FLAGS, *flags], text, path))
+        cache.entry(name, lambda path: _compile(chosen, [*flags], text, path))
     except KernelError:
         return False
     return True
 
 
 def _architecture_flags(chosen: Compiler) -> list[str]:
+    text, wide = "int f() { return 0; }\n", "-mprefer-vector-width=512"
     for flag in ("-march=native", "-mcpu=native"):
-        if _probe(chosen, (flag,), "int f() { return 0; }\n"):
-            wide = "-mprefer-vector-width=512"
-            return (
-                [flag, wide] if _probe(chosen, (flag, wide), "int f() { return 0; }\n") else [flag]
-            )
+        if _probe(chosen, (*FLAGS, flag), text):
+            return [flag, wide] if _probe(chosen, (*FLAGS, flag, wide), text) else [flag]
     return []
 
 
@@ -149,13 +212,19 @@ def _machine() -> str:
 
 
 def _compile(chosen: Compiler, flags: list[str], text: str, target: Path) -> None:
+    if not chosen.here:  # and the object that was in the cache is there no more
+        raise UnavailableError(why_none())
     with tempfile.TemporaryDirectory(prefix="parki-") as folder:
         source = Path(folder) / "kernel.cpp"
-        source.write_text(text, encoding="utf-8")
+        _write(source, text)
         command = [*chosen.command, *flags, str(source), "-o", str(target)]
         run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     if run.returncode != 0:
         raise KernelError(f"{chosen.path} failed on a kernel:\n{run.stderr[-2000:]}")
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
 
 
 class HostObject:
@@ -173,7 +242,7 @@ class HostObject:
         if self.shipped is not None:
             return
         try:
-            self.compiler = compiler()
+            found = compilers()
         except UnavailableError as error:
             if not shipped.usable():
                 raise
@@ -181,12 +250,20 @@ class HostObject:
                 f"the kernel {name} is needed in a form that did not come compiled with parki, as "
                 f"those of the usual variants did; {error}"
             ) from None
-        self.flags = [*FLAGS, *_architecture_flags(self.compiler), f"-DPK_TEAM={team_size}"]
-        self.flags.append("-fopenmp" if openmp and compiles_openmp() else "-fopenmp-simd")
-        if team_size > 1:
-            self.flags.append("-pthread")
-        identity = (self.compiler.path, self.compiler.version, _machine())
-        self.key = cache.key("host", *identity, *self.flags, self.source)
+        for self.compiler in found:
+            self.flags = [*FLAGS, *_architecture_flags(self.compiler), f"-DPK_TEAM={team_size}"]
+            parallel = openmp and _compiles_openmp(self.compiler)
+            self.flags.append("-fopenmp" if parallel else "-fopenmp-simd")
+            if team_size > 1:
+                self.flags.append("-pthread")
+            # An object for 'native' is loaded on such a machine alone.
+            identity = (self.compiler.path, self.compiler.version, _machine())
+            self.key = cache.key("host", *identity, *self.flags, self.source)
+            if self.compiler.here or cache.exists(self.key):
+                return
+        raise UnavailableError(
+            f"the kernel {name} is not among those in {cache_directory()}; {why_none()}"
+        )
 
     def cached(self) -> bool:
         """Return whether `load` will not compile."""
@@ -211,10 +288,12 @@ class HostObject:
         path = cache.entry(
             self.key, lambda target: _compile(self.compiler, self.flags, self.source, target)
         )
+        _record(self.compiler)
         try:
             return open_library(path).parki_launch
         except OSError as error:
             raise KernelError(
-                f"a compiled kernel cannot be loaded ({error}); is {path.parent} on a disk from "
-                "which programs may run? If not, set PARKI_CACHE_DIR to a folder that is"
+                f"a compiled kernel cannot be loaded ({error}); if {path.parent} is on a disk from "
+                "which programs may not run, set PARKI_CACHE_DIR to a folder that is not; if a "
+                "library is missing (libgomp, libstdc++), install it"
             ) from error

@@ -22,7 +22,7 @@ from parki.runtime.messages import Progress
 from parki.runtime.spaces import ExecutionSpace
 from parki.runtime.specialise import Constant, Specialised, specialise
 from parki.runtime.translate import View, translate
-from parki.settings import SETTINGS, thread_count
+from parki.settings import EXECUTORS, SETTINGS, thread_count
 
 ELEMENT_DTYPES: dict[str, np.dtype[Any]] = {
     "int": np.dtype(np.int32),
@@ -31,7 +31,6 @@ ELEMENT_DTYPES: dict[str, np.dtype[Any]] = {
     "pk.float": np.dtype(np.float32),
     "pk.double": np.dtype(np.float64),
 }
-EXECUTORS = ("embedded", "pykokkos")
 REALS = ("pk.float", "pk.double")
 LARGEST = 2**31 - 1  # of the indices, and of what the dialect calls int
 QUIET_SECONDS = 0.5  # CuPy does not say whether it has a kernel: loading its own is faster
@@ -70,7 +69,7 @@ class Kernel:
         elif space.on_device:
             self._object = device.DeviceObject(self.translated, space, team_size, vector_length)
         else:
-            emulated = int(SETTINGS["PARKI_EMULATED_TEAM"].value())
+            emulated = SETTINGS["PARKI_EMULATED_TEAM"].number()
             openmp = space.name == "OpenMP"
             self._object = host.HostObject(workunit.name, self.translated, openmp, emulated)
         self._threads = thread_count() if space.name == "OpenMP" else 1
@@ -228,7 +227,7 @@ def load(
     done = specialise(file, workunit, constants)
     if not space.on_device:
         team_size = vector_length = 1
-    machine = (SETTINGS["PARKI_EMULATED_TEAM"].value(), SETTINGS["CXX"].value(), thread_count())
+    machine = (SETTINGS["PARKI_EMULATED_TEAM"].number(), SETTINGS["CXX"].value(), thread_count())
     shapes = tuple(sorted((tables or {}).items()))
     key = (done.text, done.real, space, chosen, team_size, vector_length, machine, shapes)
     if key not in _loaded:

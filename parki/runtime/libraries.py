@@ -16,11 +16,12 @@ from pathlib import Path
 SPINS = "10000"
 # With one of them, the user has said it.
 SAID_BY = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
-_lock = threading.Lock()
+OPENMP = "libgomp.so.1"
+_lock = threading.RLock()
 
 
 def open_library(path: Path) -> ctypes.CDLL:
-    """Return a shared object, opened.
+    """Return a shared object, opened; the environment is afterwards as the user left it.
 
     Raises
     ------
@@ -28,11 +29,26 @@ def open_library(path: Path) -> ctypes.CDLL:
         If it cannot be loaded.
     """
     with _lock:
-        if any(name in os.environ for name in SAID_BY):
+        if any(name in os.environ for name in SAID_BY) or _is_loaded():
             return ctypes.CDLL(str(path))
-        # For as long as it takes: what the user starts later is none of ours.
-        os.environ[SAID_BY[0]] = SPINS
+        # Not in os.environ, which other threads may hand to what they start meanwhile.
+        os.putenv(SAID_BY[0], SPINS)
         try:
             return ctypes.CDLL(str(path))
         finally:
-            del os.environ[SAID_BY[0]]
+            os.unsetenv(SAID_BY[0])
+
+
+def _is_loaded() -> bool:
+    """Return whether GNU's OpenMP is in this process, and so reads the environment no more."""
+    try:
+        ctypes.CDLL(OPENMP, os.RTLD_NOLOAD)
+    except OSError:
+        return False
+    return True
+
+
+# A fork waits until the variable is gone, or the child would keep it.
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)

@@ -44,7 +44,7 @@ def usable() -> bool:
     They are unless there are none for this processor, or the user named a compiler or asked for
     emulated teams.
     """
-    if SETTINGS["CXX"].value() or SETTINGS["PARKI_EMULATED_TEAM"].value() != "1":
+    if SETTINGS["CXX"].value() or SETTINGS["PARKI_EMULATED_TEAM"].number() > 1:
         return False
     return library() is not None
 

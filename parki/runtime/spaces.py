@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.errors import ParkiTypeError, UnavailableError
+from parki.errors import ParkiTypeError, ParkiValueError, UnavailableError
 
 log = logging.getLogger("parki")
 
@@ -89,7 +89,7 @@ def why_unavailable(name: str) -> str:
         host.check()
         if name == "OpenMP" and not host.has_openmp():
             return "the C++ compiler has no OpenMP"
-    except UnavailableError as error:
+    except ParkiValueError as error:  # also for a setting that is wrong
         return str(error)
     return ""
 
@@ -141,7 +141,7 @@ def _usable(name: str) -> ExecutionSpace:
         log.warning(
             "parki: the C++ compiler %s has no OpenMP, so kernels run in one thread (Serial); "
             "on macOS 'brew install libomp' or g++ brings it",
-            host.compiler().path,
+            host.compilers()[0].path,
         )
         name = "Serial"
     return ExecutionSpace(name)

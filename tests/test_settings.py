@@ -1,0 +1,161 @@
+"""Environment variables are checked where they are read, and reports name one that is wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_kernels import RUN, SQUARE, run_python, small_kernel, write_kernel
+
+import parki
+from parki import cli
+from parki.runtime import kernel as kernel_module
+from parki.runtime import shipped
+from parki.settings import MOST_THREADS, SETTINGS, cache_directory, thread_count
+
+BAD_NUMBERS = ["99999", "0", "-3", "2.5", "abc", "4,2", "²", str(MOST_THREADS + 1), "9" * 5000]
+
+
+# ---------------------------------------------------------------------- numbers
+@pytest.mark.parametrize("name", ["PARKI_NUM_THREADS", "PARKI_EMULATED_TEAM"])
+@pytest.mark.parametrize("text", BAD_NUMBERS)
+def test_a_bad_number_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
+    monkeypatch.setenv(name, text)
+    expected = f"{name} is '{text[:20]}.*expected a whole number from 1 to 1024; correct"
+    with pytest.raises(parki.ParkiValueError, match=expected):
+        SETTINGS[name].number()
+
+
+@pytest.mark.parametrize(("text", "number"), [("1", 1), (" 7 ", 7), ("1024", 1024)])
+def test_a_good_number(monkeypatch: pytest.MonkeyPatch, text: str, number: int) -> None:
+    monkeypatch.setenv("PARKI_NUM_THREADS", text)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert thread_count() == number
+
+
+@pytest.mark.parametrize("text", ["", " "])
+def test_what_is_empty_counts_as_unset(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("PARKI_NUM_THREADS", text)
+    monkeypatch.setenv("PARKI_EMULATED_TEAM", text)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert thread_count() == 3
+    assert SETTINGS["PARKI_EMULATED_TEAM"].number() == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("5", 5), ("4,2", 4), (" 4 , 2", 4), ("99999", MOST_THREADS), ("9" * 5000, None)]
+    + [(text, None) for text in ("0", "-3", "2.5", "abc", ",", "²")],
+)
+def test_openmp_s_own_variable_is_read_leniently(
+    monkeypatch: pytest.MonkeyPatch, text: str, number: int | None
+) -> None:
+    """OpenMP says itself what it does not like; parki takes no number that would end in a crash."""
+    monkeypatch.delenv("PARKI_NUM_THREADS", raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    all_cores = thread_count()
+    monkeypatch.setenv("OMP_NUM_THREADS", text)
+    assert thread_count() == (number or all_cores)
+
+
+def test_a_machine_of_many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PARKI_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(5000), raising=False)
+    assert thread_count() == MOST_THREADS
+
+
+@pytest.mark.parametrize("name", ["PARKI_NUM_THREADS", "OMP_NUM_THREADS"])
+def test_the_most_threads_run(tmp_path: Path, name: str) -> None:
+    """Also where the caller is a thread with a small stack, on which OpenMP keeps its list."""
+    code = "import threading\nthreading.stack_size(256 * 1024)\ndef work(): "
+    body = "; ".join(line.strip() for line in RUN.strip().splitlines())
+    code += f"{body}\nthread = threading.Thread(target=work); thread.start(); thread.join()\n"
+    environment = {"PARKI_NUM_THREADS": None, "OMP_NUM_THREADS": None, name: str(MOST_THREADS)}
+    file = write_kernel(tmp_path, SQUARE)
+    status, out, err = run_python(code, file, **environment, OMP_WAIT_POLICY="passive")
+    if "Thread creation failed" in err:
+        pytest.skip("this machine does not start as many threads")
+    assert (status, out) == (0, "right\n"), err
+
+
+def test_too_many_threads_end_in_a_message(tmp_path: Path) -> None:
+    status, out, err = run_python(
+        RUN, write_kernel(tmp_path, SQUARE), PARKI_NUM_THREADS="99999", OMP_NUM_THREADS=None
+    )
+    assert status == 1 and not out
+    assert err.splitlines()[-1].startswith("parki.errors.ParkiValueError: PARKI_NUM_THREADS is ")
+
+
+# ---------------------------------------------------------------------- the others
+def test_a_bad_executor_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARKI_EXECUTOR", "gpu")
+    expected = "PARKI_EXECUTOR is 'gpu'; expected one of embedded, pykokkos; correct"
+    with pytest.raises(parki.ParkiValueError, match=expected):
+        small_kernel(tmp_path, SQUARE)
+
+
+def test_a_bad_team_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARKI_EMULATED_TEAM", "abc")
+    monkeypatch.setattr(kernel_module, "_loaded", {})
+    with pytest.raises(parki.ParkiValueError, match="PARKI_EMULATED_TEAM is 'abc'"):
+        small_kernel(tmp_path, SQUARE)
+    with pytest.raises(parki.ParkiValueError, match="PARKI_EMULATED_TEAM is 'abc'"):
+        shipped.usable()
+
+
+def test_a_cache_folder_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARKI_CACHE_DIR", "~nobody-of-this-name/cache")
+    expected = "PARKI_CACHE_DIR is '~nobody-of-this-name/cache'; expected a folder"
+    with pytest.raises(parki.ParkiValueError, match=expected):
+        cache_directory()
+
+
+@pytest.mark.parametrize("text", ["g++ 'a", '"'])
+def test_a_compiler_with_an_open_quote(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("CXX", text)
+    with pytest.raises(parki.ParkiValueError, match=r"CXX is .*expected a command whose quotes"):
+        parki.runtime.host.compiler()
+
+
+# ---------------------------------------------------------------------- reports
+WRONG = {
+    "PARKI_NUM_THREADS": "99999",
+    "PARKI_EMULATED_TEAM": "abc",
+    "PARKI_EXECUTOR": "gpu",
+    "PARKI_CACHE_DIR": "~nobody-of-this-name/cache",
+    "CXX": "g++ 'a",
+}
+
+
+@pytest.mark.parametrize("name", list(WRONG))
+def test_info_names_a_bad_setting(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(name, WRONG[name])
+    assert cli.main(["info"]) == 0
+    out = capsys.readouterr().out
+    assert f"{name} is {WRONG[name]!r}; expected" in out
+    assert SETTINGS[name].meaning not in out
+    assert np.__version__ in out
+    assert cli.main(["info", "--json"]) == 0
+    assert WRONG[name] in capsys.readouterr().out
+
+
+def test_the_table_names_bad_settings() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "parki.settings"],
+        env={**os.environ, **WRONG},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = run.stdout.splitlines()
+    assert len(lines) == len(SETTINGS)
+    for name, text in WRONG.items():
+        line = next(line for line in lines if line.startswith(name))
+        assert text in line and "expected" in line and SETTINGS[name].meaning not in line
