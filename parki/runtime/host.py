@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parki.errors import KernelError, UnavailableError
+from parki.errors import KernelError, ParkiValueError, UnavailableError
 from parki.runtime import cache, shipped
 from parki.runtime.libraries import open_library
 from parki.runtime.translate import Translated
@@ -85,7 +85,7 @@ def _refuse_c(chosen: str, found: Compiler) -> None:
     if _probe(found, PROGRAM, plain + "if (n > 1) throw n; }\n"):
         return
     if _probe(found, ("-x", "c"), plain + "return 0; }\n"):
-        raise UnavailableError(
+        raise ParkiValueError(
             f"CXX is {chosen!r}, a C compiler: it builds programs of C, but none of C++; set CXX "
             "to the C++ compiler that belongs to it (g++ to gcc, clang++ to clang, icpx to icx), "
             "or unset it"
@@ -99,6 +99,8 @@ def compiler() -> Compiler:
     ------
     UnavailableError
         If there is none, with the package that brings it.
+    ParkiValueError
+        If ``$CXX`` is a C compiler.
     """
     return _find(SETTINGS["CXX"].value(), os.environ.get("PATH", ""))
 
@@ -127,9 +129,9 @@ def compilers() -> list[Compiler]:
     here = [SETTINGS["CXX"].value(), cache.key(_machine())]
     found = [Compiler(tuple(c), v, here=False) for *where, c, v in known if where == here]
     if known and not found:
-        reason = (
-            f"the kernels in {cache_directory()} were compiled for another processor, or with "
-            f"another value of CXX; {reason}"
+        reason += (
+            f"; the kernels in {cache_directory()} do not serve here, as they were compiled for "
+            "another processor, or with another value of CXX"
         )
     if not found:
         raise UnavailableError(reason)
