@@ -28,9 +28,9 @@ def folder(tmp_path, monkeypatch):
     folder = tmp_path / "cache"
     monkeypatch.setenv("PARKI_CACHE_DIR", str(folder))
     monkeypatch.setattr(kernel_module, "_loaded", {})
-    host._probe.cache_clear()
+    host._probe_in.cache_clear()
     yield folder
-    host._probe.cache_clear()
+    host._probe_in.cache_clear()
 
 
 def right(kernel) -> bool:

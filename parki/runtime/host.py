@@ -178,8 +178,12 @@ def _compiles_openmp(chosen: Compiler) -> bool:
     return _probe(chosen, (*FLAGS, "-fopenmp"), text)
 
 
-@functools.lru_cache(maxsize=16)
 def _probe(chosen: Compiler, flags: tuple[str, ...], text: str) -> bool:
+    return _probe_in(cache_directory(), chosen, flags, text)
+
+
+@functools.lru_cache(maxsize=16)
+def _probe_in(_folder: Path, chosen: Compiler, flags: tuple[str, ...], text: str) -> bool:
     name = cache.key("probe", chosen.path, chosen.version, *flags, text)
     if cache.exists(name):
         return True
