@@ -15,16 +15,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
 from parki import __version__
+from parki.arguments import number, whole
 from parki.errors import ParkiValueError
 from parki.ewald import machines
 from parki.ewald.points import ROWS
 from parki.runtime import ExecutionSpace, get_execution_space
-from parki.tune import STAGES, Task, make
+from parki.terminal import Console, progress
+from parki.tune import STAGES, Task, check, make
 
 POINTS = (1_000, 10_000, 100_000)
 # Applications that are timed: so many, but no more than take so many seconds.
@@ -78,9 +78,9 @@ def declare(commands: Any) -> None:
     )
     add = parser.add_argument
     add("--kernel", choices=tuple(ROWS), default="stokes_comb", help="what to sum (stokes_comb)")
-    add("--points", type=int, nargs="+", default=POINTS, metavar="N", help="(1000 10000 100000)")
+    add("--points", type=whole, nargs="+", default=POINTS, metavar="N", help="(1000 10000 100000)")
     add("--periodicity", type=int, choices=range(4), default=3, metavar="P", help="0 to 3 (3)")
-    add("--tolerance", type=float, default=1e-6, metavar="EPS", help="bound of the error (1e-6)")
+    add("--tolerance", type=number, default=1e-6, metavar="EPS", help="bound of the error (1e-6)")
     add("--dtype", choices=("float64", "float32"), default="float64", help="precision (float64)")
     add("--space", metavar="SPACE", help="execution space: OpenMP, Serial, Cuda or HIP (OpenMP)")
     add("--json", action="store_true", help="print JSON, for scripts")
@@ -95,21 +95,13 @@ def run(arguments: argparse.Namespace) -> int:
     ParkiError
         If the space is not here, or an option is impossible.
     """
-    if min(arguments.points) < 1:
-        raise ParkiValueError(f"points is {min(arguments.points)}; expected 1 or more")
     space = get_execution_space(arguments.space)
     task = arguments.kernel, arguments.periodicity, arguments.tolerance
     tasks = [Task(*task, points, arguments.dtype) for points in arguments.points]
-    shown = Console(stderr=True)
-    # The display of compilation writes to stderr too, by itself.
-    with Progress(
-        console=shown,
-        disable=not shown.is_terminal,
-        transient=True,
-        redirect_stderr=False,
-        redirect_stdout=False,
-    ) as progress:
-        sums = [bench(each, space) for each in progress.track(tasks, description="timing")]
+    for each in tasks:
+        check(each, space)
+    with progress() as shown:
+        sums = [bench(each, space) for each in shown.track(tasks, description="timing")]
     found = {
         "parki": __version__,
         "machine": machines.identity(space),

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from parki.errors import UnavailableError
 from parki.settings import cache_directory
+from parki.terminal import Console
 
 # What parki keeps, by the names of files. Half-written ones are left to those who write them; the
 # cache removes them when they are an hour old.

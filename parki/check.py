@@ -18,14 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
 from parki.ewald import EwaldOptions, Plan
 from parki.ewald.points import ROWS
 from parki.reference import direct_sum
 from parki.runtime import ExecutionSpace, available_spaces, get_execution_space
+from parki.terminal import Console, progress
 
 BOX = (1.5, 1.0, 0.75)
 POINTS = 1000
@@ -123,12 +122,9 @@ def _names(asked: str | None) -> list[str | None]:
 
 def _shown(sums: Iterable[Sum], spaces: int) -> Iterator[Sum]:
     """Pass the sums on, with a display of progress on stderr."""
-    # The display of compilation writes to stderr too, by itself.
-    with Progress(
-        console=Console(stderr=True), transient=True, redirect_stderr=False, redirect_stdout=False
-    ) as progress:
-        total = spaces * len(ROWS) * 4 * len(TOLERANCES)
-        yield from progress.track(sums, total=total, description="checking")
+    total = spaces * len(ROWS) * 4 * len(TOLERANCES)
+    with progress() as shown:
+        yield from shown.track(sums, total=total, description="checking")
 
 
 def checks(spaces: Iterable[ExecutionSpace]) -> Iterator[Sum]:

@@ -3,19 +3,22 @@
 Here are the parser, and the words of ``demo`` and ``tune``; each other command has a module with
 its own: `parki.info`, `parki.check`, `parki.evaluate`, `parki.bench` and `parki.cache_command`.
 
-Exit codes: 0, 1 when a promise was broken, 2 when a request was impossible (one line on stderr).
+Exit codes: 0, 1 when a promise was broken, 2 when a request was impossible, 130 when the user
+interrupted. With the last two comes one line on stderr. A reader that stops early (`head`) changes
+none of them.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import io
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
-from parki import __version__, bench, cache_command, check, demo, evaluate, info
-from parki.errors import ParkiError
+from parki import __version__, bench, cache_command, check, demo, evaluate, info, terminal
+from parki.arguments import number, whole
+from parki.errors import ParkiError, ParkiValueError
 from parki.ewald.points import ROWS
 from parki.info import SPACES
 from parki.runtime.spaces import get_execution_space
@@ -61,27 +64,63 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv : sequence of str, optional
         Arguments; the process's by default.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no text
+    try:
+        return _answer(argv)
+    except KeyboardInterrupt:
+        terminal.report("interrupted")
+        return 130
+    finally:
+        terminal.settle()
+
+
+def _answer(argv: Sequence[str] | None) -> int:
+    """Run a command and return its exit code; on an error, say it."""
+    code = 0
+    try:
+        code = _run(argv)
+        terminal.flush()
+        return code
+    except BrokenPipeError:  # the reader (head, less) has what it wanted
+        return code
+    except ParkiError as error:
+        message = str(error)
+    except MemoryError as error:
+        message = f"memory ran out: {error}"
+    except OSError as error:
+        # Of a stream that was open already, the error has no name.
+        what = (
+            f"{error.filename} cannot be used" if error.filename else "the output cannot be written"
+        )
+        message = f"{what}: {error.strerror or error}"
+    terminal.report(message)
+    return 2
+
+
+def _run(argv: Sequence[str] | None) -> int:
     parser = _parser()
-    arguments = parser.parse_args(argv)
-    if arguments.command is None:
+    try:
+        given = parser.parse_args(argv)
+    except SystemExit:  # how argparse ends after --help and --version
+        return 0
+    if given.command is None:
         parser.print_help()
         return 0
-    try:
-        return int(arguments.run(arguments))
-    except ParkiError as error:
-        print(f"parki: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        # The reader (head, less) has what it wanted; keep Python from writing at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    return int(given.run(given))
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that refuses as all of parki does: in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse what was given."""
+        raise ParkiValueError(f"{message}; see '{self.prog} --help'")
 
 
 def _parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        prog="parki", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw
-    )
+    parser = _Parser(prog="parki", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
     parser.add_argument("--version", action="version", version=f"parki {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="command", title="commands")
     info.declare(commands)
@@ -109,11 +148,11 @@ def _declare_tune(commands: Any) -> None:
     tuner.add_argument("--measure", action="store_true", help="time one task's neighbourhood too")
     task = tuner.add_argument_group("the task of --measure")
     task.add_argument("--kernel", choices=tuple(ROWS), default="stokes_comb", help="(stokes_comb)")
-    task.add_argument("--points", type=int, default=100_000, metavar="N", help="(100000)")
+    task.add_argument("--points", type=whole, default=100_000, metavar="N", help="(100000)")
     task.add_argument(
         "--periodicity", type=int, choices=range(4), default=3, metavar="P", help="0 to 3 (3)"
     )
-    task.add_argument("--tolerance", type=float, default=1e-6, metavar="EPS", help="(1e-6)")
+    task.add_argument("--tolerance", type=number, default=1e-6, metavar="EPS", help="(1e-6)")
     task.add_argument(
         "--dtype", choices=("float64", "float32"), default="float64", help="(float64)"
     )
@@ -130,10 +169,10 @@ def _declare_demo(commands: Any) -> None:
         formatter_class=raw,
     )
     show.add_argument(
-        "--points", type=int, default=100_000, metavar="N", help="points on the drops (100000)"
+        "--points", type=whole, default=100_000, metavar="N", help="points on the drops (100000)"
     )
     show.add_argument(
-        "--tolerance", type=float, default=1e-4, metavar="EPS", help="bound of the error (1e-4)"
+        "--tolerance", type=number, default=1e-4, metavar="EPS", help="bound of the error (1e-4)"
     )
     show.add_argument(
         "--space", metavar="SPACE", help=f"execution space: {', '.join(SPACES)} (OpenMP)"
@@ -145,7 +184,7 @@ def _declare_demo(commands: Any) -> None:
         "--output", default="parki-demo.png", metavar="FILE", help="the picture (parki-demo.png)"
     )
     show.add_argument("--no-picture", action="store_true", help="draw nothing")
-    show.add_argument("--seed", type=int, default=0, metavar="K", help="places the drops (0)")
+    show.add_argument("--seed", type=whole, default=0, metavar="K", help="places the drops (0)")
     show.set_defaults(run=_demo)
 
 
@@ -173,5 +212,6 @@ def _tune(arguments: argparse.Namespace) -> int:
             arguments.points,
             arguments.dtype,
         )
+        tune.check(task, space)
     tune_report.show(space, task)
     return 0

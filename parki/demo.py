@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parki.arguments import check_count, check_ending, check_output, home_expanded, replacing
 from parki.errors import ParkiValueError
 from parki.ewald import EwaldOptions, Plan, stokes_comb
 from parki.reference import direct_sum
@@ -83,12 +84,15 @@ def suspension(count: int, seed: int) -> Suspension:
     Raises
     ------
     ParkiValueError
-        If ``count`` is too small to sample spheres.
+        If ``count`` is too small to sample spheres, or a number is impossible.
     """
+    if seed < 0:
+        raise ParkiValueError(f"seed is {seed}; expected 0 or more")
     if count < FEWEST_POINTS:
         raise ParkiValueError(
             f"points is {count}; expected at least {FEWEST_POINTS}, enough to sample the drops"
         )
+    check_count(count)
     rng = np.random.default_rng(seed)
     number = min(DROPS, count // 50)
     radii = rng.uniform(0.65, 1.35, number)
@@ -216,8 +220,10 @@ def run(
     xp = place.array_module
     options = EwaldOptions(periodicity=1, box=BOX, tolerance=tolerance, execution_space=place.name)
     options.check_dtype(np.dtype(dtype))
-    if output is not None and not Path(output).expanduser().parent.is_dir():
-        raise ParkiValueError(f"output is {output}; its folder does not exist")
+    picture = None if output is None else home_expanded(output)
+    if picture is not None:
+        check_ending("output", picture, (".png",))
+        check_output(picture)
     drops = suspension(points, seed)
     where = f"{place}, {thread_count()} threads" if place.name == "OpenMP" else f"{place}"
     print(
@@ -256,7 +262,7 @@ def run(
         flush=True,
     )
 
-    if output is not None:
+    if picture is not None:
         count = f"{points:,}".replace(",", " ")
         bound = f"{tolerance:.3g}" if tolerance > 0.001 else f"{tolerance:.0e}".replace("e-0", "e-")
         title = (
@@ -264,7 +270,7 @@ def run(
             f"{count} points, tolerance {bound}, all velocities in {total:.2g} s "
             f"({where}, {dtype})",
         )
-        _draw(drops, (pts, norms, dens), options, Path(output).expanduser(), title)
+        _draw(drops, (pts, norms, dens), options, picture, title)
     return 0 if found.kept else 1
 
 
@@ -302,7 +308,8 @@ def _draw(
     targets = module.asarray(grid.reshape(3, -1), dtype=points.dtype)
     plane = _host(stokes_comb(targets, points, density, normals, options))
     seconds = time.perf_counter() - start
-    _paint(drops, x, y, plane.reshape(grid.shape) / (8 * np.pi), output, title)
+    with replacing(output) as part:
+        _paint(drops, x, y, plane.reshape(grid.shape) / (8 * np.pi), part, title)
     print(
         f"The flow at {PIXELS[0]} x {PIXELS[1]} more targets, in the plane through the axis, took "
         f"{seconds:.1f} s.\nPicture: {output}"
@@ -362,10 +369,10 @@ def _paint(
     figure.text(place.x0, 0.855, title[1], **style)
     figure.text(place.x1 - 0.16, 0.855, "dark drops are heavy  \u2192", ha="right", **style)
     figure.text(place.x1, 0.855, "\u2190  pale drops are light", ha="right", **style)
-    figure.savefig(output, facecolor=PAPER)
+    figure.savefig(output, format="png", facecolor=PAPER)
     with Image.open(output) as full:  # 256 colours look the same, in a third of the bytes
         colours = full.convert("RGB")
-    colours.quantize(palette=colours.quantize(256)).save(output, optimize=True)
+    colours.quantize(palette=colours.quantize(256)).save(output, "PNG", optimize=True)
 
 
 def _paint_drops(axes: Any, drops: Suspension) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import os
 import time
 import zipfile
 import zlib
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from parki import __version__
+from parki.arguments import check_ending, check_output, home_expanded, length, number, replacing
 from parki.errors import ParkiValueError, UnavailableError
 from parki.ewald import EwaldOptions, Plan
 from parki.ewald.checking import Check
@@ -27,6 +27,10 @@ from parki.ewald.points import RESULTS, ROWS, check_dtypes, check_points
 from parki.runtime import get_execution_space
 
 ENDINGS = {".npz": "npz", ".h5": "hdf5", ".hdf5": "hdf5"}
+# What NumPy, zipfile and h5py raise for a file that is not what its name says.
+SPOILT: tuple[type[Exception], ...] = (OSError, ValueError, TypeError, KeyError, EOFError)
+SPOILT += (RuntimeError, zipfile.BadZipFile, zlib.error)
+ARRAYS = ("src", "dens", "norms", "trg")
 DOUBLE = ("stokes_dl", "stokes_comb")  # those with normals
 
 DESCRIPTION = """\
@@ -39,7 +43,8 @@ these arrays, all float64 or all float32, in .npz (numpy.savez) or HDF5 (.h5; ne
                   layer, rows 3-5 of the double layer
   norms  (3, N)   normals at the sources, for stokes_dl and stokes_comb
 
-Nothing is scaled: velocities are the results over 8 pi and, but for double layers, the viscosity.
+Other names are refused. Nothing is scaled: velocities are the results over 8 pi and, but for
+double layers, the viscosity.
 """
 
 EPILOG = """\
@@ -73,12 +78,12 @@ def declare(commands: Any) -> None:
     parser.add_argument(
         "--box",
         nargs=3,
-        type=_length,
+        type=length,
         metavar=("X", "Y", "Z"),
-        help="edges; 'none' for a free axis takes the extent of the points (1 and none)",
+        help="edges; 'none' for a free axis takes the extent of the points",
     )
     parser.add_argument(
-        "--tolerance", type=float, default=1e-6, metavar="EPS", help="bound of the error (1e-6)"
+        "--tolerance", type=number, default=1e-6, metavar="EPS", help="bound of the error (1e-6)"
     )
     parser.add_argument(
         "--want", default="u", metavar="NAMES", help=f"one or more of {','.join(RESULTS)} (u)"
@@ -94,10 +99,6 @@ def declare(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def _length(text: str) -> float | None:
-    return None if text.lower() == "none" else float(text)
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Read, sum and write; return the exit code.
 
@@ -106,10 +107,14 @@ def run(arguments: argparse.Namespace) -> int:
     ParkiError
         If a file, an array in it, or an option is impossible; before the sum.
     """
-    source, target = arguments.input.expanduser(), arguments.output.expanduser()
+    source, target = home_expanded(arguments.input), home_expanded(arguments.output)
     kinds = _kind("input", source), _kind("output", target)
-    if not target.parent.is_dir():
-        raise ParkiValueError(f"output is {target}; its folder does not exist")
+    if arguments.box is None and arguments.periodicity > 0:
+        raise ParkiValueError(
+            f"box is missing, but periodicity is {arguments.periodicity}; give --box X Y Z, the "
+            "lengths of the periodic axes, and 'none' for a free axis"
+        )
+    check_output(target)
     if target.exists() and source.exists() and target.samefile(source):
         raise ParkiValueError(f"output is {target}, which is the input; name another file")
     space = get_execution_space(arguments.space)
@@ -134,11 +139,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _kind(name: str, path: Path) -> str:
     """Return the format of a file by its ending."""
-    kind = ENDINGS.get(path.suffix.lower())
-    if kind is None:
-        raise ParkiValueError(
-            f"{name} is {path}; expected a name that ends in {', '.join(ENDINGS)}"
-        )
+    check_ending(name, path, ENDINGS)
+    kind = ENDINGS[path.suffix.lower()]
     if kind == "hdf5" and importlib.util.find_spec("h5py") is None:
         raise UnavailableError(
             f"{name} is {path}, but h5py is not installed; 'pip install parki[hdf5]' brings it, "
@@ -153,33 +155,42 @@ def read(path: Path, kind: str, kernel: str) -> dict[str, Any]:
     Raises
     ------
     ParkiValueError
-        If the file cannot be read, or lacks an array.
+        If the file cannot be read, lacks an array, or has what is not known: mostly an array under
+        another name, without which the sum would be another.
     """
     needed = ["src", "dens", *(["norms"] if kernel in DOUBLE else [])]
     try:
         found, names = _load(path, kind, [*needed, "trg"])
     except FileNotFoundError:
         raise ParkiValueError(f"input is {path}; there is no such file") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except SPOILT as error:
         raise ParkiValueError(f"input is {path}, which cannot be read: {error}") from error
     for name in needed:
-        if name not in found:
+        if name not in names:
             raise ParkiValueError(
                 f"input is {path}, which has no array {name}; {kernel} needs "
                 f"{', '.join(needed)} (and takes trg), but there is "
                 f"{', '.join(names) or 'nothing'}"
             )
+    if unknown := [name for name in names if name not in ARRAYS]:
+        raise ParkiValueError(
+            f"input is {path}, which has {', '.join(unknown)}, "
+            f"{'which is' if len(unknown) == 1 else 'which are'} not known; expected "
+            f"{', '.join(ARRAYS)}: rename or remove the rest"
+        )
     return found
 
 
 def _load(path: Path, kind: str, wanted: list[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return the wanted arrays that are in a file, and the names of all that are."""
+    """Return the wanted arrays that are in a file, and the names of all that is there."""
     if kind == "hdf5":
         import h5py
 
         with h5py.File(path, "r") as file:
-            names = sorted(n for n, item in file.items() if isinstance(item, h5py.Dataset))
-            return {name: np.asarray(file[name]) for name in wanted if name in names}, names
+            for name in wanted:
+                if isinstance(file.get(name), h5py.Group):
+                    raise ValueError(f"{name} is a group; expected an array")
+            return {name: np.asarray(file[name]) for name in wanted if name in file}, sorted(file)
     if path.exists() and not zipfile.is_zipfile(path):
         raise ValueError("it is not what numpy.savez writes")
     with np.load(path, allow_pickle=False) as file:
@@ -244,21 +255,14 @@ def write(path: Path, kind: str, results: dict[str, Any], used: dict[str, Any]) 
         If the file cannot be written.
     """
     text = json.dumps(used)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        try:
-            if kind == "hdf5":
-                import h5py
+    with replacing(path) as part:
+        if kind == "hdf5":
+            import h5py
 
-                with h5py.File(temporary, "w") as file:
-                    for name, values in results.items():
-                        file[name] = values
-                    file.attrs["options"] = text
-            else:
-                with open(temporary, "wb") as stream:
-                    np.savez(stream, options=np.array(text), **results)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise ParkiValueError(f"output is {path}, which cannot be written: {error}") from error
+            with h5py.File(part, "w") as file:
+                for name, values in results.items():
+                    file[name] = values
+                file.attrs["options"] = text
+        else:
+            with open(part, "wb") as stream:
+                np.savez(stream, options=np.array(text), **results)

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import statistics
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,6 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
+from parki.arguments import check_count, replacing
 from parki.arrays import USUAL
 from parki.errors import ParkiError, ParkiMemoryError, ParkiValueError
 from parki.ewald import EwaldOptions, Plan, machines
@@ -198,7 +197,25 @@ def make(task: Task, space: ExecutionSpace) -> tuple[Plan, Any]:
     dens, norms = (
         xp.asarray(rows, dtype=task.dtype) for rows in (given[: ROWS[task.kernel]], given[6:])
     )
-    options = EwaldOptions(
+    double = task.kernel in ("stokes_dl", "stokes_comb")
+    plan = Plan(task.kernel, points, points, norms if double else None, _options(task, space))
+    return plan, dens[0] if task.kernel == "laplace" else dens
+
+
+def check(task: Task, space: ExecutionSpace) -> None:
+    """Refuse a task that cannot be timed, before any is.
+
+    Raises
+    ------
+    ParkiError
+        If it has no points, too many of them, or an impossible tolerance.
+    """
+    check_count(task.points)
+    _options(task, space).check_dtype(np.dtype(task.dtype))
+
+
+def _options(task: Task, space: ExecutionSpace) -> EwaldOptions:
+    return EwaldOptions(
         periodicity=task.periodicity,
         box=[1, 1, 1],
         tolerance=task.tolerance,
@@ -210,9 +227,6 @@ def make(task: Task, space: ExecutionSpace) -> tuple[Plan, Any]:
         p2g_method=task.p2g,
         g2p_method=task.g2p,
     )
-    double = task.kernel in ("stokes_dl", "stokes_comb")
-    plan = Plan(task.kernel, points, points, norms if double else None, options)
-    return plan, dens[0] if task.kernel == "laplace" else dens
 
 
 def compile_ahead(todo: Sequence[Task], space: ExecutionSpace, number: int) -> None:
@@ -336,9 +350,8 @@ def save(
     }
     path = cache.directory() / machines.path(space).name
     # In one step: a plan made meanwhile reads the old file or the new one.
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, suffix=".part") as part:
-        json.dump(content, part)
-    os.replace(part.name, path)
+    with replacing(path) as part:
+        part.write_text(json.dumps(content), encoding="utf-8")
     machines.forget()
     return str(path)
 

@@ -6,7 +6,6 @@ import statistics
 from concurrent.futures import ThreadPoolExecutor
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
@@ -14,6 +13,7 @@ from parki.errors import UnavailableError
 from parki.ewald import machines
 from parki.runtime import ExecutionSpace, cache
 from parki.settings import cache_directory, thread_count
+from parki.terminal import Console
 from parki.tune import (
     ROUNDS,
     STAGES,

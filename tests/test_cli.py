@@ -1,7 +1,10 @@
 """The command line: what it prints, draws and returns; and the suspension of the demonstration."""
 
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -38,9 +41,7 @@ def test_no_command_prints_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["demo", "--help"]])
 def test_help_and_version(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        cli.main(words)
-    assert stop.value.code == 0
+    assert cli.main(words) == 0
     assert "parki" in capsys.readouterr().out
 
 
@@ -52,6 +53,16 @@ def test_help_and_version(words: list[str], capsys: pytest.CaptureFixture[str]) 
         (["--tolerance", "1e-9", "--dtype", "float32"], "float32 holds"),
         (["--space", "abacus"], "execution_space is 'abacus'"),
         (["--output", "no/such/folder/x.png"], "folder does not exist"),
+        (["--output", "~no-such-user/x.png"], "folder does not exist"),
+        (["--output", "x.foo"], "output is x.foo; expected a name that ends in .png"),
+        (["--output", "x"], "output is x; expected a name that ends in .png"),
+        (["--output", "x" * 300 + ".png"], "File name too long"),
+        (["--seed", "-1"], "seed is -1; expected 0 or more"),
+        (["--points", "30000000000"], "points is 30000000000; expected at most 2147483647"),
+        (["--points", "1e6"], "argument --points: '1e6' is not a whole number"),
+        (["--tolerance", "tight"], "argument --tolerance: 'tight' is not a number"),
+        (["--dtype", "float16"], "argument --dtype: invalid choice: 'float16'"),
+        (["--speed", "9"], "unrecognized arguments: --speed 9; see 'parki --help'"),
     ],
 )
 def test_impossible_requests_are_one_line(
@@ -113,6 +124,103 @@ def test_module_runs() -> None:
         [sys.executable, "-m", "parki", "--version"], capture_output=True, text=True, check=True
     )
     assert run.stdout.strip() == f"parki {parki.__version__}"
+
+
+# --- streams ----------------------------------------------------------------------------------
+
+
+def run_parki(
+    words: list[str], unbuffered: bool = False, encoding: str = "utf-8:strict", **streams: object
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own."""
+    buffered = {"PYTHONUNBUFFERED": "1" if unbuffered else "", "PYTHONIOENCODING": encoding}
+    given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+    return subprocess.run(
+        [sys.executable, "-m", "parki", *words],
+        env=os.environ | buffered,
+        text=True,
+        timeout=300,
+        check=False,
+        **given,  # type: ignore[call-overload]
+    )
+
+
+@pytest.fixture
+def unread() -> Iterator[int]:
+    """A pipe that nobody reads any more."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    yield writer
+    os.close(writer)
+
+
+@pytest.mark.parametrize("unbuffered", [False, True])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["info"],
+        ["cache", "list"],
+        ["cache", "list", "--json"],
+        ["bench", "--points", "300", "--space", "Serial"],
+        ["demo", "--points", "1000", "--no-picture", "--space", "Serial"],
+    ],
+    ids=" ".join,
+)
+def test_a_closed_pipe_ends_quietly(words: list[str], unbuffered: bool, unread: int) -> None:
+    run = run_parki(words, unbuffered, stdout=unread)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_check_ends_quietly_too(unread: int) -> None:
+    run = run_parki(["check", "--space", "Serial"], stdout=unread)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("words", [["cache", "list"], ["demo", "--seed", "-1"], ["--points"]])
+def test_nobody_reads_stderr(words: list[str], unread: int) -> None:
+    run = run_parki(words, stdout=unread, stderr=unread)
+    assert run.returncode == (0 if words == ["cache", "list"] else 2)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+@pytest.mark.parametrize("unbuffered", [False, True])
+@pytest.mark.parametrize("words", [["info"], ["cache", "list"]], ids=" ".join)
+def test_a_full_disk_is_one_line(words: list[str], unbuffered: bool) -> None:
+    with open("/dev/full", "w") as full:
+        run = run_parki(words, unbuffered, stdout=full)
+    assert run.returncode == 2
+    assert run.stderr == "parki: the output cannot be written: No space left on device\n"
+
+
+def test_names_that_are_no_text_are_printed(tmp_path: Path) -> None:
+    """A file's name may hold bytes that no encoding has, or letters that the terminal's has not."""
+    name = os.fsdecode(b"\xff.npz")
+    np.savez(tmp_path / "in.npz", src=np.zeros((3, 1)), dens=np.zeros(1))
+    words = ["eval", str(tmp_path / "in.npz"), "-o", str(tmp_path / name)]
+    words += ["--kernel", "laplace", "--periodicity", "0", "--space", "Serial"]
+    run = run_parki(words)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "\\udcff.npz: u (1,)" in run.stdout
+
+
+def test_interrupted(tmp_path: Path) -> None:
+    environment = os.environ | {"PARKI_CACHE_DIR": str(tmp_path)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "parki", "check", "--space", "Serial"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    assert process.stderr is not None
+    assert "compiling kernels" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out, err) == (130, "", "parki: interrupted\n")
+
+
+# --- the suspension ---------------------------------------------------------------------------
 
 
 def test_suspension() -> None:

@@ -197,7 +197,7 @@ def test_eval_measures_the_error(
 def test_eval_where_targets_are_sources(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
     given, out = tmp_path / "in.npz", tmp_path / "out.npz"
     src, dens = arrays["src"].astype("f4"), arrays["dens"][0].astype("f4")
-    np.savez(given, src=src, dens=dens, other=np.zeros(3))
+    np.savez(given, src=src, dens=dens)
     words = ["--kernel", "laplace", "--tolerance", "1e-3", "--box", "1", "1", "1"]
     assert cli.main(["eval", str(given), "-o", str(out), *words]) == 0
     exact = parki.reference.direct_sum("laplace", src, src, dens, box=(1, 1, 1), periodicity=3)
@@ -212,7 +212,6 @@ def test_eval_of_hdf5(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
     given, out, same = tmp_path / "in.h5", tmp_path / "out.hdf5", tmp_path / "out.npz"
     words = ["eval", str(given), "--kernel", "stokes_dl", "--box", "1", "1", "1", "-o"]
     with h5py.File(given, "w") as file:
-        file.create_group("others")
         for name, values in arrays.items():
             file[name] = values
     for path in (out, same):
@@ -227,11 +226,37 @@ def test_eval_of_hdf5(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
         assert found.attrs["options"] == str(expected["options"])
 
 
+def test_eval_of_hdf5_with_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A group is not an array, whether its name is known or not."""
+    h5py = pytest.importorskip("h5py")
+    given, out = tmp_path / "in.h5", tmp_path / "out.npz"
+    words = ["eval", str(given), "-o", str(out), "--kernel", "laplace", "--box", "1", "1", "1"]
+    with h5py.File(given, "w") as file:
+        file["src"], file["dens"] = np.zeros((3, 2)), np.zeros(2)
+        file.create_group("targets")
+    assert "has targets, which is not known; expected src, dens, norms, trg" in refused(
+        words, capsys
+    )
+    with h5py.File(given, "a") as file:
+        file.move("targets", "trg")
+    assert "trg is a group; expected an array" in refused(words, capsys)
+    with h5py.File(given, "a") as file:
+        del file["trg"]
+        file["trg"] = h5py.SoftLink("/nowhere")
+    assert "which cannot be read" in refused(words, capsys)
+
+
 @pytest.mark.parametrize(
     ("changes", "words", "message"),
     [
         ({"dens": None}, [], "no array dens; stokes_comb needs src, dens, norms"),
         ({"norms": None}, [], "but there is dens, src, trg"),
+        (
+            {"target": np.zeros((3, 2)), "trg": None},
+            [],
+            "has target, which is not known; expected src, dens, norms, trg",
+        ),
+        ({"a": np.zeros(1), "b": np.zeros(1)}, [], "has a, b, which are not known"),
         ({"src": np.zeros((300, 3)), "trg": None}, [], r"src has shape (300, 3); expected (3, N)"),
         ({"trg": np.zeros(3)}, [], "trg has shape (3,)"),
         ({"dens": np.zeros((3, 300))}, [], "rows 0-2 are the single layer's"),
@@ -243,6 +268,9 @@ def test_eval_of_hdf5(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
         ({}, ["--want", "u,vorticity"], "want has 'vorticity'"),
         ({}, ["--tolerance", "0"], "tolerance is 0.0"),
         ({}, ["--box", "none", "1", "1"], "axis 0 is periodic"),
+        ({}, ["--box", "1", "1", "x"], "argument --box: 'x' is not a length; expected a number"),
+        ({}, ["-o", "~no-such-user/x.npz"], "its folder does not exist"),
+        ({}, ["-o", "x" * 300 + ".npz"], "File name too long"),
         ({}, ["--space", "abacus"], "execution_space is 'abacus'"),
         ({}, ["-o", "no/such/folder/x.npz"], "its folder does not exist"),
         ({}, ["-o", "x.txt"], "expected a name that ends in .npz"),
@@ -265,6 +293,18 @@ def test_eval_teaches(
     assert not out.exists()
 
 
+def test_eval_needs_the_lengths_of_periodic_axes(
+    tmp_path: Path, arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given, out = tmp_path / "in.npz", tmp_path / "out.npz"
+    np.savez(given, src=arrays["src"], dens=arrays["dens"][0])
+    words = ["eval", str(given), "-o", str(out), "--kernel", "laplace", "--periodicity"]
+    assert "box is missing, but periodicity is 1; give --box X Y Z" in refused(
+        [*words, "1"], capsys
+    )
+    assert cli.main([*words, "0"]) == 0
+
+
 def test_eval_of_files_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = tmp_path / "in.npz"
     words = ["eval", str(given), "--kernel", "laplace", "--box", "1", "1", "1", "-o"]
@@ -272,7 +312,9 @@ def test_eval_of_files_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "there is no such file" in refused([*words, out], capsys)
     np.savez(given, src=np.zeros((3, 99)))
     whole = given.read_bytes()
-    for content in (b"", b"text", whole[:-30], whole[:50] + b"spoilt" + whole[56:]):
+    method = whole.rindex(b"PK\1\2") + 10  # of compression, one that there is not
+    odd = whole[:method] + b"\x7f" + whole[method + 1 :]
+    for content in (b"", b"text", whole[:-30], whole[:50] + b"spoilt" + whole[56:], odd):
         given.write_bytes(content)
         refused([*words, out], capsys)
     assert "which is the input" in refused([*words, str(given)], capsys)
@@ -353,9 +395,7 @@ def test_place_of_a_cached_file(folder: Path) -> None:
     "words", [["check"], ["eval"], ["bench"], ["cache"], ["cache", "list"], ["info"]]
 )
 def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        cli.main([*words, "--help"])
-    assert stop.value.code == 0
+    assert cli.main([*words, "--help"]) == 0
     assert len(capsys.readouterr().out.splitlines()) >= 8
 
 
@@ -391,12 +431,51 @@ def test_bench_of_one_precision_and_space(capsys: pytest.CaptureFixture[str]) ->
     ("words", "message"),
     [
         (["--points", "10", "0"], "points is 0; expected 1 or more"),
+        (["--points", "10", "3000000000"], "points is 3000000000; expected at most 2147483647"),
         (["--dtype", "float32", "--tolerance", "1e-9"], "float32"),
         (["--space", "abacus"], "execution_space is 'abacus'"),
     ],
 )
 def test_bench_teaches(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert message in refused(["bench", *words], capsys)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--points", "-1"], "points is -1; expected 1 or more"),
+        (["--points", "0"], "points is 0; expected 1 or more"),
+        (["--tolerance", "nan"], "tolerance is nan; expected a positive number"),
+        (["--dtype", "float32", "--tolerance", "1e-9"], "float32"),
+    ],
+)
+def test_tune_teaches_before_it_measures(
+    words: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(tune_report, "show", lambda *_: pytest.fail("it measures"))
+    assert message in refused(["tune", "--measure", *words], capsys)
+
+
+@pytest.mark.parametrize("words", [["bench"], ["tune", "--measure"], ["demo"]], ids=" ".join)
+def test_points_that_memory_does_not_hold(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("parki.arguments.free_memory", lambda _: 9e6)
+    line = refused([*words, "--points", "100000"], capsys)
+    assert "points is 100000, whose arrays alone need 9.6 MB, but 9 MB are free" in line
+
+
+def test_memory_that_ran_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse() -> None:
+        raise MemoryError("Unable to allocate 9 GiB")
+
+    monkeypatch.setattr(info, "facts", refuse)
+    assert "memory ran out: Unable to allocate 9 GiB" in refused(["info"], capsys)
 
 
 def test_bench_shows_milliseconds_to_three_digits() -> None:
