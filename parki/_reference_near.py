@@ -28,6 +28,7 @@ def near(split: Split, moments: Moments) -> Array:
     ]
     # What wrapping may round. Along free axes nothing is, and equal points differ by zero.
     coincide = (1e-14 * float(points.box[: split.periodicity].max(initial=0.0))) ** 2
+    coincide = max(coincide, np.finfo(np.float64).tiny)  # squares of shorter distances underflow
     cutoff2 = split.near_cutoff**2
     for t0, s0 in itertools.product(range(0, count, _TARGETS), range(0, total, _SOURCES)):
         trg, src = slice(t0, t0 + _TARGETS), slice(s0, s0 + _SOURCES)

@@ -93,7 +93,7 @@ def direct_sum(
     Nothing is scaled: the physical velocity is the single layer or the rotlet over 8 pi mu, and the
     double layer over 8 pi when its density is a velocity; the physical pressure is mu times that.
     The singular part of pairs (or images) that coincide is skipped, in every field. They are no
-    further apart than 1e-14 times the longest periodic side; without one, they are equal points.
+    further apart than 1e-14 times the longest periodic side; without one, than 1e-154.
 
     Where a sum over images does not converge by itself, the constant is fixed so: 3-periodic, the
     potential has zero mean over the cell (a uniform background neutralises the Laplace charges);

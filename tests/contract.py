@@ -253,6 +253,11 @@ def cloud(
 # --- bounds -----------------------------------------------------------------------------------
 
 
+def _components(kernel: str) -> int:
+    """Return the number of components of a source, as in docs/accuracy.md."""
+    return 1 if kernel == "laplace" else 9 if has_normals(kernel) else 3
+
+
 def has_normals(kernel: str) -> bool:
     """Whether a kernel has normals."""
     return kernel in ("stokes_dl", "stokes_comb")
@@ -412,7 +417,7 @@ class Case(NamedTuple):
             flow = rms(ref)
             bound = promise(self.kernel, dens, norms, plan.box, self.promised, field)
             if self.density in COHERENT and self.cloud in WHOLE:
-                bound *= self.points.src.shape[1] ** 0.5  # by Cauchy and Schwarz
+                bound *= (_components(self.kernel) * self.points.src.shape[1]) ** 0.5
             elif self.density in COHERENT:
                 bound += self.promised * flow
             error = rms(values - ref)

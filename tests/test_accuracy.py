@@ -120,6 +120,66 @@ def test_double_layers_on_a_lattice_that_is_the_grids(m, tolerance):
     assert np.sqrt((ordered(dens) ** 2).sum(axis=0).mean()) <= ordered.promise(dens)
 
 
+SALT, LAYERS = 16, 24
+
+
+def _coherent(name):
+    """Return kernel, periodicity, tolerance, points and density of sums that meet one mode."""
+    m = SALT if name == "salt" else LAYERS
+    x, y, z = sites = np.indices((m, m, m)).reshape(3, -1)
+    if name == "salt":
+        return "laplace", 3, 1e-4, sites / m, (-1.0) ** (x + y + z)
+    dens = np.zeros(sites.shape)
+    dens[0] = (-1.0) ** z
+    return "stokes_sl", 3, 1e-7, sites / m, dens
+
+
+@pytest.mark.parametrize("name", ["salt", "layers"])
+def test_densities_of_one_mode(name):
+    """Crystals break the promise for random densities, not Cauchy's bound, nor that for any."""
+    kernel, periodicity, tolerance, points, dens = _coherent(name)
+    some = np.random.default_rng(0).permutation(points.shape[1])[:40]
+    exact = parki.reference.direct_sum(
+        kernel, points[:, some], points, dens, box=[1, 1, 1], periodicity=periodicity
+    )
+    errors = {}
+    for densities in ("random", "any"):
+        options = parki.EwaldOptions(
+            periodicity, [1, 1, 1], tolerance, densities=densities, execution_space=SPACE
+        )
+        plan = parki.Plan(kernel, points, points, None, options)
+        error = np.atleast_2d(plan(dens)[..., some] - exact)
+        errors[densities] = np.sqrt((error**2).sum(axis=0).mean()) / plan.promise(dens)
+    components = 1 if kernel == "laplace" else 3
+    assert 1 < errors["random"] <= np.sqrt(components * points.shape[1])
+    assert errors["any"] <= 1
+
+
+@pytest.mark.parametrize(
+    "lattice", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["lattice", "uniform"]
+)
+@pytest.mark.parametrize("periodicity", PERIODICITIES)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_worst_density(kernel, periodicity, lattice):
+    """The error of any density is bounded: by the largest singular value of the error's matrix."""
+    rng = np.random.default_rng(0)
+    points = np.indices((4, 4, 4)).reshape(3, -1) / 4 if lattice else rng.random((3, 64))
+    norms = rng.standard_normal((3, 64)) if kernel in ("stokes_dl", "stokes_comb") else None
+    if norms is not None:
+        norms /= np.linalg.norm(norms, axis=0)
+    matrices = []
+    for tolerance, densities in ((1e-4, "any"), (1e-4, "random"), (1e-11, "random")):
+        options = parki.EwaldOptions(periodicity, [1, 1, 1], tolerance, densities=densities)
+        plan = parki.Plan(kernel, points, points, norms, options)
+        operator = plan.as_linear_operator()
+        matrices.append(operator @ np.eye(operator.shape[1]))
+    components = (1 if kernel == "laplace" else 3) * (1 if norms is None else 3)
+    sources = points.shape[1] * components
+    for matrix, bound in zip(matrices, (1.0, np.sqrt(sources)), strict=False):
+        worst = np.linalg.norm(matrix - matrices[-1], 2) / np.sqrt(points.shape[1])
+        assert worst <= bound * 1e-4
+
+
 ASKED = (("f8", 1e-3), ("f8", 1e-6), ("f4", 1e-3), ("f8", 1e-9))
 
 

@@ -103,6 +103,7 @@ def refused(error, message, kernel="stokes_sl", **changes):
         (VALUE, "window_points is 20; expected a whole", {"window_points": 20}),
         (VALUE, "window_points is '8'; expected a whole", {"window_points": "8"}),
         (VALUE, "window_points is 8.0; expected a whole", {"window_points": 8.0}),
+        (VALUE, "densities is 'all'; expected one of random, any", {"densities": "all"}),
         (VALUE, "split is 'ewald'; expected one of auto, hasimoto, prolate", {"split": "ewald"}),
         (VALUE, "p2g_method is 'fast'; expected one of auto, owner, ", {"p2g_method": "fast"}),
         (VALUE, "split is ['prolate']; expected one of auto", {"split": ["prolate"]}),
@@ -120,6 +121,18 @@ def refused(error, message, kernel="stokes_sl", **changes):
 def test_options(no_work, error, message, options):
     with pytest.raises(error, match=re.escape(message)):
         EwaldOptions(**({"box": [1, 1, 1]} | options))
+
+
+def test_any_densities_that_the_dtype_cannot_hold(no_work):
+    points = numbers(3, 100).astype("f4")
+    options = EwaldOptions(3, [1, 1, 1], 1e-5, densities="any")
+    message = (
+        "tolerance is 1e-05 for densities='any', which takes one of 5.8e-07 for random densities "
+        "of 100 sources, but float32 holds 1e-06 at best; pass float64 arrays, raise the tolerance "
+        "to 1.7e-05, or leave"
+    )
+    with pytest.raises(VALUE, match=re.escape(message)):
+        parki.Plan("stokes_sl", points, points, None, options)
 
 
 def test_options_are_normalised():

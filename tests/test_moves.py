@@ -153,13 +153,16 @@ def test_when_parameters_suit():
     problem, chosen = plan._problem, plan.parameters
     old = problem.density
 
-    def suits(n=3000, self_pairs=old.self_pairs, clustered=1.0):
+    def suits(n=3000, self_pairs=old.self_pairs, clustered=1.0, tolerance=problem.tolerance):
         density = replace(old, self_pairs=self_pairs, enhancement=clustered * old.enhancement)
-        return suit(problem, chosen, density, n, n)
+        return suit(problem, chosen, density, tolerance, n, n)
 
     assert suits() and suits(n=3500) and suits(n=2600) and suits(self_pairs=0.0)
     assert not suits(n=3800) and not suits(n=2400)
     assert suits(clustered=1.2) and not suits(clustered=1.3)
+    assert suits(tolerance=0.9 * problem.tolerance) and not suits(
+        tolerance=0.88 * problem.tolerance
+    )
     assert not suits(self_pairs=1.3 * old.self_pairs)
 
 

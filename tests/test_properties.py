@@ -262,13 +262,19 @@ def check_linear(case, rng_seed):
             np.testing.assert_array_equal(values, b[name] * factor, err_msg=name)
 
 
+def _without_underflow(points):
+    """Return points in float64, in one place where squares of their distances underflow."""
+    least = float(np.finfo(points.dtype).tiny) ** 0.5
+    return np.where(np.abs(points) < least, 0.0, points.astype("f8"))
+
+
 def check_reference(case, watched=False):
     """Compare with the direct sum: within the promise, and rounding."""
     plan = case.plan()
     found = case.values(plan)
     if not case.trg.size:
         return
-    trg, src = case.trg.astype("f8"), case.src.astype("f8")
+    trg, src = _without_underflow(case.trg), _without_underflow(case.src)
     fields = tuple(dict.fromkeys(("u", *case.names)))
     exact = direct_sum(
         case.kernel,

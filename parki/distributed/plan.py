@@ -32,7 +32,6 @@ from parki.ewald.extent import Extent
 from parki.ewald.gauge import Gauge
 from parki.ewald.memory import Memory
 from parki.ewald.mesh import Mesh
-from parki.ewald.moves import suit
 from parki.ewald.options import EwaldOptions
 from parki.ewald.parameters import Parameters
 from parki.ewald.points import check_points, check_space
@@ -170,7 +169,7 @@ class Plan(single.Plan):
             if density.self_pairs:  # those of the sample
                 density = replace(density, self_pairs=1 / self._totals[1])
             old = self.parameters
-            if old is None or not suit(self._problem, old, density, *self._totals):
+            if old is None or not self._suit(old, density):
                 chosen = (self._select(density, length, clouds, self.team.size), self._problem)
             else:
                 chosen = (old, None)

@@ -38,7 +38,7 @@ def facts(plan: Plan) -> dict[str, str]:
         "points": f"{plan._totals[1]} sources, {plan._totals[0]} targets",
         "box": " x ".join(f"{length:.4g}" for length in plan.box),
         "arrays": f"{plan.dtype}, {plan.space}",
-        "tolerance": f"{plan.options.tolerance:g}",
+        "tolerance": f"{plan.options.tolerance:g}{_densities(plan)}",
     }
     p = plan.parameters
     if p is not None:
@@ -54,6 +54,13 @@ def facts(plan: Plan) -> dict[str, str]:
             f"{p.total:.3g}"
         )
     return found
+
+
+def _densities(plan: Plan) -> str:
+    """Return what the tolerance is of, where it is not of random densities."""
+    if plan.options.densities == "random" or not plan.n_sources:
+        return ""
+    return f" for any density, {plan._random_tolerance():.1e} for random ones"
 
 
 def _lists(plan: Plan) -> Iterator[str]:
@@ -94,8 +101,8 @@ def describe(plan: Plan) -> str:
         evaluation = plan.evaluator.describe()
     lines = [
         head,
-        f"  tolerance {plan.options.tolerance:g}; predicted error over tolerance: "
-        + ", ".join(f"{k} {v:.2f}" for k, v in p.errors.items()),
+        f"  tolerance {plan.options.tolerance:g}{_densities(plan)}; "
+        "predicted error over tolerance: " + ", ".join(f"{k} {v:.2f}" for k, v in p.errors.items()),
         f"  near field: r_c = {p.cutoff * length:.4g} "
         f"({plan._totals[1] * p.cutoff**3:.0f} sources per r_c^3), "
         f"{p.split.scaled(length).name}, {evaluation}, P2P by {p.p2p}",

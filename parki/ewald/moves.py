@@ -22,7 +22,12 @@ GROWTH = 1.25
 
 
 def suit(
-    problem: Problem, chosen: Parameters, density: PairDensity, targets: int, sources: int
+    problem: Problem,
+    chosen: Parameters,
+    density: PairDensity,
+    tolerance: float,
+    targets: int,
+    sources: int,
 ) -> bool:
     """Return whether parameters suit other points than those of the problem they were chosen for.
 
@@ -33,12 +38,16 @@ def suit(
     chosen : Parameters
     density : PairDensity
         Of the points now.
+    tolerance : float
+        To choose by now: for any densities it falls with the number of sources.
     targets, sources : int
         How many there are now.
     """
     now = replace(problem, density=density, targets=targets, sources=sources)
     ratio = now.pairs(chosen.cutoff) / problem.pairs(chosen.cutoff)
     if not 1 / PAIRS <= ratio <= PAIRS:
+        return False
+    if GROWTH * tolerance**2 < problem.tolerance**2:
         return False
     old = problem.density
     return density.self_pairs <= GROWTH * old.self_pairs and all(

@@ -25,6 +25,7 @@ PERIODICITIES = (0, 1, 2, 3)
 SMALLEST_TOLERANCE = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-6}
 LARGEST_TOLERANCE = 0.5
 CHOICES = {
+    "densities": ("random", "any"),
     "split": ("auto", *SPLITS),
     "radial": EVALUATORS,
     "dl_mean": ("zero", "flux"),
@@ -53,6 +54,12 @@ class EwaldOptions:
         Bound of the error: the rms over targets is at most ``tolerance * sqrt(Q) / l**p`` with Q
         the sum of squared densities (times squared normals), l the cube root of the box's volume,
         and p = 2 for the double layer, else 1. For float64 from 1e-13, for float32 from 1e-6.
+    densities : {"random", "any"}
+        Of which densities the tolerance bounds the error: of those of random sign and direction, or
+        of all, for which parameters are chosen by a tolerance smaller by the square root of the
+        number of sources, and of a source's components: 1 (Laplace), 3, or 9 (double layers). On
+        points without order "random" suits smooth densities too; on lattices it may not. See
+        ``docs/accuracy.md``.
     cell_size : float, optional
         Mean number of sources in a cube of edge r_c: sets the cut-off r_c of the near field.
         Default: the predicted optimum.
@@ -103,6 +110,7 @@ class EwaldOptions:
     periodicity: int
     box: tuple[float | None, ...]
     tolerance: float
+    densities: str
     cell_size: float | None
     execution_space: str | ExecutionSpace | None
     cutoff: float | None
@@ -122,6 +130,7 @@ class EwaldOptions:
         box: Sequence[float | None] | None = None,
         tolerance: float = 1e-6,
         *,
+        densities: str = "random",
         cell_size: float | None = None,
         execution_space: str | ExecutionSpace | None = None,
         cutoff: float | None = None,
@@ -284,6 +293,39 @@ class EwaldOptions:
                 f"window_points is {self.window_points}; {np.dtype(dtype)} holds at most {most}: "
                 "wider windows amplify rounding"
             )
+
+    def random_tolerance(self, sources: int, components: int, dtype: np.dtype[Any]) -> float:
+        """Return the tolerance of random densities by which all ``densities`` keep the promise.
+
+        The promise is one of the mean square over random densities, which is the squared Frobenius
+        norm of the error's matrix over ``sources * components``. That norm bounds the error of any
+        density, by the inequality of Cauchy and Schwarz.
+
+        Parameters
+        ----------
+        sources : int
+        components : int
+            Of one source.
+        dtype : dtype
+
+        Raises
+        ------
+        ParkiValueError
+            If ``dtype`` cannot hold it.
+        """
+        if self.densities == "random":
+            return self.tolerance
+        ratio = math.sqrt(max(1, sources) * components)
+        smallest = SMALLEST_TOLERANCE[np.dtype(dtype)]
+        if self.tolerance < smallest * ratio:
+            remedy = "pass float64 arrays, " if dtype == np.float32 else ""
+            raise ParkiValueError(
+                f"tolerance is {self.tolerance:g} for densities='any', which takes one of "
+                f"{self.tolerance / ratio:.1e} for random densities of {sources} sources, but "
+                f"{np.dtype(dtype)} holds {smallest:g} at best; {remedy}raise the tolerance to "
+                f"{smallest * ratio:.1e}, or leave densities to 'random'"
+            )
+        return self.tolerance / ratio
 
     def windows(self, dtype: Any) -> tuple[int, ...]:
         """Return the window points to choose from: those asked for, or all that dtype holds."""

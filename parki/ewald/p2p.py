@@ -216,7 +216,8 @@ class P2P:
             "origin": xp.asarray(corner, dtype=self.dtype),
             "half": xp.asarray(box / 2, dtype=self.dtype),
             "cutoff": cutoff,
-            "coincident": (coincident / cutoff) ** 2,
+            # Squares of shorter distances underflow.
+            "coincident": max((coincident / cutoff) ** 2, float(np.finfo(self.dtype).tiny)),
         }
 
     def buffer(self, rows: int) -> Any:

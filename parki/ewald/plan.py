@@ -262,7 +262,7 @@ class Plan:
         norms = arrays["norms"] * dtype.type(factor) if "norms" in arrays else None
 
         density, chosen = pair_density(trg, src, box), self.parameters
-        if chosen is None or not suit(self._problem, chosen, density, *self._totals):
+        if chosen is None or not self._suit(chosen, density):
             clouds = [src] if same else [trg, src]
             chosen = self._select(density, length, clouds)
             self.memory = check(self._problem, chosen, self._use(same), length)
@@ -368,14 +368,14 @@ class Plan:
             cutoff = options.cutoff / length
         elif options.cell_size is not None:
             cutoff = (options.cell_size / self._totals[1]) ** (1 / 3)
-        points = min(self._totals)
+        points, tolerance = min(self._totals), self._random_tolerance()
         self._problem = problem = Problem(
             self.kernel,
             self._computed,
-            choose_split(options.split, self.kernel, self._computed, options.tolerance),
+            choose_split(options.split, self.kernel, self._computed, tolerance),
             options.periodicity,
             self.box / length,
-            options.tolerance,
+            tolerance,
             density,
             *self._totals,
             best,
@@ -397,6 +397,15 @@ class Plan:
             ranks,
         )
         return chosen
+
+    def _random_tolerance(self) -> float:
+        """Return the tolerance that parameters are chosen by: see `EwaldOptions`."""
+        components = self.rows * 3 if self._normal_squares is not None else self.rows
+        return self.options.random_tolerance(self._totals[1], components, self.dtype)
+
+    def _suit(self, chosen: Parameters, density: PairDensity) -> bool:
+        """Return whether the plan's parameters suit its points of now."""
+        return suit(self._problem, chosen, density, self._random_tolerance(), *self._totals)
 
     def _use(self, same: bool) -> Use:
         """Return what memory depends on besides problem and parameters."""
@@ -422,7 +431,7 @@ class Plan:
             steps,
             chosen.points,
             cutoff,
-            options.tolerance,
+            self._problem.tolerance,
             chosen.lengths,
         )
         self.mesh = self._mesh(chosen, box, steps, padding)
