@@ -287,6 +287,8 @@ def check_reference(case, watched=False):
         want=fields,
     )
     exact = dict(zip(fields, exact, strict=True))
+    # Powers of tiny distances overflow.
+    assume(all(np.isfinite(values).all() for values in exact.values()))
     for name, values in found.items():
         bound = case.promise(plan, case.options.tolerance, name)
         flow = exact[name]

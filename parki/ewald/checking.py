@@ -139,7 +139,7 @@ def _finer(plan: Plan) -> EwaldOptions:
     return EwaldOptions(
         given.periodicity,
         given.box,
-        max(plan._random_tolerance() / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)]),
+        max(plan._tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)]),
         execution_space=plan.space,
         split="hasimoto",
         dl_mean=given.dl_mean,

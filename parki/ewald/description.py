@@ -60,7 +60,7 @@ def _densities(plan: Plan) -> str:
     """Return what the tolerance is of, where it is not of random densities."""
     if plan.options.densities == "random" or not plan.n_sources:
         return ""
-    return f" for any density, {plan._random_tolerance():.1e} for random ones"
+    return f" for any density, {plan._tolerance:.1e} for random ones"
 
 
 def _lists(plan: Plan) -> Iterator[str]:

@@ -197,6 +197,9 @@ class Plan:
         if "norms" in arrays:
             x, y, z = (row.astype(np.float64) for row in arrays["norms"])
             self._normal_squares = x * x + y * y + z * z
+        components = self.rows if self._normal_squares is None else 3 * self.rows
+        # What parameters are chosen by.
+        self._tolerance = self.options.random_tolerance(self._totals[1], components, self.dtype)
 
     def _count(self, arrays: dict[str, Any]) -> tuple[int, int]:
         """Return the targets and the sources (of all ranks, where these share the points out)."""
@@ -368,7 +371,7 @@ class Plan:
             cutoff = options.cutoff / length
         elif options.cell_size is not None:
             cutoff = (options.cell_size / self._totals[1]) ** (1 / 3)
-        points, tolerance = min(self._totals), self._random_tolerance()
+        points, tolerance = min(self._totals), self._tolerance
         self._problem = problem = Problem(
             self.kernel,
             self._computed,
@@ -398,14 +401,9 @@ class Plan:
         )
         return chosen
 
-    def _random_tolerance(self) -> float:
-        """Return the tolerance that parameters are chosen by: see `EwaldOptions`."""
-        components = self.rows * 3 if self._normal_squares is not None else self.rows
-        return self.options.random_tolerance(self._totals[1], components, self.dtype)
-
     def _suit(self, chosen: Parameters, density: PairDensity) -> bool:
         """Return whether the plan's parameters suit its points of now."""
-        return suit(self._problem, chosen, density, self._random_tolerance(), *self._totals)
+        return suit(self._problem, chosen, density, self._tolerance, *self._totals)
 
     def _use(self, same: bool) -> Use:
         """Return what memory depends on besides problem and parameters."""
