@@ -203,6 +203,11 @@ def _smooth(rng: np.random.Generator, src: Array, edges: Array) -> tuple[Array, 
     return values[:6], values[6:]
 
 
+def _single(rng: np.random.Generator, dens: Array) -> Array:
+    """Leave one source: where few waves have the error, others scatter far about its mean."""
+    return np.where(np.arange(dens.shape[1]) == rng.integers(dens.shape[1]), dens, 0.0)
+
+
 DENSITIES = {
     "random": _random,
     "neutral": _neutral,
@@ -243,6 +248,8 @@ def cloud(
         trg = _place(targets, rng, n, edges).astype(dtype)
         trg[:, : int(part * n)] = src[:, : int(part * n)]
     dens, norms = DENSITIES[density](rng, src, edges)
+    if name in WHOLE and density not in COHERENT:
+        dens = _single(rng, dens)
     # Both halves of a combined sum get the same promise, or one would hide the other.
     length = float(edges.prod()) ** (1 / 3)
     size = np.linalg.norm(dens[3:] * np.linalg.norm(norms, axis=0))

@@ -58,10 +58,11 @@ def test_piecewise_polynomials_and_their_convention(points, beta):
         assert w.shape == dw.shape == (degree + 1, points)
         value = sum(c * s[:, None] ** (degree - i) for i, c in enumerate(w))
         slope = sum(c * s[:, None] ** (degree - i) for i, c in enumerate(dw))
-        np.testing.assert_allclose(value, window(r), rtol=0, atol=tolerance)
-        # The samples' sum is taken off in proportion to the window.
+        # Samples sum to the window's integral, and those of the derivative to zero.
+        sums = window(r).sum(axis=1)[:, None]
+        np.testing.assert_allclose(value, window(r) * window.fourier(0) / sums, atol=tolerance)
         exact = window.derivative(r)
-        exact -= window(r) * (exact.sum(axis=1) / window(r).sum(axis=1))[:, None]
+        exact -= window(r) * exact.sum(axis=1)[:, None] / sums
         np.testing.assert_allclose(slope, exact, rtol=0, atol=4 * tolerance)
 
 
@@ -94,6 +95,15 @@ def test_impossible_windows_are_refused():
         KaiserBessel(1, 10.0)
     with pytest.raises(ParkiValueError, match="beta is 0"):
         KaiserBessel(6, 0.0)
+
+
+@pytest.mark.parametrize("points", [2, 3, 6, 11, 18])
+def test_samples_sum_to_the_integral(points):
+    """The mean of a charge on the grid does not hang on where it lies between the grid's points."""
+    window = KaiserBessel(points, 2.1 * points)
+    coefficients = window.piecewise(default_degree(points))[0].sum(axis=1)
+    sums = np.polyval(coefficients, np.linspace(-1, 1, 50))
+    np.testing.assert_allclose(sums, window.fourier(0), rtol=1e-13)
 
 
 @pytest.mark.parametrize("points", [2, 3, 6, 11, 18])

@@ -134,9 +134,9 @@ class KaiserBessel:
         -------
         w, dw : ndarray, shape (degree + 1, points), float64, not to be changed
             Coefficients, highest power first (Horner's order), of ``w(r)`` and of ``dw/dr``.  The
-            derivative is interpolated on its own: differentiating ``w`` would lose one order.  Its
-            sum over the points is zero, as that of an exact derivative: the rest is taken off in
-            proportion to ``w``.
+            derivative is interpolated on its own: differentiating ``w`` would lose one order.  For
+            every s the sum over the points is the window's integral, and zero for the derivative:
+            the window is scaled, and the derivative's rest taken off in proportion to it.
         """
         return _piecewise(self.points, self.beta, degree)
 
@@ -162,13 +162,15 @@ def _piecewise(points: int, beta: float, degree: int) -> tuple[Array, Array]:
     value, slope = _bessel_series(z2)
     scale = 1 / _bessel_series(np.array([beta], dtype=np.longdouble) ** 2 / 4)[0][0]
     slope *= -(beta**2) * x / (2 * half_width)
-    # The samples of the derivative do not sum to zero. Each stress would put the rest, a force,
-    # into the modes that are constant across the box, where the far field is largest.
-    slope -= value * (slope.sum(axis=1) / value.sum(axis=1))[:, None]
-    return (
-        _horner_order(norm * (basis.T @ (scale * value))),
-        _horner_order(norm * (basis.T @ (scale * slope))),
+    value, slope = scale * value, scale * slope
+    # The samples of the window sum to its integral only nearly, and those of its derivative to
+    # zero. Charges and stresses would put the rest into the modes that are constant across the box,
+    # where the far field is largest.
+    value *= (points * scale * np.sinh(np.longdouble(beta)) / beta) / value.sum(
+        axis=1, keepdims=True
     )
+    slope -= value * (slope.sum(axis=1) / value.sum(axis=1))[:, None]
+    return _horner_order(norm * (basis.T @ value)), _horner_order(norm * (basis.T @ slope))
 
 
 def _bessel_series(y: Any) -> tuple[Any, Any]:
