@@ -153,7 +153,7 @@ class P2P:
 
         def sort(points: Any) -> CellList:
             how: dict[str, Any] = {"scale": factor, "spare": self._spare, "executor": executor}
-            return CellList(points, box, shape, periodic, corner, space, **how)
+            return CellList(points, None, box, periodic, corner, space, shape=shape, **how)
 
         self.sources = sort(src)
         targets = self.sources if trg is src else sort(trg)
