@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from parki.errors import ParkiMemoryError, ParkiValueError
-from parki.ewald.free_memory import free_memory
-from parki.ewald.memory import in_words
+from parki.ewald.choice.memory import in_words
 from parki.runtime import ExecutionSpace
+from parki.runtime.free_memory import free_memory
 from parki.runtime.kernel import LARGEST
 
 # Positions, normals, and densities of both layers, in double precision.

@@ -20,7 +20,7 @@ from rich.table import Table
 from parki import __version__
 from parki.arguments import number, whole
 from parki.errors import ParkiValueError
-from parki.ewald import machines
+from parki.ewald.choice import machines
 from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.terminal import Console, progress

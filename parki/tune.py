@@ -1,7 +1,7 @@
 """`parki tune`: measures what the stages cost on this machine, for the choice of parameters.
 
 Runs small plans of both precisions with every variant, and fits the seconds per count of
-`parki.ewald.cost` to the times of their stages. `refine` adds the neighbourhood of one task.
+`parki.ewald.choice.cost` to the times of their stages. `refine` adds the neighbourhood of one task.
 The result is a file in the cache directory, which plans made from then on read.
 """
 
@@ -23,15 +23,15 @@ from scipy.optimize import nnls
 from parki.arguments import check_count, replacing
 from parki.arrays import USUAL
 from parki.errors import ParkiError, ParkiMemoryError, ParkiValueError
-from parki.ewald import EwaldOptions, Plan, machines
-from parki.ewald.cost import Work, near_name
-from parki.ewald.g2p import G2P_METHODS
-from parki.ewald.grids import POINTS
-from parki.ewald.lengths import Tables
-from parki.ewald.p2g import P2G_METHODS, owner_tiles
-from parki.ewald.p2p_cells import P2P_METHODS
-from parki.ewald.padding import Passes
-from parki.ewald.parameters import Parameters
+from parki.ewald import EwaldOptions, Plan
+from parki.ewald.choice import machines
+from parki.ewald.choice.cost import Work, near_name
+from parki.ewald.choice.grids import POINTS
+from parki.ewald.choice.parameters import Parameters
+from parki.ewald.far.lengths import Tables
+from parki.ewald.far.padding import Passes
+from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS, owner_tiles
+from parki.ewald.near.sizes import P2P_METHODS
 from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace, cache
 

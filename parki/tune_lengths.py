@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from parki.ewald.free_memory import free_memory
-from parki.ewald.lengths import SMOOTH, Lengths, Tables
-from parki.ewald.transforms import DeviceTransforms, HostTransforms
+from parki.ewald.far.lengths import SMOOTH, Lengths, Tables
+from parki.ewald.far.transforms import DeviceTransforms, HostTransforms
 from parki.runtime import ExecutionSpace
+from parki.runtime.free_memory import free_memory
 
 # Below, launches take most of the time. Long ones with 49 as a factor are never the cheapest.
 CANDIDATES = [n for n in SMOOTH if 192 <= n <= 2048 and (n <= 512 or n % 49)]

@@ -10,7 +10,7 @@ from rich.progress import track
 from rich.table import Table
 
 from parki.errors import UnavailableError
-from parki.ewald import machines
+from parki.ewald.choice import machines
 from parki.runtime import ExecutionSpace, cache
 from parki.settings import cache_directory, thread_count
 from parki.terminal import Console

@@ -27,7 +27,7 @@ from rich.console import Console
 
 from parki import tune
 from parki.errors import ParkiMemoryError
-from parki.ewald import machines
+from parki.ewald.choice import machines
 from parki.runtime import ExecutionSpace, get_execution_space
 
 SIZES = {False: (1000, 10_000, 100_000, 1_000_000), True: (10_000, 100_000, 1_000_000, 16_000_000)}

@@ -19,27 +19,28 @@ from rich.progress import track
 
 from parki.arrays import real_name
 from parki.cell_list import CellList
-from parki.ewald import multiplier
-from parki.ewald.fgc import FGC
-from parki.ewald.g2p import G2P
-from parki.ewald.mesh import Mesh
+from parki.ewald.far import multiplier
+from parki.ewald.far.fgc import FGC
+from parki.ewald.far.g2p import G2P
+from parki.ewald.far.mesh import Mesh
+from parki.ewald.far.p2g import P2G
+from parki.ewald.far.padding import pad
+from parki.ewald.near.p2p import near_kernels
+from parki.ewald.near.sizes import near_tile
 from parki.ewald.options import MOST_POINTS
-from parki.ewald.p2g import P2G
-from parki.ewald.p2p import near_kernels, near_tile
-from parki.ewald.padding import pad
 from parki.ewald.points import RESULTS
-from parki.ewald.prolate import Prolate
-from parki.ewald.split import Hasimoto
+from parki.ewald.split.hasimoto import Hasimoto
+from parki.ewald.split.prolate import Prolate
+from parki.ewald.split.window import KaiserBessel, default_degree
 from parki.ewald.sums import SUMS
-from parki.ewald.window import KaiserBessel, default_degree
 from parki.runtime import Kernel, cache, get_execution_space, host, shipped
 
 SPACE = get_execution_space("OpenMP")
 FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
 # First and last degree (all are even) of the near field's polynomials, of the potential and of its
-# derivatives: what `parki.ewald.parameters.select` chose for tolerances from 0.3 to the least one,
-# 1 to 1 000 000 points, 0 to 3 periodic axes, cubes, long and flat boxes, tight clusters. Double
-# layers' derivatives below 3e-9 need 32 to 48: left out, as they would be a fifth of all kernels.
+# derivatives: what `parki.ewald.choice.parameters.select` chose for tolerances from 0.3 to the
+# least one, 1 to 1 000 000 points, 0 to 3 periodic axes, cubes, long and flat boxes, tight
+# clusters. Double layers' derivatives below 3e-9 need 32 to 48: left out, as a fifth of all.
 DEGREES = {
     FLOAT64: {
         "laplace": ((2, 26), (2, 28)),

@@ -23,8 +23,8 @@ import numpy as np
 from scipy.special import erf
 
 import parki
-from parki.ewald.radial import EVALUATORS, quotient
-from parki.ewald.split import Hasimoto
+from parki.ewald.near.radial import EVALUATORS, quotient
+from parki.ewald.split.hasimoto import Hasimoto
 from parki.settings import thread_count
 
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "radial.png"

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 import parki
-from parki.ewald.g2p import G2P_METHODS
-from parki.ewald.p2g import P2G_METHODS
-from parki.ewald.p2p_cells import P2P_METHODS
+from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS
+from parki.ewald.near.sizes import P2P_METHODS
 from parki.ewald.sums import SUMS
 
 BOX = (1.5, 1.0, 0.75)

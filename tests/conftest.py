@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parki.ewald.clustering import pair_density
+from parki.ewald.choice.clustering import pair_density
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.runtime.spaces import why_unavailable
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from parki.ewald import machines
-from parki.ewald.grids import POINTS
-from parki.ewald.problem import Problem
+from parki.ewald.choice import machines
+from parki.ewald.choice.grids import POINTS
+from parki.ewald.choice.problem import Problem
 
 
 def problem(density, **changes):

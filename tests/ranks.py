@@ -33,9 +33,9 @@ from parki.distributed import ewald, use_local_gpu
 from parki.distributed import memory as slab_memory
 from parki.distributed import plan as distributed
 from parki.distributed.near import SlabP2P
-from parki.ewald import p2p
 from parki.ewald import plan as plans
-from parki.ewald.clustering import SAMPLE
+from parki.ewald.choice.clustering import SAMPLE
+from parki.ewald.near import p2p
 
 CLOUDS = ("partly", "same", "blobs_same", "elsewhere", "outside", "line", "two_scales")
 DEALS = ("random", "uneven", "one rank", "apart")

@@ -8,11 +8,11 @@ import pytest
 from problems import device, problem
 
 from parki import tune
-from parki.ewald import machines, parameters
-from parki.ewald.clustering import pair_density
-from parki.ewald.grids import POINTS, Search, Windows
-from parki.ewald.parameters import _at_cutoff, select
-from parki.ewald.problem import FAR
+from parki.ewald.choice import machines, parameters
+from parki.ewald.choice.clustering import pair_density
+from parki.ewald.choice.grids import POINTS, Search, Windows
+from parki.ewald.choice.parameters import _at_cutoff, select
+from parki.ewald.choice.problem import FAR
 
 
 @pytest.mark.parametrize("split", ["prolate", "hasimoto"])

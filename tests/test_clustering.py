@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import parki
-from parki.ewald.clustering import FEWEST_PAIRS, LEVELS, OFFSETS, SAMPLE, pair_density
+from parki.ewald.choice.clustering import FEWEST_PAIRS, LEVELS, OFFSETS, SAMPLE, pair_density
 
 BOX = np.array([1.0, 1.0, 1.0])
 

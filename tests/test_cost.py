@@ -12,11 +12,11 @@ from scipy.spatial import cKDTree
 import parki
 from parki import tune
 from parki.arrays import USUAL
-from parki.ewald import cost, machines
-from parki.ewald.clustering import pair_density
-from parki.ewald.lengths import NO_TABLES, SMOOTH, Lengths, Tables
-from parki.ewald.p2g import owner_tiles
-from parki.ewald.padding import Passes, pad
+from parki.ewald.choice import cost, machines
+from parki.ewald.choice.clustering import pair_density
+from parki.ewald.far.lengths import NO_TABLES, SMOOTH, Lengths, Tables
+from parki.ewald.far.padding import Passes, pad
+from parki.ewald.far.sizes import owner_tiles
 
 
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])

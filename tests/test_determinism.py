@@ -11,8 +11,8 @@ from small_kernels import run_python
 
 import parki
 from parki import EwaldOptions
-from parki.ewald import machines
-from parki.ewald.p2g import ATOMIC, UNORDERED
+from parki.ewald.choice import machines
+from parki.ewald.far.sizes import ATOMIC, UNORDERED
 from parki.ewald.sums import SUMS
 from parki.runtime import get_execution_space
 from parki.runtime.spaces import why_unavailable

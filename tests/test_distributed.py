@@ -27,7 +27,7 @@ from parki.distributed import plan as distributed
 from parki.distributed.axes import longest_first
 from parki.distributed.slabs import Slabs, divide, near_work
 from parki.distributed.team import Team
-from parki.ewald.memory import in_words
+from parki.ewald.choice.memory import in_words
 from parki.reference import direct_sum
 from parki.runtime.spaces import why_unavailable
 

@@ -8,11 +8,11 @@ from scipy.special import spherical_jn
 from test_split import residual_kernels
 
 from parki.errors import ParkiValueError
-from parki.ewald import estimates
-from parki.ewald.prolate import Prolate, pair_error
-from parki.ewald.split import Hasimoto, RadialPolynomials
+from parki.ewald.split import estimates
+from parki.ewald.split.hasimoto import Hasimoto, RadialPolynomials
+from parki.ewald.split.prolate import Prolate, pair_error
+from parki.ewald.split.window import KaiserBessel, images
 from parki.ewald.sums import TERMS
-from parki.ewald.window import KaiserBessel, images
 
 KERNELS = ("laplace", "stokes_sl", "stokes_dl")
 LENGTHS = np.array([1.2, 1.0, 0.8])

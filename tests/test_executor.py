@@ -15,8 +15,9 @@ from small_kernels import RUN, SQUARE, run_python, small_kernel, write_kernel
 
 import parki
 from parki.errors import KernelError, ParkiValueError
-from parki.ewald import g2p, p2g, p2g_paper, p2p, p2p_cells
-from parki.ewald.p2p_cells import P2P_METHODS
+from parki.ewald.far import g2p, p2g, p2g_paper
+from parki.ewald.near import p2p, p2p_cells
+from parki.ewald.near.sizes import P2P_METHODS
 from parki.runtime import get_execution_space, host, libraries, load
 from parki.runtime.specialise import kernel_directory
 

@@ -7,7 +7,7 @@ import pytest
 from contract import promise, rms, rounding
 
 import parki
-from parki.ewald import gauge
+from parki.ewald.far import gauge
 from parki.reference import direct_sum
 
 BOX = (1.2, 1.0, 0.8)

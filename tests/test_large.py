@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import parki
-from parki.ewald import p2p
+from parki.ewald.near import p2p
 from parki.runtime import get_execution_space
 from parki.runtime.spaces import why_unavailable
 from parki.runtime.specialise import specialise

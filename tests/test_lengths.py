@@ -7,8 +7,8 @@ import pytest
 
 import parki
 from parki import tune, tune_lengths
-from parki.ewald import machines
-from parki.ewald.lengths import EQUAL, MOST, SMOOTH, Lengths, Tables
+from parki.ewald.choice import machines
+from parki.ewald.far.lengths import EQUAL, MOST, SMOOTH, Lengths, Tables
 from parki.reference import direct_sum
 from parki.runtime import get_execution_space
 

@@ -17,13 +17,15 @@ import numpy as np
 import pytest
 
 import parki
-from parki.ewald import free_memory, host_memory, memory, transforms
-from parki.ewald.clustering import PairDensity
-from parki.ewald.cost import Machine
-from parki.ewald.grids import POINTS
-from parki.ewald.machines import BUILT_IN_FROM, H200, _built_in_lengths
-from parki.ewald.parameters import select
-from parki.ewald.problem import Problem
+from parki.ewald.choice import memory
+from parki.ewald.choice.clustering import PairDensity
+from parki.ewald.choice.cost import Machine
+from parki.ewald.choice.grids import POINTS
+from parki.ewald.choice.machines import BUILT_IN_FROM, H200, _built_in_lengths
+from parki.ewald.choice.parameters import select
+from parki.ewald.choice.problem import Problem
+from parki.ewald.far import host_memory, transforms
+from parki.runtime import free_memory
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "check_memory.py"
 _spec = importlib.util.spec_from_file_location("check_memory", SCRIPT)

@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 
 import parki
-from parki.ewald import mesh as mesh_module
-from parki.ewald import p2g as p2g_module
-from parki.ewald.columns import Gather
-from parki.ewald.g2p import G2P, G2P_METHODS, share_cells
-from parki.ewald.mesh import Mesh, Tiles
+from parki.ewald.far import mesh as mesh_module
+from parki.ewald.far import p2g as p2g_module
+from parki.ewald.far.columns import Gather
+from parki.ewald.far.g2p import G2P, share_cells
+from parki.ewald.far.mesh import Mesh, Tiles
+from parki.ewald.far.p2g import P2G
+from parki.ewald.far.padding import pad
+from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS
 from parki.ewald.options import EwaldOptions
-from parki.ewald.p2g import P2G, P2G_METHODS
-from parki.ewald.padding import pad
+from parki.ewald.split.window import KaiserBessel, default_degree
 from parki.ewald.sums import SUMS
-from parki.ewald.window import KaiserBessel, default_degree
 from parki.runtime import get_execution_space
 
 SPREADS = P2G_METHODS[1:]
@@ -192,8 +193,8 @@ def test_walks_with_gaps(team, share, monkeypatch):
     for method in ("default", "tile"):
         if method == "tile":
             monkeypatch.setenv("PARKI_EMULATED_TEAM", team)
-            monkeypatch.setattr("parki.ewald.p2g.SHARE", share)
-            monkeypatch.setattr("parki.ewald.g2p.SHARE", share)
+            monkeypatch.setattr("parki.ewald.far.sizes.P2G_SHARE", share)
+            monkeypatch.setattr("parki.ewald.far.sizes.G2P_SHARE", share)
         names = (method, method) if method == "tile" else ("owner", "target")
         mesh = make_mesh(6, 3, np.float64, *names, cells=cells)
         p2g = P2G("stokes_sl", mesh, src, None, None)
@@ -304,7 +305,7 @@ def test_gathering_in_single_precision(method):
 def test_teams_gather(want, threads, monkeypatch):
     """Threads that share a target, as on devices; planes and heights may be left over."""
     alone = gather(make_mesh(6, 3, np.float64), 3, want)
-    monkeypatch.setattr("parki.ewald.columns._threads", lambda _: threads)
+    monkeypatch.setattr("parki.ewald.far.columns._threads", lambda _: threads)
     monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
     result = gather(make_mesh(6, 3, np.float64, gather="tile"), 3, want)
     assert all(close(result[name], alone[name]) for name in want)
@@ -318,7 +319,7 @@ def test_shares_of_few_cells_gather(periodicity, cells, monkeypatch):
     expected = gather(make_mesh(6, periodicity, np.float64), 3, want)
     asked = []
     monkeypatch.setattr(
-        "parki.ewald.g2p.share_cells", lambda tiles, device: asked.append(device) or cells
+        "parki.ewald.far.g2p.share_cells", lambda tiles, device: asked.append(device) or cells
     )
     result = gather(make_mesh(6, periodicity, np.float64, gather="tile"), 3, want)
     assert asked == [False]

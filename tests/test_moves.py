@@ -12,7 +12,7 @@ from contract import BOXES, KERNELS, cloud
 
 import parki
 from parki.ewald import plan as plans
-from parki.ewald.moves import suit
+from parki.ewald.choice.moves import suit
 from parki.reference import direct_sum
 
 BOX = BOXES["brick"]

@@ -9,7 +9,7 @@ import pytest
 from contract import rms
 
 import parki
-from parki.ewald.p2p_cells import P2P_METHODS
+from parki.ewald.near.sizes import P2P_METHODS
 from parki.reference import direct_sum
 
 N = 16

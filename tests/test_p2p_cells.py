@@ -10,10 +10,10 @@ import pytest
 
 import parki
 from parki.errors import ParkiValueError
-from parki.ewald.p2p import P2P
-from parki.ewald.p2p_cells import CELL_METHODS, P2P_METHODS, Launch, choose_launch
-from parki.ewald.radial import choose_evaluator
-from parki.ewald.split import Hasimoto
+from parki.ewald.near.p2p import P2P
+from parki.ewald.near.radial import choose_evaluator
+from parki.ewald.near.sizes import CELL_METHODS, P2P_METHODS, Launch, choose_launch
+from parki.ewald.split.hasimoto import Hasimoto
 from parki.runtime import ExecutionSpace, get_execution_space
 
 KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet")

@@ -9,10 +9,11 @@ import pytest
 
 import parki
 from parki import tune
-from parki.ewald import machines, p2p, p2p_lists
-from parki.ewald.cost import COUNTS
-from parki.ewald.p2p import near_tile
-from parki.ewald.p2p_lists import FORGETS, KEEPS, TAKES
+from parki.ewald.choice import machines
+from parki.ewald.choice.cost import COUNTS
+from parki.ewald.near import p2p, p2p_lists
+from parki.ewald.near.p2p_lists import FORGETS, KEEPS, TAKES
+from parki.ewald.near.sizes import near_tile
 from parki.ewald.sums import SUMS
 
 # Around the points that need more than one batch of looks.
@@ -83,9 +84,9 @@ def test_tiles_of_all_clouds(few, crowded, space, to_space, monkeypatch):
     if not crowded:
         points = np.random.default_rng(5).random(points.shape)
     points, dens, norms = (to_space(a) for a in (points, dens, norms))
-    monkeypatch.setattr(p2p, "FEW", 2500 if few else 0)
-    monkeypatch.setattr(p2p, "FEW_READ", 4500)
-    monkeypatch.setattr(p2p, "MANY_READ", 4500 * 24)
+    monkeypatch.setattr("parki.ewald.near.sizes.FEW", 2500 if few else 0)
+    monkeypatch.setattr("parki.ewald.near.sizes.FEW_READ", 4500)
+    monkeypatch.setattr("parki.ewald.near.sizes.MANY_READ", 4500 * 24)
     plan = plan_of("stokes_comb", points, norms, space, periodicity=1)
     assert (plan.parameters.read > 4500) == crowded
     tile = {(False, False): 8, (True, True): 2}.get((few, crowded), 4)
@@ -101,7 +102,7 @@ def test_few_targets_with_long_lists_have_small_tiles(monkeypatch):
     for cutoff, tile in ((0.3, 4), (0.45, 2)):  # of 3000 points 340 and 1145
         plan = plan_of("stokes_comb", points, norms, periodicity=3, cutoff=cutoff)
         assert (plan.p2p.tiles[2] - plan.p2p.tiles[1]).max() == tile
-    monkeypatch.setattr(p2p, "FEW", 2999)  # of many they may be long
+    monkeypatch.setattr("parki.ewald.near.sizes.FEW", 2999)  # of many they may be long
     plan = plan_of("stokes_comb", points, norms, periodicity=3, cutoff=0.45)
     assert (plan.p2p.tiles[2] - plan.p2p.tiles[1]).max() == 8
 

@@ -18,8 +18,8 @@ from contract import BOXES, KERNELS, cloud, error_over_promise, promise, rms, ro
 
 import parki
 from parki.evaluate import evaluate
-from parki.ewald import fgc, transforms
-from parki.ewald.p2p import P2P
+from parki.ewald.far import fgc, transforms
+from parki.ewald.near.p2p import P2P
 from parki.ewald.timing import DeviceWatch
 from parki.reference import direct_sum
 from parki.runtime.spaces import why_unavailable
@@ -525,7 +525,7 @@ def test_components_are_transformed_together_or_one_by_one(monkeypatch, periodic
 
     plan, together = apply()
     assert len(plan.fgc._turns(4)) == 1
-    monkeypatch.setattr(fgc, "APART", plan.fgc.hat.nbytes - 1)
+    monkeypatch.setattr("parki.ewald.far.sizes.APART", plan.fgc.hat.nbytes - 1)
     plan, apart = apply()
     assert len(plan.fgc._turns(4)) == 4
     for a, b in zip(listed(together), listed(apart), strict=True):
@@ -541,9 +541,9 @@ def test_far_fields_do_not_depend_on_threads(monkeypatch, periodicity):
     for threads, part in ((1, 1 << 30), (2, 1 << 16), (5, 1 << 30), (5, 1)):
         for module in (fgc, transforms):
             monkeypatch.setattr(module, "thread_count", lambda threads=threads: threads)
-        monkeypatch.setattr(transforms, "SHARE", 1)
+        monkeypatch.setattr("parki.ewald.far.sizes.FFT_SHARE", 1)
         monkeypatch.setattr(transforms, "PART", part)
-        monkeypatch.setattr(fgc, "CHUNK", part)
+        monkeypatch.setattr("parki.ewald.far.sizes.CHUNK", part)
         plan = parki.Plan("stokes_comb", c.trg, c.src, c.norms, options)
         rng = np.random.default_rng(0)
         fields.append(plan.fgc.apply(rng.standard_normal(plan.p2g.grid.shape)).copy())

@@ -7,7 +7,7 @@ import pytest
 from contract import cloud, error_over_promise
 
 import parki
-from parki.ewald.plane import MODES
+from parki.ewald.far.plane import MODES
 
 
 def plan_of(kernel, c, box, dtype, space="CPU", **options):

@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, Phase, assume, event, given, settings, targe
 from hypothesis import strategies as st
 
 import parki
+from parki.ewald.choice.problem import Problem
 from parki.ewald.points import result_shape
-from parki.ewald.problem import Problem
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 

@@ -12,9 +12,9 @@ from scipy.special import erf
 
 import parki
 from parki.errors import ParkiValueError
-from parki.ewald import radial as radial_module
-from parki.ewald.radial import EVALUATORS, choose_evaluator, hasimoto_functions
-from parki.ewald.split import Hasimoto
+from parki.ewald.near import radial as radial_module
+from parki.ewald.near.radial import EVALUATORS, choose_evaluator, hasimoto_functions
+from parki.ewald.split.hasimoto import Hasimoto
 from parki.reference import direct_sum
 
 KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet")

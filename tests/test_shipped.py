@@ -17,8 +17,8 @@ import pytest
 from small_kernels import RUN, SQUARE, run_python, small_kernel, write_kernel
 
 import parki
-from parki.ewald import machines
 from parki.ewald import plan as plan_module
+from parki.ewald.choice import machines
 from parki.ewald.sums import SUMS
 from parki.runtime import get_execution_space, host, shipped, spaces
 from parki.runtime import kernel as kernel_module

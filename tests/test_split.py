@@ -7,8 +7,8 @@ import pytest
 from scipy.special import erfc
 
 from parki.errors import ParkiValueError
-from parki.ewald.prolate import STEP, Prolate, solve
-from parki.ewald.split import Hasimoto, RadialPolynomials, series_degree
+from parki.ewald.split.hasimoto import Hasimoto, RadialPolynomials, series_degree
+from parki.ewald.split.prolate import STEP, Prolate, solve
 from parki.ewald.sums import TERMS
 
 RC = 0.37

@@ -7,11 +7,11 @@ import pytest
 from scipy.special import erfc, j0, k0, k1
 
 import parki
-from parki.ewald import fgc, truncated
-from parki.ewald.multiplier import tabulate
-from parki.ewald.padding import pad
-from parki.ewald.split import Factor
-from parki.ewald.truncated import zero_mode
+from parki.ewald.far import fgc, truncated
+from parki.ewald.far.multiplier import tabulate
+from parki.ewald.far.padding import pad
+from parki.ewald.far.truncated import zero_mode
+from parki.ewald.split.hasimoto import Factor
 from parki.runtime import get_execution_space
 
 SERIAL = get_execution_space("Serial")

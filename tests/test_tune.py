@@ -10,9 +10,9 @@ from problems import problem
 
 import parki
 from parki import cli, tune
-from parki.ewald import cost, machines
-from parki.ewald.clustering import pair_density
-from parki.ewald.parameters import select
+from parki.ewald.choice import cost, machines
+from parki.ewald.choice.clustering import pair_density
+from parki.ewald.choice.parameters import select
 from parki.runtime import get_execution_space
 
 

@@ -18,8 +18,8 @@ import pytest
 import parki
 from parki.arrays import real_name
 from parki.errors import KernelError, UnavailableError
-from parki.ewald import p2p
-from parki.ewald.p2p_cells import Launch
+from parki.ewald.near import p2p
+from parki.ewald.near.sizes import Launch
 from parki.runtime import get_execution_space, load, upstream
 from parki.runtime import kernel as kernel_module
 from parki.runtime.kernel import Kernel

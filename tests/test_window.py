@@ -7,7 +7,7 @@ import pytest
 from scipy.special import i0
 
 from parki.errors import ParkiValueError
-from parki.ewald.window import KaiserBessel, default_degree, images
+from parki.ewald.split.window import KaiserBessel, default_degree, images
 
 WINDOWS = [(4, 8.4), (6, 15.0), (8, 16.8), (12, 30.0), (16, 33.6)]
 

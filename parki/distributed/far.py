@@ -11,12 +11,12 @@ from parki.distributed.fgc import slab_fgc
 from parki.distributed.halo import Halo
 from parki.distributed.slabs import Slabs
 from parki.distributed.transport import Transport
-from parki.ewald.fgc import field_rows
-from parki.ewald.g2p import G2P
-from parki.ewald.mesh import Mesh
-from parki.ewald.p2g import P2G
-from parki.ewald.plane import PlaneModes
-from parki.ewald.split import Split
+from parki.ewald.far.g2p import G2P
+from parki.ewald.far.mesh import Mesh
+from parki.ewald.far.p2g import P2G
+from parki.ewald.far.plane import PlaneModes
+from parki.ewald.far.sizes import field_rows
+from parki.ewald.split.hasimoto import Split
 from parki.ewald.sums import SUMS
 
 
@@ -33,7 +33,7 @@ class SlabFar:
     rows : int
         Rows of the potential, 1 or 3.
     split, factor, want, executor
-        As for `parki.ewald.fgc.Convolution`.
+        As for `parki.ewald.far.fgc.Convolution`.
     """
 
     def __init__(

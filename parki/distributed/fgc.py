@@ -3,8 +3,8 @@
 Three periodic directions: the planes of a slab along y and z; then, of all planes, a share of the
 modes along y, whose lines along x are whole, and convolved; and back. One exchange each way.
 
-Fewer: a share of the lines along x, transformed as in `parki.ewald.fgc`; then a share of the modes
-along x, whose planes are padded, transformed and convolved in blocks as on one device. Two
+Fewer: a share of the lines along x, transformed as in `parki.ewald.far.fgc`; then a share of the
+modes along x, whose planes are padded, transformed and convolved in blocks as on one device. Two
 exchanges each way, but nothing padded is sent, along free axes neither: padded planes have four
 times the values and more. Modes of truncated kernels cost more, and shares have fewer of them.
 """
@@ -19,11 +19,11 @@ import numpy as np
 from parki.distributed.slabs import Slabs, divide
 from parki.distributed.swap import Swap
 from parki.distributed.transport import Transport
-from parki.ewald.fgc import Convolution
-from parki.ewald.mesh import Mesh
-from parki.ewald.padding import Padding
-from parki.ewald.split import Split
-from parki.ewald.transforms import DeviceTransforms, HostTransforms
+from parki.ewald.far.fgc import Convolution
+from parki.ewald.far.mesh import Mesh
+from parki.ewald.far.padding import Padding
+from parki.ewald.far.transforms import DeviceTransforms, HostTransforms
+from parki.ewald.split.hasimoto import Split
 
 
 class SlabFGC(Protocol):
@@ -39,7 +39,7 @@ class SlabFGC(Protocol):
         field : array, shape (rows, planes, y, z)
             Where to put the far field.
         plane : array or None
-            See `parki.ewald.plane`.
+            See `parki.ewald.far.plane`.
         """
 
 
@@ -53,7 +53,7 @@ def slab_fgc(
     want: tuple[str, ...],
     executor: str | None,
 ) -> SlabFGC:
-    """Return what convolves on slabs; arguments as for `parki.ewald.fgc.Convolution`."""
+    """Return what convolves on slabs; arguments as for `parki.ewald.far.fgc.Convolution`."""
     size, rank = transport.team.size, transport.team.rank
     lines = line_shares(mesh.padding, size)
     if mesh.periodicity == 3:

@@ -1,7 +1,7 @@
 """Bytes that each rank of a plan needs, and whether they are free where the ranks are.
 
-Follows what the stages of a slab allocate, as `parki.ewald.memory` does for those of a plan. Ranks
-of one node share its memory, and ranks may share a device: what they need is added up.
+Follows what the stages of a slab allocate, as `parki.ewald.choice.memory` does for those of a plan.
+Ranks of one node share its memory, and ranks may share a device: what they need is added up.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from parki.distributed.fgc import line_shares, mode_shares
 from parki.distributed.slabs import Slabs
 from parki.distributed.team import Team
 from parki.errors import ParkiMemoryError
-from parki.ewald import memory as single
-from parki.ewald.fgc import field_rows
-from parki.ewald.free_memory import free_memory
-from parki.ewald.memory import Memory, Use, in_words
-from parki.ewald.mesh import Mesh
-from parki.ewald.parameters import Parameters
+from parki.ewald.choice import memory as single
+from parki.ewald.choice.memory import Memory, Use, in_words
+from parki.ewald.choice.parameters import Parameters
+from parki.ewald.choice.problem import Problem
+from parki.ewald.far.mesh import Mesh
+from parki.ewald.far.sizes import PART, field_rows, workers
 from parki.ewald.points import result_shape
-from parki.ewald.problem import Problem
 from parki.ewald.sums import SUMS
-from parki.ewald.transforms import PART, workers
+from parki.runtime.free_memory import free_memory
 from parki.settings import thread_count
 
 

@@ -15,9 +15,9 @@ from parki.cell_list import locate
 from parki.distributed.routes import Route
 from parki.distributed.slabs import Slabs
 from parki.distributed.transport import Transport
-from parki.ewald.p2p import P2P
-from parki.ewald.radial import Evaluator
-from parki.ewald.split import RadialPolynomials
+from parki.ewald.near.p2p import P2P
+from parki.ewald.near.radial import Evaluator
+from parki.ewald.split.hasimoto import RadialPolynomials
 from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace
 

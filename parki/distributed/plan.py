@@ -27,15 +27,15 @@ from parki.distributed.team import Team
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald import plan as single
 from parki.ewald.beside import beside
-from parki.ewald.clustering import SAMPLE, pair_density
+from parki.ewald.choice.clustering import SAMPLE, pair_density
+from parki.ewald.choice.memory import Memory
+from parki.ewald.choice.parameters import Parameters
+from parki.ewald.choice.problem import Problem
 from parki.ewald.extent import Extent
-from parki.ewald.gauge import Gauge
-from parki.ewald.memory import Memory
-from parki.ewald.mesh import Mesh
+from parki.ewald.far.gauge import Gauge
+from parki.ewald.far.mesh import Mesh
 from parki.ewald.options import EwaldOptions
-from parki.ewald.parameters import Parameters
 from parki.ewald.points import check_points, check_space
-from parki.ewald.problem import Problem
 from parki.ewald.sums import SUMS
 from parki.interchange import as_array, as_given
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 import math
 import operator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
-from parki.ewald.plan import Plan
 from parki.ewald.points import check_arguments
 from parki.interchange import as_array
+
+if TYPE_CHECKING:
+    from parki.ewald.plan import Plan
 
 FINER = 100  # how many times more accurate the other sum is
 SEED = 0
@@ -88,7 +90,7 @@ def measure(plan: Plan, dens: Any, targets: int) -> Check | tuple[Check, ...]:
     names = (plan.want,) if isinstance(plan.want, str) else plan.want
     options = _finer(plan)
     # In float64 whatever the plan's dtype: equal positions stay equal.
-    other = Plan(
+    other = type(plan)(
         plan.kernel,
         trg.astype(np.float64),
         points["src"].astype(np.float64),

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from parki.errors import ParkiValueError
+from parki.ewald.choice.memory import in_words
+from parki.ewald.choice.parameters import Parameters, select
 from parki.ewald.extent import mean_edge
-from parki.ewald.memory import in_words
-from parki.ewald.parameters import Parameters, select
-from parki.ewald.prolate import choose_split
+from parki.ewald.split.prolate import choose_split
 from parki.ewald.sums import SUMS
 
 if TYPE_CHECKING:

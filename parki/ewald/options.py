@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.g2p import G2P_METHODS
-from parki.ewald.p2g import P2G_METHODS, UNORDERED
-from parki.ewald.p2p_cells import P2P_METHODS
-from parki.ewald.prolate import SPLITS
-from parki.ewald.radial import EVALUATORS
+from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS, UNORDERED
+from parki.ewald.near.radial import EVALUATORS
+from parki.ewald.near.sizes import P2P_METHODS
+from parki.ewald.split.prolate import SPLITS
 from parki.html import table
 from parki.interchange import as_number
 from parki.runtime import ExecutionSpace

@@ -12,34 +12,38 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from parki.arrays import USUAL, real_name
 from parki.cell_list import CellList, locate
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald import multiplier
 from parki.ewald.beside import beside
-from parki.ewald.clustering import PairDensity, pair_density, sample
+from parki.ewald.checking import Check, measure
+from parki.ewald.choice.clustering import PairDensity, pair_density, sample
+from parki.ewald.choice.far_points import warn_of_far_points
+from parki.ewald.choice.machines import machine
+from parki.ewald.choice.memory import Memory, Use, check
+from parki.ewald.choice.moves import check_stay, suit
+from parki.ewald.choice.parameters import Parameters, select
+from parki.ewald.choice.problem import Problem
 from parki.ewald.description import describe, facts, headline
 from parki.ewald.extent import Extent, mean_edge, resolve
-from parki.ewald.far_points import warn_of_far_points
-from parki.ewald.fgc import FGC
-from parki.ewald.g2p import G2P
-from parki.ewald.gauge import Gauge
-from parki.ewald.machines import machine
-from parki.ewald.memory import Memory, Use, check
-from parki.ewald.mesh import Mesh
-from parki.ewald.moves import check_stay, suit
+from parki.ewald.far import multiplier
+from parki.ewald.far.fgc import FGC
+from parki.ewald.far.g2p import G2P
+from parki.ewald.far.gauge import Gauge
+from parki.ewald.far.mesh import Mesh
+from parki.ewald.far.p2g import P2G
+from parki.ewald.far.padding import Padding, pad
+from parki.ewald.far.plane import PlaneModes
+from parki.ewald.near.p2p import P2P, near_kernels
+from parki.ewald.near.p2p_cells import check_method
+from parki.ewald.near.p2p_lists import most_pairs
+from parki.ewald.near.radial import check_evaluator, choose_evaluator
+from parki.ewald.near.sizes import near_tile
 from parki.ewald.options import EwaldOptions
-from parki.ewald.p2g import P2G
-from parki.ewald.p2p import P2P, near_kernels, near_tile
-from parki.ewald.p2p_cells import check_method
-from parki.ewald.p2p_lists import most_pairs
-from parki.ewald.padding import Padding, pad
-from parki.ewald.parameters import Parameters, select
-from parki.ewald.plane import PlaneModes
 from parki.ewald.points import (
     check_arguments,
     check_density,
@@ -49,19 +53,14 @@ from parki.ewald.points import (
     check_want,
     result_shape,
 )
-from parki.ewald.problem import Problem
-from parki.ewald.prolate import choose_split
-from parki.ewald.radial import check_evaluator, choose_evaluator
-from parki.ewald.split import Split
+from parki.ewald.split.hasimoto import Split
+from parki.ewald.split.prolate import choose_split
+from parki.ewald.split.window import KaiserBessel
 from parki.ewald.sums import SUMS
 from parki.ewald.timing import DeviceWatch, HostWatch
-from parki.ewald.window import KaiserBessel
 from parki.html import table
 from parki.interchange import as_array, as_given
 from parki.runtime import forks, prepare
-
-if TYPE_CHECKING:
-    from parki.ewald.checking import Check
 
 _NOT_GIVEN: Any = object()
 STAGES = ("P2P", "P2G", "FGC", "G2P")
@@ -627,8 +626,6 @@ class Plan:
         ParkiMemoryError
             If there is no room for the other sum.
         """
-        from parki.ewald.checking import measure
-
         return measure(self, dens, targets)
 
     def _bound(self, squares: Any) -> float:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import parki
-from parki.ewald.p2p_cells import choose_launch
+from parki.ewald.near.sizes import choose_launch
 
 from . import models
 from .ceilings import ceilings

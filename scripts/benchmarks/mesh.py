@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from parki.ewald.g2p import G2P, G2P_METHODS
-from parki.ewald.mesh import Mesh
-from parki.ewald.p2g import P2G, P2G_METHODS
-from parki.ewald.padding import pad
-from parki.ewald.window import KaiserBessel, default_degree
+from parki.ewald.far.g2p import G2P
+from parki.ewald.far.mesh import Mesh
+from parki.ewald.far.p2g import P2G
+from parki.ewald.far.padding import pad
+from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS
+from parki.ewald.split.window import KaiserBessel, default_degree
 
 from . import models
 from .run import Run

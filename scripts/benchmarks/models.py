@@ -13,9 +13,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from parki.ewald import p2g
-from parki.ewald.p2p import COLUMNS, DEPTH, STAGED_TILE, TILES
-from parki.ewald.p2p_cells import Launch
+from parki.ewald.far import p2g
+from parki.ewald.near.sizes import COLUMNS, DEPTH, STAGED_TILE, TILES, Launch
 
 from .ceilings import L1, L2, Ceilings
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 import parki
-from parki.ewald.p2p import P2P
-from parki.ewald.p2p_cells import Launch
+from parki.ewald.near.p2p import P2P
+from parki.ewald.near.sizes import Launch
 
 from .run import Run
 

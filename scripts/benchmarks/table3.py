@@ -17,7 +17,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from parki.ewald.p2p_cells import CELL_METHODS, choose_launch
+from parki.ewald.near.sizes import CELL_METHODS, choose_launch
 
 from . import models
 from .ceilings import ceilings

@@ -15,7 +15,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from parki.ewald.p2p_cells import CELL_METHODS, Launch, choose_launch
+from parki.ewald.near.sizes import CELL_METHODS, Launch, choose_launch
 
 from .near import NAMES, Near, own_variants
 from .record import Record

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from parki.ewald.split import RadialPolynomials
+    from parki.ewald.split.hasimoto import RadialPolynomials
 
 Array = NDArray[np.float64]
 
@@ -64,8 +64,8 @@ class Term:
         square.
     far : Far
     prolate : tuple of 6 floats
-        Leading terms for large c of the prolate split's error (`parki.ewald.prolate.pair_error`):
-        factor and power of c of its rms, of its peak, and of its value at r = 0.
+        Leading terms for large c of the prolate split's error: factor and power of c of its rms, of
+        its peak, and of its value at r = 0. See `parki.ewald.split.prolate.pair_error`.
     aligned : float
         How much larger errors are for densities along the normals than for any directions: by the
         averages of (q.k)^2 (n.k)^2, which is 1/9 for any q and n, and 1/5 for q along n, and the
@@ -103,7 +103,7 @@ class Kernel:
         What makes up each quantity that the sum has: "u", "p", "grad_u". One without terms is
         zero everywhere.
     polynomials : tuple of two str
-        Radial functions (`parki.ewald.split.RadialPolynomials`) that the pair kernel of the
+        Fields of `parki.ewald.split.hasimoto.RadialPolynomials` that the pair kernel of the
         velocity takes, and that of pressure and gradient.
     operations : tuple of two int
         Polynomials that a pair takes, and other operations.

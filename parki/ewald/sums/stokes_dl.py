@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from parki.ewald.sums.record import Array, Far, Half, Kernel, Term
 
 if TYPE_CHECKING:
-    from parki.ewald.split import RadialPolynomials
+    from parki.ewald.split.hasimoto import RadialPolynomials
 
 _PI = math.pi
 _FACTOR = 8 * _PI

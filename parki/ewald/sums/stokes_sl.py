@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Kernel, Term
 
 if TYPE_CHECKING:
-    from parki.ewald.split import RadialPolynomials
+    from parki.ewald.split.hasimoto import RadialPolynomials
 
 _PI = math.pi
 _FACTOR = math.sqrt(2 / 3) * 8 * _PI

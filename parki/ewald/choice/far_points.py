@@ -1,0 +1,94 @@
+"""A warning where a few far points make a sum expensive, because the box is the points' extent.
+
+Compares the predicted time of all points with that of the others alone. Chooses nothing itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.errors import ParkiValueError, warn
+from parki.ewald.choice.clustering import pair_density
+from parki.ewald.choice.parameters import Parameters
+from parki.ewald.choice.problem import Problem
+from parki.ewald.extent import THINNEST, Extent, mean_edge
+
+Array = NDArray[np.float64]
+# Look where the last percent of the points makes the box this many times larger,
+LARGER = 8.0
+# and warn where it makes a call take this many times as long, and so many seconds more.
+LONGER, SECONDS = 3.0, 0.1
+
+
+def warn_of_far_points(
+    problem: Problem,
+    chosen: Parameters,
+    clouds: Iterable[Array],
+    box: Extent,
+    free: list[int],
+    choose: Callable[[Problem], Parameters],
+    ranks: int = 1,
+) -> None:
+    """Warn if leaving out a few far points would make a call much faster.
+
+    Parameters
+    ----------
+    problem : Problem
+    chosen : Parameters
+        For all points.
+    clouds : iterable of ndarray, shape (3, N)
+        A sample of targets and of sources, or of what is both, from the corner of the box.
+    box : Extent
+    free : list of int
+        Axes along which the box is the extent of the points.
+    choose : callable
+        Returns the parameters for a problem.
+    ranks : int
+        That share the points out; the prediction is for one.
+    """
+    if not free or chosen.total <= SECONDS:
+        return
+    samples = list(clouds)
+    ends = [np.percentile(points[free], [1, 99], axis=1) for points in samples]
+    low, high = np.min(ends, axis=0)[0], np.max(ends, axis=0)[1]
+    inner = box.box.copy()
+    inner[free] = np.maximum(high - low, THINNEST * box.box.max())
+    if box.box.prod() <= LARGER * inner.prod():
+        return
+    kept = [_between(points, free, low, high) for points in samples]
+    if not all(points.shape[1] for points in kept):
+        return
+    density = pair_density(kept[0], kept[-1], inner)
+    if density.self_pairs:  # those of the sample
+        density = replace(density, self_pairs=1 / problem.sources)
+    try:
+        near = replace(problem, box=inner / mean_edge(inner), density=density, cutoff=None)
+        alone = choose(near).total
+    except ParkiValueError:  # no grid reaches the tolerance
+        return
+    if chosen.total <= max(LONGER * alone, alone + SECONDS):
+        return
+    spans = ", ".join(
+        f"[{a:.3g}, {b:.3g}] of [{box.origin[axis]:.3g}, {box.origin[axis] + box.box[axis]:.3g}] "
+        f"along axis {axis}"
+        for axis, a, b in zip(free, low + box.origin[free], high + box.origin[free], strict=True)
+    )
+    where = " on one rank" if ranks > 1 else ""
+    warn(
+        f"a few far points make a call take {chosen.total:.2g} s{where}, as predicted, in place of "
+        f"{alone:.2g} s: 98 % of the points lie within {spans}. Leave lost points out, or make "
+        "plans of their own, which take little time: the far targets with all sources, and the "
+        "near targets with the far sources, to be added to the near targets with near sources"
+    )
+
+
+def _between(points: Array, free: list[int], low: Array, high: Array) -> Array:
+    """Return the points between two corners, from the first one."""
+    inside = ((points[free] >= low[:, None]) & (points[free] <= high[:, None])).all(axis=0)
+    found = points[:, inside]
+    found[free] -= low[:, None]
+    return found

@@ -1,0 +1,280 @@
+"""Which grid and window carry a split's far field at the least cost.
+
+Finer grids need fewer window points. What each grid needs is foreseen from the window's asymptotic
+error, and only the cheapest grid is judged by the sum over its modes, which also says by how much
+to correct the others' forecasts; so on, until the cheapest one is known to suffice.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.ewald.choice.problem import FAR, Problem, Times
+from parki.ewald.split import estimates
+from parki.ewald.split.hasimoto import Split
+from parki.ewald.split.prolate import Prolate
+from parki.ewald.sums import term_of
+
+Array = NDArray[np.float64]
+# Errors of the window vary over the place between grid points; on a lattice all points have the
+# same. That of derivatives is up to this much larger than on average.
+CREST = 1.7
+POINTS = tuple(range(2, 19))
+SHAPES = np.arange(1.8, 2.95, 0.1)
+# Grid points over those of the coarsest grid: to choose a cut-off, and the grid for it.
+REFINEMENTS = (1.0, 1.05, 1.1, 1.16, 1.22, 1.3, 1.4, 1.55, 1.75, 2.0)
+FINE = (*(round(1.03**k, 4) for k in range(14)), 1.5, 1.55, 1.65, 1.75, 1.85, 2.0)
+# By how much grids that are not yet judged may be better than foreseen, as a logarithm.
+HOPE = 0.3
+# What part of the far field's time a grid must promise to save to be judged: that takes time too.
+WORTH = 0.04
+# A periodic axis has at least this many grid points, so that no window meets itself.
+FEWEST = 18
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid and a window.
+
+    Attributes
+    ----------
+    steps : ndarray, shape (3,)
+        Grid spacings.
+    points : int
+        Window points P.
+    beta : float
+        Kaiser-Bessel shape of the window; 0 where it was not judged.
+    times : Times
+        Predicted seconds.
+    truncation, window : float
+        Predicted errors over the tolerance.
+    """
+
+    steps: Array
+    points: int
+    beta: float
+    times: Times
+    truncation: float
+    window: float
+
+
+def coarsest(problem: Problem, split: Split) -> float:
+    """Return the grid spacing at which truncation alone takes half of the far field's share."""
+    if math.isfinite(split.band):
+        return math.pi / split.band
+    xi = math.sqrt(math.pi) * split.psi0
+    x = 9.0  # the error falls like exp(-x), x = (K / 2 xi)^2
+    for _ in range(12):
+        step = math.pi / (2 * xi * math.sqrt(x))
+        error = problem.truncation(split, np.full(3, step))
+        change = math.log(max(error, 1e-300) / math.sqrt(FAR / 2))
+        x = min(max(x + max(-4.0, min(8.0, change)), 0.05), 60.0)
+        if abs(change) < 0.02:
+            break
+    return math.pi / (2 * xi * math.sqrt(x))
+
+
+def fit(problem: Problem, step: float) -> Array:
+    """Return spacings near ``step`` that divide the periodic edges into numbers fast for FFTs."""
+    steps = np.full(3, step)
+    tables = problem.lengths
+    for axis in range(problem.periodicity):
+        edge = float(problem.box[axis])
+        least = max(edge / step, FEWEST)
+        if problem.periodicity == 3:
+            length = tables.boxes.at_least(least, 3)
+        else:
+            length = (tables.lines if axis == 0 else tables.planes).at_least(least, 1)
+        steps[axis] = edge / length
+    return steps
+
+
+def forecast(
+    split: Split, largest: float, refinements: tuple[float, ...] = REFINEMENTS
+) -> tuple[Array, float, Array]:
+    """Foresee the window's errors on refinements of the coarsest grid, of step ``largest``.
+
+    A mode k is damped by the split to exp(-g), and its image by the window to exp(-P a): the error
+    is that of the mode for which the sum of both is least, for the best shape of the window.
+
+    Returns
+    -------
+    exponents : ndarray, shape (n, m)
+        Logarithm of the error, for n refinements and m numbers of `POINTS`, but for a constant.
+    constant : float
+        What to add at first, to have the error over the tolerance: within 1.5 or so.
+    room : ndarray, shape (n,)
+        Logarithm of the error over the tolerance that truncation leaves to the window.
+    """
+    if isinstance(split, Prolate):
+        room = np.full(len(refinements), math.log(FAR) / 2)
+        return _exponents(True, split.c, refinements), split.c, room
+    # The split damps the largest mode to exp(-x), which is half of the share on the coarsest grid.
+    x = (math.sqrt(math.pi) / largest / 2 / split.psi0) ** 2
+    cut = np.exp(2 * x * (1 - np.array(refinements) ** 2)) / 2
+    x = 0.25 * round(4 * x)
+    return _exponents(False, x, refinements), x + 6, np.log(FAR * (1 - cut)) / 2
+
+
+@lru_cache(maxsize=256)
+def _exponents(prolate: bool, c: float, refinements: tuple[float, ...]) -> Array:
+    k = np.linspace(0, 1, 25)
+    damping = c * (np.sqrt(1 - k**2) - 1) if prolate else -c * k**2
+    u = k / np.array(refinements)[:, None]  # in units of the grid's largest wavenumber
+    shapes = SHAPES[:, None, None]
+    # Transforms of the window at the mode and at its image: exp(P sqrt(q^2 - (k h / 2)^2)).
+    window = np.sqrt(np.maximum(shapes**2 - (np.pi * u / 2) ** 2, 0))
+    image = np.sqrt(np.maximum(shapes**2 - (np.pi * (1 - u / 2)) ** 2, 0))
+    drop = (window - image)[None]
+    points = np.array(POINTS)[:, None, None, None]
+    worst = (damping - points * drop).max(axis=3)  # (points, shapes, refinements)
+    return np.asarray(worst.min(axis=1).T)
+
+
+class Windows:
+    """Errors of windows on one grid, by the sums over its modes."""
+
+    def __init__(
+        self, problem: Problem, split: Split, cutoff: float, steps: Array, most: int
+    ) -> None:
+        self.problem = problem
+        shape = np.rint(problem.box / steps).astype(int)
+        periodic = np.arange(3) < problem.periodicity
+        self.most = int(shape[periodic].min(initial=most))
+        # Free axes: the modes of the padded box, on which the points fill a part.
+        local = problem.pad(steps, most, cutoff).local
+        padded = np.where(periodic, shape, local)
+        lengths = padded * steps
+        self.volume = float(np.prod(lengths))
+        self.scale = 2 * float(steps.min())
+        self.modes = estimates.Modes(
+            problem.steep_terms, split, lengths.tolist(), padded.astype(int).tolist()
+        )
+        self.known: dict[int, tuple[float, float]] = {}
+
+    def __call__(self, points: int) -> tuple[float, float]:
+        """Return the least error over the tolerance with P points, and the beta that has it."""
+        if points not in self.known:
+            problem = self.problem
+            worst = np.zeros(SHAPES.size)
+            for term in problem.steep_terms:
+                rms, peak = (a[0] for a in self.modes.aliasing(term, points, SHAPES))
+                rms = rms * math.sqrt(self.volume)  # the promise is for the box, of volume 1
+                square = problem.density.at(self.scale) * rms**2
+                square += problem.density.self_pairs * peak**2
+                error = np.sqrt(np.minimum(square, peak**2)) * term_of(term).aligned
+                if term_of(term).derived:
+                    error *= CREST
+                worst = np.maximum(worst, error)
+            best = int(worst.argmin())
+            error = float(worst[best]) / problem.tolerance
+            self.known[points] = error, float(SHAPES[best]) * points
+        return self.known[points]
+
+
+class Search:
+    """The grids for one split and cut-off, cheapest first as far as foreseen.
+
+    Parameters
+    ----------
+    problem : Problem
+    split : Split
+    cutoff : float
+    like : Search, optional
+        One at another cut-off, whose forecasts were corrected by what it found.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        split: Split,
+        cutoff: float,
+        like: Search | None = None,
+    ) -> None:
+        self.problem, self.split, self.cutoff = problem, split, cutoff
+        largest = coarsest(problem, split)
+        self.exponents, self.constant, self.room = forecast(split, largest, FINE)
+        self.grids: dict[int, Array] = {}
+        seen: set[tuple[float, ...]] = set()
+        for row, refinement in enumerate(FINE):
+            steps = fit(problem, largest / refinement)
+            if tuple(steps) not in seen:
+                seen.add(tuple(steps))
+                self.grids[row] = steps
+        # What forecasts for P points lack, by the last grid that they were judged on.
+        self.constants = np.full(len(POINTS), math.nan)
+        if like is not None:
+            self.constant, self.constants = like.constant, like.constants.copy()
+        self.judged: dict[int, Grid] = {}
+        self.times: dict[tuple[int, int], Times] = {}
+
+    def best(self) -> Grid | None:
+        """Return the cheapest grid that suffices, or None."""
+        while self.grids:
+            foreseen = self._foreseen()
+            known = [item for item in foreseen if item[1] in self.judged]
+            if known and known[0][0] <= (1 + WORTH) * foreseen[0][0]:
+                return known[0][2]
+            self._judge(foreseen[0][1], foreseen[0][2].points)
+        return None
+
+    def least(self) -> float:
+        """Return the least seconds that are foreseen."""
+        return min((seconds for seconds, *_ in self._foreseen()), default=math.inf)
+
+    def _foreseen(self) -> list[tuple[float, int, Grid]]:
+        """Return seconds, row and grid of each, cheapest first."""
+        columns = [POINTS.index(p) for p in self.problem.windows]
+        constants = np.where(np.isnan(self.constants), self.constant, self.constants)
+        errors = (self.exponents + constants)[:, columns] - HOPE
+        enough = errors <= self.room[:, None]
+        found = []
+        for row, steps in self.grids.items():
+            if row in self.judged:
+                found.append((self.judged[row].times.total, row, self.judged[row]))
+                continue
+            suffices = bool(enough[row].any())
+            place = int(enough[row].argmax()) if suffices else -1
+            p = self.problem.windows[place]
+            grid = Grid(steps, p, 0.0, self._times(row, p), 0.0, math.exp(errors[row, place]))
+            # What is foreseen not to suffice comes last.
+            found.append((grid.times.total if suffices else math.inf, row, grid))
+        return sorted(found, key=lambda item: item[:2])
+
+    def _times(self, row: int, p: int) -> Times:
+        if (row, p) not in self.times:
+            padding = self.problem.pad(self.grids[row], p, self.cutoff)
+            self.times[row, p] = self.problem.far_time(p, padding)
+        return self.times[row, p]
+
+    def _judge(self, row: int, start: int) -> None:
+        """Find the fewest points that suffice on a grid, from ``start`` on, or drop the grid."""
+        steps = self.grids[row]
+        truncation = self.problem.truncation(self.split, steps)
+        if truncation**2 > FAR:
+            del self.grids[row]
+            return
+        room = math.sqrt(FAR - truncation**2)
+        windows = Windows(self.problem, self.split, self.cutoff, steps, max(self.problem.windows))
+        choices = [p for p in self.problem.windows if p <= windows.most]
+        place = min(self.problem.windows.index(start), len(choices) - 1)
+        while 0 <= place < len(choices) and windows(choices[place])[0] > room:
+            place += 1
+        while place > 0 and place <= len(choices) and windows(choices[place - 1])[0] <= room:
+            place -= 1
+        for p, (window, _) in windows.known.items():
+            if window > 0:  # there is no error where the split's band has no mode but 0
+                column = POINTS.index(p)
+                self.constant = math.log(window) - float(self.exponents[row, column])
+                self.constants[column] = self.constant
+        if not 0 <= place < len(choices):
+            del self.grids[row]
+            return
+        p = choices[place]
+        window, beta = windows(p)
+        self.judged[row] = Grid(steps, p, beta, self._times(row, p), truncation, window)

@@ -1,0 +1,331 @@
+"""Bytes that a plan needs, known as soon as its parameters are chosen, and whether they are free.
+
+Follows what the stages allocate (`parki.ewald.near.p2p`, `p2g`, `fgc`, `g2p`), part by part. Knows
+nothing of kernels and launches. The work area of a device's transforms is the library's secret: it
+is counted as it was found on an H200 for most lengths; some get by without one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from parki.errors import ParkiMemoryError, ParkiValueError
+from parki.ewald.choice.parameters import Parameters, select
+from parki.ewald.choice.problem import Problem
+from parki.ewald.far.padding import Padding
+from parki.ewald.far.sizes import (
+    DEVICE_BLOCK,
+    HOST_BLOCK,
+    LINES,
+    PART,
+    along_z,
+    field_rows,
+    list_bytes,
+    parts,
+    room_before,
+    workers,
+)
+from parki.ewald.near.sizes import near_cells, near_tile
+from parki.ewald.options import MOST_POINTS
+from parki.ewald.points import result_shape
+from parki.ewald.sums import SUMS
+from parki.runtime import ExecutionSpace
+from parki.runtime.free_memory import free_memory
+from parki.settings import thread_count
+
+# Larger cut-offs to propose where a plan does not fit: their grids are coarser.
+LARGER = (1.25, 1.6, 2.0, 2.5)
+# Planes with longer edges take a work area as large as they are, on an H200; but of these lengths,
+# by the bytes of a number, none. Longer lines take one twice as large as they are.
+LONG = 1024
+LIGHT = {8: (2048,), 4: (1050, 1120, 1200, 1536, 1680, 2048, 2100, 2400)}
+# Values of a component that the device's FFT library takes: its sizes are 32 bits.
+MOST_VALUES = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes, as predicted.
+
+    Attributes
+    ----------
+    parts : dict
+        What an application holds, by part; results included, the user's arrays not.
+    held : float
+        What is there when parameters are chosen: points in the box, and scaled normals.
+    peak : float
+        The most that is in use at a time, while the plan is made or first applied.
+    """
+
+    parts: dict[str, float]
+    held: float
+    peak: float
+
+    @property
+    def largest(self) -> str:
+        """The largest part and its size, in words."""
+        name = max(self.parts, key=lambda part: self.parts[part])
+        return f"{name} ({in_words(self.parts[name])})"
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {in_words(size)}" for name, size in self.parts.items() if size)
+        return f"{in_words(self.peak)} at most: {parts}"
+
+
+@dataclass(frozen=True)
+class Use:
+    """What memory depends on besides problem and parameters.
+
+    Attributes
+    ----------
+    space : ExecutionSpace
+    dtype : dtype
+    same : bool
+        Whether the targets are the sources.
+    flux : bool
+        Whether the double layer's mean keeps the points.
+    once : bool
+        Whether the first application is part of making the plan.
+    """
+
+    space: ExecutionSpace
+    dtype: Any
+    same: bool
+    flux: bool
+    once: bool
+
+
+def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
+    """Return what a plan with these parameters needs."""
+    item = np.dtype(use.dtype).itemsize
+    padding = problem.pad(chosen.steps, chosen.points, chosen.cutoff)
+    held, near, far = points_bytes(problem, chosen, use, padding, item)
+    rows = sum(math.prod(result_shape(problem.kernel, name, 1)) for name in problem.want)
+    results = rows * item * problem.targets
+    inputs, outputs = SUMS[problem.kernel].components, field_rows(problem.kernel, problem.want)
+    components, on_device = max(inputs, outputs), use.space.on_device
+    x, y, z = padding.grid
+    length = padding.local[0]
+    free = problem.periodicity < 3
+    block, multiplier = block_sizes(padding, components, item, on_device)
+    component = 2 * item * math.prod(padding.modes)
+    grid = item * float(x * y * _stored(problem, chosen, use, z))
+    padded = 2 * item * block * components
+    if on_device:
+        buffer = item * length * y * z if length > x else 0.0
+        area = work_area(padding, max(buffer, grid), padded, item) if free else component
+        modes, transforms = components * component, area + buffer
+    else:
+        numbers = math.prod(padding.modes)
+        before = room_before(components, 2 * numbers, x * y * z, item)
+        modes = item * before
+        # What SciPy's real transforms return, of each thread's part: planes, or rows of lines.
+        made = component * (components if before >= 2 * numbers * components else 1)
+        threads = workers(made / (2 * item), thread_count())
+        transforms = 2 * min(made, threads * max(PART, made / (y if free else x)))
+    parts = {
+        "points": near + far,
+        "densities and results": SUMS[problem.kernel].rows * item * problem.sources + results,
+        "grid": components * grid,
+        "modes": modes,
+        "padded block": padded,
+        "multiplier": item * multiplier,
+        "transforms": transforms,
+    }
+    total = sum(parts.values())
+    # Points are dropped once the plan is made; of transforms and results there are none before.
+    peak = max(total + (held if use.once else 0), total + held - results - transforms)
+    return Memory(parts, held, peak)
+
+
+def check(problem: Problem, chosen: Parameters, use: Use, length: float) -> Memory:
+    """Return what a plan needs; refuse it where that is not free.
+
+    Parameters
+    ----------
+    problem, chosen, use
+    length : float
+        Cube root of the box's volume, in the user's unit.
+
+    Raises
+    ------
+    ParkiMemoryError
+        With what would fit.
+    ParkiValueError
+        If the grid passes what indices can count.
+    """
+    needed = predict(problem, chosen, use)
+    room = free_memory(use.space) + needed.held
+    if needed.peak <= room:
+        _check_values(problem, chosen, use)
+        return needed
+    proposals = list(fitting(problem, chosen, use, room, length))
+    where = "on the device" if use.space.on_device else "here"
+    raise ParkiMemoryError(
+        f"the plan needs {in_words(needed.peak)}, but {in_words(room)} are free {where}; most of "
+        f"it is for its {needed.largest}. What would fit: "
+        + ("; ".join(proposals) or "nothing near")
+    )
+
+
+def points_bytes(
+    problem: Problem, chosen: Parameters, use: Use, padding: Padding, item: int
+) -> tuple[float, float, float]:
+    """Return bytes of the wrapped points, and of those that are sorted for near and far field."""
+    sources, targets = problem.sources, problem.targets
+    both = sources if use.same else sources + targets
+    normals = 3 * item * sources if SUMS[problem.kernel].double else 0
+    on_device = use.space.on_device
+    # Of a sorted list: points, order and cell of each, and two numbers for each cell.
+    each = 3 * item + 8
+    lists = 1 if use.same else 2
+    shape = near_cells(problem.box, chosen.cutoff, sources, chosen.p2p, use.space)
+    near = each * both + 8.0 * lists * math.prod(shape) + normals
+    kinds = 1 + (on_device and problem.want != ("u",))
+    tile = near_tile(use.space, chosen.p2p, targets, chosen.read, use.dtype)
+    tiles = targets / tile.targets + shape[0] * shape[1]
+    near += 12.0 * kinds * min(tiles, targets)
+    # Targets that are the sources keep their order, if the variants of both stages allow it.
+    alike = use.same and chosen.p2g != "base" and chosen.g2p == "target"
+    far = float(each) * (sources if alike else sources + targets) + normals
+    cells = math.prod(padding.cells)
+    if chosen.p2g == "tile":
+        far += list_bytes(chosen.points, sources, cells)
+    if chosen.g2p == "tile":
+        far += 8.0 * cells / 16
+    if normals:
+        far += 8 * sources  # squares of the normals
+    held = 3 * item * both + normals
+    return held, near, far + (held if use.flux else 0)
+
+
+def block_sizes(
+    padding: Padding,
+    components: int,
+    item: int,
+    on_device: bool,
+    share: tuple[int, int] | None = None,
+) -> tuple[float, float]:
+    """Return the modes of padded blocks that are convolved at a time, and the multiplier's values.
+
+    The largest block of a device, or one for each thread of a host; of a ``share`` of the modes
+    along the first axis, from the first to the last + 1, or of all.
+    """
+    if padding.n_local == 0:
+        x, y, z = padding.grid
+        return 0.0, float(x * (y // 2 + 1) * (z // 2 + 1))
+    each = 2 * item * components
+    limit = (DEVICE_BLOCK if on_device else HOST_BLOCK) // each
+    begin, end = share or (0, padding.local[0] // 2 + 1)
+    middle = min(max(padding.n_local, begin), end)
+    kinds = ((middle - begin, padding.local), (end - middle, padding.plain))
+    threads = 1
+    if not on_device:
+        padded = sum(count * y * z for count, (_, y, z) in kinds)
+        threads = workers(components * padded, thread_count())
+    block, values = 0.0, 0.0
+    for count, (_, y, z) in kinds:
+        size = min(count, max(1, limit // (y * z)))
+        if not on_device and size:
+            size = math.ceil(size / parts(each * size * y * z, threads))
+        block = max(block, float(size * y * z))
+        values += count * (y // 2 + 1) * (z // 2 + 1)
+    return min(threads, end - begin) * block, values
+
+
+def work_area(padding: Padding, lines: float, padded: float, item: int) -> float:
+    """Return the bytes that a device's transforms of lines and of blocks of planes work in.
+
+    They share it. ``lines`` are the bytes of all lines along x, ``padded`` those of a block.
+    """
+    heavy = any(length > LONG and length not in LIGHT[item] for length in padding.local[1:])
+    times = 2 if padding.local[0] > LONG else 1
+    return max(times * min(lines, LINES), padded if heavy else 0.0)
+
+
+def _stored(problem: Problem, chosen: Parameters, use: Use, z: int) -> int:
+    """Return the grid's planes along z, spill included."""
+    return z + along_z(chosen.points, use.dtype, problem.periodicity, use.space.on_device)[1]
+
+
+def _check_values(problem: Problem, chosen: Parameters, use: Use) -> None:
+    padding = problem.pad(chosen.steps, chosen.points, chosen.cutoff)
+    _, y, z = padding.grid
+    values = padding.local[0] * y * _stored(problem, chosen, use, z)
+    if use.space.on_device and values > MOST_VALUES:
+        raise ParkiValueError(
+            f"the grid has {values} values with its padding along x; transforms on a device take "
+            f"{MOST_VALUES}; raise the cut-off (cutoff, cell_size), or share the points out over "
+            "ranks"
+        )
+
+
+def fitting(
+    problem: Problem,
+    chosen: Parameters,
+    use: Use,
+    room: float,
+    length: float,
+) -> Iterator[str]:
+    """Yield, in words, what would fit."""
+    seconds = chosen.total
+
+    def fits(changed: Problem, cutoff: float | None) -> Parameters | None:
+        changed = replace(changed, cutoff=cutoff)
+        try:
+            found = select(changed)
+        except ParkiValueError:
+            return None
+        return found if predict(changed, found, use).peak <= room else None
+
+    # Of a cut-off that was asked for, parki's own may be enough.
+    own = fits(problem, None)
+    cutoffs = [ratio * chosen.cutoff for ratio in LARGER] + ([own.cutoff] if own else [])
+    for cutoff in sorted(cutoffs):
+        found = fits(problem, cutoff)
+        if found is not None:
+            ratio = found.total / seconds
+            cost = f"takes {ratio:.2g} times as long" if ratio > 1 else "is faster, too"
+            yield f"cutoff={found.cutoff * length:.4g}, which {cost}"
+            break
+    narrow = chosen.points <= MOST_POINTS[np.dtype(np.float32)]
+    if use.dtype == np.float64 and problem.tolerance >= 1e-6 and narrow:
+        single = predict(problem, chosen, replace(use, dtype=np.dtype(np.float32)))
+        if single.peak <= room:
+            yield f"float32 ({in_words(single.peak)})"
+    least, most = 0.0, 1.0
+    for _ in range(8):
+        part = (least + most) / 2
+        fewer = replace(
+            problem,
+            targets=max(1, int(part * problem.targets)),
+            sources=max(1, int(part * problem.sources)),
+        )
+        if fits(fewer, None) is None:
+            most = part
+        else:
+            least = part
+    # Some to spare: other points crowd otherwise, and may take a larger grid.
+    if least and own is None:
+        sources, targets = (_down(0.85 * least * n) for n in (problem.sources, problem.targets))
+        yield f"about {sources:.2g} sources and {targets:.2g} targets"
+
+
+def _down(number: float) -> float:
+    """Return a number with two digits, rounded down: what is proposed has to fit."""
+    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return math.floor(number / unit) * unit
+
+
+def in_words(size: float) -> str:
+    """Return a number of bytes as people write it."""
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} GB"

@@ -1,0 +1,302 @@
+"""From the tolerance to every parameter of the method (MATH E.1).
+
+Inverts the error estimates: a cut-off r_c gives the split (Hasimoto's xi, or the prolate c) and the
+near polynomials' degree; the split gives the cheapest grid and window whose errors stay within the
+tolerance (`parki.ewald.choice.grids`). The cut-off itself minimises the predicted time. All
+lengths are in units of the cube root of the box's volume.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.errors import ParkiValueError
+from parki.ewald.choice.cost import Pairs
+from parki.ewald.choice.grids import POINTS, REFINEMENTS, Search, coarsest, fit, forecast
+from parki.ewald.choice.problem import NEAR, Problem
+from parki.ewald.far.lengths import NO_TABLES, Tables
+from parki.ewald.far.padding import Passes
+from parki.ewald.split.hasimoto import Split
+from parki.ewald.split.prolate import solve
+from parki.ewald.split.window import default_degree
+
+# Cut-offs to consider, in units of the box, and the ratio of one to the next.
+_LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
+# Sources within a typical one, for each digit of the tolerance.
+TYPICAL = 3.0
+# Sums of more seconds are worth milliseconds more of choosing, among all variants and cut-offs
+# beside the foreseen one: what lengths and variants cost changes from grid to grid.
+LONG, NEARBY = 0.25, (1.0, 0.9, 1.1)
+# Of the pairs of which lists would be kept, how many to have where that is worth a smaller cut-off.
+MARGIN = 0.97
+# Of more seconds than this: a glance, of half a millisecond each, at cut-offs beside the choice, of
+# whose grids other lengths are the next ones, and a look at the most promising. Of 73 sums of 30 to
+# 250 ms on an H200 the choice without was 2.9 % over the best of ten ways to look, with one look
+# 0.6, with two 0.4, and with a look at each 0.4, for 3.9, 7.2, 8.1 and 9.1 ms of the host.
+UNEVEN, BESIDE, LOOKS = 0.03, (0.9, 0.95, 1.05, 1.1), 2
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Everything the method needs, in units of the cube root of the box's volume.
+
+    Attributes
+    ----------
+    cutoff : float
+        Cut-off r_c of the near field.
+    split : Split
+        Hasimoto's or the prolate split.
+    degree : int
+        Degree of the near field's polynomials.
+    steps : ndarray, shape (3,)
+        Grid spacings.
+    points : int
+        Window points P along each axis.
+    beta : float
+        Kaiser-Bessel shape of the window.
+    window_degree : int
+        Degree of the window's polynomials.
+    pairs : Pairs
+        Pairs within the cut-off and around it, as estimated.
+    read : float
+        Sources, about, near the targets that a device works on at a time: `Problem.read`.
+    p2p, p2g, g2p : str
+        Variants of the stages.
+    lengths : Tables
+        Lengths of transforms that the choice counts on.
+    errors : dict
+        Predicted errors over the tolerance: near, truncation, window.
+    seconds : dict
+        Predicted times: P2P, P2G, FGC, G2P.
+    """
+
+    cutoff: float
+    split: Split
+    degree: int
+    steps: NDArray[np.float64]
+    points: int
+    beta: float
+    window_degree: int
+    pairs: Pairs
+    read: float
+    p2p: str
+    p2g: str
+    g2p: str
+    lengths: Tables
+    errors: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def total(self) -> float:
+        """Predicted seconds of all stages."""
+        return sum(self.seconds.values())
+
+
+def select(problem: Problem) -> Parameters:
+    """Choose all parameters.
+
+    Choices are kept: a sum of as many points, spread alike, takes the same ones again.
+
+    Raises
+    ------
+    ParkiValueError
+        If no grid and window reach the tolerance.
+    """
+    return _select(problem.rounded())
+
+
+@lru_cache(maxsize=256)
+def _select(problem: Problem) -> Parameters:
+    promising = _promising(problem)
+    chosen = problem.cutoff or _best_cutoff(promising)
+    search = Search(promising, _split(promising, chosen), chosen)
+    found = _best_of(search)
+    if found is None:
+        raise ParkiValueError(_why(problem, chosen))
+    if problem.cutoff is not None:
+        return found
+    others: list[Parameters | None] = []
+    if 0 < problem.kept < found.pairs.within:  # lists of fewer pairs would be kept
+        fewer = chosen * (MARGIN * problem.kept / found.pairs.within) ** (1 / 3)
+        others.append(_at_cutoff(promising, fewer))
+    if found.total > UNEVEN:
+        others.append(_beside(search, found))
+    if found.total > LONG:
+        most = _largest_cutoff(problem)
+        others += [_at_cutoff(problem, min(f * chosen, most)) for f in NEARBY]
+    return min((found, *filter(None, others)), key=lambda p: p.total)
+
+
+def _why(problem: Problem, chosen: float) -> str:
+    """Say that no grid reaches the tolerance, and what to do."""
+    tolerance, most = problem.tolerance, problem.windows[-1]
+    if problem.cutoff is None and len(problem.windows) > 1:
+        single = ", or give the points in float64" if most < POINTS[-1] else ""
+        return (
+            f"no grid reaches tolerance {tolerance:g} for these points in a box of such edges, by "
+            f"windows of up to {most} points; give a larger tolerance{single}"
+        )
+    window = f" and window_points {most}" if len(problem.windows) == 1 else ""
+    return (
+        f"no grid reaches tolerance {tolerance:g} with cutoff {chosen:.3g}{window} (in units of "
+        "the cube root of the box's volume); leave them to parki, or relax one"
+    )
+
+
+def _at_cutoff(problem: Problem, cutoff: float) -> Parameters | None:
+    """Return the cheapest parameters for a cut-off."""
+    return _best_of(Search(problem, _split(problem, cutoff), cutoff))
+
+
+def _beside(search: Search, found: Parameters) -> Parameters | None:
+    """Return the best parameters at the most promising cut-offs beside what was found."""
+    problem, foreseen = search.problem, []
+    for factor in BESIDE:
+        cutoff = min(factor * found.cutoff, _largest_cutoff(problem))
+        other = Search(problem, _split(problem, cutoff), cutoff, search)
+        near, _ = problem.near_time(cutoff, found.degree)
+        foreseen.append((near + other.least(), other))
+    promising = sorted((f for f in foreseen if f[0] < found.total), key=lambda f: f[0])
+    looked = filter(None, (_best_of(other) for _, other in promising[:LOOKS]))
+    return min(looked, key=lambda p: p.total, default=None)
+
+
+def _best_of(search: Search) -> Parameters | None:
+    """Return the cheapest parameters for a cut-off and its split."""
+    grid = search.best()
+    if grid is None:
+        return None
+    problem, split, cutoff = search.problem, search.split, search.cutoff
+    degree = problem.polynomial_degree(split, cutoff)
+    times = grid.times
+    near, p2p = problem.near_time(cutoff, degree)
+    return Parameters(
+        cutoff,
+        split,
+        degree,
+        grid.steps,
+        grid.points,
+        grid.beta,
+        default_degree(grid.points),
+        problem.near_pairs(cutoff),
+        problem.read(cutoff),
+        p2p,
+        times.p2g,
+        times.g2p,
+        problem.lengths,
+        {
+            "near": problem.near(split, cutoff),
+            "truncation": grid.truncation,
+            "window": grid.window,
+        },
+        {
+            "P2P": near,
+            "P2G": times.spread,
+            "FGC": times.far,
+            "G2P": times.gather,
+        },
+    )
+
+
+def _promising(problem: Problem) -> Problem:
+    """Return the problem with the variants that are worth a look, by a rough guess of the rest."""
+    digits = -math.log10(problem.tolerance)
+    cutoff = (60 / problem.sources / problem.density.typical(0.1)) ** (1 / 3)
+    points = min(problem.windows, key=lambda p: abs(p - 5 - digits))
+    return problem.promising(min(cutoff, _MOST), 6 + 2 * round(digits), points)
+
+
+def _split(problem: Problem, cutoff: float) -> Split:
+    """Return the split whose near field just keeps its share of the tolerance."""
+    error = partial(problem.near, cutoff=cutoff)
+    return solve(problem.split, cutoff, error, math.sqrt(NEAR))
+
+
+def _best_cutoff(problem: Problem) -> float:
+    """Return the cut-off with the least predicted time, grids and windows as foreseen.
+
+    Walks from a typical one in the direction in which the time falls, until it rises twice.
+    """
+    # Which lengths are cheap changes from grid to grid: it would scatter the times of the scan.
+    problem = replace(problem, machine=replace(problem.machine, lengths=NO_TABLES))
+    most, digits = _largest_cutoff(problem), -math.log10(problem.tolerance)
+    typical = TYPICAL * max(digits, 1.0) / problem.sources / problem.density.typical(0.1)
+    first = min(max(typical ** (1 / 3), _LEAST), most)
+    times: dict[int, float] = {}  # by the steps from the first
+    degree = 0
+
+    def cutoff(step: int) -> float:
+        return float(min(max(first * _RATIO**step, _LEAST), most))
+
+    def time(step: int) -> float:
+        nonlocal degree
+        if step not in times:
+            split = _split(problem, cutoff(step))
+            # The degree follows the split, which changes slowly.
+            degree = degree or problem.polynomial_degree(split, cutoff(step))
+            near, _ = problem.near_time(cutoff(step), degree)
+            times[step] = near + _far_time(problem, split, cutoff(step))
+        return times[step]
+
+    step = 0
+    for way in (1, -1):
+        ahead = 1
+        while ahead <= 2 and cutoff(step + ahead * way) != cutoff(step):
+            if time(step + ahead * way) < time(step):
+                step, ahead = step + ahead * way, 0
+            ahead += 1
+    return math.exp(_lowest(sorted((math.log(cutoff(k)), t) for k, t in times.items())))
+
+
+def _largest_cutoff(problem: Problem) -> float:
+    """Return the largest cut-off to consider.
+
+    Transforms are padded along each free axis by the diagonal of all: long boxes want grid steps,
+    and so cut-offs, that are no small part of it.
+    """
+    return max(_MOST, 0.5 * math.hypot(*problem.box[problem.periodicity :]))
+
+
+def _lowest(scanned: list[tuple[float, float]]) -> float:
+    """Return where the parabola through the lowest point and its neighbours is lowest."""
+    i = min(range(len(scanned)), key=lambda i: scanned[i][1])
+    if not 0 < i < len(scanned) - 1:
+        return scanned[i][0]
+    (x0, y0), (x1, y1), (x2, y2) = scanned[i - 1 : i + 2]
+    left, right = (y1 - y0) / (x1 - x0), (y2 - y1) / (x2 - x1)
+    if right - left <= 0:
+        return x1
+    lowest = (x0 + x1) / 2 - left * (x2 - x0) / 2 / (right - left)
+    return min(max(lowest, x0), x2)
+
+
+def _far_time(problem: Problem, split: Split, cutoff: float) -> float:
+    """Return the least time of the far field that is foreseen, from one grid scaled."""
+    largest, choices = coarsest(problem, split), problem.windows
+    exponents, constant, room = forecast(split, largest)
+    steps, typical = fit(problem, largest / 1.2), choices[len(choices) // 2]
+    padding = problem.pad(steps, typical, cutoff)
+    grid, values = float(math.prod(padding.grid)), padding.values()
+
+    def seconds(points: int, refinement: float) -> float:
+        scale = refinement / 1.2
+        passes = Passes(*(scale**3 * each for each in values))
+        tiles = problem.tiles([scale * n for n in padding.cells], points)
+        return problem.mesh_time(points, grid * scale**3, passes, tiles).total
+
+    enough = exponents <= (room - constant)[:, None]
+    best, fewest = math.inf, POINTS[-1] + 1
+    for row, refinement in enumerate(REFINEMENTS):
+        p = next((p for p in choices if enough[row, p - POINTS[0]]), fewest)
+        if p < fewest:  # else a finer grid gains nothing
+            fewest = p
+            best = min(best, seconds(p, refinement))
+    if math.isinf(best):
+        # Nothing is foreseen to suffice: perhaps it does, for twice the price of the most.
+        best = 2 * seconds(choices[-1], REFINEMENTS[-1])
+    return best

@@ -1,0 +1,143 @@
+"""`Gather`: sizes of the columns of the grid along which teams of a device walk.
+
+A team of `g2p_tile` walks along x through a column of grid steps, with a stretch of it and of what
+windows reach around it in scratch memory. Knows nothing of kernels' launches and of sums.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+from parki.ewald.far.mesh import Mesh
+from parki.ewald.far.sizes import SCRATCH, scratch
+
+BANKS = 128  # bytes that scratch memory serves at a time
+# How to fill a multiprocessor, best first: teams, components of a team, and the largest halo, in
+# grid values staged for each value of the grid.
+#
+# Measured on an H200, 4e6 points, ms, for these and other fillings. Double precision: P = 6, (3, 3)
+# 2.9; P = 9, (2, 3) 5.6, (3, 3) 5.9, (1, 3) 7.7; P = 11, (1, 3) 9.6, (2, 1) 10.8, (2, 3) 13.7;
+# P = 15, (2, 1) 17.5, (1, 3) 19.9; of 1e6 points P = 16, (2, 1) 7.5, (1, 1) 10.3; P = 17, (2, 1)
+# 15.1, (1, 1) 13.1. Single: P = 9, (3, 3) 3.6, (2, 1) 6.6; P = 15, (2, 3) 10.2, (1, 3) 12.5.
+FILLINGS = ((3, 3, 3.0), (2, 3, 5.0), (1, 3, 5.0), (2, 1, 6.0), (1, 1, math.inf))
+WIDTHS = range(4, 13)  # of a column, in grid steps
+PLANES = 2, 4  # least and most: single ones have few targets each
+CELLS = 4  # of the grid that a batch spans, for each of its targets, at least
+# To find where a value is staged, over reading it: once for all components of a team. On an H200
+# this took the times of 60 sums, P = 7 to 18, from 0.69-1.42 of what was foreseen to 0.77-1.34.
+PLACE = 1.3
+# Most threads of a team, and targets of a batch where a team is one thread.
+GATHERING, BATCH = 512, 32
+# Window points for which half a warp takes a target in double precision, and not a whole one: it
+# computes less. On an H200 half of one and a whole one took, of 1e6 points, ms: P = 13, 5.94 and
+# 5.34; 15, 5.26 and 5.81. Where both compute as much: 8, 0.91 and 1.15; 9, 1.35 and 1.46; 16, 8.26
+# and 7.50; but of 10 000 points 7, 0.047 and 0.036; 9, 0.083 and 0.062.
+HALF_WARPS = (2, 3, 4, 6, 11, 12, 15)
+
+
+@dataclass(frozen=True)
+class Gather:
+    """Sizes of `g2p_tile`, its constants of the same names; ``group`` components at a time."""
+
+    tile1: int
+    tile2: int
+    planes: int
+    bands: int
+    split: int
+    steps: int
+    lanes: int
+    batch: int
+    group: int
+    plane: int
+
+    @classmethod
+    def of(cls, mesh: Mesh, components: int, gradient: bool) -> Gather | None:
+        """Return the sizes for a mesh, or None if scratch memory holds no column."""
+        sums = 1 + 3 * gradient
+        p, threads, device = mesh.window.points, _threads(mesh), mesh.space.on_device
+        limits = tuple(mesh.scratch(teams) for teams, *_ in FILLINGS)
+        return _fitted(p, mesh.item, threads, components, sums, limits, device)
+
+    def halo(self, points: int) -> float:
+        """Return how often a grid value is staged, at least."""
+        return (1 + (points - 1) / self.tile1) * (1 + (points - 1) / self.tile2)
+
+
+@lru_cache(maxsize=64)
+def _fitted(
+    p: int,
+    item: int,
+    threads: tuple[int, int, int, int],
+    components: int,
+    sums: int,
+    limits: tuple[int, ...],
+    on_device: bool,
+) -> Gather | None:
+    """Return the column of the smallest halo for the bytes of scratch memory of each filling."""
+    bands, split, steps, lanes = threads
+    batch = max(1, GATHERING // lanes) if on_device else BATCH
+    turn = BANKS // item
+    for (_, group, largest), limit in zip(FILLINGS, limits, strict=True):
+        if group > components:
+            continue
+        numbers = 3 * p * (1 + (sums > 1)) + group * sums * bands * split
+        room = limit - batch * (item * numbers + 24) - 64
+        sizes = []
+        for tile1 in WIDTHS:
+            for tile2 in WIDTHS:
+                # Bands of planes lie side by side in the banks; idle heights read beyond a row.
+                plane = (tile1 + p - 1) * (tile2 + p - 1) + split * steps - p
+                plane += (split - plane) % turn
+                planes = min(room // (group * plane * item) - p + 1, PLANES[1])
+                if planes >= PLANES[0] and planes * tile1 * tile2 >= CELLS * batch:
+                    size = Gather(
+                        tile1, tile2, planes, bands, split, steps, lanes, batch, group, plane
+                    )
+                    sizes.append(size)
+        best = min(sizes, key=lambda size: size.halo(p), default=None)
+        if best is not None and best.halo(p) <= largest:
+            return best
+    return None
+
+
+@lru_cache(maxsize=32)
+def usual_staging(points: int) -> float:
+    """Return what staging takes for each grid value, over reading it.
+
+    As of three components in double precision, and where there is no device to ask.
+    """
+    limits = tuple(scratch(teams, SCRATCH) for teams, *_ in FILLINGS)
+    found = _fitted(points, 8, device_threads(points, 8), 3, 1, limits, True)
+    return found.halo(points) * (1 + PLACE / found.group) if found else 1.0
+
+
+def _threads(mesh: Mesh) -> tuple[int, int, int, int]:
+    """Return the threads of a target of `g2p_tile`: bands, split, heights of each, and lanes.
+
+    A thread of a CPU takes all, in whole vectors.
+    """
+    if not mesh.space.on_device:
+        return 1, 1, mesh.row, 1
+    return device_threads(mesh.window.points, mesh.item)
+
+
+@lru_cache(maxsize=64)
+def device_threads(p: int, item: int) -> tuple[int, int, int, int]:
+    """Return those of a device: half a warp or a whole one takes a target."""
+
+    def shape(lanes: int, steps: int) -> tuple[int, int, int, int]:
+        split = -(-p // steps)
+        return max(1, min(p, lanes // split)), split, steps, lanes
+
+    # Several targets in a warp would meet in the banks, those of half a warp do not in double.
+    lanes = 16 if item == 8 and p in HALF_WARPS else 32
+    shapes = (shape(lanes, s) for s in (1, 2, 3) if -(-p // s) <= lanes)
+    return min(shapes, key=lambda each: computed(p, each))
+
+
+def computed(p: int, threads: tuple[int, int, int, int]) -> int:
+    """Return the values of a window's plane that such threads compute, idle ones included."""
+    bands, _, steps, lanes = threads
+    return -(-p // bands) * steps * lanes

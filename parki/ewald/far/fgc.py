@@ -1,0 +1,341 @@
+"""FGC: Fourier transform of the grid, convolution with the far-field symbol, inverse transform.
+
+The first direction is transformed first (padded if it is free), on a grid that is not padded in
+others. Its modes are then taken in blocks: padded in the free directions, transformed, multiplied,
+transformed back and cropped, so that the padded grid never exists as a whole. FFTs are SciPy's on
+the host and CuPy's on a device.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parki.arrays import real_name
+from parki.ewald.far import multiplier
+from parki.ewald.far.mesh import Mesh
+from parki.ewald.far.sizes import (
+    DEVICE_BLOCK,
+    HOST_BLOCK,
+    field_rows,
+    parts,
+    room_before,
+    wanted,
+    workers,
+)
+from parki.ewald.far.transforms import DeviceTransforms, HostTransforms
+from parki.ewald.split.hasimoto import Split
+from parki.ewald.sums import SUMS
+from parki.runtime import Kernel, load
+from parki.runtime.pool import cuts, share_out
+from parki.settings import thread_count
+
+
+@dataclass
+class _Block:
+    """Modes ``first`` to ``last - 1`` of the first axis, and what multiplies them."""
+
+    first: int
+    last: int
+    lengths: tuple[int, int, int]
+    multiplier: Any
+    arguments: dict[str, Any]
+
+    @property
+    def modes(self) -> int:
+        """Padded modes of one component."""
+        return (self.last - self.first) * self.lengths[1] * self.lengths[2]
+
+
+class Convolution:
+    """The modes of a far field: transforms along what is whole, and the convolution.
+
+    Parameters
+    ----------
+    kernel : str
+    mesh : Mesh
+        Of the whole box.
+    split : Split
+    factor : float
+        Inverse of the solver's length unit: turns solver units into the user's.
+    want : tuple of str
+        What to compute: "u", "p", "grad_u".
+    share : tuple of 2 ints, optional
+        First mode, and last + 1, to convolve: of the first axis, or (three periodic directions) of
+        the second. Default: all.
+
+    Attributes
+    ----------
+    inputs, rows, components : int
+        Components that are spread, that are transformed back, and the larger of the two.
+    """
+
+    def __init__(
+        self,
+        kernel: str,
+        mesh: Mesh,
+        split: Split,
+        factor: float,
+        want: tuple[str, ...],
+        executor: str | None,
+        share: tuple[int, int] | None = None,
+    ) -> None:
+        self.mesh, self.executor = mesh, executor
+        self.laplace = SUMS[kernel].harmonic
+        self.factor = factor
+        xp = self.xp = mesh.space.array_module
+        self.inputs = SUMS[kernel].components
+        self.rows = field_rows(kernel, want)
+        self.components = max(self.inputs, self.rows)
+        transforms = DeviceTransforms if mesh.space.on_device else HostTransforms
+        length = mesh.padding.local[0]
+        self.transforms = transforms(mesh.padding.grid, length, mesh.periodicity == 3)
+        self.complex_type = np.result_type(mesh.dtype, np.complex64)
+        self.share = share
+        self.blocks = self._blocks(split, factor)
+        self.convolve = self.kernel(kernel, mesh, want, executor)
+        self.threads, size = 1, 0
+        if mesh.periodicity < 3:
+            sizes = [self.components * b.modes for b in self.blocks]
+            if self.convolve.by_many:
+                self.threads = workers(sum(sizes), thread_count())
+                self.blocks = [part for b in self.blocks for part in self._parts(b)]
+            size = max((self.components * b.modes for b in self.blocks), default=0)
+        # Of each thread at work, one.
+        self.padded = [
+            xp.empty(size, dtype=self.complex_type)
+            for _ in range(min(self.threads, len(self.blocks)))
+        ]
+
+    @staticmethod
+    def kernel(kernel: str, mesh: Mesh, want: tuple[str, ...], executor: str | None) -> Kernel:
+        """Return the convolution kernel."""
+        constants: dict[str, Any] = {**SUMS[kernel].layers, **wanted(want)}
+        real = real_name(mesh.dtype)
+        return load("fgc", "convolve", mesh.space, executor=executor, REAL=real, **constants)
+
+    # ------------------------------------------------------------------ set-up
+    def _blocks(self, split: Split, factor: float) -> list[_Block]:
+        mesh, padding = self.mesh, self.mesh.padding
+        if mesh.periodicity == 3:
+            modes = padding.grid[0]
+            return [self._block(split, factor, 0, modes, padding.plain, False)]
+        begin, end = self.share or (0, padding.local[0] // 2 + 1)
+        blocks = []
+        limit = DEVICE_BLOCK if mesh.space.on_device else HOST_BLOCK
+        item = self.components * self.complex_type.itemsize
+        middle = min(max(padding.n_local, begin), end)
+        for start, stop, lengths, local in (
+            (begin, middle, padding.local, True),
+            (middle, end, padding.plain, False),
+        ):
+            size = max(1, limit // (item * lengths[1] * lengths[2]))
+            for first in range(start, stop, size):
+                last = min(first + size, stop)
+                blocks.append(self._block(split, factor, first, last, lengths, local))
+        return blocks
+
+    def _block(
+        self,
+        split: Split,
+        factor: float,
+        first: int,
+        last: int,
+        lengths: tuple[int, int, int],
+        local: bool,
+    ) -> _Block:
+        mesh, xp = self.mesh, self.xp
+        lengths = (mesh.padding.local[0], lengths[1], lengths[2])
+        steps = mesh.steps
+        half = [multiplier.wavenumbers(n, h) for n, h in zip(lengths, steps, strict=True)]
+        window = [
+            multiplier.window_factor(mesh.window, n, h) for n, h in zip(lengths, steps, strict=True)
+        ]
+        index = np.arange(first, last)
+        fold = np.minimum(index, lengths[0] - index)
+        along = half[0][fold]
+        # A share of the second axis has its multiplier unfolded.
+        part = None
+        if self.share is not None and mesh.periodicity == 3:
+            part = np.arange(*self.share)
+            across = np.minimum(part, lengths[1] - part)
+            half[1], window[1] = half[1][across], window[1][across]
+        end = None
+        if local:
+            largest = float(np.linalg.norm([k[-1] for k in half[mesh.periodicity :]]))
+            end = mesh.periodicity, largest, mesh.padding
+        # The transforms do not scale.
+        window[0] = window[0][fold] * (factor / math.prod(lengths))
+        values = multiplier.tabulate(
+            mesh.space,
+            self.executor,
+            mesh.dtype,
+            self.laplace,
+            split,
+            [along, half[1], half[2]],
+            window,
+            end,
+        )
+        arguments = {}
+        for axis, n in enumerate(lengths):
+            full = np.arange(n) if axis > 0 else index
+            if axis == 1 and part is not None:
+                full = part
+            k = 2 * np.pi / (n * steps[axis]) * np.where(full <= n // 2, full, full - n)
+            arguments[f"square{axis}"] = xp.asarray(k**2, dtype=mesh.dtype)
+            if n % 2 == 0:
+                k[full == n // 2] = 0  # an odd factor has no place at the Nyquist index
+            arguments[f"k{axis}"] = xp.asarray(k, dtype=mesh.dtype)
+        modes = [last - first, lengths[1], lengths[2]]
+        if mesh.periodicity == 3:
+            modes[2] = lengths[2] // 2 + 1
+        folded = list(lengths)  # lengths at half of which the multiplier is folded
+        if part is not None:
+            modes[1], folded[1] = part.size, 2 * part.size
+        arguments["shape"] = xp.asarray(modes, dtype=np.int32)
+        arguments["full"] = xp.asarray(folded, dtype=np.int32)
+        return _Block(first, last, lengths, values, arguments)
+
+    def _parts(self, block: _Block) -> list[_Block]:
+        """Return a block of planes in parts that threads of a host convolve, one at a time each."""
+        size = self.components * self.complex_type.itemsize * block.modes
+        found = []
+        for part in cuts(block.last - block.first, parts(size, self.threads)):
+            arguments = dict(block.arguments)
+            for name in ("k0", "square0"):
+                arguments[name] = arguments[name][part]
+            modes = (part.stop - part.start, *block.lengths[1:])
+            arguments["shape"] = np.array(modes, dtype=np.int32)
+            first, last = block.first + part.start, block.first + part.stop
+            found.append(_Block(first, last, block.lengths, block.multiplier[part], arguments))
+        return found
+
+    # ------------------------------------------------------------------ apply
+    def multiply(self, block: _Block, hat: Any, alone: bool = False) -> None:
+        """Convolve a block of modes in place; ``hat`` is complex (components, ...), contiguous.
+
+        By this thread alone, or by all of a host.
+        """
+        real = hat.reshape(self.components, -1).view(self.mesh.dtype)
+        convolve = self.convolve.alone if alone else self.convolve
+        convolve(
+            real.shape[1] // 2,
+            hat=real,
+            multiplier=block.multiplier,
+            inverse_unit=self.factor,
+            **block.arguments,
+        )
+
+    def planes(self, hat: Any, plane: Any) -> None:
+        """Convolve modes (components, share, y, z) of the first axis in place.
+
+        They are transformed along y and z, which are not padded yet, and back. ``plane`` is as for
+        `FGC.apply`.
+        """
+        begin = self.blocks[0].first if self.blocks else 0
+
+        def convolve(block: _Block) -> None:
+            memory = self.padded.pop()
+            try:
+                self._planes(block, hat[:, block.first - begin : block.last - begin], plane, memory)
+            finally:
+                self.padded.append(memory)
+
+        share_out(convolve, self.blocks, self.threads)
+
+    def _planes(self, block: _Block, hat: Any, plane: Any, memory: Any) -> None:
+        """Convolve the modes of a block, padded in ``memory``."""
+        _, y, z = self.mesh.padding.grid
+        shape = (self.components, block.last - block.first, *block.lengths[1:])
+        padded = memory[: math.prod(shape)].reshape(shape)
+        spread = padded[: self.inputs]
+        spread[:, :, :y, :z] = hat[: self.inputs]
+        spread[:, :, :y, z:] = 0
+        spread[:, :, y:] = 0
+        self.transforms.planes(spread)
+        if plane is not None and block.first == 0:
+            spread[:2, 0, 0, 1 : plane.shape[1] + 1] = plane
+            spread[:2, 0, 0, -plane.shape[1] :] = plane[:, ::-1].conj()
+        self.multiply(block, padded, alone=self.threads > 1)
+        self.transforms.planes_inverse(padded[: self.rows])
+        hat[: self.rows] = padded[: self.rows, :, :y, :z]
+
+
+class FGC(Convolution):
+    """The Fourier grid convolution of a plan, on a grid that is whole.
+
+    Parameters
+    ----------
+    kernel, mesh, split, factor, want
+        As for `Convolution`.
+    memory : array, 1-D
+        Where to put the field, and before it the modes of a host: `room` says how much of each.
+
+    Attributes
+    ----------
+    field : array, shape (rows, *mesh.stored)
+        The far field on the grid, overwritten by each `apply`: the potential, unless the pressure
+        alone is wanted, then the pressure, if it is.
+    """
+
+    def __init__(
+        self,
+        kernel: str,
+        mesh: Mesh,
+        split: Split,
+        factor: float,
+        want: tuple[str, ...],
+        memory: Any,
+        executor: str | None,
+    ) -> None:
+        super().__init__(kernel, mesh, split, factor, want, executor)
+        before, size = self.room(kernel, mesh, want)
+        self.field = memory[before : before + size].reshape(self.rows, *mesh.stored)
+        modes = (self.components, *mesh.padding.modes)
+        size = 2 * math.prod(modes)
+        self.apart = mesh.space.on_device or before >= size
+        if mesh.space.on_device:
+            self.hat = self.xp.empty(modes, dtype=self.complex_type)
+        else:
+            self.hat = memory[:size].view(self.complex_type).reshape(modes)
+
+    @staticmethod
+    def room(kernel: str, mesh: Mesh, want: tuple[str, ...]) -> tuple[int, int]:
+        """Return the numbers before the grid and the field, for modes of a host, and the field's.
+
+        Many modes take the place of what was transformed already, one component after the other.
+        """
+        rows = field_rows(kernel, want)
+        before = 0
+        if not mesh.space.on_device:
+            sizes = 2 * math.prod(mesh.padding.modes), math.prod(mesh.padding.grid)
+            before = int(room_before(max(SUMS[kernel].components, rows), *sizes, mesh.item))
+        return before, rows * math.prod(mesh.stored)
+
+    def apply(self, grid: Any, plane: Any = None) -> Any:
+        """Return the far field on the grid for spread densities ``grid`` (components, x, y, z).
+
+        ``plane`` takes the place of the grid's modes (0, 0, 1), (0, 0, 2), ...: see
+        `parki.ewald.far.plane`; shape (2, modes), of components 0 and 1.
+        """
+        for c in self._turns(self.inputs):
+            self.transforms.real(grid[c], self.hat[c])
+        if self.mesh.periodicity == 3:
+            self.multiply(self.blocks[0], self.hat)
+        else:
+            self.planes(self.hat, plane)
+        for c in reversed(self._turns(self.rows)):
+            self.transforms.real_inverse(self.hat[c], self.field[c])
+        if self.mesh.periodicity == 3:
+            n, spill = self.mesh.padding.grid[2], self.mesh.spill
+            self.field[..., n:] = self.field[..., :spill]
+        return self.field
+
+    def _turns(self, count: int) -> list[slice]:
+        """Return the components that are transformed together, in order."""
+        if self.apart:
+            return [slice(0, count)]
+        return [slice(first, first + 1) for first in range(count)]

@@ -1,0 +1,180 @@
+"""G2P on the host side: sorts the targets by grid tiles, and launches.
+
+Takes the far field on the grid and adds it to the results at the targets; the gradient comes from
+the window's derivative, without transforms of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parki.ewald.far.columns import Gather
+from parki.ewald.far.mesh import Mesh, Sorted, Tiles
+from parki.ewald.far.sizes import G2P_SHARES, LEAST_CELLS, g2p_share
+from parki.runtime import Kernel, load
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel and what it gathers: components ``first`` to ``first + count - 1`` of ``name``.
+
+    ``name`` is "u", "p" or "grad_u"; the last takes "u" along where both are wanted.
+    """
+
+    kernel: Kernel
+    name: str
+    first: int
+    count: int
+
+
+class G2P:
+    """Gathering for fixed targets.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    trg : array, shape (3, N)
+        Targets in solver units, wrapped.
+    sources : Sorted
+        The sources sorted by tiles; reused when the targets are the sources.
+    same : bool
+        Whether the targets are the sources.
+    components : int
+        Rows of the potential, 1 or 3.
+    want : tuple of str
+        What to compute: "u", "p", "grad_u".
+    factor : float
+        Inverse of the solver's length unit: turns a solver's gradient into the user's.
+
+    Attributes
+    ----------
+    method : str
+        The variant in words: the mesh's, or what took its place and why.
+    """
+
+    def __init__(
+        self,
+        mesh: Mesh,
+        trg: Any,
+        sources: Sorted,
+        same: bool,
+        components: int,
+        want: tuple[str, ...],
+        factor: float,
+        executor: str | None,
+    ) -> None:
+        xp = mesh.space.array_module
+        size = tile_size(mesh, components, want)
+        self.method = mesh.gather
+        if mesh.gather == "tile" and size is None:
+            self.method = f"target (no tile of P = {mesh.window.points} fits scratch memory)"
+        tiles = sources.tiles
+        if size:
+            tiles = mesh.columns(size.tile1, size.tile2)
+        elif mesh.gather == "base":
+            tiles = mesh.divided(1, 1, 1)
+        elif mesh.spread == "base":  # whose sources are not sorted
+            tiles = mesh.cubes(mesh.window.points)
+        ready = same and tiles == sources.tiles
+        self.targets = sources if ready else mesh.sort(trg, tiles, executor)
+        self.launches = self.gathers(mesh, components, want, executor)
+        self.arguments = dict(mesh.arguments, trg=self.targets.points, order=self.targets.order)
+        self.count = self.targets.order.size
+        if size:
+            cells = share_cells(tiles, mesh.space.on_device)
+            self.arguments["work"] = self.targets.shares(g2p_share(self.count), cells)
+            self.arguments["starts"] = self.targets.starts
+            self.arguments["tiles"] = xp.asarray(tiles.counts, dtype=np.int32)
+            self.count = self.arguments["work"].shape[1]
+        if "grad_u" in want:
+            descent = xp.asarray(-factor / mesh.steps, dtype=mesh.dtype)
+            self.arguments["descent"] = descent
+
+    @staticmethod
+    def kernels(
+        mesh: Mesh, components: int, want: tuple[str, ...], executor: str | None
+    ) -> list[Kernel]:
+        """Return the gathering kernels."""
+        return [g.kernel for g in G2P.gathers(mesh, components, want, executor)]
+
+    @staticmethod
+    def gathers(
+        mesh: Mesh, components: int, want: tuple[str, ...], executor: str | None
+    ) -> list[Launch]:
+        """Return what is launched for the quantities wanted."""
+        size = tile_size(mesh, components, want)
+        step = size.group if size else components
+        wanted = [("grad_u" if "grad_u" in want else "u", components)]
+        if "u" not in want and "grad_u" not in want:
+            wanted = []
+        if "p" in want:
+            wanted.append(("p", 1))
+        launches = []
+        for name, rows in wanted:
+            for first in range(0, rows, step):
+                constants = mesh.constants()
+                constants["COMPONENTS"] = count = min(step, rows - first)
+                constants["VALUES"] = name != "grad_u" or "u" in want
+                if size:
+                    kernel = _tile(mesh, size, name == "grad_u", executor, constants)
+                else:
+                    workunit = "g2p_gradient" if name == "grad_u" else "g2p_target"
+                    kernel = load("g2p", workunit, mesh.space, executor=executor, **constants)
+                launches.append(Launch(kernel, name, first, count))
+        return launches
+
+    def apply(self, field: Any, results: dict[str, Any]) -> None:
+        """Add the far field (rows, x, y, z), the pressure in its last row, to the ``results``.
+
+        Results have shape (rows, targets), as for the near field.
+        """
+        for g in self.launches:
+            rows = slice(g.first, g.first + g.count)
+            pot, gradient = results.get("p" if g.name == "p" else "u"), results.get("grad_u")
+            g.kernel(
+                self.count,
+                field=field[-1:] if g.name == "p" else field[rows],
+                pot=None if pot is None else pot[rows],
+                gradient=None if gradient is None else gradient[3 * rows.start : 3 * rows.stop],
+                **self.arguments,
+            )
+
+
+def share_cells(tiles: Tiles, on_device: bool) -> int:
+    """Return the most cells along x of a share of `g2p_tile`: a thread of a host walks on."""
+    return max(LEAST_CELLS, math.prod(tiles.counts) // G2P_SHARES) if on_device else tiles.counts[0]
+
+
+def tile_size(mesh: Mesh, components: int, want: tuple[str, ...]) -> Gather | None:
+    """Return the sizes of `g2p_tile`.
+
+    None if the mesh has another variant, or if scratch memory holds no column.
+    """
+    return Gather.of(mesh, components, "grad_u" in want) if mesh.gather == "tile" else None
+
+
+def _tile(
+    mesh: Mesh, size: Gather, gradient: bool, executor: str | None, constants: dict[str, Any]
+) -> Kernel:
+    return load(
+        "g2p_tile",
+        "g2p_tile",
+        mesh.space,
+        executor=executor,
+        team_size=size.batch * size.lanes,
+        TILE1=size.tile1,
+        TILE2=size.tile2,
+        PLANES=size.planes,
+        BANDS=size.bands,
+        SPLIT=size.split,
+        STEPS=size.steps,
+        LANES=size.lanes,
+        BATCH=size.batch,
+        PLANE=size.plane,
+        GRADIENT=gradient,
+        **constants,
+    )

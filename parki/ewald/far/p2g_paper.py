@@ -1,0 +1,124 @@
+"""P2G by the variants of Kosmacher, Du, Bagge and Biros (2026), to compare with parki's own.
+
+Their cells are tiles of half a window, (P + 1) // 2 grid steps, so that a source reaches the next
+tile but one at most. See `kernels/p2g_paper.py` for what each variant does.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from parki.cell_list import CellList, runs
+from parki.ewald.far.mesh import Mesh
+from parki.ewald.sums import SUMS
+from parki.runtime import load
+
+# Sources of a team of p2g_hybrid, and threads of a team at most on a device. The paper's fastest at
+# P = 8 are 128 threads for P2G-grid and 64 for P2G-hybrid, which has fewer points to share out.
+BATCH, TEAM = 32, 128
+
+
+def half_window(mesh: Mesh) -> int:
+    """Return the edge of the paper's cells in grid steps."""
+    return (mesh.window.points + 1) // 2
+
+
+def _team(items: int) -> int:
+    """Return the threads for as many items: whole warps, TEAM at most."""
+    return min(TEAM, -(-items // 32) * 32)
+
+
+class Source:
+    """`p2g_source`: a thread owns a source and adds its window by atomics.
+
+    The paper's P2G-base takes the sources in the order given, P2G-source sorted by tiles.
+    """
+
+    adds = True
+
+    def __init__(self, kernel: str, mesh: Mesh, executor: str | None) -> None:
+        self.shape = mesh.padding.grid
+        sort = mesh.spread == "source"
+        self.tiles = mesh.cubes(half_window(mesh)) if sort else mesh.divided(1, 1, 1)
+        constants = dict(mesh.constants(), **SUMS[kernel].spread_layers)
+        self.launches = [
+            load("p2g_paper", "p2g_source", mesh.space, executor=executor, **constants)
+        ]
+
+    def work(self, sources: CellList) -> dict[str, Any]:
+        """Return nothing: every source stands for itself."""
+        return {}
+
+    def spread(self, arguments: dict[str, Any]) -> None:
+        """Launch over the sources."""
+        self.launches[0](arguments["src"].shape[1], **arguments)
+
+
+class Grid:
+    """`p2g_grid`: a thread owns a grid point and sums over the sources in reach."""
+
+    adds = False
+
+    def __init__(self, kernel: str, mesh: Mesh, executor: str | None) -> None:
+        self.mesh = mesh
+        self.shape = mesh.padding.grid
+        edge = half_window(mesh)
+        self.tiles = mesh.cubes(edge)
+        self.cubes = [-(-n // edge) for n in mesh.padding.grid]
+        self.launches = [
+            load(
+                "p2g_paper",
+                "p2g_grid",
+                mesh.space,
+                executor=executor,
+                team_size=_team(edge**3),
+                TILE=edge,
+                **mesh.constants(),
+                **SUMS[kernel].spread_layers,
+            )
+        ]
+
+    def work(self, sources: CellList) -> dict[str, Any]:
+        """Return the number of cubes of grid points, and where the tiles' sources start."""
+        cubes = self.mesh.space.array_module.asarray(self.cubes, dtype=np.int32)
+        return {"cubes": cubes, "starts": sources.starts}
+
+    def spread(self, arguments: dict[str, Any]) -> None:
+        """Launch over the cubes."""
+        self.launches[0](math.prod(self.cubes), **arguments)
+
+
+class Hybrid:
+    """`p2g_hybrid`: a team owns sources, its threads sum them up at the grid points in reach."""
+
+    adds = True
+
+    def __init__(self, kernel: str, mesh: Mesh, executor: str | None) -> None:
+        self.mesh = mesh
+        self.shape = mesh.padding.grid
+        edge = half_window(mesh)
+        self.tiles = mesh.cubes(edge)
+        self.launches = [
+            load(
+                "p2g_paper",
+                "p2g_hybrid",
+                mesh.space,
+                executor=executor,
+                team_size=_team((edge + mesh.window.points - 1) ** 3),
+                TILE=edge,
+                BATCH=BATCH,
+                **mesh.constants(),
+                **SUMS[kernel].spread_layers,
+            )
+        ]
+
+    def work(self, sources: CellList) -> dict[str, Any]:
+        """Return the tiles' sources in shares that a team holds."""
+        return {"work": runs(self.mesh.space.array_module, sources.starts, BATCH)}
+
+    def spread(self, arguments: dict[str, Any]) -> None:
+        """Launch over the shares."""
+        self.launches[0](arguments["work"].shape[1], **arguments)

@@ -1,0 +1,163 @@
+"""Lengths of the grid and of its padded transforms (MATH D.6).
+
+Along a periodic axis the grid has exactly the box's points. Along a free axis it extends by one
+window; transforms need zero padding on top: modes whose images decay within the basic padding take
+the plain multiplier, the few of smaller wavenumber that of a kernel that ends beyond all pairs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erfcinv
+
+from parki.ewald.far.lengths import NO_TABLES, Tables
+
+
+class Passes(NamedTuple):
+    """Values that are transformed, along all axes of boxes, along lines in x, and of planes.
+
+    Modes of planes, which are padded, count as reals.
+    """
+
+    boxes: float
+    lines: float
+    planes: float
+
+
+@dataclass(frozen=True)
+class Padding:
+    """Sizes of the far field's grid and transforms.
+
+    Attributes
+    ----------
+    cells : tuple of 3 ints
+        Grid cells in which a point's window can start, along each axis.
+    grid : tuple of 3 ints
+        Grid points along each axis: ``cells`` where periodic, plus a window where free.
+    plain, local : tuple of 3 ints
+        Transform lengths of the modes that take the plain, and the truncated, multiplier.
+    n_local : int
+        The modes 0 to n_local - 1 of the first axis are local: all where it is free.
+    onset, radius : float
+        Where the kernel of the local modes begins to fade, and where it ends; 0 where none is.
+    steepness : float
+        Of the fading: ``erfc(steepness t) / 2`` for t from -1 to 1 between the two radii.
+    """
+
+    cells: tuple[int, int, int]
+    grid: tuple[int, int, int]
+    plain: tuple[int, int, int]
+    local: tuple[int, int, int]
+    n_local: int
+    onset: float
+    radius: float
+    steepness: float
+
+    @property
+    def modes(self) -> tuple[int, int, int]:
+        """Shape of a component's modes before planes are padded."""
+        x, y, z = self.grid
+        return (x, y, z // 2 + 1) if self.n_local == 0 else (self.local[0] // 2 + 1, y, z)
+
+    def values(self, lengths: Tables = NO_TABLES) -> Passes:
+        """Return the real values of one component over all passes of its transforms.
+
+        A pass transforms along one axis. They count by their lengths' costs.
+        """
+        if self.n_local == 0:
+            boxes = 3.0 * math.prod(self.plain) * lengths.boxes.cost(*self.plain)
+            return Passes(boxes, 0.0, 0.0)
+        modes = self.local[0] // 2 + 1
+        plain = max(0, modes - self.n_local) * math.prod(self.plain[1:])
+        local = self.n_local * math.prod(self.local[1:])
+        # Complex modes, two passes; before them real values, one.
+        return Passes(
+            0.0,
+            self.local[0] * self.grid[1] * self.grid[2] * lengths.lines.cost(self.local[0]),
+            4.0 * plain * lengths.planes.cost(*self.plain[1:])
+            + 4.0 * local * lengths.planes.cost(*self.local[1:]),
+        )
+
+
+@lru_cache(maxsize=64)
+def _steepness(tolerance: float) -> float:
+    return float(erfcinv(0.01 * min(tolerance, 1.0)))
+
+
+def pad(
+    periodicity: int,
+    box: NDArray[np.float64],
+    steps: NDArray[np.float64],
+    points: int,
+    cutoff: float,
+    tolerance: float,
+    lengths: Tables = NO_TABLES,
+) -> Padding:
+    """Return the sizes for a box and grid.
+
+    Parameters
+    ----------
+    periodicity : {0, 1, 2, 3}
+    box, steps : ndarray, shape (3,)
+        Edge lengths and grid spacings; a periodic edge is a whole number of steps.
+    points : int
+        Window points P.
+    cutoff : float
+        Cut-off of the near field, over which the mollifier decays to the tolerance.
+    tolerance : float
+        What images may contribute, relative to the mode.
+    lengths : Tables
+        Lengths to choose from.
+    """
+    edges, spacings = box.tolist(), steps.tolist()  # plain numbers: this is called many times
+    exact = [b / h for b, h in zip(edges, spacings, strict=True)]
+    cells = [
+        round(n) if axis < periodicity else math.floor(n + 1e-9) + 1 for axis, n in enumerate(exact)
+    ]
+    grid = [n if axis < periodicity else n + points - 1 for axis, n in enumerate(cells)]
+    if periodicity == 3:
+        whole = (grid[0], grid[1], grid[2])
+        return Padding(whole, whole, whole, whole, 0, 0.0, 0.0, 0.0)
+    step = max(spacings[periodicity:])
+    # The kernel fades out over the outer 0.6 of the reach: far enough beyond all pairs for the
+    # mollified, deconvolved points (1.7 r_c: with 1.4 a box of 10:1:1 failed by 4.4), and slowly
+    # enough for the grid: erfc over a width w is resolved to exp(-s^2) of itself if w exceeds
+    # some 1.7 s^2 steps. One period on, the same margin is kept. Kernels of modes of long periods
+    # are several times larger at R than the promise: hence the hundredth.
+    steepness = _steepness(tolerance)
+    reach = max(2.5 * points * step, 2.8 * steepness**2 * step, 1.7 * cutoff)
+    diameter = math.hypot(*edges[periodicity:])
+    radius, onset = diameter + reach, diameter + 0.4 * reach
+    plain, local = list(grid), list(grid)
+    wall = math.inf
+    for axis in range(periodicity, 3):
+        # Of planes a free axis pays both: its own, or half of a periodic one's.
+        table, axes = (lengths.lines, 1) if axis == 0 else (lengths.planes, 2)
+        plain[axis] = table.at_least(exact[axis] + 2.5 * points, axes)
+        local[axis] = table.at_least(exact[axis] + (radius + reach) / spacings[axis], axes)
+        wall = min(wall, plain[axis] * spacings[axis] - edges[axis])
+    if periodicity == 0:
+        n_local = local[0] // 2 + 1
+    else:
+        # The image at distance W contributes (1 + x) exp(-x) of the mode, x = K (W - L), and more
+        # of its gradients: the thousand.
+        x = math.log(1000 / tolerance)
+        for _ in range(4):
+            x = math.log(1000 / tolerance) + math.log1p(x)
+        n_local = min(grid[0] // 2 + 1, math.ceil(x / wall / (2 * math.pi / edges[0])))
+    return Padding(
+        (cells[0], cells[1], cells[2]),
+        (grid[0], grid[1], grid[2]),
+        (plain[0], plain[1], plain[2]),
+        (local[0], local[1], local[2]),
+        n_local,
+        onset,
+        radius,
+        steepness,
+    )

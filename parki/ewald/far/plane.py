@@ -1,0 +1,91 @@
+"""`PlaneModes`: the lowest modes of the flow's average over a plane, summed without the grid.
+
+A 2-periodic double layer's average over planes is a step, ``sign(z - z_s)``, across each source.
+The grid makes it from the window's derivative, whose plane sums nearly vanish, and from a kernel
+that grows as R^2: in single precision the rounding of the grid and of its transforms reached 75
+promises in a box of 1:1:30. Rounding is the same in all modes, the kernel falls as ``1 / k^2``: the
+lowest few modes have nearly all of it. They replace those of the grid, from sums over the sources
+in double precision, with the exact derivative:
+
+    A_j^(k) = sum_s [ f_j + i k (q_j n_3 + n_j q_3) ] e^(-i k z_s)        (MATH C), j = 1, 2
+
+times what the window and the grid make of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from parki.ewald.far.mesh import Mesh
+from parki.ewald.sums import SUMS
+
+# How many modes: with 16 what is smooth along z falls by 30 (a box of 1:1:30) to 100 (1:1:300),
+# below rounding elsewhere.
+MODES = 16
+# Boxes at least this many times as high as wide: others have less of it than of other rounding.
+HIGH = 2.0
+# Sources at a time: within the cache's reach on the host, few launches on a device.
+HOST_CHUNK, DEVICE_CHUNK = 1 << 13, 1 << 18
+
+
+class PlaneModes:
+    """The lowest modes of a plan.
+
+    Parameters
+    ----------
+    mesh : Mesh
+        Of two periodic directions.
+    heights : array, shape (N,)
+        z of the sources in solver units, wrapped, in the order of the densities that follow.
+    norms : array, shape (3, N)
+        Normals of the sources in solver units.
+    """
+
+    def __init__(self, mesh: Mesh, heights: Any, norms: Any) -> None:
+        self.xp = mesh.space.array_module
+        self.heights, self.norms = heights, norms
+        self.chunk = DEVICE_CHUNK if mesh.space.on_device else HOST_CHUNK
+        length, step = mesh.padding.local[2], float(mesh.steps[2])
+        turns = 2 * np.pi / length * np.arange(1, min(MODES, length // 2 - 1) + 1)
+        self.lowest = turns[0] / step
+        # The grid starts at half a window before the points, in steps.
+        shift = np.exp(-1j * turns * (mesh.window.points / 2 - 1))
+        factor = mesh.window.fourier(turns) * mesh.window.fourier(0.0) ** 2 * shift
+        self.factor = self.xp.asarray(factor)
+        self.slope = self.xp.asarray(1j * turns / step)
+
+    @staticmethod
+    def needed(kernel: str, mesh: Mesh) -> bool:
+        """Return whether the grid's own modes are worse than rounding elsewhere."""
+        wide = float(mesh.box[0] * mesh.box[1]) ** 0.5
+        return (
+            SUMS[kernel].double
+            and mesh.periodicity == 2
+            and mesh.dtype == np.float32
+            and float(mesh.box[2]) >= HIGH * wide
+        )
+
+    def apply(self, dens: Any) -> Any:
+        """Return components 1 and 2 of the modes, shape (2, modes), for ``dens`` (rows, N)."""
+        xp = self.xp
+        single = dens[:2] if dens.shape[0] == 6 else None
+        double, norms = dens[-3:], self.norms
+        sums = xp.zeros((2, self.slope.size), dtype=np.complex128)
+        for start in range(0, self.heights.size, self.chunk):
+            part = slice(start, start + self.chunk)
+            q, n = double[:, part].astype(np.float64), norms[:, part].astype(np.float64)
+            weights = q[:2] * n[2] + n[:2] * q[2]
+            if single is not None:
+                weights = xp.concatenate([weights, single[:, part].astype(np.float64)])
+            turn = xp.exp(-1j * self.lowest * self.heights[part].astype(np.float64))
+            wave = xp.ones_like(turn)
+            for mode in range(self.slope.size):
+                wave *= turn
+                # Real and imaginary parts at once.
+                found = (weights @ wave.view(np.float64).reshape(-1, 2)).view(np.complex128)[:, 0]
+                sums[:, mode] += self.slope[mode] * found[:2]
+                if single is not None:
+                    sums[:, mode] += found[2:]
+        return sums * self.factor

@@ -1,0 +1,154 @@
+"""Sizes that the far field's stages and the choice of parameters share: numbers and pure functions.
+
+Launches nothing, and knows no grid and no device.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from parki.arrays import vector_row
+from parki.ewald.sums import SUMS
+
+P2G_METHODS = ("auto", "owner", "tile", "base", "source", "grid", "hybrid")
+# They add to the grid by atomics, and the first three in any order.
+UNORDERED = ("base", "source", "hybrid")
+ATOMIC = (*UNORDERED, "tile")
+# p2g_tile, in grid steps: blocks of columns of a warp, by which sources are sorted, too; and tiles.
+SIDES, TILE = (4, 8), (8, 16)
+# Entries of a share at most and at least, and the shares wanted.
+P2G_SHARE, P2G_LEAST, P2G_SHARES = 1024, 64, 4096
+G2P_METHODS = ("auto", "target", "base", "tile")
+# g2p_tile: targets of a share at most and at least, the shares wanted, and cells along x of a share
+# of few targets. On an H200 sums of 10 000 points waited for the longest walk along a column with
+# few targets: shares of 8, 12, 16, 24 and any number of cells took, ms: P = 9, 0.052, 0.053, 0.053,
+# 0.058, 0.079; P = 16, clustered, 0.199, 0.200, 0.206, 0.187, 0.350.
+G2P_SHARE, G2P_LEAST, G2P_SHARES, LEAST_CELLS = 512, 64, 1024, 12
+# Scratch memory where there is no device to ask: that of an H100 or H200.
+SCRATCH = (115_000, 232_000)
+# Real numbers that a thread transforms in about the time that another takes to wake.
+FFT_SHARE = 1 << 16
+# Threads that do not get in each other's way, as Python runs one at a time, and real numbers for
+# each of more. On an Intel Xeon sixteen took 17 ms for 11 by eight (10 000 points), 41 for 38
+# (100 000).
+FEW, LARGE = 8, 1 << 20
+# Bytes of modes that a thread of a host transforms at a time: half a MB to two do as well.
+PART = 1 << 20
+# Bytes of modes, of all components, up to which a host keeps them apart from the grid.
+APART = 32 << 20
+# Bytes of the lines along x that a device transforms at a time, which bounds its work area.
+LINES = 1 << 30
+# Bytes of a block of padded modes, of which the multiplier is made at a time, and on a device all
+# the rest; a thread of a host does the rest for about as many as its cache holds.
+HOST_BLOCK, DEVICE_BLOCK = 16 << 20, 1 << 30
+CHUNK = 2 << 20
+
+
+def owner_tiles(cells: Sequence[float], points: int, periodicity: int) -> tuple[int, int]:
+    """Return how many tiles `p2g_owner` has along x and y, of a grid of so many cells.
+
+    An even number where periodic (for two colours), of at least P + 1 steps: that keeps those of
+    one colour apart, as a tile's sources reach P - 1 points into the next one, whose own edge may
+    lie between grid points.
+    """
+    x, y = (int(n // (points + 1)) for n in cells[:2])
+    if periodicity > 0:
+        x -= x % 2
+    if periodicity > 1:
+        y -= y % 2
+    return max(1, x), max(1, y)
+
+
+def shared_work(shares: int) -> float:
+    """Return the work of `p2g_owner` for a tile in so many shares, over that for one in one.
+
+    Windows are computed for each share: of P = 7 to 18, 4 to 13 percent more.
+    """
+    return 1 + 0.12 * (shares - 1)
+
+
+def owner_turns(tiles: int, shares: int, threads: int) -> float:
+    """Return the time of a colour of `p2g_owner`, in that of one tile in one share."""
+    return -(-tiles * shares // threads) / shares * shared_work(shares)
+
+
+@lru_cache
+def owner_shares(tiles: int, threads: int, points: int) -> int:
+    """Return in how many shares `p2g_owner` takes the planes of a tile, of a colour of so many.
+
+    The fewest that take the least time. A source has P ``points`` planes, and as many shares at
+    most.
+    """
+    return min(range(1, min(threads, points) + 1), key=lambda n: owner_turns(tiles, n, threads))
+
+
+def p2g_share(entries: int) -> int:
+    """Return the most entries of a share of `p2g_tile`."""
+    return min(P2G_SHARE, max(P2G_LEAST, entries // P2G_SHARES))
+
+
+def reached(points: int, tile: tuple[int, int] = TILE) -> float:
+    """Return how many tiles list a source, for P ``points`` of a window: those of a device."""
+    edges = zip(tile, SIDES, strict=True)
+    return math.prod((edge + -(-(points - 1) // side) * side) / edge for edge, side in edges)
+
+
+def list_bytes(points: int, sources: int, cells: int, tile: tuple[int, int] = TILE) -> float:
+    """Return the bytes of the lists, and of starts and counts of sorted cells and of places."""
+    index = 8.0 * cells / math.prod(SIDES) + 16.0 * cells / math.prod(tile)
+    return index + 8.0 * reached(points, tile) * sources
+
+
+def g2p_share(targets: int) -> int:
+    """Return the most targets of a share of `g2p_tile`."""
+    return min(G2P_SHARE, max(G2P_LEAST, targets // G2P_SHARES))
+
+
+def scratch(teams: int, most: tuple[int, int]) -> int:
+    """Return the bytes for each of ``teams`` if there are ``most`` for each of two, and for one."""
+    half, whole = most
+    # The driver keeps a kilobyte of each team's.
+    return min(whole, 2 * (half + 1024) // teams - 1024)
+
+
+def along_z(points: int, dtype: Any, periodicity: int, on_device: bool) -> tuple[int, int]:
+    """Return the values of a window's row along z, and the spill of the grid for P ``points``."""
+    row = points if on_device else vector_row(points, dtype)
+    return row, row - points + (points - 1 if periodicity == 3 else 0)
+
+
+def workers(modes: float, threads: int) -> int:
+    """Return how many threads of a host shall transform so many modes."""
+    numbers = int(2 * modes)
+    return max(1, min(threads, numbers // FFT_SHARE, max(FEW, numbers // LARGE)))
+
+
+def parts(size: float, threads: int) -> int:
+    """Return into how many parts to cut a block of so many bytes."""
+    return threads * math.ceil(size / (threads * CHUNK))
+
+
+def room_before(components: int, modes: float, grid: float, item: int) -> float:
+    """Return the numbers before the grid, so that no modes reach a component still to be read.
+
+    ``modes`` and ``grid`` are the numbers of a component, of ``item`` bytes each. The modes of the
+    first c components end before the grid's component c - 1; on the way back the last component
+    comes first. Few modes lie apart from the grid, and all components are transformed at a time.
+    """
+    if components * modes * item <= APART:
+        return components * modes
+    return max(modes, components * modes - (components - 1) * grid)
+
+
+def field_rows(kernel: str, want: tuple[str, ...]) -> int:
+    """Return how many components are transformed back."""
+    flags = wanted(want)
+    return SUMS[kernel].results * flags["VELOCITY"] + flags["PRESSURE"]
+
+
+def wanted(want: tuple[str, ...]) -> dict[str, bool]:
+    """Return the switches of the convolution: the gradient is gathered from the velocity."""
+    return {"VELOCITY": "u" in want or "grad_u" in want, "PRESSURE": "p" in want}

@@ -1,0 +1,262 @@
+"""The FFTs of FGC: SciPy's on the host, cuFFT (hipFFT) through CuPy's plans on a device.
+
+None of them scales: the multiplier carries the factor. Results go where they are told, so that
+repeated sums allocate nothing on a device. On the host a transform is shared out in parts, each of
+which goes through what is done with it while a cache holds it, by one thread. SciPy's real
+transforms allocate their result: new memory costs pages, 0.9 ns a number, and on a virtual machine
+that hands back what it does not use 19, six times what a pass of a transform takes; that of small
+parts is used again. Threads take as long to wake as to transform some 2^16 numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from parki.ewald.far.sizes import LINES, PART, workers
+from parki.runtime.pool import cuts, share_out
+from parki.settings import thread_count
+
+
+class HostTransforms:
+    """Transforms of one far field by SciPy, shared out over threads part by part.
+
+    Parameters
+    ----------
+    grid : tuple of 3 ints
+        Grid points along each axis, without spill.
+    length : int
+        Length of the transform along the first axis, which is padded up to it.
+    periodic : bool
+        Whether `real` transforms all axes, or the first alone.
+    """
+
+    def __init__(self, grid: tuple[int, int, int], length: int, periodic: bool) -> None:
+        import scipy.fft
+
+        self.fft, self.threads = scipy.fft, thread_count()
+        self.grid, self.length, self.periodic = grid, length, periodic
+
+    def real(self, values: Any, hat: Any) -> None:
+        """Transform real components (components, x, y, z and spill) into ``hat``, elsewhere."""
+        inner = values[..., : self.grid[2]]
+
+        def lines(part: slice) -> None:
+            hat[:, :, part] = self.fft.rfft(inner[:, :, part], n=self.length, axis=1)
+
+        if self.periodic:
+            self.across(values, hat)
+            self._lines(hat, forward=True)
+        else:
+            self._share_out(lines, hat, 2)
+
+    def real_inverse(self, hat: Any, values: Any) -> None:
+        """Transform ``hat`` (destroyed) into real components, as for `real`."""
+        inner = values[..., : self.grid[2]]
+
+        def lines(part: slice) -> None:
+            real = self.fft.irfft(hat[:, :, part], n=self.length, axis=1, norm="forward")
+            inner[:, :, part] = real[:, : self.grid[0]]
+
+        if self.periodic:
+            self._lines(hat, forward=False)
+            self.across_inverse(hat, values)
+        else:
+            self._share_out(lines, hat, 2)
+
+    def across(self, values: Any, hat: Any) -> None:
+        """Transform real planes (components, planes, y, z and spill) along y and z into ``hat``."""
+        inner = values[..., : self.grid[2]]
+
+        def planes(part: slice) -> None:
+            modes = self.fft.rfft(inner[:, part], axis=3)
+            hat[:, part] = self.fft.fft(modes, axis=2, overwrite_x=True)
+
+        self._share_out(planes, hat, 1)
+
+    def across_inverse(self, hat: Any, values: Any) -> None:
+        """Transform ``hat`` (destroyed) into real planes, as for `across`."""
+        inner = values[..., : self.grid[2]]
+
+        def planes(part: slice) -> None:
+            modes = self.fft.ifft(hat[:, part], axis=2, norm="forward", overwrite_x=True)
+            inner[:, part] = self.fft.irfft(modes, n=self.grid[2], axis=3, norm="forward")
+
+        self._share_out(planes, hat, 1)
+
+    def along(self, modes: Any, forward: bool) -> None:
+        """Transform complex modes (x, y, z) along x in place."""
+        self._lines(modes[None], forward)
+
+    def planes(self, padded: Any) -> None:
+        """Transform (components, modes, y, z) along y and z in place; rows past the grid are 0.
+
+        In one thread, as `planes_inverse`: others may have other modes.
+        """
+        # The rows of zeros need no transform along z.
+        self._complex(padded[:, :, : self.grid[1]], 3, forward=True)
+        self._complex(padded, 2, forward=True)
+
+    def planes_inverse(self, padded: Any) -> None:
+        """Transform back along y and z in place; rows y past the grid are left half done."""
+        self._complex(padded, 2, forward=False)
+        self._complex(padded[:, :, : self.grid[1]], 3, forward=False)
+
+    def _lines(self, modes: Any, forward: bool) -> None:
+        """Transform complex modes (components, x, y, z) along x in place."""
+        self._share_out(lambda part: self._complex(modes[:, :, part], 1, forward), modes, 2)
+
+    def _complex(self, values: Any, axis: int, forward: bool) -> None:
+        transform = self.fft.fft if forward else self.fft.ifft
+        norm = "backward" if forward else "forward"  # neither scales
+        result = transform(values, axis=axis, norm=norm, overwrite_x=True)
+        if not np.may_share_memory(result, values):
+            values[...] = result
+
+    def _share_out(self, work: Callable[[slice], None], modes: Any, axis: int) -> None:
+        """Do ``work`` for parts of the modes' rows along an axis, one after the other for each."""
+        threads = workers(modes.size, self.threads)
+        turns = -(-modes.nbytes // (threads * PART))
+        share_out(work, cuts(modes.shape[axis], threads * turns), threads)
+
+
+class DeviceTransforms:
+    """Transforms of one far field by CuPy's cuFFT plans, with strides and batches as they come.
+
+    Plans run one after the other and share one work area: cuFFT wants one as large as what is
+    transformed, or twice that, for most lengths.
+    """
+
+    def __init__(self, grid: tuple[int, int, int], length: int, periodic: bool) -> None:
+        import cupy
+        import cupyx.scipy.fft
+        from cupy.cuda import cufft
+
+        self.cuda, self.cufft, self.fft = cupy.cuda, cufft, cupyx.scipy.fft
+        self.grid, self.length, self.periodic = grid, length, periodic
+        self.plans: dict[Any, Any] = {}
+        self.work: Any = None  # the largest work area
+        self.buffer: Any = None  # one component, padded along x
+
+    def real(self, values: Any, hat: Any) -> None:
+        """Transform real components (components, x, y, z and spill) into ``hat``."""
+        for each, modes in zip(values, hat, strict=True):
+            padded = self._padded(each)
+            if padded is not each:
+                padded[: self.grid[0]] = each
+                padded[self.grid[0] :] = 0
+            self._real(padded, modes, True)
+
+    def real_inverse(self, hat: Any, values: Any) -> None:
+        """Transform ``hat`` (destroyed) into real components."""
+        for each, modes in zip(values, hat, strict=True):
+            padded = self._padded(each)
+            self._real(padded, modes, False)
+            if padded is not each:
+                each[...] = padded[: self.grid[0]]
+
+    def across(self, values: Any, hat: Any) -> None:
+        """Transform real planes (components, planes, y, z) along y and z into ``hat``."""
+        for each, modes in zip(values, hat, strict=True):
+            modes[...] = self.fft.rfftn(each, axes=(1, 2))
+
+    def across_inverse(self, hat: Any, values: Any) -> None:
+        """Transform ``hat`` into real planes."""
+        for each, modes in zip(values, hat, strict=True):
+            each[...] = self.fft.irfftn(modes, axes=(1, 2), s=self.grid[1:], norm="forward")
+
+    def along(self, modes: Any, forward: bool) -> None:
+        """Transform complex modes (x, y, z) along x in place."""
+        key = ("along", modes.shape, modes.dtype)
+        if key not in self.plans:
+            kind = "CUFFT_Z2Z" if modes.dtype == np.complex128 else "CUFFT_C2C"
+            x, *others = modes.shape
+            lines = math.prod(others)
+            layout = ((x,), lines, 1)
+            self.plans[key] = self._plan(
+                (x,), *layout, *layout, getattr(self.cufft, kind), lines, "C", 0, x
+            )
+        direction = self.cufft.CUFFT_FORWARD if forward else self.cufft.CUFFT_INVERSE
+        self.plans[key].fft(modes, modes, direction)
+
+    def planes(self, padded: Any) -> None:
+        """Transform (components, modes, y, z) along y and z in place."""
+        self._plane_plan(padded).fft(padded, padded, self.cufft.CUFFT_FORWARD)
+
+    def planes_inverse(self, padded: Any) -> None:
+        """Transform back along y and z in place."""
+        self._plane_plan(padded).fft(padded, padded, self.cufft.CUFFT_INVERSE)
+
+    def _padded(self, values: Any) -> Any:
+        """Return ``values``, or the buffer to use in its place where x is padded."""
+        if self.length == self.grid[0]:
+            return values
+        shape = (self.length, *values.shape[1:])
+        if self.buffer is None or self.buffer.shape != shape:
+            import cupy
+
+            self.buffer = cupy.empty(shape, dtype=values.dtype)
+        return self.buffer
+
+    def _real(self, values: Any, modes: Any, forward: bool) -> None:
+        """Transform a component's real values into modes, or (which destroys them) back."""
+        rows = values.shape[1]
+        if not self.periodic and values.nbytes > LINES:
+            # Even: cuFFT wants real values to begin where a complex one could.
+            rows = max(2, LINES * rows // values.nbytes // 2 * 2)
+        for first in range(0, values.shape[1], rows):
+            part = slice(first, first + rows)
+            plan = self._real_plan(values, values[:, part].shape[1], forward)
+            if forward:
+                plan.fft(values[:, part], modes[:, part], self.cufft.CUFFT_FORWARD)
+            else:
+                plan.fft(modes[:, part], values[:, part], self.cufft.CUFFT_INVERSE)
+
+    def _real_plan(self, values: Any, rows: int, forward: bool) -> Any:
+        key = (values.shape, rows, values.dtype, forward)
+        if key not in self.plans:
+            x, y, z = self.length, *self.grid[1:]
+            stored = values.shape[2]
+            double = values.dtype == np.float64
+            shape: tuple[int, ...]
+            layouts: list[tuple[tuple[int, ...], int, int]]
+            if self.periodic:
+                real, half = (x, y, stored), (x, y, z // 2 + 1)
+                shape, batch = (x, y, z), 1
+                layouts = [(real, 1, x * y * stored), (half, 1, x * y * (z // 2 + 1))]
+            else:
+                # Along x only: neighbouring transforms start at neighbouring elements.
+                shape, batch = (x,), rows * stored
+                layouts = [((x,), y * stored, 1), ((x // 2 + 1,), y * stored, 1)]
+            names = ("CUFFT_D2Z", "CUFFT_Z2D") if double else ("CUFFT_R2C", "CUFFT_C2R")
+            kind = getattr(self.cufft, names[0 if forward else 1])
+            (a, b) = layouts if forward else layouts[::-1]
+            self.plans[key] = self._plan(shape, *a, *b, kind, batch, "C", 2, shape[-1])
+        return self.plans[key]
+
+    def _plane_plan(self, padded: Any) -> Any:
+        components, modes, y, z = padded.shape
+        key = (padded.shape, padded.dtype)
+        if key not in self.plans:
+            double = padded.dtype == np.complex128
+            kind = self.cufft.CUFFT_Z2Z if double else self.cufft.CUFFT_C2C
+            layout = ((y, z), 1, y * z)
+            self.plans[key] = self._plan(
+                (y, z), *layout, *layout, kind, components * modes, "C", 1, z
+            )
+        return self.plans[key]
+
+    def _plan(self, *arguments: Any) -> Any:
+        """Return cuFFT's plan, whose work area is that of all."""
+        allocate = self.cuda.get_allocator()
+
+        def area(size: int) -> Any:
+            if self.work is None or self.work.mem.size < size:
+                self.work = allocate(size)
+            return self.work
+
+        with self.cuda.using_allocator(area):
+            return self.cufft.PlanNd(*arguments)

@@ -1,0 +1,333 @@
+"""Multipliers of kernels that end beyond all pairs, for the modes that free directions spoil.
+
+The grid repeats along free directions too. Modes of small wavenumber along the periodic ones have
+kernels that reach far: beyond all pairs they fade by ``chi = erfc(steepness t) / 2``, where t is -1
+at ``onset`` and 1 at ``radius`` (sharp ends ring: they broke the promise 47 times in a box of
+4:1:1).
+
+With k the wavenumber in the n free directions, K that in the periodic ones, kappa^2 = K^2 + k^2 and
+L = K^2 - Laplacian, the kernel p of Laplace and m of Stokes obey ``L p = 4 pi delta``, ``L m = l``
+and ``L l = 8 pi delta``. Fading adds to these right hand sides what lives where it fades alone:
+
+    transform of chi p = (4 pi - F[p]) / kappa^2
+    transform of chi m = (8 pi - F[l]) / kappa^4 - F[m] / kappa^2
+    F[f] = transform of chi'' f + 2 chi' f' + (n - 1) chi' f / r
+
+The rounding of F is divided by powers of kappa, as the multiplier is. Sharp ends in closed form
+(MATH D.5), less an integral of what fading takes away, have rounding of one size at all k: in a box
+of 10:1:1 double layers stopped at 6e-11.
+
+    periodic directions   p                     m                                l
+    0                     1/r                   R/2 + r^2/(2R) - r               2 p - 3/R
+    1, K > 0              2 K0(K r)             2 r K1(K r) / K                  2 p
+    1, K = 0              -2 ln(r/R)            r^2 (ln(r/R) - 1/2) + R^2/2      2 p - 2
+    2, K > 0              (2 pi/K) e^(-Kr)      (2 pi/K^3)(1 + K r) e^(-Kr)      2 p
+    2, K = 0              2 pi (R - r)          none: l / kappa^2 is             2 p
+                                                the velocity's own kernel
+
+Where K R is small, m is nearly a constant, whose fading would show as rounding: with K > 0 it fades
+not to zero but to its value c in the middle of the fading, ``chi (m - c) + c``. A constant is the
+mode k = 0 alone.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.polynomial import chebyshev
+from numpy.typing import NDArray
+from scipy.special import k0, k1
+
+from parki.ewald.far.padding import Padding
+from parki.runtime import ExecutionSpace, Kernel, load
+
+Array = NDArray[np.float64]
+_TERMS = 19  # of the series in the free wavenumber
+_WIDTH = 8  # modes evaluated at a time
+_GONE = 80.0  # wavenumber times distance from which on kernels, exp of minus that, are 0
+_SLOPES = 32  # values of m' whose integral is m: 1e-16 where the fading is as steep as that
+
+
+def added(
+    space: ExecutionSpace,
+    executor: str | None,
+    laplace: bool,
+    waves: list[Array],
+    periodicity: int,
+    largest: float,
+    padding: Padding,
+) -> tuple[Any, Any]:
+    """Return what makes the kernel of a block of modes fade.
+
+    Parameters
+    ----------
+    space : ExecutionSpace
+        Where the results live.
+    executor : str or None
+        Who runs kernels.
+    laplace : bool
+        For p, or for m.
+    waves : list of 3 ndarrays
+        Wavenumbers of the block along each axis, non-negative, on the host; all of the transform
+        along free axes, but the first.
+    periodicity : {0, 1, 2}
+    largest : float
+        Largest wavenumber in the free directions of all blocks.
+    padding : Padding
+        Radii between which the kernel fades.
+
+    Returns
+    -------
+    array, shape (n,)
+        For each mode, ``F[p]``, or ``F[l] + kappa^2 F[m]``.
+    array, shape (m,)
+        For each wavenumber along the periodic directions, what a kernel that fades to a constant
+        has at k = 0.
+    """
+    xp = space.array_module
+    modes, across = _wavenumbers(xp, periodicity, waves)
+    rows, constant = xp.zeros((modes.size, across.size)), np.zeros(modes.size)
+    # Others' kernels have gone before they fade: most of those in a plane.
+    felt = np.flatnonzero(modes * _fading(largest, padding).r[0] < _GONE)
+    if felt.size:
+        kernels = _kernels(laplace, 3 - periodicity, modes[felt], largest, padding)
+        values = _added(xp, 3 - periodicity, modes[felt], across, kernels, largest, padding)
+        if periodicity == 2:
+            found = values.T
+        else:  # a function of one variable, in a plane or space
+            found = _evaluate(space, executor, periodicity, _pieces(xp, values), largest, across)
+        rows[xp.asarray(felt)] = found
+        # In space the constant is 0, and of the first axis there are the block's waves alone.
+        area = math.prod(2 * math.pi / float(k[1]) for k in waves[max(periodicity, 1) :])
+        constant[felt] = kernels.constant * area
+    return rows.reshape(-1), xp.asarray(constant)
+
+
+def zero_mode(laplace: bool, periodicity: int, padding: Padding) -> float:
+    """Return the integral of the faded kernel of the mode k = 0, which `truncated` leaves out.
+
+    Of Laplace's potential, or (2-periodic, else it is 0) of the velocity along the plane.
+    """
+    if not laplace and periodicity != 2:
+        return 0.0
+    fading = _fading(0.0, padding)
+    r, radius = fading.r, padding.radius
+    # By parts, with the integral of the kernel over a ball.
+    ball = (
+        lambda: 2 * np.pi * r**2,
+        lambda: 2 * np.pi * r**2 * (0.5 - np.log(r / radius)),
+        lambda: 2 * np.pi * r * (2 * radius - r),
+    )[periodicity]()
+    return -float(ball @ fading.slope) * (1 if laplace else 2)
+
+
+# ---------------------------------------------------------------------- kernels that fade
+class _Fading(NamedTuple):
+    """Where the kernels fade: distances r, and ``chi' dr`` and ``chi'' dr`` there."""
+
+    r: Array
+    slope: Array
+    bend: Array
+
+
+@lru_cache(maxsize=8)
+def _fading(largest: float, padding: Padding) -> _Fading:
+    """Return equidistant nodes, which integrate a Gaussian times waves up to ``largest``.
+
+    They go on a little before the onset and after the radius: chi is not cut off there.
+    """
+    end = np.sqrt(padding.steepness**2 + 12)
+    scale = (padding.radius - padding.onset) / (2 * padding.steepness)
+    half = int(end * (largest * scale + 2 * end) / (2 * np.pi)) + 1
+    t = end * np.arange(-half, half + 1) / half
+    slope = -np.exp(-(t**2)) / np.sqrt(np.pi) * (end / half)
+    r = (padding.onset + padding.radius) / 2 + scale * t
+    return _Fading(r, slope, -2 * t / scale * slope)
+
+
+class _Kernels(NamedTuple):
+    """The integrands of F[p], or of F[l] and F[m - c], shape (nodes, modes); and c."""
+
+    first: Array
+    second: Array | None
+    constant: Array
+
+
+def _kernels(laplace: bool, n: int, modes: Array, largest: float, padding: Padding) -> _Kernels:
+    """Return the kernels of modes of wavenumber ``modes`` along the periodic directions."""
+    fading, radius = _fading(largest, padding), padding.radius
+    r, positive = fading.r[:, None], modes > 0
+    safe = np.where(positive, modes, 1.0)
+
+    def integrand(value: Array, slope: Array) -> Array:
+        inner = fading.bend[:, None] * value
+        outer = fading.slope[:, None] * (2 * slope + (n - 1) * value / r)
+        return np.asarray((inner + outer) * r ** (n - 1))
+
+    p, slope, less = _laplace(n, positive, safe, r, radius)
+    if laplace:
+        return _Kernels(integrand(p, slope), None, np.zeros(modes.size))
+    # m - c from m', free of the cancellation that c is for.
+    middle, half = r[r.size // 2], (r[-1] - r[0]) / 2
+    places, integral = _integral(r.size)
+    rest = half * (integral @ _stokes_slope(n, positive, safe, middle + half * places, radius))
+    m = _stokes(n, positive, safe, middle, radius)
+    constant = np.where(positive, m, 0.0)
+    m_slope = _stokes_slope(n, positive, safe, r, radius)
+    return _Kernels(
+        integrand(2 * p - less, 2 * slope), integrand(rest + (m - constant), m_slope), constant
+    )
+
+
+def _laplace(
+    n: int, positive: NDArray[np.bool_], k: Array, r: Array, radius: float
+) -> tuple[Array, Array, Any]:
+    """Return p, p' and 2 p - l at distances r, shape (nodes, 1), of modes k."""
+    if n == 3:
+        return 1 / r, -1 / r**2, 3 / radius
+    if n == 2:
+        p = np.where(positive, 2 * k0(k * r), -2 * np.log(r / radius))
+        return p, np.where(positive, -2 * k * k1(k * r), -2 / r), np.where(positive, 0.0, 2.0)
+    slope = -2 * np.pi * np.where(positive, np.exp(-k * r), 1.0)
+    return np.where(positive, -slope / k, 2 * np.pi * (radius - r)), slope, 0.0
+
+
+def _stokes(n: int, positive: NDArray[np.bool_], k: Array, r: Array, radius: float) -> Array:
+    """Return m."""
+    if n == 3:
+        return np.asarray((radius - r) ** 2 / (2 * radius))
+    if n == 2:
+        zero = r**2 * (np.log(r / radius) - 0.5) + radius**2 / 2
+        return np.where(positive, 2 * r * k1(k * r) / k, zero)
+    return np.where(positive, 2 * np.pi / k**3 * (1 + k * r) * np.exp(-k * r), 0.0)
+
+
+def _stokes_slope(n: int, positive: NDArray[np.bool_], k: Array, r: Array, radius: float) -> Array:
+    """Return m'."""
+    if n == 3:
+        return r / radius - 1
+    if n == 2:
+        return np.where(positive, -2 * r * k0(k * r), 2 * r * np.log(r / radius))
+    return np.where(positive, -2 * np.pi * r / k * np.exp(-k * r), 0.0)
+
+
+@lru_cache(maxsize=8)
+def _integral(count: int) -> tuple[Array, Array]:
+    """Return places in [-1, 1], shape (n, 1), and a matrix (count, n).
+
+    It turns values there into the integral from 0 to ``count`` equidistant places.
+    """
+    places = chebyshev.chebpts1(_SLOPES)
+    series = chebyshev.chebvander(places, _SLOPES - 1).T * (2 / _SLOPES)
+    series[0] /= 2
+    ends = chebyshev.chebvander(np.linspace(-1, 1, count), _SLOPES)
+    return places[:, None], np.asarray(ends @ chebyshev.chebint(series, lbnd=0), dtype=np.float64)
+
+
+# ---------------------------------------------------------------------- their transforms
+def _wavenumbers(xp: Any, periodicity: int, waves: list[Array]) -> tuple[Array, Any]:
+    """Return the wavenumbers along the periodic directions (a row) and across them (any shape)."""
+    if periodicity == 2:
+        return np.hypot(waves[0][:, None], waves[1]).ravel(), xp.asarray(waves[2])
+    plane = xp.hypot(xp.asarray(waves[1])[:, None], xp.asarray(waves[2]))
+    if periodicity == 1:
+        return waves[0], plane
+    return np.zeros(1), xp.hypot(xp.asarray(waves[0])[:, None, None], plane)
+
+
+def _added(
+    xp: Any, n: int, modes: Array, across: Any, kernels: _Kernels, largest: float, padding: Padding
+) -> Any:
+    """Return ``F[p]``, or ``F[l] + kappa^2 F[m]``, shape (waves, modes).
+
+    The waves are those across, or (in a plane or space) those that `_pieces` needs.
+
+    With what makes m fade to c: ``K^2 c`` times the transform of chi joins ``F[m - c]``.
+    """
+    if n == 1:
+        k, (wave, inside) = across, _waves(xp, n, across, largest, padding)
+    else:
+        k, wave, inside = _node_waves(xp, n, largest, padding)
+    out = wave @ xp.asarray(kernels.first)
+    if kernels.second is not None:
+        later = wave @ xp.asarray(kernels.second)
+        later += inside[:, None] * xp.asarray(modes**2 * kernels.constant)
+        out += (k[:, None] ** 2 + xp.asarray(modes**2)) * later
+    return out
+
+
+def _waves(xp: Any, n: int, k: Any, largest: float, padding: Padding) -> tuple[Any, Any]:
+    """Return the waves at the nodes of the fading, shape (k, nodes), and the transform of chi."""
+    if xp is np:
+        from scipy.special import j0, j1
+    else:
+        from cupyx.scipy.special import j0, j1
+    fading = _fading(largest, padding)
+    r = xp.asarray(fading.r)
+    x = k[:, None] * r
+    if n == 3:
+        return 4 * np.pi * xp.sinc(x / np.pi), xp.zeros(k.shape)  # chi is for c, which is 0
+    if n == 2:
+        wave, ball = 2 * np.pi * j0(x), 2 * np.pi * r**2 * (j1(x) / x)
+    else:
+        wave, ball = 2 * xp.cos(x), 2 * r * xp.sinc(x / np.pi)
+    return wave, ball @ xp.asarray(-fading.slope)  # by parts: the transforms of balls
+
+
+@lru_cache(maxsize=2)
+def _node_waves(xp: Any, n: int, largest: float, padding: Padding) -> tuple[Any, Any, Any]:
+    """Return `_waves` at the wavenumbers that `_pieces` needs; the same for all blocks of a plan.
+
+    Intervals of 4/r: there a function of bandwidth r has Chebyshev coefficients like J_n(2).
+    """
+    count = int(largest * _fading(largest, padding).r[-1] / 4) + 1
+    places = 2 * np.arange(count)[:, None] + 1 + chebyshev.chebpts1(_TERMS)
+    k = xp.asarray((largest * places / (2 * count)).ravel())
+    return k, *_waves(xp, n, k, largest, padding)
+
+
+def _pieces(xp: Any, values: Any) -> Any:
+    """Chebyshev series, shape (terms, intervals, ...), of a function by its values at the nodes."""
+    nodes = chebyshev.chebpts1(_TERMS)
+    basis = chebyshev.chebvander(nodes, _TERMS - 1).T * (2 / _TERMS)
+    basis[0] /= 2
+    values = values.reshape(-1, _TERMS, *values.shape[1:])
+    return xp.tensordot(xp.asarray(basis), values, axes=(1, 1))
+
+
+def kernel(space: ExecutionSpace, executor: str | None, periodicity: int) -> Kernel:
+    """Return the kernel that evaluates `_pieces`; 0-periodic sums have one mode alone."""
+    width = _WIDTH if periodicity else 1
+    return load("fgc", "evaluate", space, executor=executor, TERMS=_TERMS, WIDTH=width)
+
+
+def _evaluate(
+    space: ExecutionSpace,
+    executor: str | None,
+    periodicity: int,
+    pieces: Any,
+    largest: float,
+    k: Any,
+) -> Any:
+    """Evaluate `_pieces` at many k; shape (modes, k.size)."""
+    xp = space.array_module
+    terms, intervals, modes = pieces.shape
+    groups = -(-modes // _WIDTH) if periodicity else 1
+    padded = groups * _WIDTH if periodicity else 1
+    if padded > modes:
+        whole = xp.zeros((terms, intervals, padded))
+        whole[:, :, :modes] = pieces
+        pieces = whole
+    values = xp.empty((padded, k.size))
+    kernel(space, executor, periodicity)(
+        k.size,
+        pieces=xp.ascontiguousarray(pieces),
+        places=(k * (intervals / largest)).ravel(),
+        values=values,
+        groups=groups,
+        intervals=intervals,
+    )
+    return values[:modes]

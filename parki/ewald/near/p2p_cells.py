@@ -1,0 +1,92 @@
+"""Variants of P2P by cells about r_c wide, as in the literature: which there are, and how they run.
+
+One team owns a share of one cell's targets and walks the cells around it (``kernels/p2p_cells.py``;
+Kosmacher, Du, Bagge, Biros 2026, section 3.1). They are here to be compared with parki's own, see
+``scripts/benchmark.py --table 6``, and compute the velocity or potential alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.arrays import real_name
+from parki.errors import ParkiValueError
+from parki.ewald.near.radial import Evaluator
+from parki.ewald.near.sizes import CELL_METHODS, Launch, device_limit
+from parki.ewald.sums import SUMS
+from parki.runtime import ExecutionSpace, Kernel, load
+
+
+def check_method(method: str, want: tuple[str, ...]) -> None:
+    """Refuse a variant that what is wanted has no kernel for.
+
+    Raises
+    ------
+    ParkiValueError
+    """
+    if method in CELL_METHODS and want != ("u",):
+        raise ParkiValueError(
+            f"p2p_method is {method!r}, which computes 'u' alone, but want is {', '.join(want)}; "
+            "leave p2p_method to 'auto'"
+        )
+
+
+def reach(
+    box: NDArray[np.float64], shape: tuple[int, int, int], cutoff: float
+) -> NDArray[np.int32]:
+    """Return how many cells the cut-off spans along each axis, for cells of box / shape."""
+    # Without the last digits: r_c over its own part is no more than a whole number.
+    cells = np.ceil(cutoff * np.array(shape) / box * (1 - 1e-12))
+    return np.maximum(cells, 1).astype(np.int32)
+
+
+def cells_kernel(
+    method: str,
+    launch: Launch,
+    table: tuple[int, ...],
+    kernel: str,
+    space: ExecutionSpace,
+    dtype: Any,
+    degree: int,
+    periodicity: int,
+    executor: str | None,
+    evaluator: Evaluator | None,
+) -> Kernel:
+    """Return the kernel of a variant; ``table`` is the shape of what evaluates the pair kernel.
+
+    Raises
+    ------
+    ParkiValueError
+        If a team needs more scratch memory than the device has.
+    """
+    constants: dict[str, Any] = dict(
+        SUMS[kernel].layers, REAL=real_name(dtype), DEGREE=degree, PERIODIC=periodicity
+    )
+    if evaluator is not None:
+        constants.update(DEGREE=evaluator.degree, EVALUATOR=evaluator.number)
+    loaded = load(
+        "p2p_cells",
+        "p2p_cells",
+        space,
+        executor=executor,
+        team_size=launch.team,
+        vector_length=launch.vectors,
+        tables={"radial": table},
+        STAGED=CELL_METHODS[method][0],
+        VECTORS=launch.vectors,
+        SHARE=launch.share,
+        CHUNK=launch.chunk,
+        **constants,
+    )
+    if space.on_device:
+        most = device_limit(space, "MaxSharedMemoryPerBlockOptin", 48 * 1024)
+        if loaded.translated.scratch > most:
+            raise ParkiValueError(
+                f"{method} with share {launch.share}, vectors {launch.vectors} and chunk "
+                f"{launch.chunk} needs {loaded.translated.scratch} bytes of scratch memory; the "
+                f"device has {most}: lower one of them"
+            )
+    return loaded

@@ -1,0 +1,133 @@
+"""Launches P2P by tiles, and keeps its lists of the sources in reach for other densities.
+
+A plan that is applied once has no use for them, and one that is applied often looks for the same
+pairs every time: a quarter to a half of the near field's time on an H200. So the second sum keeps
+the lists, if there is room, and all later ones take them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from parki.runtime import ExecutionSpace, Kernel
+from parki.runtime.free_memory import free_memory
+
+# Of the free memory, what lists may take.
+PART = 1 / 3
+MOST_ROWS = 2**31  # their numbers have 32 bits
+# Bytes of the lists for a pair within the cut-off, and what a plan leaves of the free memory. More
+# pairs for a target than these are not counted on, so that few sums ask how much is free.
+BYTES, LEFT, PAIRS = 5.0, 0.75, 10_000
+# What the kernel does with lists: its constant KEPT.
+FORGETS, COUNTS, KEEPS, TAKES = range(4)
+
+
+def most_pairs(space: ExecutionSpace, targets: int, ranks: int = 1) -> float:
+    """Return about how many pairs lists will be kept of, for the choice of a cut-off.
+
+    By so many ranks, which share the targets out and have as much memory as this one. In steps of a
+    sixth: choices are kept, and memory comes and goes.
+    """
+    if not space.on_device:
+        return math.inf
+    room = PART * LEFT * free_memory(space) / BYTES
+    stepped = math.pow(2.0, math.floor(4 * math.log2(max(room, 1.0))) / 4)
+    return min(ranks * stepped, float(PAIRS * targets))
+
+
+class PairLists:
+    """P2P by tiles for fixed points.
+
+    Parameters
+    ----------
+    space : ExecutionSpace
+    kernel : callable
+        Returns the kernel that does with lists what it is told.
+    tiles, lanes, team : int
+        Number of tiles, lanes of each, and tiles of a team.
+    keep : bool
+        Whether lists may be kept. Sums that take them differ from the first by rounding.
+
+    Attributes
+    ----------
+    size : int or None
+        Bytes of the lists, kept or not; None before the second sum.
+    """
+
+    def __init__(
+        self,
+        space: ExecutionSpace,
+        kernel: Callable[[int], Kernel],
+        tiles: int,
+        lanes: int,
+        team: int,
+        keep: bool,
+    ) -> None:
+        self.space, self.kernel = space, cache(kernel)
+        self.tiles, self.lanes, self.team, self.keep = tiles, lanes, team, keep
+        self.size: int | None = None
+        self.begun = False  # a sum was made
+        self.use = FORGETS
+        self.rows = self.lists = None  # where those of each tile begin; all of them
+        self.ordered: Any = None  # the tiles, those of the longest lists first
+
+    @property
+    def kept(self) -> bool:
+        """Whether lists are there to be taken."""
+        return self.use == TAKES
+
+    def __call__(self, **arguments: Any) -> None:
+        """Compute the near field; arguments as the kernel's, without those of lists."""
+        if self.begun and self.keep and self.size is None:
+            self._make_room(arguments)
+        self._launch(self.use, arguments)
+        self.begun = True
+        if self.use == KEEPS:
+            self.use = TAKES
+
+    def _launch(self, use: int, arguments: dict[str, Any]) -> None:
+        teams = -(-self.tiles // self.team)
+        if self.ordered is not None:
+            arguments = dict(arguments, tiles=self.ordered)
+        own = {"number": self.tiles, "rows": self.rows, "lists": self.lists}
+        self.kernel(use)(teams, **own, **arguments)
+
+    def _make_room(self, arguments: dict[str, Any]) -> None:
+        """Take the memory for lists, if there is enough."""
+        xp = self.space.array_module
+        self.rows = needed = xp.empty(self.tiles, dtype=xp.int32)
+        self._launch(COUNTS, arguments)
+        total = int(needed.sum(dtype=xp.int64))
+        self.size = 4 * self.lanes * total
+        room = total < MOST_ROWS and self.size <= PART * free_memory(self.space)
+        try:
+            self.lists = xp.empty((total, self.lanes), dtype=xp.int32) if room else None
+        except MemoryError:  # in one piece there is less: sums do without
+            self.lists = None
+        if self.lists is None:
+            self.rows = None
+        else:
+            order = self._longest_first(needed)
+            needed = needed[order]
+            self.rows = (xp.cumsum(needed, dtype=xp.int64) - needed).astype(xp.int32)
+            self.ordered = xp.ascontiguousarray(arguments["tiles"][:, order])
+            self.use = KEEPS
+
+    def _longest_first(self, rows: Any) -> Any:
+        """Return an order of the tiles, by teams: those of long lists should not begin last.
+
+        Teams that lie next to each other read nearly the same sources, and stay so where their
+        lists are more than half, a quarter, ... of the longest.
+        """
+        xp = self.space.array_module
+        full = self.tiles - self.tiles % self.team  # the last team may lack tiles, and stays last
+        if not full:
+            return xp.arange(self.tiles)
+        lengths = 1.0 + rows[:full].reshape(-1, self.team).sum(axis=1)
+        halvings = xp.log2(lengths.max() / lengths).astype(xp.int32)
+        teams = xp.argsort(halvings, kind="stable")
+        tiles = teams[:, None] * self.team + xp.arange(self.team)
+        return xp.concatenate([tiles.ravel(), xp.arange(full, self.tiles)])

@@ -1,0 +1,197 @@
+"""Which evaluation of the radial functions the P2P kernel uses, and what it needs for that.
+
+parki's own are the polynomials of `parki.ewald.split.hasimoto`, for any split. The literature calls
+the library's erf and exp for every pair of Hasimoto's split, or approximates erf(x)/x by a rational
+function (Kosmacher, Du, Bagge, Biros 2026, section 4): both are here to be compared with, see
+``scripts/figure4.py``. With z = xi rc, and r in units of rc, Hasimoto's functions are ::
+
+    P = erf(z r) / (2 r)    Q = z / sqrt(pi) exp(-z^2 r^2)    R = -2 z^2 Q
+    L = P                   S = P + Q                         X = (P - Q) / r^2
+
+The rational function for P is one in r^2, where the paper's is in r: it needs one or two terms
+fewer, and its coefficients hardly cancel, so that Horner's scheme from r = 0 is stable in float32
+too. It is exact at r = 0: its error falls like r^2, and that of X is bounded.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import AAA
+from scipy.special import erf
+
+from parki.errors import ParkiValueError
+from parki.ewald.split.hasimoto import Hasimoto, RadialPolynomials, Split
+from parki.ewald.sums import SUMS
+
+Array = NDArray[np.float64]
+# The place of a name is EVALUATOR in kernels/p2p.py.
+EVALUATORS = ("polynomial", "erfc", "rational")
+_MOST_TERMS = 18
+_FLOOR = 1e-15  # of errors relative to the largest value: more terms than for this only cancel
+# By how much the terms of a numerator or denominator may exceed their sum.
+_CANCELLATION = 8.0
+
+
+class Evaluator(NamedTuple):
+    """What the P2P kernel is told of an evaluator other than polynomials.
+
+    Attributes
+    ----------
+    name : {"erfc", "rational"}
+    degree : int
+        Of numerator and denominator: one less than the terms of the barycentric form.
+    table : ndarray, shape (2, degree + 1)
+        Coefficients of numerator and denominator in powers of (r/rc)^2, highest first.
+    xi_rc : float
+        Product of Hasimoto's xi and the cut-off.
+    """
+
+    name: str
+    degree: int
+    table: Array
+    xi_rc: float
+
+    @property
+    def number(self) -> int:
+        """EVALUATOR of the P2P kernel."""
+        return EVALUATORS.index(self.name)
+
+    def describe(self) -> str:
+        """Return what evaluates the radial functions, in words."""
+        if self.name == "erfc":
+            return "erf and exp of the library"
+        return f"a rational function of {self.degree + 1} terms"
+
+
+def check_evaluator(name: str, want: tuple[str, ...]) -> None:
+    """Refuse an evaluator that what is wanted has no kernel for.
+
+    Raises
+    ------
+    ParkiValueError
+    """
+    if name != "polynomial" and want != ("u",):
+        raise ParkiValueError(
+            f"radial is {name!r}, which evaluates 'u' alone, but want is {', '.join(want)}; "
+            "leave radial to 'polynomial'"
+        )
+
+
+def choose_evaluator(
+    name: str, kernel: str, split: Split, cutoff: float, degree: int
+) -> Evaluator | None:
+    """Return the evaluator of a name in `EVALUATORS`, None for polynomials.
+
+    Parameters
+    ----------
+    name, kernel : str
+    split : Split
+        Hasimoto's, which the options make sure of.
+    cutoff : float
+        In the unit of the split.
+    degree : int
+        Of the polynomials that keep the tolerance; a rational function is given the fewest terms
+        that make the pair kernel as accurate.
+    """
+    if name == "polynomial":
+        return None
+    xi_rc = float(np.sqrt(np.pi) * split.psi0 * cutoff)
+    if name == "erfc":
+        return Evaluator(name, 0, np.zeros((2, 1)), xi_rc)
+    table = _rational(kernel, xi_rc, degree)
+    return Evaluator(name, table.shape[1] - 1, table, xi_rc)
+
+
+def hasimoto_functions(xi_rc: float, r: Array) -> RadialPolynomials:
+    """Return the radial functions at distances ``r > 0`` for rc = 1; not W, which is set to 0."""
+    mean = erf(xi_rc * r) / (2 * r)
+    psi = xi_rc / np.sqrt(np.pi) * np.exp(-((xi_rc * r) ** 2))
+    return RadialPolynomials(
+        S=mean + psi, X=(mean - psi) / r**2, R=-2 * xi_rc**2 * psi, L=mean, W=0 * r
+    )
+
+
+@lru_cache(maxsize=64)
+def _rational(kernel: str, xi_rc: float, degree: int) -> Array:
+    """Numerator and denominator of P in powers of r^2, highest first, for r <= 1.
+
+    The fewest terms whose error is felt no more than that of polynomials, or is rounding.
+    """
+    r = _samples()
+    exact = hasimoto_functions(xi_rc, r)
+
+    def felt(lost: RadialPolynomials) -> Array:
+        """Error of the pair kernel, rms over the ball r <= 1: of each term of the kernel."""
+        squares = [t.square(r**2, lost) for t in SUMS[kernel].terms["u"]]
+        return np.asarray(np.sqrt(np.mean(3 * r**2 * np.array(squares), axis=1)))
+
+    def of_mean(error: Array) -> RadialPolynomials:
+        """Return the errors that follow from one of P."""
+        return RadialPolynomials(S=error, X=error / r**2, R=0 * r, L=error, W=0 * r)
+
+    kept = Hasimoto(xi_rc).radial_polynomials(1.0, degree)
+    lost = [np.polyval(p, 2 * r**2 - 1) - f for p, f in zip(kept, exact, strict=True)]
+    lost[-1] = 0 * r  # W
+    peak = xi_rc / np.sqrt(np.pi)
+    allowed = np.maximum(felt(RadialPolynomials(*lost)), felt(of_mean(_FLOOR * peak + 0 * r)))
+
+    nodes = (1 - np.cos(np.linspace(0, np.pi, 129))) / 2
+    values = np.full(nodes.shape, peak)
+    np.divide(erf(xi_rc * nodes**0.5), 2 * nodes**0.5, out=values, where=nodes > 0)
+    best, least = np.zeros((2, 1)), np.inf
+    for terms in range(2, _MOST_TERMS + 1):
+        if least <= 1 or (least < 100 and terms > best.shape[1] + 2):
+            break  # good enough, or as good as rounding lets it
+        table = quotient(nodes, values, terms)
+        top, bottom = (np.polyval(row, r**2) for row in table)
+        cancels = [np.polyval(abs(row), r**2) / abs(np.polyval(row, r**2)) for row in table]
+        if np.max(cancels) > _CANCELLATION:
+            continue
+        error = float((felt(of_mean(top / bottom - exact.L)) / allowed).max())
+        if error < least:
+            best, least = table, error
+    return best
+
+
+def quotient(nodes: Array, values: Array, terms: int) -> Array:
+    """Return a rational approximation by the AAA algorithm as a quotient of polynomials.
+
+    The barycentric form ``sum w f / (x - z) / sum w / (x - z)`` has a division for each term.
+
+    Parameters
+    ----------
+    nodes, values : ndarray, shape (n,)
+        Abscissas in [0, 1], the first of them 0, and the function there.
+    terms : int
+        Of the barycentric form; 1 + the degrees of numerator and denominator.
+
+    Returns
+    -------
+    ndarray, shape (2, terms)
+        Coefficients of numerator and denominator, highest power first.
+    """
+    with warnings.catch_warnings():
+        # That so few terms do not reach rounding is no news.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        approximant = AAA(nodes, values, rtol=1e-17, max_terms=terms)
+    support, weights = approximant.support_points, approximant.weights
+    bottom = np.sum([w * np.poly(np.delete(support, j)) for j, w in enumerate(weights)], axis=0)
+    bottom /= bottom[-1]
+    # The weights alternate in sign, so these sums round. The best numerator for the denominator
+    # as it is makes up for that; its last coefficient is the value at 0.
+    powers = np.vander(nodes, bottom.size) / np.polyval(bottom, nodes)[:, None]
+    sizes = abs(powers).max(axis=0)  # a pole among the nodes makes them negative
+    rest = values - values[0] * powers[:, -1]
+    top = np.linalg.lstsq((powers / sizes)[:, :-1], rest, rcond=1e-16)[0] / sizes[:-1]
+    return np.array([[*top, values[0]], bottom])
+
+
+@lru_cache(maxsize=1)
+def _samples() -> Array:
+    """Distances between 0 and 1, evenly spaced."""
+    return (np.arange(800) + 0.5) / 800

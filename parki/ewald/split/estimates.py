@@ -1,0 +1,346 @@
+"""A-priori errors of the near field, the far field, the window and the near polynomials.
+
+Every estimate is per sqrt(Q), Q the sum of |f|^2, of |q|^2 |n|^2, of |t|^2 or of q^2, for densities
+of random sign and direction:
+
+``rms``
+    Root mean square of the error over targets, when all points fill ``volume`` uniformly.
+``peak``
+    For any arrangement of the points: the largest size that the error of one pair can take.
+``itself``
+    The size of the error of a point that is its own partner.
+
+If pairs at short range are S >= 1 times as dense as among uniform points (a target that is a source
+makes a pair), the square of the error is at most ``min(S rms^2, peak^2) Q``.  The size of a pair's
+error is its Frobenius norm averaged over the directions of density and normal, see
+`parki.ewald.sums.Term`.  Terms are the kernels' parts and the gradients and pressures derived from
+them.  ``parameters`` combines the estimates and inverts them; this module knows neither tolerance
+nor cost.  Lengths are in one unit; factors such as 1/(8 pi mu) are left out.
+
+Kosmacher, Du, Bagge, Biros (2026), equation (10), states the double layer's in closed form; here
+they follow from the functions of the split and of the window, so that any split is covered and the
+window's error is a sum over modes where the paper fits ``C(xi) exp(-2.5 P)``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parki.ewald.split.hasimoto import RadialPolynomials, Split
+from parki.ewald.split.prolate import Prolate, pair_error
+from parki.ewald.split.window import Images, images
+from parki.ewald.sums import Half, term_of
+
+Array = NDArray[np.float64]
+_EXPONENT = 20.0  # integrals of decaying functions stop where the integrand has lost exp(-20)
+_LOW, _GAUSS, _HIGH = 6, 14, 3  # modes summed one by one, Gauss nodes for those in between
+
+
+class Estimate(NamedTuple):
+    """Error per sqrt(Q): for uniform points, the bound for any points, and for a point itself."""
+
+    rms: float
+    peak: float
+    itself: float
+
+
+def near(term: str, split: Split, rc: float, volume: float) -> Estimate:
+    """Error of the near field's end at ``rc``.
+
+    Hasimoto's split leaves out the pairs beyond rc: ``rms^2 = (1/V) int_{r > rc} |K(r)|^2 dr`` and
+    ``peak = max_{r > rc} |K(r)|``, E^N of equation (10).  The prolate split has all of its error
+    here, that of the far field's end at its band included; it reaches points themselves, and far
+    beyond rc: see `parki.ewald.split.prolate.pair_error`.
+
+    Parameters
+    ----------
+    term : str
+        A name in `parki.ewald.sums.TERMS`.
+    split : Split
+    rc : float
+        Cut-off of the near field.
+    volume : float
+        Volume that the points fill.
+    """
+    kind = term_of(term)
+    if isinstance(split, Prolate):
+        pair = pair_error(term, split.c)
+        unit = rc**-kind.power
+        rms = pair.rms * unit * math.sqrt(rc**3 / volume)
+        # Images add to a pair's own error, by no more than three times the mean.
+        return Estimate(rms, math.hypot(pair.peak * unit, 3 * rms), pair.itself * unit)
+    nodes, weights = _decay(rc, np.sqrt(np.pi) * split.psi0, 2.0)
+    r = np.concatenate([[rc], rc + nodes])
+    square = kind.square(r**2, _radial(r, *split.near(r)))
+    total = 4 * np.pi * float(weights @ (r**2 * square)[1:])
+    return Estimate(float(np.sqrt(total / volume)), float(np.sqrt(square.max())), 0.0)
+
+
+def _radial(r: Array, b1: Array, b2: Array, b3: Array, b4: Array) -> RadialPolynomials:
+    """Values of the radial functions of a pair kernel given by its residual derivatives."""
+    mean, psi, slope = -b1 / (2 * r), -b2 / 2, -b3 / (2 * r)
+    r2 = r * r
+    return RadialPolynomials(mean + psi, (mean - psi) / r2, slope, mean, -(b4 / 2 + slope) / r2)
+
+
+def polynomial(term: str, rc: float, volume: float, delta: float) -> Estimate:
+    """Error of a near pair kernel that is off by at most ``delta`` inside ``rc``.
+
+    Parameters
+    ----------
+    term : str
+        A name in `parki.ewald.sums.TERMS`.
+    rc, volume : float
+        As for `near`.
+    delta : float
+        The tolerance given to ``polynomial_degree``: in units of 1/rc to the power of the term.
+    """
+    peak = float(delta / rc ** term_of(term).power)
+    return Estimate(peak * math.sqrt(4 * math.pi * rc**3 / (3 * volume)), peak, peak)
+
+
+def truncation(term: str, split: Split, steps: Sequence[float], volume: float) -> Estimate:
+    """Error of leaving out the modes outside the box ``|k_i| <= pi / steps[i]``.
+
+    Sums over modes become integrals, ``(1/V) sum -> (2 pi)^-3 int``, over the outer side of each
+    face of the box; a mode beyond two faces counts twice, which is a bound.  Over a half-space an
+    isotropic integrand leaves ``2 pi int_0^inf F(K + s) s (K + s) ds``.  E^F of equation (10).
+    Zero if the split's band is within the box.
+
+    Parameters
+    ----------
+    term : str
+        A name in `parki.ewald.sums.TERMS`.
+    split : Split
+    steps : sequence of 3 float
+        Grid spacings.
+    volume : float
+        Volume that the points fill.
+    """
+    odd = term_of(term).power % 2 == 0  # modes k and -k cancel in a point's own error
+    xi = np.sqrt(np.pi) * split.psi0
+    mean_square = peak = 0.0
+    for edge in np.pi / np.asarray(steps, dtype=np.float64):
+        if edge >= split.band:
+            continue
+        for power, rate in ((2, 0.5), (1, 0.25)):
+            if math.isfinite(split.band):
+                s, weights = ((split.band - edge) * x for x in _legendre())
+            else:
+                s, weights = _decay(edge, 1 / xi, rate)
+            k = edge + s
+            size = _symbol(term, split, k * k)
+            integral = 4 * np.pi * float(weights @ (size**power * s * k)) / (2 * np.pi) ** 3
+            if power == 2:
+                mean_square += integral / volume
+            else:
+                peak += integral
+    return Estimate(float(np.sqrt(mean_square)), peak, 0.0 if odd else peak)
+
+
+def aliasing(
+    term: str,
+    split: Split,
+    lengths: Sequence[float],
+    shape: Sequence[int],
+    points: ArrayLike,
+    beta_over_p: ArrayLike,
+) -> tuple[Array, Array]:
+    """Error of the window, for every pair of a number of points and a shape.
+
+    Spreading adds to a mode k of the grid its images ``k + 2 pi m / h`` along each axis e, by the
+    weight ``rho = w^(k + 2 pi m / h) / w^(k)``; so does gathering.  The window's gradient, which
+    spreads the double layer (four grid components) and gathers gradients, carries ``rho k + b e``
+    for k, b as in `parki.ewald.split.window.images`: the square of the double layer's symbol,
+    averaged over the directions of q and n, becomes ``(8 pi gamma / k^2)^2`` times
+
+        ``(7/9) rho^2 k^2 + (8/9) rho b k_e + (6/9) b^2 - (2/9) b^2 k_e^2 / k^2``
+
+    in the spreading half, and stays ``(7/9) rho^2 k^2`` in the gathering half; other terms have
+    other factors.  E^w of equation (10).
+
+    Parameters
+    ----------
+    term : str
+        A name in `parki.ewald.sums.TERMS`.
+    split : Split
+    lengths : sequence of 3 float
+        Lengths of the grid's box, which the points are taken to fill.  If they fill a part of it,
+        ``rms`` grows by the square root of the ratio of the volumes.
+    shape : sequence of 3 int
+        Grid points along each axis.
+    points : array_like, shape (n,), int
+        Numbers of window points P.
+    beta_over_p : array_like, shape (m,)
+        Kaiser-Bessel shapes, as multiples of P.
+
+    Returns
+    -------
+    rms, peak : ndarray, shape (n, m), float64
+        See the module; ``peak`` adds all modes, images, axes and both halves in phase.
+    """
+    term_of(term)
+    return Modes([term], split, lengths, shape).aliasing(term, points, beta_over_p)
+
+
+class Modes:
+    """Sums over the modes of a grid, made once, from which windows are judged: see `aliasing`.
+
+    Parameters
+    ----------
+    terms : sequence of str
+        Names in `parki.ewald.sums.TERMS`.
+    split, lengths, shape
+        As for `aliasing`.
+    """
+
+    def __init__(
+        self, terms: Sequence[str], split: Split, lengths: Sequence[float], shape: Sequence[int]
+    ) -> None:
+        self.lengths, self.shape = lengths, shape
+        rules = [_mode_rule(int(n)) for n in shape]
+        self.waves = [2 * np.pi / length * r[0] for length, r in zip(lengths, rules, strict=True)]
+        edges = list(zip(lengths, shape, strict=True))
+        # The first axis like each one: its sums are theirs.
+        self.alike = [edges.index(edge) for edge in edges]
+        x, y, z = self.waves
+        k2 = x[:, None, None] ** 2 + y[:, None] ** 2 + z**2
+        k2[0, 0, 0] = 1.0  # any number: the mean is left out
+        gammas = {
+            stokes: _gamma(stokes, split, k2) for stokes in {term_of(t).far.stokes for t in terms}
+        }
+        self.profiles: dict[str, list[list[Array]]] = {}
+        for term in terms:
+            powers = _mode_powers(term, gammas[term_of(term).far.stokes], k2)
+            for power in powers:
+                power[0, 0, 0] = 0.0
+            weights = [rule[1] for rule in rules]
+            self.profiles[term] = [_profiles(power, weights, self.alike) for power in powers]
+
+    def aliasing(self, term: str, points: ArrayLike, beta_over_p: ArrayLike) -> tuple[Array, Array]:
+        """Return ``rms, peak`` for windows, as `aliasing`."""
+        windows = tuple(
+            (int(p), float(q) * int(p)) for p in np.ravel(points) for q in np.ravel(beta_over_p)
+        )
+        mean_square = np.zeros(len(windows))
+        peak = np.zeros(len(windows))
+        for axis in set(self.alike):
+            step = self.lengths[axis] / self.shape[axis]
+            sums = [profile[axis] for profile in self.profiles[term]]
+            image = _images(int(self.shape[axis]), windows)
+            for half in term_of(term).far[2:4]:
+                square, size = _half_sums(half, self.waves[axis], step, image, sums)
+                mean_square += self.alike.count(axis) * square
+                peak += self.alike.count(axis) * size
+        form = (np.size(points), np.size(beta_over_p))
+        volume = float(np.prod(self.lengths))
+        return np.sqrt(mean_square).reshape(form) / volume, peak.reshape(form) / volume
+
+
+def _mode_powers(term: str, gamma: Array, k2: Array) -> list[Array]:
+    """Functions of the mode whose sums across an axis `_half_sums` needs."""
+    far = term_of(term).far
+    size = _sized(term, gamma, k2) / math.sqrt(far.spread.k2)
+    powers = [size**2, size]
+    if far.spread.b2 or far.gather.b2:
+        k = np.sqrt(k2)
+        square = powers[0] / k2
+        powers += [square, square / k2, size * k, size / k, size / k / k2]
+    return powers
+
+
+def _half_sums(
+    half: Half, k: Array, step: float, image: Images, sums: list[Array]
+) -> tuple[Array, Array]:
+    """Spreading or gathering along one axis, by window: sums of squares, and of sizes."""
+    if not half.b2:
+        square, size = sums[:2]
+        return half.k2 * (image.rho_square @ square), math.sqrt(half.k2) * (image.rho_size @ size)
+    k2_s, _, s, s_k2, k2_u, u, u_k2 = sums
+    b = image.b / step
+    cross = half.k_e * image.rho * b * k
+    across, along = half.b2, half.tilt * k**2
+    squares = (
+        half.k2 * (image.rho_square @ k2_s)
+        + cross.sum(axis=0) @ s
+        + image.b_square / step**2 @ (across * s + along * s_k2)
+    )
+    # The sizes are u sqrt(v), v their square in units of u: by Cauchy-Schwarz, from sums of u v.
+    v = half.k2 * image.rho**2 * k2_u + cross * u + b**2 * (across * u + along * u_k2)
+    sizes = np.sqrt(u * np.maximum(v, 0.0)).sum(axis=(0, 2))
+    rest = image.b_rest / step @ (math.sqrt(half.b2 + max(half.tilt, 0.0)) * u)
+    return squares, sizes + rest
+
+
+def _profiles(values: Array, weights: list[Array], alike: list[int]) -> list[Array]:
+    """For each axis, its weights times the sums over the modes of the other two."""
+    rows = values @ weights[2]
+    totals = [rows @ weights[1]]
+    totals.append(weights[0] @ rows if alike[1] == 1 else totals[0])
+    if alike[2] == 2:
+        totals.append(weights[1] @ np.tensordot(weights[0], values, 1))
+    else:
+        totals.append(totals[alike[2]])
+    return [w * total for w, total in zip(weights, totals, strict=True)]
+
+
+@lru_cache(maxsize=512)
+def _mode_rule(count: int) -> tuple[Array, Array]:
+    """Mode indices n >= 0 and weights that sum an even function over the modes of one axis.
+
+    Small grids are summed exactly.  On large ones the lowest modes, where the symbols are steep,
+    and the highest ones, where the images are, stay exact, and a Gauss rule takes the rest: the
+    cost does not grow with the grid.
+    """
+    modes = np.arange(count // 2 + 1, dtype=np.float64)
+    weights = np.where((modes == 0) | (modes == count / 2), 1.0, 2.0)
+    if len(modes) <= _LOW + _GAUSS + _HIGH:
+        return modes, weights
+    x, w = np.polynomial.legendre.leggauss(_GAUSS)
+    start, width = _LOW - 0.5, len(modes) - _LOW - _HIGH
+    u = (x + 1) / 2  # squared below: the nodes crowd towards the low modes
+    return (
+        np.concatenate([modes[:_LOW], start + width * u**2, modes[-_HIGH:]]),
+        np.concatenate([weights[:_LOW], 2 * width * u * w, weights[-_HIGH:]]),
+    )
+
+
+@lru_cache(maxsize=64)
+def _images(count: int, windows: tuple[tuple[int, float], ...]) -> Images:
+    """Images of the modes of `_mode_rule`; kept, since a search over xi and grids asks again."""
+    return images(2 * np.pi / count * _mode_rule(count)[0], windows)
+
+
+def _symbol(term: str, split: Split, k2: Array) -> Array:
+    """Size of the far field's symbol, averaged over the directions of the density."""
+    return _sized(term, _gamma(term_of(term).far.stokes, split, k2), k2)
+
+
+def _gamma(stokes: bool, split: Split, k2: Array) -> Array:
+    return np.asarray(split.gamma_stokes(k2) if stokes else split.gamma_laplace(k2))
+
+
+def _sized(term: str, gamma: Array, k2: Array) -> Array:
+    far = term_of(term).far
+    scale = math.sqrt(far.spread.k2) * far.factor
+    return np.asarray(scale * gamma * k2 ** ((1 - far.power) / 2))
+
+
+def _decay(start: float, scale: float, rate: float) -> tuple[Array, Array]:
+    """Gauss rule for integrals over t >= 0 of ``exp(-rate scale^2 (start + t)^2)`` times powers."""
+    x, w = _legendre()
+    length = np.sqrt(start**2 + _EXPONENT / (rate * scale**2)) - start
+    return length * x, length * w
+
+
+@lru_cache(maxsize=1)
+def _legendre() -> tuple[Array, Array]:
+    """Gauss-Legendre rule on [0, 1]."""
+    x, w = np.polynomial.legendre.leggauss(20)
+    return (x + 1) / 2, w / 2

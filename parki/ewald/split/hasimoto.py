@@ -1,0 +1,307 @@
+"""How a kernel is divided between the near and the far field.
+
+A split is one even mollifier psi with unit integral.  The near field is made of
+``b' = 1 - 2 int_0^r psi``, ``b'' = -2 psi`` and so on; the far field multiplies the free-space
+symbols by ``gamma``: the transform psi^ for Laplace and the rotlet, ``psi^ - k psi^' / 2`` for the
+layers.  This module gives the exact functions for the error estimates, and polynomials for the P2P
+kernel, which never evaluates erfc or exp.  It takes ``xi`` and ``rc`` from ``parameters`` and knows
+nothing of grids or devices.  `parki.ewald.split.prolate` has the other split.
+
+The pair kernel, with ``R = r/rc``, ``y = 1/R``, ``e = r/|r|`` (r = target - source)::
+
+    Laplace       (1/rc)   [ (y - 2 L) q ]
+    single layer  (1/rc)   [ (y - 2 S) f + (y - 2 X R^2) (f.e) e ]
+    double layer  (1/rc^2) [ -2 R' R ((q.n) e + (n.e) q + (q.e) n)
+                             + (-6 y^2 + (4 R' + 12 X) R) (q.e) (n.e) e ]
+    rotlet        (1/rc^2) [ (y^2 - 2 X R) t x e ]
+
+where L, S, X and R' (field ``R`` of `RadialPolynomials`) are polynomials in ``s = 2 R^2 - 1``.
+Gradients and pressures follow by ``L' = -R X``, ``X' = -(R' + 3 X)/R``, ``S' = R (R' - X)`` and
+``R'' = R W``, all derivatives by R: W is the only other polynomial they need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.polynomial import chebyshev
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import erfc, ive
+
+from parki.ewald.sums import term_of
+
+Array = NDArray[np.float64]
+
+
+class RadialPolynomials(NamedTuple):
+    """Smooth parts of the near kernels in ``s = 2 (r/rc)^2 - 1``, made dimensionless with rc.
+
+    With ``int_0^r psi = r P``, ``psi = Q``, ``psi' = r R``, ``X = (P - Q)/r^2`` and
+    ``W = R'/r``, each field is a 1-D float64 array of coefficients: ``S = rc (P + Q)``,
+    ``X = rc^3 X``, ``R = rc^3 R``, ``L = rc P``, ``W = rc^5 W``.
+    """
+
+    S: Array
+    X: Array
+    R: Array
+    L: Array
+    W: Array
+
+
+class Factor(NamedTuple):
+    """The far field's factor gamma in a form that kernels evaluate.
+
+    The polynomial of these ``coefficients`` (highest power first) in ``scale k^2 - shift``, times
+    ``exp(-scale k^2)`` if it ``decays``; 0 where ``scale k^2`` is beyond ``end``.
+    """
+
+    coefficients: Array
+    scale: float
+    shift: float
+    end: float
+    decays: bool
+
+
+class Split(Protocol):
+    """What the near field, the far field and the error estimates ask of a split."""
+
+    @property
+    def name(self) -> str:
+        """What the split is, with its parameter."""
+
+    def scaled(self, factor: float) -> Split:
+        """Return the same split with all lengths multiplied by ``factor``."""
+
+    @property
+    def psi0(self) -> float:
+        """Mollifier at 0; a coinciding pair contributes -4 psi0 f (Stokes), -2 psi0 q (Laplace)."""
+
+    @property
+    def band(self) -> float:
+        """Largest wavenumber of the far field; infinite if it only decays."""
+
+    @property
+    def laplace_background(self) -> float:
+        """``4 pi a``: a triply periodic potential gets ``-4 pi a / V sum(q)``."""
+
+    def gamma_stokes(self, k2: Any) -> Any:
+        """Far-field factor of the Stokes symbols at squared wavenumber ``k2``."""
+
+    def gamma_laplace(self, k2: Any) -> Any:
+        """Far-field factor of the Laplace and rotlet symbols at squared wavenumber ``k2``."""
+
+    def factor(self, laplace: bool) -> Factor:
+        """Far-field factor of the Laplace and rotlet, or else of the Stokes symbols."""
+
+    def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
+        """Residual derivatives ``b', b'', b''', b''''`` at distances ``r``."""
+
+    def radial_polynomials(self, rc: float, degree: int) -> RadialPolynomials:
+        """Polynomials of the near kernel for the cut-off ``rc``, in Horner's order."""
+
+    def polynomial_degree(self, term: str, rc: float, tolerance: float) -> int:
+        """Smallest degree whose pair kernel is within ``tolerance``, see `series_degree`."""
+
+
+@dataclass(frozen=True)
+class Hasimoto:
+    """Hasimoto's split, ``psi = xi / sqrt(pi) exp(-xi^2 r^2)``.
+
+    Kosmacher, Du, Bagge, Biros (2026), equations (4) and (5b).
+
+    Parameters
+    ----------
+    xi : float
+        Splitting parameter, in inverse length units.
+    """
+
+    xi: float
+
+    @property
+    def name(self) -> str:
+        """``Hasimoto's split, xi = ...``."""
+        return f"Hasimoto's split, xi = {self.xi:.4g}"
+
+    def scaled(self, factor: float) -> Hasimoto:
+        """Return the same split with all lengths multiplied by ``factor``."""
+        return Hasimoto(self.xi / factor)
+
+    @property
+    def psi0(self) -> float:
+        """Mollifier at 0, in inverse length units."""
+        return float(self.xi / np.sqrt(np.pi))
+
+    @property
+    def band(self) -> float:
+        """Infinite: the far field decays like a Gaussian."""
+        return float("inf")
+
+    @property
+    def laplace_background(self) -> float:
+        """``4 pi a`` with ``a = 1 / (4 xi^2)``, in squared length units."""
+        return float(np.pi / self.xi**2)
+
+    def gamma_stokes(self, k2: Any) -> Any:
+        """``(1 + c) exp(-c)``, ``c = k2 / (4 xi^2)``."""
+        c = k2 / (4 * self.xi**2)
+        return (1 + c) * np.exp(-c)
+
+    def gamma_laplace(self, k2: Any) -> Any:
+        """``exp(-c)``, ``c = k2 / (4 xi^2)``."""
+        return np.exp(k2 / (-4 * self.xi**2))
+
+    def factor(self, laplace: bool) -> Factor:
+        """Return `gamma_laplace` or `gamma_stokes` for kernels."""
+        terms = np.ones(1 if laplace else 2)
+        return Factor(terms, 1 / (4 * self.xi**2), 0.0, float("inf"), True)
+
+    def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
+        """Residual derivatives ``erfc(xi r), -g, 2 xi^2 r g, 2 xi^2 (1 - 2 xi^2 r^2) g``."""
+        r = np.asarray(r, dtype=np.float64)
+        z2 = (self.xi * r) ** 2
+        g = 2 * self.psi0 * np.exp(-z2)
+        steep = 2 * self.xi**2 * g
+        return np.asarray(erfc(self.xi * r)), -g, r * steep, (1 - 2 * z2) * steep
+
+    def radial_polynomials(self, rc: float, degree: int) -> RadialPolynomials:
+        """Coefficients in powers of ``s``, highest first, of the near kernel's smooth parts.
+
+        Parameters
+        ----------
+        rc : float
+            Cut-off of the near field, in the unit of ``1 / xi``.
+        degree : int
+            Degree of all polynomials, see `polynomial_degree`.
+        """
+        return horner_polynomials(_hasimoto_series(self.xi * rc), degree)
+
+    def polynomial_degree(self, term: str, rc: float, tolerance: float) -> int:
+        """Smallest degree whose pair kernel is within ``tolerance`` on ``0 < r <= rc``.
+
+        Parameters
+        ----------
+        term : str
+            A name in `parki.ewald.sums.TERMS`.
+        rc : float
+            Cut-off of the near field, in the unit of ``1 / xi``.
+        tolerance : float
+            In units of 1/rc to the power of the term; see `series_degree`.
+        """
+        return series_degree(_hasimoto_series(self.xi * rc), term, tolerance)
+
+
+@lru_cache(maxsize=256)
+def _hasimoto_series(xi_rc: float) -> RadialPolynomials:
+    """Chebyshev series of Hasimoto's radial functions, complete to double precision."""
+    z = xi_rc**2 / 2
+    # The coefficients of exp(-z (1 + s)) are (-1)^n exp(-z) I_n(z) ~ exp(-n^2 / 2z).
+    n = np.arange(24 + int(10 * np.sqrt(z)))
+    psi = 2 * xi_rc / np.sqrt(np.pi) * (-1.0) ** n * ive(n, z)
+    psi[0] /= 2
+    return radial_series(psi)
+
+
+def radial_series(psi: Array) -> RadialPolynomials:
+    """Chebyshev series of all radial functions from that of the mollifier, for any split.
+
+    ``(r P)' = psi`` and ``(r^3 X)' = -r^2 R`` become, in s, ``2 (1 + s) F' + m F = G`` with m = 1
+    and 3: solved in coefficients, so that nothing is divided by a small r.
+
+    Parameters
+    ----------
+    psi : ndarray, shape (n,)
+        Chebyshev coefficients of ``rc psi`` in ``s = 2 (r/rc)^2 - 1``, down to rounding.
+    """
+    slope = _slope(psi)
+    mean = _solve_radial(1, psi)
+    return RadialPolynomials(
+        S=mean + psi, X=_solve_radial(3, -slope), R=slope, L=mean, W=_slope(slope)
+    )
+
+
+def _slope(f: Array) -> Array:
+    """Chebyshev coefficients of ``F'/r``, the derivative by r, of the same length."""
+    slope = np.zeros_like(f)
+    slope[:-1] = 4 * chebyshev.chebder(f)
+    return slope
+
+
+def _solve_radial(m: int, g: Array) -> Array:
+    """Chebyshev coefficients of the smooth solution F of ``2 (1 + s) F' + m F = G``."""
+    f = np.zeros_like(g)
+    # Downwards from a vanishing tail: the singular solution (1 + s)^(-m/2) cannot grow that way.
+    d0 = d1 = 0.0  # coefficients n and n + 1 of F', where d[n-1] = d[n+1] + 2 n f[n]
+    for n in range(len(g) - 1, 0, -1):
+        f[n] = (g[n] - 2 * (d0 + d1)) / (2 * n + m)
+        d0, d1 = d1 + 2 * n * f[n], d0
+    f[0] = (g[0] - d0 - d1) / m  # the zeroth terms count half
+    return f
+
+
+def horner_polynomials(series: RadialPolynomials, degree: int) -> RadialPolynomials:
+    """Chebyshev series cut at ``degree``, as coefficients of powers of s, highest first."""
+    return RadialPolynomials(*(horner_order(c[: degree + 1], degree) for c in series))
+
+
+def horner_order(series: Array, degree: int) -> Array:
+    """Coefficients of powers of s, highest first, of a Chebyshev series of this degree or less."""
+    out = np.zeros(degree + 1)
+    out[: len(series)] = monomials(len(series)) @ series
+    return out[::-1].copy()
+
+
+@lru_cache(maxsize=64)
+def monomials(terms: int) -> NDArray[Any]:
+    """Return the matrix from Chebyshev to monomial coefficients, lowest first, of whole numbers.
+
+    In extended precision where there is one.
+    """
+    matrix = np.zeros((terms, terms), dtype=np.longdouble)
+    matrix[0, 0] = 1
+    if terms > 1:
+        matrix[1, 1] = 1
+    for n in range(2, terms):
+        matrix[1:, n] = 2 * matrix[:-1, n - 1]
+        matrix[:, n] -= matrix[:, n - 2]
+    return matrix
+
+
+def series_degree(series: RadialPolynomials, term: str, tolerance: float) -> int:
+    """Smallest degree at which the cut series keep the pair kernel within ``tolerance``."""
+    return least_degree(series_losses(series, term), tolerance)
+
+
+def least_degree(losses: Array, tolerance: float) -> int:
+    """Smallest degree from which on all ``losses`` are below ``tolerance``."""
+    enough = losses < tolerance
+    return int(np.nonzero(~enough)[0][-1]) + 1 if not enough.all() else 0
+
+
+def series_losses(series: RadialPolynomials, term: str) -> Array:
+    """Return what is lost of the pair kernel by cutting the series, by degree; shape (n,).
+
+    The size of an error is that of `parki.ewald.sums.Term`, as in the error estimates; the largest
+    over r/rc in (0, 1] counts.
+    """
+    square = term_of(term).square
+    s, basis = _sample_basis(len(series.S))
+
+    def tails(c: Array) -> Array:
+        """Row n: what is lost by keeping the coefficients 0..n."""
+        sums = np.cumsum((c[:, None] * basis)[::-1], axis=0)[::-1]
+        sums[:-1] = sums[1:]
+        sums[-1] = 0.0
+        return sums
+
+    lost = square((1 + s) / 2, RadialPolynomials(*map(tails, series)))
+    return np.asarray(np.sqrt(lost.max(axis=1)))
+
+
+@lru_cache(maxsize=64)
+def _sample_basis(terms: int) -> tuple[Array, Array]:
+    """Points of s in [-1, 1], dense at the ends, and the Chebyshev polynomials there by row."""
+    s = np.cos(np.linspace(0, np.pi, 97))
+    return s, np.ascontiguousarray(chebyshev.chebvander(s, terms - 1).T)

@@ -1,0 +1,256 @@
+"""The window that carries sources to the grid and the grid to targets, in grid units.
+
+Computes the Kaiser-Bessel window, its derivative, its Fourier transform and the piecewise
+polynomials that the P2G and G2P kernels evaluate instead of Bessel functions; and the images of
+grid modes that the window lets through, for the error estimates.  Takes a number of points and a
+shape from ``parameters``; knows nothing of boxes, kernels or devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.polynomial import chebyshev
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import i0e, i1e
+
+from parki.errors import ParkiValueError
+from parki.ewald.split.hasimoto import monomials
+
+Array = NDArray[np.float64]
+_NEAREST = (0, -1, 1, -2, 2)  # images of a mode that are evaluated one by one
+_FARTHEST = 24  # from here on, far images are summed by their leading term
+
+
+def default_degree(points: int) -> int:
+    """Degree of the window's polynomials at which the fit no longer shows in the far field.
+
+    The fit repeats from cell to cell, so its error falls into the aliased modes, which the split
+    damps: far lower degrees do than the maximum norm suggests.  Measured in the complete far field
+    (P = 4..14, beta = 2.1 P and 2.5 P, grids matched and 1.5 times finer, errors above rounding),
+    this degree changes the error by at most 9 %; one less multiplies it by up to 3.8.
+
+    Parameters
+    ----------
+    points : int
+        Window points P per axis.
+    """
+    return (points + 1) // 2 + 2
+
+
+def transform_shape(ak: Array, beta: Array | np.float64) -> Array:
+    """``exp(-beta) sinh(t) / t``, ``t^2 = beta^2 - ak^2``: the transform up to its constant.
+
+    Parameters
+    ----------
+    ak, beta : ndarray, float64, of shapes that broadcast
+        Half width times wavenumber, and the shape of the window.
+    """
+    t2 = (beta - ak) * (beta + ak)  # as a product: no cancellation at ak = beta
+    t = np.sqrt(np.abs(t2))
+    growing = t2 > 0
+    decay = np.exp(np.where(growing, t, 0.0) - beta)
+    # sinh with its exponential taken out, so that large beta does not overflow.
+    wave = np.where(growing, -0.5 * np.expm1(-2 * t), np.sin(t))
+    return np.divide(wave, t, out=np.ones_like(t), where=t > 0) * decay
+
+
+@dataclass(frozen=True)
+class KaiserBessel:
+    """Kaiser-Bessel window of ``points`` grid points per axis (grid spacing 1).
+
+    ``w(r) = I0(beta sqrt(1 - (r/a)^2)) / I0(beta)`` for ``|r| <= a = points / 2``, and 0 outside;
+    Kosmacher, Du, Bagge, Biros (2026), equation (9); Bagge & Tornberg (2023), section 4.5.
+
+    Parameters
+    ----------
+    points : int
+        Number P of grid points under the window along one axis.
+    beta : float
+        Shape.  The best one grows with the grid's refinement, from 2.1 P on the coarsest grid that
+        holds the kernel to 2.8 P on one twice as fine; found by
+        `parki.ewald.split.estimates.aliasing`.
+    """
+
+    points: int
+    beta: float
+
+    def __post_init__(self) -> None:
+        if self.points < 2:
+            raise ParkiValueError(f"points is {self.points}; give a number from 2")
+        if not self.beta > 0:
+            raise ParkiValueError(
+                f"beta is {self.beta}; give a positive shape, such as 2.1 * points"
+            )
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of the support, in grid steps."""
+        return self.points / 2
+
+    def __call__(self, r: ArrayLike) -> Array:
+        """Window at the distances ``r`` (grid steps), any shape."""
+        inside, z = self._bessel_argument(r)
+        # The exponentially scaled I0 keeps large beta from overflowing.
+        return np.where(inside, i0e(z) * np.exp(z - self.beta) / i0e(self.beta), 0.0)
+
+    def derivative(self, r: ArrayLike) -> Array:
+        """Slope of the window, ``dw/dr``, at the distances ``r`` (grid steps), any shape."""
+        inside, z = self._bessel_argument(r)
+        # I1(z)/z tends to 1/2 at the edge of the support, where z is 0.
+        ratio = np.where(z > 0, i1e(z) / np.where(z > 0, z, 1.0), 0.5)
+        scale = (self.beta / self.half_width) ** 2 / i0e(self.beta)
+        slope = -scale * np.asarray(r, dtype=np.float64) * ratio * np.exp(z - self.beta)
+        return np.where(inside, slope, 0.0)
+
+    def fourier(self, k: ArrayLike) -> Array:
+        """Fourier transform ``integral w(r) exp(-i k r) dr``, ``k`` in radians per grid step.
+
+        ``(2 a / I0(beta)) sinh(t) / t`` with ``t^2 = beta^2 - (a k)^2``, which is ``sin(t) / t``
+        where ``a k`` exceeds ``beta``.
+        """
+        ak = self.half_width * np.asarray(k, dtype=np.float64)
+        scale = float(2 * self.half_width / i0e(self.beta))
+        return scale * transform_shape(ak, np.float64(self.beta))
+
+    def piecewise(self, degree: int) -> tuple[Array, Array]:
+        """One polynomial per window point, for the window and for its derivative.
+
+        A point at grid coordinate ``t`` takes P grid points from ``floor(t)`` on; the p-th one sees
+        the window at ``r = p - (P/2 - 1) - frac``, ``frac = t - floor(t)``: the grid is that of the
+        coordinates shifted by P/2 - 1 steps, the same for sources and targets.  The polynomials
+        take ``s = 2 frac - 1``, in [-1, 1].  Kosmacher, Du, Bagge, Biros (2026),
+        section 4 and Figure 3.
+
+        Parameters
+        ----------
+        degree : int
+            See `default_degree`.
+
+        Returns
+        -------
+        w, dw : ndarray, shape (degree + 1, points), float64, not to be changed
+            Coefficients, highest power first (Horner's order), of ``w(r)`` and of ``dw/dr``.  The
+            derivative is interpolated on its own: differentiating ``w`` would lose one order.  For
+            every s the sum over the points is the window's integral, and zero for the derivative:
+            the window is scaled, and the derivative's rest taken off in proportion to it.
+        """
+        return _piecewise(self.points, self.beta, degree)
+
+    def _bessel_argument(self, r: ArrayLike) -> tuple[NDArray[np.bool_], Array]:
+        """Where ``|r| <= a``, and ``beta sqrt(1 - (r/a)^2)`` there (0 elsewhere)."""
+        x = np.asarray(r, dtype=np.float64) / self.half_width
+        t = (1 - x) * (1 + x)
+        return t >= 0, self.beta * np.sqrt(np.maximum(t, 0.0))
+
+
+@lru_cache(maxsize=64)
+def _piecewise(points: int, beta: float, degree: int) -> tuple[Array, Array]:
+    half_width = points / 2
+    # In extended precision where there is one: errors of a few roundings, the same for all
+    # sources, show in modes of small wavenumber (a 2-periodic box of 1:1:10 at 1e-12).
+    n = degree + 1
+    nodes = np.cos(np.pi * (np.arange(n, dtype=np.longdouble) + 0.5) / n)
+    r = np.arange(points) - (points / 2 - 1) - (nodes[:, None] + 1) / 2
+    basis = chebyshev.chebvander(nodes, degree)
+    norm = np.where(np.arange(n) == 0, 1.0, 2.0)[:, None] / np.longdouble(n)
+    x = r / half_width
+    z2 = beta**2 * (1 - x) * (1 + x) / 4
+    value, slope = _bessel_series(z2)
+    scale = 1 / _bessel_series(np.array([beta], dtype=np.longdouble) ** 2 / 4)[0][0]
+    slope *= -(beta**2) * x / (2 * half_width)
+    value, slope = scale * value, scale * slope
+    # The samples of the window sum to its integral only nearly, and those of its derivative to
+    # zero. Charges and stresses would put the rest into the modes that are constant across the box,
+    # where the far field is largest.
+    value *= (points * scale * np.sinh(np.longdouble(beta)) / beta) / value.sum(
+        axis=1, keepdims=True
+    )
+    slope -= value * (slope.sum(axis=1) / value.sum(axis=1))[:, None]
+    return _horner_order(norm * (basis.T @ value)), _horner_order(norm * (basis.T @ slope))
+
+
+def _bessel_series(y: Any) -> tuple[Any, Any]:
+    """``I0(z)`` and ``2 I1(z) / z`` for ``y = z^2 / 4 >= 0``, in the precision of ``y``."""
+    value, slope, term = np.zeros_like(y), np.zeros_like(y), np.ones_like(y)
+    k = 0
+    while float(term.max()) > 1e-24 * float(value.max()):
+        value += term
+        slope += term / (k + 1)
+        k += 1
+        term = term * y / k**2
+    return value, slope
+
+
+def _horner_order(series: Any) -> Array:
+    """Columns of Chebyshev coefficients to columns of monomial ones, highest power first."""
+    return np.asarray(monomials(len(series)) @ series)[::-1].astype(np.float64)
+
+
+class Images(NamedTuple):
+    """Images of the modes of one axis, in grid units: by window (row) and mode (column).
+
+    ``rho`` and ``b`` are signed and have the images in front; ``b_rest`` bounds the far images' b.
+    """
+
+    rho: Array
+    b: Array
+    rho_square: Array
+    rho_size: Array
+    b_square: Array
+    b_rest: Array
+
+
+def images(k: Array, windows: Sequence[tuple[int, float]]) -> Images:
+    """Weights of the images of modes: the nearest ones exactly, the far ones in closed form.
+
+    On the grid k cannot be told from ``k + 2 pi m``, which the window gives the weight
+    ``rho = w^(k + 2 pi m) / w^(k)``.  The window's gradient carries ``rho k + b`` where exactly k
+    is wanted.  The window ends with a jump, ``w(a) = 1 / I0(beta)``, and the samples of its
+    derivative do not see it: what they carry is
+    ``(k + 2 pi m) w^(k + 2 pi m) - 2 w(a) sin(a k)``, which is not k even at m = 0. (For odd P all
+    of that changes sign where m is odd.)
+
+    Parameters
+    ----------
+    k : ndarray, shape (modes,), float64
+        Wavenumbers in [0, pi], in radians per grid step.
+    windows : sequence of (points, beta)
+        Kaiser-Bessel windows.
+    """
+    p, beta = (column[:, None] for column in np.array(windows, dtype=np.float64).T)
+    own = transform_shape(p / 2 * k, beta)
+    edge = np.exp(-beta) / (p / 2 * own)  # 2 w(a) / w^(k)
+    sine = np.sin(p / 2 * k)
+    shifts = 2 * np.pi * np.array(_NEAREST, dtype=np.float64)[:, None, None]
+    rho = transform_shape(p / 2 * np.abs(k + shifts), beta) / own
+    rho[0] = 0.0  # the mode itself is no error of the window
+    b = shifts * rho - edge * sine
+    # Image m has sin(t) for sin(a k), and t lags behind a k by nearly the same at all modes.
+    m = np.arange(max(_NEAREST) + 1, _FARTHEST)
+    lag = np.pi * p * m - np.sqrt((np.pi * p * m) ** 2 - beta**2)
+    beyond = lag[:, -1] ** 2 * m[-1] ** 2 / (m[-1] + 0.5)  # the lag falls as 1/m
+    sin2, cos2 = sine**2, 1 - sine**2
+
+    def pairs(of_sine: Array, of_cosine: Array) -> Array:
+        """Sum over the far m and -m, by what multiplies sin(a k)^2 and cos(a k)^2."""
+        return np.asarray(2 * edge**2 * (sin2 * of_sine[:, None] + cos2 * of_cosine[:, None]))
+
+    wave = np.square([np.cos(lag), np.sin(lag)]) / (2 * np.pi * m) ** 2
+    rho_far = pairs(*wave.sum(axis=2))
+    b_far = pairs(((1 - np.cos(lag)) ** 2).sum(axis=1), (np.sin(lag) ** 2).sum(axis=1) + beyond)
+    # Largest ratio of the far images' sum to its rms over offsets from the grid: this exceeds all
+    # that were measured for P = 4..12 and beta = 1.8 P..3 P (4.0 to 6.9 for b, 5.0 to 5.4 for rho).
+    crest = 4 + 0.35 * p
+    return Images(
+        rho,
+        b,
+        (rho**2).sum(axis=0) + rho_far,
+        np.abs(rho).sum(axis=0) + crest * np.sqrt(rho_far),
+        (b**2).sum(axis=0) + b_far,
+        crest * np.sqrt(b_far),
+    )

@@ -1,0 +1,81 @@
+"""The wings of `parki.ewald` import each other in one direction only."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import parki
+
+EWALD = Path(parki.__file__).parent / "ewald"
+# What each wing may import of `parki.ewald`, beside itself: other wings, or single modules of them.
+ALLOWED = {
+    "sums": (),
+    "split": ("sums",),
+    "near": ("sums", "split"),
+    "far": ("sums", "split"),
+    "choice": (
+        *("sums", "split", "options", "extent", "points"),
+        # Sizes, which launch nothing.
+        *("near.sizes", "far.sizes", "far.columns", "far.lengths", "far.padding"),
+    ),
+}
+LAUNCHERS = ("load", "Kernel", "prepare")
+
+
+def imports(path, package="parki.ewald"):
+    """Yield (module, name) for what a file imports, but for type checkers."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            node.body = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(package):
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+@pytest.mark.parametrize("wing", ALLOWED)
+def test_wings(wing):
+    for path in (EWALD / wing).glob("*.py"):
+        for module, name in imports(path):
+            inside = f"{module}.{name}".removeprefix("parki.ewald.")
+            allowed = (wing, *ALLOWED[wing])
+            assert any(inside == one or inside.startswith(one + ".") for one in allowed), (
+                f"{path.name} imports {module}.{name}"
+            )
+
+
+@pytest.mark.parametrize("module", ["near/sizes.py", "far/sizes.py", "far/columns.py"])
+def test_sizes_launch_nothing(module):
+    names = {name for _, name in imports(EWALD / module, "parki")}
+    assert not names & set(LAUNCHERS)
+
+
+def test_choice_launches_nothing():
+    for path in (EWALD / "choice").glob("*.py"):
+        names = {name for _, name in imports(path, "parki")}
+        assert not names & set(LAUNCHERS), path.name
+
+
+def test_no_circles():
+    """Every module of parki can come after those that it imports."""
+    root = EWALD.parent
+    paths = {
+        ".".join(("parki", *path.relative_to(root).with_suffix("").parts)): path
+        for path in root.rglob("*.py")
+    }
+    paths = {name.removesuffix(".__init__"): path for name, path in paths.items()}
+    needs = {}
+    for name, path in paths.items():
+        found = set()
+        for module, item in imports(path, "parki"):
+            found.add(f"{module}.{item}" if f"{module}.{item}" in paths else module)
+        # A package's own names are there once its parts are.
+        needs[name] = {each for each in found if each in paths and not name.startswith(each + ".")}
+        needs[name].discard(name)
+    while free := {name for name, needed in needs.items() if not needed & needs.keys()}:
+        for name in free:
+            del needs[name]
+    assert not needs, {name: sorted(needed & needs.keys()) for name, needed in needs.items()}
