@@ -44,10 +44,10 @@ tolerance promises; then draws the flow in the plane through the axis of the pip
 """
 
 TUNE = """\
-Measure what the stages of a sum cost on this machine, with all variants, in less than a minute
-(more when kernels have to be compiled). Plans made from then on choose cut-off, grid, window and
-variants by these numbers, and not by those of the machine that parki was developed on. The
-result is one file in the cache directory; delete it to go back.
+Measure what the stages of a sum cost on this machine, and which variants are the fastest, in less
+than a minute (more when kernels have to be compiled). Plans made from then on choose cut-off, grid
+and window by these numbers, and take these variants, instead of those of the machine that parki
+was developed on. The result is one file in the cache directory; delete it to go back.
 """
 
 MEASURE = """\

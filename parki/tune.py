@@ -1,7 +1,8 @@
 """`parki tune`: measures what the stages cost on this machine, for the choice of parameters.
 
-Runs small plans of both precisions with every variant, and fits the seconds per count of
-`parki.ewald.choice.cost` to the times of their stages. `refine` adds the neighbourhood of one task.
+Runs small plans of both precisions, and fits the seconds per count of
+`parki.ewald.choice.cost` to the times of their stages; compares parki's own
+variants of a stage once, to name the usual ones. `refine` adds the neighbourhood of one task.
 The result is a file in the cache directory, which plans made from then on read.
 """
 
@@ -14,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,7 @@ from parki.ewald.choice.grids import POINTS
 from parki.ewald.choice.parameters import Parameters
 from parki.ewald.far.lengths import Tables
 from parki.ewald.far.padding import Passes
-from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS, owner_tiles
-from parki.ewald.near.sizes import P2P_METHODS
+from parki.ewald.far.sizes import owner_tiles
 from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace, cache
 
@@ -52,7 +51,8 @@ FACTORS = (0.7, 0.84, 1.19, 1.41)
 # P2P was foreseen 0.8 times as long as measured where rough, 1.3 where tight.
 FIRMNESS, SCATTER = 0.1, 0.15
 REFITS = 8
-METHODS = {"p2p": P2P_METHODS, "p2g": P2G_METHODS, "g2p": G2P_METHODS}
+# Parki's own variants of each stage, one of which is a machine's usual one.
+METHODS = {"p2p": ("staged", "tile"), "p2g": ("owner", "tile"), "g2p": ("target", "tile")}
 STAGES = ("P2P", "P2G", "FGC", "G2P")
 Sample = tuple[str, tuple[float, ...], float]  # variant, counts, seconds
 
@@ -135,10 +135,10 @@ class Timing:
 
 
 def tasks(space: ExecutionSpace, threads: int) -> list[Task]:
-    """Return what `parki tune` runs: some tasks by the usual variants, three by all others.
+    """Return what `parki tune` runs: many tasks by the usual variants, two by the others, too.
 
     Some with other cut-offs than the best: that tells what a point costs from what a pair or a grid
-    value costs. By a single task, the best for few pairs would look best for many.
+    value costs.
     """
     n = DEVICE_POINTS if space.on_device else CORE_POINTS * threads
     p2p, p2g, g2p = usual = USUAL[space.on_device]
@@ -161,13 +161,13 @@ def tasks(space: ExecutionSpace, threads: int) -> list[Task]:
     single = replace(first, dtype="float32")
     found += [single, replace(single, points=n // 16), replace(single, cell_size=20)]
     found.append(replace(single, tolerance=1e-2))
-    others = [[v for v in m[1:] if v != u] for m, u in zip(METHODS.values(), usual, strict=True)]
-    small = replace(first, points=n // 200)  # mostly launches
-    for task in (small, replace(first, points=n // 8), replace(tight, points=n // 4)):
-        for p, s, g in zip_longest(*others):
-            # Far too slow for a device, as are all but tiles for wide windows.
-            s = None if space.on_device and (s == "owner" or task.tolerance < 1e-6) else s
-            found.append(replace(task, p2p=p or p2p, p2g=s or p2g, g2p=g or g2p))
+    others = [next(v for v in m if v != u) for m, u in zip(METHODS.values(), usual, strict=True)]
+    for task in (replace(first, points=n // 8), replace(tight, points=n // 4)):
+        found.append(task)
+        for stage, other in zip(METHODS, others, strict=True):
+            # Far too slow on a device.
+            if not (space.on_device and other == "owner"):
+                found.append(_with(task, stage, other))
     return found
 
 
@@ -321,10 +321,13 @@ def _fit(matrix: Any, start: Any, firmness: float) -> Any:
 
 
 def save(
-    space: ExecutionSpace, samples: dict[str, list[Sample]], lengths: dict[str, Tables]
+    space: ExecutionSpace,
+    samples: dict[str, list[Sample]],
+    lengths: dict[str, Tables],
+    usual: dict[str, str],
 ) -> str:
     """Fit all samples, by precision, and write the machine's file; return its path."""
-    start = machines.built_in(space)
+    start = machines.built_in(space)["seconds"]
     double, single = start["float64"], start["float32"]
     fitted = fit(samples["float64"], double)
     # What single precision takes of double's time holds for the variants it was not timed with.
@@ -340,8 +343,7 @@ def save(
         "machine": machines.identity(space),
         "counts": machines.VERSION,
         "seconds": seconds,
-        # Single precision times the usual variants alone.
-        "others_from": {"float64": _least_points(space, samples["float64"]), "float32": None},
+        "usual": dict.fromkeys(seconds, usual),
         "lengths": {
             name: {kind: sorted(each.costs.items()) for kind, each in tables._asdict().items()}
             for name, tables in lengths.items()
@@ -356,16 +358,30 @@ def save(
     return str(path)
 
 
-def _least_points(space: ExecutionSpace, samples: Sequence[Sample]) -> float | None:
-    """Return the fewest points that other variants than the usual ones were timed for."""
-    usual = [f"{s}_{v}" for s, v in zip(METHODS, USUAL[space.on_device], strict=True)]
-    return min((c[0] for v, c, _ in samples if v not in (*usual, "fgc")), default=None)
+def usual_of(space: ExecutionSpace, timings: Sequence[Timing]) -> dict[str, str]:
+    """Return the usual variants: those built in, but where another took less in every task."""
+    usual = dict(zip(METHODS, USUAL[space.on_device], strict=True))
+    found = dict(usual)
+    for stage, name in zip(METHODS, ("P2P", "P2G", "G2P"), strict=True):
+        ratios = [
+            least(timings, task, name) / least(timings, _with(task, stage, usual[stage]), name)
+            for task in {each.task for each in timings}
+            if getattr(task, stage) not in ("auto", usual[stage])
+        ]
+        if ratios and max(ratios) < 1:
+            found[stage] = next(v for v in METHODS[stage] if v != usual[stage])
+    return found
+
+
+def least(timings: Sequence[Timing], task: Task, stage: str) -> float:
+    """Return the least seconds that a stage of a task took."""
+    return min(each.seconds[stage] for each in timings if each.task == task)
 
 
 def load_samples(space: ExecutionSpace) -> dict[str, list[Sample]]:
     """Return the samples of earlier runs on this machine, by precision."""
     tuned = machines.read(space)
-    found: dict[str, list[Sample]] = {name: [] for name in machines.built_in(space)}
+    found: dict[str, list[Sample]] = {name: [] for name in machines.built_in(space)["seconds"]}
     for name, samples in (tuned or {}).get("samples", {}).items():
         found[name] = [(variant, tuple(counts), seconds) for variant, counts, seconds in samples]
     return found
@@ -374,9 +390,8 @@ def load_samples(space: ExecutionSpace) -> dict[str, list[Sample]]:
 def refine(task: Task, space: ExecutionSpace) -> Iterator[Timing]:
     """Time the neighbourhood of what is chosen for a task, in every direction in turn.
 
-    Cut-offs first, then window points beside those chosen, then variants of each stage; each at
-    the best of what came before. Variants whose stage alone is predicted to take longer than the
-    best sum are left out. The first timing is that of the choice itself.
+    Cut-offs first, then window points beside those chosen, then the other variant of each stage;
+    each at the best of what came before. The first timing is that of the choice itself.
     """
     best = run(task, space)
     yield best
@@ -400,17 +415,9 @@ def refine(task: Task, space: ExecutionSpace) -> Iterator[Timing]:
         if POINTS[0] <= p <= POINTS[-1] and (timing := attempt(replace(at, window_points=p))):
             yield timing
     at = replace(best.task, cutoff=at.cutoff)
-    machine = machines.machine(space, task.dtype)
     for stage, variants in METHODS.items():
-        for variant in variants[1:]:
-            if variant == getattr(chosen, stage):
-                continue
-            names = {s: getattr(chosen, s) for s in METHODS}
-            names[stage] = variant
-            counts = best.counts(**names)[f"{stage}_{variant}"]
-            if machine.time(f"{stage}_{variant}", counts) > best.total:
-                continue
-            if timing := attempt(_with(at, stage, variant)):
+        for variant in variants:
+            if variant != getattr(chosen, stage) and (timing := attempt(_with(at, stage, variant))):
                 yield timing
                 at = replace(best.task, cutoff=at.cutoff)
 

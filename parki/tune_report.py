@@ -15,6 +15,7 @@ from parki.runtime import ExecutionSpace, cache
 from parki.settings import cache_directory, thread_count
 from parki.terminal import Console
 from parki.tune import (
+    METHODS,
     ROUNDS,
     STAGES,
     Sample,
@@ -26,6 +27,7 @@ from parki.tune import (
     run,
     save,
     tasks,
+    usual_of,
 )
 from parki.tune_lengths import load, measure
 
@@ -44,9 +46,10 @@ def show(space: ExecutionSpace, task: Task | None) -> None:
             "PARKI_CACHE_DIR to a folder that can be written"
         )
     console = Console()
-    samples: dict[str, list[Sample]] = {name: [] for name in machines.built_in(space)}
+    samples: dict[str, list[Sample]] = {name: [] for name in machines.built_in(space)["seconds"]}
     if task is not None:
         samples = load_samples(space)
+    usual = dict(zip(METHODS, machines.machine(space, "float64").usual, strict=True))
     lengths = {name: machines.machine(space, name).lengths for name in samples}
     if not any(samples.values()):
         todo = tasks(space, thread_count() if space.name == "OpenMP" else 1)
@@ -61,9 +64,11 @@ def show(space: ExecutionSpace, task: Task | None) -> None:
             names = track(samples, "measuring transforms", console=console, transient=True)
             lengths = {name: measure(space, name) for name in names}
         machines.use(space, lengths)  # what follows counts in them, by no earlier file
-        rounds = ROUNDS[space.on_device] * todo
+        rounds, timings = ROUNDS[space.on_device] * todo, []
         for each in track(rounds, "measuring", console=console, transient=True):
-            samples[each.dtype] += run(each, space, repeated=False).samples
+            timings.append(run(each, space, repeated=False))
+            samples[each.dtype] += timings[-1].samples
+        usual = usual_of(space, timings)
     if task is not None:
         timings = list(
             track(refine(task, space), "timing", total=None, console=console, transient=True)
@@ -71,8 +76,9 @@ def show(space: ExecutionSpace, task: Task | None) -> None:
         for timing in timings:
             samples[task.dtype] += timing.samples
         console.print(comparison(timings))
-    path = save(space, samples, lengths)
+    path = save(space, samples, lengths, usual)
     console.print(fits(space, samples))
+    console.print("usual variants: " + ", ".join(f"{k} {v}" for k, v in usual.items()))
     console.print(f"written to {path}", soft_wrap=True)
 
 

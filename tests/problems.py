@@ -7,11 +7,19 @@ import numpy as np
 from parki.ewald.choice import machines
 from parki.ewald.choice.grids import POINTS
 from parki.ewald.choice.problem import Problem
+from parki.ewald.far.lengths import NO_TABLES
+
+
+def numbers(file, **changes):
+    """Return the numbers of a file that came with parki, all lengths alike, but for ``changes``."""
+    return replace(
+        machines.of_file(machines.shipped(file), "float64"), **{"lengths": NO_TABLES} | changes
+    )
 
 
 def problem(density, **changes):
     """Return a sum of 100 000 points on a CPU, but for ``changes``."""
-    machine = machines.Machine("test", machines.CORE["float64"])
+    machine = numbers("avx512.json")
     given = Problem(
         "stokes_comb",
         ("u",),
@@ -23,9 +31,9 @@ def problem(density, **changes):
         100_000,
         100_000,
         machine,
-        ("staged",),
-        ("owner",),
-        ("target",),
+        "staged",
+        "owner",
+        "target",
         POINTS,
     )
     return replace(given, **changes)
@@ -33,7 +41,9 @@ def problem(density, **changes):
 
 def device(density, **changes):
     """Return the same on an H200."""
-    machine = machines.Machine("H200", machines.H200["float64"], on_device=True)
-    usual = ("tile",)
-    changes = {"machine": machine, "p2p": usual, "p2g": usual, "g2p": usual, **changes}
+    changes = {
+        "machine": numbers("h200.json"),
+        **dict.fromkeys(("p2p", "p2g", "g2p"), "tile"),
+        **changes,
+    }
     return problem(density, **changes)

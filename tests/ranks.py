@@ -36,6 +36,7 @@ from parki.distributed.near import SlabP2P
 from parki.ewald import plan as plans
 from parki.ewald.choice.clustering import SAMPLE
 from parki.ewald.near import p2p
+from parki.ewald.near import sizes as near_sizes
 
 CLOUDS = ("partly", "same", "blobs_same", "elsewhere", "outside", "line", "two_scales")
 DEALS = ("random", "uneven", "one rank", "apart")
@@ -494,7 +495,7 @@ def needed(comm: Any, periodicity: str) -> None:
 
 def tiles(comm: Any) -> None:
     """Print the tiles of the near field that each rank compiles, and launches."""
-    p2p.FEW = 500
+    near_sizes.FEW = 500
     seen: list[list[Any]] = []
 
     def watched(*arguments: Any) -> Any:

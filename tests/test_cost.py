@@ -6,15 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from problems import problem
+from problems import numbers, problem
 from scipy.spatial import cKDTree
 
 import parki
-from parki import tune
 from parki.arrays import USUAL
 from parki.ewald.choice import cost, machines
 from parki.ewald.choice.clustering import pair_density
-from parki.ewald.far.lengths import NO_TABLES, SMOOTH, Lengths, Tables
+from parki.ewald.far.lengths import SMOOTH, Lengths, Tables
 from parki.ewald.far.padding import Passes, pad
 from parki.ewald.far.sizes import owner_tiles
 
@@ -98,7 +97,6 @@ def test_few_tiles_are_shared_out(tiles, points, rounds, times, idle):
     assert one[3] == 0.0
     assert waits / one[2] == pytest.approx(idle, abs=1e-12)
     assert (updates + waits) / one[2] == pytest.approx(times)
-    assert work.spread("grid", points, 1e5, tiles) == alone.spread("grid", points, 1e5, tiles)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +142,7 @@ def test_free_directions_wake_threads():
         assert work.far(Passes(0.0, 1.0, 2.0)) == (0, 7, 14, woken)
         assert work.gather("target", 8, 1e3)[-1] == work.gather("tile", 8, 1e3)[-1] == woken
     for name in ("fgc", "g2p_target"):
-        many, one = (machines.Machine("test", machines.CORE["float64"], workers=n) for n in (6, 1))
+        many, one = (numbers("avx512.json", workers=n) for n in (6, 1))
         counts = len(cost.COUNTS[name]) - 1
         assert many.time(name, (*[0.0] * counts, 6)) == one.time(name, (*[0.0] * counts, 1))
 
@@ -154,8 +152,7 @@ def test_windows_are_computed_in_vectors(uniform):
     assert four.gather("target", 9, 1e3) == (10, 10 * 9 * 9 * 12, 0, 0)
     assert one.gather("target", 9, 1e3) == (10, 10 * 9**3, 0, 0)
     # Of a host's grid what no cache holds.
-    for variant in ("target", "base"):
-        assert one.gather(variant, 9, 1e7)[2] == 1e7 - cost.CACHED
+    assert one.gather("target", 9, 1e7)[2] == 1e7 - cost.CACHED
     # At P = 17 a warp takes 5 bands of 6 x 3 heights: 4 turns of 32 x 3 values, not 17 x 17.
     assert one.gather("tile", 17, 1e3)[1] == pytest.approx(10 * 17 * 384)
 
@@ -178,38 +175,22 @@ def test_sources_near_the_targets_of_a_multiprocessor(uniform):
 
 
 @pytest.mark.parametrize("points", [1000, 100_000])
-@pytest.mark.parametrize("p2g", [("owner", "tile", "grid"), ("tile",)])
+@pytest.mark.parametrize("p2g", ["owner", "tile"])
 def test_times_of_the_mesh_are_those_of_the_counts(uniform, points, p2g):
-    machine = machines.Machine("test", machines.CORE["float64"], threads=4)
-    given = problem(
-        uniform, p2g=p2g, g2p=("tile",), sources=points, targets=points, machine=machine
-    )
+    machine = numbers("avx512.json", threads=4)
+    given = problem(uniform, p2g=p2g, sources=points, targets=points, machine=machine)
     tiles = {48.0: (4, 4), 30.0: (2, 3), 200.0: (18, 17)}
     assert given.work.rounds(tiles[48.0], 10)[1:] == (1.0, 0.0)
     assert given.work.rounds(tiles[30.0], 10)[1] > 1.0
-    for n, g2p in itertools.product(tiles, ("tile", "target", "base")):
-        given = replace(given, g2p=(g2p,))
+    for n, g2p in itertools.product(tiles, ("tile", "target")):
+        given = replace(given, g2p=g2p)
         found = given.mesh_time(10, n**3, Passes(0.0, 3e5, 1e6), tiles[n])
         machine, work = given.machine, given.work
-        spread = machine.time(f"p2g_{found.p2g}", work.spread(found.p2g, 10, n**3, tiles[n]))
+        spread = machine.time(f"p2g_{p2g}", work.spread(p2g, 10, n**3, tiles[n]))
         assert found.spread == pytest.approx(spread, rel=1e-6)
         gather = machine.time(f"g2p_{g2p}", work.gather(g2p, 10, n**3))
         assert found.gather == pytest.approx(gather, rel=1e-6)
     assert found.far == machine.time("fgc", work.far(Passes(0.0, 3e5, 1e6)))
-
-
-def test_which_variants_are_considered():
-    names = [f"{stage}_{v}" for stage, each in tune.METHODS.items() for v in each[1:]]
-    for on_device, usual in USUAL.items():
-        few = cost.Machine("test", dict.fromkeys(names, ()), 1, NO_TABLES, on_device, 1000)
-        for stage, methods, variant in zip(tune.METHODS, tune.METHODS.values(), usual, strict=True):
-            assert few.variants(stage, methods[-1], 10) == (methods[-1],)
-            # For fewer points than the others were timed for, the usual one.
-            assert few.variants(stage, "auto", 249) == (variant,)
-            assert variant in few.variants(stage, "auto", 250)
-        # On a host, sums that come out the same every time.
-        every = set(few.variants("p2g", "auto", 250))
-        assert every == ({"owner", "grid"} if not on_device else set(tune.METHODS["p2g"][1:]))
 
 
 def test_passes_of_transforms():
@@ -226,9 +207,13 @@ def test_passes_of_transforms():
     assert found == sum(4 * m * math.prod(s) for m, s in zip(modes, sizes, strict=True))
 
 
-def test_counts_fit_the_numbers():
-    for table in (machines.CORE, machines.H200):
-        for numbers in table.values():
-            assert {k: len(v) for k, v in numbers.items()} == {
-                k: len(v) + 1 for k, v in cost.COUNTS.items()
-            }
+@pytest.mark.parametrize("file", machines.FILES.values())
+def test_counts_fit_the_numbers(file):
+    """Each file has all of parki's own variants, and names the usual ones."""
+    content = machines.shipped(file)
+    for precision, seconds in content["seconds"].items():
+        assert {k: len(v) for k, v in seconds.items()} == {
+            k: len(v) + 1 for k, v in cost.COUNTS.items()
+        }
+        on_device = file == machines.FILES[True]
+        assert tuple(content["usual"][precision].values()) == USUAL[on_device]

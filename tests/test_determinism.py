@@ -12,7 +12,7 @@ from small_kernels import run_python
 import parki
 from parki import EwaldOptions
 from parki.ewald.choice import machines
-from parki.ewald.far.sizes import ATOMIC, UNORDERED
+from parki.ewald.far.sizes import UNORDERED
 from parki.ewald.sums import SUMS
 from parki.runtime import get_execution_space
 from parki.runtime.spaces import why_unavailable
@@ -96,16 +96,10 @@ def test_parameters_do_not_hang_on_what_was_measured(monkeypatch):
     assert usual.workers == 1
 
 
-@pytest.mark.parametrize("on_device", [False, True])
-@pytest.mark.parametrize("points", [10, 10**6])
-def test_no_variant_adds_in_any_order(on_device, points):
-    numbers = machines.H200 if on_device else machines.CORE
-    machine = machines.Machine("some", numbers["float64"], on_device=on_device, others_from=250_000)
-    exact = machine.variants("p2g", "auto", points, deterministic=True)
-    assert exact and not set(exact) & set(UNORDERED if on_device else ATOMIC)
-    if on_device:
-        assert "tile" in exact
-        assert points < 10**6 or set(machine.variants("p2g", "auto", points)) & set(UNORDERED)
+@pytest.mark.parametrize("file", machines.FILES.values())
+def test_no_usual_variant_adds_in_any_order(file):
+    for usual in machines.shipped(file)["usual"].values():
+        assert usual["p2g"] not in UNORDERED
 
 
 @pytest.mark.parametrize("method", UNORDERED)

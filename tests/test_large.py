@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import parki
-from parki.ewald.near import p2p
+from parki.ewald.near import sizes
 from parki.runtime import get_execution_space
 from parki.runtime.spaces import why_unavailable
 from parki.runtime.specialise import specialise
@@ -30,11 +30,11 @@ def test_offsets_have_64_bits():
 
 def test_cells_are_few_enough_to_be_counted():
     space = get_execution_space("Serial")
-    shape = p2p.near_cells(np.ones(3), 1e-4, 2 * 10**9, "staged", space)
+    shape = sizes.near_cells(np.ones(3), 1e-4, 2 * 10**9, "staged", space)
     assert 2**28 < np.prod(shape, dtype=float) <= 2**30
-    for on_device, most in p2p.MOST_CELLS.items():
+    for on_device, most in sizes.MOST_CELLS.items():
         other = SimpleNamespace(on_device=on_device)
-        shape = p2p.near_cells(np.ones(3), 1e-3, 10_000, "tile", other)
+        shape = sizes.near_cells(np.ones(3), 1e-3, 10_000, "tile", other)
         assert 0.9 * most < np.prod(shape) / 10_000 <= most
 
 

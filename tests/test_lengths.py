@@ -44,7 +44,7 @@ def test_the_cheapest_length_in_reach_is_taken(axes):
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 @pytest.mark.parametrize(("kind", "axes", "most"), [("PLANES", 2, 1.2), ("BOXES", 3, 1.15)])
 def test_built_in_tables_leave_no_wide_gap(kind, axes, most, precision):
-    table = getattr(machines, f"H200_{kind}")[precision]
+    table = machines.shipped("h200.json")["lengths"][precision]._asdict()[kind.lower()].costs
     lengths = Lengths(table.items())
     chosen = {n: lengths.at_least(n, axes) for n in range(min(table), max(table) + 1)}
     assert max(length / n for n, length in chosen.items()) < most
@@ -54,8 +54,7 @@ def test_built_in_tables_leave_no_wide_gap(kind, axes, most, precision):
 
 
 def test_lengths_of_slow_lines_are_avoided():
-    table = machines.H200_LINES["float64"]
-    lengths = Lengths(table.items())
+    lengths = machines.shipped("h200.json")["lengths"]["float64"].lines
     for n in range(128, 600):
         assert lengths.cost(lengths.at_least(n, 1)) < 3
         assert lengths.at_least(n, 1) < 1.36 * n
@@ -68,7 +67,10 @@ def test_a_plan_follows_the_table(periodicity, tmp_path, monkeypatch):
     space = get_execution_space("Serial")
     content = {
         "machine": "a table",
-        "seconds": machines.CORE,
+        "counts": machines.VERSION,
+        "seconds": machines.shipped("avx512.json")["seconds"],
+        "usual": machines.shipped("avx512.json")["usual"],
+        "samples": {},
         "lengths": {"float64": dict.fromkeys(("planes", "lines", "boxes"), TABLE), "float32": {}},
     }
     machines.path(space).write_text(json.dumps(content))
@@ -113,9 +115,11 @@ def test_measured_costs_are_kept(tmp_path, monkeypatch):
     space = get_execution_space("Serial")
     table = Lengths(TABLE)
     given = {"float64": Tables(table, EQUAL, EQUAL), "float32": Tables(EQUAL, table, table)}
-    tune.save(space, {name: [] for name in given}, given)
+    usual = {"p2p": "staged", "p2g": "owner", "g2p": "tile"}
+    tune.save(space, {name: [] for name in given}, given, usual)
     for name, lengths in given.items():
-        found = machines.machine(space, name).lengths
+        found = machines.machine(space, name)
+        assert found.usual == ("staged", "owner", "tile")
         for kind in range(3):
-            assert found[kind].costs == lengths[kind].costs
+            assert found.lengths[kind].costs == lengths[kind].costs
     machines.forget()

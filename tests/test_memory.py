@@ -17,11 +17,9 @@ import numpy as np
 import pytest
 
 import parki
-from parki.ewald.choice import memory
+from parki.ewald.choice import machines, memory
 from parki.ewald.choice.clustering import PairDensity
-from parki.ewald.choice.cost import Machine
 from parki.ewald.choice.grids import POINTS
-from parki.ewald.choice.machines import BUILT_IN_FROM, H200, _built_in_lengths
 from parki.ewald.choice.parameters import select
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far import host_memory, transforms
@@ -87,11 +85,9 @@ MEASURED = [
 def test_on_a_device(case):
     periodicity, tolerance, dtype, cells, points, reach, gigabytes = case
     dtype, n = np.dtype(dtype), 4_000_000
-    machine = Machine(
-        "H200", H200[dtype.name], 1, _built_in_lengths(dtype.name), True, BUILT_IN_FROM[True]
-    )
+    machine = machines.of_file(machines.shipped("h200.json"), dtype.name)
     density = PairDensity(2.0 ** -np.arange(10), np.ones(10), np.ones((2, 10)), 1 / n)
-    usual = ("tile",)
+    usual = "tile"
     problem = Problem(
         "stokes_comb", ("u",), "prolate", periodicity, np.ones(3), tolerance, density, n, n,
         machine, usual, usual, usual, POINTS, 0.05,
@@ -191,15 +187,15 @@ def test_what_does_not_fit_is_refused(room):
 
 def test_what_it_proposes_does_fit(room):
     needed = plan(60_000).memory
-    room(0.6 * needed.peak - needed.held)
+    room(0.65 * needed.peak - needed.held)
     with pytest.raises(parki.ParkiMemoryError) as info:
         plan(60_000)
     message = str(info.value)
     room(math.inf)
     cutoff = float(re.search(r"cutoff=([\d.e-]+),", message)[1])
-    assert plan(60_000, cutoff=cutoff).memory.peak <= 0.6 * needed.peak
+    assert plan(60_000, cutoff=cutoff).memory.peak <= 0.65 * needed.peak
     fewer = float(re.search(r"about ([\d.e+-]+) sources", message)[1])
-    assert plan(int(fewer), 1e-4).memory.peak <= 0.6 * needed.peak
+    assert plan(int(fewer), 1e-4).memory.peak <= 0.65 * needed.peak
     assert "float32 (" in message
     plan(60_000, dtype="f4")
 

@@ -10,6 +10,7 @@ import pytest
 import parki
 from parki.ewald.far import mesh as mesh_module
 from parki.ewald.far import p2g as p2g_module
+from parki.ewald.far import sizes
 from parki.ewald.far.columns import Gather
 from parki.ewald.far.g2p import G2P, share_cells
 from parki.ewald.far.mesh import Mesh, Tiles
@@ -241,16 +242,16 @@ def test_lists(points):
     src = np.random.default_rng(1).random((3, n)) * (np.array(cells) * STEPS)[:, None]
     p2g = P2G("laplace", mesh, src, None, None)
     source, code = p2g.arguments["entries"]
-    assert len(source) == pytest.approx(n * p2g_module.reached(points, p2g_module.SIDES), rel=0.02)
+    assert len(source) == pytest.approx(n * sizes.reached(points, sizes.SIDES), rel=0.02)
     places = np.prod(p2g.variant.counts) * cells[0]
     arrays = (p2g.arguments["entries"], p2g.sources.starts, p2g.sources.counts)
     size = sum(a.nbytes for a in arrays) + 16 * places
-    foreseen = p2g_module.list_bytes(points, n, int(np.prod(cells)), p2g_module.SIDES)
+    foreseen = sizes.list_bytes(points, n, int(np.prod(cells)), sizes.SIDES)
     assert size == pytest.approx(foreseen, rel=0.02)
     sorted_ = p2g.sources.points
     cell = np.floor(sorted_ / STEPS[:, None]).astype(int)
     assert np.array_equal(code // 64**2, cell[0, source])
-    edges = np.array(p2g_module.SIDES)
+    edges = np.array(sizes.SIDES)
     for tile, first, last in merged(p2g.arguments["work"]):
         corner = np.array(np.divmod(tile, 64 // edges[1])) * edges
         away = (cell[1:] - corner[:, None] + 32) % 64 - 32

@@ -11,7 +11,7 @@ import parki
 from parki import tune
 from parki.ewald.choice import machines
 from parki.ewald.choice.cost import COUNTS
-from parki.ewald.near import p2p, p2p_lists
+from parki.ewald.near import p2p_lists, sizes
 from parki.ewald.near.p2p_lists import FORGETS, KEEPS, TAKES
 from parki.ewald.near.sizes import near_tile
 from parki.ewald.sums import SUMS
@@ -111,7 +111,7 @@ def test_tiles_follow_the_sources_near_targets(space):
     """Those of even targets around clusters are small; of as many bytes, or of few targets."""
     tile = partial(near_tile, space, "tile")
     double, single = np.dtype(np.float64), np.dtype(np.float32)
-    many, few = p2p.FEW + 1, p2p.FEW
+    many, few = sizes.FEW + 1, sizes.FEW
     assert tile(many, 9_999.0, double).targets == 8 > tile(many, 10_001.0, double).targets
     assert tile(many, 19_999.0, single).targets == 8 > tile(many, 20_001.0, single).targets
     for dtype in (double, single):
@@ -248,7 +248,7 @@ def test_targets_out_of_reach():
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_repeated_sums_have_numbers_of_their_own(precision):
     assert COUNTS["kept_tile"] == COUNTS["p2p_tile"]
-    seconds = machines.H200[precision]
+    seconds = machines.shipped("h200.json")["seconds"][precision]
     for pairs, degree in ((3e5, 8), (2e9, 22)):
         operations = 50 + 6 * degree
         counts = (1.0, pairs / 250, pairs, pairs * operations, 250 * operations)

@@ -18,7 +18,7 @@ from contract import BOXES, KERNELS, cloud, error_over_promise, promise, rms, ro
 
 import parki
 from parki.evaluate import evaluate
-from parki.ewald.far import fgc, transforms
+from parki.ewald.far import fgc, sizes, transforms
 from parki.ewald.near.p2p import P2P
 from parki.ewald.timing import DeviceWatch
 from parki.reference import direct_sum
@@ -584,10 +584,10 @@ def test_a_device_transforms_lines_in_parts(monkeypatch, periodicity):
 
 def test_threads_for_transforms():
     """One where they are small, and more than a few only where they are large."""
-    share, large = transforms.SHARE, transforms.LARGE
+    share, large = sizes.FFT_SHARE, sizes.LARGE
     numbers = (20, share, 2 * share, 6 * share, 2 * large, 20 * large, 1000 * large)
-    assert [transforms.workers(n / 2, 8) for n in numbers] == [1, 1, 2, 6, 8, 8, 8]
-    assert [transforms.workers(n / 2, 32) for n in numbers] == [1, 1, 2, 6, 8, 20, 32]
+    assert [sizes.workers(n / 2, 8) for n in numbers] == [1, 1, 2, 6, 8, 8, 8]
+    assert [sizes.workers(n / 2, 32) for n in numbers] == [1, 1, 2, 6, 8, 20, 32]
 
 
 @pytest.mark.parametrize("ahead", [True, False])

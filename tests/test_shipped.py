@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import math
 import os
 import re
 import runpy
@@ -17,6 +16,7 @@ import pytest
 from small_kernels import RUN, SQUARE, run_python, small_kernel, write_kernel
 
 import parki
+from parki.arrays import USUAL
 from parki.ewald import plan as plan_module
 from parki.ewald.choice import machines
 from parki.ewald.sums import SUMS
@@ -171,9 +171,12 @@ def test_no_compiler_is_needed(folder: Path, tmp_path: Path) -> None:
 
 def test_without_a_compiler_the_usual_variants_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     space = get_execution_space("OpenMP")
-    assert machines.machine(space, np.float64).others_from < math.inf
+    other = {"p2p": "staged", "p2g": "tile", "g2p": "tile"}
+    tuned = {**machines.built_in(space), "usual": dict.fromkeys(("float64", "float32"), other)}
+    monkeypatch.setattr(machines, "read", lambda space: tuned)
+    assert machines.machine(space, np.float64).usual == ("staged", "tile", "tile")
     monkeypatch.setattr(host, "can_compile", lambda: False)
-    assert machines.machine(space, np.float64).others_from == math.inf
+    assert machines.machine(space, np.float64).usual == USUAL[False]
 
 
 def test_openmp_of_the_wheel_serves_where_the_compiler_has_none(

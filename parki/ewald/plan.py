@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.arrays import USUAL, real_name
+from parki.arrays import real_name
 from parki.cell_list import CellList, locate
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.beside import beside
@@ -360,16 +360,17 @@ class Plan:
         if self._given is _NOT_GIVEN and not options.deterministic:
             kept = most_pairs(self.space, self._totals[0], ranks)
         best = machine(self.space, self.dtype, fixed=options.deterministic)
-        method = options.p2p_method
-        if method == "auto" and (self._computed != ("u",) or options.radial != "polynomial"):
-            # The others were measured for polynomials alone, and do not compute derivatives.
-            method = USUAL[self.space.on_device][0]
         cutoff = None
         if options.cutoff is not None:
             cutoff = options.cutoff / length
         elif options.cell_size is not None:
             cutoff = (options.cell_size / self._totals[1]) ** (1 / 3)
-        points, tolerance = min(self._totals), self._tolerance
+        asked = (options.p2p_method, options.p2g_method, options.g2p_method)
+        p2p, p2g, g2p = (
+            usual if method == "auto" else method
+            for method, usual in zip(asked, best.usual, strict=True)
+        )
+        tolerance = self._tolerance
         self._problem = problem = Problem(
             self.kernel,
             self._computed,
@@ -380,9 +381,9 @@ class Plan:
             density,
             *self._totals,
             best,
-            best.variants("p2p", method, points),
-            best.variants("p2g", options.p2g_method, points, options.deterministic),
-            best.variants("g2p", options.g2p_method, points),
+            p2p,
+            p2g,
+            g2p,
             options.windows(self.dtype),
             cutoff,
             kept,

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from parki.ewald.far import p2g
+from parki.ewald.far import sizes
 from parki.ewald.near.sizes import COLUMNS, DEPTH, STAGED_TILE, TILES, Launch
 
 from .ceilings import L1, L2, Ceilings
@@ -143,10 +143,10 @@ def spread(method: str, mesh: Any, n: int, teams: int) -> Work:
     elif method == "tile":
         # Sources once for each tile they reach. Blocks of columns, a warp each, read their windows
         # from scratch memory; teams that share a tile write P - 1 planes in common.
-        entries = n * p2g.reached(p)
+        entries = n * sizes.reached(p)
         flops += 12 * p * terms * (entries - n)
-        moved = entries * (SOURCE + 1) + FOUR * (values + teams * (p - 1) * math.prod(p2g.TILE))
-        blocks = n * math.prod(side + p - 1 for side in p2g.SIDES) / math.prod(p2g.SIDES)
+        moved = entries * (SOURCE + 1) + FOUR * (values + teams * (p - 1) * math.prod(sizes.TILE))
+        blocks = n * math.prod(side + p - 1 for side in sizes.SIDES) / math.prod(sizes.SIDES)
         staged = entries * (6 * p + 10) + blocks * (2 * p + 14)
     else:  # owner: reads and writes the grid as it goes
         moved = given + 2 * FOUR * n * p**3

@@ -14,14 +14,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from parki.arrays import USUAL
 from parki.ewald.far.columns import computed, device_threads, usual_staging
 from parki.ewald.far.lengths import NO_TABLES, Tables
 from parki.ewald.far.padding import Passes
 from parki.ewald.far.sizes import (
-    ATOMIC,
     SIDES,
-    UNORDERED,
     g2p_share,
     owner_shares,
     owner_turns,
@@ -31,40 +28,27 @@ from parki.ewald.far.sizes import (
 )
 from parki.ewald.sums import SUMS
 
-_CELLS = ("targets", "candidates", "operations")
-_POINTS = ("sources", "updates")
-# What each variant's time is linear in, after a constant for its launches.
+# What each variant's time is linear in, after a constant for its launches. The literature's have no
+# numbers of their own: parameters are chosen for them as for the usual variants.
 COUNTS = {
     # The last are operations of one target: however few tiles there are, one takes that long.
     "p2p_tile": ("targets", "pairs", "operations", "chain"),
     # Of repeated sums, which take lists that are kept.
     "kept_tile": ("targets", "pairs", "operations", "chain"),
     "p2p_staged": ("targets", "computed", "operations"),
-    "p2p_gm1d": _CELLS,
-    "p2p_gm2d": _CELLS,
-    "p2p_sm1d": (*_CELLS, "steps"),
-    "p2p_sm2d": _CELLS,
     # Values are the grid's: of sparse clouds it does not fit into a host's caches. G2P counts those
     # beyond `CACHED`.
-    "p2g_owner": ("colours", *_POINTS, "idle", "values"),
+    "p2g_owner": ("colours", "sources", "updates", "idle", "values"),
     "p2g_tile": ("entries", "windows", "updates", "flushes", "share"),
-    "p2g_base": _POINTS,
-    "p2g_source": _POINTS,
-    "p2g_grid": _POINTS,
-    "p2g_hybrid": _POINTS,
     # Free directions take FGC more steps, by other threads than those of kernels, which fall asleep
     # and which G2P wakes: threads, or 0. Values of a host's lines take nearly twice as long as
     # those of its boxes and planes: lines cross memory in the largest strides.
     "fgc": ("boxes", "lines", "planes", "free"),
     "g2p_target": ("targets", "reads", "beyond", "free"),
-    "g2p_base": ("targets", "reads", "beyond", "free"),
     "g2p_tile": ("targets", "reads", "staged", "share", "free"),
 }
 # Pressure and gradient come from a kernel of their own: times the velocity's (H200 1.05, CPU 1.5).
 _DERIVATIVES = 1.5
-_BALL = 4 / 3 * math.pi
-# Sources in the 27 cells around a target's, of width r_c, over those within r_c.
-_CANDIDATES = 27 / _BALL
 # Of r_c: staged tiles compute as many pairs as there are within. Of even points these are 2.7 times
 # those within r_c, of a cluster that the cut-off encloses hardly more than those: it takes two
 # thirds of the time. On a CPU 30 clouds of 65 to 1420 pairs, even and clustered, were foreseen 0.79
@@ -74,7 +58,6 @@ AROUND = 1.4
 # take is known by sums with large grids alone: by a count of all, small sums set the number, and 90
 # sums of up to 1e6 points were foreseen 0.53 to 1.32 times; by this one 0.64 to 1.39.
 CACHED = 2e6
-_WARP = 32
 # Values that a thread of P2G by tiles keeps: of more, some spill from its registers, and each takes
 # longer. On an H200 four components of P = 18 took 1.4 to 2.0 times as long as foreseen by those of
 # P = 17, which take 255 registers. Single precision has no such windows.
@@ -103,14 +86,12 @@ class Machine:
         Where the numbers come from.
     seconds : mapping of str to tuple of float
         By variant: seconds of its launches, then seconds for each of its `COUNTS`.
+    usual : tuple of 3 str
+        The usual variants of P2P, P2G and G2P.
     workers : float
         What all but the launches is divided by: threads over those it was measured with.
     lengths : Tables
         Lengths of transforms and their costs, in which the values of FGC are counted.
-    on_device : bool
-        Whether it is a device, which has other usual variants.
-    others_from : float
-        Fewest points that the other variants were timed for; infinite if they were not.
     lanes : int
         Values of a vector, in which windows are computed; 1 on devices.
     threads : int
@@ -119,10 +100,9 @@ class Machine:
 
     name: str
     seconds: Mapping[str, tuple[float, ...]]
+    usual: tuple[str, str, str]
     workers: float = 1.0
     lengths: Tables = NO_TABLES
-    on_device: bool = False
-    others_from: float = math.inf
     lanes: int = 1
     threads: int = 1
 
@@ -131,26 +111,10 @@ class Machine:
         launch, *each = self.seconds[variant]
         return launch + sum(s * n for s, n in zip(each, counts, strict=True)) / self.workers
 
-    def variants(
-        self, stage: str, method: str, points: int, deterministic: bool = False
-    ) -> tuple[str, ...]:
-        """Return the variants to choose from, for so many points: the one asked for, or several.
-
-        The usual one; and others if they were timed for so few points. On a host, and wherever
-        ``deterministic`` asks for it, all give the same result every time, bit for bit.
-        """
-        if method != "auto":
-            return (method,)
-        # For far fewer points other things count than those that were measured.
-        if points < self.others_from / 4:
-            usual = USUAL[self.on_device][("p2p", "p2g", "g2p").index(stage)]
-            return (usual,)
-        names = [n.removeprefix(f"{stage}_") for n in self.seconds if n.startswith(stage)]
-        if stage == "p2g" and not self.on_device:
-            names = [name for name in names if name not in ATOMIC]
-        elif stage == "p2g" and deterministic:
-            names = [name for name in names if name not in UNORDERED]
-        return tuple(names)
+    def counted(self, stage: str, variant: str) -> str:
+        """Return the variant whose numbers serve for one: itself, or the usual one."""
+        place = ("p2p", "p2g", "g2p").index(stage)
+        return variant if f"{stage}_{variant}" in self.seconds else self.usual[place]
 
 
 @dataclass(frozen=True)
@@ -171,9 +135,7 @@ class Work:
     def near(self, variant: str, each: Pairs, degree: int) -> tuple[float, ...]:
         """Return the counts of P2P for numbers of pairs and polynomials of ``degree``.
 
-        Variants by cells compute all candidates, staged tiles those around r_c, lists those within:
-        what they look at grows with targets and pairs. A team of SM-1D has the targets of a cell,
-        which take all its sources in turn: with few cells, that counts.
+        Staged tiles compute the pairs around r_c, lists those within.
         """
         pairs = each.within
         polynomials, others = SUMS[self.kernel].operations
@@ -182,13 +144,7 @@ class Work:
         targets, near = self.targets * passes, pairs * passes
         if variant == "tile":
             return targets, near, pairs * operations, pairs / self.targets * operations
-        if variant == "staged":
-            return targets, each.around * passes, each.around * operations
-        counts = (targets, near * _CANDIDATES, pairs * _CANDIDATES * operations)
-        if variant != "sm1d":
-            return counts
-        cell = pairs / self.targets / _BALL
-        return (*counts, (cell / _WARP + 1) * 27 * cell * passes)
+        return targets, each.around * passes, each.around * operations
 
     def spread(
         self, variant: str, points: int, grid: float, tiles: tuple[int, int]
@@ -216,10 +172,8 @@ class Work:
                 p2g_share(int(entries)) * updates,
             )
         updates = self._updates(self.sources, components, points)
-        if variant == "owner":
-            colours, work, idle = self.rounds(tiles, points)
-            return colours, self.sources, work * updates, idle * updates, components * grid
-        return self.sources, updates
+        colours, work, idle = self.rounds(tiles, points)
+        return colours, self.sources, work * updates, idle * updates, components * grid
 
     def rounds(self, tiles: tuple[int, int], points: int) -> tuple[float, float, float]:
         """Return the colours of P2G by ``owner``, its work, and what idle threads could do.

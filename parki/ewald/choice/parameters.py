@@ -29,9 +29,6 @@ from parki.ewald.split.window import default_degree
 _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
 # Sources within a typical one, for each digit of the tolerance.
 TYPICAL = 3.0
-# Sums of more seconds are worth milliseconds more of choosing, among all variants and cut-offs
-# beside the foreseen one: what lengths and variants cost changes from grid to grid.
-LONG, NEARBY = 0.25, (1.0, 0.9, 1.1)
 # Of the pairs of which lists would be kept, how many to have where that is worth a smaller cut-off.
 MARGIN = 0.97
 # Of more seconds than this: a glance, of half a millisecond each, at cut-offs beside the choice, of
@@ -112,9 +109,8 @@ def select(problem: Problem) -> Parameters:
 
 @lru_cache(maxsize=256)
 def _select(problem: Problem) -> Parameters:
-    promising = _promising(problem)
-    chosen = problem.cutoff or _best_cutoff(promising)
-    search = Search(promising, _split(promising, chosen), chosen)
+    chosen = problem.cutoff or _best_cutoff(problem)
+    search = Search(problem, _split(problem, chosen), chosen)
     found = _best_of(search)
     if found is None:
         raise ParkiValueError(_why(problem, chosen))
@@ -123,12 +119,9 @@ def _select(problem: Problem) -> Parameters:
     others: list[Parameters | None] = []
     if 0 < problem.kept < found.pairs.within:  # lists of fewer pairs would be kept
         fewer = chosen * (MARGIN * problem.kept / found.pairs.within) ** (1 / 3)
-        others.append(_at_cutoff(promising, fewer))
+        others.append(_at_cutoff(problem, fewer))
     if found.total > UNEVEN:
         others.append(_beside(search, found))
-    if found.total > LONG:
-        most = _largest_cutoff(problem)
-        others += [_at_cutoff(problem, min(f * chosen, most)) for f in NEARBY]
     return min((found, *filter(None, others)), key=lambda p: p.total)
 
 
@@ -159,7 +152,7 @@ def _beside(search: Search, found: Parameters) -> Parameters | None:
     for factor in BESIDE:
         cutoff = min(factor * found.cutoff, _largest_cutoff(problem))
         other = Search(problem, _split(problem, cutoff), cutoff, search)
-        near, _ = problem.near_time(cutoff, found.degree)
+        near = problem.near_time(cutoff, found.degree)
         foreseen.append((near + other.least(), other))
     promising = sorted((f for f in foreseen if f[0] < found.total), key=lambda f: f[0])
     looked = filter(None, (_best_of(other) for _, other in promising[:LOOKS]))
@@ -174,7 +167,6 @@ def _best_of(search: Search) -> Parameters | None:
     problem, split, cutoff = search.problem, search.split, search.cutoff
     degree = problem.polynomial_degree(split, cutoff)
     times = grid.times
-    near, p2p = problem.near_time(cutoff, degree)
     return Parameters(
         cutoff,
         split,
@@ -185,9 +177,9 @@ def _best_of(search: Search) -> Parameters | None:
         default_degree(grid.points),
         problem.near_pairs(cutoff),
         problem.read(cutoff),
-        p2p,
-        times.p2g,
-        times.g2p,
+        problem.p2p,
+        problem.p2g,
+        problem.g2p,
         problem.lengths,
         {
             "near": problem.near(split, cutoff),
@@ -195,20 +187,12 @@ def _best_of(search: Search) -> Parameters | None:
             "window": grid.window,
         },
         {
-            "P2P": near,
+            "P2P": problem.near_time(cutoff, degree),
             "P2G": times.spread,
             "FGC": times.far,
             "G2P": times.gather,
         },
     )
-
-
-def _promising(problem: Problem) -> Problem:
-    """Return the problem with the variants that are worth a look, by a rough guess of the rest."""
-    digits = -math.log10(problem.tolerance)
-    cutoff = (60 / problem.sources / problem.density.typical(0.1)) ** (1 / 3)
-    points = min(problem.windows, key=lambda p: abs(p - 5 - digits))
-    return problem.promising(min(cutoff, _MOST), 6 + 2 * round(digits), points)
 
 
 def _split(problem: Problem, cutoff: float) -> Split:
@@ -239,7 +223,7 @@ def _best_cutoff(problem: Problem) -> float:
             split = _split(problem, cutoff(step))
             # The degree follows the split, which changes slowly.
             degree = degree or problem.polynomial_degree(split, cutoff(step))
-            near, _ = problem.near_time(cutoff(step), degree)
+            near = problem.near_time(cutoff(step), degree)
             times[step] = near + _far_time(problem, split, cutoff(step))
         return times[step]
 

@@ -8,15 +8,14 @@ is ``error <= tolerance * sqrt(Q)``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.arrays import USUAL
 from parki.ewald.choice.clustering import PairDensity
 from parki.ewald.choice.cost import AROUND, Machine, Pairs, Work, near_name
 from parki.ewald.far.lengths import Tables
@@ -31,39 +30,16 @@ from parki.ewald.sums import SUMS, term_of
 NEAR, POLYNOMIAL, FAR = 0.20, 0.02, 0.48
 # The error that a point's own images add to its own, over the mean of as many points elsewhere.
 IMAGES = 7.0
-# How much longer than foreseen P2P, P2G and G2P may take by a variant that is not the usual one, on
-# hosts and on devices: P2P by cells took up to 3.2 times as long on CPUs, where cells hold few
-# sources, and G2P by targets 2.4 times as long on an H200, for few points.
-UNSURE = {False: (3.5, 1.2, 1.2), True: (1.05, 1.05, 1.2)}
-
 # Targets that a multiprocessor of a device works on at a time.
 AT_A_TIME = 512
-# Grid values that tell what each takes.
-_MANY = 1e12
-_Count = Callable[[str, int, float], tuple[float, ...]]
-
-
-class _Line(NamedTuple):
-    """What a variant takes by the grid's values: the same for few, then a line."""
-
-    least: float
-    start: float
-    each: float
-    variant: str
-
-    def at(self, grid: float) -> float:
-        """Return the seconds for so many values."""
-        return max(self.least, self.start + self.each * grid)
 
 
 class Times(NamedTuple):
-    """Predicted seconds of the far field's stages, and the variants they are of."""
+    """Predicted seconds of the far field's stages."""
 
     spread: float
     far: float
     gather: float
-    p2g: str
-    g2p: str
 
     @property
     def total(self) -> float:
@@ -79,8 +55,8 @@ class Problem:
 
     Attributes
     ----------
-    p2p, p2g, g2p : sequence of str
-        Variants to choose from.
+    p2p, p2g, g2p : str
+        Variants of the stages.
     windows : sequence of int
         Numbers of window points P to choose from, the smallest first.
     cutoff : float or None
@@ -99,9 +75,9 @@ class Problem:
     targets: int
     sources: int
     machine: Machine
-    p2p: Sequence[str]
-    p2g: Sequence[str]
-    g2p: Sequence[str]
+    p2p: str
+    p2g: str
+    g2p: str
     windows: Sequence[int]
     cutoff: float | None = None
     kept: float = 0.0
@@ -148,7 +124,7 @@ class Problem:
         d, m = self.density, self.machine
         return (
             *(self.kernel, self.want, self.split, self.periodicity, self.tolerance),
-            *(self.targets, self.sources, tuple(self.p2p), tuple(self.p2g), tuple(self.g2p)),
+            *(self.targets, self.sources, self.p2p, self.p2g, self.g2p),
             *(tuple(self.windows), self.cutoff, self.kept),
             *(self.box.tobytes(), d.scales.tobytes(), d.enhancement.tobytes(), d.around.tobytes()),
             d.self_pairs,
@@ -203,28 +179,19 @@ class Problem:
         edge = (AT_A_TIME / (targets * self.targets)) ** (1 / 3)
         return float(sources * self.sources * (edge + 2 * cutoff) ** 3)
 
-    def near_time(self, cutoff: float, degree: int) -> tuple[float, str]:
-        """Return the seconds of P2P, and the variant that takes least."""
+    def near_time(self, cutoff: float, degree: int) -> float:
+        """Return the seconds of P2P."""
         pairs = self.near_pairs(cutoff)
-        return self._best(0, {v: self._near_time(v, pairs, degree) for v in self.p2p})
-
-    def _near_time(self, variant: str, pairs: Pairs, degree: int) -> float:
+        variant = self.machine.counted("p2p", self.p2p)
         name = near_name(variant, pairs.within <= self.kept)
         return self.machine.time(name, self.work.near(variant, pairs, degree))
-
-    def _best(self, stage: int, times: dict[str, float]) -> tuple[float, str]:
-        """Return the least time and its variant; others must promise more than the usual one."""
-        usual = USUAL[self.machine.on_device][stage]
-        unsure = UNSURE[self.machine.on_device][stage]
-        best = min(times, key=lambda v: times[v] * (1 if v == usual else unsure))
-        return times[best], best
 
     def tiles(self, cells: Sequence[float], points: int) -> tuple[int, int]:
         """Return the tiles of P2G by owner, for a grid's cells along each axis and P points."""
         return owner_tiles(cells, points, self.periodicity)
 
     def mesh_time(self, points: int, grid: float, passes: Passes, tiles: tuple[int, int]) -> Times:
-        """Return the times of the far field, by the variants that take least.
+        """Return the times of the far field.
 
         Parameters
         ----------
@@ -237,78 +204,18 @@ class Problem:
         tiles : tuple of 2 ints
             See `tiles`.
         """
-        spreads, gathers = self._lines(points)
-        times = {line.variant: line.at(grid) for line in spreads}
-        if "owner" in self.p2g:
-            times["owner"] = self._owner_time(points, grid, tiles)
-        spread, p2g = self._best(1, times)
-        gather, g2p = self._best(2, {line.variant: line.at(grid) for line in gathers})
-        far = self.machine.time("fgc", self.work.far(passes))
-        return Times(spread, far, gather, p2g, g2p)
-
-    def _owner_time(self, points: int, grid: float, tiles: tuple[int, int]) -> float:
-        """Return what P2G by owner takes: what hangs on tiles is kept, the rest grows evenly."""
-        key = (points, *tiles)
-        if key not in self._owners:
-            *counts, values = self.work.spread("owner", points, grid, tiles)
-            some, more = (self.machine.time("p2g_owner", (*counts, v)) for v in (0.0, values))
-            self._owners[key] = some, (more - some) / grid
-        some, each = self._owners[key]
-        return some + each * grid
-
-    @cached_property
-    def _owners(self) -> dict[tuple[int, int, int], tuple[float, float]]:
-        return {}
-
-    def _lines(self, points: int) -> tuple[list[_Line], list[_Line]]:
-        """Return what P2G and G2P take by P points with each variant but P2G's owner; kept."""
-        if points not in self._known:
-
-            def line(stage: str, count: _Count, variant: str) -> _Line:
-                name = f"{stage}_{variant}"
-                none, some, more = (
-                    self.machine.time(name, count(variant, points, n * _MANY)) for n in range(3)
-                )
-                return _Line(none, 2 * some - more, (more - some) / _MANY, variant)
-
-            spread = partial(self.work.spread, tiles=(1, 1))
-            self._known[points] = (
-                [line("p2g", spread, v) for v in self.p2g if v != "owner"],
-                [line("g2p", self.work.gather, v) for v in self.g2p],
-            )
-        return self._known[points]
-
-    @cached_property
-    def _known(self) -> dict[int, tuple[list[_Line], list[_Line]]]:
-        return {}
+        machine, work = self.machine, self.work
+        p2g, g2p = machine.counted("p2g", self.p2g), machine.counted("g2p", self.g2p)
+        return Times(
+            machine.time(f"p2g_{p2g}", work.spread(p2g, points, grid, tiles)),
+            machine.time("fgc", work.far(passes)),
+            machine.time(f"g2p_{g2p}", work.gather(g2p, points, grid)),
+        )
 
     def far_time(self, points: int, padding: Padding) -> Times:
         """Return the times of the far field on a grid."""
         passes, tiles = padding.values(self.lengths), self.tiles(padding.cells, points)
         return self.mesh_time(points, float(math.prod(padding.grid)), passes, tiles)
-
-    def promising(self, cutoff: float, degree: int, points: int) -> Problem:
-        """Return the problem without the variants that take twice the best one's time.
-
-        But with the usual ones: of clusters the guess of the grid may be fifty times too large.
-        """
-        grid = (points / cutoff) ** 3  # typical
-        machine, work, pairs = self.machine, self.work, self.near_pairs(cutoff)
-        tiles = self.tiles((self.box * points / cutoff).tolist(), points)
-        usual = USUAL[machine.on_device]
-
-        def fast(times: dict[str, float]) -> tuple[str, ...]:
-            most = 2 * min(times.values())
-            return tuple(v for v, t in times.items() if t <= most or v in usual)
-
-        return replace(
-            self,
-            p2p=fast({v: self._near_time(v, pairs, degree) for v in self.p2p}),
-            p2g=fast(
-                {v: machine.time(f"p2g_{v}", work.spread(v, points, grid, tiles)) for v in self.p2g}
-            ),
-            g2p=fast({v: machine.time(f"g2p_{v}", work.gather(v, points, grid)) for v in self.g2p}),
-        )
 
     # ------------------------------------------------------------------ errors
     def bound(self, estimate: estimates.Estimate, scale: float) -> float:

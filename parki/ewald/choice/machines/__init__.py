@@ -1,0 +1,165 @@
+"""The numbers of the cost model: those that `parki tune` measured here, or built-in ones.
+
+Both are files of one format: seconds of the variants, which of them are usual, and costs of the
+transforms' lengths.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import platform
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from parki.arrays import USUAL, vector_row
+from parki.ewald.choice.cost import COUNTS, Machine
+from parki.ewald.far.lengths import Lengths, Tables
+from parki.runtime import ExecutionSpace, host
+from parki.settings import cache_directory, thread_count
+
+log = logging.getLogger("parki")
+
+# Of what the seconds of a file are of: changes with the counts of `parki.ewald.choice.cost`.
+VERSION = 14
+# By whether it is a device: the file of the built-in numbers.
+FILES = {False: "avx512.json", True: "h200.json"}
+
+
+def machine(space: ExecutionSpace, dtype: Any, fixed: bool = False) -> Machine:
+    """Return the numbers for a space and precision.
+
+    Measured ones serve the same device, or the same processor and number of threads; others scale
+    with the number of threads. With ``fixed``, built-in ones for one thread, whatever there is.
+    """
+    threads = thread_count() if space.name == "OpenMP" and not fixed else 1
+    lanes = 1 if space.on_device else vector_row(1, dtype)
+    precision = np.dtype(dtype).name
+    tuned = None if fixed else read(space)
+    found = of_file(tuned or built_in(space), precision, lanes, threads)
+    if not tuned and not space.on_device:
+        found = replace(found, workers=threads)
+    if not space.on_device and not host.can_compile():
+        return replace(found, usual=USUAL[False])  # they alone came compiled
+    return found
+
+
+def of_file(content: dict[str, Any], precision: str, lanes: int = 1, threads: int = 1) -> Machine:
+    """Return what a file's content says of a precision."""
+    measured = any(content["samples"].values())
+    return Machine(
+        f"{'measured on' if measured else 'those of'} {content['machine']}",
+        content["seconds"][precision],
+        tuple(content["usual"][precision][stage] for stage in ("p2p", "p2g", "g2p")),
+        lengths=content["lengths"][precision],
+        lanes=lanes,
+        threads=threads,
+    )
+
+
+def built_in(space: ExecutionSpace) -> dict[str, Any]:
+    """Return the content of the built-in file: of one core of an AVX-512 server, or of an H200."""
+    return shipped(FILES[space.on_device])
+
+
+@lru_cache(maxsize=4)
+def shipped(file: str) -> dict[str, Any]:
+    """Return the content of a file that came with parki."""
+    return _content((Path(__file__).parent / file).read_text(encoding="utf-8"))
+
+
+def read(space: ExecutionSpace) -> dict[str, Any] | None:
+    """Return what `parki tune` wrote for a space, or None."""
+    return _USED.get(space.name) or _tuned(str(path(space)))
+
+
+def use(space: ExecutionSpace, lengths: dict[str, Tables]) -> None:
+    """Let plans take these lengths and the built-in numbers, until `forget`: to measure others."""
+    _USED[space.name] = {**built_in(space), "lengths": lengths}
+
+
+def forget() -> None:
+    """Read measured numbers anew."""
+    _USED.clear()
+    _tuned.cache_clear()
+
+
+_USED: dict[str, dict[str, Any]] = {}
+
+
+def path(space: ExecutionSpace) -> Path:
+    """Return the file of the measured numbers, which may not exist."""
+    words = "".join(c if c.isalnum() else "-" for c in identity(space))
+    return cache_directory() / f"tuned-{words}.json"
+
+
+def identity(space: ExecutionSpace) -> str:
+    """Return what numbers depend on: the device, or the processor and the threads."""
+    if space.on_device:
+        return _device(space, int(space.array_module.cuda.Device().id))
+    threads = thread_count() if space.name == "OpenMP" else 1
+    return f"{processor()} {threads} threads"
+
+
+@lru_cache(maxsize=16)
+def _device(space: ExecutionSpace, number: int) -> str:
+    """Return a device's name; asking takes a millisecond."""
+    properties = space.array_module.cuda.runtime.getDeviceProperties(number)
+    return str(properties["name"].decode())
+
+
+@lru_cache(maxsize=1)
+def processor() -> str:
+    """Return the processor's name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(x.split(":", 1)[1].strip() for x in lines if x.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+@lru_cache(maxsize=8)
+def _tuned(file: str) -> dict[str, Any] | None:
+    """Read measured numbers; what cannot be used is reported, and not used."""
+    try:
+        return _content(Path(file).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (json.JSONDecodeError, OSError) as error:
+        log.warning("parki: %s cannot be read (%s); run 'parki tune' again", file, error)
+    except (KeyError, TypeError, ValueError) as error:
+        log.warning("parki: %s is of another version (%s); run 'parki tune' again", file, error)
+    return None
+
+
+def _content(text: str) -> dict[str, Any]:
+    """Return what a file holds, checked; its lengths as `Tables`."""
+    content = dict(json.loads(text))
+    if content["counts"] != VERSION:
+        raise ValueError("counts")
+    if set(content["seconds"]) != {"float32", "float64"}:
+        raise ValueError("precisions")
+    for numbers in content["seconds"].values():
+        for variant, each in numbers.items():
+            if len(each) != len(COUNTS[variant]) + 1 or not all(x >= 0 for x in each):
+                raise ValueError(variant)
+    for precision, usual in content["usual"].items():
+        for stage in ("p2p", "p2g", "g2p"):
+            if f"{stage}_{usual[stage]}" not in content["seconds"][precision]:
+                raise ValueError(usual[stage])
+    content["lengths"] = {name: _lengths(content["lengths"][name]) for name in content["seconds"]}
+    return content
+
+
+def _lengths(tables: Any) -> Tables:
+    """Return lengths from a file; a file may have none."""
+    if not isinstance(tables, dict) or not set(tables) <= set(Tables._fields):
+        raise ValueError("lengths")
+    for table in tables.values():
+        if not all(isinstance(n, int) and n > 0 and n % 2 == 0 and cost > 0 for n, cost in table):
+            raise ValueError("lengths")
+    return Tables(**{name: Lengths(table) for name, table in tables.items()})
