@@ -22,20 +22,3 @@ def vector_row(points: int, dtype: Any) -> int:
     """Return ``points`` rounded up to whole 32-byte vectors: the row length of window tables."""
     lanes: int = 32 // np.dtype(dtype).itemsize
     return -(-points // lanes) * lanes
-
-
-def layer_flags(kernel: str) -> dict[str, Any]:
-    """Return the kernels' feature switches for a sum: both layers, Laplace, rotlets."""
-    return {
-        "SINGLE": kernel in ("stokes_sl", "stokes_comb"),
-        "DOUBLE": kernel in ("stokes_dl", "stokes_comb"),
-        "LAPLACE": kernel == "laplace",
-        "ROTLET": kernel == "stokes_rotlet",
-    }
-
-
-def spread_flags(kernel: str) -> dict[str, Any]:
-    """Return the switches of P2G, to which the torques of rotlets are vectors as forces are."""
-    flags = layer_flags(kernel)
-    flags["SINGLE"] |= flags.pop("ROTLET")
-    return flags

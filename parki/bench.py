@@ -21,7 +21,7 @@ from parki import __version__
 from parki.arguments import number, whole
 from parki.errors import ParkiValueError
 from parki.ewald import machines
-from parki.ewald.points import ROWS
+from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.terminal import Console, progress
 from parki.tune import STAGES, Task, check, make
@@ -77,7 +77,7 @@ def declare(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--kernel", choices=tuple(ROWS), default="stokes_comb", help="what to sum (stokes_comb)")
+    add("--kernel", choices=tuple(SUMS), default="stokes_comb", help="what to sum (stokes_comb)")
     add("--points", type=whole, nargs="+", default=POINTS, metavar="N", help="(1000 10000 100000)")
     add("--periodicity", type=int, choices=range(4), default=3, metavar="P", help="0 to 3 (3)")
     add("--tolerance", type=number, default=1e-6, metavar="EPS", help="bound of the error (1e-6)")

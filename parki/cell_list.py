@@ -28,17 +28,20 @@ class CellList:
     ----------
     points : array, shape (3, N), float32 or float64
         Positions, in the unit of ``box``; NumPy or CuPy, any strides. Not modified.
+    cutoff : float or None
+        Least width of a cell: points within ``cutoff`` of each other are in the same cell or in
+        adjacent ones. None if ``shape`` is given.
     box : sequence of 3 floats
         Edge lengths of the box, which starts at ``origin``.
-    shape : sequence of 3 ints
-        Number of cells along each axis; a cell's width is box / shape.
     periodic : sequence of 3 bools
         Axes along which points are wrapped into the box. Along the others, points outside belong
         to the cell nearest to them.
     origin : sequence of 3 floats
         Corner of the box.
-    space : ExecutionSpace or str, optional
+    execution_space : ExecutionSpace or str, optional
         Default: where the points are.
+    shape : sequence of 3 ints, optional
+        Number of cells along each axis, in place of ``cutoff``; a cell's width is box / shape.
     scale : float
         Factor applied to the points first; ``box`` and ``origin`` are in the scaled unit.
     spare : int
@@ -68,24 +71,29 @@ class CellList:
     def __init__(
         self,
         points: Any,
+        cutoff: float | None,
         box: Sequence[float] | NDArray[np.float64],
-        shape: Sequence[int],
         periodic: Sequence[bool] = (False, False, False),
         origin: Sequence[float] = (0.0, 0.0, 0.0),
-        space: ExecutionSpace | str | None = None,
+        execution_space: ExecutionSpace | str | None = None,
         *,
+        shape: Sequence[int] | None = None,
         scale: float = 1.0,
         spare: int = 0,
         executor: str | None = None,
     ) -> None:
-        self.space = get_execution_space(space, points)
+        self.space = get_execution_space(execution_space, points)
         xp = self.xp = self.space.array_module
         points = xp.ascontiguousarray(xp.asarray(points))
         if points.ndim != 2 or points.shape[0] != 3:
             raise ParkiValueError(f"points has shape {points.shape}; expected (3, N)")
         _check_dtype("points", points)
-        self.shape = _each("shape", shape, operator.index, "3 positive counts")
         self.box = _each("box", box, as_number, "3 positive lengths")
+        if shape is None:
+            shape = _cells_of(cutoff, self.box)
+        elif cutoff is not None:
+            raise ParkiValueError("cutoff and shape both set the cells; give one of them")
+        self.shape = _each("shape", shape, operator.index, "3 positive counts")
         self.periodic = tuple(bool(p) for p in periodic)
         corner = _each("origin", origin, as_number, "3 finite coordinates")
         if len(self.shape) != 3 or min(self.shape) < 1 or np.prod(self.shape, dtype=float) >= 2**31:
@@ -282,6 +290,17 @@ def _each(name: str, values: Any, convert: Callable[[Any], Any], meaning: str) -
         return tuple(convert(value) for value in values)
     except (TypeError, ValueError):
         raise ParkiTypeError(f"{name} is {values!r}; expected {meaning}") from None
+
+
+def _cells_of(cutoff: Any, box: tuple[float, ...]) -> tuple[int, ...]:
+    """Return how many cells no narrower than ``cutoff`` the edges of a box hold."""
+    try:
+        width = as_number(cutoff)
+    except (TypeError, ValueError):
+        raise ParkiTypeError(f"cutoff is {cutoff!r}; expected the least width of a cell") from None
+    if not (np.isfinite(width) and width > 0):
+        raise ParkiValueError(f"cutoff is {cutoff!r}; expected a positive, finite width of a cell")
+    return tuple(int(min(max(edge / width, 1.0), 2.0**31)) for edge in box)
 
 
 def _check_dtype(name: str, array: Any) -> None:

@@ -21,7 +21,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from parki.ewald import EwaldOptions, Plan
-from parki.ewald.points import ROWS
+from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 from parki.runtime import ExecutionSpace, available_spaces, get_execution_space
 from parki.terminal import Console, progress
@@ -122,7 +122,7 @@ def _names(asked: str | None) -> list[str | None]:
 
 def _shown(sums: Iterable[Sum], spaces: int) -> Iterator[Sum]:
     """Pass the sums on, with a display of progress on stderr."""
-    total = spaces * len(ROWS) * 4 * len(TOLERANCES)
+    total = spaces * len(SUMS) * 4 * len(TOLERANCES)
     with progress() as shown:
         yield from shown.track(sums, total=total, description="checking")
 
@@ -131,7 +131,7 @@ def checks(spaces: Iterable[ExecutionSpace]) -> Iterator[Sum]:
     """Yield the sums of some spaces, as they are done."""
     for space in spaces:
         rng = np.random.default_rng(5)
-        for kernel in ROWS:
+        for kernel in SUMS:
             for periodicity in range(4):
                 for dtype, tolerance in TOLERANCES.items():
                     yield check(space, kernel, periodicity, dtype, tolerance, rng)
@@ -149,11 +149,11 @@ def check(
     """Form one sum of ``count`` points by a plan, and directly at some of its targets."""
     xp = space.array_module
     box = np.array(BOX)
-    rows = () if kernel == "laplace" else (ROWS[kernel],)
+    rows = () if SUMS[kernel].rows == 1 else (SUMS[kernel].rows,)
     src = (rng.random((3, count)) * box[:, None]).astype(dtype)
     dens = rng.standard_normal((*rows, count)).astype(dtype)
     norms = None
-    if kernel in ("stokes_comb", "stokes_dl"):
+    if SUMS[kernel].double:
         norms = rng.standard_normal((3, count)).astype(dtype)
     exact = direct_sum(kernel, src[:, :SAMPLES], src, dens, norms, box=BOX, periodicity=periodicity)
     options = EwaldOptions(

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from parki import __version__, bench, cache_command, check, demo, evaluate, info, terminal
 from parki.arguments import number, whole
 from parki.errors import ParkiError, ParkiValueError
-from parki.ewald.points import ROWS
+from parki.ewald.sums import SUMS
 from parki.info import SPACES
 from parki.runtime.spaces import get_execution_space
 
@@ -147,7 +147,7 @@ def _declare_tune(commands: Any) -> None:
     )
     tuner.add_argument("--measure", action="store_true", help="time one task's neighbourhood too")
     task = tuner.add_argument_group("the task of --measure")
-    task.add_argument("--kernel", choices=tuple(ROWS), default="stokes_comb", help="(stokes_comb)")
+    task.add_argument("--kernel", choices=tuple(SUMS), default="stokes_comb", help="(stokes_comb)")
     task.add_argument("--points", type=whole, default=100_000, metavar="N", help="(100000)")
     task.add_argument(
         "--periodicity", type=int, choices=range(4), default=3, metavar="P", help="0 to 3 (3)"

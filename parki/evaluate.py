@@ -23,7 +23,8 @@ from parki.arguments import check_ending, check_output, home_expanded, length, n
 from parki.errors import ParkiValueError, UnavailableError
 from parki.ewald import EwaldOptions, Plan
 from parki.ewald.checking import Check
-from parki.ewald.points import RESULTS, ROWS, check_dtypes, check_points
+from parki.ewald.points import RESULTS, check_dtypes, check_points
+from parki.ewald.sums import SUMS
 from parki.runtime import get_execution_space
 
 ENDINGS = {".npz": "npz", ".h5": "hdf5", ".hdf5": "hdf5"}
@@ -31,7 +32,6 @@ ENDINGS = {".npz": "npz", ".h5": "hdf5", ".hdf5": "hdf5"}
 SPOILT: tuple[type[Exception], ...] = (OSError, ValueError, TypeError, KeyError, EOFError)
 SPOILT += (RuntimeError, zipfile.BadZipFile, zlib.error)
 ARRAYS = ("src", "dens", "norms", "trg")
-DOUBLE = ("stokes_dl", "stokes_comb")  # those with normals
 
 DESCRIPTION = """\
 Read points and a density from a file, sum, and write the results to another. The input holds
@@ -71,7 +71,7 @@ def declare(commands: Any) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="OUT", help="file to write"
     )
-    parser.add_argument("--kernel", choices=tuple(ROWS), required=True, help="what to sum")
+    parser.add_argument("--kernel", choices=tuple(SUMS), required=True, help="what to sum")
     parser.add_argument(
         "--periodicity", type=int, choices=range(4), default=3, metavar="P", help="0 to 3 (3)"
     )
@@ -158,7 +158,7 @@ def read(path: Path, kind: str, kernel: str) -> dict[str, Any]:
         If the file cannot be read, lacks an array, or has what is not known: mostly an array under
         another name, without which the sum would be another.
     """
-    needed = ["src", "dens", *(["norms"] if kernel in DOUBLE else [])]
+    needed = ["src", "dens", *(["norms"] if SUMS[kernel].double else [])]
     try:
         found, names = _load(path, kind, [*needed, "trg"])
     except FileNotFoundError:

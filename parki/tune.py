@@ -32,7 +32,7 @@ from parki.ewald.p2g import P2G_METHODS, owner_tiles
 from parki.ewald.p2p_cells import P2P_METHODS
 from parki.ewald.padding import Passes
 from parki.ewald.parameters import Parameters
-from parki.ewald.points import ROWS
+from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace, cache
 
 # Points of the larger runs: of a device, and for each thread of a CPU.
@@ -195,11 +195,11 @@ def make(task: Task, space: ExecutionSpace) -> tuple[Plan, Any]:
     points = xp.asarray(cloud(task.points, task.clustered), dtype=task.dtype)
     given = _numbers(task.points)
     dens, norms = (
-        xp.asarray(rows, dtype=task.dtype) for rows in (given[: ROWS[task.kernel]], given[6:])
+        xp.asarray(rows, dtype=task.dtype) for rows in (given[: SUMS[task.kernel].rows], given[6:])
     )
-    double = task.kernel in ("stokes_dl", "stokes_comb")
+    double = SUMS[task.kernel].double
     plan = Plan(task.kernel, points, points, norms if double else None, _options(task, space))
-    return plan, dens[0] if task.kernel == "laplace" else dens
+    return plan, dens[0] if SUMS[task.kernel].rows == 1 else dens
 
 
 def check(task: Task, space: ExecutionSpace) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 
 import parki
 from parki import check
-from parki.ewald.points import ROWS as KERNELS
+from parki.ewald.sums import SUMS as KERNELS
 
 TOLERANCES = {"float64": (1e-4, 1e-9, 1e-12), "float32": (1e-2, 1e-5)}
 # Sums that are timed: periodicity, tolerance, dtype.

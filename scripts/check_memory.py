@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import parki
-from parki.ewald.points import ROWS
+from parki.ewald.sums import SUMS
 
 # Kernel, periodicity, tolerance, dtype, what is wanted, whether plan and sum are one call, and
 # points over those asked for.
@@ -53,7 +53,9 @@ def measure(space: str, number: int, points: int) -> tuple[float, float]:
     def run(n: int) -> tuple[float, float]:
         """Make a plan and apply it; the points lie in the memory of the space before."""
         src, normals = (xp.asarray(rng.random((3, n)).astype(dtype)) for _ in range(2))
-        dens = xp.asarray(rng.random(n if ROWS[kernel] == 1 else (ROWS[kernel], n)).astype(dtype))
+        dens = xp.asarray(
+            rng.random(n if SUMS[kernel].rows == 1 else (SUMS[kernel].rows, n)).astype(dtype)
+        )
         norms = normals if kernel in ("stokes_dl", "stokes_comb") else None
         settings: dict[str, Any] = {"want": want, **({"dens": dens} if once else {})}
         with Watch(xp) as watch:

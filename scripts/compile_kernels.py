@@ -27,9 +27,10 @@ from parki.ewald.options import MOST_POINTS
 from parki.ewald.p2g import P2G
 from parki.ewald.p2p import near_kernels, near_tile
 from parki.ewald.padding import pad
-from parki.ewald.points import RESULTS, ROWS
+from parki.ewald.points import RESULTS
 from parki.ewald.prolate import Prolate
 from parki.ewald.split import Hasimoto
+from parki.ewald.sums import SUMS
 from parki.ewald.window import KaiserBessel, default_degree
 from parki.runtime import Kernel, cache, get_execution_space, host, shipped
 
@@ -69,14 +70,14 @@ def kernels() -> Iterator[Kernel]:
         yield from base(dtype)
         for points in range(2, MOST_POINTS[dtype] + 1):
             yield from far(mesh(points, dtype))
-        for kernel in ROWS:
+        for kernel in SUMS:
             yield from near(kernel, dtype)
 
 
 def base(dtype: np.dtype) -> Iterator[Kernel]:
     """Yield the kernels that depend on the precision alone."""
     yield from CellList.kernels(SPACE, real_name(dtype)).values()
-    for rows in sorted({3, *ROWS.values()}):
+    for rows in sorted({3, *(each.rows for each in SUMS.values())}):
         yield CellList.gather_kernel(SPACE, dtype, rows)
     for split in (Prolate(10.0, 0.1), Hasimoto(10.0)):
         for laplace in (True, False):
@@ -108,7 +109,7 @@ def mesh(points: int, dtype: np.dtype) -> Mesh:
 
 def far(grid: Mesh) -> Iterator[Kernel]:
     """Yield the kernels of the far field that depend on the grid's window and precision."""
-    for kernel in ROWS:
+    for kernel in SUMS:
         yield from P2G.kernels(kernel, grid, None)
         for want in wants(kernel):
             yield FGC.kernel(kernel, grid, want, None)

@@ -20,7 +20,7 @@ import parki
 from parki.ewald.g2p import G2P_METHODS
 from parki.ewald.p2g import P2G_METHODS
 from parki.ewald.p2p_cells import P2P_METHODS
-from parki.ewald.points import ROWS
+from parki.ewald.sums import SUMS
 
 BOX = (1.5, 1.0, 0.75)
 ALL = ("u", "p", "grad_u")
@@ -30,7 +30,7 @@ Case = tuple[str, int, str, dict[str, str], tuple[str, ...]]
 
 def cases(brief: bool) -> Iterator[Case]:
     """Yield kernel, periodicity, precision, options and what is wanted."""
-    for number, kernel in enumerate(ROWS):
+    for number, kernel in enumerate(SUMS):
         fields = tuple(name for name in ALL if kernel != "laplace" or name != "p")
         for periodicity in range(4):
             dtypes = ("f4", "f8") if (number + periodicity) % 2 else ("f8", "f4")
@@ -63,7 +63,7 @@ def sum_up(case: Case, space: str, n: int, rng: np.random.Generator) -> None:
     edges = xp.asarray(np.array(BOX, dtype=dtype))[:, None]
     src, trg = array(3, n) * edges, array(3, n // 2 + 1) * edges
     norms = array(3, n) if kernel in ("stokes_dl", "stokes_comb") else None
-    dens = array(n) if ROWS[kernel] == 1 else array(ROWS[kernel], n)
+    dens = array(n) if SUMS[kernel].rows == 1 else array(SUMS[kernel].rows, n)
     plan = parki.Plan(
         kernel, trg, src, norms, parki.EwaldOptions(periodicity, BOX, **options), want=want
     )

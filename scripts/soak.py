@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import parki
-from parki.ewald.points import ROWS
+from parki.ewald.sums import SUMS
 
 WANTS = ("u", "grad_u", ("u", "grad_u"))
 
@@ -39,7 +39,7 @@ class Soak:
 
     def run(self, number: int) -> None:
         """Make one call, and sometimes something else."""
-        kernel = tuple(ROWS)[number % len(ROWS)]
+        kernel = tuple(SUMS)[number % len(SUMS)]
         if kernel not in self.plans or number % 97 == 7:
             periodicity, want = number // 7 % 4, WANTS[number % len(WANTS)]
             self.plans[kernel] = self.plan(kernel, periodicity, want)
@@ -74,7 +74,7 @@ class Soak:
 
     def warm_up(self) -> None:
         """Make a plan of every kind: each new kernel keeps half a megabyte."""
-        for kernel in ROWS:
+        for kernel in SUMS:
             for periodicity in range(4):
                 for want in WANTS:
                     self.plan(kernel, periodicity, want)
@@ -85,7 +85,7 @@ class Soak:
 
     def density(self, kernel: str) -> Any:
         """Return a density."""
-        return self.array(ROWS[kernel])[0 if ROWS[kernel] == 1 else slice(None)]
+        return self.array(SUMS[kernel].rows)[0 if SUMS[kernel].rows == 1 else slice(None)]
 
     def array(self, rows: int) -> Any:
         """Return random numbers in the memory of the space."""

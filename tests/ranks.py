@@ -445,7 +445,8 @@ def failures(comm: Any, space: str = "CPU") -> None:
         walk.update_points(points, points)
         assert memory.xp.abs(walk(dens) - expected).max() < 1e-12 * memory.xp.abs(expected).max()
     attempt(comm, "operator", plan.as_linear_operator)
-    # The first rank alone warns of a far point that another has, and at the user's line.
+    # The first rank alone warns of a far point that another has, and at the user's line; on devices
+    # that point costs little, and none does.
     many = rng.random((3, 30000 // comm.size))
     many[:, -1] = 100.0 if last else 0.5
     many = memory.send(many)
@@ -453,7 +454,7 @@ def failures(comm: Any, space: str = "CPU") -> None:
         warnings.simplefilter("always")
         ewald.Plan("stokes_sl", many, many, parki.EwaldOptions(0, None, 1e-6), comm=comm)
     lines = [w.filename for w in heard if issubclass(w.category, parki.ParkiWarning)]
-    assert lines == ([] if comm.rank else [__file__])
+    assert lines == ([] if comm.rank or memory.xp is not np else [__file__])
     # Parts of the ranks sum on their own, a different number of times.
     part = comm.Split(comm.rank % 2)
     expected = parki.stokes_sl(points, points, dens, options)

@@ -175,6 +175,10 @@ def test_the_worst_density(kernel, periodicity, lattice):
         matrices.append(operator @ np.eye(operator.shape[1]))
     components = (1 if kernel == "laplace" else 3) * (1 if norms is None else 3)
     sources = points.shape[1] * components
+    # The mean square over random densities.
+    columns = matrices[1].shape[1]
+    mean = np.linalg.norm(matrices[1] - matrices[-1]) / np.sqrt(points.shape[1] * columns)
+    assert mean <= 1e-4
     for matrix, bound in zip(matrices, (1.0, np.sqrt(sources)), strict=False):
         worst = np.linalg.norm(matrix - matrices[-1], 2) / np.sqrt(points.shape[1])
         assert worst <= bound * 1e-4

@@ -53,7 +53,7 @@ def test_against_numpy(space, to_space, to_host, dtype, periodic):
     n, origin = 777, (0.25, -3.0, 0.0)
     points = points_near(BOX, n, dtype) + np.array(origin, dtype)[:, None]
     given = to_space(points)
-    cells = CellList(given, BOX, SHAPE, periodic, origin, space=space)
+    cells = CellList(given, None, BOX, periodic, origin, execution_space=space, shape=SHAPE)
     check_structure(cells, n, to_host)
     np.testing.assert_array_equal(to_host(given), points)
     wrapped = wrapped_reference(points, BOX, periodic, origin)
@@ -80,7 +80,14 @@ def test_wrapping_at_the_faces(space, to_space, to_host, dtype, length):
     faces = np.array([0, -0.0, b, -b, 2 * b, -2 * b, 1000 * b, -1000 * b, b / 2, 1e-30], dtype)
     x = np.concatenate([faces, np.nextafter(faces, np.inf), np.nextafter(faces, -np.inf)])
     points = np.stack([x, x[::-1], np.roll(x, 3)]).astype(dtype)
-    cells = CellList(to_space(points), [length] * 3, (4, 4, 4), (True, True, True), space=space)
+    cells = CellList(
+        to_space(points),
+        None,
+        [length] * 3,
+        (True, True, True),
+        execution_space=space,
+        shape=(4, 4, 4),
+    )
     check_structure(cells, x.size, to_host)
     out = to_host(cells.points)
     assert np.all((out >= 0) & (out < b))
@@ -105,7 +112,7 @@ def test_wrapping_at_the_faces(space, to_space, to_host, dtype, length):
 def test_free_axes_clamp_to_the_nearest_cell(space, to_space, to_host):
     x = np.array([-1e9, -1.0, -0.0, 0.0, 0.5, 1.0, np.nextafter(1, 2), 1e9])
     points = np.stack([x, x, x])
-    cells = CellList(to_space(points), [1, 1, 1], (4, 2, 8), space=space)
+    cells = CellList(to_space(points), None, [1, 1, 1], execution_space=space, shape=(4, 2, 8))
     check_structure(cells, x.size, to_host)
     expected = [np.clip((x * n).clip(-9, 99).astype(int), 0, n - 1) for n in (4, 2, 8)]
     np.testing.assert_array_equal(to_host(cells.cells), np.ravel_multi_index(expected, (4, 2, 8)))
@@ -115,8 +122,18 @@ def test_free_axes_clamp_to_the_nearest_cell(space, to_space, to_host):
 
 def test_scale(space, to_space, to_host):
     points = points_near(BOX, 100)
-    plain = CellList(to_space(points * 0.5), BOX, SHAPE, (True, False, True), space=space)
-    scaled = CellList(to_space(points), BOX, SHAPE, (True, False, True), space=space, scale=0.5)
+    plain = CellList(
+        to_space(points * 0.5), None, BOX, (True, False, True), execution_space=space, shape=SHAPE
+    )
+    scaled = CellList(
+        to_space(points),
+        None,
+        BOX,
+        (True, False, True),
+        execution_space=space,
+        scale=0.5,
+        shape=SHAPE,
+    )
     np.testing.assert_array_equal(to_host(plain.points), to_host(scaled.points))
     np.testing.assert_array_equal(to_host(plain.order), to_host(scaled.order))
 
@@ -133,14 +150,18 @@ def test_layouts(space, to_space, to_host, layout):
         given = points.tolist()
     elif not space.on_device:
         given.flags.writeable = False
-    cells = CellList(given, BOX, SHAPE, (True, True, True), space=space)
-    expected = CellList(to_space(points), BOX, SHAPE, (True, True, True), space=space)
+    cells = CellList(given, None, BOX, (True, True, True), execution_space=space, shape=SHAPE)
+    expected = CellList(
+        to_space(points), None, BOX, (True, True, True), execution_space=space, shape=SHAPE
+    )
     np.testing.assert_array_equal(to_host(cells.points), to_host(expected.points))
 
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_few_points(space, to_space, to_host, n):
-    cells = CellList(to_space(np.full((3, n), 0.6)), [1, 1, 1], (2, 2, 2), space=space)
+    cells = CellList(
+        to_space(np.full((3, n), 0.6)), None, [1, 1, 1], execution_space=space, shape=(2, 2, 2)
+    )
     check_structure(cells, n, to_host)
     assert to_host(cells.points).shape == (3, n)
     assert to_host(cells.padded()).shape == (8, n)
@@ -151,14 +172,19 @@ def test_few_points(space, to_space, to_host, n):
 
 def test_coinciding_points_keep_their_order(space, to_space, to_host):
     n = 10_000
-    cells = CellList(to_space(np.full((3, n), 0.3)), [1, 1, 1], (3, 3, 3), space=space)
+    cells = CellList(
+        to_space(np.full((3, n), 0.3)), None, [1, 1, 1], execution_space=space, shape=(3, 3, 3)
+    )
     np.testing.assert_array_equal(to_host(cells.order), np.arange(n))
     assert int(cells.counts.max()) == n
 
 
 def test_repeated_runs_are_equal(space, to_space, to_host):
     points = to_space(points_near(BOX, 20_000))
-    first, *others = (CellList(points, BOX, SHAPE, [True] * 3, space=space) for _ in range(4))
+    first, *others = (
+        CellList(points, None, BOX, [True] * 3, execution_space=space, shape=SHAPE)
+        for _ in range(4)
+    )
     for other in others:
         for name in ("points", "order", "cells", "counts", "starts"):
             np.testing.assert_array_equal(
@@ -170,7 +196,7 @@ def test_equal_for_any_number_of_threads():
     code = (
         "import hashlib, numpy as np, parki\n"
         "points = np.random.default_rng(1).random((3, 20_001))\n"
-        "cells = parki.CellList(points, [1, 1, 1], (6, 7, 8), space='OpenMP')\n"
+        "cells = parki.CellList(points, 0.15, [1, 1, 1], execution_space='OpenMP')\n"
         "parts = [cells.points, cells.order, cells.cells, cells.counts, cells.starts]\n"
         "print(hashlib.sha256(b''.join(p.tobytes() for p in parts)).hexdigest())\n"
     )
@@ -195,7 +221,14 @@ def test_equal_for_any_number_of_threads():
 @pytest.mark.parametrize("rows", [None, 1, 3, 6])
 def test_payload(space, to_space, to_host, dtype, rows):
     n = 333
-    cells = CellList(to_space(points_near(BOX, n)), BOX, SHAPE, (True, True, True), space=space)
+    cells = CellList(
+        to_space(points_near(BOX, n)),
+        None,
+        BOX,
+        (True, True, True),
+        execution_space=space,
+        shape=SHAPE,
+    )
     shape = (n,) if rows is None else (rows, n)
     payload = np.random.default_rng(2).random(shape).astype(dtype)
     out = cells.sort(to_space(payload))
@@ -208,8 +241,22 @@ def test_payload(space, to_space, to_host, dtype, rows):
         assert np.all(to_host(wide)[:, n:] == 7)
 
 
+@pytest.mark.parametrize("cutoff", [0.1, 0.25, 0.3, 0.9, 7])
+def test_cells_are_no_narrower_than_the_cutoff(cutoff):
+    cells = CellList(points_near(BOX, 9), cutoff, BOX)
+    for edge, count in zip(BOX, cells.shape, strict=True):
+        assert count == 1 or edge / count >= cutoff > edge / (count + 1)
+
+
 def test_padded(space, to_space, to_host):
-    cells = CellList(to_space(points_near(BOX, 90)), BOX, SHAPE, (True, True, True), space=space)
+    cells = CellList(
+        to_space(points_near(BOX, 90)),
+        None,
+        BOX,
+        (True, True, True),
+        execution_space=space,
+        shape=SHAPE,
+    )
     padded, starts = to_host(cells.padded()), to_host(cells.starts)
     assert padded.dtype == np.int32
     assert padded.shape == (cells.n_cells, to_host(cells.counts).max())
@@ -223,7 +270,9 @@ def test_padded(space, to_space, to_host):
 @pytest.mark.parametrize("shape", [(5, 6, 7), (1, 2, 3), (1, 1, 1)])
 @pytest.mark.parametrize("periodic", [(True, True, True), (True, False, False), (False,) * 3])
 def test_neighbours(space, to_space, to_host, reach, shape, periodic):
-    cells = CellList(to_space(points_near(BOX, 9)), BOX, shape, periodic, space=space)
+    cells = CellList(
+        to_space(points_near(BOX, 9)), None, BOX, periodic, execution_space=space, shape=shape
+    )
     found = to_host(cells.neighbours(reach))
     stencil = list(itertools.product(range(-reach, reach + 1), repeat=3))
     assert found.shape == (np.prod(shape), len(stencil)) and found.dtype == np.int32
@@ -262,6 +311,9 @@ def test_runs(space, to_space, to_host):
         (r"box is \(1.0, nan, 1.0\); expected 3 positive", {"box": (1, np.nan, 1)}),
         (r"box is \(1.0, 1.0\); expected 3 positive", {"box": (1, 1)}),
         (r"box is \['1', '1', '1'\]; expected 3 positive lengths", {"box": ["1"] * 3}),
+        (r"cutoff is 0; expected a positive, finite width", {"cutoff": 0}),
+        (r"cutoff is '1'; expected the least width of a cell", {"cutoff": "1"}),
+        (r"cutoff and shape both set the cells", {"cutoff": 1, "shape": (1, 1, 1)}),
         (r"shape is \(2.0, 2, 2\); expected 3 positive counts", {"shape": (2.0, 2, 2)}),
         (r"origin is \('0', 0, 0\); expected 3 finite coordinates", {"origin": ("0", 0, 0)}),
         (r"periodic is \(True, False\); expected 3", {"periodic": (True, False)}),
@@ -270,27 +322,32 @@ def test_runs(space, to_space, to_host):
     ],
 )
 def test_errors(message, changes):
-    arguments = {"points": np.full((3, 9), 0.5), "box": (1, 1, 1), "shape": (2, 2, 2)}
+    arguments = {
+        "points": np.full((3, 9), 0.5),
+        "cutoff": None,
+        "box": (1, 1, 1),
+        "shape": None if "cutoff" in changes else (2, 2, 2),
+    }
     with pytest.raises((ParkiValueError, TypeError), match=message):
         CellList(**{**arguments, **changes})
 
 
 @pytest.mark.parametrize("rows", [np.ones(8), np.ones((2, 10)), np.ones((9, 2))])
 def test_payload_errors(rows):
-    cells = CellList(np.full((3, 9), 0.5), (1, 1, 1), (2, 2, 2))
+    cells = CellList(np.full((3, 9), 0.5), None, (1, 1, 1), shape=(2, 2, 2))
     with pytest.raises(ParkiValueError, match="expected 9 columns"):
         cells.sort(rows)
 
 
 @pytest.mark.parametrize("shape", [(9,), (2, 8), (3, 9), (2, 9, 1)])
 def test_payload_out_of_another_shape(shape):
-    cells = CellList(np.full((3, 9), 0.5), (1, 1, 1), (2, 2, 2))
+    cells = CellList(np.full((3, 9), 0.5), None, (1, 1, 1), shape=(2, 2, 2))
     with pytest.raises(ParkiValueError, match=r"expected \(2, 9\), or more columns"):
         cells.sort(np.ones((2, 9)), out=np.empty(shape))
 
 
 def test_payload_dtypes_and_layouts():
-    cells = CellList(np.full((3, 9), 0.5), (1, 1, 1), (2, 2, 2))
+    cells = CellList(np.full((3, 9), 0.5), None, (1, 1, 1), shape=(2, 2, 2))
     with pytest.raises(TypeError, match="rows has dtype int64; expected float32 or float64"):
         cells.sort(np.ones(9, np.int64))
     np.testing.assert_array_equal(cells.sort(np.ones((9, 2)).T), np.ones((2, 9)))

@@ -13,7 +13,7 @@ import parki
 from parki import EwaldOptions
 from parki.ewald import machines
 from parki.ewald.p2g import ATOMIC, UNORDERED
-from parki.ewald.points import ROWS
+from parki.ewald.sums import SUMS
 from parki.runtime import get_execution_space
 from parki.runtime.spaces import why_unavailable
 
@@ -30,7 +30,9 @@ def results(space, kernel, periodicity, dtype, deterministic, n=2000, **options)
     xp = get_execution_space(space).array_module
     rng = np.random.default_rng(3)
     src = xp.asarray(rng.random((3, n)).astype(dtype))
-    dens = rng.standard_normal(n if ROWS[kernel] == 1 else (ROWS[kernel], n)).astype(dtype)
+    dens = rng.standard_normal(n if SUMS[kernel].rows == 1 else (SUMS[kernel].rows, n)).astype(
+        dtype
+    )
     dens = xp.asarray(dens)
     norms = [xp.asarray(rng.standard_normal((3, n)).astype(dtype))]
     norms = norms if kernel in ("stokes_dl", "stokes_comb") else []
@@ -52,7 +54,7 @@ def results(space, kernel, periodicity, dtype, deterministic, n=2000, **options)
 def digests(space, deterministic, n):
     """Return a digest of sums of every kernel, after a look that each is the same three times."""
     digest = hashlib.sha256()
-    for number, kernel in enumerate(ROWS):
+    for number, kernel in enumerate(SUMS):
         for periodicity in (number % 4, (number + 2) % 4):
             dtype = "f4" if (number + periodicity) % 3 else "f8"
             found = results(space, kernel, periodicity, dtype, deterministic, n)

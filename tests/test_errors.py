@@ -123,6 +123,12 @@ def test_options(no_work, error, message, options):
         EwaldOptions(**({"box": [1, 1, 1]} | options))
 
 
+def test_methods_as_the_literature_spells_them():
+    options = EwaldOptions(3, [1, 1, 1], p2p_method="GM-1D", p2g_method="HYBRID", g2p_method="Base")
+    chosen = (options.p2p_method, options.p2g_method, options.g2p_method)
+    assert chosen == ("gm1d", "hybrid", "base")
+
+
 def test_any_densities_that_the_dtype_cannot_hold(no_work):
     points = numbers(3, 100).astype("f4")
     options = EwaldOptions(3, [1, 1, 1], 1e-5, densities="any")

@@ -10,9 +10,11 @@ from test_split import residual_kernels
 from parki.errors import ParkiValueError
 from parki.ewald import estimates
 from parki.ewald.prolate import Prolate, pair_error
-from parki.ewald.split import KERNELS, TERMS, Hasimoto, RadialPolynomials
+from parki.ewald.split import Hasimoto, RadialPolynomials
+from parki.ewald.sums import TERMS
 from parki.ewald.window import KaiserBessel, images
 
+KERNELS = ("laplace", "stokes_sl", "stokes_dl")
 LENGTHS = np.array([1.2, 1.0, 0.8])
 SHAPE = (24, 20, 18)
 STEPS = LENGTHS / SHAPE

@@ -14,9 +14,9 @@ from parki.ewald.columns import Gather
 from parki.ewald.g2p import G2P, G2P_METHODS, share_cells
 from parki.ewald.mesh import Mesh, Tiles
 from parki.ewald.options import EwaldOptions
-from parki.ewald.p2g import COMPONENTS, P2G, P2G_METHODS
+from parki.ewald.p2g import P2G, P2G_METHODS
 from parki.ewald.padding import pad
-from parki.ewald.points import ROWS
+from parki.ewald.sums import SUMS
 from parki.ewald.window import KaiserBessel, default_degree
 from parki.runtime import get_execution_space
 
@@ -64,8 +64,8 @@ def spread(kernel: str, mesh: Mesh, n: int = 300) -> np.ndarray:
     rng = np.random.default_rng(5)
     src = cloud(n, mesh.dtype)
     norms = rng.standard_normal((3, n)).astype(mesh.dtype)
-    dens = rng.standard_normal((ROWS[kernel], n)).astype(mesh.dtype)
-    p2g = P2G(kernel, mesh, src, norms if COMPONENTS[kernel] == 4 else None, None)
+    dens = rng.standard_normal((SUMS[kernel].rows, n)).astype(mesh.dtype)
+    p2g = P2G(kernel, mesh, src, norms if SUMS[kernel].components == 4 else None, None)
     buffer = np.empty_like(dens)
     p2g.apply(-3 * dens, buffer)  # of which nothing may be left
     return p2g.apply(dens, buffer)[..., : mesh.padding.grid[2]]
@@ -120,15 +120,10 @@ def test_spreading_conserves_the_density():
     n, rng = 300, np.random.default_rng(5)
     rng.standard_normal((3, n))
     dens = rng.standard_normal((3, n))
-    window = KaiserBessel(8, 2.3 * 8)
-    place = cloud(n, np.float64) / STEPS[:, None]
-    offset = np.arange(8)[:, None, None] - 3.5 - (place - np.floor(place) - 0.5)
-    weights = np.prod(window(offset).sum(axis=0), axis=0)
-    expected = (dens * weights).sum(axis=1)
+    expected = KaiserBessel(8, 2.3 * 8).fourier(0) ** 3 * dens.sum(axis=1)
     for method in SPREADS:
         total = spread("stokes_sl", make_mesh(8, 3, np.float64, method)).sum(axis=(1, 2, 3))
-        # As accurate as the polynomials of the window: 3e-10.
-        assert np.allclose(total, expected, rtol=0, atol=1e-8 * np.abs(expected).max()), method
+        assert np.allclose(total, expected, rtol=0, atol=1e-12 * np.abs(expected).max()), method
 
 
 @pytest.mark.parametrize("method", ["tile", "grid", "hybrid"])

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from parki.arrays import layer_flags, spread_flags
 from parki.errors import KernelError
+from parki.ewald.sums import SUMS as RECORDS
 from parki.runtime.device import compile_offline
 from parki.runtime.linter import is_decorated
 from parki.runtime.specialise import kernel_directory, specialise
@@ -40,10 +40,10 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
     """Return a few sets of constants: every sum, small and large windows and degrees."""
     if file in ("p2p", "p2p_tile"):
         shapes = [{"DEGREE": degree, "PERIODIC": axes} for degree, axes in ((30, 3), (8, 1))]
-        sums = [dict(shapes[n % 2], **layer_flags(kernel)) for n, kernel in enumerate(SUMS)]
+        sums = [dict(shapes[n % 2], **RECORDS[kernel].layers) for n, kernel in enumerate(SUMS)]
         evaluators = (("stokes_comb", 1, 0), ("stokes_comb", 2, 10), ("laplace", 2, 7))
         sums += [
-            dict(layer_flags(kernel), PERIODIC=3, EVALUATOR=number, DEGREE=degree)
+            dict(RECORDS[kernel].layers, PERIODIC=3, EVALUATOR=number, DEGREE=degree)
             for kernel, number, degree in evaluators
         ]
         if file == "p2p_tile":  # as on a device: whose lists are forgotten, counted, kept, taken
@@ -58,14 +58,14 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"STAGED": False, "VECTORS": 1, "SHARE": 128, "PERIODIC": 2},
         ]
         evaluators = ({"EVALUATOR": 1, "DEGREE": 0}, {"EVALUATOR": 2, "DEGREE": 7})
-        return [dict(shape, **layer_flags(kernel)) for kernel in SUMS for shape in shapes] + [
+        return [dict(shape, **RECORDS[kernel].layers) for kernel in SUMS for shape in shapes] + [
             {**shapes[2], **evaluator} for evaluator in evaluators
         ]
     if file == "p2p_derivatives":
         pressure = {"laplace": False, "stokes_rotlet": False}
         return [
             dict(
-                layer_flags(kernel),
+                RECORDS[kernel].layers,
                 DEGREE=(30, 8)[n % 2],
                 PERIODIC=n % 4,
                 PRESSURE=pressure.get(kernel, True),
@@ -81,7 +81,10 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"P": 4, "ROW": 8, "TERMS": 5},
         ]
         # A rotlet spreads as a Stokeslet does.
-        return [dict(shape, **spread_flags(k)) for shape, k in zip(shapes, SUMS[:4], strict=True)]
+        return [
+            dict(shape, **RECORDS[k].spread_layers)
+            for shape, k in zip(shapes, SUMS[:4], strict=True)
+        ]
     if file == "p2g_tile":
         shapes = [
             {"P": 14, "TERMS": 13, "BATCH": 30},
@@ -90,7 +93,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"P": 5, "TERMS": 6, "SIDE2": 4, "BATCH": 21},
         ]
         return [
-            dict(shape, COUNTING=n % 2 == 0, **spread_flags(kernel))
+            dict(shape, COUNTING=n % 2 == 0, **RECORDS[kernel].spread_layers)
             for n, (shape, kernel) in enumerate(zip(shapes, SUMS[:4], strict=True))
         ]
     if file == "p2g_paper":
@@ -100,7 +103,10 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"P": 8, "ROW": 8, "TERMS": 7, "TILE": 4, "BATCH": 32},
             {"P": 2, "ROW": 2, "TERMS": 4, "TILE": 1, "BATCH": 8},
         ]
-        return [dict(shape, **spread_flags(k)) for shape, k in zip(shapes, SUMS[:4], strict=True)]
+        return [
+            dict(shape, **RECORDS[k].spread_layers)
+            for shape, k in zip(shapes, SUMS[:4], strict=True)
+        ]
     if file == "g2p_tile":
         # P = 13 leaves a thread idle at one height, P = 9 five lanes, P = 5 some planes.
         shapes = [
@@ -124,7 +130,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
     if file == "fgc":
         wants = [(True, True), (True, False), (False, True), (True, False), (True, False)]
         return [
-            dict(layer_flags(kernel), VELOCITY=velocity, PRESSURE=pressure)
+            dict(RECORDS[kernel].layers, VELOCITY=velocity, PRESSURE=pressure)
             for kernel, (velocity, pressure) in zip(SUMS, wants, strict=True)
         ]
     return [{}]

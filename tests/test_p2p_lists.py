@@ -13,7 +13,7 @@ from parki.ewald import machines, p2p, p2p_lists
 from parki.ewald.cost import COUNTS
 from parki.ewald.p2p import near_tile
 from parki.ewald.p2p_lists import FORGETS, KEEPS, TAKES
-from parki.ewald.points import ROWS
+from parki.ewald.sums import SUMS
 
 # Around the points that need more than one batch of looks.
 CROWD = 1500
@@ -63,7 +63,7 @@ def test_sums_that_take_lists(kernel, periodicity, team, space, to_space, monkey
         monkeypatch.setenv("PARKI_EMULATED_TEAM", team)
     dtype = ("f4", "f8")[periodicity % 2]
     points, dens, norms = (to_space(a.astype(dtype)) for a in cloud(2500))
-    dens = dens[0] if kernel == "laplace" else dens[: ROWS[kernel]]
+    dens = dens[0] if kernel == "laplace" else dens[: SUMS[kernel].rows]
     plan = plan_of(kernel, points, norms, space, points[:, ::7].copy(), periodicity=periodicity)
     lists, uses = plan.p2p.lists, []
     first = plan(dens)  # which test_executor.py compares with the host's own variant

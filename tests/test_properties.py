@@ -20,13 +20,14 @@ from hypothesis import HealthCheck, Phase, assume, event, given, settings, targe
 from hypothesis import strategies as st
 
 import parki
-from parki.ewald.points import ROWS, result_shape
+from parki.ewald.points import result_shape
 from parki.ewald.problem import Problem
+from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-KERNELS = tuple(ROWS)
+KERNELS = tuple(SUMS)
 # Normal runs: precision and tolerance of each kernel.
 USUAL = {
     "laplace": ("f4", 1e-3),

@@ -19,7 +19,7 @@ from small_kernels import RUN, SQUARE, run_python, small_kernel, write_kernel
 import parki
 from parki.ewald import machines
 from parki.ewald import plan as plan_module
-from parki.ewald.points import ROWS
+from parki.ewald.sums import SUMS
 from parki.runtime import get_execution_space, host, shipped, spaces
 from parki.runtime import kernel as kernel_module
 
@@ -220,7 +220,7 @@ def test_what_plans_ask_for_comes(script: dict[str, Any], monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("kernel", list(ROWS))
+@pytest.mark.parametrize("kernel", list(SUMS))
 def test_degrees_that_are_chosen_come(
     script: dict[str, Any], monkeypatch: pytest.MonkeyPatch, kernel: str, dtype: str
 ) -> None:

@@ -8,7 +8,8 @@ from scipy.special import erfc
 
 from parki.errors import ParkiValueError
 from parki.ewald.prolate import STEP, Prolate, solve
-from parki.ewald.split import TERMS, Hasimoto, RadialPolynomials, series_degree
+from parki.ewald.split import Hasimoto, RadialPolynomials, series_degree
+from parki.ewald.sums import TERMS
 
 RC = 0.37
 SPLITS = [*(Hasimoto(z / RC) for z in (0.7, 3.2, 5.4)), *(Prolate(c, RC) for c in (3, 14, 34))]

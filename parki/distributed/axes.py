@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parki.ewald.sums import SUMS
+
 
 class Order:
     """An order of axes that puts one of them first.
@@ -42,7 +44,7 @@ class Order:
             return dens
         dens = dens[[3 * v + axis for v in range(dens.shape[0] // 3) for axis in self.axes]]
         # Torques are axial vectors, which change their sign in a mirror.
-        return -dens if self.mirrors and kernel == "stokes_rotlet" else dens
+        return -dens if self.mirrors and SUMS[kernel].axial else dens
 
     def places(self, name: str, components: int) -> Any:
         """Return the rows of a result, in the caller's order, of the solver's rows.

@@ -16,8 +16,8 @@ from parki.ewald.g2p import G2P
 from parki.ewald.mesh import Mesh
 from parki.ewald.p2g import P2G
 from parki.ewald.plane import PlaneModes
-from parki.ewald.points import ROWS
 from parki.ewald.split import Split
+from parki.ewald.sums import SUMS
 
 
 class SlabFar:
@@ -87,7 +87,9 @@ class SlabFar:
         far.plane = None
         if PlaneModes.needed(self.kernel, mesh):
             far.plane = PlaneModes(mesh, sources.points[2], far.p2g.arguments["norms"])
-        far.buffer = self.transport.xp.empty((ROWS[self.kernel], src.shape[1]), dtype=mesh.dtype)
+        far.buffer = self.transport.xp.empty(
+            (SUMS[self.kernel].rows, src.shape[1]), dtype=mesh.dtype
+        )
         return far
 
     def spread(self, dens: Any) -> None:

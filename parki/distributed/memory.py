@@ -22,10 +22,10 @@ from parki.ewald.fgc import field_rows
 from parki.ewald.free_memory import free_memory
 from parki.ewald.memory import Memory, Use, in_words
 from parki.ewald.mesh import Mesh
-from parki.ewald.p2g import COMPONENTS
 from parki.ewald.parameters import Parameters
-from parki.ewald.points import ROWS, result_shape
+from parki.ewald.points import result_shape
 from parki.ewald.problem import Problem
+from parki.ewald.sums import SUMS
 from parki.ewald.transforms import PART, workers
 from parki.settings import thread_count
 
@@ -77,7 +77,7 @@ def predict(
     item, kernel, size = np.dtype(use.dtype).itemsize, problem.kernel, slabs.size
     (targets, sources), (given_targets, given_sources) = points.own, points.given
     cells = max(slabs.cells[rank + 1] - slabs.cells[rank], 1)
-    inputs, outputs = COMPONENTS[kernel], field_rows(kernel, problem.want)
+    inputs, outputs = SUMS[kernel].components, field_rows(kernel, problem.want)
     rows = sum(math.prod(result_shape(kernel, name, 1)) for name in problem.want)
 
     box = problem.box[axes]
@@ -95,7 +95,7 @@ def predict(
     _, near, _ = sort(targets, points.near, replace(use, same=False))
     routes = 8.0 * (given_sources + (0 if use.same else given_targets) + points.near - sources)
     # A density comes and goes in the order given, of the slab, with ghosts, and sorted.
-    densities = ROWS[kernel] * 2 * (given_sources + sources + points.near)
+    densities = SUMS[kernel].rows * 2 * (given_sources + sources + points.near)
     results = rows * (targets + 2 * given_targets)
     _, y, z = mesh.stored
     far_field = _convolve(use, mesh, slabs, rank, inputs, outputs)
@@ -104,7 +104,7 @@ def predict(
     turns = max(
         far_field.swaps[0] / item,
         2 * (chosen.points - 1) * plane if size > 1 else 0,
-        ROWS[kernel] * (given_sources + sources),
+        SUMS[kernel].rows * (given_sources + sources),
         rows * (given_targets + targets),
         3 * (given_sources + sources),
     )

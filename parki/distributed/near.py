@@ -16,9 +16,9 @@ from parki.distributed.routes import Route
 from parki.distributed.slabs import Slabs
 from parki.distributed.transport import Transport
 from parki.ewald.p2p import P2P
-from parki.ewald.points import ROWS
 from parki.ewald.radial import Evaluator
 from parki.ewald.split import RadialPolynomials
+from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace
 
 
@@ -111,7 +111,7 @@ class SlabP2P:
             keep=keep,
             read=read,
         )
-        self.buffer = self.p2p.buffer(ROWS[kernel])
+        self.buffer = self.p2p.buffer(SUMS[kernel].rows)
 
     def fetch(self, values: Any) -> Any:
         """Return an array of the slab's sources (rows, N) with what the ghosts have behind."""

@@ -36,6 +36,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.parameters import Parameters
 from parki.ewald.points import check_points, check_space
 from parki.ewald.problem import Problem
+from parki.ewald.sums import SUMS
 from parki.interchange import as_array, as_given
 
 Watch = Callable[[str], AbstractContextManager[Any]]
@@ -289,7 +290,7 @@ class Plan(single.Plan):
             )
         self._far = self._far.placed(trg, src, norms)
         self._memory, self.g2p = self._far.memory, self._far.g2p
-        double = self.kernel in ("stokes_dl", "stokes_comb")
+        double = SUMS[self.kernel].double
         self._gauge = Gauge(
             self.kernel,
             self.mesh,

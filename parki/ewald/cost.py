@@ -20,7 +20,6 @@ from parki.ewald.g2p import share as g2p_share
 from parki.ewald.lengths import NO_TABLES, Tables
 from parki.ewald.p2g import (
     ATOMIC,
-    COMPONENTS,
     SIDES,
     UNORDERED,
     owner_shares,
@@ -30,6 +29,7 @@ from parki.ewald.p2g import (
 )
 from parki.ewald.p2g import share as p2g_share
 from parki.ewald.padding import Passes
+from parki.ewald.sums import SUMS
 
 _CELLS = ("targets", "candidates", "operations")
 _POINTS = ("sources", "updates")
@@ -59,14 +59,6 @@ COUNTS = {
     "g2p_target": ("targets", "reads", "beyond", "free"),
     "g2p_base": ("targets", "reads", "beyond", "free"),
     "g2p_tile": ("targets", "reads", "staged", "share", "free"),
-}
-# Of a pair: polynomials evaluated, and other operations.
-_PAIR = {
-    "laplace": (1, 12),
-    "stokes_rotlet": (1, 25),
-    "stokes_sl": (2, 25),
-    "stokes_dl": (3, 40),
-    "stokes_comb": (3, 50),
 }
 # Pressure and gradient come from a kernel of their own: times the velocity's (H200 1.05, CPU 1.5).
 _DERIVATIVES = 1.5
@@ -184,7 +176,7 @@ class Work:
         which take all its sources in turn: with few cells, that counts.
         """
         pairs = each.within
-        polynomials, others = _PAIR[self.kernel]
+        polynomials, others = SUMS[self.kernel].operations
         passes = ("u" in self.want) + (_DERIVATIVES if self.want != ("u",) else 0.0)
         operations = passes * (others + 2 * polynomials * degree)
         targets, near = self.targets * passes, pairs * passes
@@ -206,7 +198,7 @@ class Work:
         ``tiles`` are those of `p2g_owner`. However many teams there are, one takes its share of
         sources one after the other.
         """
-        components = COMPONENTS[self.kernel]
+        components = SUMS[self.kernel].components
         if variant == "tile":
             # Windows and their slopes, of each tile that a source reaches, and the blocks of
             # columns that take it together.
@@ -246,7 +238,7 @@ class Work:
 
     def far(self, passes: Passes) -> tuple[float, ...]:
         """Return the counts of FGC, for the values of one component over all its passes."""
-        components = COMPONENTS[self.kernel] + self._rows + ("p" in self.want)
+        components = SUMS[self.kernel].components + self._rows + ("p" in self.want)
         return *(components * values for values in passes), self._free
 
     def gather(self, variant: str, points: int, grid: float) -> tuple[float, ...]:
@@ -271,7 +263,7 @@ class Work:
 
     @property
     def _rows(self) -> int:
-        return 1 if self.kernel == "laplace" else 3
+        return SUMS[self.kernel].results
 
     def _updates(self, count: int, components: int, points: int) -> float:
         """Return the values of all windows; along z they are computed in whole vectors."""

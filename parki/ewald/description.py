@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from parki.errors import ParkiValueError
 from parki.ewald.extent import mean_edge
 from parki.ewald.memory import in_words
-from parki.ewald.p2g import COMPONENTS
 from parki.ewald.parameters import Parameters, select
 from parki.ewald.prolate import choose_split
+from parki.ewald.sums import SUMS
 
 if TYPE_CHECKING:
     from parki.ewald.plan import Plan
@@ -107,7 +107,7 @@ def describe(plan: Plan) -> str:
         f"({plan._totals[1] * p.cutoff**3:.0f} sources per r_c^3), "
         f"{p.split.scaled(length).name}, {evaluation}, P2P by {p.p2p}",
         f"  far field: grid {grid[0]} x {grid[1]} x {grid[2]}, "
-        f"{COMPONENTS[plan.kernel]} components, window of {p.points} points "
+        f"{SUMS[plan.kernel].components} components, window of {p.points} points "
         f"(beta = {p.beta:.1f}, degree {p.window_degree}), "
         f"P2G by {plan.mesh.spread}, G2P by {plan.g2p.method}",
     ]

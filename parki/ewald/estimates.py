@@ -13,7 +13,7 @@ of random sign and direction:
 If pairs at short range are S >= 1 times as dense as among uniform points (a target that is a source
 makes a pair), the square of the error is at most ``min(S rms^2, peak^2) Q``.  The size of a pair's
 error is its Frobenius norm averaged over the directions of density and normal, see
-`parki.ewald.split.Term`.  Terms are the kernels' parts and the gradients and pressures derived from
+`parki.ewald.sums.Term`.  Terms are the kernels' parts and the gradients and pressures derived from
 them.  ``parameters`` combines the estimates and inverts them; this module knows neither tolerance
 nor cost.  Lengths are in one unit; factors such as 1/(8 pi mu) are left out.
 
@@ -33,7 +33,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parki.ewald.prolate import Prolate, pair_error
-from parki.ewald.split import RadialPolynomials, Split, term_of
+from parki.ewald.split import RadialPolynomials, Split
+from parki.ewald.sums import Half, term_of
 from parki.ewald.window import Images, images
 
 Array = NDArray[np.float64]
@@ -49,51 +50,6 @@ class Estimate(NamedTuple):
     itself: float
 
 
-class _Half(NamedTuple):
-    """Square of a symbol where ``rho k + b e`` stands for k: factors of these, averaged."""
-
-    k2: float  # rho^2 k^2
-    k_e: float  # rho b k_e
-    b2: float  # b^2
-    tilt: float  # b^2 k_e^2 / k^2
-
-
-class _Far(NamedTuple):
-    """Far field of a term: ``u = factor gamma / k^power`` in all, and its two halves.
-
-    The square of the symbol, averaged over the directions of density and normal, is
-    ``u^2 spread.k2 k^2``; likewise with gather.
-    """
-
-    factor: float
-    power: int
-    spread: _Half
-    gather: _Half
-    stokes: bool = True  # which gamma
-
-
-_PLAIN = _Half(1, 0, 0, 0)
-_GRADIENT = _Half(1, 2, 1, 0)  # |rho k + b e|^2
-_LAPLACE, _ROTLET = 4 * math.pi, math.sqrt(2 / 3) * 4 * math.pi
-_SINGLE, _DOUBLE = math.sqrt(2 / 3) * 8 * math.pi, 8 * math.pi
-_FAR = {
-    "laplace": _Far(_LAPLACE, 3, _PLAIN, _PLAIN, False),
-    "laplace_grad": _Far(_LAPLACE, 2, _PLAIN, _GRADIENT, False),
-    "stokes_rotlet": _Far(_ROTLET, 2, _PLAIN, _PLAIN, False),
-    "stokes_rotlet_grad": _Far(_ROTLET, 1, _PLAIN, _GRADIENT, False),
-    "stokes_sl": _Far(_SINGLE, 3, _PLAIN, _PLAIN),
-    "stokes_sl_grad": _Far(_SINGLE, 2, _PLAIN, _GRADIENT),
-    "stokes_sl_p": _Far(_SINGLE / math.sqrt(2), 2, _PLAIN, _PLAIN),
-    # Spread with the window's gradient, in four grid components.
-    "stokes_dl": _Far(_DOUBLE, 2, _Half(7 / 9, 8 / 9, 6 / 9, -2 / 9), _Half(7 / 9, 0, 0, 0)),
-    "stokes_dl_grad": _Far(
-        _DOUBLE, 1, _Half(7 / 9, 8 / 9, 6 / 9, -2 / 9), _Half(7 / 9, 14 / 9, 7 / 9, 0)
-    ),
-    # Only k.A counts: (2/9) (|v|^2 + (v.k)^2 / k^2), v = rho k + b e.
-    "stokes_dl_p": _Far(_DOUBLE, 1, _Half(4 / 9, 8 / 9, 2 / 9, 2 / 9), _Half(4 / 9, 0, 0, 0)),
-}
-
-
 def near(term: str, split: Split, rc: float, volume: float) -> Estimate:
     """Error of the near field's end at ``rc``.
 
@@ -105,7 +61,7 @@ def near(term: str, split: Split, rc: float, volume: float) -> Estimate:
     Parameters
     ----------
     term : str
-        A name in `parki.ewald.split.TERMS`.
+        A name in `parki.ewald.sums.TERMS`.
     split : Split
     rc : float
         Cut-off of the near field.
@@ -139,7 +95,7 @@ def polynomial(term: str, rc: float, volume: float, delta: float) -> Estimate:
     Parameters
     ----------
     term : str
-        A name in `parki.ewald.split.TERMS`.
+        A name in `parki.ewald.sums.TERMS`.
     rc, volume : float
         As for `near`.
     delta : float
@@ -160,7 +116,7 @@ def truncation(term: str, split: Split, steps: Sequence[float], volume: float) -
     Parameters
     ----------
     term : str
-        A name in `parki.ewald.split.TERMS`.
+        A name in `parki.ewald.sums.TERMS`.
     split : Split
     steps : sequence of 3 float
         Grid spacings.
@@ -212,7 +168,7 @@ def aliasing(
     Parameters
     ----------
     term : str
-        A name in `parki.ewald.split.TERMS`.
+        A name in `parki.ewald.sums.TERMS`.
     split : Split
     lengths : sequence of 3 float
         Lengths of the grid's box, which the points are taken to fill.  If they fill a part of it,
@@ -239,7 +195,7 @@ class Modes:
     Parameters
     ----------
     terms : sequence of str
-        Names in `parki.ewald.split.TERMS`.
+        Names in `parki.ewald.sums.TERMS`.
     split, lengths, shape
         As for `aliasing`.
     """
@@ -256,10 +212,12 @@ class Modes:
         x, y, z = self.waves
         k2 = x[:, None, None] ** 2 + y[:, None] ** 2 + z**2
         k2[0, 0, 0] = 1.0  # any number: the mean is left out
-        gammas = {stokes: _gamma(stokes, split, k2) for stokes in {_FAR[t].stokes for t in terms}}
+        gammas = {
+            stokes: _gamma(stokes, split, k2) for stokes in {term_of(t).far.stokes for t in terms}
+        }
         self.profiles: dict[str, list[list[Array]]] = {}
         for term in terms:
-            powers = _mode_powers(term, gammas[_FAR[term].stokes], k2)
+            powers = _mode_powers(term, gammas[term_of(term).far.stokes], k2)
             for power in powers:
                 power[0, 0, 0] = 0.0
             weights = [rule[1] for rule in rules]
@@ -276,7 +234,7 @@ class Modes:
             step = self.lengths[axis] / self.shape[axis]
             sums = [profile[axis] for profile in self.profiles[term]]
             image = _images(int(self.shape[axis]), windows)
-            for half in _FAR[term][2:4]:
+            for half in term_of(term).far[2:4]:
                 square, size = _half_sums(half, self.waves[axis], step, image, sums)
                 mean_square += self.alike.count(axis) * square
                 peak += self.alike.count(axis) * size
@@ -287,7 +245,7 @@ class Modes:
 
 def _mode_powers(term: str, gamma: Array, k2: Array) -> list[Array]:
     """Functions of the mode whose sums across an axis `_half_sums` needs."""
-    far = _FAR[term]
+    far = term_of(term).far
     size = _sized(term, gamma, k2) / math.sqrt(far.spread.k2)
     powers = [size**2, size]
     if far.spread.b2 or far.gather.b2:
@@ -298,7 +256,7 @@ def _mode_powers(term: str, gamma: Array, k2: Array) -> list[Array]:
 
 
 def _half_sums(
-    half: _Half, k: Array, step: float, image: Images, sums: list[Array]
+    half: Half, k: Array, step: float, image: Images, sums: list[Array]
 ) -> tuple[Array, Array]:
     """Spreading or gathering along one axis, by window: sums of squares, and of sizes."""
     if not half.b2:
@@ -361,7 +319,7 @@ def _images(count: int, windows: tuple[tuple[int, float], ...]) -> Images:
 
 def _symbol(term: str, split: Split, k2: Array) -> Array:
     """Size of the far field's symbol, averaged over the directions of the density."""
-    return _sized(term, _gamma(_FAR[term].stokes, split, k2), k2)
+    return _sized(term, _gamma(term_of(term).far.stokes, split, k2), k2)
 
 
 def _gamma(stokes: bool, split: Split, k2: Array) -> Array:
@@ -369,7 +327,7 @@ def _gamma(stokes: bool, split: Split, k2: Array) -> Array:
 
 
 def _sized(term: str, gamma: Array, k2: Array) -> Array:
-    far = _FAR[term]
+    far = term_of(term).far
     scale = math.sqrt(far.spread.k2) * far.factor
     return np.asarray(scale * gamma * k2 ** ((1 - far.power) / 2))
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from parki.arrays import layer_flags, real_name
+from parki.arrays import real_name
 from parki.ewald import multiplier
 from parki.ewald.mesh import Mesh
-from parki.ewald.p2g import COMPONENTS
 from parki.ewald.split import Split
+from parki.ewald.sums import SUMS
 from parki.ewald.transforms import APART, DeviceTransforms, HostTransforms, workers
 from parki.runtime import Kernel, load
 from parki.runtime.pool import cuts, share_out
@@ -80,10 +80,10 @@ class Convolution:
         share: tuple[int, int] | None = None,
     ) -> None:
         self.mesh, self.executor = mesh, executor
-        self.laplace = kernel in ("laplace", "stokes_rotlet")  # whose multiplier it takes
+        self.laplace = SUMS[kernel].harmonic
         self.factor = factor
         xp = self.xp = mesh.space.array_module
-        self.inputs = COMPONENTS[kernel]
+        self.inputs = SUMS[kernel].components
         self.rows = field_rows(kernel, want)
         self.components = max(self.inputs, self.rows)
         transforms = DeviceTransforms if mesh.space.on_device else HostTransforms
@@ -109,7 +109,7 @@ class Convolution:
     @staticmethod
     def kernel(kernel: str, mesh: Mesh, want: tuple[str, ...], executor: str | None) -> Kernel:
         """Return the convolution kernel."""
-        constants: dict[str, Any] = {**layer_flags(kernel), **_wanted(want)}
+        constants: dict[str, Any] = {**SUMS[kernel].layers, **_wanted(want)}
         real = real_name(mesh.dtype)
         return load("fgc", "convolve", mesh.space, executor=executor, REAL=real, **constants)
 
@@ -308,7 +308,7 @@ class FGC(Convolution):
         before = 0
         if not mesh.space.on_device:
             sizes = 2 * math.prod(mesh.padding.modes), math.prod(mesh.padding.grid)
-            before = int(room_before(max(COMPONENTS[kernel], rows), *sizes, mesh.item))
+            before = int(room_before(max(SUMS[kernel].components, rows), *sizes, mesh.item))
         return before, rows * math.prod(mesh.stored)
 
     def apply(self, grid: Any, plane: Any = None) -> Any:
@@ -357,7 +357,7 @@ def room_before(components: int, modes: float, grid: float, item: int) -> float:
 def field_rows(kernel: str, want: tuple[str, ...]) -> int:
     """Return how many components are transformed back."""
     flags = _wanted(want)
-    return (1 if kernel == "laplace" else 3) * flags["VELOCITY"] + flags["PRESSURE"]
+    return SUMS[kernel].results * flags["VELOCITY"] + flags["PRESSURE"]
 
 
 def _wanted(want: tuple[str, ...]) -> dict[str, bool]:

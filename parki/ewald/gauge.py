@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from parki.ewald.mesh import Mesh
 from parki.ewald.split import Split
+from parki.ewald.sums import SUMS
 from parki.ewald.truncated import zero_mode
 
 Array = NDArray[np.float64]
@@ -52,14 +53,14 @@ class Gauge:
     ) -> None:
         self.together = together
         self.xp = mesh.space.array_module
-        self.rows = 1 if kernel == "laplace" else 3
+        self.rows = SUMS[kernel].results
         self.points, self.factor = points, factor
         self.constant: Any = None
         volume = float(np.prod(mesh.box))
         self.flux = 8 * np.pi * factor / volume
         value: Any = None
-        laplace = kernel == "laplace"
-        if kernel in ("laplace", "stokes_sl", "stokes_comb"):
+        laplace = SUMS[kernel].laplace
+        if SUMS[kernel].charged:
             if mesh.periodicity < 3:
                 value = _truncated(laplace, mesh, unit)
             elif laplace:

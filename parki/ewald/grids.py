@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.ewald import estimates
-from parki.ewald.problem import ALIGNED, FAR, Problem, Times
+from parki.ewald.problem import FAR, Problem, Times
 from parki.ewald.prolate import Prolate
 from parki.ewald.split import Split
+from parki.ewald.sums import term_of
 
 Array = NDArray[np.float64]
 # Errors of the window vary over the place between grid points; on a lattice all points have the
@@ -166,8 +167,8 @@ class Windows:
                 rms = rms * math.sqrt(self.volume)  # the promise is for the box, of volume 1
                 square = problem.density.at(self.scale) * rms**2
                 square += problem.density.self_pairs * peak**2
-                error = np.sqrt(np.minimum(square, peak**2)) * ALIGNED.get(term, 1)
-                if term.endswith(("_grad", "_p")):
+                error = np.sqrt(np.minimum(square, peak**2)) * term_of(term).aligned
+                if term_of(term).derived:
                     error *= CREST
                 worst = np.maximum(worst, error)
             best = int(worst.argmin())

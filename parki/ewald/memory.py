@@ -19,12 +19,13 @@ from parki.ewald.fgc import DEVICE_BLOCK, HOST_BLOCK, field_rows, parts, room_be
 from parki.ewald.free_memory import free_memory
 from parki.ewald.mesh import along_z
 from parki.ewald.options import MOST_POINTS
-from parki.ewald.p2g import COMPONENTS, list_bytes
+from parki.ewald.p2g import list_bytes
 from parki.ewald.p2p import near_cells, near_tile
 from parki.ewald.padding import Padding
 from parki.ewald.parameters import Parameters, select
-from parki.ewald.points import ROWS, result_shape
+from parki.ewald.points import result_shape
 from parki.ewald.problem import Problem
+from parki.ewald.sums import SUMS
 from parki.ewald.transforms import LINES, PART, workers
 from parki.runtime import ExecutionSpace
 from parki.settings import thread_count
@@ -98,7 +99,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     held, near, far = points_bytes(problem, chosen, use, padding, item)
     rows = sum(math.prod(result_shape(problem.kernel, name, 1)) for name in problem.want)
     results = rows * item * problem.targets
-    inputs, outputs = COMPONENTS[problem.kernel], field_rows(problem.kernel, problem.want)
+    inputs, outputs = SUMS[problem.kernel].components, field_rows(problem.kernel, problem.want)
     components, on_device = max(inputs, outputs), use.space.on_device
     x, y, z = padding.grid
     length = padding.local[0]
@@ -121,7 +122,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
         transforms = 2 * min(made, threads * max(PART, made / (y if free else x)))
     parts = {
         "points": near + far,
-        "densities and results": ROWS[problem.kernel] * item * problem.sources + results,
+        "densities and results": SUMS[problem.kernel].rows * item * problem.sources + results,
         "grid": components * grid,
         "modes": modes,
         "padded block": padded,
@@ -170,9 +171,7 @@ def points_bytes(
     """Return bytes of the wrapped points, and of those that are sorted for near and far field."""
     sources, targets = problem.sources, problem.targets
     both = sources if use.same else sources + targets
-    normals = (
-        3 * item * sources if ROWS[problem.kernel] == 6 or problem.kernel == "stokes_dl" else 0
-    )
+    normals = 3 * item * sources if SUMS[problem.kernel].double else 0
     on_device = use.space.on_device
     # Of a sorted list: points, order and cell of each, and two numbers for each cell.
     each = 3 * item + 8

@@ -44,9 +44,10 @@ class Sorted(CellList):
         step = -1 if tiles.along else 1
         super().__init__(
             points[::step],
+            None,
             tiles.extent[::step],
-            tiles.counts[::step],
-            space=space,
+            execution_space=space,
+            shape=tiles.counts[::step],
             executor=executor,
         )
         self.tiles = tiles

@@ -84,7 +84,7 @@ class EwaldOptions:
     p2p_method : {"auto", "tile", "staged", "gm1d", "gm2d", "sm1d", "sm2d"}
         Variant of the near field: parki's for GPUs (tile) and for CPUs (staged), or one of the
         literature's four, to compare with, which compute the velocity or potential alone. Default:
-        by the execution space.
+        by the execution space. The literature's spellings are taken, too: "GM-1D", "HYBRID".
     p2g_method : {"auto", "owner", "tile", "base", "source", "grid", "hybrid"}
         Variant of the spreading: each thread owns tiles of the grid (CPUs), or a column of it,
         whose values are in registers (GPUs); or one of the literature's four, to compare with.
@@ -191,6 +191,8 @@ class EwaldOptions:
                 )
             object.__setattr__(self, "window_points", int(points))
         for name, choices in CHOICES.items():
+            if name.endswith("_method") and isinstance(given := getattr(self, name), str):
+                object.__setattr__(self, name, given.lower().replace("-", ""))  # "GM-1D"
             self._one_of(name, choices)
         if self.radial != "polynomial" and self.split != "hasimoto":
             raise ParkiValueError(

@@ -13,12 +13,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from parki.arrays import spread_flags
 from parki.cell_list import runs
 from parki.errors import ParkiValueError
 from parki.ewald import p2g_paper
 from parki.ewald.host_memory import clear, zeros
 from parki.ewald.mesh import Mesh, Sorted, Tiles
+from parki.ewald.sums import SUMS
 from parki.runtime import Kernel, load
 from parki.settings import thread_count
 
@@ -26,7 +26,6 @@ P2G_METHODS = ("auto", "owner", "tile", "base", "source", "grid", "hybrid")
 # They add to the grid by atomics, and the first three in any order.
 UNORDERED = ("base", "source", "hybrid")
 ATOMIC = (*UNORDERED, "tile")
-COMPONENTS = {"laplace": 1, "stokes_sl": 3, "stokes_dl": 4, "stokes_comb": 4, "stokes_rotlet": 3}
 # p2g_tile, in grid steps: blocks of columns of a warp, by which sources are sorted, too; and tiles.
 SIDES, TILE = (4, 8), (8, 16)
 # Sources staged at a time, with three threads each, and teams on a multiprocessor. Measured on an
@@ -107,7 +106,7 @@ class P2G:
         self.sorts = self.variant.tiles.counts != (1, 1, 1)
         if norms is not None:
             norms = self.sources.sort(norms)
-        shape = (COMPONENTS[kernel], *self.variant.shape)
+        shape = (SUMS[kernel].components, *self.variant.shape)
         size = math.prod(shape)
         before, least = room
         self._clean = memory is None
@@ -164,8 +163,8 @@ class Owner:
     def __init__(self, kernel: str, mesh: Mesh, executor: str | None) -> None:
         self.mesh = mesh
         self.shape = mesh.stored
-        constants = dict(mesh.constants(), **spread_flags(kernel))
-        if COMPONENTS[kernel] == 4 and not mesh.space.on_device:
+        constants = dict(mesh.constants(), **SUMS[kernel].spread_layers)
+        if SUMS[kernel].components == 4 and not mesh.space.on_device:
             constants["BATCH"] = PLANEWISE
         self.launches = [load("p2g", "p2g_owner", mesh.space, executor=executor, **constants)]
         cells = mesh.padding.cells
@@ -205,7 +204,7 @@ class Tile:
         columns = math.prod(tile)
         constants = dict(
             mesh.constants(),
-            **spread_flags(kernel),
+            **SUMS[kernel].spread_layers,
             SIDE1=SIDES[0],
             SIDE2=SIDES[1],
             TILE1=tile[0],
@@ -218,7 +217,7 @@ class Tile:
                 mesh.space,
                 executor=executor,
                 team_size=columns,
-                BATCH=_batch(mesh, COMPONENTS[kernel]),
+                BATCH=_batch(mesh, SUMS[kernel].components),
                 OWN=1 if mesh.space.on_device else columns,
                 **constants,
             )

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from parki.arrays import spread_flags
 from parki.cell_list import CellList, runs
 from parki.ewald.mesh import Mesh
+from parki.ewald.sums import SUMS
 from parki.runtime import load
 
 # Sources of a team of p2g_hybrid, and threads of a team at most on a device. The paper's fastest at
@@ -43,7 +43,7 @@ class Source:
         self.shape = mesh.padding.grid
         sort = mesh.spread == "source"
         self.tiles = mesh.cubes(half_window(mesh)) if sort else mesh.divided(1, 1, 1)
-        constants = dict(mesh.constants(), **spread_flags(kernel))
+        constants = dict(mesh.constants(), **SUMS[kernel].spread_layers)
         self.launches = [
             load("p2g_paper", "p2g_source", mesh.space, executor=executor, **constants)
         ]
@@ -77,7 +77,7 @@ class Grid:
                 team_size=_team(edge**3),
                 TILE=edge,
                 **mesh.constants(),
-                **spread_flags(kernel),
+                **SUMS[kernel].spread_layers,
             )
         ]
 
@@ -111,7 +111,7 @@ class Hybrid:
                 TILE=edge,
                 BATCH=BATCH,
                 **mesh.constants(),
-                **spread_flags(kernel),
+                **SUMS[kernel].spread_layers,
             )
         ]
 

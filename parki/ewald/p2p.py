@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parki.arrays import USUAL, layer_flags, real_name
+from parki.arrays import USUAL, real_name
 from parki.cell_list import CellList, runs, with_spare
 from parki.ewald.p2p_cells import Launch, cells_kernel, choose_launch, reach
 from parki.ewald.p2p_lists import FORGETS, PairLists
 from parki.ewald.radial import Evaluator
 from parki.ewald.split import RadialPolynomials
+from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace, Kernel, load
 
 # Columns of cells are r_c / COLUMNS wide; along z a cell is r_c / DEPTH deep.
@@ -67,14 +68,6 @@ TILES = {
 STAGED_TILE = {False: Tile(4), True: Tile(16)}  # of p2p_staged on hosts, on devices
 DERIVATIVES_TILE = 32  # on a device; one thread a target
 HOST_CHUNK, DEVICE_CHUNK = 256, 64  # sources staged at a time
-# Polynomials that the kernel of the potential takes, and the kernel of its derivatives.
-POLYNOMIALS = {
-    "laplace": ("L", "X"),
-    "stokes_sl": ("SX", "XR"),
-    "stokes_dl": ("SXR", "XRW"),
-    "stokes_comb": ("SXR", "XRW"),
-    "stokes_rotlet": ("X", "XR"),
-}
 
 
 class P2P:
@@ -153,7 +146,7 @@ class P2P:
 
         def sort(points: Any) -> CellList:
             how: dict[str, Any] = {"scale": factor, "spare": self._spare, "executor": executor}
-            return CellList(points, box, shape, periodic, corner, space, **how)
+            return CellList(points, None, box, periodic, corner, space, shape=shape, **how)
 
         self.sources = sort(src)
         targets = self.sources if trg is src else sort(trg)
@@ -188,19 +181,18 @@ class P2P:
             values = np.asarray(values, dtype=self.dtype)
             return values if kernels[name].translated.tables else xp.asarray(values)
 
-        rotlet = kernel == "stokes_rotlet"
-        values, derivatives = POLYNOMIALS[kernel]
+        (values, derivatives), decay = SUMS[kernel].polynomials, SUMS[kernel].decay
         rate = factor / cutoff  # its powers may pass all numbers, which ** would refuse
         # `p2p` divides by r_c once on its own.
         own: dict[str, dict[str, Any]] = {}
         if "u" in self.launches:
-            own["u"] = {"factor": factor * rate if rotlet else factor}
+            own["u"] = {"factor": factor * rate ** (decay - 1)}
             rows = [getattr(radial, r) for r in values]
             own["u"]["radial"] = table("u", rows if evaluator is None else evaluator.table)
             if evaluator is not None:
                 own["u"]["xi_rc"] = evaluator.xi_rc
         if "derivatives" in self.launches:
-            scale = rate * rate * (rate if rotlet else 1)
+            scale = rate * rate * rate ** (decay - 1)
             rows = [getattr(radial, r) for r in derivatives]
             own["derivatives"] = {"radial": table("derivatives", rows), "scale": scale}
         self.own = own
@@ -274,13 +266,13 @@ def near_kernels(
             space,
             executor=executor,
             team_size=DERIVATIVES_TILE,
-            tables={"radial": (len(POLYNOMIALS[kernel][1]), degree + 1)},
+            tables={"radial": (len(SUMS[kernel].polynomials[1]), degree + 1)},
             REAL=real_name(dtype),
             DEGREE=degree,
             PERIODIC=periodicity,
             PRESSURE="p" in want,
             GRADIENT="grad_u" in want,
-            **layer_flags(kernel),
+            **SUMS[kernel].layers,
         )
     return kernels
 
@@ -302,7 +294,7 @@ def near_kernel(
     Tile does with ``lists`` what `parki.ewald.p2p_lists` says.
     """
     constants: dict[str, Any] = dict(
-        layer_flags(kernel), REAL=real_name(dtype), DEGREE=degree, PERIODIC=periodicity
+        SUMS[kernel].layers, REAL=real_name(dtype), DEGREE=degree, PERIODIC=periodicity
     )
     if evaluator is not None:
         constants.update(DEGREE=evaluator.degree, EVALUATOR=evaluator.number)
@@ -337,7 +329,7 @@ def _table_shape(kernel: str, degree: int, evaluator: Evaluator | None) -> tuple
     """Return the shape of the table that evaluates the radial functions of "u"."""
     if evaluator is not None:
         return evaluator.table.shape
-    return len(POLYNOMIALS[kernel][0]), degree + 1
+    return len(SUMS[kernel].polynomials[0]), degree + 1
 
 
 def near_cells(

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.arrays import layer_flags, real_name
+from parki.arrays import real_name
 from parki.errors import ParkiValueError
 from parki.ewald.radial import Evaluator
+from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace, Kernel, load
 
 # Whether the team copies sources to scratch memory, and whether lanes share a target's sources.
@@ -144,7 +145,7 @@ def cells_kernel(
         If a team needs more scratch memory than the device has.
     """
     constants: dict[str, Any] = dict(
-        layer_flags(kernel), REAL=real_name(dtype), DEGREE=degree, PERIODIC=periodicity
+        SUMS[kernel].layers, REAL=real_name(dtype), DEGREE=degree, PERIODIC=periodicity
     )
     if evaluator is not None:
         constants.update(DEGREE=evaluator.degree, EVALUATOR=evaluator.number)

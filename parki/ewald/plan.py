@@ -41,7 +41,6 @@ from parki.ewald.padding import Padding, pad
 from parki.ewald.parameters import Parameters, select
 from parki.ewald.plane import PlaneModes
 from parki.ewald.points import (
-    ROWS,
     check_arguments,
     check_density,
     check_dtypes,
@@ -54,6 +53,7 @@ from parki.ewald.problem import Problem
 from parki.ewald.prolate import choose_split
 from parki.ewald.radial import check_evaluator, choose_evaluator
 from parki.ewald.split import Split
+from parki.ewald.sums import SUMS
 from parki.ewald.timing import DeviceWatch, HostWatch
 from parki.ewald.window import KaiserBessel
 from parki.html import table
@@ -156,11 +156,10 @@ class Plan:
         check_method(options.p2p_method, names)
         self.want = want if isinstance(want, str) else names
         self.dtype = np.dtype(arrays["src"].dtype)
-        self.rows = 1 if kernel == "laplace" else 3
+        self.rows = SUMS[kernel].results
         self._names = names
-        # What is computed: rotlets have no pressure.
-        zero = ("p",) if kernel == "stokes_rotlet" else ()
-        self._computed = tuple(name for name in names if name not in zero)
+        # What is computed, and not zero everywhere.
+        self._computed = tuple(name for name in names if SUMS[kernel].terms[name])
         self.seconds = {"plan": 0.0}
         self.parameters: Parameters | None = None
         self.memory: Memory | None = None
@@ -197,7 +196,7 @@ class Plan:
         if "norms" in arrays:
             x, y, z = (row.astype(np.float64) for row in arrays["norms"])
             self._normal_squares = x * x + y * y + z * z
-        components = self.rows if self._normal_squares is None else 3 * self.rows
+        components = SUMS[self.kernel].source_components
         # What parameters are chosen by.
         self._tolerance = self.options.random_tolerance(self._totals[1], components, self.dtype)
 
@@ -291,8 +290,8 @@ class Plan:
             keep=not options.deterministic,
             read=chosen.read,
         )
-        self._wide = self.p2p.buffer(ROWS[kernel])
-        size = ROWS[kernel] * self.n_sources
+        self._wide = self.p2p.buffer(SUMS[kernel].rows)
+        size = SUMS[kernel].rows * self.n_sources
         self._sorted = self._wide.reshape(-1)[:size].reshape(-1, self.n_sources)  # of P2G
         self._pending = [lambda: self._build_far(trg, src, norms, split, factor)]
         if self._given is _NOT_GIVEN:
@@ -316,7 +315,7 @@ class Plan:
             self.fgc = FGC(kernel, mesh, split, factor, want, self._memory, executor)
         same = trg is src
         self.g2p = G2P(mesh, trg, self.p2g.sources, same, self.rows, want, factor, executor)
-        flux = kernel in ("stokes_dl", "stokes_comb") and self.options.dl_mean == "flux"
+        flux = SUMS[kernel].double and self.options.dl_mean == "flux"
         points = (trg, src, norms) if flux else None
         self._gauge = Gauge(kernel, mesh, split, self.unit, factor, points)
 
@@ -459,7 +458,7 @@ class Plan:
 
         ``targets`` are those that its near field has.
         """
-        space, executor, rows = self.space, self.options.executor, ROWS[self.kernel]
+        space, executor, rows = self.space, self.options.executor, SUMS[self.kernel].rows
         want, mesh = self._computed, self.mesh
         kernels = list(CellList.kernels(space, real_name(self.dtype), executor).values())
         kernels += [
@@ -472,8 +471,7 @@ class Plan:
         kernels += P2G.kernels(self.kernel, mesh, executor)
         kernels.append(FGC.kernel(self.kernel, mesh, want, executor))
         kernels += G2P.kernels(mesh, self.rows, want, executor)
-        laplace = self.kernel in ("laplace", "stokes_rotlet")  # whose multiplier it takes
-        far = (self.dtype, laplace, chosen.split, self.options.periodicity)
+        far = (self.dtype, SUMS[self.kernel].harmonic, chosen.split, self.options.periodicity)
         kernels += multiplier.kernels(space, executor, *far)
         prepare(kernels)
 
@@ -569,7 +567,7 @@ class Plan:
             raise ParkiTypeError(
                 f"dens has dtype {values.dtype}, but the points have {self.dtype}; convert one"
             )
-        return check_density("dens", values, ROWS[self.kernel], self.n_sources)
+        return check_density("dens", values, SUMS[self.kernel].rows, self.n_sources)
 
     # ------------------------------------------------------------------ views on the plan
     def promise(self, dens: Any) -> Any:
@@ -594,7 +592,7 @@ class Plan:
         values = as_array("dens", dens)
         check_dtypes({"dens": values})
         check_space({"dens": values}, self.space)
-        values = check_density("dens", values, ROWS[self.kernel], self.n_sources)
+        values = check_density("dens", values, SUMS[self.kernel].rows, self.n_sources)
         bound = self._bound(values.astype(np.float64) ** 2)
         bounds = tuple(
             bound if name == "u" else bound / mean_edge(self.box) for name in self._shapes
@@ -636,10 +634,9 @@ class Plan:
     def _bound(self, squares: Any) -> float:
         """Return what is promised of "u"; ``squares`` are those of the density."""
         length = mean_edge(self.box)
-        single = 0 if self.kernel == "stokes_dl" else self.rows
-        bound = self._sum_up(float(squares[:single].sum())) ** 0.5 / length
-        if self.kernel == "stokes_rotlet":
-            bound /= length
+        kind = SUMS[self.kernel]
+        single = kind.single_rows
+        bound = self._sum_up(float(squares[:single].sum())) ** 0.5 / length**kind.decay
         if self._normal_squares is not None:
             double = squares[single:].sum(axis=0) * self._normal_squares
             bound += self._sum_up(float(double.sum())) ** 0.5 / length / length
@@ -671,7 +668,7 @@ class Plan:
             from cupyx.scipy.sparse.linalg import LinearOperator
         else:
             from scipy.sparse.linalg import LinearOperator
-        rows = ROWS[self.kernel]
+        rows = SUMS[self.kernel].rows
         density = (self.n_sources,) if rows == 1 else (rows, self.n_sources)
 
         def matvec(vector: Any) -> Any:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from parki.ewald.mesh import Mesh
+from parki.ewald.sums import SUMS
 
 # How many modes: with 16 what is smooth along z falls by 30 (a box of 1:1:30) to 100 (1:1:300),
 # below rounding elsewhere.
@@ -58,10 +59,9 @@ class PlaneModes:
     @staticmethod
     def needed(kernel: str, mesh: Mesh) -> bool:
         """Return whether the grid's own modes are worse than rounding elsewhere."""
-        double = kernel in ("stokes_dl", "stokes_comb")
         wide = float(mesh.box[0] * mesh.box[1]) ** 0.5
         return (
-            double
+            SUMS[kernel].double
             and mesh.periodicity == 2
             and mesh.dtype == np.float32
             and float(mesh.box[2]) >= HIGH * wide

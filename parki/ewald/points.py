@@ -12,10 +12,10 @@ import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
+from parki.ewald.sums import SUMS
 from parki.interchange import as_array
 from parki.runtime import ExecutionSpace, get_execution_space
 
-ROWS = {"laplace": 1, "stokes_sl": 3, "stokes_dl": 3, "stokes_comb": 6, "stokes_rotlet": 3}
 RESULTS = ("u", "p", "grad_u")
 
 
@@ -55,8 +55,8 @@ def check_arguments(
     ------
     ParkiTypeError, ParkiValueError
     """
-    if not isinstance(kernel, str) or kernel not in ROWS:
-        raise ParkiValueError(f"kernel is {kernel!r}; expected one of {', '.join(ROWS)}")
+    if not isinstance(kernel, str) or kernel not in SUMS:
+        raise ParkiValueError(f"kernel is {kernel!r}; expected one of {', '.join(SUMS)}")
     if not isinstance(options, EwaldOptions):
         raise ParkiTypeError(
             f"options is a {type(options).__name__}; expected EwaldOptions, "
@@ -64,7 +64,7 @@ def check_arguments(
         )
     arrays = {"trg": as_array("trg", trg)}
     arrays["src"] = arrays["trg"] if trg is src else as_array("src", src)
-    if kernel in ("stokes_dl", "stokes_comb"):
+    if SUMS[kernel].double:
         if norms is None:
             raise ParkiTypeError(f"norms is missing; {kernel} needs normals of shape (3, Ns)")
         arrays["norms"] = as_array("norms", norms)
@@ -187,14 +187,14 @@ def check_want(kernel: str, want: Any) -> tuple[str, ...]:
             raise ParkiValueError(f"want has {name!r}; expected names among {', '.join(RESULTS)}")
         if name in names[:place]:
             raise ParkiValueError(f"want has {name!r} twice; name each result once")
-    if kernel == "laplace" and "p" in names:
-        raise ParkiValueError("want has 'p', but laplace has no pressure; leave it out")
+    if "p" in names and "p" not in SUMS[kernel].terms:
+        raise ParkiValueError(f"want has 'p', but {kernel} has no pressure; leave it out")
     return tuple(names)
 
 
 def result_shape(kernel: str, name: str, targets: int) -> tuple[int, ...]:
     """Return the shape of one of the `RESULTS`."""
-    vector = () if kernel == "laplace" else (3,)
+    vector = () if SUMS[kernel].results == 1 else (3,)
     return {
         "u": (*vector, targets),
         "p": (targets,),

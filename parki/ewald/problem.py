@@ -24,12 +24,8 @@ from parki.ewald.lengths import Tables
 from parki.ewald.p2g import owner_tiles
 from parki.ewald.padding import Padding, Passes, pad
 from parki.ewald.split import Split
+from parki.ewald.sums import SUMS, term_of
 
-# What wanted quantities are called in the names of the error estimates' terms.
-SUFFIXES = {"u": "", "p": "_p", "grad_u": "_grad"}
-# The estimates average over directions. Double layers with q along n have larger errors: by the
-# averages of (q.k)^2 (n.k)^2, which is 1/9 for any q and n, and 1/5 for q along n, and the like.
-ALIGNED = {"stokes_dl": 1.4, "stokes_dl_grad": 1.5, "stokes_dl_p": 1.8}
 # Shares of the squared tolerance: near field, its polynomials, far field. The rest is kept for the
 # scatter of clouds of few points, whose error hangs on single pairs.
 NEAR, POLYNOMIAL, FAR = 0.20, 0.02, 0.48
@@ -113,16 +109,15 @@ class Problem:
     @property
     def terms(self) -> tuple[str, ...]:
         """What must keep the promise: every wanted quantity of every part of the kernel."""
-        parts = ("stokes_sl", "stokes_dl") if self.kernel == "stokes_comb" else (self.kernel,)
-        names = (part + SUFFIXES[quantity] for part in parts for quantity in self.want)
-        return tuple(name for name in names if name != "stokes_rotlet_p")  # there is none
+        terms = SUMS[self.kernel].terms
+        return tuple(term.name for quantity in self.want for term in terms[quantity])
 
     @property
     def steep_terms(self) -> tuple[str, ...]:
         """Those with the largest window errors: at each mode a gradient's exceeds the others'."""
         if "grad_u" not in self.want:
             return self.terms
-        return tuple(t for t in self.terms if t.endswith("_grad") or t == "stokes_dl_p")
+        return tuple(t for t in self.terms if term_of(t).steep)
 
     @cached_property
     def work(self) -> Work:
@@ -338,7 +333,7 @@ class Problem:
         scale = 2 * float(steps.min())
         worst = max(
             self.bound(estimates.truncation(term, split, list(steps), 1.0), scale)
-            * ALIGNED.get(term, 1)
+            * term_of(term).aligned
             for term in self.terms
         )
         return worst / self.tolerance

@@ -34,6 +34,7 @@ from parki.ewald.split import (
     radial_series,
     series_losses,
 )
+from parki.ewald.sums import SUMS, term_of
 
 Array = NDArray[np.float64]
 SPLITS = ("hasimoto", "prolate")
@@ -53,38 +54,20 @@ class PairError(NamedTuple):
     itself: float
 
 
-# Leading terms for large c of `pair_error`, over eps = 2 sqrt(pi c) exp(-c) = psi_0(1) / psi_0(0):
-# factor and power of c of rms and of peak, then of the value at r = 0.  They follow from
-# psi_0(x) ~ psi_0(1) J0(c sqrt(2 (x - 1))), and its WKB form further out, beyond x = 1: there the
-# far field's mollifier goes on, which the near field does not take away; and so does, in k, the
-# transform of the mollifier, which the far field leaves out.
-_PI = math.pi
-_ERRORS = {
-    "laplace": (2, -1, 0.116, -1, 0, 0),
-    "laplace_grad": (4, 0, 2 / _PI, 0.5, 0, 0),
-    "stokes_rotlet": (8 / 3, 0, 4 / (3 * _PI), 0.5, 0, 0),
-    "stokes_rotlet_grad": (8 / 3, 1.5, 1 / (3 * _PI), 2.5, 0, 0),
-    "stokes_sl": (8 / 3, 0.5, (4 / (3 * _PI)) ** 2, 1, (4 / (3 * _PI)) ** 2, 1),
-    "stokes_sl_grad": (16 / 3, 1.5, 1 / (3 * _PI), 2.5, 0, 0),
-    "stokes_sl_p": (8 / 3, 1.5, 1 / (6 * _PI), 2.5, 0, 0),
-    "stokes_dl": (56 / 9, 1.5, 7 / (18 * _PI), 2.5, 0, 0),
-    "stokes_dl_grad": (7 / 27, 3.5, 7 / (288 * _PI), 4.5, 4 / (5 * _PI**2), 3),
-    "stokes_dl_p": (4 / 27, 3.5, 1 / (72 * _PI), 4.5, 16 / (27 * _PI**2), 3),
-}
-
-
 def pair_error(term: str, c: float) -> PairError:
-    """Error of the split for one pair, in units of rc, for a term of `parki.ewald.split.TERMS`.
+    """Error of the split for one pair, in units of rc, for a term of `parki.ewald.sums.TERMS`.
 
     ``rms^2 = int |e(r)|^2 dr`` over all space; the size of e is averaged over directions as in
-    `parki.ewald.split.Term`.  Within 14 % (rms) of radial quadrature of the exact error for c from
+    `parki.ewald.sums.Term`.  Within 14 % (rms) of radial quadrature of the exact error for c from
     5 on; ``peak`` is raised to a bound.  Beyond rc the error decays like cos(k r) / r, k = c / rc,
     up to about 2 c rc, and then faster: half of the square or more (all, for the single layer) is
     spread evenly over these distances.
     """
-    if term not in _ERRORS:
-        raise ParkiValueError(f"kernel is {term!r}; expected one of {', '.join(_ERRORS)}")
-    rms, rms_power, peak, peak_power, itself, power = _ERRORS[term]
+    # Over eps = 2 sqrt(pi c) exp(-c) = psi_0(1) / psi_0(0). They follow from
+    # psi_0(x) ~ psi_0(1) J0(c sqrt(2 (x - 1))), and its WKB form further out, beyond x = 1: there
+    # the far field's mollifier goes on, which the near field does not take away; and so does, in k,
+    # the transform of the mollifier, which the far field leaves out.
+    rms, rms_power, peak, peak_power, itself, power = term_of(term).prolate
     edge = 2 * math.sqrt(math.pi * c) * math.exp(-c)
     return PairError(
         math.sqrt(rms) * c**rms_power * edge,
@@ -183,7 +166,7 @@ class Prolate:
         Parameters
         ----------
         term : str
-            A name in `parki.ewald.split.TERMS`.
+            A name in `parki.ewald.sums.TERMS`.
         rc : float
             The split's own cut-off.
         tolerance : float
@@ -234,7 +217,7 @@ def solve(kind: str, rc: float, error: Callable[[Split], float], goal: float) ->
 
 def choose_split(asked: str, kernel: str, want: tuple[str, ...], tolerance: float) -> str:
     """Return the split to use for "auto", or the one asked for; warn if it misses the tolerance."""
-    steep = kernel in ("stokes_dl", "stokes_comb") and want != ("u",)
+    steep = SUMS[kernel].double and want != ("u",)
     if not steep or tolerance >= SMALLEST_STEEP:
         return "prolate" if asked == "auto" else asked
     if asked == "prolate":

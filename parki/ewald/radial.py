@@ -25,7 +25,8 @@ from scipy.interpolate import AAA
 from scipy.special import erf
 
 from parki.errors import ParkiValueError
-from parki.ewald.split import Hasimoto, RadialPolynomials, Split, term_of
+from parki.ewald.split import Hasimoto, RadialPolynomials, Split
+from parki.ewald.sums import SUMS
 
 Array = NDArray[np.float64]
 # The place of a name is EVALUATOR in kernels/p2p.py.
@@ -121,12 +122,12 @@ def _rational(kernel: str, xi_rc: float, degree: int) -> Array:
 
     The fewest terms whose error is felt no more than that of polynomials, or is rounding.
     """
-    r, terms_of = _samples(), {"stokes_comb": ("stokes_sl", "stokes_dl")}
+    r = _samples()
     exact = hasimoto_functions(xi_rc, r)
 
     def felt(lost: RadialPolynomials) -> Array:
         """Error of the pair kernel, rms over the ball r <= 1: of each term of the kernel."""
-        squares = [term_of(t).square(r**2, lost) for t in terms_of.get(kernel, (kernel,))]
+        squares = [t.square(r**2, lost) for t in SUMS[kernel].terms["u"]]
         return np.asarray(np.sqrt(np.mean(3 * r**2 * np.array(squares), axis=1)))
 
     def of_mean(error: Array) -> RadialPolynomials:

@@ -22,7 +22,6 @@ Gradients and pressures follow by ``L' = -R X``, ``X' = -(R' + 3 X)/R``, ``S' = 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -32,10 +31,9 @@ from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfc, ive
 
-from parki.errors import ParkiValueError
+from parki.ewald.sums import term_of
 
 Array = NDArray[np.float64]
-KERNELS = ("laplace", "stokes_sl", "stokes_dl")
 
 
 class RadialPolynomials(NamedTuple):
@@ -51,74 +49,6 @@ class RadialPolynomials(NamedTuple):
     R: Array
     L: Array
     W: Array
-
-
-@dataclass(frozen=True)
-class Term:
-    """What is known of a part of a kernel, or of a quantity derived from one, near a source.
-
-    Attributes
-    ----------
-    power : int
-        The pair kernel is an inverse length to this power.
-    square : callable
-        ``square(r2, p)``: squared size of the pair kernel ``-2 p`` at squared distances ``r2``; the
-        fields of p are the values of the radial functions there, or of errors of them.  The size
-        is the Frobenius norm averaged over the directions of the densities (and normals),
-        ``|K|``, ``|K| / sqrt(3)`` or ``|K| / 3``: what a density of unit norm feels in the mean
-        square.
-    """
-
-    power: int
-    square: Callable[[Array, RadialPolynomials], Array]
-
-
-def _single(r2: Array, p: RadialPolynomials) -> Array:
-    along = p.S + r2 * p.X
-    return 4 * (2 * p.S**2 + along**2) / 3
-
-
-def _double(r2: Array, p: RadialPolynomials) -> Array:
-    c, d = -2 * p.R, 4 * p.R + 12 * p.X  # times r: factors of three deltas, and of e e e
-    return r2 * (15 * c**2 + 6 * c * d + d**2) / 9
-
-
-def _single_gradient(r2: Array, p: RadialPolynomials) -> Array:
-    return r2 * 8 * (4 * p.X**2 + (p.R - p.X) ** 2) / 3
-
-
-def _double_gradient(r2: Array, p: RadialPolynomials) -> Array:
-    c, d = -2 * p.R, 4 * p.R + 12 * p.X
-    c1 = c - 2 * r2 * p.W  # (c r)' and (d r)'
-    d1 = -8 * p.R - 24 * p.X + 4 * r2 * p.W
-    along = 15 * c1**2 + 6 * c1 * d1 + d1**2
-    return (along + 2 * (15 * c**2 + 6 * c * d + 3 * d**2)) / 9
-
-
-def _double_pressure(r2: Array, p: RadialPolynomials) -> Array:
-    a, b = 4 * p.X - 2 * p.R, -12 * p.X - 4 * p.R - 2 * r2 * p.W  # of delta and e e; h'/r, h''-h'/r
-    return 4 * (3 * a**2 + 2 * a * b + b**2) / 9
-
-
-TERMS = {
-    "laplace": Term(1, lambda r2, p: 4 * p.L**2),
-    "stokes_sl": Term(1, _single),
-    "stokes_dl": Term(2, _double),
-    "stokes_rotlet": Term(2, lambda r2, p: 8 / 3 * r2 * p.X**2),
-    "laplace_grad": Term(2, lambda r2, p: 4 * r2 * p.X**2),
-    "stokes_sl_grad": Term(2, _single_gradient),
-    "stokes_dl_grad": Term(3, _double_gradient),
-    "stokes_rotlet_grad": Term(3, lambda r2, p: 8 * ((p.R + 2 * p.X) ** 2 + 2 * p.X**2) / 3),
-    "stokes_sl_p": Term(2, lambda r2, p: r2 * 4 * (2 * p.X - p.R) ** 2 / 3),
-    "stokes_dl_p": Term(3, _double_pressure),
-}
-
-
-def term_of(name: str) -> Term:
-    """Return a term, or refuse an unknown one by name."""
-    if name not in TERMS:
-        raise ParkiValueError(f"kernel is {name!r}; expected one of {', '.join(TERMS)}")
-    return TERMS[name]
 
 
 class Factor(NamedTuple):
@@ -254,7 +184,7 @@ class Hasimoto:
         Parameters
         ----------
         term : str
-            A name in `TERMS`.
+            A name in `parki.ewald.sums.TERMS`.
         rc : float
             Cut-off of the near field, in the unit of ``1 / xi``.
         tolerance : float
@@ -353,8 +283,8 @@ def least_degree(losses: Array, tolerance: float) -> int:
 def series_losses(series: RadialPolynomials, term: str) -> Array:
     """Return what is lost of the pair kernel by cutting the series, by degree; shape (n,).
 
-    The size of an error is that of `Term`, as in the error estimates; the largest over r/rc in
-    (0, 1] counts.
+    The size of an error is that of `parki.ewald.sums.Term`, as in the error estimates; the largest
+    over r/rc in (0, 1] counts.
     """
     square = term_of(term).square
     s, basis = _sample_basis(len(series.S))

@@ -1,0 +1,37 @@
+"""Laplace: ``u(x) = sum q / r``, its gradient, and no pressure."""
+
+from __future__ import annotations
+
+import math
+
+from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Kernel, Term
+
+_FACTOR = 4 * math.pi
+POTENTIAL = Term(
+    "laplace",
+    1,
+    lambda r2, p: 4 * p.L**2,
+    Far(_FACTOR, 3, stokes=False),
+    (2, -1, 0.116, -1, 0, 0),
+)
+GRADIENT_TERM = Term(
+    "laplace_grad",
+    2,
+    lambda r2, p: 4 * r2 * p.X**2,
+    Far(_FACTOR, 2, PLAIN, GRADIENT, stokes=False),
+    (4, 0, 2 / math.pi, 0.5, 0, 0),
+    derived=True,
+    steep=True,
+)
+LAPLACE = Kernel(
+    "laplace",
+    rows=1,
+    results=1,
+    components=1,
+    terms={"u": (POTENTIAL,), "grad_u": (GRADIENT_TERM,)},
+    polynomials=("L", "X"),
+    operations=(1, 12),
+    laplace=True,
+    charged=True,
+    harmonic=True,
+)

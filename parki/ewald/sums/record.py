@@ -1,0 +1,162 @@
+"""What a sum is: the record that each kernel fills in, and those of its terms.
+
+Whatever is true of one kernel and not of another stands in its record: the rest of parki asks the
+record, and compares no names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from parki.ewald.split import RadialPolynomials
+
+Array = NDArray[np.float64]
+
+
+class Half(NamedTuple):
+    """Square of a symbol where ``rho k + b e`` stands for k: factors of these, averaged."""
+
+    k2: float  # rho^2 k^2
+    k_e: float  # rho b k_e
+    b2: float  # b^2
+    tilt: float  # b^2 k_e^2 / k^2
+
+
+PLAIN = Half(1, 0, 0, 0)
+GRADIENT = Half(1, 2, 1, 0)  # |rho k + b e|^2
+
+
+class Far(NamedTuple):
+    """Far field of a term: ``u = factor gamma / k^power`` in all, and its two halves.
+
+    The square of the symbol, averaged over the directions of density and normal, is
+    ``u^2 spread.k2 k^2``; likewise with gather.
+    """
+
+    factor: float
+    power: int
+    spread: Half = PLAIN
+    gather: Half = PLAIN
+    stokes: bool = True  # which gamma
+
+
+@dataclass(frozen=True)
+class Term:
+    """A part of a kernel, or a quantity derived from one: what its error estimates take.
+
+    Attributes
+    ----------
+    name : str
+    power : int
+        The pair kernel is an inverse length to this power.
+    square : callable
+        ``square(r2, p)``: squared size of the pair kernel ``-2 p`` at squared distances ``r2``; the
+        fields of p are the values of the radial functions there, or of errors of them.  The size
+        is the Frobenius norm averaged over the directions of the densities (and normals),
+        ``|K|``, ``|K| / sqrt(3)`` or ``|K| / 3``: what a density of unit norm feels in the mean
+        square.
+    far : Far
+    prolate : tuple of 6 floats
+        Leading terms for large c of the prolate split's error (`parki.ewald.prolate.pair_error`):
+        factor and power of c of its rms, of its peak, and of its value at r = 0.
+    aligned : float
+        How much larger errors are for densities along the normals than for any directions: by the
+        averages of (q.k)^2 (n.k)^2, which is 1/9 for any q and n, and 1/5 for q along n, and the
+        like.
+    derived : bool
+        Whether it is a pressure or a gradient.
+    steep : bool
+        Whether windows have larger errors in it than in the kernel's other terms.
+    """
+
+    name: str
+    power: int
+    square: Callable[[Array, RadialPolynomials], Array]
+    far: Far
+    prolate: tuple[float, ...]
+    aligned: float = 1.0
+    derived: bool = False
+    steep: bool = False
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One sum.
+
+    Attributes
+    ----------
+    name : str
+    rows : int
+        Of a density.
+    results : int
+        Rows of the velocity or potential.
+    components : int
+        Of the grid that sources are spread onto.
+    terms : mapping of str to tuple of Term
+        What makes up each quantity that the sum has: "u", "p", "grad_u". One without terms is
+        zero everywhere.
+    polynomials : tuple of two str
+        Radial functions (`parki.ewald.split.RadialPolynomials`) that the pair kernel of the
+        velocity takes, and that of pressure and gradient.
+    operations : tuple of two int
+        Polynomials that a pair takes, and other operations.
+    single, double, laplace, rotlet : bool
+        Which pair kernels: the kernels' switches. Those with a double layer have normals.
+    decay : int
+        Power of the inverse length in the promise, of the rows that are not the double layer's.
+    charged : bool
+        Whether the sum of the densities has a field of its own, which gauges fix.
+    harmonic : bool
+        Whether the far field takes the multiplier of Laplace's equation, not of Stokes'.
+    axial : bool
+        Whether densities change sign where coordinates are mirrored.
+    """
+
+    name: str
+    rows: int
+    results: int
+    components: int
+    terms: Mapping[str, tuple[Term, ...]] = field(hash=False)
+    polynomials: tuple[str, str]
+    operations: tuple[int, int]
+    single: bool = False
+    double: bool = False
+    laplace: bool = False
+    rotlet: bool = False
+    decay: int = 1
+    charged: bool = False
+    harmonic: bool = False
+    axial: bool = False
+
+    @property
+    def single_rows(self) -> int:
+        """Rows of a density before those of the double layer."""
+        return self.rows - 3 * self.double
+
+    @property
+    def source_components(self) -> int:
+        """Components of the largest part of a source: a vector, or the product of two."""
+        return self.results * (3 if self.double else 1)
+
+    @cached_property
+    def layers(self) -> dict[str, Any]:
+        """The kernels' switches."""
+        return {
+            "SINGLE": self.single,
+            "DOUBLE": self.double,
+            "LAPLACE": self.laplace,
+            "ROTLET": self.rotlet,
+        }
+
+    @cached_property
+    def spread_layers(self) -> dict[str, Any]:
+        """The switches of P2G, to which the torques of rotlets are vectors as forces are."""
+        single = self.single or self.rotlet
+        return {"SINGLE": single, "DOUBLE": self.double, "LAPLACE": self.laplace}

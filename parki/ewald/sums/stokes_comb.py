@@ -1,0 +1,19 @@
+"""Single and double layer together: rows 0 to 2 of a density are f, rows 3 to 5 are q."""
+
+from __future__ import annotations
+
+from parki.ewald.sums import stokes_dl, stokes_sl
+from parki.ewald.sums.record import Kernel
+
+STOKES_COMB = Kernel(
+    "stokes_comb",
+    rows=6,
+    results=3,
+    components=4,
+    terms={name: stokes_sl.TERMS[name] + stokes_dl.TERMS[name] for name in stokes_sl.TERMS},
+    polynomials=("SXR", "XRW"),
+    operations=(3, 50),
+    single=True,
+    double=True,
+    charged=True,
+)

@@ -1,0 +1,76 @@
+"""Double layer: the stresslets of densities q and normals n."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from parki.ewald.sums.record import Array, Far, Half, Kernel, Term
+
+if TYPE_CHECKING:
+    from parki.ewald.split import RadialPolynomials
+
+_PI = math.pi
+_FACTOR = 8 * _PI
+# Sources are spread with the window's gradient, in four grid components.
+_SPREAD = Half(7 / 9, 8 / 9, 6 / 9, -2 / 9)
+
+
+def _velocity(r2: Array, p: RadialPolynomials) -> Array:
+    c, d = -2 * p.R, 4 * p.R + 12 * p.X  # times r: factors of three deltas, and of e e e
+    return r2 * (15 * c**2 + 6 * c * d + d**2) / 9
+
+
+def _gradient(r2: Array, p: RadialPolynomials) -> Array:
+    c, d = -2 * p.R, 4 * p.R + 12 * p.X
+    c1 = c - 2 * r2 * p.W  # (c r)' and (d r)'
+    d1 = -8 * p.R - 24 * p.X + 4 * r2 * p.W
+    along = 15 * c1**2 + 6 * c1 * d1 + d1**2
+    return (along + 2 * (15 * c**2 + 6 * c * d + 3 * d**2)) / 9
+
+
+def _pressure(r2: Array, p: RadialPolynomials) -> Array:
+    a, b = 4 * p.X - 2 * p.R, -12 * p.X - 4 * p.R - 2 * r2 * p.W  # of delta and e e; h'/r, h''-h'/r
+    return 4 * (3 * a**2 + 2 * a * b + b**2) / 9
+
+
+VELOCITY = Term(
+    "stokes_dl",
+    2,
+    _velocity,
+    Far(_FACTOR, 2, _SPREAD, Half(7 / 9, 0, 0, 0)),
+    (56 / 9, 1.5, 7 / (18 * _PI), 2.5, 0, 0),
+    aligned=1.4,
+)
+VELOCITY_GRADIENT = Term(
+    "stokes_dl_grad",
+    3,
+    _gradient,
+    Far(_FACTOR, 1, _SPREAD, Half(7 / 9, 14 / 9, 7 / 9, 0)),
+    (7 / 27, 3.5, 7 / (288 * _PI), 4.5, 4 / (5 * _PI**2), 3),
+    aligned=1.5,
+    derived=True,
+    steep=True,
+)
+PRESSURE = Term(
+    "stokes_dl_p",
+    3,
+    _pressure,
+    # Only k.A counts: (2/9) (|v|^2 + (v.k)^2 / k^2), v = rho k + b e.
+    Far(_FACTOR, 1, Half(4 / 9, 8 / 9, 2 / 9, 2 / 9), Half(4 / 9, 0, 0, 0)),
+    (4 / 27, 3.5, 1 / (72 * _PI), 4.5, 16 / (27 * _PI**2), 3),
+    aligned=1.8,
+    derived=True,
+    steep=True,
+)
+TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}
+STOKES_DL = Kernel(
+    "stokes_dl",
+    rows=3,
+    results=3,
+    components=4,
+    terms=TERMS,
+    polynomials=("SXR", "XRW"),
+    operations=(3, 40),
+    double=True,
+)

@@ -1,0 +1,39 @@
+"""Rotlets: ``u(x) = sum t x r / r^3``, without pressure."""
+
+from __future__ import annotations
+
+import math
+
+from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Kernel, Term
+
+_PI = math.pi
+_FACTOR = math.sqrt(2 / 3) * 4 * _PI
+VELOCITY = Term(
+    "stokes_rotlet",
+    2,
+    lambda r2, p: 8 / 3 * r2 * p.X**2,
+    Far(_FACTOR, 2, stokes=False),
+    (8 / 3, 0, 4 / (3 * _PI), 0.5, 0, 0),
+)
+VELOCITY_GRADIENT = Term(
+    "stokes_rotlet_grad",
+    3,
+    lambda r2, p: 8 * ((p.R + 2 * p.X) ** 2 + 2 * p.X**2) / 3,
+    Far(_FACTOR, 1, PLAIN, GRADIENT, stokes=False),
+    (8 / 3, 1.5, 1 / (3 * _PI), 2.5, 0, 0),
+    derived=True,
+    steep=True,
+)
+STOKES_ROTLET = Kernel(
+    "stokes_rotlet",
+    rows=3,
+    results=3,
+    components=3,
+    terms={"u": (VELOCITY,), "p": (), "grad_u": (VELOCITY_GRADIENT,)},
+    polynomials=("X", "XR"),
+    operations=(1, 25),
+    rotlet=True,
+    decay=2,
+    harmonic=True,
+    axial=True,
+)

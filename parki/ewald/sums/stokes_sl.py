@@ -1,0 +1,61 @@
+"""Single layer: ``u(x) = sum (delta / r + r r / r^3) f``."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Kernel, Term
+
+if TYPE_CHECKING:
+    from parki.ewald.split import RadialPolynomials
+
+_PI = math.pi
+_FACTOR = math.sqrt(2 / 3) * 8 * _PI
+
+
+def _velocity(r2: Array, p: RadialPolynomials) -> Array:
+    along = p.S + r2 * p.X
+    return 4 * (2 * p.S**2 + along**2) / 3
+
+
+def _gradient(r2: Array, p: RadialPolynomials) -> Array:
+    return r2 * 8 * (4 * p.X**2 + (p.R - p.X) ** 2) / 3
+
+
+VELOCITY = Term(
+    "stokes_sl",
+    1,
+    _velocity,
+    Far(_FACTOR, 3),
+    (8 / 3, 0.5, (4 / (3 * _PI)) ** 2, 1, (4 / (3 * _PI)) ** 2, 1),
+)
+VELOCITY_GRADIENT = Term(
+    "stokes_sl_grad",
+    2,
+    _gradient,
+    Far(_FACTOR, 2, PLAIN, GRADIENT),
+    (16 / 3, 1.5, 1 / (3 * _PI), 2.5, 0, 0),
+    derived=True,
+    steep=True,
+)
+PRESSURE = Term(
+    "stokes_sl_p",
+    2,
+    lambda r2, p: r2 * 4 * (2 * p.X - p.R) ** 2 / 3,
+    Far(_FACTOR / math.sqrt(2), 2),
+    (8 / 3, 1.5, 1 / (6 * _PI), 2.5, 0, 0),
+    derived=True,
+)
+TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}
+STOKES_SL = Kernel(
+    "stokes_sl",
+    rows=3,
+    results=3,
+    components=3,
+    terms=TERMS,
+    polynomials=("SX", "XR"),
+    operations=(2, 25),
+    single=True,
+    charged=True,
+)
