@@ -18,7 +18,7 @@ _source = (ROOT / "parki" / "__init__.py").read_text(encoding="utf-8")
 release = version = re.findall(r'^__version__ = "(.*)"', _source, re.M)[0]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc"]
-exclude_patterns = ["_build", "results"]
+exclude_patterns = ["_build", "notebook", "results"]  # the notebook is for maintainers alone
 
 # Markdown as GitHub has it: formulas in dollars and in fences, and a place for each heading.
 myst_enable_extensions = ["dollarmath"]

@@ -534,7 +534,7 @@ def test_components_are_transformed_together_or_one_by_one(monkeypatch, periodic
 
 @pytest.mark.parametrize("periodicity", range(4))
 def test_far_fields_do_not_depend_on_threads(monkeypatch, periodicity):
-    """Nor on the parts they share out, bit for bit: see docs/determinism.md."""
+    """Nor on the parts they share out, bit for bit: see docs/accuracy.md."""
     c = cloud("same", N, BOX)
     options = parki.EwaldOptions(periodicity=periodicity, box=BOX, tolerance=TOLERANCE)
     fields, buffers = [], set()

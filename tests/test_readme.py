@@ -82,9 +82,20 @@ def test_python_blocks_of_the_readme_run(text: str) -> None:
 
 
 def test_there_are_programs_and_they_shrink() -> None:
-    assert len(PROGRAMS) == 2
+    assert len(PROGRAMS) == 1
     for text in PROGRAMS:
         assert not re.search(r"\d_000|\d{6}", small(text))
+
+
+def test_the_program_of_the_paper_runs() -> None:
+    text = (ROOT / "docs/examples.md").read_text(encoding="utf-8")
+    (block,) = (each for each in BLOCK.findall(text) if "cell_size=224" in each)
+    names: dict[str, object] = {}
+    exec(compile(small(block), "examples.md", "exec"), names)
+    pot = names["pot"]
+    assert isinstance(pot, np.ndarray)
+    assert pot.shape == (3, 40_000)
+    assert np.isfinite(pot).all()
 
 
 @pytest.mark.parametrize("page", pages(PLAIN))
@@ -137,7 +148,7 @@ def test_examples_in_docstrings_run(module: str) -> None:
 
 
 def settings_table() -> str:
-    """Return the table of settings as the README shows it."""
+    """Return the table of settings as the page shows it."""
     rows = ["| variable | default | meaning |", "| --- | --- | --- |"]
     for s in settings.SETTINGS.values():
         default = f"`{s.default}`" if s.default else ""
@@ -148,11 +159,11 @@ def settings_table() -> str:
 def test_settings_table_is_that_of_the_module() -> None:
     found = re.search(
         r"^<!-- settings:.*?-->\s*(.*?)\s*^<!-- end of settings -->",
-        README.read_text(encoding="utf-8"),
+        (ROOT / "docs/commands.md").read_text(encoding="utf-8"),
         re.S | re.M,
     )
     assert found
-    assert found.group(1) == settings_table(), f"put this into README.md:\n{settings_table()}"
+    assert found.group(1) == settings_table(), f"put this into the page:\n{settings_table()}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -95,7 +95,7 @@ class EwaldOptions:
         The same result every time, bit for bit, for the same points in the same order: devices
         share crowded places among fewer teams, and parameters are chosen by built-in numbers,
         whatever `parki tune` measured and however many threads there are. See
-        ``docs/determinism.md``.
+        ``docs/accuracy.md``.
     executor : {"embedded", "pykokkos"}, optional
         Who runs the kernels: parki's own compiler, or upstream PyKokkos where it is installed.
         Default: the environment variable PARKI_EXECUTOR, else embedded.
