@@ -191,6 +191,6 @@ def test_the_usual_variants_of_a_machine():
         seconds["P2G"] = 2.0 if task.p2g == slow or (task.tolerance < 1e-6 and not slow) else 1.5
         return SimpleNamespace(task=task, seconds=seconds)
 
-    for slow, expected in (("tile", "owner"), ("owner", "tile"), ("", "owner")):
+    for slow, expected in (("tile", "target"), ("target", "tile"), ("", "target")):
         found = tune.usual_of(space, [timing(task, slow) for task in todo])
-        assert found == {"p2p": "staged", "p2g": expected, "g2p": "target"}
+        assert found == {"p2p": "staged", "p2g": "owner", "g2p": expected}
