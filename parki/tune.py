@@ -164,7 +164,7 @@ def tasks(space: ExecutionSpace, threads: int) -> list[Task]:
     others = [next(v for v in m if v != u) for m, u in zip(METHODS.values(), usual, strict=True)]
     for task in (replace(first, points=n // 8), replace(tight, points=n // 4)):
         found.append(task)
-        # P2G's other variant adds by atomics on a host, in any order, and is far too slow on a device.
+        # P2G's other variant adds in any order on a host, and is far too slow on a device.
         found += [
             _with(task, stage, other)
             for stage, other in zip(METHODS, others, strict=True)

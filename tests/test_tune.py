@@ -188,7 +188,7 @@ def test_the_usual_variants_of_a_machine():
 
     def timing(task, slow):
         seconds = {"P2P": 1.0, "P2G": 1.0, "FGC": 1.0, "G2P": 1.0}
-        seconds["P2G"] = 2.0 if task.p2g == slow or (task.tolerance < 1e-6 and not slow) else 1.5
+        seconds["G2P"] = 2.0 if task.g2p == slow or (task.tolerance < 1e-6 and not slow) else 1.5
         return SimpleNamespace(task=task, seconds=seconds)
 
     for slow, expected in (("tile", "target"), ("target", "tile"), ("", "target")):
