@@ -195,7 +195,7 @@ def main(words: list[str] | None = None) -> tuple[float, float]:
     apart = difference(given.checked)
     print(f"Single layer of {given.checked} points: relative difference of the sums {apart:.1e}")
     plan, ours, theirs = measure(given.points, given.repeats)
-    grid, threads = plan.mesh.padding.grid, thread_count()
+    grid, threads = plan.setup.mesh.padding.grid, thread_count()
     print(
         f"\nCombined sum of {given.points} points that are sources and targets, tolerance "
         f"{TOLERANCE:g},\n{threads} threads; parki's grid {grid[0]} x {grid[1]} x {grid[2]}, "

@@ -250,7 +250,7 @@ def run(task: Task, space: ExecutionSpace, repeated: bool = True) -> Timing:
     if space.on_device:
         space.array_module.get_default_memory_pool().free_all_blocks()
     plan, values = make(task, space)
-    lists = plan.p2p.lists
+    lists = plan.pipeline.lists
     if lists is not None and not repeated:
         lists.keep = False
     # The first to count: those before are by other kernels, or load theirs.
@@ -267,9 +267,9 @@ def run(task: Task, space: ExecutionSpace, repeated: bool = True) -> Timing:
             break
     counted = times[min(first, len(times) - 1) :]
     seconds = {stage: statistics.median(t[stage] for t in counted) for stage in STAGES}
-    chosen, padding = plan.parameters, plan.mesh.padding
-    if chosen is None:
+    if plan.setup is None:
         raise ParkiValueError(f"{task} has no points to time")
+    chosen, padding = plan.setup.parameters, plan.setup.mesh.padding
     grid = float(math.prod(padding.grid))
     tiles = owner_tiles(padding.cells, chosen.points, task.periodicity)
     machine = machines.machine(space, task.dtype)

@@ -48,7 +48,7 @@ def sums(space: Any, arrays: list[Any], options: dict[str, parki.EwaldOptions], 
             if run > 0:
                 shots[split].append(middle - start)
                 applications[split].append(end - middle)
-            grid, chosen = plan.mesh.padding.grid, plan.parameters
+            grid, chosen = plan.setup.mesh.padding.grid, plan.parameters
             assert chosen is not None
             near = round(chosen.cutoff**3 * points.shape[1])
             text[split] = f"{grid[0]} x {grid[1]} x {grid[2]}, P {chosen.points}, {near} per r_c³"

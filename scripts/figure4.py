@@ -126,7 +126,7 @@ def times(
                 {
                     "kernel": kernel,
                     "evaluator": name,
-                    "terms": plan.evaluator.degree + 1 if name == "rational" else 0,
+                    "terms": plan.setup.pair.evaluator.degree + 1 if name == "rational" else 0,
                     "degree": plan.parameters.degree,
                     "seconds": seconds[name],
                     "ratio": seconds[name] / seconds["polynomial"],

@@ -132,7 +132,7 @@ def measure(run: Run, comm: Any, arguments: argparse.Namespace) -> dict[str, Any
         seconds["sort"] = clock.median(lambda: plan.migrate(points, norms))  # noqa: B023
         out = xp.empty((3, points.shape[1]), dtype=points.dtype)
         for name, overlap in (("apply", True), ("apply apart", False)):
-            plan._overlap = overlap
+            plan.pipeline.overlap = overlap
             seconds[name] = clock.median(lambda: plan(dens, out=out))  # noqa: B023
         seconds.update(clock.stages(plan, dens))
         seconds["stages"] = sum(s for name, s in seconds.items() if name in ROWS[3:11])
@@ -143,7 +143,7 @@ def measure(run: Run, comm: Any, arguments: argparse.Namespace) -> dict[str, Any
     found["parameters"] = {
         "cutoff": chosen.cutoff * float(np.prod(plan.box)) ** (1 / 3),
         "P": chosen.points,
-        "grid": list(plan.mesh.padding.grid),
+        "grid": list(plan.setup.mesh.padding.grid),
     }
     found["describe"] = plan.describe()
     return found

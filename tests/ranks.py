@@ -31,12 +31,13 @@ from contract import KERNELS, cloud
 import parki
 from parki.distributed import ewald, use_local_gpu
 from parki.distributed import memory as slab_memory
-from parki.distributed import plan as distributed
+from parki.distributed import slab as distributed
 from parki.distributed.near import SlabP2P
-from parki.ewald import plan as plans
+from parki.ewald import setup as setups
 from parki.ewald.choice.clustering import SAMPLE
 from parki.ewald.near import p2p
 from parki.ewald.near import sizes as near_sizes
+from parki.ewald.setup import Setup
 
 CLOUDS = ("partly", "same", "blobs_same", "elsewhere", "outside", "line", "two_scales")
 DEALS = ("random", "uneven", "one rank", "apart")
@@ -213,7 +214,7 @@ def run(case: Case, comm: Any, memory: Memory) -> dict[str, Any] | None:
 
 def kind(case: Case | Walk, plan: Any) -> str:
     """Return in what the sum of many ranks differs from that of one."""
-    if case.periodicity == 2 and plan._axes[0] == 1:
+    if case.periodicity == 2 and plan.setup.frame.axes[0] == 1:
         return "exchanged"  # axes: other modes are those whose images are left out
     if isinstance(case, Case) and case.n > SAMPLE and case.deal != "in order":
         return "sampled"  # in another order, and parameters chosen by other points
@@ -324,14 +325,14 @@ def _off(
     walk: Walk, plan: Any, told: Any, memory: Memory, trg: Any, src: Any, norms: Any, dens: Any
 ) -> float:
     """Return how far results are from those of one rank with the same parameters."""
-    select, plans.select = plans.select, lambda *_: plan.parameters
+    select, setups.select = setups.select, lambda *_: plan.parameters
     try:
         arrays = [None if a is None else memory.send(a) for a in (src, norms, dens)]
         points = arrays[0] if trg is src else memory.send(trg)
         alone = parki.Plan(walk.kernel, points, *arrays[:2], plan.options)
         ref = memory.fetch(alone(arrays[2]))
     finally:
-        plans.select = select
+        setups.select = select
     pot = np.empty_like(ref)
     for where, part in told:
         pot[..., where] = part
@@ -369,11 +370,11 @@ def failures(comm: Any, space: str = "CPU") -> None:
     plan = ewald.Plan("stokes_sl", points, points, options, comm=comm)
     # The last rank works on these while the others wait for it.
     inner = (
-        ("spreading", plan._far, "spread"),
-        ("near field", plan._near, "apply"),
-        ("halo", plan._far.halo, "copy"),
-        ("transform", plan._far.fgc.transforms, "across"),
-        ("results", plan._gauge, "add"),
+        ("spreading", plan.pipeline.far, "spread"),
+        ("near field", plan.pipeline.near, "apply"),
+        ("halo", plan.pipeline.far.halo, "copy"),
+        ("transform", plan.pipeline.far.fgc.transforms, "across"),
+        ("results", plan.pipeline.gauge, "add"),
     )
 
     def broken(*_: Any, **__: Any) -> None:
@@ -428,11 +429,11 @@ def failures(comm: Any, space: str = "CPU") -> None:
     attempt(comm, "migration", lambda: plan.migrate(points, dens[:, 1:] if last else dens))
     other = parki.EwaldOptions(3, (1, 1, 1), 1e-4) if last else options
     attempt(comm, "options", lambda: ewald.Plan("stokes_sl", points, points, other, comm=comm))
-    free_memory, compiled = slab_memory.free_memory, plan._prepare
+    free_memory, compiled = slab_memory.free_memory, Setup.kernels
     slab_memory.free_memory = lambda space: 1e4 if last else 1e12
-    ewald.Plan._prepare = broken  # is not come to
+    Setup.kernels = broken  # is not come to
     attempt(comm, "memory", lambda: ewald.stokes_sl(points, points, dens, options, comm=comm))
-    slab_memory.free_memory, ewald.Plan._prepare = free_memory, compiled.__func__
+    slab_memory.free_memory, Setup.kernels = free_memory, compiled
     attempt(comm, "good", good)
     none = memory.xp.empty((3, 0))
     for box in ((1, 1, 1), (1, None, None)):
@@ -502,7 +503,7 @@ def tiles(comm: Any) -> None:
         seen[-1].append(near_tile(*arguments))
         return seen[-1][-1]
 
-    near_tile, p2p.near_tile, plans.near_tile = p2p.near_tile, watched, watched
+    near_tile, p2p.near_tile, setups.near_tile = p2p.near_tile, watched, watched
     c = cloud("partly", 900, BOXES[1], "f8")
     options = parki.EwaldOptions(3, BOXES[1], 1e-2, p2p_method="tile")
     for given in range(comm.size):  # the rank that has all points

@@ -14,8 +14,8 @@ EWALD = Path(parki.__file__).parent / "ewald"
 ALLOWED = {
     "sums": (),
     "split": ("sums",),
-    "near": ("sums", "split"),
-    "far": ("sums", "split"),
+    "near": ("sums", "split", "task"),
+    "far": ("sums", "split", "task"),
     "choice": (
         *("sums", "split", "options", "extent", "points"),
         # Sizes, which launch nothing.

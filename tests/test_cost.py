@@ -123,14 +123,17 @@ def test_rounds_that_are_foreseen_are_those_that_run(periodicity, monkeypatch):
     for threads in (1, 2, 3):
         monkeypatch.setenv("PARKI_NUM_THREADS", str(threads))
         plan = parki.Plan("stokes_sl", points, points, options)
-        items = [(n, *numbers[2::2]) for n, numbers in plan.p2g.variant.colours]
+        items = [(n, *numbers[2::2]) for n, numbers in plan.pipeline.p2g.variant.colours]
         assert len(items) == 4
         assert all(n == tiles * shares for n, tiles, shares in items)
         every = sum(tiles for _, tiles, _ in items)
         more = [1 + 0.12 * (shares - 1) for _, _, shares in items]
         does = sum(t * m for (_, t, _), m in zip(items, more, strict=True)) / every
         takes = sum(-(-n // threads) / s * m for (n, _, s), m in zip(items, more, strict=True))
-        work, tiles = plan._problem.work, plan._problem.tiles(plan.mesh.padding.cells, 11)
+        work, tiles = (
+            plan.setup.problem.work,
+            plan.setup.problem.tiles(plan.setup.mesh.padding.cells, 11),
+        )
         rounds = replace(work, threads=threads).rounds(tiles, 11)
         assert rounds == (4, pytest.approx(does), pytest.approx(takes * threads / every - does))
 

@@ -25,9 +25,11 @@ import ranks
 import parki
 from parki.distributed import plan as distributed
 from parki.distributed.axes import longest_first
+from parki.distributed.far import SlabFar
 from parki.distributed.slabs import Slabs, divide, near_work
 from parki.distributed.team import Team
 from parki.ewald.choice.memory import in_words
+from parki.ewald.setup import Setup
 from parki.reference import direct_sum
 from parki.runtime.spaces import why_unavailable
 
@@ -275,8 +277,8 @@ def test_what_ranks_lack_is_refused_before_any_work(monkeypatch):
     needed = distributed.Plan(*given).memory
     room = 0.6 * needed.peak - needed.held
     monkeypatch.setattr("parki.distributed.memory.free_memory", lambda space: room)
-    monkeypatch.delattr(distributed.Plan, "_prepare")
-    monkeypatch.delattr(distributed.SlabFar, "__init__")
+    monkeypatch.delattr(Setup, "kernels")
+    monkeypatch.delattr(SlabFar, "__init__")
     words = r"the plan needs .* on rank 0 of 1, but .* are free there.*What would fit: cutoff="
     with pytest.raises(parki.ParkiMemoryError, match=words) as info:
         distributed.Plan(*given)
@@ -308,8 +310,8 @@ def test_the_far_field_may_run_beside_the_near_one(periodicity, monkeypatch):
     points, dens = rng.random((3, 300)), rng.standard_normal((6, 300))
     options = parki.EwaldOptions(periodicity, (1, 1, 1), 1e-4)
     plan = distributed.Plan("stokes_comb", points, points, points, options)
-    assert not plan._overlap  # of no use on one rank
-    plan._overlap = True
+    assert not plan.pipeline.overlap  # of no use on one rank
+    plan.pipeline.overlap = True
     expected = plan(dens)
 
     @contextlib.contextmanager
@@ -320,7 +322,7 @@ def test_the_far_field_may_run_beside_the_near_one(periodicity, monkeypatch):
     monkeypatch.setattr(distributed, "beside", far_first)
     np.testing.assert_array_equal(plan(dens), expected)
     monkeypatch.undo()
-    plan._overlap = False
+    plan.pipeline.overlap = False
     np.testing.assert_array_equal(plan(dens), expected)
 
 

@@ -87,8 +87,8 @@ def test_a_plan_follows_the_table(periodicity, tmp_path, monkeypatch):
     plan = parki.Plan("laplace", points, points, None, options)
     machines.forget()
     chosen = plan.parameters
-    padding = plan.mesh.padding
-    assert plan._problem.pad(chosen.steps, chosen.points, chosen.cutoff) == padding
+    padding = plan.setup.mesh.padding
+    assert plan.setup.problem.pad(chosen.steps, chosen.points, chosen.cutoff) == padding
     for axis in range(3):
         for lengths in (padding.plain, padding.local):
             n = lengths[axis]

@@ -11,7 +11,8 @@ import pytest
 from contract import BOXES, KERNELS, cloud
 
 import parki
-from parki.ewald import plan as plans
+from parki.ewald import pipeline
+from parki.ewald import setup as setups
 from parki.ewald.choice.moves import suit
 from parki.reference import direct_sum
 
@@ -56,7 +57,7 @@ def same_parameters(monkeypatch):
 
     def make(plan, kernel, c, **more):
         with monkeypatch.context() as patch:
-            patch.setattr(plans, "select", lambda *_: plan.parameters)
+            patch.setattr(setups, "select", lambda *_: plan.parameters)
             return plan_of(kernel, c, plan.options, **more)
 
     return make
@@ -72,12 +73,12 @@ def test_equals_a_new_plan(kernel, periodicity, shape, same_parameters):
     c = cloud(shape, N, BOX, dtype)
     more = {"dl_mean": "flux"} if periodicity == 3 else {}
     plan = plan_of(kernel, c, options_of(periodicity, tolerance=1e-4, **more), want=want)
-    mesh = plan.mesh
+    mesh = plan.setup.mesh
     plan(c.arguments(kernel)[0])  # leaves nothing behind
     for now in (moved(c), fewer(moved(c), 280), moved(c)):
         move(plan, kernel, now)
         dens = now.arguments(kernel)[0]
-        assert plan.mesh is mesh
+        assert plan.setup.mesh is mesh
         expected = same_parameters(plan, kernel, now, want=want)(dens)
         for a, b in zip(plan(dens), expected, strict=True):
             np.testing.assert_array_equal(a, b)
@@ -111,21 +112,21 @@ def test_targets_that_are_sources_are_sorted_once():
     c = cloud("same", N, BOX)
     plan = plan_of("stokes_sl", c, options_of())
     move(plan, "stokes_sl", moved(c))
-    assert plan.p2p.arguments["trg"] is plan.p2p.arguments["src"]
+    assert plan.pipeline.p2p.arguments["trg"] is plan.pipeline.p2p.arguments["src"]
     apart = moved(c)._replace(trg=moved(c).src.copy())
     move(plan, "stokes_sl", apart)
-    assert plan.p2p.arguments["trg"] is not plan.p2p.arguments["src"]
+    assert plan.pipeline.p2p.arguments["trg"] is not plan.pipeline.p2p.arguments["src"]
 
 
 def test_points_that_crowd_choose_anew():
     """Within the promise, where the first parameters were for points far apart."""
     c = cloud("same", 2000, BOX)
     plan = plan_of("stokes_sl", c, options_of())
-    first, cutoff = plan.mesh, plan.parameters.cutoff
+    first, cutoff = plan.setup.mesh, plan.parameters.cutoff
     crowd = 0.1 * c.src
     dens = c.arguments("stokes_sl")[0]
     plan.update_points(crowd, crowd)
-    assert plan.mesh is not first
+    assert plan.setup.mesh is not first
     exact = direct_sum("stokes_sl", crowd[:, :50], crowd, dens, box=BOX, periodicity=3)
     error = (plan(dens)[:, :50] - exact) ** 2
     assert np.sqrt(error.sum(axis=0).mean()) <= plan.promise(dens)
@@ -138,11 +139,11 @@ def test_walks_choose_once():
     """Uniform points stay uniform: what a sample of them scatters is no reason."""
     c = cloud("same", 3000, BOX)
     plan = plan_of("stokes_sl", c, options_of())
-    meshes = {id(plan.mesh): plan.mesh}
+    meshes = {id(plan.setup.mesh): plan.setup.mesh}
     for step in range(40):
         c = moved(c, 0.02, step)
         move(plan, "stokes_sl", c)
-        meshes[id(plan.mesh)] = plan.mesh
+        meshes[id(plan.setup.mesh)] = plan.setup.mesh
     assert len(meshes) <= 2
 
 
@@ -150,7 +151,7 @@ def test_when_parameters_suit():
     """Not where the near field's work changes by more than 1.5, nor where errors grow."""
     c = cloud("same", 3000, BOX)
     plan = plan_of("stokes_sl", c, options_of())
-    problem, chosen = plan._problem, plan.parameters
+    problem, chosen = plan.setup.problem, plan.parameters
     old = problem.density
 
     def suits(n=3000, self_pairs=old.self_pairs, clustered=1.0, tolerance=problem.tolerance):
@@ -237,7 +238,7 @@ def test_failures_half_way_leave_the_plan_as_it_was(stage, monkeypatch):
         raise MemoryError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(getattr(plans, stage), "__init__", fails)
+        patch.setattr(getattr(pipeline, stage), "__init__", fails)
         for now in (moved(c), moved(c)._replace(trg=0.1 * c.src)):
             with pytest.raises(MemoryError):
                 move(plan, "stokes_comb", now)

@@ -10,10 +10,12 @@ import pytest
 
 import parki
 from parki.errors import ParkiValueError
-from parki.ewald.near.p2p import P2P
+from parki.ewald.near.p2p import P2P, Pair
 from parki.ewald.near.radial import choose_evaluator
 from parki.ewald.near.sizes import CELL_METHODS, P2P_METHODS, Launch, choose_launch
+from parki.ewald.options import EwaldOptions
 from parki.ewald.split.hasimoto import Hasimoto
+from parki.ewald.task import Frame, Task
 from parki.runtime import ExecutionSpace, get_execution_space
 
 KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet")
@@ -70,23 +72,19 @@ def near_field(
     on_space = 2 * xp.asarray(src)
     # A split whose near field is far from zero at the cut-off, so that no pair is negligible.
     split = Hasimoto(1.5 / cutoff)
+    options = EwaldOptions(periodicity, [1, 1, 1], 1e-3)
+    task = Task(kernel, space, np.dtype(dtype), options)
+    frame = Frame(np.array(box), np.zeros(3), periodicity, unit=2.0)
+    polynomials = split.radial_polynomials(cutoff, DEGREE)
+    evaluator = choose_evaluator(radial, kernel, split, cutoff, DEGREE)
     p2p = P2P(
-        kernel,
-        space,
+        task,
+        frame,
+        Pair(cutoff, polynomials, evaluator, method),
         on_space if trg is src else 2 * xp.asarray(trg),
         on_space,
         xp.asarray(norms) if kernel in ("stokes_dl", "stokes_comb") else None,
-        np.array(box),
-        np.zeros(3),
-        periodicity,
-        cutoff,
-        split.radial_polynomials(cutoff, DEGREE),
-        0.5,
-        ("u",),
-        choose_evaluator(radial, kernel, split, cutoff, DEGREE),
-        None,
-        method,
-        launch,
+        launch=launch,
     )
     pot = xp.full((1 if kernel == "laplace" else 3, trg.shape[1]), np.nan, dtype=dtype)
     buffer = p2p.buffer(len(dens))

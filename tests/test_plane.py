@@ -29,19 +29,19 @@ def test_modes_of_the_grid(kernel, p2g, monkeypatch):
     c = cloud("same", 300, box)
     plan, dens = plan_of(kernel, c, box, "f4", p2g_method=p2g, window_points=12, cutoff=0.6)
     exact, same = plan_of(kernel, c, box, "f8", p2g_method=p2g, window_points=12, cutoff=0.6)
-    assert exact._plane is None and exact.mesh.padding == plan.mesh.padding
+    assert exact.pipeline.plane is None and exact.setup.mesh.padding == plan.setup.mesh.padding
     seen = {}
-    planes = exact.fgc.transforms.planes
+    planes = exact.pipeline.fgc.transforms.planes
 
     def watch(padded):
         planes(padded)
         seen.setdefault("modes", padded[:2, 0, 0].copy())
 
-    monkeypatch.setattr(exact.fgc.transforms, "planes", watch)
-    exact.fgc.threads = 1  # the first modes first
+    monkeypatch.setattr(exact.pipeline.fgc.transforms, "planes", watch)
+    exact.pipeline.fgc.threads = 1  # the first modes first
     exact(same)
     plan(dens)
-    found = plan._plane.apply(plan._sorted if plan.p2g.sorts else dens)
+    found = plan.pipeline.plane.apply(plan.pipeline.sorted if plan.pipeline.p2g.sorts else dens)
     assert found.shape == (2, MODES)
     expected = seen["modes"][:, 1 : MODES + 1]
     assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()

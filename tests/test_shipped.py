@@ -17,8 +17,9 @@ from small_kernels import RUN, SQUARE, run_python, small_kernel, write_kernel
 
 import parki
 from parki.arrays import USUAL
-from parki.ewald import plan as plan_module
+from parki.ewald import pipeline
 from parki.ewald.choice import machines
+from parki.ewald.setup import Setup
 from parki.ewald.sums import SUMS
 from parki.runtime import get_execution_space, host, shipped, spaces
 from parki.runtime import kernel as kernel_module
@@ -197,7 +198,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, kernel: str, dtype: str, **options: A
         names.update(shipped.symbol(k._object.source) for k in kernels)
         raise StopIteration
 
-    monkeypatch.setattr(plan_module, "prepare", note)
+    monkeypatch.setattr(pipeline, "prepare", note)
     monkeypatch.setattr(host, "can_compile", lambda: False)
     points = np.random.default_rng(3).random((3, 3000)).astype(dtype)
     norms = points if kernel in ("stokes_dl", "stokes_comb") else None
@@ -230,11 +231,11 @@ def test_degrees_that_are_chosen_come(
     """From few points in a long box at a loose tolerance to many, or one, at a tight one."""
     chosen: list[int] = []
 
-    def note(_: Any, parameters: Any, __: Any) -> None:
-        chosen.append(parameters.degree)
+    def note(setup: Setup, _: int) -> None:
+        chosen.append(setup.parameters.degree)
         raise StopIteration
 
-    monkeypatch.setattr(parki.Plan, "_prepare", note)
+    monkeypatch.setattr(Setup, "kernels", note)
     tight = 1e-6 if dtype == "float32" else 3e-9
     cases = ((0.3, 20, 1000.0, 4), (tight, 30_000, 1.0, 4), (tight, 1, 1000.0, 2))
     for tolerance, n, edge, periodicities in cases:

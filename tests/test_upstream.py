@@ -65,7 +65,7 @@ def make_sum(
     )
     plan = parki.Plan(kernel, trg, src, norms if rows == 6 else None, options, want=want)
     values = dens[0] if rows == 1 else dens
-    if plan.p2p.lists is not None:  # which the second sum keeps, and the third takes
+    if plan.pipeline.p2p.lists is not None:  # which the second sum keeps, and the third takes
         plan(values)
         plan(values)
     return plan(values)

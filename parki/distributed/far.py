@@ -12,12 +12,10 @@ from parki.distributed.halo import Halo
 from parki.distributed.slabs import Slabs
 from parki.distributed.transport import Transport
 from parki.ewald.far.g2p import G2P
-from parki.ewald.far.mesh import Mesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.plane import PlaneModes
 from parki.ewald.far.sizes import field_rows
-from parki.ewald.split.hasimoto import Split
-from parki.ewald.sums import SUMS
+from parki.ewald.setup import Setup
 
 
 class SlabFar:
@@ -27,35 +25,18 @@ class SlabFar:
     ----------
     transport : Transport
     slabs : Slabs
-    kernel : str
-    mesh, slab : Mesh
-        The grid of the box, and that of the slab with what its windows reach.
-    rows : int
-        Rows of the potential, 1 or 3.
-    split, factor, want, executor
-        As for `parki.ewald.far.fgc.Convolution`.
+    setup : Setup
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        slabs: Slabs,
-        kernel: str,
-        mesh: Mesh,
-        slab: Mesh,
-        rows: int,
-        split: Split,
-        factor: float,
-        want: tuple[str, ...],
-        executor: str | None,
-    ) -> None:
+    def __init__(self, transport: Transport, slabs: Slabs, setup: Setup) -> None:
         self.transport, self.slabs, rank = transport, slabs, transport.team.rank
-        self.kernel, self.mesh, self.slab = kernel, mesh, slab
-        self.rows, self.factor, self.want, self.executor = rows, factor, want, executor
-        self.fgc = slab_fgc(transport, slabs, kernel, mesh, split, factor, want, executor)
+        task, mesh = setup.task, setup.mesh
+        self.setup, self.kernel, self.mesh = setup, task.kernel, mesh
+        self.slab = slab = setup.slab_mesh(*slabs.cells[rank : rank + 2])
+        self.fgc = slab_fgc(transport, slabs, setup)
         self.halo = Halo(transport, slabs)
         self.planes = slabs.planes[rank + 1] - slabs.planes[rank]
-        shape = (field_rows(kernel, want), *slab.stored)
+        shape = (field_rows(task.kernel, task.want), *slab.stored)
         self.stored = transport.xp.zeros(shape, dtype=mesh.dtype)
         self.field = self.stored[..., : mesh.padding.grid[2]]
         self.p2g: P2G
@@ -75,7 +56,8 @@ class SlabFar:
         norms : array, shape (3, N), or None
             Normals in solver units.
         """
-        far, mesh, want, executor = copy.copy(self), self.mesh, self.want, self.executor
+        far, mesh, task = copy.copy(self), self.mesh, self.setup.task
+        executor, factor = task.executor, self.setup.frame.factor
         corner = self.slabs.cells[self.transport.team.rank] * float(mesh.steps[0])
         on_slab = _shifted(src, corner)
         far.p2g = P2G(self.kernel, self.slab, on_slab, norms, executor, memory=self.memory)
@@ -83,13 +65,12 @@ class SlabFar:
         same = trg is src
         on_slab = on_slab if same else _shifted(trg, corner)
         sources = far.p2g.sources
-        far.g2p = G2P(self.slab, on_slab, sources, same, self.rows, want, self.factor, executor)
+        what = (task.sum.results, task.want, factor, executor)
+        far.g2p = G2P(self.slab, on_slab, sources, same, *what)
         far.plane = None
         if PlaneModes.needed(self.kernel, mesh):
             far.plane = PlaneModes(mesh, sources.points[2], far.p2g.arguments["norms"])
-        far.buffer = self.transport.xp.empty(
-            (SUMS[self.kernel].rows, src.shape[1]), dtype=mesh.dtype
-        )
+        far.buffer = task.xp.empty((task.sum.rows, src.shape[1]), dtype=mesh.dtype)
         return far
 
     def spread(self, dens: Any) -> None:

@@ -20,10 +20,9 @@ from parki.distributed.slabs import Slabs, divide
 from parki.distributed.swap import Swap
 from parki.distributed.transport import Transport
 from parki.ewald.far.fgc import Convolution
-from parki.ewald.far.mesh import Mesh
 from parki.ewald.far.padding import Padding
 from parki.ewald.far.transforms import DeviceTransforms, HostTransforms
-from parki.ewald.split.hasimoto import Split
+from parki.ewald.setup import Setup
 
 
 class SlabFGC(Protocol):
@@ -43,31 +42,18 @@ class SlabFGC(Protocol):
         """
 
 
-def slab_fgc(
-    transport: Transport,
-    slabs: Slabs,
-    kernel: str,
-    mesh: Mesh,
-    split: Split,
-    factor: float,
-    want: tuple[str, ...],
-    executor: str | None,
-) -> SlabFGC:
-    """Return what convolves on slabs; arguments as for `parki.ewald.far.fgc.Convolution`."""
+def slab_fgc(transport: Transport, slabs: Slabs, setup: Setup) -> SlabFGC:
+    """Return what convolves on slabs."""
+    task, mesh = setup.task, setup.mesh
+    what = (task.kernel, mesh, setup.split, setup.frame.factor, task.want, task.executor)
     size, rank = transport.team.size, transport.team.rank
     lines = line_shares(mesh.padding, size)
     if mesh.periodicity == 3:
         share = (lines[rank], lines[rank + 1])
-        return _Periodic(
-            transport,
-            slabs,
-            lines,
-            Convolution(kernel, mesh, split, factor, want, executor, share),
-        )
+        return _Periodic(transport, slabs, lines, Convolution(*what, share))
     modes = mode_shares(mesh.padding, size)
     share = (modes[rank], modes[rank + 1])
-    convolution = Convolution(kernel, mesh, split, factor, want, executor, share)
-    return _Free(transport, slabs, lines, modes, convolution)
+    return _Free(transport, slabs, lines, modes, Convolution(*what, share))
 
 
 def line_shares(padding: Padding, size: int) -> tuple[int, ...]:

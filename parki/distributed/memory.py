@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from parki.distributed.device import place
+from parki.distributed import device
 from parki.distributed.fgc import line_shares, mode_shares
 from parki.distributed.slabs import Slabs
 from parki.distributed.team import Team
@@ -30,7 +30,7 @@ from parki.settings import thread_count
 
 
 @dataclass(frozen=True)
-class Points:
+class Counts:
     """How many points a rank has.
 
     Attributes
@@ -46,23 +46,12 @@ class Points:
     near: int
 
 
-def predict(
-    problem: Problem,
-    chosen: Parameters,
-    use: Use,
-    mesh: Mesh,
-    slabs: Slabs,
-    rank: int,
-    reach: int,
-    axes: list[int],
-    points: Points,
-) -> Memory:
-    """Return what a rank of a plan needs.
+@dataclass(frozen=True)
+class Place:
+    """What a rank has of a sum.
 
-    Parameters
+    Attributes
     ----------
-    problem, chosen, use
-        Of the sum over all ranks.
     mesh : Mesh
         The grid of the box, whose first axis is that of the slabs.
     slabs : Slabs
@@ -71,8 +60,21 @@ def predict(
         Grid cells within which a target has its sources.
     axes : list of 3 ints
         The problem's axes in the order of the mesh.
-    points : Points
+    counts : Counts
     """
+
+    mesh: Mesh
+    slabs: Slabs
+    rank: int
+    reach: int
+    axes: list[int]
+    counts: Counts
+
+
+def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Memory:
+    """Return what a rank of a plan needs; ``problem`` and ``use`` are of the sum over all ranks."""
+    mesh, slabs, rank, reach = place.mesh, place.slabs, place.rank, place.reach
+    points, axes = place.counts, place.axes
     item, kernel, size = np.dtype(use.dtype).itemsize, problem.kernel, slabs.size
     (targets, sources), (given_targets, given_sources) = points.own, points.given
     cells = max(slabs.cells[rank + 1] - slabs.cells[rank], 1)
@@ -194,7 +196,7 @@ def check(
         The same on all ranks; with what would fit, if ranks need what they do now times what one
         plan of all points would need, over what it needs now.
     """
-    told = team.all((place(use.space), needed, free_memory(use.space)))
+    told = team.all((device.place(use.space), needed, free_memory(use.space)))
     worst, words = 1.0, ""
     for here in dict.fromkeys(there for there, _, _ in told):
         ranks = [rank for rank, (there, _, _) in enumerate(told) if there == here]

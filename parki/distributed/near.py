@@ -8,18 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from parki.cell_list import locate
 from parki.distributed.routes import Route
 from parki.distributed.slabs import Slabs
 from parki.distributed.transport import Transport
 from parki.ewald.near.p2p import P2P
-from parki.ewald.near.radial import Evaluator
-from parki.ewald.split.hasimoto import RadialPolynomials
-from parki.ewald.sums import SUMS
-from parki.runtime import ExecutionSpace
+from parki.ewald.setup import Setup
 
 
 class SlabP2P:
@@ -29,47 +23,28 @@ class SlabP2P:
     ----------
     transport : Transport
     slabs : Slabs
+    setup : Setup
     trg, src : array, shape (3, N)
         Points of the slab in the user's unit, as given.
     norms : array, shape (3, N), or None
         Normals in solver units.
     cells : array, shape (N,)
         Grid cells of the sources along the first axis.
-    step : float
-        Width of a grid cell in solver units.
-    kernel, space, box, origin, periodicity, cutoff, radial, factor, want, evaluator, executor
-        As for `P2P`, as the next.
-    method : str
-    keep : bool
-    read : float
     """
 
     def __init__(
         self,
         transport: Transport,
         slabs: Slabs,
-        kernel: str,
-        space: ExecutionSpace,
+        setup: Setup,
         trg: Any,
         src: Any,
         norms: Any,
         cells: Any,
-        step: float,
-        box: NDArray[np.float64],
-        origin: NDArray[np.float64],
-        periodicity: int,
-        cutoff: float,
-        radial: RadialPolynomials,
-        factor: float,
-        want: tuple[str, ...],
-        evaluator: Evaluator | None,
-        executor: str | None,
-        method: str,
-        keep: bool,
-        read: float,
     ) -> None:
+        task, frame, step = setup.task, setup.frame, float(setup.mesh.steps[0])
         xp = self.xp = transport.xp
-        rank, reach = transport.team.rank, int(cutoff / step) + 1
+        rank, reach = transport.team.rank, int(setup.pair.cutoff / step) + 1
         ghosts = []
         for other in range(transport.team.size):
             needed = xp.asarray(slabs.near(other, reach) & (other != rank))
@@ -85,33 +60,13 @@ class SlabP2P:
         stretch = slabs.stretch(rank, reach + 1)
         ends = None
         if stretch is not None:
-            corner = float(origin[0]) if periodicity == 0 else 0.0
+            corner = float(frame.origin[0]) if frame.periodicity == 0 else 0.0
             first, last, start = (corner + n * step for n in stretch)
             ends = (first, last)
-            if periodicity:
-                turn = (start / factor, box / factor, space, executor)
-                src, trg = _turned(src, *turn), _turned(trg, *turn)
-        self.p2p = P2P(
-            kernel,
-            space,
-            trg,
-            src,
-            norms,
-            box,
-            origin,
-            periodicity,
-            cutoff,
-            radial,
-            factor,
-            want,
-            evaluator,
-            executor,
-            method,
-            stretch=ends,
-            keep=keep,
-            read=read,
-        )
-        self.buffer = self.p2p.buffer(SUMS[kernel].rows)
+            if frame.periodicity:
+                src, trg = (_turned(setup, points, start) for points in (src, trg))
+        self.p2p = P2P(task, frame, setup.pair, trg, src, norms, stretch=ends)
+        self.buffer = self.p2p.buffer(task.sum.rows)
 
     def fetch(self, values: Any) -> Any:
         """Return an array of the slab's sources (rows, N) with what the ghosts have behind."""
@@ -123,21 +78,16 @@ class SlabP2P:
             self.p2p.apply(dens, self.buffer, results)
 
 
-def _turned(
-    points: Any,
-    start: float,
-    box: NDArray[np.float64],
-    space: ExecutionSpace,
-    executor: str | None,
-) -> Any:
+def _turned(setup: Setup, points: Any, start: float) -> Any:
     """Return points with the first coordinate in the period that begins at ``start``."""
+    frame = setup.frame
     turned, _ = locate(
         points,
-        box,
+        frame.box * frame.unit,
         (1, 1, 1),
         (True, False, False),
-        (start, 0.0, 0.0),
-        space,
-        executor=executor,
+        (start * frame.unit, 0.0, 0.0),
+        setup.task.space,
+        executor=setup.task.executor,
     )
     return turned

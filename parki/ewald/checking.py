@@ -123,7 +123,7 @@ def _count(targets: Any) -> int:
 
 def _points(plan: Plan) -> dict[str, Any]:
     """Return the points of a plan, which are the caller's arrays; refuse them if they moved."""
-    kept, extents = plan._points
+    kept, extents = plan.points.arrays, plan.points.extents
     given = check_arguments(
         plan.kernel, kept["trg"], kept["src"], kept.get("norms"), plan.options, plan.space
     )
@@ -141,7 +141,7 @@ def _finer(plan: Plan) -> EwaldOptions:
     return EwaldOptions(
         given.periodicity,
         given.box,
-        max(plan._tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)]),
+        max(plan.points.tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)]),
         execution_space=plan.space,
         split="hasimoto",
         dl_mean=given.dl_mean,

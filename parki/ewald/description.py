@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from parki.errors import ParkiValueError
 from parki.ewald.choice.memory import in_words
-from parki.ewald.choice.parameters import Parameters, select
-from parki.ewald.extent import mean_edge
+from parki.ewald.choice.parameters import select
 from parki.ewald.split.prolate import choose_split
 from parki.ewald.sums import SUMS
 
 if TYPE_CHECKING:
     from parki.ewald.plan import Plan
+    from parki.ewald.setup import Setup
 
 NAMES = {"hasimoto": "Hasimoto's split", "prolate": "the prolate split"}
 
@@ -22,11 +22,11 @@ NAMES = {"hasimoto": "Hasimoto's split", "prolate": "the prolate split"}
 def headline(plan: Plan) -> str:
     """Return what the plan is, in one line."""
     head = (
-        f"{plan.kernel}, {plan.options.periodicity}-periodic, "
-        f"{plan._totals[1]} sources, {plan._totals[0]} targets, {plan.dtype}, {plan.space}"
+        f"{plan.kernel}, {plan.options.periodicity}-periodic, {_counts(plan)}, {plan.dtype}, "
+        f"{plan.space}"
     )
     if plan.want != "u":
-        head += f", want {', '.join(plan._shapes)}"
+        head += f", want {', '.join(plan.task.names)}"
     return head
 
 
@@ -34,19 +34,19 @@ def facts(plan: Plan) -> dict[str, str]:
     """Return what the plan is and what was chosen, name by name; cheap."""
     found = {
         "sum": f"{plan.kernel}, {plan.options.periodicity}-periodic",
-        "wanted": ", ".join(plan._shapes),
-        "points": f"{plan._totals[1]} sources, {plan._totals[0]} targets",
+        "wanted": ", ".join(plan.task.names),
+        "points": _counts(plan),
         "box": " x ".join(f"{length:.4g}" for length in plan.box),
         "arrays": f"{plan.dtype}, {plan.space}",
         "tolerance": f"{plan.options.tolerance:g}{_densities(plan)}",
     }
-    p = plan.parameters
-    if p is not None:
-        length = mean_edge(plan.box)
+    setup = plan.setup
+    if setup is not None:
+        p, mesh, length = setup.parameters, setup.mesh, setup.frame.length
         found["near field"] = f"r_c = {p.cutoff * length:.4g}, P2P by {p.p2p}"
         found["far field"] = (
-            f"grid {' x '.join(str(n) for n in plan.mesh.padding.grid)}, "
-            f"window of {p.points} points, P2G by {plan.mesh.spread}, G2P by {plan.g2p.method}"
+            f"grid {' x '.join(str(n) for n in mesh.padding.grid)}, "
+            f"window of {p.points} points, P2G by {mesh.spread}, G2P by {plan.pipeline.gathering}"
         )
         if plan.memory is not None:
             found["memory"] = f"{in_words(plan.memory.peak)} at most, predicted"
@@ -56,60 +56,66 @@ def facts(plan: Plan) -> dict[str, str]:
     return found
 
 
+def _counts(plan: Plan) -> str:
+    """Return how many points there are."""
+    targets, sources = plan.points.survey.totals
+    return f"{sources} sources, {targets} targets"
+
+
 def _densities(plan: Plan) -> str:
     """Return what the tolerance is of, where it is not of random densities."""
     if plan.options.densities == "random" or not plan.n_sources:
         return ""
-    return f" for any density, {plan._tolerance:.1e} for random ones"
+    return f" for any density, {plan.points.tolerance:.1e} for random ones"
 
 
 def _lists(plan: Plan) -> Iterator[str]:
     """Yield what became of the lists of pairs, once a second density asked for them."""
-    lists = getattr(plan, "p2p", None) and plan.p2p.lists
+    lists = plan.pipeline.lists
     if lists and lists.size is not None:
         size = in_words(lists.size)
         yield f"{size}, {'' if lists.kept else 'not '}kept"
 
 
-def _instead(plan: Plan, chosen: Parameters) -> Iterator[str]:
+def _instead(setup: Setup) -> Iterator[str]:
     """Yield how the other split compares, if the plan could take it; all else as asked for."""
-    problem = plan._problem
+    problem = setup.problem
     other = "hasimoto"
     if problem.split == other:
         other = choose_split("auto", problem.kernel, problem.want, problem.tolerance)
-        if plan.evaluator or other == problem.split:  # which Hasimoto's alone has, or can
+        if setup.pair.evaluator or other == problem.split:  # which Hasimoto's alone has, or can
             return
     try:
         found = select(replace(problem, split=other))
     except ParkiValueError:
         yield f"{NAMES[other]}, which does not reach the tolerance"
     else:
-        ratio = found.total / chosen.total
+        ratio = found.total / setup.parameters.total
         yield f"{NAMES[other]}, predicted to take {ratio:.2f} times as long"
 
 
 def describe(plan: Plan) -> str:
     """Return what the plan is, what was chosen and why, and how the other split compares."""
     head = headline(plan)
-    p = plan.parameters
-    if p is None:
+    setup = plan.setup
+    if setup is None:
         return head
-    length = mean_edge(plan.box)
-    grid, pads = plan.mesh.padding.grid, plan.mesh.padding
+    p, mesh, length = setup.parameters, setup.mesh, setup.frame.length
+    grid, pads = mesh.padding.grid, mesh.padding
     evaluation = f"polynomials of degree {p.degree}"
-    if plan.evaluator:
-        evaluation = plan.evaluator.describe()
+    if setup.pair.evaluator:
+        evaluation = setup.pair.evaluator.describe()
     lines = [
         head,
         f"  tolerance {plan.options.tolerance:g}{_densities(plan)}; "
         "predicted error over tolerance: " + ", ".join(f"{k} {v:.2f}" for k, v in p.errors.items()),
         f"  near field: r_c = {p.cutoff * length:.4g} "
-        f"({plan._totals[1] * p.cutoff**3:.0f} sources per r_c^3), "
+        f"({plan.points.survey.totals[1] * p.cutoff**3:.0f} sources per r_c^3), "
         f"{p.split.scaled(length).name}, {evaluation}, P2P by {p.p2p}",
         f"  far field: grid {grid[0]} x {grid[1]} x {grid[2]}, "
         f"{SUMS[plan.kernel].components} components, window of {p.points} points "
         f"(beta = {p.beta:.1f}, degree {p.window_degree}), "
-        f"P2G by {plan.mesh.spread}, G2P by {plan.g2p.method}",
+        f"P2G by {mesh.spread}, G2P by {plan.pipeline.gathering}",
     ]
     if pads.n_local:
         lines.append(
@@ -119,10 +125,10 @@ def describe(plan: Plan) -> str:
     lines.append(
         "  predicted seconds: "
         + ", ".join(f"{k} {v:.3g}" for k, v in p.seconds.items())
-        + f" ({plan._problem.machine.name})"
+        + f" ({setup.problem.machine.name})"
     )
     if plan.memory is not None:
         lines.append(f"  predicted memory: {plan.memory}")
     lines += [f"  lists of pairs: {words}" for words in _lists(plan)]
-    lines += [f"  instead: {words}" for words in _instead(plan, p)]
+    lines += [f"  instead: {words}" for words in _instead(setup)]
     return "\n".join(lines)

@@ -1,8 +1,6 @@
 """`Plan`: the work that depends on geometry and options, done once; apply it to many densities.
 
-Joins the stages, which do not know each other: near field (P2P), and P2G, FGC, G2P for the far
-field. Inside, lengths are in a unit that is a power of two close to the cube root of the box's
-volume: scaling is then exact, and no box is too large or small for float32.
+What users see: arguments are checked here, once, and a pipeline does the work.
 """
 
 from __future__ import annotations
@@ -10,41 +8,25 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from parki.arrays import real_name
-from parki.cell_list import CellList, locate
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.beside import beside
 from parki.ewald.checking import Check, measure
-from parki.ewald.choice.clustering import PairDensity, pair_density, sample
-from parki.ewald.choice.far_points import warn_of_far_points
-from parki.ewald.choice.machines import machine
-from parki.ewald.choice.memory import Memory, Use, check
-from parki.ewald.choice.moves import check_stay, suit
-from parki.ewald.choice.parameters import Parameters, select
-from parki.ewald.choice.problem import Problem
+from parki.ewald.choice.memory import Memory
+from parki.ewald.choice.moves import check_stay
+from parki.ewald.choice.parameters import Parameters
 from parki.ewald.description import describe, facts, headline
-from parki.ewald.extent import Extent, mean_edge, resolve
-from parki.ewald.far import multiplier
-from parki.ewald.far.fgc import FGC
-from parki.ewald.far.g2p import G2P
-from parki.ewald.far.gauge import Gauge
-from parki.ewald.far.mesh import Mesh
-from parki.ewald.far.p2g import P2G
-from parki.ewald.far.padding import Padding, pad
-from parki.ewald.far.plane import PlaneModes
-from parki.ewald.near.p2p import P2P, near_kernels
+from parki.ewald.extent import mean_edge, resolve
 from parki.ewald.near.p2p_cells import check_method
-from parki.ewald.near.p2p_lists import most_pairs
-from parki.ewald.near.radial import check_evaluator, choose_evaluator
-from parki.ewald.near.sizes import near_tile
+from parki.ewald.near.radial import check_evaluator
 from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline import OneDevice, Pipeline
 from parki.ewald.points import (
+    Arguments,
     check_arguments,
     check_density,
     check_dtypes,
@@ -53,23 +35,15 @@ from parki.ewald.points import (
     check_want,
     result_shape,
 )
-from parki.ewald.split.hasimoto import Split
-from parki.ewald.split.prolate import choose_split
-from parki.ewald.split.window import KaiserBessel
+from parki.ewald.setup import Setup
 from parki.ewald.sums import SUMS
-from parki.ewald.timing import DeviceWatch, HostWatch
+from parki.ewald.task import Points, Task
+from parki.ewald.timing import DeviceWatch, HostWatch, Watch, unwatched
 from parki.html import table
 from parki.interchange import as_array, as_given
-from parki.runtime import forks, prepare
+from parki.runtime import forks
 
-_NOT_GIVEN: Any = object()
 STAGES = ("P2P", "P2G", "FGC", "G2P")
-Watch = Callable[[str], AbstractContextManager[Any]]
-
-
-def _unwatched(_: str) -> AbstractContextManager[Any]:
-    """Time no stage."""
-    return nullcontext()
 
 
 class Plan:
@@ -95,6 +69,8 @@ class Plan:
     dens : array, optional
         A density to sum at once, into `first`: checked along with the rest, before any work. On a
         device its near field runs while the far field is set up.
+    pipeline : Pipeline, optional
+        What does the work: one device by default, or `parki.distributed`'s slab of a rank.
 
     Attributes
     ----------
@@ -108,6 +84,8 @@ class Plan:
         Bytes that the plan needs, by part, as predicted for the points it was made of.
     first : array, tuple of arrays or None
         What is wanted of ``dens``; None if there was none.
+    pipeline : Pipeline
+        The stages for the plan's points.
 
     Raises
     ------
@@ -128,9 +106,6 @@ class Plan:
     (3, 1000)
     """
 
-    # Whether all stages can be launched before the first runs.
-    _ahead = True
-
     def __init__(
         self,
         kernel: str,
@@ -140,72 +115,92 @@ class Plan:
         options: EwaldOptions | None = None,
         *,
         want: str | tuple[str, ...] = "u",
-        dens: Any = _NOT_GIVEN,
+        dens: Any = (),
+        pipeline: Pipeline | None = None,
     ) -> None:
+        start = time.perf_counter()
         if isinstance(norms, EwaldOptions) and options is None:
             norms, options = None, norms
-        self._start = time.perf_counter()
         self._lock = threading.RLock()  # calls share memory: one after the other
         self._done: Any = None
-        self.kernel, given = kernel, check_arguments(kernel, trg, src, norms, options)
-        self.space, self.options, arrays, extents = given
-        options = self.options
-        names = check_want(kernel, want)
-        check_evaluator(options.radial, names)
-        check_method(options.p2p_method, names)
-        self.want = want if isinstance(want, str) else names
-        self.dtype = np.dtype(arrays["src"].dtype)
-        self.rows = SUMS[kernel].results
-        self._names = names
-        # What is computed, and not zero everywhere.
-        self._computed = tuple(name for name in names if SUMS[kernel].terms[name])
-        self.seconds = {"plan": 0.0}
-        self.parameters: Parameters | None = None
-        self.memory: Memory | None = None
-        self._memory: Any = None  # of the mesh's grids
-        self._axes = [0, 1, 2]  # the solver's order of them; slabs may want another
-        self._take(arrays, extents)
-        if dens is not _NOT_GIVEN:
-            self._density(dens)
-        self._given = dens
-        self.first: Any = None
-        if all(self._totals) and self._computed:
+        self.pipeline: Pipeline = OneDevice() if pipeline is None else pipeline
+        with self.pipeline.together():
+            given = check_arguments(kernel, trg, src, norms, options)
+            options, dtype = given.options, np.dtype(given.arrays["src"].dtype)
+            names = check_want(kernel, want)
+            check_evaluator(options.radial, names)
+            check_method(options.p2p_method, names)
+            self.want = want if isinstance(want, str) else names
+            self.task = Task(kernel, given.space, dtype, options, names)
+            self.kernel, self.space, self.options, self.dtype = kernel, given.space, options, dtype
+            self.points = self._points(given)
+            once = not (isinstance(dens, tuple) and dens == ())
+            if once:
+                self._density(dens)
+            self.first: Any = None
             with self._turn():
-                self._build(arrays)
-        self._given = _NOT_GIVEN  # not kept
-        if dens is not _NOT_GIVEN and self.first is None:
-            self.first = self(dens)
-        self.seconds["plan"] = time.perf_counter() - self._start
+                self.pipeline = self._placed(self.points, once)
+                if once:
+                    self.first = as_given(self._apply(dens, None, unwatched), dens)
+        self.seconds = {"plan": time.perf_counter() - start}
 
-    def _take(self, arrays: dict[str, Any], extents: Any) -> None:
-        """Take over what points alone decide: numbers, shapes, the box and the normals' squares."""
-        self.n_targets, self.n_sources = arrays["trg"].shape[1], arrays["src"].shape[1]
-        self._points = arrays, extents  # the arrays given, no copies: for `check`
-        self._totals = self._count(arrays)
+    def _points(self, given: Arguments) -> Points:
+        """Return the points with what they decide; their box is that of the plan, if it has one."""
+        survey = self.pipeline.survey(self.task, given.arrays, given.extents)
         # Where there is nothing to sum the next points choose all anew, and so do these the box.
-        if self.parameters is None or not all(self._totals):
-            self.origin, self.box = self._extent(extents)
+        if self.pipeline.setup is None or not all(survey.totals):
+            box = resolve(self.options, survey.extents)
         else:
-            check_stay(self.options, Extent(self.origin, self.box), extents)
-        self._frame = Extent(self.origin[self._axes], self.box[self._axes])
-        self._shapes = {
-            name: result_shape(self.kernel, name, self.n_targets) for name in self._names
-        }
-        self._normal_squares: Any = None
-        if "norms" in arrays:
-            x, y, z = (row.astype(np.float64) for row in arrays["norms"])
-            self._normal_squares = x * x + y * y + z * z
-        components = SUMS[self.kernel].source_components
-        # What parameters are chosen by.
-        self._tolerance = self.options.random_tolerance(self._totals[1], components, self.dtype)
+            box = self.points.box
+            check_stay(self.options, box, given.extents)
+        components = self.task.sum.source_components
+        tolerance = self.options.random_tolerance(survey.totals[1], components, self.dtype)
+        squares: Any = None
+        if "norms" in given.arrays:
+            x, y, z = (row.astype(np.float64) for row in given.arrays["norms"])
+            squares = x * x + y * y + z * z
+        return Points(given.arrays, given.extents, survey, box, tolerance, squares)
 
-    def _count(self, arrays: dict[str, Any]) -> tuple[int, int]:
-        """Return the targets and the sources (of all ranks, where these share the points out)."""
-        return self.n_targets, self.n_sources
+    def _placed(self, points: Points, once: bool) -> Pipeline:
+        """Return the pipeline for points."""
+        if all(points.survey.totals) and self.task.want:
+            return self.pipeline.placed(self.task, points, once)
+        return self.pipeline.empty()
 
-    def _extent(self, extents: Any) -> Extent:
-        """Return the box; ``extents`` are the smallest and largest coordinates, shape (n, 3)."""
-        return resolve(self.options, extents)
+    @property
+    def n_targets(self) -> int:
+        """Targets of this rank."""
+        return self.points.targets
+
+    @property
+    def n_sources(self) -> int:
+        """Sources of this rank."""
+        return self.points.sources
+
+    @property
+    def box(self) -> Any:
+        """Edge lengths, shape (3,)."""
+        return self.points.box.box
+
+    @property
+    def origin(self) -> Any:
+        """Corner of the box, shape (3,)."""
+        return self.points.box.origin
+
+    @property
+    def setup(self) -> Setup | None:
+        """What box and parameters decide; None if there is nothing to sum."""
+        return self.pipeline.setup
+
+    @property
+    def parameters(self) -> Parameters | None:
+        """What was chosen; None if there is nothing to sum."""
+        return None if self.setup is None else self.setup.parameters
+
+    @property
+    def memory(self) -> Memory | None:
+        """Bytes that the plan needs, by part, as predicted for the points it was made of."""
+        return self.pipeline.memory
 
     # ------------------------------------------------------------------ other points
     def update_points(self, trg: Any, src: Any, norms: Any = None) -> None:
@@ -228,252 +223,17 @@ class Plan:
             As of a new plan.
         """
         start = time.perf_counter()
-        with self._turn():
-            moved = object.__new__(type(self))
-            moved.__dict__.update(self.__dict__)
-            moved._move(trg, src, norms)
-            moved.seconds = {**self.seconds, "update": time.perf_counter() - start}
-            self.__dict__.update(moved.__dict__)
-
-    def _move(self, trg: Any, src: Any, norms: Any) -> None:
-        """Take other points: parts of the plan, which is a copy, are replaced, and none changed."""
-        given = check_arguments(self.kernel, trg, src, norms, self.options, self.space)
-        arrays, extents = given.arrays, given.extents
-        if arrays["src"].dtype != self.dtype:
-            raise ParkiTypeError(
-                f"trg has dtype {arrays['trg'].dtype}, but the plan was made for {self.dtype}; "
-                "convert the points, or make a new plan"
-            )
-        self._take(arrays, extents)
-        self.first = None
-        if all(self._totals) and self._computed:
-            self._build(arrays)
-        else:
-            self.parameters = None
-
-    # ------------------------------------------------------------------ set-up
-    def _build(self, arrays: dict[str, Any]) -> None:
-        options, space, dtype, kernel = self.options, self.space, self.dtype, self.kernel
-        executor, want = options.executor, self._computed
-        length = self._units()
-        factor, box = 1 / self.unit, self._frame.box / self.unit
-        same = arrays["trg"] is arrays["src"]
-        src = self._wrap(arrays["src"])
-        trg = src if same else self._wrap(arrays["trg"])
-        norms = arrays["norms"] * dtype.type(factor) if "norms" in arrays else None
-
-        density, chosen = pair_density(trg, src, box), self.parameters
-        if chosen is None or not self._suit(chosen, density):
-            clouds = [src] if same else [trg, src]
-            chosen = self._select(density, length, clouds)
-            self.memory = check(self._problem, chosen, self._use(same), length)
-            self._settle(chosen, length)
-            self._prepare(chosen, self.n_targets)
-        split, cutoff, radial = self._division
-        self.p2p = P2P(
-            kernel,
-            space,
-            arrays["trg"],
-            arrays["src"],
-            norms,
-            box,
-            self._frame.origin / self.unit,
-            options.periodicity,
-            cutoff,
-            radial,
-            factor,
-            want,
-            self.evaluator,
-            executor,
-            chosen.p2p,
-            keep=not options.deterministic,
-            read=chosen.read,
-        )
-        self._wide = self.p2p.buffer(SUMS[kernel].rows)
-        size = SUMS[kernel].rows * self.n_sources
-        self._sorted = self._wide.reshape(-1)[:size].reshape(-1, self.n_sources)  # of P2G
-        self._pending = [lambda: self._build_far(trg, src, norms, split, factor)]
-        if self._given is _NOT_GIVEN:
-            self._pending.pop()()
-        else:
-            self.first = as_given(self._apply(self._given, None, _unwatched), self._given)
-
-    def _build_far(self, trg: Any, src: Any, norms: Any, split: Split, factor: float) -> None:
-        """Set up the far field of wrapped points and normals in solver units."""
-        kernel, mesh, want = self.kernel, self.mesh, self._computed
-        executor = self.options.executor
-        # The field takes the place of the grid, whose values are in Fourier space by then.
-        room = FGC.room(kernel, mesh, want)
-        self.p2g = P2G(kernel, mesh, src, norms, executor, room, self._memory)
-        self._plane = None
-        if PlaneModes.needed(kernel, mesh):
-            heights = self.p2g.sources.points[2]
-            self._plane = PlaneModes(mesh, heights, self.p2g.arguments["norms"])
-        if self._memory is None:  # else the points alone are new
-            self._memory = self.p2g.memory
-            self.fgc = FGC(kernel, mesh, split, factor, want, self._memory, executor)
-        same = trg is src
-        self.g2p = G2P(mesh, trg, self.p2g.sources, same, self.rows, want, factor, executor)
-        flux = SUMS[kernel].double and self.options.dl_mean == "flux"
-        points = (trg, src, norms) if flux else None
-        self._gauge = Gauge(kernel, mesh, split, self.unit, factor, points)
-
-    def _units(self) -> float:
-        """Choose the solver's unit: positions times 2^-e; return the cube root of the volume.
-
-        Exact, as is undoing it in the results.
-        """
-        length = mean_edge(self.box)
-        self.unit = 2.0 ** round(math.log2(length))
-        limits = np.finfo(self.dtype)
-        if not 4 * float(limits.tiny) <= self.unit <= float(limits.max) / 4:
-            raise ParkiValueError(
-                f"the box has edges of about {length:g}, whose inverse {self.dtype} does not hold; "
-                "give lengths in another unit"
-            )
-        return length
-
-    def _wrap(self, points: Any) -> Any:
-        """Return points in the box and in solver units, as the grid takes them."""
-        origin, box = self._frame
-        if origin.any():
-            # Rounds; the grid does not mind, and the near field takes the points as given.
-            points = points - self.space.array_module.asarray(origin[:, None], dtype=self.dtype)
-        wrapped, _ = locate(
-            points,
-            box / self.unit,
-            (1, 1, 1),
-            [axis < self.options.periodicity for axis in range(3)],
-            (0.0, 0.0, 0.0),
-            self.space,
-            scale=1 / self.unit,
-            executor=self.options.executor,
-        )
-        return wrapped
-
-    def _select(
-        self, density: PairDensity, length: float, clouds: list[Any], ranks: int = 1
-    ) -> Parameters:
-        """Return the parameters for the points of all ranks; ``clouds`` are some of them."""
-        options = self.options
-        kept = 0.0
-        if self._given is _NOT_GIVEN and not options.deterministic:
-            kept = most_pairs(self.space, self._totals[0], ranks)
-        best = machine(self.space, self.dtype, fixed=options.deterministic)
-        cutoff = None
-        if options.cutoff is not None:
-            cutoff = options.cutoff / length
-        elif options.cell_size is not None:
-            cutoff = (options.cell_size / self._totals[1]) ** (1 / 3)
-        asked = (options.p2p_method, options.p2g_method, options.g2p_method)
-        p2p, p2g, g2p = (
-            usual if method == "auto" else method
-            for method, usual in zip(asked, best.usual, strict=True)
-        )
-        tolerance = self._tolerance
-        self._problem = problem = Problem(
-            self.kernel,
-            self._computed,
-            choose_split(options.split, self.kernel, self._computed, tolerance),
-            options.periodicity,
-            self.box / length,
-            tolerance,
-            density,
-            *self._totals,
-            best,
-            p2p,
-            p2g,
-            g2p,
-            options.windows(self.dtype),
-            cutoff,
-            kept,
-        )
-        chosen = select(problem)
-        warn_of_far_points(
-            problem,
-            chosen,
-            (self.unit * sample(points)[np.argsort(self._axes)] for points in clouds),
-            Extent(self.origin, self.box),
-            [axis for axis, edge in enumerate(options.box) if edge is None],
-            select,
-            ranks,
-        )
-        return chosen
-
-    def _suit(self, chosen: Parameters, density: PairDensity) -> bool:
-        """Return whether the plan's parameters suit its points of now."""
-        return suit(self._problem, chosen, density, self._tolerance, *self._totals)
-
-    def _use(self, same: bool) -> Use:
-        """Return what memory depends on besides problem and parameters."""
-        return Use(
-            self.space,
-            self.dtype,
-            same,
-            self.options.dl_mean == "flux" and self._normal_squares is not None,
-            self._given is not _NOT_GIVEN,
-        )
-
-    def _settle(self, chosen: Parameters, length: float) -> None:
-        """Take the parameters for the plan's, and make its grid."""
-        options = self.options
-        self.parameters = chosen
-        scale = length / self.unit  # from the parameters' unit to the solver's
-        box = self._frame.box / self.unit
-        steps, cutoff = chosen.steps[self._axes] * scale, chosen.cutoff * scale
-        split = chosen.split.scaled(scale)
-        padding = pad(
-            options.periodicity,
-            box,
-            steps,
-            chosen.points,
-            cutoff,
-            self._problem.tolerance,
-            chosen.lengths,
-        )
-        self.mesh = self._mesh(chosen, box, steps, padding)
-        self.evaluator = choose_evaluator(options.radial, self.kernel, split, cutoff, chosen.degree)
-        # In solver units.
-        self._division = split, cutoff, split.radial_polynomials(cutoff, chosen.degree)
-        self._memory = None
-
-    def _mesh(self, chosen: Parameters, box: Any, steps: Any, padding: Padding) -> Mesh:
-        """Return the grid with the window that was chosen."""
-        return Mesh.build(
-            self.space,
-            self.dtype,
-            box,
-            self.options.periodicity,
-            steps,
-            padding,
-            KaiserBessel(chosen.points, chosen.beta),
-            chosen.window_degree,
-            chosen.p2g,
-            chosen.g2p,
-            self.options.deterministic,
-        )
-
-    def _prepare(self, chosen: Parameters, targets: int) -> None:
-        """Compile all kernels of the plan at once, rather than each when it is first met.
-
-        ``targets`` are those that its near field has.
-        """
-        space, executor, rows = self.space, self.options.executor, SUMS[self.kernel].rows
-        want, mesh = self._computed, self.mesh
-        kernels = list(CellList.kernels(space, real_name(self.dtype), executor).values())
-        kernels += [
-            CellList.gather_kernel(space, self.dtype, n, executor) for n in sorted({3, rows})
-        ]
-        near = (space, self.dtype, chosen.degree, self.options.periodicity, want, executor)
-        tile = near_tile(space, chosen.p2p, targets, chosen.read, self.dtype)
-        near_field = near_kernels(self.kernel, *near, self.evaluator, chosen.p2p, tile)
-        kernels += near_field.values()
-        kernels += P2G.kernels(self.kernel, mesh, executor)
-        kernels.append(FGC.kernel(self.kernel, mesh, want, executor))
-        kernels += G2P.kernels(mesh, self.rows, want, executor)
-        far = (self.dtype, SUMS[self.kernel].harmonic, chosen.split, self.options.periodicity)
-        kernels += multiplier.kernels(space, executor, *far)
-        prepare(kernels)
+        with self._turn(), self.pipeline.together():
+            given = check_arguments(self.kernel, trg, src, norms, self.options, self.space)
+            if given.arrays["src"].dtype != self.dtype:
+                raise ParkiTypeError(
+                    f"trg has dtype {given.arrays['trg'].dtype}, but the plan was made for "
+                    f"{self.dtype}; convert the points, or make a new plan"
+                )
+            points = self._points(given)
+            pipeline = self._placed(points, False)
+        self.points, self.pipeline, self.first = points, pipeline, None
+        self.seconds = {**self.seconds, "update": time.perf_counter() - start}
 
     # ------------------------------------------------------------------ apply
     def __call__(self, dens: Any, out: Any = None) -> Any:
@@ -500,7 +260,7 @@ class Plan:
             velocity is the single layer over 8 pi mu, and its pressure the same over 8 pi.
         """
         with self._turn():
-            results = self._apply(dens, out, _unwatched)
+            results = self._apply(dens, out, unwatched)
         return as_given(results, dens) if out is None else results
 
     def timed(self, dens: Any) -> tuple[Any, dict[str, float]]:
@@ -511,7 +271,7 @@ class Plan:
         """
         watch: HostWatch | DeviceWatch = HostWatch()
         if self.space.on_device:
-            watch = DeviceWatch(self.space.array_module, self._ahead)
+            watch = DeviceWatch(self.space.array_module, self.pipeline.ahead)
         with self._turn():
             results = self._apply(dens, None, watch)
         return as_given(results, dens), watch.seconds()
@@ -533,31 +293,19 @@ class Plan:
                 self._done = stream.record()
 
     def _apply(self, dens: Any, out: Any, watch: Watch) -> Any:
-        values = self._density(dens)
-        results = check_outputs(out, self.want, self._shapes, values, self.space)
-        summed = self._computed if all(self._totals) else ()
-        if summed:
-            self._sum(values, {name: results[name] for name in summed}, watch)
-        for name in results.keys() - set(summed):
-            results[name].fill(0)
+        with self.pipeline.together():
+            values = self._density(dens)
+            results = check_outputs(out, self.want, self._shapes(), values, self.space)
+            summed = self.task.want if self.pipeline.setup else ()
+            if summed:
+                self.pipeline.apply(values, {name: results[name] for name in summed}, watch)
+            for name in results.keys() - set(summed):
+                results[name].fill(0)
         return results[self.want] if isinstance(self.want, str) else tuple(results.values())
 
-    def _sum(self, values: Any, results: dict[str, Any], watch: Watch) -> None:
-        """Run the stages; they see results as (rows, targets)."""
-        flat = {name: array.reshape(-1, self.n_targets) for name, array in results.items()}
-
-        with beside(self.space, self._pending), watch("P2P"):
-            self.p2p.apply(values, self._wide, flat)
-        with watch("P2G"):
-            grid = self.p2g.apply(values, self._sorted)
-            plane = None
-            if self._plane is not None:
-                plane = self._plane.apply(self._sorted if self.p2g.sorts else values)
-        with watch("FGC"):
-            field = self.fgc.apply(grid, plane)
-        with watch("G2P"):
-            self.g2p.apply(field, flat)
-            self._gauge.add(values, flat)
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each result that is wanted."""
+        return {n: result_shape(self.kernel, n, self.n_targets) for n in self.task.names}
 
     def _density(self, dens: Any) -> Any:
         """Return a density as (rows, sources), C-contiguous; refuse an impossible one."""
@@ -589,14 +337,14 @@ class Plan:
         ParkiValueError, ParkiTypeError
             If the density has another shape, is not finite, or is in other memory than the points.
         """
-        values = as_array("dens", dens)
-        check_dtypes({"dens": values})
-        check_space({"dens": values}, self.space)
-        values = check_density("dens", values, SUMS[self.kernel].rows, self.n_sources)
-        bound = self._bound(values.astype(np.float64) ** 2)
-        bounds = tuple(
-            bound if name == "u" else bound / mean_edge(self.box) for name in self._shapes
-        )
+        with self.pipeline.together():
+            values = as_array("dens", dens)
+            check_dtypes({"dens": values})
+            check_space({"dens": values}, self.space)
+            values = check_density("dens", values, SUMS[self.kernel].rows, self.n_sources)
+            bound = self._bound(values.astype(np.float64) ** 2)
+        length = mean_edge(self.box)
+        bounds = tuple(bound if name == "u" else bound / length for name in self.task.names)
         return bounds[0] if isinstance(self.want, str) else bounds
 
     def check(self, dens: Any, targets: int = 32) -> Check | tuple[Check, ...]:
@@ -631,18 +379,13 @@ class Plan:
 
     def _bound(self, squares: Any) -> float:
         """Return what is promised of "u"; ``squares`` are those of the density."""
-        length = mean_edge(self.box)
-        kind = SUMS[self.kernel]
+        length, kind, total = mean_edge(self.box), self.task.sum, self.pipeline.total
         single = kind.single_rows
-        bound = self._sum_up(float(squares[:single].sum())) ** 0.5 / length**kind.decay
-        if self._normal_squares is not None:
-            double = squares[single:].sum(axis=0) * self._normal_squares
-            bound += self._sum_up(float(double.sum())) ** 0.5 / length / length
+        bound = total(float(squares[:single].sum())) ** 0.5 / length**kind.decay
+        if self.points.normal_squares is not None:
+            double = squares[single:].sum(axis=0) * self.points.normal_squares
+            bound += total(float(double.sum())) ** 0.5 / length / length
         return float(self.options.tolerance * bound)
-
-    def _sum_up(self, value: float) -> float:
-        """Return the sum of a number (over all ranks, where these share the points out)."""
-        return value
 
     def as_linear_operator(self) -> Any:
         """Return the plan as a linear operator on flattened densities, for GMRES.
@@ -677,12 +420,12 @@ class Plan:
             result = self(values.reshape(density)).reshape(-1)
             return result.astype(np.result_type(self.dtype, given), copy=False)
 
-        shape = (math.prod(self._shapes[self.want]), rows * self.n_sources)
+        shape = (math.prod(self._shapes()[self.want]), rows * self.n_sources)
         return LinearOperator(shape, matvec=matvec, dtype=self.dtype)
 
     def describe(self) -> str:
         """Return what the plan is and what was chosen, as text of a few lines."""
-        return describe(self)
+        return describe(self) + self.pipeline.describe()
 
     def __repr__(self) -> str:
         return f"<parki.Plan: {headline(self)}>"

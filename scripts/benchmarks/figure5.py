@@ -40,7 +40,7 @@ def measure(run: Run) -> dict[str, Any]:
         periodicity=PERIODICITY, box=(1, 1, 1), tolerance=TOLERANCE, execution_space=run.space
     )
     plan = parki.Plan("stokes_comb", src, src, norms, options)
-    chosen, mesh = plan.parameters, plan.mesh
+    chosen, mesh = plan.parameters, plan.setup.mesh
     if chosen is None:
         raise RuntimeError("an empty sum has no stages")
     flops = models.pair_flops("stokes_comb", chosen.degree, machine.root)
@@ -49,9 +49,9 @@ def measure(run: Run) -> dict[str, Any]:
     launch = choose_launch(chosen.p2p, run.space)
     works = {
         "P2P": models.near(chosen.p2p, launch, n, near.pairs(), size, flops, run.space.on_device),
-        "P2G": spread_work(plan.p2g, mesh, n),
+        "P2G": spread_work(plan.pipeline.p2g, mesh, n),
         "FGC": models.convolve(mesh),
-        "G2P": gather_work(plan.g2p, mesh, n),
+        "G2P": gather_work(plan.pipeline.g2p, mesh, n),
     }
     return {
         "points": n,

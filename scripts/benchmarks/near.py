@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 import parki
-from parki.ewald.near.p2p import P2P
+from parki.ewald.near.p2p import P2P, Pair
 from parki.ewald.near.sizes import Launch
+from parki.ewald.task import Frame
 
 from .run import Run
 
@@ -64,9 +65,10 @@ class Near:
         dens = self.dens if len(self.dens) > 1 else self.dens[0]
         plan = parki.Plan(kernel, self.points, self.points, self.norms, options, dens=dens)
         chosen = plan.parameters
-        if chosen is None or plan.unit != 1:
+        if plan.setup is None or chosen is None or plan.setup.frame.unit != 1:
             raise RuntimeError("P2P takes solver units, which are not ours in this box")
         self.split, self.degree = chosen.split, chosen.degree
+        self.task = plan.task
         self.cutoff = self.first_cutoff = chosen.cutoff
         self.predicted = chosen.seconds["P2P"]
 
@@ -93,25 +95,11 @@ class Near:
     def near_field(self, method: str, launch: Launch | None = None) -> Callable[[], Any]:
         """Return what computes the near field by a variant."""
         split = self.split.scaled(self.cutoff / self.first_cutoff)
-        p2p = P2P(
-            kernel=self.kernel,
-            space=self.run.space,
-            trg=self.points,
-            src=self.points,
-            norms=self.norms,
-            box=np.ones(3),
-            origin=np.zeros(3),
-            periodicity=PERIODICITY,
-            cutoff=self.cutoff,
-            radial=split.radial_polynomials(self.cutoff, self.degree),
-            factor=1.0,
-            want=("u",),
-            evaluator=None,
-            executor=None,
-            method=method,
-            launch=launch,
-            keep=False,
-        )
+        pair = Pair(self.cutoff, split.radial_polynomials(self.cutoff, self.degree), method=method)
+        frame = Frame(np.ones(3), np.zeros(3), PERIODICITY)
+        p2p = P2P(self.task, frame, pair, self.points, self.points, self.norms, launch=launch)
+        if p2p.lists is not None:
+            p2p.lists.keep = False
         pot = self.run.xp.empty_like(self.points[: 1 if len(self.dens) == 1 else 3])
         buffer = p2p.buffer(len(self.dens))
 

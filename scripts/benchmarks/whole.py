@@ -54,7 +54,7 @@ def whole(run: Run, trg: Any, src: Any, dens: Any, norms: Any, tolerance: float)
         "stages": stages,
         "apply": sum(stages.values()),
         "predicted": dict(chosen.seconds),
-        "grid": list(plan.mesh.padding.grid),
+        "grid": list(plan.setup.mesh.padding.grid),
         "P": chosen.points,
         "cell_size": src.shape[1] * chosen.cutoff**3,
     }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from parki.ewald.near.radial import Evaluator
 from parki.ewald.near.sizes import Launch, Tile, cells_of, choose_launch, near_tile, resolve
 from parki.ewald.split.hasimoto import RadialPolynomials
 from parki.ewald.sums import SUMS
+from parki.ewald.task import Frame, Task
 from parki.runtime import ExecutionSpace, Kernel, load
 
 TEAM = 4  # tiles of a team of p2p_tile
@@ -33,65 +34,69 @@ DERIVATIVES_TILE = 32  # on a device; one thread a target
 HOST_CHUNK, DEVICE_CHUNK = 256, 64  # sources staged at a time
 
 
+class Pair(NamedTuple):
+    """What the near field takes of a plan's parameters, in solver units.
+
+    Attributes
+    ----------
+    cutoff : float
+    radial : RadialPolynomials
+    evaluator : Evaluator or None
+        Evaluates the radial functions of "u" in place of the polynomials.
+    method : str
+        Variant, one of P2P_METHODS of `parki.ewald.near.p2p_cells`.
+    read : float
+        Sources near the targets that a device works on at a time: see `near_tile`.
+    """
+
+    cutoff: float
+    radial: RadialPolynomials
+    evaluator: Evaluator | None = None
+    method: str = "auto"
+    read: float = 0.0
+
+
 class P2P:
     """The near field for fixed points.
 
     Parameters
     ----------
-    kernel : str
+    task : Task
+    frame : Frame
+        Along periodic axes its origin is of no effect.
+    pair : Pair
     trg, src : array, shape (3, N)
         Points in the user's unit, not wrapped.
     norms : array, shape (3, N), or None
         Normals in solver units.
-    box : sequence of 3 floats
-        Solver units, as the next.
-    origin : sequence of 3 floats
-        Corner of the box; of no effect along periodic axes.
-    periodicity : int
-    cutoff : float
-    radial : RadialPolynomials
-    factor : float
-        Inverse of the solver's length unit, a power of two: turns points into solver units, and
-        results into the user's.
-    want : tuple of str
-        What to compute: "u", "p", "grad_u".
-    evaluator : Evaluator or None
-        Evaluates the radial functions of "u" in place of the polynomials.
-    method : str
-        Variant, one of P2P_METHODS of `parki.ewald.near.p2p_cells`.
     launch : Launch or None
         How a variant by cells runs; None for its defaults.
     stretch : tuple of 2 floats, optional
         Part of the first axis, in solver units, that has all points and no images of theirs in
         reach: where the cells are. Points must be wrapped into it. Default: the box.
-    keep : bool
-        Whether a tile's lists of sources may be kept for other densities: `PairLists`.
-    read : float
-        Sources near the targets that a device works on at a time: see `near_tile`.
+
+    Attributes
+    ----------
+    lists : PairLists or None
+        A tile's lists of sources, kept for other densities unless the task is deterministic.
     """
 
     def __init__(
         self,
-        kernel: str,
-        space: ExecutionSpace,
+        task: Task,
+        frame: Frame,
+        pair: Pair,
         trg: Any,
         src: Any,
         norms: Any,
-        box: np.ndarray[Any, np.dtype[np.float64]],
-        origin: np.ndarray[Any, np.dtype[np.float64]],
-        periodicity: int,
-        cutoff: float,
-        radial: RadialPolynomials,
-        factor: float,
-        want: tuple[str, ...],
-        evaluator: Evaluator | None,
-        executor: str | None,
-        method: str = "auto",
+        *,
         launch: Launch | None = None,
         stretch: tuple[float, float] | None = None,
-        keep: bool = True,
-        read: float = 0.0,
     ) -> None:
+        kernel, space, want, executor = task.kernel, task.space, task.want, task.executor
+        box, origin, periodicity, factor = frame.box, frame.origin, frame.periodicity, frame.factor
+        cutoff, radial, evaluator, method, read = pair
+        keep = not task.options.deterministic
         xp = space.array_module
         self.dtype = src.dtype
         # What wrapping may round. Along free axes nothing is, and equal points differ by zero.

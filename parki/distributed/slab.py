@@ -1,0 +1,327 @@
+"""`Slab`: a plan's pipeline over the points of all ranks, each of which works on a slab.
+
+Points move to the slab of their grid cell, and stay there for all densities. The near field takes
+the slab's targets, its sources and those of other slabs in reach (ghosts); the far field the slab's
+planes of the grid. Parameters are chosen on one rank, from points of all.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import AbstractContextManager
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.distributed import memory
+from parki.distributed.axes import Order, longest_first
+from parki.distributed.device import choose_transport
+from parki.distributed.far import SlabFar
+from parki.distributed.memory import Counts, Place
+from parki.distributed.near import SlabP2P
+from parki.distributed.routes import Route
+from parki.distributed.slabs import Slabs, near_work
+from parki.distributed.team import Team
+from parki.distributed.transport import Transport
+from parki.errors import ParkiValueError
+from parki.ewald.beside import beside
+from parki.ewald.choice.clustering import SAMPLE, pair_density
+from parki.ewald.choice.memory import Memory
+from parki.ewald.far.gauge import Gauge
+from parki.ewald.near.p2p_lists import PairLists
+from parki.ewald.setup import Setup, choose, use
+from parki.ewald.task import Frame, Points, Survey, Task
+from parki.ewald.timing import Watch, unwatched
+from parki.runtime import prepare
+
+# Slabs are cut anew where the one with most work has this many times what it could have.
+IMBALANCE = 1.3
+
+
+class Slab:
+    """The stages of a rank: see `parki.ewald.pipeline.Pipeline`.
+
+    Parameters
+    ----------
+    team : Team
+
+    Attributes
+    ----------
+    slabs : Slabs
+        What each rank works on.
+    transport : Transport
+    overlap : bool
+        Whether exchanges go on beside the near field, on devices; where there are none it costs
+        3 %.
+    sent : dict
+        Bytes that this rank sent to others in the last application, by step.
+    """
+
+    ahead = False  # some exchanges wait for the device
+
+    def __init__(self, team: Team) -> None:
+        self.team = team
+        self.overlap = team.size > 1
+        self.setup: Setup | None = None
+        self.memory: Memory | None = None
+        self.sent: dict[str, int] = {}
+        self.transport: Transport
+        self.slabs: Slabs
+        self.order: Order
+        self.near: SlabP2P
+        self.far: SlabFar
+        self.gauge: Gauge
+        self._to_targets: Route
+        self._from_sources: Route
+
+    # ------------------------------------------------------------------ what all ranks share
+    def together(self) -> AbstractContextManager[Any]:
+        """Raise on all ranks what is raised on one of them."""
+        return self.team.together()
+
+    def survey(self, task: Task, arrays: dict[str, Any], extents: Any) -> Survey:
+        """Return what the points of all ranks have in common; refuse ranks with other tasks."""
+        options = task.options
+        asked = {
+            "kernel": task.kernel,
+            "want": task.names,
+            "dtype": task.dtype,
+            "space": task.space.name,
+            **{field.name: getattr(options, field.name) for field in fields(options)},
+        }
+        counts = tuple(int(arrays[name].shape[1]) for name in ("trg", "src"))
+        told = self.team.all((asked, arrays["trg"] is arrays["src"], counts))
+        for rank, (other, *_) in enumerate(told):
+            for name, value in told[0][0].items():
+                if other[name] != value:
+                    raise ParkiValueError(
+                        f"{name} is {other[name]} on rank {rank}, but {value} on rank 0; "
+                        "all ranks take part in one sum"
+                    )
+        if None in options.box:
+            extents = np.concatenate(self.team.all(extents))
+        numbers = [counts for _, _, counts in told]
+        totals, before = (
+            (sum(n for n, _ in part), sum(n for _, n in part))
+            for part in (numbers, numbers[: self.team.rank])
+        )
+        return Survey(totals, before, all(same for _, same, _ in told), extents)
+
+    def total(self, value: float) -> float:
+        """Return the sum of a number over all ranks."""
+        return float(self.team.sum(np.array(value)))
+
+    def empty(self) -> Slab:
+        """Return a pipeline without points."""
+        return Slab(self.team)
+
+    # ------------------------------------------------------------------ placing points
+    def placed(self, task: Task, points: Points, once: bool) -> Slab:
+        """Return a pipeline for other points: see `parki.ewald.pipeline.Pipeline.placed`.
+
+        Slabs keep their bounds until one of them has `IMBALANCE` times the work it would have with
+        others.
+        """
+        new = Slab(self.team)
+        new.overlap = self.overlap
+        if self.setup is not None:
+            frame, new.transport = self.setup.frame, self.transport
+        else:
+            axes = longest_first(points.box.box, task.options.periodicity)
+            frame = Frame.of(task, points.box, tuple(axes))
+            new.transport = choose_transport(self.team, task.space)
+        new.order = Order(list(frame.axes))
+        same, arrays = points.survey.same, new.order.arrays(points.arrays)
+        src = frame.wrap(task, arrays["src"])
+        trg = src if same else frame.wrap(task, arrays["trg"])
+        setup = new.setup = self._choose(task, points, frame, trg, src)
+        mesh = setup.mesh
+        old = self if setup is self.setup else None
+        cells = [_cells(setup, cloud) for cloud in (trg, src)]
+        counts = self._per_cell(setup, cells)
+        reach = int(setup.pair.cutoff / mesh.steps[0]) + 1
+        slabs = new.slabs = self._balance(points, setup, counts, reach)
+        new.memory = self.memory
+        if old is None:
+            first, last = slabs.cells[self.team.rank : self.team.rank + 2]
+            targets, sources = (int(count[first:last].sum()) for count in counts)
+            near = int(counts[1][slabs.near(self.team.rank, reach)].sum())
+            numbers = Counts((points.targets, points.sources), (targets, sources), near)
+            needs = (setup.problem, setup.parameters, use(task, points, False))
+            place = Place(mesh, slabs, self.team.rank, reach, list(frame.axes), numbers)
+            new.memory = memory.predict(*needs, place)
+            memory.check(self.team, *needs, frame.length, new.memory)
+            # Compile all kernels of the plan, once on each node.
+            self.team.in_turn(lambda: prepare(setup.kernels(targets)))
+        routes = [
+            Route.by_owner(new.transport, _owners(setup, slabs, index))
+            for index in (cells[1:] if same else cells)
+        ]
+        new._to_targets, new._from_sources = routes[0], routes[-1]
+        own = {"src": new._from_sources.forward("points", arrays["src"])}
+        own["trg"], norms = own["src"], None
+        if not same:
+            own["trg"] = new._to_targets.forward("points", arrays["trg"])
+        if "norms" in arrays:
+            norms = arrays["norms"] * task.dtype.type(frame.factor)
+            norms = new._from_sources.forward("points", norms)
+        src = frame.wrap(task, own["src"])
+        trg = src if same else frame.wrap(task, own["trg"])
+        far = old.far if old and slabs == old.slabs else SlabFar(new.transport, slabs, setup)
+        new.far = far.placed(trg, src, norms)
+        new.gauge = setup.gauge(trg, src, norms, self.team.sum)
+        at = _cells(setup, src)
+        new.near = SlabP2P(new.transport, slabs, setup, own["trg"], own["src"], norms, at)
+        return new
+
+    def _choose(self, task: Task, points: Points, frame: Frame, trg: Any, src: Any) -> Setup:
+        """Return the set-up that rank 0 chooses, or keeps; ``trg`` and ``src`` are wrapped."""
+        clouds = self._sample(task, points, trg, src)
+        found: Any = None  # problem and parameters, or none where those of now are kept
+        if clouds:
+            density = pair_density(clouds[0], clouds[-1], frame.box)
+            if density.self_pairs:  # those of the sample
+                density = replace(density, self_pairs=1 / points.survey.totals[1])
+            if self.setup is None or not self.setup.suits(density, points):
+                size = self.team.size
+                found = choose(task, points, frame, density, clouds, once=False, ranks=size)
+        found = self.team.share(found)
+        if self.setup is not None and found is None:
+            return self.setup
+        return Setup.of(task, frame, *found)
+
+    def _sample(self, task: Task, points: Points, trg: Any, src: Any) -> list[Any] | None:
+        """Return some targets and sources of all ranks on rank 0, one array if they are the same.
+
+        Those that `pair_density` takes of the points of one device which has them rank by rank.
+        """
+        survey = points.survey
+        clouds = (src,) if survey.same else (trg, src)
+        parts, n = [], len(clouds)
+        for cloud, total, before in zip(
+            clouds, survey.totals[-n:], survey.before[-n:], strict=True
+        ):
+            stride = max(1, total // SAMPLE)
+            part = cloud[:, -before % stride :: stride]
+            parts.append(part.get() if task.space.on_device else part)
+        told = self.team.gather(parts)
+        if told is None:
+            return None
+        return [np.concatenate(parts, axis=1) for parts in zip(*told, strict=True)]
+
+    def _per_cell(self, setup: Setup, cells: list[Any]) -> list[NDArray[np.float64]]:
+        """Return the targets and the sources of all ranks in each cell along the first axis."""
+        task, n = setup.task, setup.mesh.padding.cells[0]
+        counts = task.xp.stack([task.xp.bincount(index, minlength=n) for index in cells])
+        found = self.team.sum(counts.astype(np.float64))
+        return list(found.get() if task.space.on_device else found)
+
+    def _balance(
+        self, points: Points, setup: Setup, counts: list[NDArray[np.float64]], reach: int
+    ) -> Slabs:
+        """Return slabs that take about the same time, as predicted: those there are, if they do."""
+        chosen, padding, totals = setup.parameters, setup.mesh.padding, points.survey.totals
+        seconds, n, (trg, src) = chosen.seconds, padding.cells[0], counts
+        work = near_work(trg, src, reach, setup.frame.periodicity > 0) * seconds["P2P"]
+        work += src / totals[1] * seconds["P2G"] + trg / totals[0] * seconds["G2P"]
+        work += seconds["FGC"] / n
+        best = Slabs.balanced(work, padding.grid[0], self.team.size, chosen.points)
+        if setup is self.setup and self.slabs.load(work) <= IMBALANCE * best.load(work):
+            return self.slabs
+        return best
+
+    def owners(self, points: Any) -> Any:
+        """Return the rank on whose slab each point is; shape (N,) for points (3, N)."""
+        setup = self.far.setup
+        task, frame = setup.task, setup.frame
+        wrapped = frame.wrap(task, points[list(frame.axes)].astype(task.dtype))
+        return _owners(setup, self.slabs, _cells(setup, wrapped))
+
+    # ------------------------------------------------------------------ apply
+    def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
+        """Run the stages on the slab; they see results as (rows, targets)."""
+        task, count = self.far.setup.task, self._to_targets.arriving
+        flat = {
+            name: array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
+            for name, array in results.items()
+        }
+        ends = np.cumsum([array.shape[0] for array in flat.values()]).tolist()
+        parts = {
+            name: slice(end - array.shape[0], end)
+            for (name, array), end in zip(flat.items(), ends, strict=True)
+        }
+        together = task.xp.zeros((ends[-1], count), dtype=task.dtype)
+        own = {name: together[part] for name, part in parts.items()}
+        before = dict(self.transport.sent)
+        with watch("densities"):
+            dens = self.order.density(task.kernel, dens)
+            dens = self._from_sources.forward("densities", dens)
+        with watch("ghosts"):
+            near = self.near.fetch(dens)
+
+        def far() -> None:
+            with watch("P2G"):
+                self.far.spread(dens)
+            with watch("P2G halo"):
+                self.far.add_halo()
+            with watch("FGC"):
+                self.far.convolve()
+            with watch("G2P halo"):
+                self.far.copy_halo()
+
+        # Stages that are timed do not overlap: each one's time would have parts of the other's.
+        apart = watch is not unwatched or not self.overlap
+        with beside(task.space, [] if apart else [far]), watch("P2P"):
+            self.near.apply(near, own)
+        if apart:
+            far()
+        with watch("G2P"):
+            self.far.gather(own)
+            self.gauge.add(dens, own)
+        with watch("results"):
+            back = task.xp.empty((ends[-1], next(iter(flat.values())).shape[1]), dtype=task.dtype)
+            self._to_targets.backward("results", together, back)
+            for name, array in flat.items():
+                array[self.order.places(name, task.sum.results)] = back[parts[name]]
+        sent = {n: count - before.get(n, 0) for n, count in self.transport.sent.items()}
+        self.sent = {label: count for label, count in sent.items() if count}
+
+    # ------------------------------------------------------------------ views
+    @property
+    def lists(self) -> PairLists | None:
+        """The lists of pairs, on a device."""
+        return self.near.p2p.lists if self.setup and self.near.p2p else None
+
+    @property
+    def gathering(self) -> str:
+        """The variant of G2P, in words."""
+        return self.far.g2p.method
+
+    def describe(self) -> str:
+        """Return how ranks share the work."""
+        if self.setup is None:
+            return ""
+        widths, axis = np.diff(self.slabs.cells), self.setup.frame.axes[0]
+        text = (
+            f"\n  {self.team.size} ranks by {self.transport.name}: slabs of {widths.min()} to "
+            f"{widths.max()} of {widths.sum()} grid cells along axis {axis}"
+            + (", the first of the grid above" if axis else "")
+        )
+        if not self.sent:
+            return text
+        megabytes = ", ".join(f"{label} {count / 1e6:.3g}" for label, count in self.sent.items())
+        return f"{text}\n  sent from rank {self.team.rank} by the last application, MB: {megabytes}"
+
+
+def _cells(setup: Setup, points: Any) -> Any:
+    """Return the grid cells along the first axis of wrapped points."""
+    place = (points[0] * setup.mesh.arguments["inverse_step"][0]).astype(np.int32)
+    return setup.task.xp.clip(place, 0, setup.mesh.padding.cells[0] - 1)
+
+
+def _owners(setup: Setup, slabs: Slabs, cells: Any) -> Any:
+    """Return the ranks whose slabs have grid cells."""
+    ends = setup.task.xp.asarray(slabs.cells[1:], dtype=np.int32)
+    return setup.task.xp.searchsorted(ends, cells, side="right")

@@ -1,0 +1,218 @@
+"""`Setup`: what box and parameters decide, made once and kept for all points that suit them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.arrays import real_name
+from parki.cell_list import CellList
+from parki.ewald.choice.clustering import PairDensity, sample
+from parki.ewald.choice.far_points import warn_of_far_points
+from parki.ewald.choice.machines import machine
+from parki.ewald.choice.memory import Use
+from parki.ewald.choice.moves import suit
+from parki.ewald.choice.parameters import Parameters, select
+from parki.ewald.choice.problem import Problem
+from parki.ewald.far import multiplier
+from parki.ewald.far.fgc import FGC
+from parki.ewald.far.g2p import G2P
+from parki.ewald.far.gauge import Gauge
+from parki.ewald.far.mesh import Mesh
+from parki.ewald.far.p2g import P2G
+from parki.ewald.far.padding import Padding, pad
+from parki.ewald.near.p2p import Pair, near_kernels
+from parki.ewald.near.p2p_lists import most_pairs
+from parki.ewald.near.radial import choose_evaluator
+from parki.ewald.near.sizes import near_tile
+from parki.ewald.split.hasimoto import Split
+from parki.ewald.split.prolate import choose_split
+from parki.ewald.split.window import KaiserBessel
+from parki.ewald.task import Frame, Points, Task
+from parki.runtime import Kernel
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A task in a box, with its parameters.
+
+    Attributes
+    ----------
+    task : Task
+    frame : Frame
+    problem : Problem
+        What the parameters were chosen for.
+    parameters : Parameters
+    split : Split
+        Solver units, as the next.
+    pair : Pair
+        What the near field takes of the parameters.
+    mesh : Mesh
+        The grid of the box.
+    """
+
+    task: Task
+    frame: Frame
+    problem: Problem
+    parameters: Parameters
+    split: Split
+    pair: Pair
+    mesh: Mesh
+
+    @classmethod
+    def of(cls, task: Task, frame: Frame, problem: Problem, chosen: Parameters) -> Setup:
+        """Make what the parameters decide."""
+        scale = frame.length / frame.unit  # from the parameters' unit to the solver's
+        steps, cutoff = chosen.steps[list(frame.axes)] * scale, chosen.cutoff * scale
+        split = chosen.split.scaled(scale)
+        window = (chosen.points, cutoff, problem.tolerance, chosen.lengths)
+        padding = pad(frame.periodicity, frame.box, steps, *window)
+        pair = Pair(
+            cutoff,
+            split.radial_polynomials(cutoff, chosen.degree),
+            choose_evaluator(task.options.radial, task.kernel, split, cutoff, chosen.degree),
+            chosen.p2p,
+            chosen.read,
+        )
+        mesh = _mesh(task, chosen, frame.box, steps, padding)
+        return cls(task, frame, problem, chosen, split, pair, mesh)
+
+    def suits(self, density: PairDensity, points: Points) -> bool:
+        """Return whether the parameters suit other points than those they were chosen for."""
+        totals = points.survey.totals
+        return suit(self.problem, self.parameters, density, points.tolerance, *totals)
+
+    def slab_mesh(self, first: int, last: int) -> Mesh:
+        """Return the grid of a slab, cells ``first`` to ``last - 1``, with what windows reach."""
+        mesh, n = self.mesh, max(last - first, 1)  # a slab without cells has a grid, of no use
+        padding = replace(
+            mesh.padding,
+            cells=(n, *mesh.padding.cells[1:]),
+            grid=(n + self.parameters.points - 1, *mesh.padding.grid[1:]),
+        )
+        box = np.array([n * mesh.steps[0], *mesh.box[1:]])
+        return _mesh(self.task, self.parameters, box, mesh.steps, padding)
+
+    def kernels(self, targets: int) -> list[Kernel]:
+        """Return all kernels of a plan whose near field has so many targets."""
+        task, chosen, mesh = self.task, self.parameters, self.mesh
+        space, dtype, executor, rows = task.space, task.dtype, task.executor, task.sum.rows
+        kernels = list(CellList.kernels(space, real_name(dtype), executor).values())
+        kernels += [CellList.gather_kernel(space, dtype, n, executor) for n in sorted({3, rows})]
+        near = (space, dtype, chosen.degree, self.frame.periodicity, task.want, executor)
+        tile = near_tile(space, chosen.p2p, targets, chosen.read, dtype)
+        pairs = near_kernels(task.kernel, *near, self.pair.evaluator, chosen.p2p, tile)
+        kernels += pairs.values()
+        kernels += P2G.kernels(task.kernel, mesh, executor)
+        kernels.append(FGC.kernel(task.kernel, mesh, task.want, executor))
+        kernels += G2P.kernels(mesh, task.sum.results, task.want, executor)
+        far = (dtype, task.sum.harmonic, chosen.split, self.frame.periodicity)
+        kernels += multiplier.kernels(space, executor, *far)
+        return kernels
+
+    def gauge(self, trg: Any, src: Any, norms: Any, *together: Any) -> Gauge:
+        """Return the constants of the sum of wrapped points, with normals in solver units."""
+        flux = self.task.sum.double and self.task.options.dl_mean == "flux"
+        points = (trg, src, norms) if flux else None
+        frame = self.frame
+        fixed = (self.task.kernel, self.mesh, self.split, frame.unit, frame.factor)
+        return Gauge(*fixed, points, *together)
+
+
+def choose(
+    task: Task,
+    points: Points,
+    frame: Frame,
+    density: PairDensity,
+    clouds: Iterable[Any],
+    *,
+    once: bool,
+    ranks: int = 1,
+) -> tuple[Problem, Parameters]:
+    """Choose the parameters for the points of all ranks.
+
+    Parameters
+    ----------
+    clouds : iterable of array, shape (3, N)
+        Some of the points, wrapped, in solver units.
+    once : bool
+        Whether the plan is made for a single density: then no lists of pairs are kept.
+    """
+    options, (targets, sources) = task.options, points.survey.totals
+    kept = 0.0
+    if not once and not options.deterministic:
+        kept = most_pairs(task.space, targets, ranks)
+    best = machine(task.space, task.dtype, fixed=options.deterministic)
+    cutoff = None
+    if options.cutoff is not None:
+        cutoff = options.cutoff / frame.length
+    elif options.cell_size is not None:
+        cutoff = (options.cell_size / sources) ** (1 / 3)
+    asked = (options.p2p_method, options.p2g_method, options.g2p_method)
+    p2p, p2g, g2p = (
+        usual if method == "auto" else method
+        for method, usual in zip(asked, best.usual, strict=True)
+    )
+    problem = Problem(
+        task.kernel,
+        task.want,
+        choose_split(options.split, task.kernel, task.want, points.tolerance),
+        options.periodicity,
+        points.box.box / frame.length,
+        points.tolerance,
+        density,
+        targets,
+        sources,
+        best,
+        p2p,
+        p2g,
+        g2p,
+        options.windows(task.dtype),
+        cutoff,
+        kept,
+    )
+    chosen = select(problem)
+    order = np.argsort(frame.axes)
+    warn_of_far_points(
+        problem,
+        chosen,
+        (frame.unit * sample(cloud)[order] for cloud in clouds),
+        points.box,
+        [axis for axis, edge in enumerate(options.box) if edge is None],
+        select,
+        ranks,
+    )
+    return problem, chosen
+
+
+def use(task: Task, points: Points, once: bool) -> Use:
+    """Return what memory depends on besides problem and parameters."""
+    flux = task.options.dl_mean == "flux" and task.sum.double
+    return Use(task.space, task.dtype, points.survey.same, flux, once)
+
+
+def _mesh(
+    task: Task,
+    chosen: Parameters,
+    box: NDArray[np.float64],
+    steps: NDArray[np.float64],
+    padding: Padding,
+) -> Mesh:
+    """Return a grid with the window that was chosen."""
+    return Mesh.build(
+        task.space,
+        task.dtype,
+        box,
+        task.options.periodicity,
+        steps,
+        padding,
+        KaiserBessel(chosen.points, chosen.beta),
+        chosen.window_degree,
+        chosen.p2g,
+        chosen.g2p,
+        task.options.deterministic,
+    )

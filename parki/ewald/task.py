@@ -1,0 +1,183 @@
+"""What is asked of a plan: `Task`, whatever the points; `Points`; and `Frame`, the solver's box."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.cell_list import locate
+from parki.errors import ParkiValueError
+from parki.ewald.extent import Extent, mean_edge
+from parki.ewald.options import EwaldOptions
+from parki.ewald.sums import SUMS
+from parki.ewald.sums.record import Kernel
+from parki.runtime import ExecutionSpace
+
+
+@dataclass(frozen=True)
+class Task:
+    """A sum, whatever its points.
+
+    Attributes
+    ----------
+    kernel : str
+    space : ExecutionSpace
+    dtype : dtype
+    options : EwaldOptions
+    names : tuple of str
+        What is wanted: "u", "p", "grad_u".
+    """
+
+    kernel: str
+    space: ExecutionSpace
+    dtype: Any
+    options: EwaldOptions
+    names: tuple[str, ...] = ("u",)
+
+    @property
+    def sum(self) -> Kernel:
+        """The record of the kernel."""
+        return SUMS[self.kernel]
+
+    @cached_property
+    def want(self) -> tuple[str, ...]:
+        """What is computed: what is wanted, and not zero everywhere."""
+        return tuple(name for name in self.names if self.sum.terms[name])
+
+    @property
+    def executor(self) -> str | None:
+        """What runs the kernels."""
+        return self.options.executor
+
+    @property
+    def xp(self) -> Any:
+        """The array module of the space."""
+        return self.space.array_module
+
+
+class Survey(NamedTuple):
+    """What the points of all ranks have in common, as seen from this one.
+
+    Attributes
+    ----------
+    totals : tuple of 2 ints
+        Targets and sources of all ranks.
+    before : tuple of 2 ints
+        Those of the ranks before this one.
+    same : bool
+        Whether the targets are the sources, on all ranks.
+    extents : ndarray, shape (n, 3)
+        Smallest and largest coordinates of all ranks' clouds, where the box depends on them.
+    """
+
+    totals: tuple[int, int]
+    before: tuple[int, int]
+    same: bool
+    extents: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points that a plan is given, checked.
+
+    Attributes
+    ----------
+    arrays : dict
+        "trg" and "src", the arrays given (one, if the targets are the sources), and "norms".
+    extents : ndarray, shape (n, 3)
+        Smallest and largest coordinates of this rank's clouds.
+    survey : Survey
+    box : Extent
+    tolerance : float
+        What parameters are chosen by.
+    normal_squares : array, shape (Ns,), or None
+        Squares of the normals, if there are any.
+    """
+
+    arrays: dict[str, Any]
+    extents: NDArray[np.float64]
+    survey: Survey
+    box: Extent
+    tolerance: float
+    normal_squares: Any
+
+    @property
+    def targets(self) -> int:
+        """Targets of this rank."""
+        return int(self.arrays["trg"].shape[1])
+
+    @property
+    def sources(self) -> int:
+        """Sources of this rank."""
+        return int(self.arrays["src"].shape[1])
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The box as the solver has it: lengths over a power of two, axes in an order of its own.
+
+    Scaling by a power of two is exact, as is undoing it in the results, and no box is too large or
+    too small for float32.
+
+    Attributes
+    ----------
+    box, origin : ndarray, shape (3,)
+        Solver units.
+    periodicity : int
+    unit : float
+        The solver's unit in the user's.
+    length : float
+        Cube root of the box's volume in the user's unit.
+    axes : list of 3 ints
+        The user's axes in the solver's order.
+    """
+
+    box: NDArray[np.float64]
+    origin: NDArray[np.float64]
+    periodicity: int
+    unit: float = 1.0
+    length: float = 1.0
+    axes: tuple[int, ...] = (0, 1, 2)
+
+    @classmethod
+    def of(cls, task: Task, box: Extent, axes: tuple[int, ...] = (0, 1, 2)) -> Frame:
+        """Return the frame of a user's box, with a unit close to the cube root of its volume."""
+        length = mean_edge(box.box)
+        unit = 2.0 ** round(math.log2(length))
+        limits = np.finfo(task.dtype)
+        if not 4 * float(limits.tiny) <= unit <= float(limits.max) / 4:
+            raise ParkiValueError(
+                f"the box has edges of about {length:g}, whose inverse {task.dtype} does not hold; "
+                "give lengths in another unit"
+            )
+        order = list(axes)
+        edges, origin = box.box[order] / unit, box.origin[order] / unit
+        return cls(edges, origin, task.options.periodicity, unit, length, axes)
+
+    @property
+    def factor(self) -> float:
+        """What turns the user's lengths into solver units, and solver's results into the user's."""
+        return 1 / self.unit
+
+    def wrap(self, task: Task, points: Any) -> Any:
+        """Return points (3, N) in the box and in solver units, as the grid takes them."""
+        if self.origin.any():
+            # Rounds; the grid does not mind, and the near field takes the points as given.
+            corner = self.origin[:, None] * self.unit
+            points = points - task.xp.asarray(corner, dtype=task.dtype)
+        wrapped, _ = locate(
+            points,
+            self.box,
+            (1, 1, 1),
+            [axis < self.periodicity for axis in range(3)],
+            (0.0, 0.0, 0.0),
+            task.space,
+            scale=self.factor,
+            executor=task.executor,
+        )
+        return wrapped
