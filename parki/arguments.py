@@ -16,8 +16,8 @@ from pathlib import Path
 from parki.errors import ParkiMemoryError, ParkiValueError
 from parki.ewald.choice.memory import in_words
 from parki.runtime import ExecutionSpace
-from parki.runtime.free_memory import free_memory
 from parki.runtime.kernel import LARGEST
+from parki.runtime.spaces import free_memory
 
 # Positions, normals, and densities of both layers, in double precision.
 BYTES = 12 * 8

@@ -22,6 +22,7 @@ from rich.table import Table
 
 from parki.ewald import EwaldOptions, Plan
 from parki.ewald.sums import SUMS
+from parki.interchange import to_host
 from parki.reference import direct_sum
 from parki.runtime import ExecutionSpace, available_spaces, get_execution_space
 from parki.terminal import Console, progress
@@ -162,7 +163,7 @@ def check(
     points, density = xp.asarray(src), xp.asarray(dens)
     plan = Plan(kernel, points, points, None if norms is None else xp.asarray(norms), options)
     result = plan(density)[..., :SAMPLES]
-    result = result.get() if hasattr(result, "get") else result
+    result = to_host(result)
     rounding = ROUNDING * 0.5 * float(np.finfo(dtype).eps) * _rms(exact)
     promise = float(plan.promise(density)) + rounding
     return Sum(space.name, kernel, periodicity, dtype, tolerance, _rms(result - exact), promise)

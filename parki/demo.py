@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from parki.arguments import check_count, check_ending, check_output, home_expanded, replacing
 from parki.errors import ParkiValueError
 from parki.ewald import EwaldOptions, Plan, stokes_comb
+from parki.interchange import to_host
 from parki.reference import direct_sum
 from parki.runtime import cache, get_execution_space
 from parki.settings import thread_count
@@ -285,7 +286,7 @@ def _planned(trg: Any, src: Any, norms: Any, options: EwaldOptions) -> tuple[flo
 
 def _host(array: Any) -> Array:
     """Return an array of any space as a NumPy one."""
-    return np.asarray(array.get() if hasattr(array, "get") else array, dtype=np.float64)
+    return np.asarray(to_host(array), dtype=np.float64)
 
 
 def _draw(

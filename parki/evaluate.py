@@ -25,6 +25,7 @@ from parki.ewald import EwaldOptions, Plan
 from parki.ewald.checking import Check
 from parki.ewald.points import RESULTS, check_dtypes, check_points
 from parki.ewald.sums import SUMS
+from parki.interchange import to_host
 from parki.runtime import get_execution_space
 
 ENDINGS = {".npz": "npz", ".h5": "hdf5", ".hdf5": "hdf5"}
@@ -227,7 +228,7 @@ def evaluate(
     plan = Plan(
         kernel, placed.get("trg", src), src, placed.get("norms"), options, want=want, dens=dens
     )
-    host = [values.get() if hasattr(values, "get") else values for values in plan.first]
+    host = [to_host(values) for values in plan.first]
     used = {
         "parki": __version__,
         "kernel": kernel,

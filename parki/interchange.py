@@ -81,6 +81,11 @@ def as_number(value: Any) -> float:
         return math.inf
 
 
+def to_host(values: Any) -> Any:
+    """Return NumPy's array of an array of NumPy or CuPy."""
+    return values.get() if hasattr(values, "get") else values
+
+
 def as_given(result: Any, like: Any) -> Any:
     """Return a new array, or a tuple of them, in the library of ``like``, which shares its memory.
 

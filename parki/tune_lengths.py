@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from parki.ewald.far.lengths import SMOOTH, Lengths, Tables
-from parki.ewald.far.transforms import DeviceTransforms, HostTransforms
+from parki.ewald.far.transforms import transforms_of
 from parki.runtime import ExecutionSpace
-from parki.runtime.free_memory import free_memory
+from parki.runtime.spaces import free_memory
 
 # Below, launches take most of the time. Long ones with 49 as a factor are never the cheapest.
 CANDIDATES = [n for n in SMOOTH if 192 <= n <= 2048 and (n <= 512 or n % 49)]
@@ -94,7 +94,7 @@ def _planes(space: ExecutionSpace, n: int, memory: Any) -> Transform:
     complex_type = np.result_type(memory.dtype, np.complex64)
     planes = max(1, memory.size // (2 * n**2))
     modes = memory[: 2 * planes * n**2].view(complex_type).reshape(1, planes, n, n)
-    make = DeviceTransforms if space.on_device else HostTransforms
+    make = transforms_of(space)
     transforms = make((n, n, n), n, False)
     # Real values of both parts, two axes.
     return Transform("planes", n, 4.0 * modes.size, lambda: transforms.planes(modes))
@@ -105,7 +105,7 @@ def _real(space: ExecutionSpace, values: Any, whole: bool) -> Transform:
     x, y, z = values.shape
     shape = (x, y, z // 2 + 1) if whole else (x // 2 + 1, y, z)
     modes = space.array_module.empty(shape, dtype=np.result_type(values.dtype, np.complex64))
-    make = DeviceTransforms if space.on_device else HostTransforms
+    make = transforms_of(space)
     transforms = make((x, y, z), x, whole)
     kind, passes = ("boxes", 3.0) if whole else ("lines", 1.0)
     return Transform(

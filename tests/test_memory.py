@@ -23,7 +23,7 @@ from parki.ewald.choice.grids import POINTS
 from parki.ewald.choice.parameters import select
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far import host_memory, transforms
-from parki.runtime import free_memory
+from parki.runtime.spaces import free_memory, host
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "check_memory.py"
 _spec = importlib.util.spec_from_file_location("check_memory", SCRIPT)
@@ -255,7 +255,7 @@ def test_a_plan_stays_as_it_was(room):
 
 
 def test_indices_of_a_device():
-    problem = plan()._problem
+    problem = plan().setup.problem
     chosen = select(problem)
     use = memory.Use(Device(), np.dtype("f4"), True, False, False)
     large = replace(chosen, steps=np.full(3, 1 / 1300))
@@ -286,13 +286,13 @@ def files(folder, **contents):
 @pytest.fixture
 def system(tmp_path, monkeypatch):
     """A system of files of its own in the place of /proc and the control groups."""
-    monkeypatch.setattr(free_memory, "PROC", tmp_path / "proc")
-    monkeypatch.setattr(free_memory, "GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(host, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(host, "GROUPS", tmp_path / "groups")
     return tmp_path
 
 
 def free():
-    return free_memory.free_memory(parki.get_execution_space("Serial"))
+    return free_memory(parki.get_execution_space("Serial"))
 
 
 def test_the_host_says(system):

@@ -20,7 +20,6 @@ import parki
 from parki.evaluate import evaluate
 from parki.ewald.far import fgc, sizes, transforms
 from parki.ewald.near.p2p import P2P
-from parki.ewald.timing import DeviceWatch
 from parki.reference import direct_sum
 from parki.runtime.spaces import why_unavailable
 
@@ -428,9 +427,8 @@ def test_a_split_that_a_plan_could_not_take_is_not_compared():
 def test_a_promise_is_for_densities_in_the_memory_of_the_plan(kernel, monkeypatch):
     c = cloud("same", N, BOX)
     plan, dens = plan_of(kernel, c), c.arguments(kernel)[0]
-    cuda = SimpleNamespace(Device=lambda: SimpleNamespace(id=0))
     with monkeypatch.context() as patch:
-        device = SimpleNamespace(on_device=True, array_module=SimpleNamespace(cuda=cuda))
+        device = SimpleNamespace(on_device=True, adapter=SimpleNamespace(device=lambda: 0))
         patch.setattr(plan, "space", device)
         with pytest.raises(parki.ParkiTypeError, match="dens is on the host"):
             plan.promise(dens)
@@ -620,7 +618,8 @@ def test_a_device_starts_once_all_is_launched(ahead):
         get_current_stream=Stream,
         get_elapsed_time=lambda first, last: 2.0,
     )
-    watch = DeviceWatch(SimpleNamespace(cuda=cuda), ahead)
+    monkeypatch.setattr(spaces.cupy, "array_module", lambda: SimpleNamespace(cuda=cuda))
+    watch = spaces.cupy.Watch(ahead)
     for stage in ("P2P", "P2G"):
         with watch(stage):
             pass

@@ -15,8 +15,8 @@ import numpy as np
 
 from parki.distributed.team import Team
 from parki.distributed.transport import HostTransport, Transport
-from parki.ewald.beside import HIGH
 from parki.runtime import ExecutionSpace
+from parki.runtime.spaces.cupy import HIGH
 
 
 def choose_transport(team: Team, space: ExecutionSpace) -> Transport:

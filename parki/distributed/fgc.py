@@ -21,7 +21,7 @@ from parki.distributed.swap import Swap
 from parki.distributed.transport import Transport
 from parki.ewald.far.fgc import Convolution
 from parki.ewald.far.padding import Padding
-from parki.ewald.far.transforms import DeviceTransforms, HostTransforms
+from parki.ewald.far.transforms import transforms_of
 from parki.ewald.setup import Setup
 
 
@@ -88,7 +88,7 @@ class _Periodic:
         planes = slabs.planes[rank + 1] - slabs.planes[rank]
         self.planes = empty((convolution.components, planes, y, half), dtype=kind)
         self.modes = empty((convolution.components, x, share, half), dtype=kind)
-        transforms = DeviceTransforms if convolution.mesh.space.on_device else HostTransforms
+        transforms = transforms_of(convolution.mesh.space)
         self.transforms = transforms((x, y, z), x, True)
         # Of one component each: (planes, y, modes).
         self.swap = Swap(transport, "FGC", (0, slabs.planes), (1, lines))
@@ -140,7 +140,7 @@ class _Free:
         share = lines[rank + 1] - lines[rank]
         components = convolution.components
         empty, kind = transport.xp.empty, convolution.complex_type
-        transforms = DeviceTransforms if mesh.space.on_device else HostTransforms
+        transforms = transforms_of(mesh.space)
         self.transforms = transforms((x, share, z), length, False)
         self.lines = empty((components, x, share, z), dtype=mesh.dtype)
         self.waves = empty((components, length // 2 + 1, share, z), dtype=kind)

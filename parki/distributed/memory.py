@@ -25,7 +25,7 @@ from parki.ewald.far.mesh import Mesh
 from parki.ewald.far.sizes import PART, field_rows, workers
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
-from parki.runtime.free_memory import free_memory
+from parki.runtime.spaces import free_memory
 from parki.settings import thread_count
 
 

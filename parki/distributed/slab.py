@@ -26,14 +26,14 @@ from parki.distributed.slabs import Slabs, near_work
 from parki.distributed.team import Team
 from parki.distributed.transport import Transport
 from parki.errors import ParkiValueError
-from parki.ewald.beside import beside
 from parki.ewald.choice.clustering import SAMPLE, pair_density
 from parki.ewald.choice.memory import Memory
 from parki.ewald.far.gauge import Gauge
 from parki.ewald.near.p2p_lists import PairLists
+from parki.ewald.pipeline import Watch, unwatched
 from parki.ewald.setup import Setup, choose, use
 from parki.ewald.task import Frame, Points, Survey, Task
-from parki.ewald.timing import Watch, unwatched
+from parki.interchange import to_host
 from parki.runtime import prepare
 
 # Slabs are cut anew where the one with most work has this many times what it could have.
@@ -205,7 +205,7 @@ class Slab:
         ):
             stride = max(1, total // SAMPLE)
             part = cloud[:, -before % stride :: stride]
-            parts.append(part.get() if task.space.on_device else part)
+            parts.append(to_host(part))
         told = self.team.gather(parts)
         if told is None:
             return None
@@ -216,7 +216,7 @@ class Slab:
         task, n = setup.task, setup.mesh.padding.cells[0]
         counts = task.xp.stack([task.xp.bincount(index, minlength=n) for index in cells])
         found = self.team.sum(counts.astype(np.float64))
-        return list(found.get() if task.space.on_device else found)
+        return list(to_host(found))
 
     def _balance(
         self, points: Points, setup: Setup, counts: list[NDArray[np.float64]], reach: int
@@ -273,7 +273,7 @@ class Slab:
 
         # Stages that are timed do not overlap: each one's time would have parts of the other's.
         apart = watch is not unwatched or not self.overlap
-        with beside(task.space, [] if apart else [far]), watch("P2P"):
+        with task.space.adapter.beside(None if apart else far), watch("P2P"):
             self.near.apply(near, own)
         if apart:
             far()

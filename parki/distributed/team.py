@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from parki.errors import ParkiError, ParkiTypeError, UnavailableError
+from parki.interchange import to_host
 
 
 class Team:
@@ -131,7 +132,7 @@ class Team:
         if self.size == 1:
             return values
         on_device = hasattr(values, "__cuda_array_interface__")
-        mine = np.ascontiguousarray(values.get() if on_device else values)
+        mine = np.ascontiguousarray(to_host(values))
         total = np.empty_like(mine)
         self.comm.Reduce(mine, total)
         self.comm.Bcast(total)

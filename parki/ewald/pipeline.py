@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
-from parki.ewald.beside import beside
 from parki.ewald.choice.clustering import pair_density
 from parki.ewald.choice.memory import Memory, check
 from parki.ewald.far.fgc import FGC
@@ -22,8 +21,14 @@ from parki.ewald.near.p2p import P2P
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.setup import Setup, choose, use
 from parki.ewald.task import Frame, Points, Survey, Task
-from parki.ewald.timing import Watch
 from parki.runtime import prepare
+
+Watch = Callable[[str], AbstractContextManager[Any]]  # of the stages, by name
+
+
+def unwatched(_: str) -> AbstractContextManager[Any]:
+    """Time no stage."""
+    return nullcontext()
 
 
 class Pipeline(Protocol):
@@ -93,7 +98,7 @@ class OneDevice:
         self.gauge: Gauge
         self.sorted: Any = None  # the densities of P2G, in the memory of those of P2P
         self._wide: Any = None
-        self._pending: list[Callable[[], None]] = []
+        self._pending: Callable[[], None] | None = None  # to do beside the near field
 
     def together(self) -> AbstractContextManager[Any]:
         """Do nothing: there are no other ranks."""
@@ -141,7 +146,7 @@ class OneDevice:
             new._place_far(setup, trg, src, norms, self if kept else None)
 
         if once:
-            new._pending = [far]
+            new._pending = far
         else:
             far()
         return new
@@ -171,7 +176,8 @@ class OneDevice:
         """Run the stages; they see results as (rows, targets)."""
         space = self.p2p.sources.space
         flat = {name: array.reshape(-1, array.shape[-1]) for name, array in results.items()}
-        with beside(space, self._pending), watch("P2P"):
+        pending, self._pending = self._pending, None
+        with space.adapter.beside(pending), watch("P2P"):
             self.p2p.apply(dens, self._wide, flat)
         with watch("P2G"):
             grid = self.p2g.apply(dens, self.sorted)

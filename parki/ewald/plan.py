@@ -24,7 +24,7 @@ from parki.ewald.extent import mean_edge, resolve
 from parki.ewald.near.p2p_cells import check_method
 from parki.ewald.near.radial import check_evaluator
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline import OneDevice, Pipeline
+from parki.ewald.pipeline import OneDevice, Pipeline, Watch, unwatched
 from parki.ewald.points import (
     Arguments,
     check_arguments,
@@ -38,7 +38,6 @@ from parki.ewald.points import (
 from parki.ewald.setup import Setup
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Points, Task
-from parki.ewald.timing import DeviceWatch, HostWatch, Watch, unwatched
 from parki.html import table
 from parki.interchange import as_array, as_given
 from parki.runtime import forks
@@ -269,9 +268,7 @@ class Plan:
         By events on a device, which waits until the host has launched all stages: an application
         of few points takes as long as these launches, which no stage's time has in it.
         """
-        watch: HostWatch | DeviceWatch = HostWatch()
-        if self.space.on_device:
-            watch = DeviceWatch(self.space.array_module, self.pipeline.ahead)
+        watch = self.space.adapter.Watch(self.pipeline.ahead)
         with self._turn():
             results = self._apply(dens, None, watch)
         return as_given(results, dens), watch.seconds()
@@ -280,17 +277,13 @@ class Plan:
     def _turn(self) -> Iterator[None]:
         """Wait for other threads and, on a device, other streams that use the plan's memory."""
         with self._lock:
-            if not self.space.on_device:
-                yield
-                return
-            forks.check(self.space.name)  # before CUDA says something else
-            stream = self.space.array_module.cuda.get_current_stream()
-            if self._done is not None:
-                stream.wait_event(self._done)
-            try:
-                yield
-            finally:
-                self._done = stream.record()
+            if self.space.on_device:
+                forks.check(self.space.name)  # before CUDA says something else
+            with self.space.adapter.turn(self._done) as end:
+                try:
+                    yield
+                finally:
+                    self._done = end()
 
     def _apply(self, dens: Any, out: Any, watch: Watch) -> Any:
         with self.pipeline.together():
@@ -405,10 +398,6 @@ class Plan:
                 f"as_linear_operator needs a plan with one result, but want is {self.want}; "
                 "make a plan with want='u'"
             )
-        if self.space.on_device:
-            from cupyx.scipy.sparse.linalg import LinearOperator
-        else:
-            from scipy.sparse.linalg import LinearOperator
         rows = SUMS[self.kernel].rows
         density = (self.n_sources,) if rows == 1 else (rows, self.n_sources)
 
@@ -421,7 +410,7 @@ class Plan:
             return result.astype(np.result_type(self.dtype, given), copy=False)
 
         shape = (math.prod(self._shapes()[self.want]), rows * self.n_sources)
-        return LinearOperator(shape, matvec=matvec, dtype=self.dtype)
+        return self.space.adapter.linear_operator()(shape, matvec=matvec, dtype=self.dtype)
 
     def describe(self) -> str:
         """Return what the plan is and what was chosen, as text of a few lines."""

@@ -13,7 +13,7 @@ import numpy as np
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS
-from parki.interchange import as_array
+from parki.interchange import as_array, to_host
 from parki.runtime import ExecutionSpace, get_execution_space
 
 RESULTS = ("u", "p", "grad_u")
@@ -128,7 +128,7 @@ def check_points(name: str, points: Any, options: EwaldOptions) -> Any:
     xp = _module(points)
     # Row by row: reductions to three numbers would occupy three multiprocessors of a device.
     ends = xp.stack([row.min() for row in points] + [row.max() for row in points])
-    extent = np.asarray(ends.get() if hasattr(ends, "get") else ends, dtype=np.float64)
+    extent = np.asarray(to_host(ends), dtype=np.float64)
     extent = extent.reshape(2, 3)
     if not np.isfinite(extent).all():
         raise ParkiValueError(f"{name} contains NaN or infinity; {_first_bad(xp, points)}")
@@ -264,7 +264,7 @@ def _check_output(
 
 def check_space(arrays: dict[str, Any], space: ExecutionSpace) -> None:
     """Refuse arrays that are not in the memory of the space, or not on the current device."""
-    current = int(space.array_module.cuda.Device().id) if space.on_device else 0
+    current = space.adapter.device()
     for name, array in arrays.items():
         on_host = isinstance(array, np.ndarray)
         if on_host == space.on_device:

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parki.interchange import to_host
+
 SAMPLE = 16384
 LEVELS = 9
 # Where cells begin along each axis, twice, in their largest edge: a cluster that faces of the one
@@ -163,7 +165,7 @@ def _counted(places: list[NDArray[np.float64]], offset: float, same: bool) -> ND
 def sample(points: Any) -> NDArray[np.float64]:
     """Return some of the points, with a stride, on the host."""
     part = points[:, :: max(1, points.shape[1] // SAMPLE)]
-    return np.asarray(part.get() if hasattr(part, "get") else part, dtype=np.float64)
+    return np.asarray(to_host(part), dtype=np.float64)
 
 
 def _merged(places: list[NDArray[np.float64]], offset: float) -> NDArray[Any]:

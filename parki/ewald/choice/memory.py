@@ -35,7 +35,7 @@ from parki.ewald.options import MOST_POINTS
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace
-from parki.runtime.free_memory import free_memory
+from parki.runtime.spaces import free_memory
 from parki.settings import thread_count
 
 # Larger cut-offs to propose where a plan does not fit: their grids are coarser.

@@ -26,7 +26,7 @@ from parki.ewald.far.sizes import (
     wanted,
     workers,
 )
-from parki.ewald.far.transforms import DeviceTransforms, HostTransforms
+from parki.ewald.far.transforms import transforms_of
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.sums import SUMS
 from parki.runtime import Kernel, load
@@ -90,7 +90,7 @@ class Convolution:
         self.inputs = SUMS[kernel].components
         self.rows = field_rows(kernel, want)
         self.components = max(self.inputs, self.rows)
-        transforms = DeviceTransforms if mesh.space.on_device else HostTransforms
+        transforms = transforms_of(mesh.space)
         length = mesh.padding.local[0]
         self.transforms = transforms(mesh.padding.grid, length, mesh.periodicity == 3)
         self.complex_type = np.result_type(mesh.dtype, np.complex64)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from parki.ewald.far.sizes import LINES, PART, workers
+from parki.runtime import ExecutionSpace
 from parki.runtime.pool import cuts, share_out
 from parki.settings import thread_count
 
@@ -260,3 +261,8 @@ class DeviceTransforms:
 
         with self.cuda.using_allocator(area):
             return self.cufft.PlanNd(*arguments)
+
+
+def transforms_of(space: ExecutionSpace) -> type[HostTransforms] | type[DeviceTransforms]:
+    """Return the transforms of a space: SciPy's on the host, CuPy's on a device."""
+    return DeviceTransforms if space.on_device else HostTransforms

@@ -43,6 +43,7 @@ from scipy.special import k0, k1
 
 from parki.ewald.far.padding import Padding
 from parki.runtime import ExecutionSpace, Kernel, load
+from parki.runtime.spaces import adapter_of
 
 Array = NDArray[np.float64]
 _TERMS = 19  # of the series in the free wavenumber
@@ -261,10 +262,8 @@ def _added(
 
 def _waves(xp: Any, n: int, k: Any, largest: float, padding: Padding) -> tuple[Any, Any]:
     """Return the waves at the nodes of the fading, shape (k, nodes), and the transform of chi."""
-    if xp is np:
-        from scipy.special import j0, j1
-    else:
-        from cupyx.scipy.special import j0, j1
+    special = adapter_of(xp).special()
+    j0, j1 = special.j0, special.j1
     fading = _fading(largest, padding)
     r = xp.asarray(fading.r)
     x = k[:, None] * r

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from parki.runtime import ExecutionSpace, Kernel
-from parki.runtime.free_memory import free_memory
+from parki.runtime.spaces import free_memory
 
 # Of the free memory, what lists may take.
 PART = 1 / 3

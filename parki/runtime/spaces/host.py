@@ -1,28 +1,79 @@
-"""How much memory is free: on the host by Linux' own account, on a device by CuPy's."""
+"""The host: NumPy's arrays, the clock, and Linux' account of the memory that is free."""
 
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
-from parki.runtime import ExecutionSpace
+import numpy as np
 
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 NO_LIMIT = 2.0**60  # what version 1 of control groups has in the place of "max" is larger
 
 
-def free_memory(space: ExecutionSpace) -> float:
+def array_module() -> ModuleType:
+    """Return NumPy."""
+    return np
+
+
+def device() -> None:
+    """Return None: all arrays are in one memory."""
+
+
+@contextmanager
+def turn(_: Any) -> Iterator[Callable[[], Any]]:
+    """Do nothing: what one thread has called has run when the call returns."""
+    yield lambda: None
+
+
+@contextmanager
+def beside(work: Callable[[], None] | None) -> Iterator[None]:
+    """Do ``work`` after the block."""
+    yield
+    if work is not None:
+        work()
+
+
+class Watch:
+    """Seconds of blocks by the clock."""
+
+    def __init__(self, _: bool = False) -> None:
+        self.stages: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        """Time a block."""
+        start = time.perf_counter()
+        yield
+        self.stages[stage] = time.perf_counter() - start
+
+    def seconds(self) -> dict[str, float]:
+        """Return the seconds of each block."""
+        return self.stages
+
+
+def linear_operator() -> Any:
+    """Return SciPy's class of linear operators."""
+    from scipy.sparse.linalg import LinearOperator
+
+    return LinearOperator
+
+
+def special() -> Any:
+    """Return SciPy's special functions."""
+    import scipy.special
+
+    return scipy.special
+
+
+def free_memory() -> float:
     """Return the bytes that can be taken; infinity where nobody says."""
-    return _device(space) if space.on_device else min(_available(), _of_groups())
-
-
-def _device(space: ExecutionSpace) -> float:
-    """Return what the device has free, and CuPy's pool, which keeps what was freed."""
-    cupy = space.array_module
-    pool = cupy.get_default_memory_pool()
-    used, limit = pool.used_bytes(), pool.get_limit()
-    free = cupy.cuda.Device().mem_info[0] + pool.total_bytes() - used
-    return float(min(free, limit - used) if limit else free)
+    return min(_available(), _of_groups())
 
 
 def _available() -> float:

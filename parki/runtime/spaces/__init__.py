@@ -1,8 +1,8 @@
 """Execution spaces, named as Kokkos names them, found at run time.
 
 ``OpenMP`` and ``Serial`` run on the host, and need a C++ compiler, or kernels that came compiled;
-``Cuda`` and ``HIP`` run on a device and need CuPy. Knows which array module and which memory a
-space works with; knows nothing of kernels.
+``Cuda`` and ``HIP`` run on a device and need CuPy. What differs by space is in its adapter, `host`
+or `cupy`: a module of this package. Knows nothing of kernels.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from parki.errors import ParkiTypeError, ParkiValueError, UnavailableError
+from parki.runtime.spaces import cupy, host
 
 log = logging.getLogger("parki")
 
@@ -29,6 +28,7 @@ _ALIASES = {
     "rocm": "HIP",
     "gpu": "GPU",
 }
+_ADAPTERS = {"OpenMP": host, "Serial": host, "Cuda": cupy, "HIP": cupy}
 
 
 @dataclass(frozen=True)
@@ -40,54 +40,37 @@ class ExecutionSpace:
     @property
     def on_device(self) -> bool:
         """Whether arrays of this space live in device memory (CuPy) rather than on the host."""
-        return self.name in ("Cuda", "HIP")
+        return self.adapter is cupy
+
+    @property
+    def adapter(self) -> ModuleType:
+        """The module with what differs by space: arrays, streams, events, memory, libraries."""
+        return _ADAPTERS[self.name]
 
     @property
     def array_module(self) -> ModuleType:
         """The array module of this space: numpy or cupy."""
-        return _cupy() if self.on_device else np
+        module: ModuleType = self.adapter.array_module()
+        return module
 
     def __str__(self) -> str:
         return self.name
 
 
-@functools.lru_cache(maxsize=1)
-def _cupy() -> ModuleType:
-    """Import CuPy, or say what is missing."""
-    try:
-        import cupy
-    except ImportError as error:
-        raise UnavailableError(
-            "CuPy is not installed, so there is no GPU space; install it with "
-            "'pip install parki[cuda12]' or 'parki[cuda13]', to match your driver, "
-            "or pass NumPy arrays to run on the CPU"
-        ) from error
-    try:
-        count = cupy.cuda.runtime.getDeviceCount()
-    except Exception as error:  # CuPy raises its own runtime error type, built at import
-        raise UnavailableError(
-            f"CuPy is installed, but finds no usable GPU driver: {error}"
-        ) from error
-    if count < 1:
-        raise UnavailableError("CuPy is installed, but there is no GPU")
-    module: ModuleType = cupy
-    return module
-
-
 def _device_name() -> str:
-    return "HIP" if _cupy().cuda.runtime.is_hip else "Cuda"
+    return "HIP" if cupy.array_module().cuda.runtime.is_hip else "Cuda"
 
 
 def why_unavailable(name: str) -> str:
     """Return '' when a space can be used, else the reason why it cannot."""
-    from parki.runtime import host
+    from parki.runtime import host as compiler
 
     try:
         if name in ("Cuda", "HIP"):
             found = _device_name()
             return "" if found == name else f"CuPy here is built for {found}"
-        host.check()
-        if name == "OpenMP" and not host.has_openmp():
+        compiler.check()
+        if name == "OpenMP" and not compiler.has_openmp():
             return "the C++ compiler has no OpenMP"
     except ParkiValueError as error:  # also for a setting that is wrong
         return str(error)
@@ -134,14 +117,14 @@ def _usable(name: str) -> ExecutionSpace:
         if _device_name() != name:
             raise UnavailableError(f"execution space {name} is not here: {why_unavailable(name)}")
         return ExecutionSpace(name)
-    from parki.runtime import host
+    from parki.runtime import host as compiler
 
-    host.check()
-    if name == "OpenMP" and not host.has_openmp():
+    compiler.check()
+    if name == "OpenMP" and not compiler.has_openmp():
         log.warning(
             "parki: the C++ compiler %s has no OpenMP, so kernels run in one thread (Serial); "
             "on macOS 'brew install libomp' or g++ brings it",
-            host.compilers()[0].path,
+            compiler.compilers()[0].path,
         )
         name = "Serial"
     return ExecutionSpace(name)
@@ -150,3 +133,13 @@ def _usable(name: str) -> ExecutionSpace:
 def available_spaces() -> list[str]:
     """Return the names of the execution spaces that can be used on this machine."""
     return [n for n in ("OpenMP", "Serial", "Cuda", "HIP") if not why_unavailable(n)]
+
+
+def free_memory(space: ExecutionSpace) -> float:
+    """Return the bytes that can be taken; infinity where nobody says."""
+    return float(space.adapter.free_memory())
+
+
+def adapter_of(array_module: Any) -> ModuleType:
+    """Return what differs by space, for numpy or cupy."""
+    return host if array_module is host.array_module() else cupy

@@ -1,0 +1,147 @@
+"""Devices, CUDA and HIP, by CuPy: its arrays, streams, events and memory."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from parki.errors import UnavailableError
+
+HIGH = -5  # priority of streams; CUDA and HIP take the highest that there is
+# Seconds that a device waits at most for what follows to be launched.
+PATIENCE = 0.02
+
+
+@functools.lru_cache(maxsize=1)
+def array_module() -> ModuleType:
+    """Import CuPy, or say what is missing."""
+    try:
+        import cupy
+    except ImportError as error:
+        raise UnavailableError(
+            "CuPy is not installed, so there is no GPU space; install it with "
+            "'pip install parki[cuda12]' or 'parki[cuda13]', to match your driver, "
+            "or pass NumPy arrays to run on the CPU"
+        ) from error
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:  # CuPy raises its own runtime error type, built at import
+        raise UnavailableError(
+            f"CuPy is installed, but finds no usable GPU driver: {error}"
+        ) from error
+    if count < 1:
+        raise UnavailableError("CuPy is installed, but there is no GPU")
+    module: ModuleType = cupy
+    return module
+
+
+def device() -> int:
+    """Return the number of the current device."""
+    return int(array_module().cuda.Device().id)
+
+
+@contextmanager
+def turn(done: Any) -> Iterator[Callable[[], Any]]:
+    """Begin after the event ``done``, if there is one, on the current stream.
+
+    Yields what returns the event of the block's end.
+    """
+    stream = array_module().cuda.get_current_stream()
+    if done is not None:
+        stream.wait_event(done)
+    yield stream.record
+
+
+@contextmanager
+def beside(work: Callable[[], None] | None) -> Iterator[None]:
+    """Do ``work`` beside what the block launches; then wait for both.
+
+    Both start after what the current stream holds by now, and neither sees the other's results.
+    Arrays of ``work`` that the block's streams use must live until it ends: memory is given out
+    again by the order of the stream it was taken on. Setting up is mostly the host's work and small
+    kernels; on a stream of high priority their blocks go first wherever one of the block's many
+    small ones ends.
+    """
+    if work is None:
+        yield
+        return
+    cuda = array_module().cuda
+    current, stream = cuda.get_current_stream(), _stream(cuda, device())
+    stream.wait_event(current.record())
+    yield
+    try:
+        with stream:
+            work()
+    finally:
+        current.wait_event(stream.record())
+
+
+@functools.lru_cache(maxsize=64)
+def _stream(cuda: Any, _: int) -> Any:
+    """Return the one stream of a device: CuPy keeps freed memory for the stream it was of."""
+    return cuda.Stream(non_blocking=True, priority=HIGH)
+
+
+class Watch:
+    """Seconds of blocks by events on the current stream; read after the fact, without stalls.
+
+    Parameters
+    ----------
+    ahead : bool
+        Have the device wait until the host has launched all blocks (for `PATIENCE` at most). Else
+        those of little work take as long as their launches, which depends on what was before them.
+    """
+
+    def __init__(self, ahead: bool) -> None:
+        self.cuda = array_module().cuda
+        self.events: dict[str, tuple[Any, Any]] = {}
+        self.launched = threading.Event()
+        # HIP takes no host functions on its default stream.
+        self.ahead = ahead and not self.cuda.runtime.is_hip
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        """Time a block."""
+        stream = self.cuda.get_current_stream()
+        if self.ahead and not self.events:
+            stream.launch_host_func(lambda _: self.launched.wait(PATIENCE), None)
+        first, last = self.events[stage] = self.cuda.Event(), self.cuda.Event()
+        first.record(stream)
+        yield
+        last.record(stream)
+
+    def seconds(self) -> dict[str, float]:
+        """Return the seconds of each block, once the device has run them."""
+        self.launched.set()
+        found = {}
+        for stage, (first, last) in self.events.items():
+            last.synchronize()
+            found[stage] = float(self.cuda.get_elapsed_time(first, last)) / 1e3
+        return found
+
+
+def linear_operator() -> Any:
+    """Return CuPy's class of linear operators."""
+    from cupyx.scipy.sparse.linalg import LinearOperator
+
+    return LinearOperator
+
+
+def special() -> Any:
+    """Return CuPy's special functions."""
+    import cupyx.scipy.special
+
+    return cupyx.scipy.special
+
+
+def free_memory() -> float:
+    """Return what the device has free, and CuPy's pool, which keeps what was freed."""
+    cupy = array_module()
+    pool = cupy.get_default_memory_pool()
+    used, limit = pool.used_bytes(), pool.get_limit()
+    free = cupy.cuda.Device().mem_info[0] + pool.total_bytes() - used
+    return float(min(free, limit - used) if limit else free)
