@@ -155,7 +155,7 @@ def test_no_room(monkeypatch):
     same = plan_of("stokes_comb", points, norms)
     same(dens)
     same(dens)
-    free = 2 * same.p2p.lists.size
+    free = 2 * same.pipeline.p2p.lists.size
     plan = plan_of("stokes_comb", points, norms)
     first = plan(dens)
     monkeypatch.setattr(p2p_lists, "free_memory", lambda space: free)

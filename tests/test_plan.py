@@ -21,6 +21,7 @@ from parki.evaluate import evaluate
 from parki.ewald.far import fgc, sizes, transforms
 from parki.ewald.near.p2p import P2P
 from parki.reference import direct_sum
+from parki.runtime.spaces import cupy as cupy_space
 from parki.runtime.spaces import why_unavailable
 
 BOX = BOXES["brick"]
@@ -591,7 +592,7 @@ def test_threads_for_transforms():
 
 
 @pytest.mark.parametrize("ahead", [True, False])
-def test_a_device_starts_once_all_is_launched(ahead):
+def test_a_device_starts_once_all_is_launched(ahead, monkeypatch):
     """The stream of a device that runs what it is given at once, but for what it must wait for."""
     said, waiting = [], []
 
@@ -618,8 +619,8 @@ def test_a_device_starts_once_all_is_launched(ahead):
         get_current_stream=Stream,
         get_elapsed_time=lambda first, last: 2.0,
     )
-    monkeypatch.setattr(spaces.cupy, "array_module", lambda: SimpleNamespace(cuda=cuda))
-    watch = spaces.cupy.Watch(ahead)
+    monkeypatch.setattr(cupy_space, "array_module", lambda: SimpleNamespace(cuda=cuda))
+    watch = cupy_space.Watch(ahead)
     for stage in ("P2P", "P2G"):
         with watch(stage):
             pass

@@ -166,7 +166,10 @@ def test_describe():
     assert "polynomials of degree" in plan_of("laplace", c, "polynomial").describe()
     assert "erf and exp of the library" in plan_of("laplace", c, "erfc").describe()
     rational = plan_of("laplace", c, "rational")
-    assert f"a rational function of {rational.evaluator.degree + 1} terms" in rational.describe()
+    assert (
+        f"a rational function of {rational.setup.pair.evaluator.degree + 1} terms"
+        in rational.describe()
+    )
 
 
 # --- refusals ---------------------------------------------------------------------------------

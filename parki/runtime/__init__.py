@@ -11,7 +11,7 @@ In the order a kernel passes through:
     upstream    the specialised file run by upstream PyKokkos instead
     kernel      load, prepare and launch: what the stages use
     messages    what the user hears meanwhile
-    spaces      execution spaces and what is available
+    spaces      execution spaces, what is available, and an adapter for each array module
     forks       which of them a process lost when it was forked
     libraries   opens shared objects of kernels, and says how long OpenMP's threads spin
     pool        threads of a host for what is not a kernel
