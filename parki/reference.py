@@ -94,9 +94,9 @@ def direct_sum(
     """Sum a kernel over all sources and their periodic images, to about 1e-14 of the rms.
 
     Nothing is scaled: the physical velocity is the single layer, the rotlet or the dipole over
-    8 pi mu, and the double layer over 8 pi when its density is a velocity; the physical pressure is mu times that.
-    The singular part of pairs (or images) that coincide is skipped, in every field. They are no
-    further apart than 1e-14 times the longest periodic side; without one, than 1e-154.
+    8 pi mu, and the double layer over 8 pi when its density is a velocity; the physical pressure is
+    mu times that. The singular part of pairs (or images) that coincide is skipped, in every field.
+    They are no further apart than 1e-14 times the longest periodic side; without one, than 1e-154.
 
     Where a sum over images does not converge by itself, the constant is fixed so: 3-periodic, the
     potential has zero mean over the cell (a uniform background neutralises the Laplace charges);
@@ -107,9 +107,9 @@ def direct_sum(
     -2 q ln(rho) / L (Laplace), with rho in the length unit of ``box``.
 
     The pressure is fixed so: 3-periodic, it is the periodic part of zero mean (that of the double
-    layer has 16 pi / 3 q.n of it in the source itself, that of the dipole -8 pi / 3 tr D), so that -Lap u + grad p = -8 pi f / V
-    between the sources; 2-periodic, the part constant in the plane is 4 pi sign(z) f_z / A;
-    otherwise it decays.
+    layer has 16 pi / 3 q.n of it in the source itself, that of the dipole -8 pi / 3 tr D), so that
+    -Lap u + grad p = -8 pi f / V between the sources; 2-periodic, the part constant in the plane
+    is 4 pi sign(z) f_z / A; otherwise it decays.
 
     Parameters
     ----------
