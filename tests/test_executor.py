@@ -21,7 +21,7 @@ from parki.ewald.near.sizes import P2P_METHODS
 from parki.runtime import get_execution_space, host, libraries, load
 from parki.runtime.specialise import kernel_directory
 
-KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet")
+KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet", "stokes_dipole")
 BARRIER = re.compile(r"^( *)team\.team_barrier\(\)$", re.MULTILINE)
 
 
