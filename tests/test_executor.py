@@ -180,6 +180,7 @@ def solve(kernel: str, method: str = "tile", periodicity: int = 3, **more) -> np
     src[:, :300] *= 0.3  # crowded tiles
     dens, norms = rng.standard_normal((6, 500)), rng.standard_normal((3, 500))
     rows = {"stokes_comb": dens, "stokes_dl": dens[3:], "laplace": dens[0]}
+    rows["stokes_dipole"] = dens[:3, None] * norms
     options = parki.EwaldOptions(
         periodicity=periodicity,
         box=[1] * periodicity + [None] * (3 - periodicity),

@@ -20,7 +20,7 @@ from parki.runtime.linter import is_decorated
 from parki.runtime.specialise import kernel_directory, specialise
 from parki.runtime.translate import Translated, translate
 
-SUMS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet")
+SUMS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet", "stokes_dipole")
 LAUNCH_BOUND = 128
 # Scratch memory of a team: what one multiprocessor of an sm_80 has, the smallest of those here.
 SCRATCH_LIMIT = 163 * 1024

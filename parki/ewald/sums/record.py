@@ -158,18 +158,17 @@ class Kernel:
 
     @cached_property
     def layers(self) -> dict[str, Any]:
-        """The kernels' switches."""
-        return {
+        """The kernels' switches; the paper's variants have none for dipoles."""
+        found = {
             "SINGLE": self.single,
             "DOUBLE": self.double,
             "LAPLACE": self.laplace,
             "ROTLET": self.rotlet,
-            "DIPOLE": self.dipole,
         }
+        return found | {"DIPOLE": True} if self.dipole else found
 
     @cached_property
     def spread_layers(self) -> dict[str, Any]:
         """The switches of P2G, to which the torques of rotlets are vectors as forces are."""
-        single = self.single or self.rotlet
-        found = {"SINGLE": single, "DOUBLE": self.double, "LAPLACE": self.laplace}
-        return found | {"DIPOLE": True} if self.dipole else found  # the paper's have no dipoles
+        kept = {name: flag for name, flag in self.layers.items() if name != "ROTLET"}
+        return kept | {"SINGLE": self.single or self.rotlet}
