@@ -155,7 +155,7 @@ class Plan:
         options = self.options
         names = check_want(kernel, want)
         check_evaluator(options.radial, names)
-        check_method(options.p2p_method, names)
+        check_method(options.p2p_method, kernel, names)
         check_spreading(options.p2g_method, kernel)
         self.want = want if isinstance(want, str) else names
         self.dtype = np.dtype(arrays["src"].dtype)
