@@ -1,6 +1,6 @@
 """FGC's convolution (CNV): multiplies a block of Fourier modes by the far-field symbol, in place.
 
-    Stokes   u = M [ k^2 A - k (k.A) + i k k^2 D ]      (MATH C; A, D from the four-component P2G)
+    Stokes   u = M [ k^2 A - k (k.A) + i k k^2 D ]      (MATH C; A, D from P2G; of a dipole D = 0)
     Laplace  phi = M q
     rotlet   u = i M k x t                          (M of Laplace)
     pressure p = -i M k^2 (k.A)
@@ -20,6 +20,7 @@ SINGLE = True
 DOUBLE = True
 LAPLACE = False
 ROTLET = False
+DIPOLE = False
 VELOCITY = True  # whether the velocity is wanted, in components 0 to 2
 PRESSURE = False  # whether the pressure is, in the component after it
 QUARTIC = True  # whether M is over k^4, or over k^2
@@ -48,8 +49,8 @@ def convolve(
 
     ``k`` is zero at the Nyquist index of an even length (an odd factor has no place there),
     ``square`` is k^2 everywhere. ``full`` holds the transform lengths: the multiplier is folded at
-    half of each. The pressure and the flow of a rotlet have one length less in their unit than what
-    M is scaled for: they are multiplied by ``inverse_unit``.
+    half of each. The pressure and the flow of a rotlet or a dipole have one length less in their
+    unit than what M is scaled for: they are multiplied by ``inverse_unit``.
     """
     i2: int = i % shape[2]
     i1: int = i // shape[2] % shape[1]
@@ -85,7 +86,9 @@ def convolve(
         hat[1][im] = m * (z * a0 - x * a2)
         hat[2][re] = m * (y * b0 - x * b1)
         hat[2][im] = m * (x * a1 - y * a0)
-    if SINGLE or DOUBLE:
+    if DIPOLE:
+        m = m * inverse_unit
+    if SINGLE or DOUBLE or DIPOLE:
         x: REAL = k0[i0]
         y: REAL = k1[i1]
         z: REAL = k2[i2]

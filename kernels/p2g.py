@@ -1,7 +1,8 @@
 """P2G: spreads the sources onto the grid with the window.
 
-Four components (MATH C): A_j = f_j w + (q_j n_m + n_j q_m) d_m w, j = 0..2, and D = (q.n) w; the
-single layer alone has the first three without the gradient, Laplace the plain window. Row a of the
+Four components (MATH C): A_j = f_j w + S_jm d_m w, S = q n^T + n q^T, j = 0..2, and D = (q.n) w;
+the single layer alone has the first three without the gradient, Laplace the plain window, and a
+dipole the first three with S = -D, which need not be symmetric. Row a of the
 window tables is a polynomial in 2 frac - 1 for the a-th of the P grid points that a source touches,
 from floor(x/h) on: the shift by half a window is the same in G2P and cancels.
 
@@ -19,6 +20,8 @@ REAL = pk.double
 SINGLE = True
 DOUBLE = True
 LAPLACE = False
+DIPOLE = False
+TENSOR = DOUBLE + DIPOLE
 P = 8
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
 TERMS = 7  # polynomial terms of the window
@@ -107,7 +110,7 @@ def p2g_owner(
                 wx[k * ROW + p] = v0[p]
                 wy[k * ROW + p] = v1[p]
                 wz[k * ROW + p] = v2[p]
-            if DOUBLE:
+            if TENSOR:
                 for p in range(ROW):
                     v0[p] = slope[0][p]
                     v1[p] = slope[0][p]
@@ -148,9 +151,6 @@ def p2g_owner(
                     for z in range(ROW):
                         v2[z] = wz[at + z]
                     if DOUBLE:
-                        s2: List[REAL] = [0.0] * ROW
-                        for z in range(ROW):
-                            s2[z] = dz[at + z]
                         q0: REAL = dens[3 * SINGLE][j]
                         q1: REAL = dens[3 * SINGLE + 1][j]
                         q2: REAL = dens[3 * SINGLE + 2][j]
@@ -158,29 +158,51 @@ def p2g_owner(
                         n1: REAL = norms[1][j]
                         n2: REAL = norms[2][j]
                         trace: REAL = (q0 * n0 + q1 * n1 + q2 * n2) * x
-                        # The symmetric tensor q n + n q: what slopes along x multiply, then the
-                        # others.
+                        xx: REAL = 2.0 * q0 * n0
+                        yy: REAL = 2.0 * q1 * n1
+                        zz: REAL = 2.0 * q2 * n2
+                        xy: REAL = q0 * n1 + q1 * n0
+                        yz: REAL = q1 * n2 + q2 * n1
+                        zx: REAL = q0 * n2 + q2 * n0
+                        yx: REAL = xy
+                        zy: REAL = yz
+                        xz: REAL = zx
+                    if DIPOLE:
+                        xx: REAL = -dens[0][j]
+                        xy: REAL = -dens[1][j]
+                        xz: REAL = -dens[2][j]
+                        yx: REAL = -dens[3][j]
+                        yy: REAL = -dens[4][j]
+                        yz: REAL = -dens[5][j]
+                        zx: REAL = -dens[6][j]
+                        zy: REAL = -dens[7][j]
+                        zz: REAL = -dens[8][j]
+                    if TENSOR:
+                        # What slopes along x multiply, then the others.
+                        s2: List[REAL] = [0.0] * ROW
+                        for z in range(ROW):
+                            s2[z] = dz[at + z]
                         s: REAL = dx[at + a]
-                        f0 += 2.0 * q0 * n0 * s
-                        f1 += (q0 * n1 + q1 * n0) * s
-                        f2 += (q0 * n2 + q2 * n0) * s
-                        xy: REAL = (q0 * n1 + q1 * n0) * x
-                        yy: REAL = 2.0 * q1 * n1 * x
-                        yz: REAL = (q1 * n2 + q2 * n1) * x
-                        zx: REAL = (q0 * n2 + q2 * n0) * x
-                        zz: REAL = 2.0 * q2 * n2 * x
+                        f0 += xx * s
+                        f1 += yx * s
+                        f2 += zx * s
+                        xy = xy * x
+                        yy = yy * x
+                        zy = zy * x
+                        xz = xz * x
+                        yz = yz * x
+                        zz = zz * x
                     for b in range(P):
                         g1: int = c1 + b
                         if g1 >= shape[1]:
                             g1 = g1 - shape[1]
                         y: REAL = wy[at + b]
-                        if DOUBLE:
+                        if TENSOR:
                             d: REAL = dy[at + b]
                             a0: REAL = f0 * y + xy * d
                             a1: REAL = f1 * y + yy * d
-                            a2: REAL = f2 * y + yz * d
-                            a3: REAL = trace * y
-                            b0: REAL = zx * y
+                            a2: REAL = f2 * y + zy * d
+                            b0: REAL = xz * y
                             b1: REAL = yz * y
                             b2: REAL = zz * y
                             for z in range(ROW):
@@ -189,8 +211,10 @@ def p2g_owner(
                                 grid[1][g0][g1][c2 + z] += a1 * v2[z] + b1 * s2[z]
                             for z in range(ROW):
                                 grid[2][g0][g1][c2 + z] += a2 * v2[z] + b2 * s2[z]
-                            for z in range(ROW):
-                                grid[3][g0][g1][c2 + z] += a3 * v2[z]
+                            if DOUBLE:
+                                a3: REAL = trace * y
+                                for z in range(ROW):
+                                    grid[3][g0][g1][c2 + z] += a3 * v2[z]
                         else:
                             a0: REAL = f0 * y
                             for z in range(ROW):

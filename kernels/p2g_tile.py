@@ -19,6 +19,8 @@ REAL = pk.double
 SINGLE = True
 DOUBLE = True
 LAPLACE = False
+DIPOLE = False
+TENSOR = DOUBLE + DIPOLE
 P = 8
 ROW = 8  # as in p2g.py; the columns beyond P are not used
 TERMS = 7  # polynomial terms of the window
@@ -29,7 +31,8 @@ TILE2 = 16
 # p2g_tile only:
 BATCH = 42  # sources staged at a time
 OWN = 1  # columns of a thread
-WEIGHTS = 3 * P + 3 * P * DOUBLE  # windows along x, y, z, and their slopes
+WEIGHTS = 3 * P + 3 * P * TENSOR  # windows along x, y, z, and their slopes
+LOWER = 6 * DOUBLE  # where ``strength`` has S_10, S_21, S_02: of S = S^T, those across
 NOWHERE = 1000000  # a place out of every source's reach
 # An entry of a list: a source, and its cell, as (x SPAN + y) SPAN + z with y and z counted from
 # SHIFT steps before the tile's corner.
@@ -224,7 +227,7 @@ def p2g_tile(
             if DOUBLE:
                 q: REAL = dens[3 * SINGLE + d][j]
                 n: REAL = norms[d][j]
-                # The symmetric tensor q n + n q: the diagonal in 3..5, then xy, yz, zx, and q.n.
+                # The tensor S: the diagonal in 3..5, then xy, yz, zx, and q.n.
                 e: int = d + 1
                 if e == 3:
                     e = 0
@@ -233,13 +236,20 @@ def p2g_tile(
                 if d == 0:
                     dot: REAL = q * n + dens[3 * SINGLE + 1][j] * norms[1][j]
                     strength[m][9] = dot + dens[3 * SINGLE + 2][j] * norms[2][j]
+            if DIPOLE:
+                e: int = d + 1
+                if e == 3:
+                    e = 0
+                strength[m][3 + d] = -dens[4 * d][j]
+                strength[m][6 + d] = -dens[3 * d + e][j]
+                strength[m][LOWER + d] = -dens[3 * e + d][j]
             # One value after the other: all at once, the table would take a thread's registers.
             p: int = 0
             while p < points:
                 w: REAL = window[0][p]
                 for k in range(1, TERMS):
                     w = w * x + window[k][p]
-                if DOUBLE:
+                if TENSOR:
                     g: REAL = slope[0][p]
                     for k in range(1, TERMS):
                         g = g * x + slope[k][p]
@@ -271,7 +281,7 @@ def p2g_tile(
                         g2: int = base2 + z[o]
                         if g1 < shape[1] and g2 < shape[2]:
                             pk.atomic_add(grid, [0, g0, g1, g2], sum0[o * P])
-                            if SINGLE or DOUBLE:
+                            if SINGLE or TENSOR:
                                 pk.atomic_add(grid, [1, g0, g1, g2], sum1[o * P])
                                 pk.atomic_add(grid, [2, g0, g1, g2], sum2[o * P])
                             if DOUBLE:
@@ -290,7 +300,7 @@ def p2g_tile(
                 i1: int = y[o] - corner1
                 i2: int = z[o] - anchor[m][2]
                 if i1 >= 0 and i1 < P and i2 >= 0 and i2 < P:
-                    if DOUBLE:
+                    if TENSOR:
                         wy: REAL = weights[m][2 * (P + i1)]
                         dy: REAL = weights[m][2 * (P + i1) + 1]
                         wz: REAL = weights[m][2 * (2 * P + i2)]
@@ -298,20 +308,18 @@ def p2g_tile(
                         ww: REAL = wy * wz
                         dw: REAL = dy * wz
                         wd: REAL = wy * dz
-                        xy: REAL = strength[m][6]
-                        yz: REAL = strength[m][7]
-                        zx: REAL = strength[m][8]
-                        a0: REAL = xy * dw + zx * wd
-                        a1: REAL = strength[m][4] * dw + yz * wd
-                        a2: REAL = yz * dw + strength[m][5] * wd
+                        a0: REAL = strength[m][6] * dw + strength[m][LOWER + 2] * wd
+                        a1: REAL = strength[m][4] * dw + strength[m][7] * wd
+                        a2: REAL = strength[m][LOWER + 1] * dw + strength[m][5] * wd
                         if SINGLE:
                             a0 += strength[m][0] * ww
                             a1 += strength[m][1] * ww
                             a2 += strength[m][2] * ww
                         b0: REAL = strength[m][3] * ww
-                        b1: REAL = xy * ww
-                        b2: REAL = zx * ww
-                        a3: REAL = strength[m][9] * ww
+                        b1: REAL = strength[m][LOWER] * ww
+                        b2: REAL = strength[m][8] * ww
+                        if DOUBLE:
+                            a3: REAL = strength[m][9] * ww
                         for x in range(P):
                             wx: REAL = weights[m][2 * x]
                             dx: REAL = weights[m][2 * x + 1]
@@ -322,7 +330,8 @@ def p2g_tile(
                             sum1[o * P + x] += b1 * dx
                             sum2[o * P + x] += a2 * wx
                             sum2[o * P + x] += b2 * dx
-                            sum3[o * P + x] += a3 * wx
+                            if DOUBLE:
+                                sum3[o * P + x] += a3 * wx
                     else:
                         ww: REAL = weights[m][P + i1] * weights[m][2 * P + i2]
                         a0: REAL = strength[m][0] * ww
@@ -347,7 +356,7 @@ def p2g_tile(
             g2: int = base2 + z[o]
             if g1 < shape[1] and g2 < shape[2]:
                 pk.atomic_add(grid, [0, g0, g1, g2], sum0[o * P + s])
-                if SINGLE or DOUBLE:
+                if SINGLE or TENSOR:
                     pk.atomic_add(grid, [1, g0, g1, g2], sum1[o * P + s])
                     pk.atomic_add(grid, [2, g0, g1, g2], sum2[o * P + s])
                 if DOUBLE:

@@ -14,6 +14,8 @@ With y = r_c/r, e = (x - y)/r, s = 2 (r/r_c)^2 - 1 the pair kernel is (MATH B.1,
                          + (-6 y^2 + (4 R + 12 X) r) (q.e)(n.e) e ]
     Laplace  (1/r_c)   (y - 2 L)
     rotlet   (1/r_c^2) (y^2 - 2 X r) t x e
+    dipole   (1/r_c^2) [ (y^2 + 2 r (R - X)) D e - (y^2 - 2 r X) (D^T e + (tr D) e)
+                         + (3 y^2 - 2 r (R + 3 X)) (e.D e) e ]
 
 with polynomials S, X, R, L in s (rows of ``radial``). The polynomials are the smooth remainders of
 the full kernels, so a coinciding pair needs only y = 0 to lose its singular part and keep the rest.
@@ -38,13 +40,15 @@ SINGLE = True
 DOUBLE = True
 LAPLACE = False
 ROTLET = False
+DIPOLE = False
+VECTOR = 1 - LAPLACE  # whether results are vectors
 EVALUATOR = 0  # of the radial functions: 0 polynomials, 1 the library's erf and exp, 2 rational
 DEGREE = 12  # of the polynomials: S, X, R, L, or N and D
 PERIODIC = 3  # the first PERIODIC axes repeat
 TILE = 4  # most targets of a tile
 CHUNK = 256  # sources staged at a time, a multiple of LANES
 LANES = 8  # sources are staged by whole vectors
-CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET  # rows of ``dens``
+CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET + 9 * DIPOLE  # rows of ``dens``
 ROWS = 3 + PERIODIC + CHARGES + 3 * DOUBLE
 
 
@@ -125,7 +129,7 @@ def p2p_staged(
     if EVALUATOR != 1:
         for k in range(DEGREE + 1):
             p0[k] = radial[0][k]
-            if SINGLE or DOUBLE or EVALUATOR == 2:
+            if SINGLE or DOUBLE or DIPOLE or EVALUATOR == 2:
                 p1[k] = radial[1][k]
             if DOUBLE and EVALUATOR == 0:
                 p2[k] = radial[2][k]
@@ -307,7 +311,7 @@ def p2p_staged(
                             divisor = divisor * rr + p1[k + 1]
                         a = a / divisor
                     if EVALUATOR > 0:
-                        if SINGLE or DOUBLE or ROTLET:
+                        if VECTOR:
                             psi: REAL = peak * pk.exp(0.0 - steep * rr)
                             b: REAL = (a - psi) * y * y
                             a = a + psi
@@ -326,6 +330,38 @@ def p2p_staged(
                         u0 += a * (t1 * e2 - t2 * e1)
                         u1 += a * (t2 * e0 - t0 * e2)
                         u2 += a * (t0 * e1 - t1 * e0)
+                    if DIPOLE:
+                        e0: REAL = r0 * y
+                        e1: REAL = r1 * y
+                        e2: REAL = r2 * y
+                        if EVALUATOR == 0:
+                            b: REAL = p1[0]
+                            for k in range(DEGREE):
+                                b = b * s + p1[k + 1]
+                        if EVALUATOR > 0:
+                            a = b
+                            b = (0.0 - 2.0 * steep) * psi
+                        r: REAL = rr * y
+                        d00: REAL = stage[3 + PERIODIC + 0][m]
+                        d01: REAL = stage[3 + PERIODIC + 1][m]
+                        d02: REAL = stage[3 + PERIODIC + 2][m]
+                        d10: REAL = stage[3 + PERIODIC + 3][m]
+                        d11: REAL = stage[3 + PERIODIC + 4][m]
+                        d12: REAL = stage[3 + PERIODIC + 5][m]
+                        d20: REAL = stage[3 + PERIODIC + 6][m]
+                        d21: REAL = stage[3 + PERIODIC + 7][m]
+                        d22: REAL = stage[3 + PERIODIC + 8][m]
+                        v0: REAL = d00 * e0 + d01 * e1 + d02 * e2
+                        v1: REAL = d10 * e0 + d11 * e1 + d12 * e2
+                        v2: REAL = d20 * e0 + d21 * e1 + d22 * e2
+                        ca: REAL = y * y + 2.0 * (b - a) * r
+                        cc: REAL = 2.0 * a * r - y * y
+                        along: REAL = cc * (d00 + d11 + d22)
+                        cb: REAL = 3.0 * y * y - 2.0 * (b + 3.0 * a) * r
+                        along += cb * (v0 * e0 + v1 * e1 + v2 * e2)
+                        u0 += ca * v0 + cc * (d00 * e0 + d10 * e1 + d20 * e2) + along * e0
+                        u1 += ca * v1 + cc * (d01 * e0 + d11 * e1 + d21 * e2) + along * e1
+                        u2 += ca * v2 + cc * (d02 * e0 + d12 * e1 + d22 * e2) + along * e2
                     if SINGLE or DOUBLE:
                         e0: REAL = r0 * y
                         e1: REAL = r1 * y
@@ -373,7 +409,7 @@ def p2p_staged(
                         u1 += along * e1
                         u2 += along * e2
             total[0][t] += u0
-            if SINGLE or DOUBLE or ROTLET:
+            if VECTOR:
                 total[1][t] += u1
                 total[2][t] += u2
 
@@ -384,7 +420,7 @@ def p2p_staged(
         out: int = order[first + t]
         scale: REAL = inverse * factor
         pot[0][out] = total[0][t] * scale
-        if SINGLE or DOUBLE or ROTLET:
+        if VECTOR:
             pot[1][out] = total[1][t] * scale
             pot[2][out] = total[2][t] * scale
 

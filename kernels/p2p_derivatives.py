@@ -14,6 +14,12 @@ s = 2 r^2 - 1, the derivatives d_j u_i and the pressure p are
              p = (1/r_c^3) [ (q.n) (4 y^3 + 4 R - 8 X)
                              + (q.e)(n.e) (-12 y^3 + 8 R + 24 X + 4 W r^2) ]
     Laplace  (1/r_c^2) (-y^2 + 2 r X) e_j
+    dipole   (1/r_c^3) [ A D_ij + B D_ji + (C e.D e + B tr D) d_ij + (2 W r^2 - C) (D e)_i e_j
+                         + C (D^T e)_i e_j + C e_i (D e + D^T e)_j
+                         + (C tr D - (5 C + 2 W r^2) e.D e) e_i e_j ]
+             A = y^3 + 2 R - 2 X     B = -y^3 + 2 X     C = 3 y^3 - 2 R - 6 X
+             p = (1/r_c^3) [ (e.D e) (6 y^3 - 4 R - 12 X - 2 W r^2)
+                             - (tr D) (2 y^3 + 2 R - 4 X) ]
     rotlet   (1/r_c^3) [ (-3 y^3 + 2 R + 6 X) (t x e)_i e_j + (y^3 - 2 X) eps_ikj t_k ], p = 0
 
 with polynomials X, R, W in s (rows of ``radial``; W = R'/r). As in `p2p_staged`, y = 0 leaves the
@@ -29,6 +35,8 @@ SINGLE = True
 DOUBLE = True
 LAPLACE = False
 ROTLET = False
+DIPOLE = False
+VECTOR = 1 - LAPLACE  # whether results are vectors
 PRESSURE = True
 GRADIENT = True
 DEGREE = 12
@@ -105,9 +113,9 @@ def p2p_derivatives(
     p2: List[REAL] = [0.0] * (DEGREE + 1)
     for k in range(DEGREE + 1):
         p0[k] = radial[0][k]
-        if SINGLE or DOUBLE or ROTLET:
+        if VECTOR:
             p1[k] = radial[1][k]
-        if DOUBLE:
+        if DOUBLE or DIPOLE:
             p2[k] = radial[2][k]
 
     def target(t: int):
@@ -208,7 +216,7 @@ def p2p_derivatives(
                                 g00 += px * e0
                                 g01 += px * e1
                                 g02 += px * e2
-                            if SINGLE or DOUBLE or ROTLET:
+                            if VECTOR:
                                 pr: REAL = p1[0]
                                 for k in range(DEGREE):
                                     pr = pr * s + p1[k + 1]
@@ -286,6 +294,57 @@ def p2p_derivatives(
                                         g20 += q20
                                         g21 += q12
                                         g22 += 2.0 * pr * q2 * n2
+                                if DIPOLE:
+                                    d00: REAL = dens[0][j]
+                                    d01: REAL = dens[1][j]
+                                    d02: REAL = dens[2][j]
+                                    d10: REAL = dens[3][j]
+                                    d11: REAL = dens[4][j]
+                                    d12: REAL = dens[5][j]
+                                    d20: REAL = dens[6][j]
+                                    d21: REAL = dens[7][j]
+                                    d22: REAL = dens[8][j]
+                                    pw: REAL = p2[0]
+                                    for k in range(DEGREE):
+                                        pw = pw * s + p2[k + 1]
+                                    pw = 2.0 * pw * rr
+                                    cube: REAL = yy * y
+                                    v0 = d00 * e0 + d01 * e1 + d02 * e2
+                                    v1 = d10 * e0 + d11 * e1 + d12 * e2
+                                    v2 = d20 * e0 + d21 * e1 + d22 * e2
+                                    z0 = d00 * e0 + d10 * e1 + d20 * e2
+                                    z1 = d01 * e0 + d11 * e1 + d21 * e2
+                                    z2 = d02 * e0 + d12 * e1 + d22 * e2
+                                    both: REAL = v0 * e0 + v1 * e1 + v2 * e2
+                                    trace: REAL = d00 + d11 + d22
+                                    cf: REAL = 3.0 * cube - 2.0 * pr - 6.0 * px
+                                    if PRESSURE:
+                                        p += both * (2.0 * cf - pw)
+                                        p -= trace * (2.0 * cube + 2.0 * pr - 4.0 * px)
+                                    if GRADIENT:
+                                        ca: REAL = cube + 2.0 * pr - 2.0 * px
+                                        cc: REAL = 2.0 * px - cube
+                                        g00 += (ca + cc) * d00
+                                        g01 += ca * d01 + cc * d10
+                                        g02 += ca * d02 + cc * d20
+                                        g10 += ca * d10 + cc * d01
+                                        g11 += (ca + cc) * d11
+                                        g12 += ca * d12 + cc * d21
+                                        g20 += ca * d20 + cc * d02
+                                        g21 += ca * d21 + cc * d12
+                                        g22 += (ca + cc) * d22
+                                        m = cf * both + cc * trace
+                                        along = cf * trace - (5.0 * cf + pw) * both
+                                        pw = pw - cf
+                                        f0: REAL = cf * (v0 + z0)
+                                        f1: REAL = cf * (v1 + z1)
+                                        f2: REAL = cf * (v2 + z2)
+                                        v0 = pw * v0 + cf * z0
+                                        v1 = pw * v1 + cf * z1
+                                        v2 = pw * v2 + cf * z2
+                                        z0 = f0
+                                        z1 = f1
+                                        z2 = f2
                                 if ROTLET:
                                     t0: REAL = dens[0][j]
                                     t1: REAL = dens[1][j]
@@ -322,7 +381,7 @@ def p2p_derivatives(
             gradient[0][out] = g00 * scale
             gradient[1][out] = g01 * scale
             gradient[2][out] = g02 * scale
-            if SINGLE or DOUBLE or ROTLET:
+            if VECTOR:
                 gradient[3][out] = g10 * scale
                 gradient[4][out] = g11 * scale
                 gradient[5][out] = g12 * scale

@@ -22,6 +22,8 @@ SINGLE = True
 DOUBLE = True
 LAPLACE = False
 ROTLET = False
+DIPOLE = False
+VECTOR = 1 - LAPLACE  # whether results are vectors
 EVALUATOR = 0  # of the radial functions, as DEGREE: see p2p.py
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
@@ -137,7 +139,7 @@ def p2p_tile(
         if EVALUATOR != 1:
             for k in range(DEGREE + 1):
                 p0[k] = radial[0][k]
-                if SINGLE or DOUBLE or EVALUATOR == 2:
+                if SINGLE or DOUBLE or DIPOLE or EVALUATOR == 2:
                     p1[k] = radial[1][k]
                 if DOUBLE and EVALUATOR == 0:
                     p2[k] = radial[2][k]
@@ -350,7 +352,7 @@ def p2p_tile(
                                         divisor = divisor * rr + p1[c + 1]
                                     a = a / divisor
                                 if EVALUATOR > 0:
-                                    if SINGLE or DOUBLE or ROTLET:
+                                    if VECTOR:
                                         psi: REAL = peak * pk.exp(0.0 - steep * rr)
                                         b: REAL = (a - psi) * y * y
                                         a = a + psi
@@ -366,6 +368,41 @@ def p2p_tile(
                                     u0 += a * (dens[1][m] * e2 - dens[2][m] * e1)
                                     u1 += a * (dens[2][m] * e0 - dens[0][m] * e2)
                                     u2 += a * (dens[0][m] * e1 - dens[1][m] * e0)
+                                if DIPOLE:
+                                    e0: REAL = r0 * y
+                                    e1: REAL = r1 * y
+                                    e2: REAL = r2 * y
+                                    if EVALUATOR == 0:
+                                        b: REAL = p1[0]
+                                        for c in range(DEGREE):
+                                            b = b * s + p1[c + 1]
+                                    if EVALUATOR > 0:
+                                        a = b
+                                        b = (0.0 - 2.0 * steep) * psi
+                                    r: REAL = rr * y
+                                    d00: REAL = dens[0][m]
+                                    d01: REAL = dens[1][m]
+                                    d02: REAL = dens[2][m]
+                                    d10: REAL = dens[3][m]
+                                    d11: REAL = dens[4][m]
+                                    d12: REAL = dens[5][m]
+                                    d20: REAL = dens[6][m]
+                                    d21: REAL = dens[7][m]
+                                    d22: REAL = dens[8][m]
+                                    v0: REAL = d00 * e0 + d01 * e1 + d02 * e2
+                                    v1: REAL = d10 * e0 + d11 * e1 + d12 * e2
+                                    v2: REAL = d20 * e0 + d21 * e1 + d22 * e2
+                                    ca: REAL = y * y + 2.0 * (b - a) * r
+                                    cc: REAL = 2.0 * a * r - y * y
+                                    along: REAL = cc * (d00 + d11 + d22)
+                                    cb: REAL = 3.0 * y * y - 2.0 * (b + 3.0 * a) * r
+                                    along += cb * (v0 * e0 + v1 * e1 + v2 * e2)
+                                    u0 += ca * v0 + along * e0
+                                    u0 += cc * (d00 * e0 + d10 * e1 + d20 * e2)
+                                    u1 += ca * v1 + along * e1
+                                    u1 += cc * (d01 * e0 + d11 * e1 + d21 * e2)
+                                    u2 += ca * v2 + along * e2
+                                    u2 += cc * (d02 * e0 + d12 * e1 + d22 * e2)
                                 if SINGLE or DOUBLE:
                                     e0: REAL = r0 * y
                                     e1: REAL = r1 * y
@@ -416,7 +453,7 @@ def p2p_tile(
                                     u1 += along * e1
                                     u2 += along * e2
                             total[0][lane + v] += u0
-                            if SINGLE or DOUBLE or ROTLET:
+                            if VECTOR:
                                 total[1][lane + v] += u1
                                 total[2][lane + v] += u2
 
@@ -431,13 +468,13 @@ def p2p_tile(
                 v2: REAL = 0.0
                 for k in range(SHARE):
                     v0 += total[0][lane + t * SHARE + k]
-                    if SINGLE or DOUBLE or ROTLET:
+                    if VECTOR:
                         v1 += total[1][lane + t * SHARE + k]
                         v2 += total[2][lane + t * SHARE + k]
                 out: int = order[first + t]
                 scale: REAL = inverse * factor
                 pot[0][out] = v0 * scale
-                if SINGLE or DOUBLE or ROTLET:
+                if VECTOR:
                     pot[1][out] = v1 * scale
                     pot[2][out] = v2 * scale
 

@@ -166,18 +166,23 @@ def _stokes(
     harmonic: Array,
     biharmonic: Array,
 ) -> list[Complex]:
-    """Return the modes (modes 1, modes 2) of u, three components, and p: single and double layer.
+    """Return the modes (modes 1, modes 2) of u, three components, and p: layers and dipoles.
 
-    With A = f + i (S + S^T) k and D = tr S, S the moments of q n^T: u = H A - k (k.A) M + i k H D
+    With A = f + i (S + S^T) k and D = tr S, S the moments of q n^T, or A = -i S k and D = 0, S the
+    dipoles: u = H A - k (k.A) M + i k H D
     and p = -i (k.A) H. Here H = k^2 M (harmonic) is 8 pi / k^2 but for the cut-off and the
     damping; M is the biharmonic one.
     """
     size = moments.shape[1:]
     flow = np.zeros((3, *size), dtype=np.complex128)
-    if split.kernel != "stokes_dl":
+    if split.kernel in ("stokes_sl", "stokes_comb"):
         flow += moments[:3]
     trace = np.zeros(size, dtype=np.complex128)
-    if split.kernel != "stokes_sl":
+    if split.kernel == "stokes_dipole":
+        for j in range(3):
+            for l in range(3):  # noqa: E741
+                flow[j] -= 1j * k[l] * moments[3 * j + l]
+    elif split.kernel != "stokes_sl":
         entries = dict(zip(SYMMETRIC, moments[-6:], strict=True))
         for j in range(3):
             trace += entries[j, j]
@@ -253,9 +258,9 @@ def _constant(split: Split, moments: Moments) -> Array:
     """Constant that brings the far part of u to the gauge of `direct_sum`: shape (1 or 3,).
 
     It undoes what cutting off at R added, or (3-periodic, Laplace) is the neutralising background.
-    Double layer and rotlet need none, nor do pressures and gradients.
+    Double layer, rotlet and dipole need none, nor do pressures and gradients.
     """
-    if moments.f is None or split.kernel == "stokes_rotlet":
+    if moments.f is None or split.kernel in ("stokes_rotlet", "stokes_dipole"):
         return np.zeros(3)
     total = moments.f.sum(axis=1)
     box, periodicity = split.points.box, split.periodicity

@@ -80,7 +80,8 @@ def _pair_values(
     """Near kernel times density, shape (rows of all fields, pairs)."""
     depth = KERNELS[split.kernel].depth + ("grad_u" in split.fields)
     phi, g = _radial(r2, split.xi, coincide, depth)
-    layer = {"laplace": _laplace, "stokes_rotlet": _rotlet}.get(split.kernel, _single_layer)
+    others = {"laplace": _laplace, "stokes_rotlet": _rotlet, "stokes_dipole": _dipole}
+    layer = others.get(split.kernel, _single_layer)
     values = np.zeros((split.all_rows, r2.size))
     start = 0
     for field in split.fields:
@@ -165,6 +166,21 @@ def _double_layer(
     along = _outer(-(g[2] * qn + 2 * phi[3] * qrnr) * r - g[2] * across, r)
     along -= (g[1] * qn + 2 * phi[2] * qrnr) * _IDENTITY + _outer(2 * phi[2] * r, across)
     return along - g[1] * (_outer(q, n) + _outer(n, q))
+
+
+def _dipole(field: str, dens: Array, r: Array, phi: list[Array], g: list[Array]) -> Array:
+    """Return u = -D : grad of `_single_layer`, its p or the gradient of u, for D (9, pairs)."""
+    tensor = dens.reshape(3, 3, -1)
+    v, w = (np.einsum(order, tensor, r) for order in ("jkn,kn->jn", "jkn,jn->kn"))
+    trace, vr = np.einsum("jjn->n", tensor), _dot(v, r)
+    if field == "u":
+        return np.asarray((g[1] - phi[1]) * v + phi[1] * w + (phi[1] * trace + phi[2] * vr) * r)
+    if field == "p":
+        return np.asarray((2 * phi[1] - g[1]) * trace + (2 * phi[2] - g[2]) * vr)
+    along = (g[2] - phi[2]) * v + phi[2] * w + (phi[2] * trace + phi[3] * vr) * r
+    total = _outer(along, r) + _outer(phi[2] * r, v + w)
+    total += (phi[1] * trace + phi[2] * vr) * _IDENTITY
+    return total + (g[1] - phi[1]) * dens + phi[1] * tensor.swapaxes(0, 1).reshape(9, -1)
 
 
 def _dot(a: Array, b: Array) -> Array:

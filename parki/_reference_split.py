@@ -24,7 +24,7 @@ class Kernel(NamedTuple):
     """Counts that differ from kernel to kernel."""
 
     rows: int  # of the density
-    moments: int  # that the far field needs: f or t; q n^T symmetrised; both
+    moments: int  # that the far field needs: f, t or D; q n^T symmetrised; f and that
     components: int  # of u
     depth: int  # radial functions b'/r, (b'/r)'/r, ... in the near part of u and p
 
@@ -35,6 +35,7 @@ KERNELS = {
     "stokes_dl": Kernel(3, 6, 3, 3),
     "stokes_comb": Kernel(6, 9, 3, 3),
     "stokes_rotlet": Kernel(3, 3, 3, 2),
+    "stokes_dipole": Kernel(9, 9, 3, 3),
 }
 
 
@@ -58,7 +59,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Moments:
-    """Densities by role: f, charges or t (1 or 3, Ns) or None; q and n (3, Ns) or None."""
+    """Densities by role: f, charges, t or D (1, 3 or 9, Ns) or None; q and n (3, Ns) or None."""
 
     f: Array | None
     q: Array | None

@@ -150,9 +150,8 @@ def check(
     """Form one sum of ``count`` points by a plan, and directly at some of its targets."""
     xp = space.array_module
     box = np.array(BOX)
-    rows = () if SUMS[kernel].rows == 1 else (SUMS[kernel].rows,)
     src = (rng.random((3, count)) * box[:, None]).astype(dtype)
-    dens = rng.standard_normal((*rows, count)).astype(dtype)
+    dens = rng.standard_normal(SUMS[kernel].density_shape(count)).astype(dtype)
     norms = None
     if SUMS[kernel].double:
         norms = rng.standard_normal((3, count)).astype(dtype)

@@ -8,6 +8,9 @@ The kernels and their pressures, with r = target - source (no viscosity and no f
     stokes_dl      u = -6 r (r.q) (r.n) / |r|^5       p = 4 (q.n) / |r|^3 - 12 (r.q) (r.n) / |r|^5
     stokes_comb    both of the two above
     stokes_rotlet  u = curl(t / |r|) = t x r / |r|^3  p = 0
+    stokes_dipole  u_i = sum_jk D_jk d/dy_k G_ij      p = 6 (r.D r) / |r|^5 - 2 tr D / |r|^3
+
+with G the kernel of the single layer and y the source. The stress is -p I + grad u + (grad u)^T.
 
 In free space (periodicity 0) the sum is formed as it stands. Otherwise it is split as Hasimoto
 does, with psi(r) = xi/sqrt(pi) exp(-xi^2 r^2) and b(r) = r - B(r), B'' = 2 psi:
@@ -90,31 +93,33 @@ def direct_sum(
 ) -> Array | tuple[Array, ...]:
     """Sum a kernel over all sources and their periodic images, to about 1e-14 of the rms.
 
-    Nothing is scaled: the physical velocity is the single layer or the rotlet over 8 pi mu, and the
-    double layer over 8 pi when its density is a velocity; the physical pressure is mu times that.
-    The singular part of pairs (or images) that coincide is skipped, in every field. They are no
-    further apart than 1e-14 times the longest periodic side; without one, than 1e-154.
+    Nothing is scaled: the physical velocity is the single layer, the rotlet or the dipole over
+    8 pi mu, and the double layer over 8 pi when its density is a velocity; the physical pressure is
+    mu times that. The singular part of pairs (or images) that coincide is skipped, in every field.
+    They are no further apart than 1e-14 times the longest periodic side; without one, than 1e-154.
 
     Where a sum over images does not converge by itself, the constant is fixed so: 3-periodic, the
     potential has zero mean over the cell (a uniform background neutralises the Laplace charges);
     2-periodic, the part constant in the plane is ``-4 pi |z| f / A`` (in-plane components),
-    ``-2 pi |z| q / A`` (Laplace), and odd in z for the double layer and the rotlet; 1-periodic, the
+    ``-2 pi |z| q / A`` (Laplace), and odd in z for the double layer, the
+    rotlet and the dipole; 1-periodic, the
     part constant along the axis is that of the two-dimensional biharmonic -rho^2 ln rho,
     -2 q ln(rho) / L (Laplace), with rho in the length unit of ``box``.
 
     The pressure is fixed so: 3-periodic, it is the periodic part of zero mean (that of the double
-    layer has 16 pi / 3 q.n of it in the source itself), so that -Lap u + grad p = -8 pi f / V
-    between the sources; 2-periodic, the part constant in the plane is 4 pi sign(z) f_z / A;
-    otherwise it decays.
+    layer has 16 pi / 3 q.n of it in the source itself, that of the dipole -8 pi / 3 tr D), so that
+    -Lap u + grad p = -8 pi f / V between the sources; 2-periodic, the part constant in the plane
+    is 4 pi sign(z) f_z / A; otherwise it decays.
 
     Parameters
     ----------
-    kernel : {"laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet"}
+    kernel : {"laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet", "stokes_dipole"}
         What to sum.
     trg, src : array_like, shape (3, Nt) and (3, Ns)
         Points, anywhere (also outside of the box), in the length unit of ``box``.
-    dens : array_like, shape (Ns,), (3, Ns) or (6, Ns)
-        Charges (Laplace); f, q or t; rows 0:3 f of the single layer and 3:6 q of the double layer.
+    dens : array_like, shape (Ns,), (3, Ns), (6, Ns) or (3, 3, Ns)
+        Charges (Laplace); f, q or t; rows 0:3 f of the single layer and 3:6 q of the double layer;
+        D.
     norms : array_like, shape (3, Ns), optional
         Normals of the double layer; any length. Needed by ``stokes_dl`` and ``stokes_comb`` only.
     options : EwaldOptions, optional
@@ -127,15 +132,16 @@ def direct_sum(
     xi : float, optional
         Split parameter, an inverse length; by default the one that costs least. The result does not
         depend on it. Without effect if ``periodicity`` is 0, as nothing is split there.
-    want : {"u", "p", "grad_u"} or tuple of these, default "u"
-        Fields to return: potential or velocity, pressure (not of Laplace), and gradient of u.
+    want : {"u", "p", "grad_u", "stress"} or tuple of these, default "u"
+        Fields to return: potential or velocity, pressure (not of Laplace), gradient of u, and
+        stress (not of Laplace).
 
     Returns
     -------
     ndarray, float64, or tuple of such arrays in the order of ``want``
         At the targets: u of shape (3, Nt) or, for Laplace, (Nt,); p (Nt,), in units of u over
         length; grad_u (3, 3, Nt), where [i, j] is the derivative of component i along direction j,
-        or, for Laplace, (3, Nt).
+        or, for Laplace, (3, Nt); stress (3, 3, Nt).
 
     Raises
     ------
@@ -154,7 +160,8 @@ def direct_sum(
     names = _checked_want(kernel, want)
     # In the order of FIELDS, in which the two parts return rows. A rotlet's pressure is known.
     known = {"p"} if kernel == "stokes_rotlet" else set()
-    summed = tuple(name for name in FIELDS if name in names and name not in known)
+    parts = {"p", "grad_u"} if "stress" in names else set()
+    summed = tuple(name for name in FIELDS if name in {*names, *parts} - known)
     if periodicity == 0:
         split = Split(kernel, points, periodicity, summed, 0.0)
     elif xi is not None:
@@ -168,6 +175,9 @@ def direct_sum(
         if periodicity > 0 and points.src.shape[1] > 0:
             rows += far(split, moments)
         fields |= _cut(split, rows)
+    if "stress" in names:
+        gradient = fields["grad_u"]
+        fields["stress"] = gradient + gradient.swapaxes(0, 1) - fields["p"] * np.eye(3)[:, :, None]
     return fields[want] if isinstance(want, str) else tuple(fields[name] for name in names)
 
 
@@ -185,12 +195,12 @@ def _checked_want(kernel: str, want: Any) -> tuple[str, ...]:
     """Return the names of the fields wanted."""
     names = tuple(want) if isinstance(want, (tuple, list)) else (want,)
     for name in names:
-        if not isinstance(name, str) or name not in FIELDS:
-            expected = ", ".join(map(repr, FIELDS))
+        if not isinstance(name, str) or name not in (*FIELDS, "stress"):
+            expected = ", ".join(map(repr, (*FIELDS, "stress")))
             kind = ValueError if isinstance(want, (str, tuple, list)) else TypeError
             raise kind(f"want is {want!r}, expected one of {expected} or a tuple of them")
-        if name == "p" and kernel == "laplace":
-            raise ValueError("want asks for 'p', but the laplace kernel has no pressure")
+        if name in ("p", "stress") and kernel == "laplace":
+            raise ValueError(f"want asks for {name!r}, but the laplace kernel has no pressure")
     return names
 
 
@@ -264,9 +274,13 @@ def _checked(
     density = _numbers("dens", dens)
     if kernel == "laplace" and density.ndim == 1:
         density = density[None, :]
+    if kernel == "stokes_dipole":
+        if density.shape != (3, 3, count):
+            raise ValueError(f"dens has shape {density.shape}, expected (3, 3, {count})")
+        density = density.reshape(9, count)
     density = _matrix("dens", density, KERNELS[kernel].rows, count)
     points = Points(targets, sources, _sides(box, targets, sources))
-    if kernel in ("laplace", "stokes_sl", "stokes_rotlet"):
+    if kernel not in ("stokes_dl", "stokes_comb"):
         return points, Moments(density, None, None)
     if norms is None:
         raise ValueError(f"{kernel} needs norms, an array of shape (3, {count})")

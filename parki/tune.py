@@ -201,7 +201,7 @@ def make(task: Task, space: ExecutionSpace) -> tuple[Plan, Any]:
     )
     double = SUMS[task.kernel].double
     plan = Plan(task.kernel, points, points, norms if double else None, _options(task, space))
-    return plan, dens[0] if SUMS[task.kernel].rows == 1 else dens
+    return plan, dens.reshape(SUMS[task.kernel].density_shape(task.points))
 
 
 def check(task: Task, space: ExecutionSpace) -> None:

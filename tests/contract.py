@@ -20,12 +20,12 @@ from parki.reference import direct_sum
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-KERNELS = ("laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet")
+KERNELS = ("laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet", "stokes_dipole")
 PERIODICITIES = (0, 1, 2, 3)
 SPLITS = ("auto", "prolate", "hasimoto")
-FIELDS = ("u", "p", "grad_u")
+FIELDS = ("u", "p", "grad_u", "stress")
 # Twice the velocity: it is what most sums want.
-WANTS = (("u",), ("u",), ("p",), ("grad_u",), FIELDS)
+WANTS = (("u",), ("u",), ("p",), ("grad_u",), ("stress",), FIELDS)
 TOLERANCES = {
     "f8": tuple(float(f"1e-{n}") for n in range(1, 14)),
     "f4": (1e-1, 5e-2, 2e-2, 1e-2, 5e-3, 1e-3, 5e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6),
@@ -47,7 +47,8 @@ OF_FEW, MANY_SAMPLED = ("blobs_from_afar", "elsewhere", "outside"), 1000
 # Rounding may add this many times the unit roundoff of the rms of the result; more in double
 # precision, for windows of up to 18 points and for the 1e-14 of the direct sum itself.
 ROUNDING = {"f4": 64, "f8": 128}
-# The prolate split warns that pressures and gradients of double layers reach no more than this.
+# The prolate split warns that pressures and gradients of double layers and dipoles reach no more
+# than this.
 PROLATE = 3e-9
 # The promise is one of the mean square over random densities. On whole lattices few waves have the
 # error, and single densities scatter about the mean; `test_the_worst_density` holds the mean.
@@ -230,6 +231,9 @@ class Cloud(NamedTuple):
 
     def arguments(self, kernel: str) -> tuple[Array, Array | None]:
         """Return the density and the normals of a kernel."""
+        if kernel == "stokes_dipole":
+            product = self.dens[:3, None] * self.norms
+            return product.astype("f4").astype(product.dtype), None
         dens = self.dens[{"laplace": 0, "stokes_comb": slice(6)}.get(kernel, slice(3))]
         return dens, self.norms if has_normals(kernel) else None
 
@@ -258,12 +262,17 @@ def cloud(
 
 def _components(kernel: str) -> int:
     """Return the number of components of a source, as in docs/accuracy.md."""
-    return 1 if kernel == "laplace" else 9 if has_normals(kernel) else 3
+    return 1 if kernel == "laplace" else 9 if has_tensors(kernel) else 3
 
 
 def has_normals(kernel: str) -> bool:
     """Whether a kernel has normals."""
     return kernel in ("stokes_dl", "stokes_comb")
+
+
+def has_tensors(kernel: str) -> bool:
+    """Whether a source has the product of two vectors."""
+    return has_normals(kernel) or kernel == "stokes_dipole"
 
 
 def promise(
@@ -274,11 +283,13 @@ def promise(
     dens = np.atleast_2d(np.asarray(dens, dtype=float))
     bound = 0.0
     if kernel != "stokes_dl":
-        bound += float(np.linalg.norm(dens[:3])) / length ** (2 if kernel == "stokes_rotlet" else 1)
+        power = 2 if kernel in ("stokes_rotlet", "stokes_dipole") else 1
+        bound += float(np.linalg.norm(dens[:3])) / length**power
     if norms is not None:
         square = (np.asarray(norms, dtype=float) ** 2).sum(axis=0)
         bound += float(np.sqrt(((dens[-3:] ** 2).sum(axis=0) * square).sum())) / length**2
-    return tolerance * bound / (1 if field == "u" else length)
+    parts = 2 + 3**0.5 if field == "stress" else 1  # twice the gradient, and p I
+    return tolerance * bound * parts / (1 if field == "u" else length)
 
 
 def rms(values: Array) -> float:
@@ -357,7 +368,7 @@ class Case(NamedTuple):
     @property
     def promised(self) -> float:
         """The tolerance that is promised, where it is not the one that is asked for."""
-        derivatives = self.want != ("u",) and has_normals(self.kernel)
+        derivatives = self.want != ("u",) and has_tensors(self.kernel)
         return (
             max(self.tolerance, PROLATE)
             if self.split == "prolate" and derivatives
@@ -532,8 +543,9 @@ def _case(
     split: str,
 ) -> Case | None:
     """Return a case, or None for what does not exist."""
-    if density in OF_NORMALS and not has_normals(kernel):
+    if density in OF_NORMALS and not has_tensors(kernel):
         return None
-    if kernel in ("laplace", "stokes_rotlet"):  # no pressure, or one that is zero
-        want = tuple(field for field in want if field != "p")
+    # No pressure, or one that is zero.
+    none = {"laplace": ("p", "stress"), "stokes_rotlet": ("p",)}.get(kernel, ())
+    want = tuple(field for field in want if field not in none)
     return Case(cloud, density, box, kernel, periodicity, want, n, *asked, split) if want else None

@@ -41,7 +41,7 @@ from parki.ewald.setup import Setup
 
 CLOUDS = ("partly", "same", "blobs_same", "elsewhere", "outside", "line", "two_scales")
 DEALS = ("random", "uneven", "one rank", "apart")
-WANTS = (("u",), ("u",), ("p",), ("grad_u",), ("u", "p", "grad_u"))
+WANTS = (("u",), ("u",), ("p",), ("grad_u",), ("u", "p", "grad_u", "stress"))
 BOXES = ((1.5, 1.0, 0.5), (1.0, 1.0, 1.0), (0.5, 1.0, 2.0))
 N = 700
 
@@ -89,8 +89,8 @@ def cases() -> list[Case]:
         for periodicity in range(4):
             k = 4 * i + periodicity + i  # neighbours along either axis differ
             want = WANTS[k % 5]
-            if kernel in ("laplace", "stokes_rotlet"):
-                want = tuple(name for name in want if name != "p") or ("u",)
+            none = {"laplace": ("p", "stress"), "stokes_rotlet": ("p",)}.get(kernel, ())
+            want = tuple(name for name in want if name not in none) or ("u",)
             found.append(
                 Case(
                     kernel,
@@ -106,12 +106,14 @@ def cases() -> list[Case]:
         Case("stokes_rotlet", 0, "f4", "line", box=(0.05, 1.0, 1.0)),  # 3 cells along x
         Case("stokes_comb", 3, more=(("dl_mean", "flux"),), cloud="same"),
         Case("stokes_dl", 2, "f4", box=(0.1, 0.1, 1.0)),  # modes summed without the grid
+        Case("stokes_dipole", 2, "f4", box=(0.1, 0.1, 1.0)),
         Case("stokes_sl", 3, n=2),
         Case("laplace", 3, n=70_002, tolerance=1e-2, cloud="blobs_same", deal="in order"),
         Case("laplace", 3, n=70_002, tolerance=1e-2, cloud="blobs_same"),
         # Slabs along the second axis, and the third.
         Case("stokes_rotlet", 2, want=("u", "grad_u"), box=BOXES[2]),
         Case("stokes_comb", 0, want=("u", "p", "grad_u"), box=BOXES[2]),
+        Case("stokes_dipole", 2, want=("u", "stress"), box=BOXES[2]),
         Case("laplace", 3, want=("grad_u",), box=BOXES[2]),
         Case("stokes_sl", 1, n=5000, more=(("p2g_method", "tile"), ("g2p_method", "tile"))),
     ]

@@ -30,9 +30,7 @@ def results(space, kernel, periodicity, dtype, deterministic, n=2000, **options)
     xp = get_execution_space(space).array_module
     rng = np.random.default_rng(3)
     src = xp.asarray(rng.random((3, n)).astype(dtype))
-    dens = rng.standard_normal(n if SUMS[kernel].rows == 1 else (SUMS[kernel].rows, n)).astype(
-        dtype
-    )
+    dens = rng.standard_normal(SUMS[kernel].density_shape(n)).astype(dtype)
     dens = xp.asarray(dens)
     norms = [xp.asarray(rng.standard_normal((3, n)).astype(dtype))]
     norms = norms if kernel in ("stokes_dl", "stokes_comb") else []

@@ -436,8 +436,8 @@ CALLS = """
     rng = np.random.default_rng(6)
     points, norms = rng.random((3, 40)), rng.standard_normal((3, 40))
     options = parki.EwaldOptions(box=[1, 1, 1], tolerance=1e-2)
-    for kernel in ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet", "laplace"):
-        rows = {"laplace": (), "stokes_comb": (6,)}.get(kernel, (3,))
+    for kernel in %s:
+        rows = {"laplace": (), "stokes_comb": (6,), "stokes_dipole": (3, 3)}.get(kernel, (3,))
         given = [points, points, rng.standard_normal((*rows, 40)), options]
         if kernel in ("stokes_dl", "stokes_comb"):
             given.insert(3, norms)
@@ -446,11 +446,13 @@ CALLS = """
     """
 
 
+KERNELS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet", "stokes_dipole", "laplace")
+
+
 @pytest.mark.parallel
 @pytest.mark.skipif(bool(MISSING), reason=f"{MISSING}; pip install parki[mpi]")
 def test_calls(tmp_path: Path) -> None:
     script = tmp_path / "calls.py"
-    script.write_text(textwrap.dedent(CALLS), encoding="utf-8")
+    script.write_text(textwrap.dedent(CALLS % (KERNELS,)), encoding="utf-8")
     ran = mpirun(1, seconds=170, script=script)
-    kernels = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet", "laplace")
-    assert ran.stdout.splitlines() == [f"{name} True" for name in kernels], ran.stderr
+    assert ran.stdout.splitlines() == [f"{name} True" for name in KERNELS], ran.stderr

@@ -21,7 +21,7 @@ from parki.ewald.near.sizes import P2P_METHODS
 from parki.runtime import get_execution_space, host, libraries, load
 from parki.runtime.specialise import kernel_directory
 
-KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet")
+KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet", "stokes_dipole")
 BARRIER = re.compile(r"^( *)team\.team_barrier\(\)$", re.MULTILINE)
 
 
@@ -180,6 +180,7 @@ def solve(kernel: str, method: str = "tile", periodicity: int = 3, **more) -> np
     src[:, :300] *= 0.3  # crowded tiles
     dens, norms = rng.standard_normal((6, 500)), rng.standard_normal((3, 500))
     rows = {"stokes_comb": dens, "stokes_dl": dens[3:], "laplace": dens[0]}
+    rows["stokes_dipole"] = dens[:3, None] * norms
     options = parki.EwaldOptions(
         periodicity=periodicity,
         box=[1] * periodicity + [None] * (3 - periodicity),

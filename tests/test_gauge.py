@@ -42,12 +42,15 @@ def test_the_mean_without_flux(kernel):
 
 
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
-@pytest.mark.parametrize("kernel", ["laplace", "stokes_sl", "stokes_dl", "stokes_rotlet"])
+@pytest.mark.parametrize(
+    "kernel", ["laplace", "stokes_sl", "stokes_dl", "stokes_rotlet", "stokes_dipole"]
+)
 @pytest.mark.parametrize("unit", [1.0, 7.3, 1e-6, 1e9])
 def test_sums_with_a_net_density_in_any_unit(kernel, periodicity, unit):
     """The gauges hold in the user's unit of length, the logarithm of the 1-periodic one too."""
     src, dens, norms = cloud()
-    dens = dens[0] if kernel == "laplace" else dens[:3]
+    product = dens[:3, None] * norms
+    dens = {"laplace": dens[0], "stokes_dipole": product}.get(kernel, dens[:3])
     norms = norms if kernel == "stokes_dl" else None
     box = unit * np.array(BOX)
     ref = direct_sum(kernel, unit * src, unit * src, dens, norms, box=box, periodicity=periodicity)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import parki
+from parki import ParkiValueError
 from parki.ewald.far import mesh as mesh_module
 from parki.ewald.far import p2g as p2g_module
 from parki.ewald.far import sizes
@@ -17,6 +18,7 @@ from parki.ewald.far.mesh import Mesh, Tiles
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import pad
 from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS
+from parki.ewald.near.sizes import CELL_METHODS
 from parki.ewald.options import EwaldOptions
 from parki.ewald.split.window import KaiserBessel, default_degree
 from parki.ewald.sums import SUMS
@@ -24,7 +26,7 @@ from parki.runtime import get_execution_space
 
 SPREADS = P2G_METHODS[1:]
 GATHERS = G2P_METHODS[1:]
-KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet")
+KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet", "stokes_dipole")
 WINDOWS = (2, 5, 8, 13)
 # Sums are added in another order; 14 units of the largest value were seen.
 ROUNDING = 60
@@ -67,7 +69,7 @@ def spread(kernel: str, mesh: Mesh, n: int = 300) -> np.ndarray:
     src = cloud(n, mesh.dtype)
     norms = rng.standard_normal((3, n)).astype(mesh.dtype)
     dens = rng.standard_normal((SUMS[kernel].rows, n)).astype(mesh.dtype)
-    p2g = P2G(kernel, mesh, src, norms if SUMS[kernel].components == 4 else None, None)
+    p2g = P2G(kernel, mesh, src, norms if SUMS[kernel].double else None, None)
     buffer = np.empty_like(dens)
     p2g.apply(-3 * dens, buffer)  # of which nothing may be left
     return p2g.apply(dens, buffer)[..., : mesh.padding.grid[2]]
@@ -102,6 +104,8 @@ def close(a: np.ndarray, b: np.ndarray, rounding: float = ROUNDING) -> bool:
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("points", WINDOWS)
 def test_spreading(method, kernel, points):
+    if kernel == "stokes_dipole" and method != "tile":
+        pytest.skip("the paper's variants have no dipoles")
     for periodicity in range(4):
         expected = spread(kernel, make_mesh(points, periodicity, np.float64))
         result = spread(kernel, make_mesh(points, periodicity, np.float64, method))
@@ -126,6 +130,15 @@ def test_spreading_conserves_the_density():
     for method in SPREADS:
         total = spread("stokes_sl", make_mesh(8, 3, np.float64, method)).sum(axis=(1, 2, 3))
         assert np.allclose(total, expected, rtol=0, atol=1e-12 * np.abs(expected).max()), method
+
+
+def test_variants_without_dipoles():
+    points = np.zeros((3, 1))
+    for stage, methods in (("p2g_method", SPREADS[2:]), ("p2p_method", CELL_METHODS)):
+        for method in methods:
+            options = EwaldOptions(3, [1, 1, 1], **{stage: method})
+            with pytest.raises(ParkiValueError, match=f"{stage} is '{method}', which .*dipole"):
+                parki.Plan("stokes_dipole", points, points, options)
 
 
 @pytest.mark.parametrize("method", ["tile", "grid", "hybrid"])

@@ -20,7 +20,8 @@ from parki.runtime.linter import is_decorated
 from parki.runtime.specialise import kernel_directory, specialise
 from parki.runtime.translate import Translated, translate
 
-SUMS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet")
+SUMS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet", "stokes_dipole")
+SPREAD = (*SUMS[:4], "stokes_dipole")  # a rotlet spreads as a Stokeslet does
 LAUNCH_BOUND = 128
 # Scratch memory of a team: what one multiprocessor of an sm_80 has, the smallest of those here.
 SCRATCH_LIMIT = 163 * 1024
@@ -58,7 +59,8 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"STAGED": False, "VECTORS": 1, "SHARE": 128, "PERIODIC": 2},
         ]
         evaluators = ({"EVALUATOR": 1, "DEGREE": 0}, {"EVALUATOR": 2, "DEGREE": 7})
-        return [dict(shape, **RECORDS[kernel].layers) for kernel in SUMS for shape in shapes] + [
+        sums = SUMS[:5]  # the paper's variants have no dipoles
+        return [dict(shape, **RECORDS[kernel].layers) for kernel in sums for shape in shapes] + [
             {**shapes[2], **evaluator} for evaluator in evaluators
         ]
     if file == "p2p_derivatives":
@@ -79,11 +81,10 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"P": 4, "ROW": 4, "TERMS": 5},
             {"P": 8, "ROW": 8, "TERMS": 9},
             {"P": 4, "ROW": 8, "TERMS": 5},
+            {"P": 9, "ROW": 12, "TERMS": 8},
         ]
-        # A rotlet spreads as a Stokeslet does.
         return [
-            dict(shape, **RECORDS[k].spread_layers)
-            for shape, k in zip(shapes, SUMS[:4], strict=True)
+            dict(shape, **RECORDS[k].spread_layers) for shape, k in zip(shapes, SPREAD, strict=True)
         ]
     if file == "p2g_tile":
         shapes = [
@@ -91,10 +92,11 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"P": 4, "TERMS": 5, "TILE1": 4, "TILE2": 8, "OWN": 2},
             {"P": 8, "TERMS": 9},
             {"P": 5, "TERMS": 6, "SIDE2": 4, "BATCH": 21},
+            {"P": 9, "TERMS": 8},
         ]
         return [
             dict(shape, COUNTING=n % 2 == 0, **RECORDS[kernel].spread_layers)
-            for n, (shape, kernel) in enumerate(zip(shapes, SUMS[:4], strict=True))
+            for n, (shape, kernel) in enumerate(zip(shapes, SPREAD, strict=True))
         ]
     if file == "p2g_paper":
         shapes = [
@@ -128,7 +130,8 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             for components, points in ((3, 14), (1, 4), (3, 8))
         ]
     if file == "fgc":
-        wants = [(True, True), (True, False), (False, True), (True, False), (True, False)]
+        wants = [(True, n % 2 == 0) for n in range(len(SUMS))]
+        wants[2] = (False, True)
         return [
             dict(RECORDS[kernel].layers, VELOCITY=velocity, PRESSURE=pressure)
             for kernel, (velocity, pressure) in zip(SUMS, wants, strict=True)

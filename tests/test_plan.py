@@ -20,6 +20,7 @@ import parki
 from parki.evaluate import evaluate
 from parki.ewald.far import fgc, sizes, transforms
 from parki.ewald.near.p2p import P2P
+from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 from parki.runtime.spaces import cupy as cupy_space
 from parki.runtime.spaces import why_unavailable
@@ -86,8 +87,7 @@ def test_a_density_that_comes_with_the_points_is_summed_once(monkeypatch):
 def test_no_sources_give_zeros(kernel, periodicity, box):
     options = parki.EwaldOptions(periodicity, box, TOLERANCE)
     trg, nobody = np.random.default_rng(0).random((3, 7)).astype("f4"), np.empty((3, 0), "f4")
-    rows = {"laplace": (), "stokes_comb": (6,)}.get(kernel, (3,))
-    dens = np.empty((*rows, 0), "f4")
+    dens = np.empty(SUMS[kernel].density_shape(0), "f4")
     norms = [nobody] if kernel in ("stokes_dl", "stokes_comb") else []
     want = ("u", "grad_u")
     shapes = [(7,), (3, 7)] if kernel == "laplace" else [(3, 7), (3, 3, 7)]
@@ -238,7 +238,8 @@ def test_axes_may_be_exchanged(kernel):
     c = cloud("partly", N, BOX)
     dens = c.arguments(kernel)[0]
     turned = c._replace(trg=turn(c.trg), src=turn(c.src), norms=turn(c.norms))
-    pot = plan_of(kernel, turned, 3, np.roll(BOX, 1))(turn(dens))
+    other = np.roll(dens, (1, 1), axis=(0, 1)) if kernel == "stokes_dipole" else turn(dens)
+    pot = plan_of(kernel, turned, 3, np.roll(BOX, 1))(other)
     assert_agree(kernel, c, turn(plan_of(kernel, c, 3)(dens)), pot)
 
 
@@ -250,7 +251,7 @@ def test_boxes_far_from_unit_scale(unit, dtype, kernel, periodicity):
     """The potential scales with the unit, but for the logarithm of the 1-periodic gauge."""
     c = cloud("same", N, BOX, dtype)
     dens = c.arguments(kernel)[0]
-    # Normals and densities keep their size: double layers and rotlets scale by 1 / unit^2.
+    # Normals and densities keep their size: all but charges and forces scale by 1 / unit^2.
     near = plan_of(kernel, c, periodicity, tolerance=1e-4)(dens).astype("f8")
     src = (c.src.astype("f8") * unit).astype(dtype)
     far = c._replace(trg=src, src=src)
@@ -259,7 +260,7 @@ def test_boxes_far_from_unit_scale(unit, dtype, kernel, periodicity):
         far = far._replace(norms=(far.norms * unit).astype(dtype))
     pot = plan_of(kernel, far, periodicity, box, tolerance=1e-4)(dens).astype("f8")
     assert np.isfinite(pot).all()
-    quadratic = kernel in ("stokes_dl", "stokes_rotlet")
+    quadratic = kernel in ("stokes_dl", "stokes_rotlet", "stokes_dipole")
     pot *= unit ** (2 if quadratic else 1)
     if periodicity == 1 and not quadratic:
         summed = dens[: 1 if kernel == "laplace" else 3].astype("f8")

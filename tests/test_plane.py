@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from contract import cloud, error_over_promise
@@ -17,12 +19,15 @@ def plan_of(kernel, c, box, dtype, space="CPU", **options):
     settings = parki.EwaldOptions(
         **{"periodicity": 2, "box": box, "tolerance": 1e-5, "execution_space": space} | options
     )
-    plan = parki.Plan(kernel, src, src, array(norms, dtype=dtype), settings)
+    norms = None if norms is None else array(norms, dtype=dtype)
+    plan = parki.Plan(kernel, src, src, norms, settings)
     return plan, array(dens, dtype=dtype)
 
 
-@pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_comb"])
-@pytest.mark.parametrize("p2g", ["auto", "base"])
+@pytest.mark.parametrize(
+    ("kernel", "p2g"),
+    [*product(["stokes_dl", "stokes_comb"], ["auto", "base"]), ("stokes_dipole", "auto")],
+)
 def test_modes_of_the_grid(kernel, p2g, monkeypatch):
     """In double precision the grid has the same modes, to the window's accuracy."""
     box = (1.0, 1.0, 8.0)
@@ -47,7 +52,7 @@ def test_modes_of_the_grid(kernel, p2g, monkeypatch):
     assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_comb"])
+@pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_comb", "stokes_dipole"])
 @pytest.mark.parametrize("height", [30, 300])
 def test_high_boxes_in_single_precision(kernel, height, space):
     """Without these modes: up to 1.1 and 3.6 times what the promise and rounding allow."""

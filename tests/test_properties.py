@@ -35,6 +35,7 @@ USUAL = {
     "stokes_dl": ("f8", 1e-3),
     "stokes_comb": ("f4", 1e-2),
     "stokes_rotlet": ("f8", 1e-8),
+    "stokes_dipole": ("f4", 1e-3),
 }
 # At 1e-12 pressures and gradients of a few double layers are at 2500 roundings of themselves.
 TOLERANCES = {"f4": (1e-1, 1e-3, 1e-5), "f8": (1e-2, 1e-5, 1e-9, 1e-11)}
@@ -111,7 +112,7 @@ class Sum(NamedTuple):
         steep = 30 * max(1.0, math.prod(box) ** (1 / 3) / min(box)) if name != "u" else 1.0
         # Next to a charged plane, at the end of a long box, large parts of the flow cancel.
         large = 4 * math.pi * max(box) ** 2 / math.prod(box) * float(np.abs(self.dens).sum())
-        large /= min(box) ** (("u", "p", "grad_u").index(name) > 0)
+        large /= min(box) ** (name != "u")
         size = steep * size + large + sum(rms(values) for values in results)
         return ROUNDINGS * float(np.finfo(self.src.dtype).eps) * size
 
@@ -199,15 +200,16 @@ def sums(draw, slow=False, boxes=SHORT, clouds=CLOUDS, least=1, given_box=False,
         lengths[periodicity:] = [None] * (3 - periodicity)
     dens = _density(draw, rng, n).astype(dtype)
     norms = rng.standard_normal((3, n)).astype(dtype) if has_normals(kernel) else None
-    names = ("u", "grad_u") if kernel == "laplace" else ("u", "p", "grad_u")
+    names = ("u", "grad_u") if kernel == "laplace" else ("u", "p", "grad_u", "stress")
     want: Any = draw(st.sampled_from(["u", names]))
     if slow:
         want = draw(st.sampled_from([*names, names, names[1:], ("grad_u", "u")]))
     event(f"{kernel} {dtype} {periodicity}P {name} {where}")
     options = parki.EwaldOptions(periodicity, lengths, tolerance, execution_space=space)
     rows = {"laplace": 0, "stokes_comb": slice(6)}.get(kernel, slice(3))
+    dens = dens[:3, None] * dens[3:] if kernel == "stokes_dipole" else dens[rows]
     found = (want,) if isinstance(want, str) else want
-    return Sum(kernel, trg, src, norms, dens[rows], options, want, found)
+    return Sum(kernel, trg, src, norms, dens, options, want, found)
 
 
 def _placed(cloud, rng, n, box, periodicity, dtype):
@@ -354,7 +356,7 @@ def check_units(case, power):
     a = case.values(case.plan())
     b = case.values(other.plan(trg=trg, src=src, norms=norms))
     for name, values in a.items():
-        steps = 1 + (case.kernel == "stokes_rotlet") + (name != "u")
+        steps = 1 + (case.kernel in ("stokes_rotlet", "stokes_dipole")) + (name != "u")
         expected = values
         for _ in range(steps):  # the scale's powers may have no place in float32
             expected = expected / scale
@@ -363,7 +365,7 @@ def check_units(case, power):
 
 SEEDS = st.integers(0, 2**32 - 1)
 # Sums along one axis hang on the logarithm of the unit: `docs/gauges.md`.
-NO_LOGARITHM = ("stokes_dl", "stokes_rotlet")
+NO_LOGARITHM = ("stokes_dl", "stokes_rotlet", "stokes_dipole")
 
 
 @examples(80)

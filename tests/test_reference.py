@@ -20,8 +20,14 @@ KERNELS = {
     "stokes_dl": 3,
     "stokes_comb": 6,
     "stokes_rotlet": 3,
+    "stokes_dipole": 9,
 }
-PRESSED = ["stokes_sl", "stokes_dl", "stokes_comb"]  # with a pressure other than zero
+PRESSED = [
+    "stokes_sl",
+    "stokes_dl",
+    "stokes_comb",
+    "stokes_dipole",
+]  # with a pressure other than zero
 BOX = np.array([1.2, 1.0, 0.8])
 VOLUME = BOX.prod()
 TOLERANCE = 1e-13  # what the module promises, of the rms; it reaches about 1e-14
@@ -48,11 +54,17 @@ def system(kernel, count=25, seed=0):
     trg[0, -2:] += [BOX[0], -2 * BOX[0]]
     trg[:, 0] *= -0.5
     dens = rng.standard_normal((KERNELS[kernel], count))
-    return trg, src, dens[0] if kernel == "laplace" else dens, rng.standard_normal((3, count))
+    return trg, src, shaped(kernel, dens), rng.standard_normal((3, count))
+
+
+def shaped(kernel, dens):
+    """Return a density (rows, sources) as `direct_sum` takes it."""
+    shape = {"laplace": (), "stokes_dipole": (3, 3)}.get(kernel, dens.shape[:1])
+    return dens.reshape(*shape, -1)
 
 
 def fields(kernel):
-    return ("u", "grad_u") if kernel == "laplace" else ("u", "p", "grad_u")
+    return ("u", "grad_u") if kernel == "laplace" else ("u", "p", "grad_u", "stress")
 
 
 def clear_system(kernel):
@@ -61,7 +73,7 @@ def clear_system(kernel):
     src = 0.3 * BOX[:, None] * rng.random((3, 6))
     trg = BOX[:, None] * (0.55 + 0.2 * rng.random((3, 4)))
     dens = rng.standard_normal((KERNELS[kernel], 6))
-    return trg, src, dens[0] if kernel == "laplace" else dens, rng.standard_normal((3, 6))
+    return trg, src, shaped(kernel, dens), rng.standard_normal((3, 6))
 
 
 def around(points, step=STEP):
@@ -95,6 +107,11 @@ def plain(kernel, trg, src, dens, norms, want="u"):
     if kernel == "stokes_rotlet":
         return np.sum(np.cross(dens[:, None], r, axis=0) * inverse**3, axis=-1)
     u, p = np.zeros_like(trg), np.zeros(trg.shape[1])
+    if kernel == "stokes_dipole":  # by its terms: D r - D^T r - tr D r + 3 (r.D r) r / r^2
+        trace, rdr = np.einsum("jjs->s", dens), np.einsum("jts,jks,kts->ts", r, dens, r)
+        u += np.einsum("its,ts->it", -trace * r + 3 * rdr * inverse**2 * r, inverse**3)
+        u += np.einsum("iks,kts,ts->it", dens - dens.swapaxes(0, 1), r, inverse**3)
+        p += np.sum(6 * rdr * inverse**5 - 2 * trace * inverse**3, axis=1)
     if kernel in ("stokes_sl", "stokes_comb"):
         fr = np.einsum("jts,js->ts", r, dens[:3])
         u += dens[:3] @ inverse.T + np.einsum("ts,its->it", fr * inverse**3, r)
@@ -333,7 +350,7 @@ def test_gradient_by_differences(kernel, periodicity):
 def test_equations_of_motion(kernel, periodicity):
     """Lap u = grad p between the sources, but for the background of a 3-periodic box."""
     trg, src, dens, norms = clear_system(kernel)
-    arguments = {"box": BOX, "periodicity": periodicity, "want": fields(kernel)[1:]}
+    arguments = {"box": BOX, "periodicity": periodicity, "want": fields(kernel)[1:3]}
     *p, gradient = direct_sum(kernel, around(trg), src, dens, norms, **arguments)
     second = differences(gradient)
     balance = np.einsum("...jjt->...t", second) - (differences(p[0]) if p else 0)
@@ -381,6 +398,50 @@ def test_rotlet_is_a_curl(periodicity):
 
 
 @every_periodicity
+def test_dipole_is_a_derivative_of_the_single_layer(periodicity):
+    """With respect to the source; in all fields, which fixes every constant."""
+    trg, src, dens, _ = clear_system("stokes_dipole")
+    arguments = {"box": BOX, "periodicity": periodicity, "want": ("u", "p", "grad_u")}
+    found = direct_sum("stokes_dipole", trg, src, dens, **arguments)
+    moved = around(src)  # sources x axes x places
+    weights = np.einsum("jka,s->jaks", dens, SLOPE / STEP).reshape(3, -1)
+    expected = direct_sum("stokes_sl", trg, moved, weights, **arguments)
+    for field, other in zip(found, expected, strict=True):
+        assert_close(field, other, 1e-9)
+
+
+@every_periodicity
+def test_parts_of_a_dipole(periodicity):
+    """The double layer and a point source; the rotlet; and a pressure that is constant at most."""
+    trg, src, q, n = system("stokes_dl")
+    arguments = {"box": BOX, "periodicity": periodicity}
+    want = ("u", "p", "grad_u")
+
+    def dipole(dens, want=want):
+        return direct_sum("stokes_dipole", trg, src, dens, **arguments, want=want)
+
+    symmetric = q[:, None] * n + n[:, None] * q
+    double = direct_sum("stokes_dl", trg, src, q, n, **arguments, want=want)
+    flow, pressure, gradient = dipole(-symmetric)
+    source = direct_sum("laplace", trg, src, (q * n).sum(axis=0), **arguments, want="grad_u")
+    assert_close(flow + 2 * source, double[0])
+    assert_close(pressure, double[1])
+    np.testing.assert_allclose(np.trace(gradient), 0, atol=1e-10)
+
+    turn = np.stack([np.cross(e[:, None], q, axis=0) for e in np.eye(3)], axis=1)
+    assert_close(turn, -turn.swapaxes(0, 1))
+    rotlet = direct_sum("stokes_rotlet", trg, src, q, **arguments, want=want)
+    for field, other in zip(dipole(-turn / 2), rotlet, strict=True):
+        assert_close(field, other, scale=rms(rotlet[2]))
+
+    scalar = q[0]
+    flow, pressure = dipole(scalar * np.eye(3)[:, :, None], ("u", "p"))
+    mean = 8 * np.pi * scalar.sum() / VOLUME if periodicity == 3 else 0.0
+    np.testing.assert_allclose(flow, 0, atol=1e-11)
+    np.testing.assert_allclose(pressure, mean, atol=1e-11)
+
+
+@every_periodicity
 def test_pressures_from_laplace(periodicity):
     """p_sl = -2 f.grad phi and p_dl = 2 (n.grad) p_sl[q], which fixes their constants."""
     arguments = {"box": BOX, "periodicity": periodicity}
@@ -422,7 +483,8 @@ def test_limit_on_a_source(kernel, periodicity):
     for field, values in zip(result, smooth, strict=True):
         middle = np.mean(values.reshape(*values.shape[:-1], 3, 8) @ VALUE, axis=-1)
         assert_close(field, middle[..., None], 1e-8, rms(field) or 1)
-    assert_close(result[-1], differences(smooth[0], step), 1e-8)
+    gradient = fields(kernel).index("grad_u")
+    assert_close(result[gradient], differences(smooth[0], step), 1e-8)
 
 
 @periodic
@@ -437,7 +499,9 @@ def test_many_sources_meet_the_blocked_paths(periodicity):
     assert_close(low, high)
 
 
-@pytest.mark.parametrize("kernel", [name for name in KERNELS if name != "stokes_rotlet"])
+@pytest.mark.parametrize(
+    "kernel", [name for name in KERNELS if name not in ("stokes_rotlet", "stokes_dipole")]
+)
 @every_periodicity
 def test_agrees_with_an_independent_oracle(kernel, periodicity):
     if not ORACLE.exists():
@@ -459,7 +523,7 @@ def test_fields_come_as_asked_for(kernel):
     names = fields(kernel)[::-1]
     both = direct_sum(kernel, trg, src, dens, norms, **arguments, want=names)
     vector = () if kernel == "laplace" else (3,)
-    shapes = {"u": (*vector, 4), "p": (4,), "grad_u": (*vector, 3, 4)}
+    shapes = {"u": (*vector, 4), "p": (4,), "grad_u": (*vector, 3, 4), "stress": (3, 3, 4)}
     for name, field in zip(names, both, strict=True):
         assert field.shape == shapes[name]
         assert_close(direct_sum(kernel, trg, src, dens, norms, **arguments, want=name), field)
@@ -501,9 +565,11 @@ class Options(NamedTuple):
         ({"trg": np.zeros((4, 3))}, r"trg has shape \(4, 3\), expected \(3, N\)"),
         ({"dens": np.zeros((3, 2))}, r"dens has shape \(3, 2\), expected \(6, 1\)"),
         ({"norms": None}, "stokes_comb needs norms"),
-        ({"want": "v"}, "want is 'v', expected one of 'u', 'p', 'grad_u' or a tuple of them"),
+        ({"want": "v"}, "want is 'v', expected one of 'u', 'p', 'grad_u', 'stress' or a tuple"),
         ({"want": ("u", None)}, "want is .*None.*, expected one of 'u'"),
         ({"kernel": "laplace", "dens": [1.0], "want": "p"}, "laplace kernel has no pressure"),
+        ({"kernel": "laplace", "dens": [1.0], "want": "stress"}, "'stress', but the laplace"),
+        ({"kernel": "stokes_dipole"}, r"dens has shape \(6, 1\), expected \(3, 3, 1\)"),
         (
             {"box": [None, 1, 1]},
             r"box is \[None, 1, 1\], but axis 0 is periodic and needs its length",

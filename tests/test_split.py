@@ -106,9 +106,9 @@ def test_radial_functions_are_derivatives_of_one_another(split):
 
 def basis_kernels(term, split, r):
     """Near kernel that a term derives from, at r (3,), for all unit densities and normals."""
-    kernel = term.removesuffix("_grad")
+    kernel = term.removesuffix("_grad").replace("dipole", "sl")  # of which it is a derivative
     if kernel.endswith("_p"):
-        # h = b'' + 2 b'/r, p = -f.grad h or -2 q.grad n.grad h.
+        # h = b'' + 2 b'/r, p = -f.grad h, -2 q.grad n.grad h or grad.D grad h.
         b1, b2, _, _ = split.near(np.linalg.norm(r))
         return b2 + 2 * b1 / np.linalg.norm(r)
     row = ["stokes_sl", "stokes_dl", "laplace", "stokes_rotlet"].index(kernel)
@@ -138,22 +138,23 @@ def test_sizes_of_the_terms(term, split):
         ]
         return np.array(pairs) / (4 * step**2)
 
-    if term == "stokes_dl_p":
-        tensor = -2 * hessian(4e-3 * RC)
+    derivatives = ("dipole" in term or term == "stokes_dl_p") + term.endswith(("_grad", "_p"))
+    if derivatives == 2:
+        tensor = (-2 if term == "stokes_dl_p" else 1) * hessian(4e-3 * RC)
     else:
-        tensor = gradient(1e-3 * RC) if term.endswith(("_grad", "_p")) else at(0)
-    averaged = 9 if "dl" in term else 1 if "laplace" in term else 3
+        tensor = gradient(1e-3 * RC) if derivatives else at(0)
+    tensors = "dl" in term or "dipole" in term
+    averaged = 9 if tensors else 1 if "laplace" in term else 3
     d = np.linalg.norm(r)
     b1, b2, b3, b4 = split.near(d)
     p, q, slope = -b1 / (2 * d), -b2 / 2, -b3 / (2 * d)
     radial = RadialPolynomials(p + q, (p - q) / d**2, slope, p, -(b4 / 2 + slope) / d**2)
     found = TERMS[term].square(d**2, radial)
-    tolerance = 1e-3 if term == "stokes_dl_p" else 1e-7
+    tolerance = 1e-3 if derivatives == 2 else 1e-7
     assert found == pytest.approx((tensor**2).sum() / averaged, rel=tolerance)
     # The power is that of the length that the kernel carries.
-    assert TERMS[term].power == 1 + ("rotlet" in term or "dl" in term) + term.endswith(
-        ("_grad", "_p")
-    )
+    power = 1 + ("rotlet" in term or tensors) + term.endswith(("_grad", "_p"))
+    assert TERMS[term].power == power
 
 
 @pytest.mark.parametrize("term", TERMS)

@@ -28,7 +28,7 @@ def test_nobody_compares_names_of_kernels(path):
 def test_records_agree_with_the_reference(kernel):
     """Rows of densities and results, normals, and the quantities that there are."""
     rng = np.random.default_rng(0)
-    dens = rng.random(5) if kernel.rows == 1 else rng.random((kernel.rows, 5))
+    dens = rng.random(kernel.density_shape(5))
     norms = rng.random((3, 5)) if kernel.double else None
     points, want = rng.random((3, 5)), tuple(kernel.terms)
     found = parki.reference.direct_sum(

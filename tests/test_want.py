@@ -13,7 +13,7 @@ import parki
 from parki import EwaldOptions, ParkiTypeError, ParkiValueError, Plan
 from parki.reference import direct_sum
 
-KERNELS = ("laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet")
+KERNELS = ("laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet", "stokes_dipole")
 PERIODICITIES = (0, 1, 2, 3)
 # Neither a cube nor of unit size, so that no power of the length unit goes unnoticed.
 BOX = (30.0, 20.0, 10.0)
@@ -25,10 +25,12 @@ TRG = (np.array(BOX)[:, None] * RNG.random((3, N))).astype("f4").astype("f8")
 TRG[:, : N // 4] = SRC[:, : N // 4]  # a pair that coincides, in several cells
 DENS = RNG.standard_normal((6, N)).astype("f4").astype("f8")
 NORMS = 3 * RNG.standard_normal((3, N)).astype("f4").astype("f8")
+TENSORS = RNG.standard_normal((3, 3, N)).astype("f4").astype("f8")
 
 
 def density(kernel):
-    return {"laplace": DENS[0], "stokes_comb": DENS}.get(kernel, DENS[:3])
+    others = {"laplace": DENS[0], "stokes_comb": DENS, "stokes_dipole": TENSORS}
+    return others.get(kernel, DENS[:3])
 
 
 def normals(kernel):
@@ -36,7 +38,7 @@ def normals(kernel):
 
 
 def everything(kernel):
-    return ("u", "grad_u") if kernel == "laplace" else ("u", "p", "grad_u")
+    return ("u", "grad_u") if kernel == "laplace" else ("u", "p", "grad_u", "stress")
 
 
 def make(kernel, periodicity=3, trg=TRG, src=SRC, dtype="f8", want=None, tolerance=1e-11, **more):
@@ -95,7 +97,7 @@ def test_spaces(kernel, space, to_space, to_host):
 
 
 @pytest.mark.parametrize("periodicity", [0, 2])
-@pytest.mark.parametrize("kernel", ["laplace", "stokes_comb", "stokes_rotlet"])
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_comb", "stokes_rotlet", "stokes_dipole"])
 def test_single_precision(kernel, periodicity):
     want = everything(kernel)
     got = make(kernel, periodicity, dtype="f4", tolerance=1e-5)(density(kernel).astype("f4"))
@@ -104,7 +106,7 @@ def test_single_precision(kernel, periodicity):
         assert size(value - ref) <= 1e-4 * size(ref), name
 
 
-@pytest.mark.parametrize("kernel", ["laplace", "stokes_comb"])
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_comb", "stokes_dipole"])
 def test_split_of_hasimoto(kernel):
     """Its polynomials are others."""
     want = everything(kernel)
@@ -140,7 +142,8 @@ def test_what_is_promised(kernel):
         bound += np.linalg.norm(rows[3:] * np.linalg.norm(NORMS, axis=0)) / length**2
     bound *= 1e-3
     promised = make(kernel, tolerance=1e-3)
-    expected = [bound if name == "u" else bound / length for name in everything(kernel)]
+    parts = {"u": length, "stress": 2 + math.sqrt(3)}
+    expected = [bound / length * parts.get(name, 1) for name in everything(kernel)]
     np.testing.assert_allclose(promised.promise(dens), expected)
     assert make(kernel, tolerance=1e-3, want="u").promise(dens) == pytest.approx(bound)
 
@@ -222,6 +225,35 @@ def test_rotlets_are_half_the_curl_of_forces():
     assert size(flow - expected) <= 1e-8 * size(flow)
 
 
+def test_parts_of_a_dipole():
+    """Of the solver itself: the double layer and a point source, the rotlet, and nothing."""
+    for periodicity in PERIODICITIES:
+        q, n = DENS[:3], NORMS
+        flow, pressure, stress = (
+            make("stokes_dipole", periodicity, want=want)(-q[:, None] * n - n[:, None] * q)
+            for want in ("u", "p", "stress")
+        )
+        double = make("stokes_dl", periodicity)(q)
+        source = make("laplace", periodicity, want="grad_u")((q * n).sum(axis=0))
+        assert size(flow + 2 * source - double[0]) <= 1e-8 * size(flow)
+        assert size(pressure - double[1]) <= 1e-8 * size(pressure)
+        np.testing.assert_allclose(np.trace(stress), -3 * pressure, atol=1e-8 * size(pressure))
+
+        turn = np.stack([np.cross(q, e[:, None], axis=0) for e in np.eye(3)], axis=1) / 2
+        pressure, gradient = make("stokes_dipole", periodicity, want=("p", "grad_u"))(turn)
+        rotlet = make("stokes_rotlet", periodicity, want="grad_u")(q)
+        assert size(gradient - rotlet) <= 1e-8 * size(rotlet) and size(pressure) <= 1e-8 * size(
+            rotlet
+        )
+
+        plan = make("stokes_dipole", periodicity, want=("u", "p"))
+        flow, pressure = plan(q[0] * np.eye(3)[:, :, None])
+        mean = 8 * np.pi * q[0].sum() / VOLUME if periodicity == 3 else 0.0
+        allowed = plan.promise(q[0] * np.eye(3)[:, :, None])
+        assert size(flow) <= allowed[0]
+        assert size(pressure - mean) <= 2 * allowed[1]
+
+
 # --- calls ------------------------------------------------------------------------------------
 
 ROUGH = {"tolerance": 1e-2, "cutoff": 6.0, "window_points": 8}
@@ -270,7 +302,7 @@ def test_out(kernel):
         np.testing.assert_array_equal(value, reference)
         np.testing.assert_array_equal(other, reference)
     single = make(kernel, want="grad_u", **ROUGH)
-    gradient = np.empty_like(expected[-1])
+    gradient = np.empty_like(expected[plan.want.index("grad_u")])
     assert single(dens, out=gradient) is gradient
 
 
@@ -289,7 +321,8 @@ def test_teams(kernel, monkeypatch):
 def test_no_targets(kernel):
     plan = make(kernel, trg=np.empty((3, 0)), **ROUGH)
     shapes = [value.shape for value in plan(density(kernel))]
-    assert shapes == [(0,), (3, 0)] if kernel == "laplace" else [(3, 0), (0,), (3, 3, 0)]
+    others = [(3, 0), (0,), (3, 3, 0), (3, 3, 0)]
+    assert shapes == ([(0,), (3, 0)] if kernel == "laplace" else others)
 
 
 def test_rotlets_have_no_pressure():
@@ -320,12 +353,18 @@ def test_description():
 @pytest.mark.parametrize(
     ("error", "message", "kernel", "want"),
     [
-        (ParkiValueError, "want has 'v'; expected names among u, p, grad_u", "stokes_sl", "v"),
+        (
+            ParkiValueError,
+            "want has 'v'; expected names among u, p, grad_u, stress",
+            "stokes_sl",
+            "v",
+        ),
         (ParkiValueError, "want has 'grad'; expected names", "stokes_sl", ("u", "grad")),
         (ParkiValueError, "want has 'u' twice; name each result once", "laplace", ("u", "u")),
         (ParkiValueError, "want is empty; expected one or more of u, p", "laplace", ()),
         (ParkiValueError, "want has 'p', but laplace has no pressure", "laplace", "p"),
         (ParkiValueError, "want has 'p', but laplace has no pressure", "laplace", ("u", "p")),
+        (ParkiValueError, "want has 'stress', but laplace has no", "laplace", ("u", "stress")),
         (ParkiTypeError, "want is None; expected a name or a tuple of names", "laplace", None),
         (ParkiTypeError, "want is ('u', 3); expected a name or a tuple", "laplace", ("u", 3)),
         (ParkiTypeError, "want is {'u'}; expected a name or a tuple", "laplace", {"u"}),

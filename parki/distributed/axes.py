@@ -42,6 +42,8 @@ class Order:
         """Return a density (rows, sources) in the solver's order."""
         if self.kept or dens.shape[0] == 1:
             return dens
+        if SUMS[kernel].dipole:
+            return dens[self.places("grad_u", 3)]
         dens = dens[[3 * v + axis for v in range(dens.shape[0] // 3) for axis in self.axes]]
         # Torques are axial vectors, which change their sign in a mirror.
         return -dens if self.mirrors and SUMS[kernel].axial else dens

@@ -11,7 +11,15 @@ from typing import Any
 from parki.distributed.plan import Plan
 from parki.ewald.options import EwaldOptions
 
-__all__ = ["Plan", "laplace", "stokes_comb", "stokes_dl", "stokes_rotlet", "stokes_sl"]
+__all__ = [
+    "Plan",
+    "laplace",
+    "stokes_comb",
+    "stokes_dipole",
+    "stokes_dl",
+    "stokes_rotlet",
+    "stokes_sl",
+]
 
 Want = str | tuple[str, ...]
 
@@ -69,6 +77,13 @@ def stokes_rotlet(
 ) -> Any:
     """Sum rotlets: `parki.ewald.stokes_rotlet` over the points of all ranks."""
     return Plan("stokes_rotlet", trg, src, None, options, comm=comm, want=want, dens=dens).first
+
+
+def stokes_dipole(
+    trg: Any, src: Any, dens: Any, options: EwaldOptions, *, comm: Any = None, want: Want = "u"
+) -> Any:
+    """Sum dipoles of forces: `parki.ewald.stokes_dipole` over the points of all ranks."""
+    return Plan("stokes_dipole", trg, src, None, options, comm=comm, want=want, dens=dens).first
 
 
 def laplace(

@@ -97,7 +97,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
     routes = 8.0 * (given_sources + (0 if use.same else given_targets) + points.near - sources)
     # A density comes and goes in the order given, of the slab, with ghosts, and sorted.
     densities = SUMS[kernel].rows * 2 * (given_sources + sources + points.near)
-    results = rows * (targets + 2 * given_targets)
+    results = rows * (targets + 2 * given_targets) + use.more * given_targets
     _, y, z = mesh.stored
     far_field = _convolve(use, mesh, slabs, rank, inputs, outputs)
     plane = max(inputs, outputs) * math.prod(mesh.padding.grid[1:])

@@ -11,7 +11,7 @@ checking           the error of a sum, measured
 api                one-shot calls
 """
 
-from parki.ewald.api import laplace, stokes_comb, stokes_dl, stokes_rotlet, stokes_sl
+from parki.ewald.api import laplace, stokes_comb, stokes_dipole, stokes_dl, stokes_rotlet, stokes_sl
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 
@@ -20,6 +20,7 @@ __all__ = [
     "Plan",
     "laplace",
     "stokes_comb",
+    "stokes_dipole",
     "stokes_dl",
     "stokes_rotlet",
     "stokes_sl",

@@ -36,9 +36,10 @@ def stokes_comb(
     norms : array, shape (3, Ns)
         Normals n of the double layer.
     options : EwaldOptions
-    want : {"u", "p", "grad_u"}, or a tuple of these
+    want : {"u", "p", "grad_u", "stress"}, or a tuple of these
         The velocity; the pressure p of the same flow, ``grad p = laplace u`` between the sources;
-        the gradient ``[i, j] = d u_i / d x_j``; or several of them.
+        the gradient ``[i, j] = d u_i / d x_j``; the stress ``-p I + grad u + (grad u)^T``, whose
+        product with a normal is the traction; or several of them.
 
     Returns
     -------
@@ -80,6 +81,19 @@ def stokes_rotlet(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want:
     three periodic directions the mean velocity over the box is zero.
     """
     return Plan("stokes_rotlet", trg, src, None, options, want=want, dens=dens).first
+
+
+def stokes_dipole(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Want = "u") -> Any:
+    """Sum dipoles D of forces: ``u_i = sum D_jk d/dy_k (delta_ij / r + r_i r_j / r^3)``.
+
+    As `stokes_comb`, with ``dens`` of shape (3, 3, Ns), ``dens[j, k] = D_jk``, and no normals:
+    forces along axis j that are apart along axis k. ``u = sum [ D r - D^T r - (tr D) r ] / r^3 +
+    3 r (r.D r) / r^5`` and ``p = sum [ 6 (r.D r) / r^5 - 2 (tr D) / r^3 ]``. Stresslets are the
+    symmetric part, ``D = -(q n^T + n q^T)`` for a double layer with ``q.n = 0``; rotlets the
+    antisymmetric one, ``D_ik = sum_j eps_ijk t_j / 2``. A multiple of the identity has no flow, and
+    no pressure but in the source and, with three periodic directions, what keeps its mean zero.
+    """
+    return Plan("stokes_dipole", trg, src, None, options, want=want, dens=dens).first
 
 
 def laplace(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Want = "u") -> Any:

@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald import stress
 from parki.ewald.checking import Check, measure
 from parki.ewald.choice.memory import Memory
 from parki.ewald.choice.moves import check_stay
 from parki.ewald.choice.parameters import Parameters
 from parki.ewald.description import describe, facts, headline
 from parki.ewald.extent import mean_edge, resolve
+from parki.ewald.far.p2g_paper import check_spreading
 from parki.ewald.near.p2p_cells import check_method
 from parki.ewald.near.radial import check_evaluator
 from parki.ewald.options import EwaldOptions
@@ -36,7 +38,6 @@ from parki.ewald.points import (
     result_shape,
 )
 from parki.ewald.setup import Setup
-from parki.ewald.sums import SUMS
 from parki.ewald.task import Points, Task
 from parki.html import table
 from parki.interchange import as_array, as_given
@@ -50,7 +51,7 @@ class Plan:
 
     Parameters
     ----------
-    kernel : {"stokes_comb", "stokes_sl", "stokes_dl", "stokes_rotlet", "laplace"}
+    kernel : {"stokes_comb", "stokes_sl", "stokes_dl", "stokes_rotlet", "stokes_dipole", "laplace"}
         What to sum.
     trg, src : array, shape (3, Nt) and (3, Ns), float32 or float64
         Targets and sources, in the unit of ``options.box``; NumPy, CuPy, or anything with DLPack
@@ -61,10 +62,11 @@ class Plan:
         Normals at the sources; for the double layer only.
     options : EwaldOptions
         May take the place of ``norms`` for kernels without normals.
-    want : {"u", "p", "grad_u"}, or a tuple of these
+    want : {"u", "p", "grad_u", "stress"}, or a tuple of these
         What a call returns: the velocity (or Laplace's potential), the pressure, the gradient
-        ``[i, j] = d u_i / d x_j``; for a tuple, a tuple of arrays in its order. Kernels and
-        parameters depend on it. Laplace has no pressure; that of rotlets is zero.
+        ``[i, j] = d u_i / d x_j``, the stress ``-p I + grad u + (grad u)^T``; for a tuple, a tuple
+        of arrays in its order. Kernels and parameters depend on it. Laplace has no pressure and no
+        stress; the pressure of rotlets is zero.
     dens : array, optional
         A density to sum at once, into `first`: checked along with the rest, before any work. On a
         device its near field runs while the far field is set up.
@@ -128,7 +130,8 @@ class Plan:
             options, dtype = given.options, np.dtype(given.arrays["src"].dtype)
             names = check_want(kernel, want)
             check_evaluator(options.radial, names)
-            check_method(options.p2p_method, names)
+            check_method(options.p2p_method, kernel, names)
+            check_spreading(options.p2g_method, kernel)
             self.want = want if isinstance(want, str) else names
             self.task = Task(kernel, given.space, dtype, options, names)
             self.kernel, self.space, self.options, self.dtype = kernel, given.space, options, dtype
@@ -244,19 +247,21 @@ class Plan:
 
         Parameters
         ----------
-        dens : array, shape (Ns,), (3, Ns) or (6, Ns)
+        dens : array, shape (Ns,), (3, Ns), (6, Ns) or (3, 3, Ns)
             Charges (Laplace); f, q or torques t; rows 0-2 f of the single layer and 3-5 q of the
-            double layer. Same dtype and memory as the points.
+            double layer; dipoles D. Same dtype and memory as the points.
         out : array or tuple of arrays, optional
             Where to write: as what is returned; C-contiguous. With it a repeated call allocates
-            nothing but those lists and what the FFT library needs for itself.
+            nothing but those lists, what the FFT library needs for itself, and the pressure where
+            a stress is wanted without it.
 
         Returns
         -------
         array, or tuple of arrays if ``want`` is one
             In the memory and of the library of ``dens``; ``out`` itself, if given. "u" has shape
-            (3, Nt), "p" (Nt,), "grad_u" (3, 3, Nt); for Laplace (Nt,) and (3, Nt). Not scaled: the
-            velocity is the single layer over 8 pi mu, and its pressure the same over 8 pi.
+            (3, Nt), "p" (Nt,), "grad_u" and "stress" (3, 3, Nt); for Laplace (Nt,) and (3, Nt). Not
+            scaled: the velocity is the single layer over 8 pi mu, and its pressure and stress the
+            same over 8 pi.
         """
         with self._turn():
             results = self._apply(dens, out, unwatched)
@@ -291,7 +296,10 @@ class Plan:
             results = check_outputs(out, self.want, self._shapes(), values, self.space)
             summed = self.task.want if self.pipeline.setup else ()
             if summed:
-                self.pipeline.apply(values, {name: results[name] for name in summed}, watch)
+                parts = stress.split(results, summed, self.space.array_module)
+                self.pipeline.apply(values, parts, watch)
+                stress.combine(results, parts)
+                summed += ("stress",)
             for name in results.keys() - set(summed):
                 results[name].fill(0)
         return results[self.want] if isinstance(self.want, str) else tuple(results.values())
@@ -308,18 +316,19 @@ class Plan:
             raise ParkiTypeError(
                 f"dens has dtype {values.dtype}, but the points have {self.dtype}; convert one"
             )
-        return check_density("dens", values, SUMS[self.kernel].rows, self.n_sources)
+        return check_density("dens", values, self.task.sum.density_shape(self.n_sources))
 
     # ------------------------------------------------------------------ views on the plan
     def promise(self, dens: Any) -> Any:
         """Return what the tolerance promises for a density: the bound of the rms error.
 
         ``tolerance * sqrt(Q) / l**p`` with Q the sum of ``|f|^2`` (single layer), ``|q|^2 |n|^2``
-        (double layer), ``|t|^2`` (rotlets) or ``q^2`` (Laplace), l the cube root of the box's
-        volume, p = 2 for the double layer and rotlets and 1 otherwise; the combined sum adds its
-        two bounds. For the pressure and the gradient, whose error is the rms over targets of its
-        Frobenius norm, p is greater by one. Rounding comes on top: a small multiple of the unit
-        roundoff times the rms of the result.
+        (double layer), ``|t|^2`` (rotlets), ``|D|^2`` (dipoles) or ``q^2`` (Laplace), l the cube
+        root of the box's volume, p = 2 for the double layer, rotlets and dipoles and 1 otherwise;
+        the combined sum adds its two bounds. For the pressure and the gradient, whose error is the
+        rms over targets of its Frobenius norm, p is greater by one. The stress has the errors of
+        its parts, sqrt(3) times that of the pressure and twice that of the gradient. Rounding comes
+        on top: a small multiple of the unit roundoff times the rms of the result.
 
         Returns
         -------
@@ -334,10 +343,11 @@ class Plan:
             values = as_array("dens", dens)
             check_dtypes({"dens": values})
             check_space({"dens": values}, self.space)
-            values = check_density("dens", values, SUMS[self.kernel].rows, self.n_sources)
+            values = check_density("dens", values, self.task.sum.density_shape(self.n_sources))
             bound = self._bound(values.astype(np.float64) ** 2)
-        length = mean_edge(self.box)
-        bounds = tuple(bound if name == "u" else bound / length for name in self.task.names)
+        steep = bound / mean_edge(self.box)
+        known = {"u": bound, "stress": stress.OF_PARTS * steep}
+        bounds = tuple(known.get(name, steep) for name in self.task.names)
         return bounds[0] if isinstance(self.want, str) else bounds
 
     def check(self, dens: Any, targets: int = 32) -> Check | tuple[Check, ...]:
@@ -398,8 +408,7 @@ class Plan:
                 f"as_linear_operator needs a plan with one result, but want is {self.want}; "
                 "make a plan with want='u'"
             )
-        rows = SUMS[self.kernel].rows
-        density = (self.n_sources,) if rows == 1 else (rows, self.n_sources)
+        density = self.task.sum.density_shape(self.n_sources)
 
         def matvec(vector: Any) -> Any:
             values = as_array("dens", vector)
@@ -409,7 +418,7 @@ class Plan:
             result = self(values.reshape(density)).reshape(-1)
             return result.astype(np.result_type(self.dtype, given), copy=False)
 
-        shape = (math.prod(self._shapes()[self.want]), rows * self.n_sources)
+        shape = (math.prod(self._shapes()[self.want]), math.prod(density))
         return self.space.adapter.linear_operator()(shape, matvec=matvec, dtype=self.dtype)
 
     def describe(self) -> str:

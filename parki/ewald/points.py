@@ -16,7 +16,7 @@ from parki.ewald.sums import SUMS
 from parki.interchange import as_array, to_host
 from parki.runtime import ExecutionSpace, get_execution_space
 
-RESULTS = ("u", "p", "grad_u")
+RESULTS = ("u", "p", "grad_u", "stress")
 
 
 class Arguments(NamedTuple):
@@ -79,7 +79,7 @@ def check_arguments(
         del clouds["src"]
     extents = [check_points(name, points, options) for name, points in clouds.items()]
     if "norms" in arrays:
-        arrays["norms"] = check_density("norms", arrays["norms"], 3, arrays["src"].shape[1])
+        arrays["norms"] = check_density("norms", arrays["norms"], (3, arrays["src"].shape[1]))
     return Arguments(space, options, arrays, np.concatenate(extents))
 
 
@@ -153,19 +153,21 @@ def check_points(name: str, points: Any, options: EwaldOptions) -> Any:
     return extent
 
 
-def check_density(name: str, values: Any, rows: int, count: int) -> Any:
+def check_density(name: str, values: Any, shape: tuple[int, ...]) -> Any:
     """Return density or normals as (rows, N), C-contiguous; refuse other shapes, NaN, infinity."""
-    expected = f"({count},)" if rows == 1 else f"({rows}, {count})"
-    shape = (count,) if rows == 1 else (rows, count)
+    rows, count = math.prod(shape[:-1]), shape[-1]
     if values.shape != shape:
         hint = ""
         if name == "dens" and values.ndim == 2 and rows == 6 and values.shape[0] == 3:
             hint = "; rows 0-2 are the single layer's density, rows 3-5 the double layer's"
+        elif rows == 9 and values.shape == (rows, count):
+            hint = f"; reshape it ({name}.reshape(3, 3, -1))"
+        elif rows == 9 and values.shape == (count, 3, 3):  # whose transpose has D^T
+            hint = f"; move its first axis to the end (numpy.moveaxis({name}, 0, -1))"
         elif values.shape == shape[::-1]:
             hint = f"; transpose it ({name}.T)"
         raise ParkiValueError(
-            f"{name} has shape {values.shape}; expected {expected} "
-            f"for the {count} sources given{hint}"
+            f"{name} has shape {values.shape}; expected {shape} for the {count} sources given{hint}"
         )
     xp = _module(values)
     if not _finite(xp, values):
@@ -187,8 +189,9 @@ def check_want(kernel: str, want: Any) -> tuple[str, ...]:
             raise ParkiValueError(f"want has {name!r}; expected names among {', '.join(RESULTS)}")
         if name in names[:place]:
             raise ParkiValueError(f"want has {name!r} twice; name each result once")
-    if "p" in names and "p" not in SUMS[kernel].terms:
-        raise ParkiValueError(f"want has 'p', but {kernel} has no pressure; leave it out")
+    if "p" not in SUMS[kernel].terms:
+        for name in {"p", "stress"} & {*names}:
+            raise ParkiValueError(f"want has {name!r}, but {kernel} has no pressure; leave it out")
     return tuple(names)
 
 
@@ -199,6 +202,7 @@ def result_shape(kernel: str, name: str, targets: int) -> tuple[int, ...]:
         "u": (*vector, targets),
         "p": (targets,),
         "grad_u": (*vector, 3, targets),
+        "stress": (3, 3, targets),
     }[name]
 
 

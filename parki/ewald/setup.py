@@ -192,7 +192,8 @@ def choose(
 def use(task: Task, points: Points, once: bool) -> Use:
     """Return what memory depends on besides problem and parameters."""
     flux = task.options.dl_mean == "flux" and task.sum.double
-    return Use(task.space, task.dtype, points.survey.same, flux, once)
+    more = 9 * ({"grad_u", "stress"} <= set(task.names))
+    return Use(task.space, task.dtype, points.survey.same, flux, once, more)
 
 
 def _mesh(

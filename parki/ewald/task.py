@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from parki.cell_list import locate
 from parki.errors import ParkiValueError
+from parki.ewald import stress
 from parki.ewald.extent import Extent, mean_edge
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS
@@ -30,7 +31,7 @@ class Task:
     dtype : dtype
     options : EwaldOptions
     names : tuple of str
-        What is wanted: "u", "p", "grad_u".
+        What is wanted: "u", "p", "grad_u", "stress".
     """
 
     kernel: str
@@ -47,7 +48,7 @@ class Task:
     @cached_property
     def want(self) -> tuple[str, ...]:
         """What is computed: what is wanted, and not zero everywhere."""
-        return tuple(name for name in self.names if self.sum.terms[name])
+        return tuple(name for name in stress.parts(self.names) if self.sum.terms[name])
 
     @property
     def executor(self) -> str | None:

@@ -158,7 +158,7 @@ class Work:
         if variant == "tile":
             # Windows and their slopes, of each tile that a source reaches, and the blocks of
             # columns that take it together.
-            tables = 2 if components == 4 else 1
+            tables = 2 if SUMS[self.kernel].tensor else 1
             entries = reached(points) * self.sources
             blocks = math.prod(side + points - 1 for side in SIDES)
             updates = float(components * points)

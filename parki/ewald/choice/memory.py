@@ -91,6 +91,8 @@ class Use:
         Whether the double layer's mean keeps the points.
     once : bool
         Whether the first application is part of making the plan.
+    more : int
+        Rows of results that are not summed: of a stress beside the gradient.
     """
 
     space: ExecutionSpace
@@ -98,6 +100,7 @@ class Use:
     same: bool
     flux: bool
     once: bool
+    more: int = 0
 
 
 def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
@@ -106,7 +109,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     padding = problem.pad(chosen.steps, chosen.points, chosen.cutoff)
     held, near, far = points_bytes(problem, chosen, use, padding, item)
     rows = sum(math.prod(result_shape(problem.kernel, name, 1)) for name in problem.want)
-    results = rows * item * problem.targets
+    results = (rows + use.more) * item * problem.targets
     inputs, outputs = SUMS[problem.kernel].components, field_rows(problem.kernel, problem.want)
     components, on_device = max(inputs, outputs), use.space.on_device
     x, y, z = padding.grid

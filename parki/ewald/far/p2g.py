@@ -155,7 +155,7 @@ class Owner:
         self.mesh = mesh
         self.shape = mesh.stored
         constants = dict(mesh.constants(), **SUMS[kernel].spread_layers)
-        if SUMS[kernel].components == 4 and not mesh.space.on_device:
+        if SUMS[kernel].tensor and not mesh.space.on_device:
             constants["BATCH"] = PLANEWISE
         self.launches = [load("p2g", "p2g_owner", mesh.space, executor=executor, **constants)]
         cells = mesh.padding.cells
@@ -208,7 +208,7 @@ class Tile:
                 mesh.space,
                 executor=executor,
                 team_size=columns,
-                BATCH=_batch(mesh, SUMS[kernel].components),
+                BATCH=_batch(mesh, SUMS[kernel].tensor),
                 OWN=1 if mesh.space.on_device else columns,
                 **constants,
             )
@@ -282,9 +282,9 @@ def _spots(tile: tuple[int, int]) -> np.ndarray[Any, Any]:
     return np.ascontiguousarray(np.stack([y, z])[:, order])
 
 
-def _batch(mesh: Mesh, components: int) -> int:
+def _batch(mesh: Mesh, tensor: bool) -> int:
     """Return the sources that `p2g_tile` stages at a time: scratch memory for TEAMS of them."""
-    weights = (3 + 3 * (components == 4)) * mesh.window.points
+    weights = (3 + 3 * tensor) * mesh.window.points
     rows = (mesh.scratch(TEAMS) - 64) // (mesh.item * (weights + 10) + 16)
     return max(1, min(BATCH, rows // 2 - 1))
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from parki.cell_list import CellList, runs
+from parki.errors import ParkiValueError
 from parki.ewald.far.mesh import Mesh
 from parki.ewald.sums import SUMS
 from parki.runtime import load
@@ -29,6 +30,20 @@ def half_window(mesh: Mesh) -> int:
 def _team(items: int) -> int:
     """Return the threads for as many items: whole warps, TEAM at most."""
     return min(TEAM, -(-items // 32) * 32)
+
+
+def check_spreading(method: str, kernel: str) -> None:
+    """Refuse a variant that has no kernel for a sum.
+
+    Raises
+    ------
+    ParkiValueError
+    """
+    if SUMS[kernel].dipole and method not in ("auto", "owner", "tile"):
+        raise ParkiValueError(
+            f"p2g_method is {method!r}, which does not spread the dipoles of {kernel}; "
+            "leave p2g_method to 'auto'"
+        )
 
 
 class Source:

@@ -9,7 +9,7 @@ in double precision, with the exact derivative:
 
     A_j^(k) = sum_s [ f_j + i k (q_j n_3 + n_j q_3) ] e^(-i k z_s)        (MATH C), j = 1, 2
 
-times what the window and the grid make of it.
+times what the window and the grid make of it; so it is for dipoles, with -D_j3 in brackets.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class PlaneModes:
         Of two periodic directions.
     heights : array, shape (N,)
         z of the sources in solver units, wrapped, in the order of the densities that follow.
-    norms : array, shape (3, N)
-        Normals of the sources in solver units.
+    norms : array, shape (3, N), or None
+        Normals of the sources in solver units, if they have any.
     """
 
     def __init__(self, mesh: Mesh, heights: Any, norms: Any) -> None:
@@ -61,7 +61,7 @@ class PlaneModes:
         """Return whether the grid's own modes are worse than rounding elsewhere."""
         wide = float(mesh.box[0] * mesh.box[1]) ** 0.5
         return (
-            SUMS[kernel].double
+            SUMS[kernel].tensor
             and mesh.periodicity == 2
             and mesh.dtype == np.float32
             and float(mesh.box[2]) >= HIGH * wide
@@ -71,12 +71,14 @@ class PlaneModes:
         """Return components 1 and 2 of the modes, shape (2, modes), for ``dens`` (rows, N)."""
         xp = self.xp
         single = dens[:2] if dens.shape[0] == 6 else None
-        double, norms = dens[-3:], self.norms
         sums = xp.zeros((2, self.slope.size), dtype=np.complex128)
         for start in range(0, self.heights.size, self.chunk):
             part = slice(start, start + self.chunk)
-            q, n = double[:, part].astype(np.float64), norms[:, part].astype(np.float64)
-            weights = q[:2] * n[2] + n[:2] * q[2]
+            if self.norms is None:
+                weights = -dens[2:6:3, part].astype(np.float64)
+            else:
+                q, n = (rows[-3:, part].astype(np.float64) for rows in (dens, self.norms))
+                weights = q[:2] * n[2] + n[:2] * q[2]
             if single is not None:
                 weights = xp.concatenate([weights, single[:, part].astype(np.float64)])
             turn = xp.exp(-1j * self.lowest * self.heights[part].astype(np.float64))

@@ -20,13 +20,17 @@ from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace, Kernel, load
 
 
-def check_method(method: str, want: tuple[str, ...]) -> None:
-    """Refuse a variant that what is wanted has no kernel for.
+def check_method(method: str, kernel: str, want: tuple[str, ...]) -> None:
+    """Refuse a variant that has no kernel for a sum or for what is wanted of it.
 
     Raises
     ------
     ParkiValueError
     """
+    if method in CELL_METHODS and SUMS[kernel].dipole:
+        raise ParkiValueError(
+            f"p2p_method is {method!r}, which has no pairs of {kernel}; leave p2p_method to 'auto'"
+        )
     if method in CELL_METHODS and want != ("u",):
         raise ParkiValueError(
             f"p2p_method is {method!r}, which computes 'u' alone, but want is {', '.join(want)}; "

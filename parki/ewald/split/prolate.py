@@ -217,13 +217,13 @@ def solve(kind: str, rc: float, error: Callable[[Split], float], goal: float) ->
 
 def choose_split(asked: str, kernel: str, want: tuple[str, ...], tolerance: float) -> str:
     """Return the split to use for "auto", or the one asked for; warn if it misses the tolerance."""
-    steep = SUMS[kernel].double and want != ("u",)
+    steep = SUMS[kernel].tensor and want != ("u",)
     if not steep or tolerance >= SMALLEST_STEEP:
         return "prolate" if asked == "auto" else asked
     if asked == "prolate":
         warn(
             f"tolerance is {tolerance:g}, but pressures and gradients of double "
-            f"layers reach {SMALLEST_STEEP:g} at best by the prolate split; choose "
+            f"layers and dipoles reach {SMALLEST_STEEP:g} at best by the prolate split; choose "
             "split='auto' or 'hasimoto'"
         )
     return "hasimoto" if asked == "auto" else asked

@@ -6,13 +6,15 @@ from parki.errors import ParkiValueError
 from parki.ewald.sums.laplace import LAPLACE
 from parki.ewald.sums.record import Far, Half, Kernel, Term
 from parki.ewald.sums.stokes_comb import STOKES_COMB
+from parki.ewald.sums.stokes_dipole import STOKES_DIPOLE
 from parki.ewald.sums.stokes_dl import STOKES_DL
 from parki.ewald.sums.stokes_rotlet import STOKES_ROTLET
 from parki.ewald.sums.stokes_sl import STOKES_SL
 
 __all__ = ["SUMS", "TERMS", "Far", "Half", "Kernel", "Term", "term_of"]
 
-SUMS = {each.name: each for each in (LAPLACE, STOKES_SL, STOKES_DL, STOKES_COMB, STOKES_ROTLET)}
+_ALL = (LAPLACE, STOKES_SL, STOKES_DL, STOKES_COMB, STOKES_ROTLET, STOKES_DIPOLE)
+SUMS = {each.name: each for each in _ALL}
 TERMS = {
     term.name: term for each in SUMS.values() for terms in each.terms.values() for term in terms
 }

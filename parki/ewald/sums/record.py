@@ -107,7 +107,7 @@ class Kernel:
         velocity takes, and that of pressure and gradient.
     operations : tuple of two int
         Polynomials that a pair takes, and other operations.
-    single, double, laplace, rotlet : bool
+    single, double, laplace, rotlet, dipole : bool
         Which pair kernels: the kernels' switches. Those with a double layer have normals.
     decay : int
         Power of the inverse length in the promise, of the rows that are not the double layer's.
@@ -130,6 +130,7 @@ class Kernel:
     double: bool = False
     laplace: bool = False
     rotlet: bool = False
+    dipole: bool = False
     decay: int = 1
     charged: bool = False
     harmonic: bool = False
@@ -143,20 +144,31 @@ class Kernel:
     @property
     def source_components(self) -> int:
         """Components of the largest part of a source: a vector, or the product of two."""
-        return self.results * (3 if self.double else 1)
+        return self.results * (3 if self.tensor else 1)
+
+    @property
+    def tensor(self) -> bool:
+        """Whether sources have tensors, which are spread with the window's gradient."""
+        return self.double or self.dipole
+
+    def density_shape(self, sources: int) -> tuple[int, ...]:
+        """Return the shape of a density."""
+        vector = {1: (), 9: (3, 3)}.get(self.rows, (self.rows,))
+        return (*vector, sources)
 
     @cached_property
     def layers(self) -> dict[str, Any]:
-        """The kernels' switches."""
-        return {
+        """The kernels' switches; the paper's variants have none for dipoles."""
+        found = {
             "SINGLE": self.single,
             "DOUBLE": self.double,
             "LAPLACE": self.laplace,
             "ROTLET": self.rotlet,
         }
+        return found | {"DIPOLE": True} if self.dipole else found
 
     @cached_property
     def spread_layers(self) -> dict[str, Any]:
         """The switches of P2G, to which the torques of rotlets are vectors as forces are."""
-        single = self.single or self.rotlet
-        return {"SINGLE": single, "DOUBLE": self.double, "LAPLACE": self.laplace}
+        kept = {name: flag for name, flag in self.layers.items() if name != "ROTLET"}
+        return kept | {"SINGLE": self.single or self.rotlet}

@@ -1,0 +1,74 @@
+"""Dipoles of forces: ``u_i(x) = sum D_jk d/dy_k (delta_ij / r + r_i r_j / r^3)``.
+
+The velocity is the single layer's gradient, which the window spreads here and gathers there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from parki.ewald.sums import stokes_sl
+from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Kernel, Term
+
+if TYPE_CHECKING:
+    from parki.ewald.split.hasimoto import RadialPolynomials
+
+_PI = math.pi
+_FACTOR = math.sqrt(2) / 3 * 8 * _PI
+
+
+def _velocity(r2: Array, p: RadialPolynomials) -> Array:
+    return stokes_sl.VELOCITY_GRADIENT.square(r2, p) / 3  # over nine directions, not three
+
+
+def _pressure(r2: Array, p: RadialPolynomials) -> Array:
+    # The second derivatives of Lap B = 2 Q + 4 P: across r, and along r.
+    return (8 * (p.R - 2 * p.X) ** 2 + 4 * (r2 * p.W + 4 * p.X + 3 * p.R) ** 2) / 9
+
+
+def _gradient(r2: Array, p: RadialPolynomials) -> Array:
+    # Those of G = Lap B - grad grad B are those of Lap B, and the fourth ones of B.
+    fourth = (p.R + r2 * p.W) ** 2 + 12 * (2 * p.X + p.R) ** 2 + 24 * p.X**2
+    return _pressure(r2, p) + 4 * fourth / 9
+
+
+VELOCITY = Term(
+    "stokes_dipole",
+    2,
+    _velocity,
+    Far(_FACTOR, 2, GRADIENT, PLAIN),
+    (16 / 9, 1.5, 1 / (9 * _PI), 2.5, 0, 0),
+    aligned=1.3,
+)
+VELOCITY_GRADIENT = Term(
+    "stokes_dipole_grad",
+    3,
+    _gradient,
+    Far(_FACTOR, 1, GRADIENT, GRADIENT),
+    (2 / 27, 3.5, 1 / (144 * _PI), 4.5, 32 / (135 * _PI**2), 3),
+    aligned=1.3,
+    derived=True,
+    steep=True,
+)
+PRESSURE = Term(
+    "stokes_dipole_p",
+    3,
+    _pressure,
+    Far(8 * _PI / 3, 1, GRADIENT, PLAIN),
+    (1 / 27, 3.5, 1 / (288 * _PI), 4.5, 4 / (27 * _PI**2), 3),
+    aligned=1.8,
+    derived=True,
+    steep=True,
+)
+STOKES_DIPOLE = Kernel(
+    "stokes_dipole",
+    rows=9,
+    results=3,
+    components=3,
+    terms={"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)},
+    polynomials=("XR", "XRW"),
+    operations=(2, 55),
+    dipole=True,
+    decay=2,
+)
