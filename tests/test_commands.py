@@ -113,7 +113,7 @@ def test_check_of_everything(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)
     assert found["kept"] and found["seconds"] > 0
     cases = {(s["kernel"], s["periodicity"], s["dtype"]) for s in found["sums"]}
-    assert len(cases) == len(found["sums"]) == 40
+    assert len(cases) == len(found["sums"]) == 48
     # Neither broken nor far from what is promised, which would mean that nothing is compared.
     assert all(1e-3 < s["error"] / s["promise"] < 1 for s in found["sums"])
 
