@@ -178,6 +178,20 @@ def test_eval(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npz", "out.npz"]
 
 
+def test_eval_of_stresses_of_dipoles(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
+    given, out = tmp_path / "in.npz", tmp_path / "out.npz"
+    src = arrays["src"]
+    dens = np.random.default_rng(0).standard_normal((3, 3, src.shape[1]))
+    np.savez(given, src=src, dens=dens)
+    words = ["--kernel", "stokes_dipole", "--box", "1", "1", "1.5", "--tolerance", "1e-4"]
+    words += ["--want", "stress", "--space", "Serial"]
+    assert cli.main(["eval", str(given), "-o", str(out), *words]) == 0
+    options = parki.EwaldOptions(3, [1, 1, 1.5], 1e-4, execution_space="Serial")
+    with np.load(out) as found:
+        stress = parki.stokes_dipole(src, src, dens, options, want="stress")
+        assert np.array_equal(found["stress"], stress)
+
+
 def test_eval_measures_the_error(
     tmp_path: Path, arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
 ) -> None:
