@@ -41,7 +41,7 @@ these arrays, all float64 or all float32, in .npz (numpy.savez) or HDF5 (.h5; ne
   src    (3, N)   sources
   trg    (3, M)   targets; the sources where there is no trg
   dens   (3, N)   density; (N,) for laplace, (6, N) for stokes_comb: rows 0-2 of the single
-                  layer, rows 3-5 of the double layer
+                  layer, rows 3-5 of the double layer; (3, 3, N) for stokes_dipole
   norms  (3, N)   normals at the sources, for stokes_dl and stokes_comb
 
 Other names are refused. Nothing is scaled: velocities are the results over 8 pi and, but for
@@ -50,9 +50,9 @@ double layers, the viscosity.
 
 EPILOG = """\
 The output holds an array for each name of --want: u (3, M), or (M,) for laplace; p (M,);
-grad_u (3, 3, M), with [i, j] the derivative of u_i along axis j. And 'options', a text in JSON
-with the options used and what they promise (in HDF5 an attribute of the file). For example,
-after numpy.savez("drops.npz", src=points, dens=forces):
+grad_u (3, 3, M), with [i, j] the derivative of u_i along axis j; stress (3, 3, M). And 'options',
+a text in JSON with the options used and what they promise (in HDF5 an attribute of the file). For
+example, after numpy.savez("drops.npz", src=points, dens=forces):
 
   parki eval drops.npz -o flow.npz --kernel stokes_sl --box 1 1 1 --want u,p
   parki eval drops.npz -o pipe.npz --kernel stokes_sl --periodicity 1 --box 1 none none

@@ -168,13 +168,20 @@ def report(rows: list[dict[str, Any]]) -> int:
 # --- draw -------------------------------------------------------------------------------------
 
 # The same in all panels; readable by the colour-blind.
-COLOURS = dict(zip(KERNELS, ("#E69F00", "#0072B2", "#D55E00", "#009E73", "#CC79A7"), strict=True))
+COLOURS = dict(
+    zip(
+        KERNELS,
+        ("#E69F00", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"),
+        strict=True,
+    )
+)
 LABELS = {
     "laplace": "Laplace",
     "stokes_sl": "single layer",
     "stokes_dl": "double layer",
     "stokes_comb": "combined",
     "stokes_rotlet": "rotlets",
+    "stokes_dipole": "dipoles",
 }
 MARKERS = {"f8": "o", "f4": "^"}
 FLOOR = 3e-3
@@ -216,7 +223,7 @@ def draw(files: list[Path]) -> None:
             count += len(chosen)
             tolerance, ratio, is_pale = map(np.array, zip(*chosen, strict=True))
             # Tolerances are few: spread along the axis, kernel by kernel.
-            shift = (KERNELS.index(kernel) - 2) * 0.15 + rng.uniform(-0.07, 0.07, ratio.size)
+            shift = (KERNELS.index(kernel) - 2.5) * 0.13 + rng.uniform(-0.07, 0.07, ratio.size)
             x, y = tolerance * 10**shift, np.maximum(ratio, FLOOR)
             for which, alpha, order in ((is_pale, 0.2, 2), (~is_pale, 0.8, 3)):
                 panel.scatter(

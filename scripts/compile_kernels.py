@@ -28,7 +28,6 @@ from parki.ewald.far.padding import pad
 from parki.ewald.near.p2p import near_kernels
 from parki.ewald.near.sizes import near_tile
 from parki.ewald.options import MOST_POINTS
-from parki.ewald.points import RESULTS
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.window import KaiserBessel, default_degree
@@ -40,7 +39,8 @@ FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
 # First and last degree (all are even) of the near field's polynomials, of the potential and of its
 # derivatives: what `parki.ewald.choice.parameters.select` chose for tolerances from 0.3 to the
 # least one, 1 to 1 000 000 points, 0 to 3 periodic axes, cubes, long and flat boxes, tight
-# clusters. Double layers' derivatives below 3e-9 need 32 to 48: left out, as a fifth of all.
+# clusters. Derivatives of double layers and dipoles below 3e-9 need 32 to 48: left out, as a fifth
+# of all.
 DEGREES = {
     FLOAT64: {
         "laplace": ((2, 26), (2, 28)),
@@ -48,6 +48,7 @@ DEGREES = {
         "stokes_dl": ((2, 28), (2, 28)),
         "stokes_comb": ((2, 28), (2, 28)),
         "stokes_rotlet": ((2, 26), (2, 30)),
+        "stokes_dipole": ((2, 28), (2, 28)),
     },
     FLOAT32: {
         "laplace": ((2, 14), (2, 18)),
@@ -55,13 +56,14 @@ DEGREES = {
         "stokes_dl": ((2, 20), (2, 22)),
         "stokes_comb": ((2, 20), (2, 22)),
         "stokes_rotlet": ((2, 18), (2, 18)),
+        "stokes_dipole": ((2, 20), (2, 22)),
     },
 }
 
 
 def wants(kernel: str) -> list[tuple[str, ...]]:
-    """Return the sets of results that kernels are made for: rotlets have no pressure."""
-    names = [n for n in RESULTS if n != "p" or kernel not in ("laplace", "stokes_rotlet")]
+    """Return the sets of results that kernels are made for: stresses are made of others."""
+    names = [name for name, terms in SUMS[kernel].terms.items() if terms]
     return [want for n in range(1, 4) for want in combinations(names, n)]
 
 

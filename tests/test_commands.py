@@ -113,7 +113,7 @@ def test_check_of_everything(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)
     assert found["kept"] and found["seconds"] > 0
     cases = {(s["kernel"], s["periodicity"], s["dtype"]) for s in found["sums"]}
-    assert len(cases) == len(found["sums"]) == 40
+    assert len(cases) == len(found["sums"]) == 48
     # Neither broken nor far from what is promised, which would mean that nothing is compared.
     assert all(1e-3 < s["error"] / s["promise"] < 1 for s in found["sums"])
 
@@ -176,6 +176,20 @@ def test_eval(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
     assert (used["kernel"], used["periodicity"], used["tolerance"]) == ("stokes_comb", 1, 1e-4)
     assert used["promise"] == dict(zip("up", plan.promise(arrays["dens"]), strict=True))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npz", "out.npz"]
+
+
+def test_eval_of_stresses_of_dipoles(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
+    given, out = tmp_path / "in.npz", tmp_path / "out.npz"
+    src = arrays["src"]
+    dens = np.random.default_rng(0).standard_normal((3, 3, src.shape[1]))
+    np.savez(given, src=src, dens=dens)
+    words = ["--kernel", "stokes_dipole", "--box", "1", "1", "1.5", "--tolerance", "1e-4"]
+    words += ["--want", "stress", "--space", "Serial"]
+    assert cli.main(["eval", str(given), "-o", str(out), *words]) == 0
+    options = parki.EwaldOptions(3, [1, 1, 1.5], 1e-4, execution_space="Serial")
+    with np.load(out) as found:
+        stress = parki.stokes_dipole(src, src, dens, options, want="stress")
+        assert np.array_equal(found["stress"], stress)
 
 
 def test_eval_measures_the_error(

@@ -13,8 +13,8 @@ from parki.ewald import points as boundary
 from parki.runtime.kernel import Kernel
 
 N = 5
-KERNELS = ("laplace", "stokes_sl", "stokes_dl", "stokes_comb")
-ROWS = {"laplace": (), "stokes_comb": (6,)}
+KERNELS = ("laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
+ROWS = {"laplace": (), "stokes_comb": (6,), "stokes_dipole": (3, 3)}
 VALUE, TYPE = ParkiValueError, ParkiTypeError
 
 
@@ -288,6 +288,10 @@ DENSITIES = [
     ("stokes_dl", VALUE, "dens has shape (6, 5); expected (3, 5)", numbers(6, N)),
     ("stokes_comb", VALUE, "(3, 5); expected (6, 5) for the 5 sources given; rows", numbers(3, N)),
     ("stokes_comb", VALUE, "transpose it (dens.T)", numbers(N, 6)),
+    ("stokes_dipole", VALUE, "(3, 5); expected (3, 3, 5) for the 5 sources given", numbers(3, N)),
+    ("stokes_dipole", VALUE, "reshape it (dens.reshape(3, 3, -1))", numbers(9, N)),
+    ("stokes_dipole", VALUE, "to the end (numpy.moveaxis(dens, 0, -1))", numbers(N, 3, 3)),
+    ("stokes_dipole", VALUE, "at index (2, 0, 4)", (2, 0, 4, np.nan)),
     ("stokes_sl", TYPE, "dens has dtype float32, but the points", numbers(3, N, dtype="f4")),
     ("stokes_sl", TYPE, "dens has dtype int64, but the points", np.ones((3, N), int)),
     ("stokes_sl", TYPE, "dens has dtype complex128, but the points", numbers(3, N) * 1j),

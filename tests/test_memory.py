@@ -102,6 +102,16 @@ def test_on_a_device(case):
     assert 0.85 <= total / 1e9 / gigabytes <= 1.2
 
 
+def test_results_of_stresses():
+    """Beside the gradient a stress has memory of its own; else it takes the gradient's, and p."""
+    points = np.random.default_rng(0).random((3, 2000))
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-4)
+    rows = {"grad_u": 9, "stress": 10, ("stress", "grad_u"): 19, ("stress", "p"): 10}
+    for want, count in rows.items():
+        found = parki.Plan("stokes_dipole", points, points, options, want=want).memory
+        assert found.parts["densities and results"] == (9 + count) * 8 * 2000
+
+
 def test_it_is_shown():
     found = plan()
     assert "predicted memory: " in found.describe()
