@@ -136,7 +136,7 @@ class Slab:
         same, arrays = points.survey.same, new.order.arrays(points.arrays)
         src = frame.wrap(task, arrays["src"])
         trg = src if same else frame.wrap(task, arrays["trg"])
-        setup = new.setup = self._choose(task, points, frame, trg, src)
+        setup = new.setup = self._choose(task, points, frame, trg, src, once)
         mesh = setup.mesh
         old = self if setup is self.setup else None
         cells = [_cells(setup, cloud) for cloud in (trg, src)]
@@ -176,7 +176,9 @@ class Slab:
         new.near = SlabP2P(new.transport, slabs, setup, own["trg"], own["src"], norms, at)
         return new
 
-    def _choose(self, task: Task, points: Points, frame: Frame, trg: Any, src: Any) -> Setup:
+    def _choose(
+        self, task: Task, points: Points, frame: Frame, trg: Any, src: Any, once: bool
+    ) -> Setup:
         """Return the set-up that rank 0 chooses, or keeps; ``trg`` and ``src`` are wrapped."""
         clouds = self._sample(task, points, trg, src)
         found: Any = None  # problem and parameters, or none where those of now are kept
@@ -186,7 +188,7 @@ class Slab:
                 density = replace(density, self_pairs=1 / points.survey.totals[1])
             if self.setup is None or not self.setup.suits(density, points):
                 size = self.team.size
-                found = choose(task, points, frame, density, clouds, once=False, ranks=size)
+                found = choose(task, points, frame, density, clouds, once=once, ranks=size)
         found = self.team.share(found)
         if self.setup is not None and found is None:
             return self.setup
