@@ -22,7 +22,7 @@ def parts(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def split(results: dict[str, Any], summed: tuple[str, ...], xp: Any) -> dict[str, Any]:
     """Return where to sum: the results, and for parts of a stress its own memory, or more."""
-    stress = results.get("stress")
+    stress: Any = results.get("stress")
     found = {}
     for name in summed:
         if name in results:
@@ -30,7 +30,7 @@ def split(results: dict[str, Any], summed: tuple[str, ...], xp: Any) -> dict[str
         elif name == "grad_u":
             found[name] = stress
         else:
-            found[name] = xp.empty(results["stress"].shape[2:], dtype=results["stress"].dtype)
+            found[name] = xp.empty(stress.shape[2:], dtype=stress.dtype)
     return found
 
 
