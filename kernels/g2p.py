@@ -12,6 +12,8 @@ from typing import List
 
 import pykokkos as pk
 
+from kernels.blocks.window import evaluate, place
+
 REAL = pk.double
 COMPONENTS = 3
 P = 8
@@ -34,33 +36,11 @@ def g2p_target(
     pot: pk.View2D[REAL],
 ):
     """Add the far field at sorted target i to column order[i] of the potential."""
-    t0: REAL = trg[0][i] * inverse_step[0]
-    t1: REAL = trg[1][i] * inverse_step[1]
-    t2: REAL = trg[2][i] * inverse_step[2]
-    c0: int = int(t0)
-    c1: int = int(t1)
-    c2: int = int(t2)
-    if c0 > cells[0] - 1:
-        c0 = cells[0] - 1
-    if c1 > cells[1] - 1:
-        c1 = cells[1] - 1
-    if c2 > cells[2] - 1:
-        c2 = cells[2] - 1
-    z0: REAL = 2.0 * (t0 - REAL(c0)) - 1.0
-    z1: REAL = 2.0 * (t1 - REAL(c1)) - 1.0
-    z2: REAL = 2.0 * (t2 - REAL(c2)) - 1.0
+    place(trg, i)
     wx: List[REAL] = [0.0] * ROW
     wy: List[REAL] = [0.0] * ROW
     wz: List[REAL] = [0.0] * ROW
-    for p in range(ROW):
-        wx[p] = window[0][p]
-        wy[p] = window[0][p]
-        wz[p] = window[0][p]
-    for k in range(1, TERMS):
-        for p in range(ROW):
-            wx[p] = wx[p] * z0 + window[k][p]
-            wy[p] = wy[p] * z1 + window[k][p]
-            wz[p] = wz[p] * z2 + window[k][p]
+    evaluate(window, wx, wy, wz)
     sum0: List[REAL] = [0.0] * ROW
     sum1: List[REAL] = [0.0] * ROW
     sum2: List[REAL] = [0.0] * ROW
@@ -115,42 +95,15 @@ def g2p_gradient(
     Row 3 c + d of ``gradient`` is the derivative of component c along axis d. ``descent`` is what
     the slope of the window is multiplied by: minus the inverse step, in the unit of the result.
     """
-    t0: REAL = trg[0][i] * inverse_step[0]
-    t1: REAL = trg[1][i] * inverse_step[1]
-    t2: REAL = trg[2][i] * inverse_step[2]
-    c0: int = int(t0)
-    c1: int = int(t1)
-    c2: int = int(t2)
-    if c0 > cells[0] - 1:
-        c0 = cells[0] - 1
-    if c1 > cells[1] - 1:
-        c1 = cells[1] - 1
-    if c2 > cells[2] - 1:
-        c2 = cells[2] - 1
-    z0: REAL = 2.0 * (t0 - REAL(c0)) - 1.0
-    z1: REAL = 2.0 * (t1 - REAL(c1)) - 1.0
-    z2: REAL = 2.0 * (t2 - REAL(c2)) - 1.0
+    place(trg, i)
     wx: List[REAL] = [0.0] * ROW
     wy: List[REAL] = [0.0] * ROW
     wz: List[REAL] = [0.0] * ROW
     dx: List[REAL] = [0.0] * ROW
     dy: List[REAL] = [0.0] * ROW
     dz: List[REAL] = [0.0] * ROW
-    for p in range(ROW):
-        wx[p] = window[0][p]
-        wy[p] = window[0][p]
-        wz[p] = window[0][p]
-        dx[p] = slope[0][p]
-        dy[p] = slope[0][p]
-        dz[p] = slope[0][p]
-    for k in range(1, TERMS):
-        for p in range(ROW):
-            wx[p] = wx[p] * z0 + window[k][p]
-            wy[p] = wy[p] * z1 + window[k][p]
-            wz[p] = wz[p] * z2 + window[k][p]
-            dx[p] = dx[p] * z0 + slope[k][p]
-            dy[p] = dy[p] * z1 + slope[k][p]
-            dz[p] = dz[p] * z2 + slope[k][p]
+    evaluate(window, wx, wy, wz)
+    evaluate(slope, dx, dy, dz)
     out: int = order[i]
     # One component after the other: the sums of all of them would not fit into registers.
     for c in range(COMPONENTS):

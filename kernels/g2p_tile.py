@@ -15,6 +15,8 @@ from typing import List
 
 import pykokkos as pk
 
+from kernels.blocks.window import value
+
 REAL = pk.double
 COMPONENTS = 3
 VALUES = True  # adds the field
@@ -151,14 +153,10 @@ def g2p_tile(
                 if d == 2:
                     anchor[m][2] = c - base
             x: REAL = 2.0 * (t - REAL(c)) - 1.0
-            w: REAL = window[0][p]
-            for k in range(1, TERMS):
-                w = w * x + window[k][p]
+            value(window, p, x, w)
             weights[m][d * P + p] = w
             if GRADIENT:
-                g: REAL = slope[0][p]
-                for k in range(1, TERMS):
-                    g = g * x + slope[k][p]
+                value(slope, p, x, g)
                 weights[m][(3 + d) * P + p] = g * descent[d]
 
         pk.parallel_for(pk.TeamThreadRange(team, 3 * P * count), prepare)

@@ -16,6 +16,8 @@ from typing import List
 
 import pykokkos as pk
 
+from kernels.blocks.window import evaluate, place
+
 REAL = pk.double
 SINGLE = True
 DOUBLE = True
@@ -72,18 +74,7 @@ def p2g_owner(
         low: int = cells[0]
         high: int = 0
         for k in range(count):
-            t0: REAL = src[0][batch + k] * inverse_step[0]
-            t1: REAL = src[1][batch + k] * inverse_step[1]
-            t2: REAL = src[2][batch + k] * inverse_step[2]
-            c0: int = int(t0)
-            c1: int = int(t1)
-            c2: int = int(t2)
-            if c0 > cells[0] - 1:
-                c0 = cells[0] - 1
-            if c1 > cells[1] - 1:
-                c1 = cells[1] - 1
-            if c2 > cells[2] - 1:
-                c2 = cells[2] - 1
+            place(src, batch + k)
             cx[k] = c0
             cy[k] = c1
             cz[k] = c2
@@ -91,35 +82,16 @@ def p2g_owner(
                 low = c0
             if c0 > high:
                 high = c0
-            z0: REAL = 2.0 * (t0 - REAL(c0)) - 1.0
-            z1: REAL = 2.0 * (t1 - REAL(c1)) - 1.0
-            z2: REAL = 2.0 * (t2 - REAL(c2)) - 1.0
             v0: List[REAL] = [0.0] * ROW
             v1: List[REAL] = [0.0] * ROW
             v2: List[REAL] = [0.0] * ROW
-            for p in range(ROW):
-                v0[p] = window[0][p]
-                v1[p] = window[0][p]
-                v2[p] = window[0][p]
-            for term in range(1, TERMS):
-                for p in range(ROW):
-                    v0[p] = v0[p] * z0 + window[term][p]
-                    v1[p] = v1[p] * z1 + window[term][p]
-                    v2[p] = v2[p] * z2 + window[term][p]
+            evaluate(window, v0, v1, v2)
             for p in range(ROW):
                 wx[k * ROW + p] = v0[p]
                 wy[k * ROW + p] = v1[p]
                 wz[k * ROW + p] = v2[p]
             if TENSOR:
-                for p in range(ROW):
-                    v0[p] = slope[0][p]
-                    v1[p] = slope[0][p]
-                    v2[p] = slope[0][p]
-                for term in range(1, TERMS):
-                    for p in range(ROW):
-                        v0[p] = v0[p] * z0 + slope[term][p]
-                        v1[p] = v1[p] * z1 + slope[term][p]
-                        v2[p] = v2[p] * z2 + slope[term][p]
+                evaluate(slope, v0, v1, v2)
                 for p in range(ROW):
                     dx[k * ROW + p] = v0[p] * inverse_step[0]
                     dy[k * ROW + p] = v1[p] * inverse_step[1]

@@ -15,6 +15,8 @@ from typing import List
 
 import pykokkos as pk
 
+from kernels.blocks.window import value
+
 REAL = pk.double
 SINGLE = True
 DOUBLE = True
@@ -246,13 +248,9 @@ def p2g_tile(
             # One value after the other: all at once, the table would take a thread's registers.
             p: int = 0
             while p < points:
-                w: REAL = window[0][p]
-                for k in range(1, TERMS):
-                    w = w * x + window[k][p]
+                value(window, p, x, w)
                 if TENSOR:
-                    g: REAL = slope[0][p]
-                    for k in range(1, TERMS):
-                        g = g * x + slope[k][p]
+                    value(slope, p, x, g)
                     weights[m][2 * (d * P + p)] = w
                     weights[m][2 * (d * P + p) + 1] = g * inverse_step[d]
                 else:

@@ -35,6 +35,9 @@ from typing import List
 
 import pykokkos as pk
 
+from kernels.blocks.pair import interact, take_radial
+from kernels.blocks.walk import bound, columns_in_reach, wrap
+
 REAL = pk.double
 SINGLE = True
 DOUBLE = True
@@ -88,54 +91,10 @@ def p2p_staged(
     tile: int = team.league_rank()
     first: int = tiles[1][tile]
     last: int = tiles[2][tile]
-    lo0: REAL = trg[0][first]
-    hi0: REAL = lo0
-    lo1: REAL = trg[1][first]
-    hi1: REAL = lo1
-    lo2: REAL = trg[2][first]
-    hi2: REAL = lo2
-    for t in range(first + 1, last):
-        lo0 = pk.fmin(lo0, trg[0][t])
-        hi0 = pk.fmax(hi0, trg[0][t])
-        lo1 = pk.fmin(lo1, trg[1][t])
-        hi1 = pk.fmax(hi1, trg[1][t])
-        lo2 = pk.fmin(lo2, trg[2][t])
-        hi2 = pk.fmax(hi2, trg[2][t])
-    # The tile's bounding box relative to the cells' corner, which positions are not.
-    lo0 = lo0 - origin[0]
-    hi0 = hi0 - origin[0]
-    lo1 = lo1 - origin[1]
-    hi1 = hi1 - origin[1]
-    lo2 = lo2 - origin[2]
-    hi2 = hi2 - origin[2]
+    bound(first, last)
     inverse: REAL = 1.0 / cutoff
-    first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
-    last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
-    if PERIODIC < 1:
-        if first0 < 0:
-            first0 = 0
-        if last0 > shape[0] - 1:
-            last0 = shape[0] - 1
-    first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
-    last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
-    if PERIODIC < 2:
-        if first1 < 0:
-            first1 = 0
-        if last1 > shape[1] - 1:
-            last1 = shape[1] - 1
-    p0: List[REAL] = [0.0] * (DEGREE + 1)
-    p1: List[REAL] = [0.0] * (DEGREE + 1)
-    p2: List[REAL] = [0.0] * (DEGREE + 1)
-    if EVALUATOR != 1:
-        for k in range(DEGREE + 1):
-            p0[k] = radial[0][k]
-            if SINGLE or DOUBLE or DIPOLE or EVALUATOR == 2:
-                p1[k] = radial[1][k]
-            if DOUBLE and EVALUATOR == 0:
-                p2[k] = radial[2][k]
-    if EVALUATOR > 0:
-        peak: REAL = 0.5641895835477563 * xi_rc
-        steep: REAL = xi_rc * xi_rc
+    columns_in_reach()
+    take_radial(radial, xi_rc)
 
     def clear(t: int):
         for d in range(3):
@@ -195,15 +154,7 @@ def p2p_staged(
                 w2: int = below
                 s2 = 0.0
                 x2 = 0.0
-                if PERIODIC > 2:
-                    while w2 < 0:
-                        w2 = w2 + shape[2]
-                        s2 = s2 - half[2]
-                        x2 = x2 + half[2]
-                    while w2 >= shape[2]:
-                        w2 = w2 - shape[2]
-                        s2 = s2 + half[2]
-                        x2 = x2 - half[2]
+                wrap(2, w2, s2, x2)
                 run: int = above - below + 1
                 if run > shape[2] - w2:
                     run = shape[2] - w2
@@ -235,28 +186,11 @@ def p2p_staged(
                         w0: int = c0
                         s0 = 0.0
                         x0 = 0.0
-                        if PERIODIC > 0:
-                            # Half of the shift on either side: at the faces both are exact.
-                            while w0 < 0:
-                                w0 = w0 + shape[0]
-                                s0 = s0 - half[0]
-                                x0 = x0 + half[0]
-                            while w0 >= shape[0]:
-                                w0 = w0 - shape[0]
-                                s0 = s0 + half[0]
-                                x0 = x0 - half[0]
+                        wrap(0, w0, s0, x0)
                         w1: int = c1
                         s1 = 0.0
                         x1 = 0.0
-                        if PERIODIC > 1:
-                            while w1 < 0:
-                                w1 = w1 + shape[1]
-                                s1 = s1 - half[1]
-                                x1 = x1 + half[1]
-                            while w1 >= shape[1]:
-                                w1 = w1 - shape[1]
-                                s1 = s1 + half[1]
-                                x1 = x1 - half[1]
+                        wrap(1, w1, s1, x1)
                         column = (w0 * shape[1] + w1) * shape[2]
         staged: int = (filled + LANES - 1) // LANES * LANES
 
@@ -294,120 +228,7 @@ def p2p_staged(
                 if rr <= coincident:
                     y = 0.0
                 if rr < 1.0:
-                    if EVALUATOR == 0:
-                        s: REAL = 2.0 * rr - 1.0
-                        a: REAL = p0[0]
-                        for k in range(DEGREE):
-                            a = a * s + p0[k + 1]
-                    if EVALUATOR == 1:
-                        a: REAL = 0.5 * y * pk.erf(xi_rc * rr * y)
-                        if rr <= coincident:
-                            a = peak
-                    if EVALUATOR == 2:
-                        a: REAL = p0[0]
-                        divisor: REAL = p1[0]
-                        for k in range(DEGREE):
-                            a = a * rr + p0[k + 1]
-                            divisor = divisor * rr + p1[k + 1]
-                        a = a / divisor
-                    if EVALUATOR > 0:
-                        if VECTOR:
-                            psi: REAL = peak * pk.exp(0.0 - steep * rr)
-                            b: REAL = (a - psi) * y * y
-                            a = a + psi
-                            if ROTLET:
-                                a = b
-                    if LAPLACE:
-                        u0 += (y - 2.0 * a) * stage[3 + PERIODIC][m]
-                    if ROTLET:
-                        e0: REAL = r0 * y
-                        e1: REAL = r1 * y
-                        e2: REAL = r2 * y
-                        t0: REAL = stage[3 + PERIODIC][m]
-                        t1: REAL = stage[4 + PERIODIC][m]
-                        t2: REAL = stage[5 + PERIODIC][m]
-                        a = y * y - 2.0 * a * rr * y
-                        u0 += a * (t1 * e2 - t2 * e1)
-                        u1 += a * (t2 * e0 - t0 * e2)
-                        u2 += a * (t0 * e1 - t1 * e0)
-                    if DIPOLE:
-                        e0: REAL = r0 * y
-                        e1: REAL = r1 * y
-                        e2: REAL = r2 * y
-                        if EVALUATOR == 0:
-                            b: REAL = p1[0]
-                            for k in range(DEGREE):
-                                b = b * s + p1[k + 1]
-                        if EVALUATOR > 0:
-                            a = b
-                            b = (0.0 - 2.0 * steep) * psi
-                        r: REAL = rr * y
-                        d00: REAL = stage[3 + PERIODIC + 0][m]
-                        d01: REAL = stage[3 + PERIODIC + 1][m]
-                        d02: REAL = stage[3 + PERIODIC + 2][m]
-                        d10: REAL = stage[3 + PERIODIC + 3][m]
-                        d11: REAL = stage[3 + PERIODIC + 4][m]
-                        d12: REAL = stage[3 + PERIODIC + 5][m]
-                        d20: REAL = stage[3 + PERIODIC + 6][m]
-                        d21: REAL = stage[3 + PERIODIC + 7][m]
-                        d22: REAL = stage[3 + PERIODIC + 8][m]
-                        v0: REAL = d00 * e0 + d01 * e1 + d02 * e2
-                        v1: REAL = d10 * e0 + d11 * e1 + d12 * e2
-                        v2: REAL = d20 * e0 + d21 * e1 + d22 * e2
-                        ca: REAL = y * y + 2.0 * (b - a) * r
-                        cc: REAL = 2.0 * a * r - y * y
-                        along: REAL = cc * (d00 + d11 + d22)
-                        cb: REAL = 3.0 * y * y - 2.0 * (b + 3.0 * a) * r
-                        along += cb * (v0 * e0 + v1 * e1 + v2 * e2)
-                        u0 += ca * v0 + cc * (d00 * e0 + d10 * e1 + d20 * e2) + along * e0
-                        u1 += ca * v1 + cc * (d01 * e0 + d11 * e1 + d21 * e2) + along * e1
-                        u2 += ca * v2 + cc * (d02 * e0 + d12 * e1 + d22 * e2) + along * e2
-                    if SINGLE or DOUBLE:
-                        e0: REAL = r0 * y
-                        e1: REAL = r1 * y
-                        e2: REAL = r2 * y
-                        if EVALUATOR == 0:
-                            b: REAL = p1[0]
-                            for k in range(DEGREE):
-                                b = b * s + p1[k + 1]
-                        along: REAL = 0.0
-                        if SINGLE:
-                            f0: REAL = stage[3 + PERIODIC][m]
-                            f1: REAL = stage[4 + PERIODIC][m]
-                            f2: REAL = stage[5 + PERIODIC][m]
-                            a = y - 2.0 * a
-                            along = (y - 2.0 * b * rr) * (f0 * e0 + f1 * e1 + f2 * e2)
-                            u0 += a * f0
-                            u1 += a * f1
-                            u2 += a * f2
-                        if DOUBLE:
-                            q0: REAL = stage[3 + PERIODIC + 3 * SINGLE][m]
-                            q1: REAL = stage[4 + PERIODIC + 3 * SINGLE][m]
-                            q2: REAL = stage[5 + PERIODIC + 3 * SINGLE][m]
-                            n0: REAL = stage[3 + PERIODIC + CHARGES][m]
-                            n1: REAL = stage[4 + PERIODIC + CHARGES][m]
-                            n2: REAL = stage[5 + PERIODIC + CHARGES][m]
-                            if EVALUATOR == 0:
-                                c: REAL = p2[0]
-                                for k in range(DEGREE):
-                                    c = c * s + p2[k + 1]
-                            if EVALUATOR > 0:
-                                c: REAL = (0.0 - 2.0 * steep) * psi
-                            r: REAL = rr * y
-                            qe: REAL = q0 * e0 + q1 * e1 + q2 * e2
-                            ne: REAL = n0 * e0 + n1 * e1 + n2 * e2
-                            qn: REAL = q0 * n0 + q1 * n1 + q2 * n2
-                            d: REAL = (4.0 * c + 12.0 * b) * r - 6.0 * y * y
-                            c = -2.0 * c * r
-                            along = along + c * qn + d * qe * ne
-                            qe = c * qe
-                            ne = c * ne
-                            u0 += ne * q0 + qe * n0
-                            u1 += ne * q1 + qe * n1
-                            u2 += ne * q2 + qe * n2
-                        u0 += along * e0
-                        u1 += along * e1
-                        u2 += along * e2
+                    interact(stage, 3 + PERIODIC, stage, 3 + PERIODIC + CHARGES, m)
             total[0][t] += u0
             if VECTOR:
                 total[1][t] += u1

@@ -30,6 +30,8 @@ from typing import List
 
 import pykokkos as pk
 
+from kernels.blocks.walk import bound, columns_in_reach, wrap
+
 REAL = pk.double
 SINGLE = True
 DOUBLE = True
@@ -73,41 +75,9 @@ def p2p_derivatives(
     tile: int = team.league_rank()
     first: int = tiles[1][tile]
     last: int = tiles[2][tile]
-    lo0: REAL = trg[0][first]
-    hi0: REAL = lo0
-    lo1: REAL = trg[1][first]
-    hi1: REAL = lo1
-    lo2: REAL = trg[2][first]
-    hi2: REAL = lo2
-    for t in range(first + 1, last):
-        lo0 = pk.fmin(lo0, trg[0][t])
-        hi0 = pk.fmax(hi0, trg[0][t])
-        lo1 = pk.fmin(lo1, trg[1][t])
-        hi1 = pk.fmax(hi1, trg[1][t])
-        lo2 = pk.fmin(lo2, trg[2][t])
-        hi2 = pk.fmax(hi2, trg[2][t])
-    # The tile's bounding box relative to the cells' corner, which positions are not.
-    lo0 = lo0 - origin[0]
-    hi0 = hi0 - origin[0]
-    lo1 = lo1 - origin[1]
-    hi1 = hi1 - origin[1]
-    lo2 = lo2 - origin[2]
-    hi2 = hi2 - origin[2]
+    bound(first, last)
     inverse: REAL = 1.0 / cutoff
-    first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
-    last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
-    if PERIODIC < 1:
-        if first0 < 0:
-            first0 = 0
-        if last0 > shape[0] - 1:
-            last0 = shape[0] - 1
-    first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
-    last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
-    if PERIODIC < 2:
-        if first1 < 0:
-            first1 = 0
-        if last1 > shape[1] - 1:
-            last1 = shape[1] - 1
+    columns_in_reach()
     p0: List[REAL] = [0.0] * (DEGREE + 1)
     p1: List[REAL] = [0.0] * (DEGREE + 1)
     p2: List[REAL] = [0.0] * (DEGREE + 1)
@@ -136,16 +106,7 @@ def p2p_derivatives(
             w0: int = c0
             x0: REAL = trg[0][i]
             s0: REAL = 0.0
-            if PERIODIC > 0:
-                # Half of the shift on either side: at the faces both are exact.
-                while w0 < 0:
-                    w0 = w0 + shape[0]
-                    s0 = s0 - half[0]
-                    x0 = x0 + half[0]
-                while w0 >= shape[0]:
-                    w0 = w0 - shape[0]
-                    s0 = s0 + half[0]
-                    x0 = x0 - half[0]
+            wrap(0, w0, s0, x0)
             for c1 in range(first1, last1 + 1):
                 gap1: REAL = pk.fmax(REAL(c1) * width[1] - hi1, lo1 - REAL(c1 + 1) * width[1])
                 gap1 = pk.fmax(gap1, 0.0)
@@ -155,15 +116,7 @@ def p2p_derivatives(
                 w1: int = c1
                 x1: REAL = trg[1][i]
                 s1: REAL = 0.0
-                if PERIODIC > 1:
-                    while w1 < 0:
-                        w1 = w1 + shape[1]
-                        s1 = s1 - half[1]
-                        x1 = x1 + half[1]
-                    while w1 >= shape[1]:
-                        w1 = w1 - shape[1]
-                        s1 = s1 + half[1]
-                        x1 = x1 - half[1]
+                wrap(1, w1, s1, x1)
                 reach: REAL = pk.sqrt(room)
                 below: int = int(pk.floor((lo2 - reach) / width[2]))
                 above: int = int(pk.floor((hi2 + reach) / width[2]))
@@ -178,15 +131,7 @@ def p2p_derivatives(
                     w2: int = below
                     x2: REAL = trg[2][i]
                     s2: REAL = 0.0
-                    if PERIODIC > 2:
-                        while w2 < 0:
-                            w2 = w2 + shape[2]
-                            s2 = s2 - half[2]
-                            x2 = x2 + half[2]
-                        while w2 >= shape[2]:
-                            w2 = w2 - shape[2]
-                            s2 = s2 + half[2]
-                            x2 = x2 - half[2]
+                    wrap(2, w2, s2, x2)
                     run: int = above - below + 1
                     if run > shape[2] - w2:
                         run = shape[2] - w2

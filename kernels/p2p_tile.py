@@ -17,6 +17,9 @@ from typing import List
 
 import pykokkos as pk
 
+from kernels.blocks.pair import interact, take_radial
+from kernels.blocks.walk import bound
+
 REAL = pk.double
 SINGLE = True
 DOUBLE = True
@@ -82,26 +85,7 @@ def p2p_tile(
         first: int = tiles[1][tile]
         last: int = tiles[2][tile]
 
-        # Its bounding box relative to the cells' corner, which positions are not.
-        lo0: REAL = trg[0][first]
-        lo1: REAL = trg[1][first]
-        lo2: REAL = trg[2][first]
-        hi0: REAL = lo0
-        hi1: REAL = lo1
-        hi2: REAL = lo2
-        for t in range(first + 1, last):
-            lo0 = pk.fmin(lo0, trg[0][t])
-            hi0 = pk.fmax(hi0, trg[0][t])
-            lo1 = pk.fmin(lo1, trg[1][t])
-            hi1 = pk.fmax(hi1, trg[1][t])
-            lo2 = pk.fmin(lo2, trg[2][t])
-            hi2 = pk.fmax(hi2, trg[2][t])
-        lo0 = lo0 - origin[0]
-        hi0 = hi0 - origin[0]
-        lo1 = lo1 - origin[1]
-        hi1 = hi1 - origin[1]
-        lo2 = lo2 - origin[2]
-        hi2 = hi2 - origin[2]
+        bound(first, last)
 
         def clear(v: int):
             for d in range(3):
@@ -133,19 +117,7 @@ def p2p_tile(
             below2 = int(pk.floor(pk.floor((lo2 - cutoff) / width[2]) / REAL(shape[2])))
             above2: REAL = pk.floor((hi2 + cutoff) / width[2])
             images2 = int(pk.floor(above2 / REAL(shape[2]))) - below2 + 1
-        p0: List[REAL] = [0.0] * (DEGREE + 1)
-        p1: List[REAL] = [0.0] * (DEGREE + 1)
-        p2: List[REAL] = [0.0] * (DEGREE + 1)
-        if EVALUATOR != 1:
-            for k in range(DEGREE + 1):
-                p0[k] = radial[0][k]
-                if SINGLE or DOUBLE or DIPOLE or EVALUATOR == 2:
-                    p1[k] = radial[1][k]
-                if DOUBLE and EVALUATOR == 0:
-                    p2[k] = radial[2][k]
-        if EVALUATOR > 0:
-            peak: REAL = 0.5641895835477563 * xi_rc
-            steep: REAL = xi_rc * xi_rc
+        take_radial(radial, xi_rc)
 
         for image in range(images0 * images1 * images2):
             image0: int = below0 + image // (images1 * images2)
@@ -335,123 +307,7 @@ def p2p_tile(
                                 y: REAL = 1.0 / pk.sqrt(rr)
                                 if rr <= coincident:
                                     y = 0.0
-                                if EVALUATOR == 0:
-                                    s: REAL = 2.0 * rr - 1.0
-                                    a: REAL = p0[0]
-                                    for c in range(DEGREE):
-                                        a = a * s + p0[c + 1]
-                                if EVALUATOR == 1:
-                                    a: REAL = 0.5 * y * pk.erf(xi_rc * rr * y)
-                                    if rr <= coincident:
-                                        a = peak
-                                if EVALUATOR == 2:
-                                    a: REAL = p0[0]
-                                    divisor: REAL = p1[0]
-                                    for c in range(DEGREE):
-                                        a = a * rr + p0[c + 1]
-                                        divisor = divisor * rr + p1[c + 1]
-                                    a = a / divisor
-                                if EVALUATOR > 0:
-                                    if VECTOR:
-                                        psi: REAL = peak * pk.exp(0.0 - steep * rr)
-                                        b: REAL = (a - psi) * y * y
-                                        a = a + psi
-                                        if ROTLET:
-                                            a = b
-                                if LAPLACE:
-                                    u0 += (y - 2.0 * a) * dens[0][m]
-                                if ROTLET:
-                                    e0: REAL = r0 * y
-                                    e1: REAL = r1 * y
-                                    e2: REAL = r2 * y
-                                    a = y * y - 2.0 * a * rr * y
-                                    u0 += a * (dens[1][m] * e2 - dens[2][m] * e1)
-                                    u1 += a * (dens[2][m] * e0 - dens[0][m] * e2)
-                                    u2 += a * (dens[0][m] * e1 - dens[1][m] * e0)
-                                if DIPOLE:
-                                    e0: REAL = r0 * y
-                                    e1: REAL = r1 * y
-                                    e2: REAL = r2 * y
-                                    if EVALUATOR == 0:
-                                        b: REAL = p1[0]
-                                        for c in range(DEGREE):
-                                            b = b * s + p1[c + 1]
-                                    if EVALUATOR > 0:
-                                        a = b
-                                        b = (0.0 - 2.0 * steep) * psi
-                                    r: REAL = rr * y
-                                    d00: REAL = dens[0][m]
-                                    d01: REAL = dens[1][m]
-                                    d02: REAL = dens[2][m]
-                                    d10: REAL = dens[3][m]
-                                    d11: REAL = dens[4][m]
-                                    d12: REAL = dens[5][m]
-                                    d20: REAL = dens[6][m]
-                                    d21: REAL = dens[7][m]
-                                    d22: REAL = dens[8][m]
-                                    v0: REAL = d00 * e0 + d01 * e1 + d02 * e2
-                                    v1: REAL = d10 * e0 + d11 * e1 + d12 * e2
-                                    v2: REAL = d20 * e0 + d21 * e1 + d22 * e2
-                                    ca: REAL = y * y + 2.0 * (b - a) * r
-                                    cc: REAL = 2.0 * a * r - y * y
-                                    along: REAL = cc * (d00 + d11 + d22)
-                                    cb: REAL = 3.0 * y * y - 2.0 * (b + 3.0 * a) * r
-                                    along += cb * (v0 * e0 + v1 * e1 + v2 * e2)
-                                    u0 += ca * v0 + along * e0
-                                    u0 += cc * (d00 * e0 + d10 * e1 + d20 * e2)
-                                    u1 += ca * v1 + along * e1
-                                    u1 += cc * (d01 * e0 + d11 * e1 + d21 * e2)
-                                    u2 += ca * v2 + along * e2
-                                    u2 += cc * (d02 * e0 + d12 * e1 + d22 * e2)
-                                if SINGLE or DOUBLE:
-                                    e0: REAL = r0 * y
-                                    e1: REAL = r1 * y
-                                    e2: REAL = r2 * y
-                                    if EVALUATOR == 0:
-                                        b: REAL = p1[0]
-                                        for c in range(DEGREE):
-                                            b = b * s + p1[c + 1]
-                                    along: REAL = 0.0
-                                    if SINGLE:
-                                        f0: REAL = dens[0][m]
-                                        f1: REAL = dens[1][m]
-                                        f2: REAL = dens[2][m]
-                                        a = y - 2.0 * a
-                                        along = (y - 2.0 * b * rr) * (f0 * e0 + f1 * e1 + f2 * e2)
-                                        u0 += a * f0
-                                        u1 += a * f1
-                                        u2 += a * f2
-                                    if DOUBLE:
-                                        q0: REAL = dens[3 * SINGLE][m]
-                                        q1: REAL = dens[3 * SINGLE + 1][m]
-                                        q2: REAL = dens[3 * SINGLE + 2][m]
-                                        n0: REAL = norms[0][m]
-                                        n1: REAL = norms[1][m]
-                                        n2: REAL = norms[2][m]
-                                        if EVALUATOR == 0:
-                                            g: REAL = p2[0]
-                                            for c in range(DEGREE):
-                                                g = g * s + p2[c + 1]
-                                        if EVALUATOR > 0:
-                                            g: REAL = (0.0 - 2.0 * steep) * psi
-                                        r: REAL = rr * y
-                                        qe: REAL = q0 * e0 + q1 * e1 + q2 * e2
-                                        ne: REAL = n0 * e0 + n1 * e1 + n2 * e2
-                                        qn: REAL = q0 * n0 + q1 * n1 + q2 * n2
-                                        h: REAL = (4.0 * g + 12.0 * b) * r - 6.0 * y * y
-                                        g = -2.0 * g * r
-                                        along = along + g * qn + h * qe * ne
-                                        qe = g * qe
-                                        ne = g * ne
-                                        u0 += ne * q0
-                                        u1 += ne * q1
-                                        u2 += ne * q2
-                                        u0 += qe * n0
-                                        u1 += qe * n1
-                                        u2 += qe * n2
-                                    u0 += along * e0
-                                    u1 += along * e1
-                                    u2 += along * e2
+                                interact(dens, 0, norms, 0, m)
                             total[0][lane + v] += u0
                             if VECTOR:
                                 total[1][lane + v] += u1

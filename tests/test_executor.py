@@ -220,8 +220,8 @@ def test_near_field_of_devices(kernel, team, monkeypatch):
 # The options that have a kernel file's barriers met, where the default ones do not.
 BY_OPTION = {
     "p2p_tile": {"p2p_method": "tile"},
-    "p2p_cells": {"p2p_method": "sm2d"},
-    "p2g_paper": {"method": "hybrid"},
+    "literature/p2p_cells": {"p2p_method": "sm2d"},
+    "literature/p2g_paper": {"method": "hybrid"},
     "g2p_tile": {"g2p_method": "tile"},
 }
 
@@ -229,8 +229,8 @@ BY_OPTION = {
 def barriers() -> list[tuple[str, int]]:
     """Return (kernel file, number) of every barrier in the package's kernels."""
     return [
-        (path.stem, number)
-        for path in sorted(kernel_directory().glob("*.py"))
+        (str(path.relative_to(kernel_directory()).with_suffix("")), number)
+        for path in sorted(kernel_directory().rglob("*.py"))
         for number in range(len(BARRIER.findall(path.read_text(encoding="utf-8"))))
     ]
 
@@ -239,7 +239,7 @@ def solve_without(file: str, number: int, folder: Path) -> None:
     """Solve without one of the barriers, and save the result."""
     text = (kernel_directory() / f"{file}.py").read_text(encoding="utf-8")
     match = list(BARRIER.finditer(text))[number]
-    copy = folder / f"{file}.py"
+    copy = folder / f"{Path(file).name}.py"
     copy.write_text(text[: match.start()] + f"{match[1]}pass" + text[match.end() :], "utf-8")
 
     def load_copy(name, *args, **kwargs):

@@ -30,8 +30,8 @@ SCRATCH_LIMIT = 163 * 1024
 def workunits() -> list[tuple[str, str]]:
     """Return (file, name) of every workunit."""
     return [
-        (path.stem, node.name)
-        for path in sorted(kernel_directory().glob("*.py"))
+        (str(path.relative_to(kernel_directory()).with_suffix("")), node.name)
+        for path in sorted(kernel_directory().rglob("*.py"))
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef) and is_decorated(node, "workunit")
     ]
@@ -51,7 +51,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             tile = dict(shapes[1], TILES=4, TILE=8, SHARE=4)
             sums += [dict(tile, KEPT=use, LIST=1 if use else 64) for use in range(4)]
         return sums
-    if file == "p2p_cells":
+    if file == "literature/p2p_cells":
         shapes = [
             {"STAGED": True, "VECTORS": 2, "SHARE": 64, "CHUNK": 128, "DEGREE": 30},
             {"STAGED": False, "VECTORS": 32, "SHARE": 4, "DEGREE": 8, "PERIODIC": 1},
@@ -59,8 +59,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"STAGED": False, "VECTORS": 1, "SHARE": 128, "PERIODIC": 2},
         ]
         evaluators = ({"EVALUATOR": 1, "DEGREE": 0}, {"EVALUATOR": 2, "DEGREE": 7})
-        sums = SUMS[:5]  # the paper's variants have no dipoles
-        return [dict(shape, **RECORDS[kernel].layers) for kernel in sums for shape in shapes] + [
+        return [dict(shape, **RECORDS[kernel].layers) for kernel in SUMS for shape in shapes] + [
             {**shapes[2], **evaluator} for evaluator in evaluators
         ]
     if file == "p2p_derivatives":
@@ -98,7 +97,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             dict(shape, COUNTING=n % 2 == 0, **RECORDS[kernel].spread_layers)
             for n, (shape, kernel) in enumerate(zip(shapes, SPREAD, strict=True))
         ]
-    if file == "p2g_paper":
+    if file == "literature/p2g_paper":
         shapes = [
             {"P": 14, "ROW": 14, "TERMS": 10, "TILE": 7, "BATCH": 32},
             {"P": 5, "ROW": 5, "TERMS": 6, "TILE": 3, "BATCH": 16},

@@ -18,7 +18,7 @@ from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.task import Frame, Task
 from parki.runtime import ExecutionSpace, get_execution_space
 
-KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet")
+KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet", "stokes_dipole")
 N = 300
 DEGREE = 5
 # Not what is best: shares and chunks that are cut short, cells of several widths.
@@ -66,7 +66,7 @@ def near_field(
     xp = space.array_module
     rng = np.random.default_rng(1)
     trg, src = cloud(points, box, dtype)
-    rows = {"laplace": 1, "stokes_comb": 6}.get(kernel, 3)
+    rows = {"laplace": 1, "stokes_comb": 6, "stokes_dipole": 9}.get(kernel, 3)
     dens = xp.asarray(rng.standard_normal((rows, N)).astype(dtype))
     norms = rng.standard_normal((3, N)).astype(dtype)
     on_space = 2 * xp.asarray(src)

@@ -220,8 +220,8 @@ def test_an_edited_kernel_is_read_again(tmp_path):
 
 
 WORKUNITS = [
-    (path.stem, node.name)
-    for path in sorted(kernel_directory().glob("*.py"))
+    (str(path.relative_to(kernel_directory()).with_suffix("")), node.name)
+    for path in sorted(kernel_directory().rglob("*.py"))
     for node in ast.parse(path.read_text(encoding="utf-8")).body
     if isinstance(node, ast.FunctionDef) and is_decorated(node, "workunit")
 ]

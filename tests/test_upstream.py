@@ -37,7 +37,7 @@ def workunits() -> list[str]:
     """Return the names of all workunits in the kernel files."""
     return [
         node.name
-        for path in sorted(kernel_directory().glob("*.py"))
+        for path in sorted(kernel_directory().rglob("*.py"))
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef) and is_decorated(node, "workunit")
     ]

@@ -130,7 +130,7 @@ class Plan:
             options, dtype = given.options, np.dtype(given.arrays["src"].dtype)
             names = check_want(kernel, want)
             check_evaluator(options.radial, names)
-            check_method(options.p2p_method, kernel, names)
+            check_method(options.p2p_method, names)
             check_spreading(options.p2g_method, kernel)
             self.want = want if isinstance(want, str) else names
             self.task = Task(kernel, given.space, dtype, options, names)

@@ -2,6 +2,7 @@
 
 In the order a kernel passes through:
 
+    blocks      writes out what kernels share
     linter      refuses what is outside the dialect, with file, line and remedy
     specialise  substitutes the compile-time constants, prunes, writes a plain PyKokkos file
     translate   writes C++ from the specialised syntax tree (syntax: what it reads off the tree)

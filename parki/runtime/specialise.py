@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from parki.errors import KernelError
+from parki.runtime.blocks import copy_tree, expand
 from parki.runtime.linter import dotted, is_constant_name, is_decorated, lint
 
 Constant = int | float | bool | str
@@ -99,6 +100,7 @@ def kernel_directory() -> Path:
 @functools.lru_cache(maxsize=64)
 def _parse(path: Path, _stamp: int) -> ast.Module:
     tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    expand(tree, path, kernel_directory())
     lint(tree, path)
     return tree
 
@@ -201,7 +203,7 @@ def _constant_values(
                 values[name] = dotted(node.value).removeprefix("pk.")
             else:
                 folding = _Transformer({**values, "REAL": "double"}, path)
-                value = folding.visit(ast.fix_missing_locations(_copy(node.value)))
+                value = folding.visit(ast.fix_missing_locations(copy_tree(node.value)))
                 if not isinstance(value, ast.Constant):
                     raise KernelError(f"{path.name}:{node.lineno}: {name} is not a constant")
                 values[name] = value.value  # type: ignore[assignment]
@@ -214,16 +216,6 @@ def _constant_values(
     return values
 
 
-def _copy(node: Any) -> Any:
-    """Copy a syntax tree (the parsed file is cached and must stay as it is)."""
-    if isinstance(node, ast.AST):
-        copy = type(node)(**{name: _copy(value) for name, value in ast.iter_fields(node)})
-        return ast.copy_location(copy, node)
-    if isinstance(node, list):
-        return [_copy(item) for item in node]
-    return node
-
-
 class _Transformer(ast.NodeTransformer):
     """Substitution, folding, pruning, and arithmetic in the real type."""
 
@@ -233,7 +225,7 @@ class _Transformer(ast.NodeTransformer):
         self.single = values.get("REAL") == "float"
 
     def function(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        copy: ast.FunctionDef = self.visit(_copy(node))
+        copy: ast.FunctionDef = self.visit(copy_tree(node))
         return copy
 
     def real(self) -> ast.expr:
@@ -264,7 +256,9 @@ class _Transformer(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.left, ast.List) and isinstance(node.right, ast.Constant):
             count = int(node.right.value)  # type: ignore[arg-type]
-            return ast.List([_copy(e) for _ in range(count) for e in node.left.elts], ast.Load())
+            return ast.List(
+                [copy_tree(e) for _ in range(count) for e in node.left.elts], ast.Load()
+            )
         if isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant):
             fold = _BINARY.get(type(node.op))
             left, right = node.left.value, node.right.value

@@ -1,7 +1,7 @@
 """P2G by the variants of Kosmacher, Du, Bagge and Biros (2026), to compare with parki's own.
 
 Their cells are tiles of half a window, (P + 1) // 2 grid steps, so that a source reaches the next
-tile but one at most. See `kernels/p2g_paper.py` for what each variant does.
+tile but one at most. See `kernels/literature/p2g_paper.py` for what each variant does.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Source:
         self.tiles = mesh.cubes(half_window(mesh)) if sort else mesh.divided(1, 1, 1)
         constants = dict(mesh.constants(), **SUMS[kernel].spread_layers)
         self.launches = [
-            load("p2g_paper", "p2g_source", mesh.space, executor=executor, **constants)
+            load("literature/p2g_paper", "p2g_source", mesh.space, executor=executor, **constants)
         ]
 
     def work(self, sources: CellList) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class Grid:
         self.cubes = [-(-n // edge) for n in mesh.padding.grid]
         self.launches = [
             load(
-                "p2g_paper",
+                "literature/p2g_paper",
                 "p2g_grid",
                 mesh.space,
                 executor=executor,
@@ -118,7 +118,7 @@ class Hybrid:
         self.tiles = mesh.cubes(edge)
         self.launches = [
             load(
-                "p2g_paper",
+                "literature/p2g_paper",
                 "p2g_hybrid",
                 mesh.space,
                 executor=executor,

@@ -1,8 +1,9 @@
 """Variants of P2P by cells about r_c wide, as in the literature: which there are, and how they run.
 
-One team owns a share of one cell's targets and walks the cells around it (``kernels/p2p_cells.py``;
-Kosmacher, Du, Bagge, Biros 2026, section 3.1). They are here to be compared with parki's own, see
-``scripts/benchmark.py --table 6``, and compute the velocity or potential alone.
+One team owns some of one cell's targets and walks the cells around it; see
+``kernels/literature/p2p_cells.py``, and Kosmacher, Du, Bagge, Biros 2026, section 3.1. They are
+here to be compared with parki's own by ``scripts/benchmark.py --table 6``, and compute the velocity or
+potential alone.
 """
 
 from __future__ import annotations
@@ -20,17 +21,13 @@ from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace, Kernel, load
 
 
-def check_method(method: str, kernel: str, want: tuple[str, ...]) -> None:
-    """Refuse a variant that has no kernel for a sum or for what is wanted of it.
+def check_method(method: str, want: tuple[str, ...]) -> None:
+    """Refuse a variant that has no kernel for what is wanted.
 
     Raises
     ------
     ParkiValueError
     """
-    if method in CELL_METHODS and SUMS[kernel].dipole:
-        raise ParkiValueError(
-            f"p2p_method is {method!r}, which has no pairs of {kernel}; leave p2p_method to 'auto'"
-        )
     if method in CELL_METHODS and want != ("u",):
         raise ParkiValueError(
             f"p2p_method is {method!r}, which computes 'u' alone, but want is {', '.join(want)}; "
@@ -72,7 +69,7 @@ def cells_kernel(
     if evaluator is not None:
         constants.update(DEGREE=evaluator.degree, EVALUATOR=evaluator.number)
     loaded = load(
-        "p2p_cells",
+        "literature/p2p_cells",
         "p2p_cells",
         space,
         executor=executor,

@@ -158,7 +158,7 @@ class Kernel:
 
     @cached_property
     def layers(self) -> dict[str, Any]:
-        """The kernels' switches; the paper's variants have none for dipoles."""
+        """The kernels' switches; the paper's P2G has none for dipoles."""
         found = {
             "SINGLE": self.single,
             "DOUBLE": self.double,

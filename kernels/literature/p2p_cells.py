@@ -17,11 +17,15 @@ from typing import List
 
 import pykokkos as pk
 
+from kernels.blocks.pair import interact, take_radial
+from kernels.blocks.walk import wrap
+
 REAL = pk.double
 SINGLE = True
 DOUBLE = True
 LAPLACE = False
 ROTLET = False
+DIPOLE = False
 EVALUATOR = 0  # of the radial functions, as DEGREE: see p2p.py
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
@@ -30,7 +34,7 @@ VECTORS = 1  # lanes that share the sources of a target
 SHARE = 64  # most targets of a team
 CHUNK = 64  # sources staged at a time
 OUTPUTS = 3 - 2 * LAPLACE
-CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET  # rows of ``dens``
+CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET + 9 * DIPOLE  # rows of ``dens``
 ROWS = 3 + CHARGES + 3 * DOUBLE  # of the stage: position, density, normal
 
 
@@ -89,19 +93,7 @@ def p2p_cells(
         if last0 > shape[0] - 1:
             last0 = shape[0] - 1
     inverse: REAL = 1.0 / cutoff
-    p0: List[REAL] = [0.0] * (DEGREE + 1)
-    p1: List[REAL] = [0.0] * (DEGREE + 1)
-    p2: List[REAL] = [0.0] * (DEGREE + 1)
-    if EVALUATOR != 1:
-        for k in range(DEGREE + 1):
-            p0[k] = radial[0][k]
-            if SINGLE or DOUBLE or EVALUATOR == 2:
-                p1[k] = radial[1][k]
-            if DOUBLE and EVALUATOR == 0:
-                p2[k] = radial[2][k]
-    if EVALUATOR > 0:
-        peak: REAL = 0.5641895835477563 * xi_rc
-        steep: REAL = xi_rc * xi_rc
+    take_radial(radial, xi_rc)
 
     def clear(t: int):
         def clear_lane(v: int):
@@ -117,28 +109,12 @@ def p2p_cells(
         w0: int = c0
         s0: REAL = 0.0
         x0: REAL = 0.0
-        if PERIODIC > 0:
-            while w0 < 0:
-                w0 = w0 + shape[0]
-                s0 = s0 - half[0]
-                x0 = x0 + half[0]
-            while w0 >= shape[0]:
-                w0 = w0 - shape[0]
-                s0 = s0 + half[0]
-                x0 = x0 - half[0]
+        wrap(0, w0, s0, x0)
         for c1 in range(first1, last1 + 1):
             w1: int = c1
             s1: REAL = 0.0
             x1: REAL = 0.0
-            if PERIODIC > 1:
-                while w1 < 0:
-                    w1 = w1 + shape[1]
-                    s1 = s1 - half[1]
-                    x1 = x1 + half[1]
-                while w1 >= shape[1]:
-                    w1 = w1 - shape[1]
-                    s1 = s1 + half[1]
-                    x1 = x1 - half[1]
+            wrap(1, w1, s1, x1)
             column: int = (w0 * shape[1] + w1) * shape[2]
             c2: int = first2
             while c2 <= last2:
@@ -146,15 +122,7 @@ def p2p_cells(
                 w2: int = c2
                 s2: REAL = 0.0
                 x2: REAL = 0.0
-                if PERIODIC > 2:
-                    while w2 < 0:
-                        w2 = w2 + shape[2]
-                        s2 = s2 - half[2]
-                        x2 = x2 + half[2]
-                    while w2 >= shape[2]:
-                        w2 = w2 - shape[2]
-                        s2 = s2 + half[2]
-                        x2 = x2 - half[2]
+                wrap(2, w2, s2, x2)
                 run: int = last2 - c2 + 1
                 if run > shape[2] - w2:
                     run = shape[2] - w2
@@ -210,99 +178,10 @@ def p2p_cells(
                                     y: REAL = 1.0 / pk.sqrt(rr)
                                     if rr <= coincident:
                                         y = 0.0
-                                    if EVALUATOR == 0:
-                                        s: REAL = 2.0 * rr - 1.0
-                                        a: REAL = p0[0]
-                                        for k in range(DEGREE):
-                                            a = a * s + p0[k + 1]
-                                    if EVALUATOR == 1:
-                                        a: REAL = 0.5 * y * pk.erf(xi_rc * rr * y)
-                                        if rr <= coincident:
-                                            a = peak
-                                    if EVALUATOR == 2:
-                                        a: REAL = p0[0]
-                                        divisor: REAL = p1[0]
-                                        for k in range(DEGREE):
-                                            a = a * rr + p0[k + 1]
-                                            divisor = divisor * rr + p1[k + 1]
-                                        a = a / divisor
-                                    if EVALUATOR > 0:
-                                        if SINGLE or DOUBLE or ROTLET:
-                                            psi: REAL = peak * pk.exp(0.0 - steep * rr)
-                                            b: REAL = (a - psi) * y * y
-                                            a = a + psi
-                                            if ROTLET:
-                                                a = b
                                     if STAGED:
-                                        f0: REAL = stage[3][m]
+                                        interact(stage, 3, stage, 3 + CHARGES, m)
                                     else:
-                                        f0: REAL = dens[0][j + m]
-                                    if LAPLACE:
-                                        u0 += (y - 2.0 * a) * f0
-                                    else:
-                                        if STAGED:
-                                            f1: REAL = stage[4][m]
-                                            f2: REAL = stage[5][m]
-                                        else:
-                                            f1: REAL = dens[1][j + m]
-                                            f2: REAL = dens[2][j + m]
-                                        e0: REAL = r0 * y
-                                        e1: REAL = r1 * y
-                                        e2: REAL = r2 * y
-                                    if ROTLET:
-                                        a = y * y - 2.0 * a * rr * y
-                                        u0 += a * (f1 * e2 - f2 * e1)
-                                        u1 += a * (f2 * e0 - f0 * e2)
-                                        u2 += a * (f0 * e1 - f1 * e0)
-                                    if SINGLE or DOUBLE:
-                                        if EVALUATOR == 0:
-                                            b: REAL = p1[0]
-                                            for k in range(DEGREE):
-                                                b = b * s + p1[k + 1]
-                                        along: REAL = 0.0
-                                    if SINGLE:
-                                        a = y - 2.0 * a
-                                        along = (y - 2.0 * b * rr) * (f0 * e0 + f1 * e1 + f2 * e2)
-                                        u0 += a * f0
-                                        u1 += a * f1
-                                        u2 += a * f2
-                                    if DOUBLE:
-                                        if STAGED:
-                                            q0: REAL = stage[3 + 3 * SINGLE][m]
-                                            q1: REAL = stage[4 + 3 * SINGLE][m]
-                                            q2: REAL = stage[5 + 3 * SINGLE][m]
-                                            n0: REAL = stage[3 + CHARGES][m]
-                                            n1: REAL = stage[4 + CHARGES][m]
-                                            n2: REAL = stage[5 + CHARGES][m]
-                                        else:
-                                            q0: REAL = dens[3 * SINGLE][j + m]
-                                            q1: REAL = dens[3 * SINGLE + 1][j + m]
-                                            q2: REAL = dens[3 * SINGLE + 2][j + m]
-                                            n0: REAL = norms[0][j + m]
-                                            n1: REAL = norms[1][j + m]
-                                            n2: REAL = norms[2][j + m]
-                                        if EVALUATOR == 0:
-                                            c: REAL = p2[0]
-                                            for k in range(DEGREE):
-                                                c = c * s + p2[k + 1]
-                                        else:
-                                            c: REAL = (0.0 - 2.0 * steep) * psi
-                                        r: REAL = rr * y
-                                        qe: REAL = q0 * e0 + q1 * e1 + q2 * e2
-                                        ne: REAL = n0 * e0 + n1 * e1 + n2 * e2
-                                        qn: REAL = q0 * n0 + q1 * n1 + q2 * n2
-                                        d: REAL = (4.0 * c + 12.0 * b) * r - 6.0 * y * y
-                                        c = -2.0 * c * r
-                                        along = along + c * qn + d * qe * ne
-                                        qe = c * qe
-                                        ne = c * ne
-                                        u0 += ne * q0 + qe * n0
-                                        u1 += ne * q1 + qe * n1
-                                        u2 += ne * q2 + qe * n2
-                                    if SINGLE or DOUBLE:
-                                        u0 += along * e0
-                                        u1 += along * e1
-                                        u2 += along * e2
+                                        interact(dens, 0, norms, 0, j + m)
                             partial[0][t][v] += u0
                             if OUTPUTS > 1:
                                 partial[1][t][v] += u1

@@ -19,6 +19,8 @@ from typing import List
 
 import pykokkos as pk
 
+from kernels.blocks.window import evaluate, place, value
+
 REAL = pk.double
 SINGLE = True
 DOUBLE = True
@@ -47,33 +49,11 @@ def p2g_source(
     grid: pk.View4D[REAL],
 ):
     """Spread source j."""
-    t0: REAL = src[0][j] * inverse_step[0]
-    t1: REAL = src[1][j] * inverse_step[1]
-    t2: REAL = src[2][j] * inverse_step[2]
-    c0: int = int(t0)
-    c1: int = int(t1)
-    c2: int = int(t2)
-    if c0 > cells[0] - 1:
-        c0 = cells[0] - 1
-    if c1 > cells[1] - 1:
-        c1 = cells[1] - 1
-    if c2 > cells[2] - 1:
-        c2 = cells[2] - 1
-    z0: REAL = 2.0 * (t0 - REAL(c0)) - 1.0
-    z1: REAL = 2.0 * (t1 - REAL(c1)) - 1.0
-    z2: REAL = 2.0 * (t2 - REAL(c2)) - 1.0
+    place(src, j)
     wx: List[REAL] = [0.0] * ROW
     wy: List[REAL] = [0.0] * ROW
     wz: List[REAL] = [0.0] * ROW
-    for p in range(ROW):
-        wx[p] = window[0][p]
-        wy[p] = window[0][p]
-        wz[p] = window[0][p]
-    for k in range(1, TERMS):
-        for p in range(ROW):
-            wx[p] = wx[p] * z0 + window[k][p]
-            wy[p] = wy[p] * z1 + window[k][p]
-            wz[p] = wz[p] * z2 + window[k][p]
+    evaluate(window, wx, wy, wz)
     f0: REAL = 0.0
     f1: REAL = 0.0
     f2: REAL = 0.0
@@ -86,15 +66,7 @@ def p2g_source(
         dx: List[REAL] = [0.0] * ROW
         dy: List[REAL] = [0.0] * ROW
         dz: List[REAL] = [0.0] * ROW
-        for p in range(ROW):
-            dx[p] = slope[0][p]
-            dy[p] = slope[0][p]
-            dz[p] = slope[0][p]
-        for k in range(1, TERMS):
-            for p in range(ROW):
-                dx[p] = dx[p] * z0 + slope[k][p]
-                dy[p] = dy[p] * z1 + slope[k][p]
-                dz[p] = dz[p] * z2 + slope[k][p]
+        evaluate(slope, dx, dy, dz)
         q0: REAL = dens[3 * SINGLE][j]
         q1: REAL = dens[3 * SINGLE + 1][j]
         q2: REAL = dens[3 * SINGLE + 2][j]
@@ -347,14 +319,10 @@ def p2g_hybrid(
         if c > cells[d] - 1:
             c = cells[d] - 1
         x: REAL = 2.0 * (t - REAL(c)) - 1.0
-        w: REAL = window[0][p]
-        for k in range(1, TERMS):
-            w = w * x + window[k][p]
+        value(window, p, x, w)
         weights[m][d * P + p] = w
         if DOUBLE:
-            g: REAL = slope[0][p]
-            for k in range(1, TERMS):
-                g = g * x + slope[k][p]
+            value(slope, p, x, g)
             weights[m][(3 + d) * P + p] = g * inverse_step[d]
         if p == 0:
             anchor[m][d] = c - base

@@ -1,0 +1,147 @@
+"""The interaction of a pair, which ``p2p.py`` describes."""
+
+
+def take_radial(radial, xi_rc):
+    """Take the rows of ``radial`` to p0, p1, p2, and what EVALUATOR 1 and 2 need besides."""
+    p0: List[REAL] = [0.0] * (DEGREE + 1)
+    p1: List[REAL] = [0.0] * (DEGREE + 1)
+    p2: List[REAL] = [0.0] * (DEGREE + 1)
+    if EVALUATOR != 1:
+        for power in range(DEGREE + 1):
+            p0[power] = radial[0][power]
+            if SINGLE or DOUBLE or DIPOLE or EVALUATOR == 2:
+                p1[power] = radial[1][power]
+            if DOUBLE and EVALUATOR == 0:
+                p2[power] = radial[2][power]
+    if EVALUATOR > 0:
+        peak: REAL = 0.5641895835477563 * xi_rc
+        steep: REAL = xi_rc * xi_rc
+
+
+def interact(density, row, normal, first_normal, at):
+    """Add to u0, u1, u2 what one source does.
+
+    Its density is in column ``at`` of ``density``, from ``row`` on; likewise its normal. Of the
+    caller: the distance over r_c (r0, r1, r2), its square rr, and y, which is 0 for a coinciding
+    pair; coincident, and what `take_radial` took.
+    """
+    if EVALUATOR == 0:
+        s: REAL = 2.0 * rr - 1.0
+        a: REAL = p0[0]
+        for power in range(DEGREE):
+            a = a * s + p0[power + 1]
+    if EVALUATOR == 1:
+        a: REAL = 0.5 * y * pk.erf(xi_rc * rr * y)
+        if rr <= coincident:
+            a = peak
+    if EVALUATOR == 2:
+        a: REAL = p0[0]
+        divisor: REAL = p1[0]
+        for power in range(DEGREE):
+            a = a * rr + p0[power + 1]
+            divisor = divisor * rr + p1[power + 1]
+        a = a / divisor
+    if EVALUATOR > 0:
+        if SINGLE or DOUBLE or ROTLET or DIPOLE:
+            psi: REAL = peak * pk.exp(0.0 - steep * rr)
+            b: REAL = (a - psi) * y * y
+            a = a + psi
+            if ROTLET:
+                a = b
+    if LAPLACE:
+        u0 += (y - 2.0 * a) * density[row][at]
+    if ROTLET:
+        e0: REAL = r0 * y
+        e1: REAL = r1 * y
+        e2: REAL = r2 * y
+        t0: REAL = density[row][at]
+        t1: REAL = density[row + 1][at]
+        t2: REAL = density[row + 2][at]
+        a = y * y - 2.0 * a * rr * y
+        u0 += a * (t1 * e2 - t2 * e1)
+        u1 += a * (t2 * e0 - t0 * e2)
+        u2 += a * (t0 * e1 - t1 * e0)
+    if DIPOLE:
+        e0: REAL = r0 * y
+        e1: REAL = r1 * y
+        e2: REAL = r2 * y
+        if EVALUATOR == 0:
+            b: REAL = p1[0]
+            for power in range(DEGREE):
+                b = b * s + p1[power + 1]
+        if EVALUATOR > 0:
+            a = b
+            b = (0.0 - 2.0 * steep) * psi
+        r: REAL = rr * y
+        d00: REAL = density[row][at]
+        d01: REAL = density[row + 1][at]
+        d02: REAL = density[row + 2][at]
+        d10: REAL = density[row + 3][at]
+        d11: REAL = density[row + 4][at]
+        d12: REAL = density[row + 5][at]
+        d20: REAL = density[row + 6][at]
+        d21: REAL = density[row + 7][at]
+        d22: REAL = density[row + 8][at]
+        v0: REAL = d00 * e0 + d01 * e1 + d02 * e2
+        v1: REAL = d10 * e0 + d11 * e1 + d12 * e2
+        v2: REAL = d20 * e0 + d21 * e1 + d22 * e2
+        ca: REAL = y * y + 2.0 * (b - a) * r
+        cc: REAL = 2.0 * a * r - y * y
+        along: REAL = cc * (d00 + d11 + d22)
+        cb: REAL = 3.0 * y * y - 2.0 * (b + 3.0 * a) * r
+        along += cb * (v0 * e0 + v1 * e1 + v2 * e2)
+        u0 += ca * v0 + along * e0
+        u0 += cc * (d00 * e0 + d10 * e1 + d20 * e2)
+        u1 += ca * v1 + along * e1
+        u1 += cc * (d01 * e0 + d11 * e1 + d21 * e2)
+        u2 += ca * v2 + along * e2
+        u2 += cc * (d02 * e0 + d12 * e1 + d22 * e2)
+    if SINGLE or DOUBLE:
+        e0: REAL = r0 * y
+        e1: REAL = r1 * y
+        e2: REAL = r2 * y
+        if EVALUATOR == 0:
+            b: REAL = p1[0]
+            for power in range(DEGREE):
+                b = b * s + p1[power + 1]
+        along: REAL = 0.0
+        if SINGLE:
+            f0: REAL = density[row][at]
+            f1: REAL = density[row + 1][at]
+            f2: REAL = density[row + 2][at]
+            a = y - 2.0 * a
+            along = (y - 2.0 * b * rr) * (f0 * e0 + f1 * e1 + f2 * e2)
+            u0 += a * f0
+            u1 += a * f1
+            u2 += a * f2
+        if DOUBLE:
+            q0: REAL = density[row + 3 * SINGLE][at]
+            q1: REAL = density[row + 3 * SINGLE + 1][at]
+            q2: REAL = density[row + 3 * SINGLE + 2][at]
+            n0: REAL = normal[first_normal][at]
+            n1: REAL = normal[first_normal + 1][at]
+            n2: REAL = normal[first_normal + 2][at]
+            if EVALUATOR == 0:
+                g: REAL = p2[0]
+                for power in range(DEGREE):
+                    g = g * s + p2[power + 1]
+            if EVALUATOR > 0:
+                g: REAL = (0.0 - 2.0 * steep) * psi
+            r: REAL = rr * y
+            qe: REAL = q0 * e0 + q1 * e1 + q2 * e2
+            ne: REAL = n0 * e0 + n1 * e1 + n2 * e2
+            qn: REAL = q0 * n0 + q1 * n1 + q2 * n2
+            h: REAL = (4.0 * g + 12.0 * b) * r - 6.0 * y * y
+            g = -2.0 * g * r
+            along = along + g * qn + h * qe * ne
+            qe = g * qe
+            ne = g * ne
+            u0 += ne * q0
+            u0 += qe * n0
+            u1 += ne * q1
+            u1 += qe * n1
+            u2 += ne * q2
+            u2 += qe * n2
+        u0 += along * e0
+        u1 += along * e1
+        u2 += along * e2

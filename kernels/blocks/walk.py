@@ -1,0 +1,59 @@
+"""The walk over columns of cells, which ``p2p.py`` describes."""
+
+
+def bound(first, last):
+    """Take the bounding box of targets ``first`` to ``last`` - 1 to lo0, hi0 and so on."""
+    lo0: REAL = trg[0][first]
+    hi0: REAL = lo0
+    lo1: REAL = trg[1][first]
+    hi1: REAL = lo1
+    lo2: REAL = trg[2][first]
+    hi2: REAL = lo2
+    for t in range(first + 1, last):
+        lo0 = pk.fmin(lo0, trg[0][t])
+        hi0 = pk.fmax(hi0, trg[0][t])
+        lo1 = pk.fmin(lo1, trg[1][t])
+        hi1 = pk.fmax(hi1, trg[1][t])
+        lo2 = pk.fmin(lo2, trg[2][t])
+        hi2 = pk.fmax(hi2, trg[2][t])
+    # The tile's bounding box relative to the cells' corner, which positions are not.
+    lo0 = lo0 - origin[0]
+    hi0 = hi0 - origin[0]
+    lo1 = lo1 - origin[1]
+    hi1 = hi1 - origin[1]
+    lo2 = lo2 - origin[2]
+    hi2 = hi2 - origin[2]
+
+
+def columns_in_reach():
+    """Take the first and last cells in reach of the box along x and y to first0, last0 and so on."""
+    first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
+    last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
+    if PERIODIC < 1:
+        if first0 < 0:
+            first0 = 0
+        if last0 > shape[0] - 1:
+            last0 = shape[0] - 1
+    first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
+    last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
+    if PERIODIC < 2:
+        if first1 < 0:
+            first1 = 0
+        if last1 > shape[1] - 1:
+            last1 = shape[1] - 1
+
+
+def wrap(axis, cell, source, target):
+    """Wrap a cell along a periodic axis, and shift source and target to the images that meet.
+
+    Each takes half of the shift: at the faces both are exact.
+    """
+    if PERIODIC > axis:
+        while cell < 0:
+            cell = cell + shape[axis]
+            source = source - half[axis]
+            target = target + half[axis]
+        while cell >= shape[axis]:
+            cell = cell - shape[axis]
+            source = source + half[axis]
+            target = target - half[axis]

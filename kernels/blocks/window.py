@@ -1,0 +1,40 @@
+"""The window's values, which P2G and G2P tabulate as polynomials over a grid cell."""
+
+
+def place(points, at):
+    """Take the grid cell of a point to c0, c1, c2, and its place there, -1 to 1, to z0, z1, z2."""
+    t0: REAL = points[0][at] * inverse_step[0]
+    t1: REAL = points[1][at] * inverse_step[1]
+    t2: REAL = points[2][at] * inverse_step[2]
+    c0: int = int(t0)
+    c1: int = int(t1)
+    c2: int = int(t2)
+    if c0 > cells[0] - 1:
+        c0 = cells[0] - 1
+    if c1 > cells[1] - 1:
+        c1 = cells[1] - 1
+    if c2 > cells[2] - 1:
+        c2 = cells[2] - 1
+    z0: REAL = 2.0 * (t0 - REAL(c0)) - 1.0
+    z1: REAL = 2.0 * (t1 - REAL(c1)) - 1.0
+    z2: REAL = 2.0 * (t2 - REAL(c2)) - 1.0
+
+
+def evaluate(table, x, y, z):
+    """Take the values of a window at a point that `place` found to the arrays x, y and z."""
+    for p in range(ROW):
+        x[p] = table[0][p]
+        y[p] = table[0][p]
+        z[p] = table[0][p]
+    for term in range(1, TERMS):
+        for p in range(ROW):
+            x[p] = x[p] * z0 + table[term][p]
+            y[p] = y[p] * z1 + table[term][p]
+            z[p] = z[p] * z2 + table[term][p]
+
+
+def value(table, p, x, w):
+    """Take value p of a window along one axis to w; x is where the point is in its cell."""
+    w: REAL = table[0][p]
+    for term in range(1, TERMS):
+        w = w * x + table[term][p]

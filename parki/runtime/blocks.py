@@ -1,0 +1,104 @@
+"""Blocks: statements that kernels share, written out wherever they are called.
+
+A kernel file says ``from kernels.blocks.pair import interact`` and calls it as a statement of its
+own. The call becomes the function's body with arguments for parameters; all other names are those
+of the caller. What reads kernels after this, upstream PyKokkos included, sees plain files.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+from parki.errors import KernelError
+
+PACKAGE = "kernels."
+
+
+def expand(tree: ast.Module, path: Path, folder: Path) -> ast.Module:
+    """Write out the blocks that a kernel file imports.
+
+    Parameters
+    ----------
+    tree : ast.Module
+        Of the file; changed in place.
+    path : Path
+        For messages.
+    folder : Path
+        That of parki's kernels, in which ``kernels.blocks`` is looked up.
+
+    Raises
+    ------
+    KernelError
+        If there is no such block, or a call has other arguments than the block.
+    """
+    blocks: dict[str, ast.FunctionDef] = {}
+    for node in [n for n in tree.body if isinstance(n, ast.ImportFrom)]:
+        if node.module is None or not node.module.startswith(PACKAGE):
+            continue
+        file = folder.joinpath(*node.module.split(".")[1:]).with_suffix(".py")
+        if not file.is_file():
+            raise KernelError(f"{path.name}:{node.lineno}: there is no file {node.module}")
+        body = ast.parse(file.read_text(encoding="utf-8"), filename=str(file)).body
+        there = {n.name: n for n in body if isinstance(n, ast.FunctionDef)}
+        for alias in node.names:
+            if alias.name not in there:
+                raise KernelError(f"{path.name}:{node.lineno}: {file.name} has no {alias.name}")
+            blocks[alias.name] = there[alias.name]
+        tree.body.remove(node)
+    if blocks:
+        _Expander(blocks, path).visit(tree)
+        ast.fix_missing_locations(tree)
+    return tree
+
+
+class _Expander(ast.NodeTransformer):
+    """Replaces calls of blocks."""
+
+    def __init__(self, blocks: dict[str, ast.FunctionDef], path: Path) -> None:
+        self.blocks, self.path = blocks, path
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        call = node.value
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            return node
+        block = self.blocks.get(call.func.id)
+        if block is None:
+            return node
+        names = [argument.arg for argument in block.args.args]
+        if len(names) != len(call.args) or call.keywords:
+            raise KernelError(
+                f"{self.path.name}:{node.lineno}: {block.name} takes {len(names)} arguments "
+                f"({', '.join(names)}), without keywords"
+            )
+        put = _Put(dict(zip(names, call.args, strict=True)), node)
+        body = block.body[1:] if ast.get_docstring(block) is not None else block.body
+        return [put.visit(copy_tree(statement)) for statement in body]
+
+
+class _Put(ast.NodeTransformer):
+    """Puts arguments in the place of parameters, and all at the line of the call."""
+
+    def __init__(self, given: dict[str, ast.expr], call: ast.Expr) -> None:
+        self.given, self.call = given, call
+
+    def visit(self, node: ast.AST) -> Any:
+        if isinstance(node, ast.Name) and node.id in self.given:
+            found = copy_tree(self.given[node.id])
+            if isinstance(found, ast.Name):
+                found.ctx = node.ctx
+            return found
+        if hasattr(node, "lineno"):
+            ast.copy_location(node, self.call)
+        return self.generic_visit(node)
+
+
+def copy_tree(node: Any) -> Any:
+    """Copy a syntax tree (the parsed file is cached and must stay as it is)."""
+    if isinstance(node, ast.AST):
+        copy = type(node)(**{name: copy_tree(value) for name, value in ast.iter_fields(node)})
+        return ast.copy_location(copy, node)
+    if isinstance(node, list):
+        return [copy_tree(item) for item in node]
+    return node

@@ -1,0 +1,67 @@
+"""Statements that kernels share are written out where they are called."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from parki.errors import KernelError
+from parki.runtime.blocks import expand
+
+BLOCK = """
+def add_twice(array, at, total):
+    '''Add a value twice.'''
+    value: REAL = array[at]
+    total += value
+    total += SCALE * value
+"""
+
+
+def expanded(tmp_path, call, block=BLOCK, names="add_twice"):
+    (tmp_path / "blocks").mkdir()
+    (tmp_path / "blocks" / "sums.py").write_text(block, encoding="utf-8")
+    text = f"from kernels.blocks.sums import {names}\n\ndef f(i):\n    {call}\n    done = 1\n"
+    return ast.unparse(expand(ast.parse(text), tmp_path / "file.py", tmp_path))
+
+
+def test_a_call_becomes_its_statements(tmp_path):
+    """Arguments may be expressions, and names that are written; other names are the caller's."""
+    assert expanded(tmp_path, "add_twice(view, i + 1, u0)").split("\n") == [
+        "def f(i):",
+        "    value: REAL = view[i + 1]",
+        "    u0 += value",
+        "    u0 += SCALE * value",
+        "    done = 1",
+    ]
+
+
+def test_what_is_written_out_has_the_line_of_its_call(tmp_path):
+    (tmp_path / "blocks").mkdir()
+    (tmp_path / "blocks" / "sums.py").write_text(BLOCK, encoding="utf-8")
+    text = "from kernels.blocks.sums import add_twice\n\n\ndef f(i):\n    add_twice(v, i, u)\n"
+    tree = expand(ast.parse(text), tmp_path / "file.py", tmp_path)
+    assert {node.lineno for node in tree.body[0].body} == {5}
+
+
+@pytest.mark.parametrize(
+    ("call", "names", "message"),
+    [
+        (
+            "add_twice(v, i)",
+            "add_twice",
+            r"file.py:4: add_twice takes 3 arguments \(array, at, tot",
+        ),
+        ("add_twice(v, i, total=u)", "add_twice", "without keywords"),
+        ("pass", "other", "file.py:1: sums.py has no other"),
+    ],
+)
+def test_refused(tmp_path, call, names, message):
+    with pytest.raises(KernelError, match=message):
+        expanded(tmp_path, call, names=names)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    text = "from kernels.blocks.none import f\n"
+    with pytest.raises(KernelError, match="there is no file kernels.blocks.none"):
+        expand(ast.parse(text), tmp_path / "file.py", tmp_path)
