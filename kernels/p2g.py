@@ -28,7 +28,7 @@ P = 8
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
 TERMS = 7  # polynomial terms of the window
 BATCH = 1  # sources that are spread together
-KEPT = BATCH * ROW
+VALUES = BATCH * ROW
 
 
 @pk.workunit
@@ -57,12 +57,12 @@ def p2g_owner(
     tile1: int = colour[1] + 2 * (item % colour[3])
     column: int = (tile0 * tiles[1] + tile1) * tiles[2]
     end: int = starts[column + tiles[2]]
-    wx: List[REAL] = [0.0] * KEPT
-    wy: List[REAL] = [0.0] * KEPT
-    wz: List[REAL] = [0.0] * KEPT
-    dx: List[REAL] = [0.0] * KEPT
-    dy: List[REAL] = [0.0] * KEPT
-    dz: List[REAL] = [0.0] * KEPT
+    wx: List[REAL] = [0.0] * VALUES
+    wy: List[REAL] = [0.0] * VALUES
+    wz: List[REAL] = [0.0] * VALUES
+    dx: List[REAL] = [0.0] * VALUES
+    dy: List[REAL] = [0.0] * VALUES
+    dz: List[REAL] = [0.0] * VALUES
     cx: List[int] = [0] * BATCH
     cy: List[int] = [0] * BATCH
     cz: List[int] = [0] * BATCH

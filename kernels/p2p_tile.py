@@ -1,14 +1,14 @@
 """P2P on devices: the near field by lists of the sources in reach.
 
 A tile is some consecutive sorted targets of one column of cells, which ``p2p.py`` describes, as the
-pair kernel. Each thread of a team owns one, with a lane for each of the SHARE parts of a target's
+pair kernel. Each thread of a team owns one, with a lane for each of the LANES parts of a target's
 sources: no tile waits for another, and those of a team, which lie next to each other, read nearly
 the same sources. Most sources within the cut-off of the tile's bounding box are out of a given
 target's reach, and on a device a lane without work waits for those that have some. So the lanes of
 a target take turns in looking at the tile's candidates, and list those in reach; after LOOKS looks
 each computes what it has listed.
 
-Lists hang on the points alone: sums over other densities can take those of one. KEPT says what a
+Lists hang on the points alone: sums over other densities can take those of one. LISTS says what a
 kernel does with them. They lie in rows of a source for each lane: for each LOOKS looks one row of
 how many there are, and as many as the longest list has.
 """
@@ -32,11 +32,11 @@ DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
 TILES = 1  # tiles of a team, next to each other
 TILE = 4  # most targets of a tile
-SHARE = 1  # lanes that share the sources of a target
+LANES = 1  # lanes that share the sources of a target
 LOOKS = 64  # sources that a lane looks at before it computes
 LIST = 64  # of them in scratch memory: all in reach, or one where lists are kept
 RUNS = 64  # columns of cells looked up at a time
-KEPT = 0  # lists: 0 forgets them, 1 counts their rows and no more, 2 keeps them, 3 takes them
+LISTS = 0  # lists: 0 forgets them, 1 counts their rows and no more, 2 keeps them, 3 takes them
 
 
 @pk.workunit
@@ -65,22 +65,22 @@ def p2p_tile(
 ):
     """Near field of ``number`` tiles of at most TILE targets; arguments as for p2p_staged.
 
-    ``lists`` (all rows, TILE * SHARE) are those kept, and ``rows`` (number) says where those of a
+    ``lists`` (all rows, TILE * LANES) are those kept, and ``rows`` (number) says where those of a
     tile begin; or takes how many rows they need, where they are counted.
     """
-    total: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 3, TILES * TILE * SHARE)
+    total: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 3, TILES * TILE * LANES)
     runs: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), 2, TILES * RUNS)
     near: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(
-        team.team_scratch(0), LIST, TILES * TILE * SHARE
+        team.team_scratch(0), LIST, TILES * TILE * LANES
     )
     counts: pk.ScratchView1D[pk.int32] = pk.ScratchView1D(
-        team.team_scratch(0), TILES * TILE * SHARE
+        team.team_scratch(0), TILES * TILE * LANES
     )
     walk: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), 4, TILES)
 
     def one(w: int):
         tile: int = team.league_rank() * TILES + w
-        lane: int = w * TILE * SHARE
+        lane: int = w * TILE * LANES
         table: int = w * RUNS
         first: int = tiles[1][tile]
         last: int = tiles[2][tile]
@@ -91,9 +91,9 @@ def p2p_tile(
             for d in range(3):
                 total[d][lane + v] = 0.0
 
-        pk.parallel_for(pk.ThreadVectorRange(team, TILE * SHARE), clear)
+        pk.parallel_for(pk.ThreadVectorRange(team, TILE * LANES), clear)
         row: int = 0
-        if KEPT > 1:
+        if LISTS > 1:
             row = rows[tile]
         inverse: REAL = 1.0 / cutoff
         # Cells in reach along x and y, and the images that they are of.
@@ -150,7 +150,7 @@ def p2p_tile(
                 if count > RUNS:
                     count = RUNS
 
-                if KEPT < 3:
+                if LISTS < 3:
 
                     def look_up(q: int):
                         c0: int = from0 + (start + q) // across
@@ -186,10 +186,10 @@ def p2p_tile(
                 more: int = 1
                 while more == 1:
                     most: int = 0
-                    if KEPT < 3:
+                    if LISTS < 3:
 
                         def look(v: int):
-                            i: int = first + v // SHARE
+                            i: int = first + v // LANES
                             z0: REAL = trg[0][i] - s0 - s0
                             z1: REAL = trg[1][i] - s1 - s1
                             z2: REAL = trg[2][i] - s2 - s2
@@ -201,19 +201,19 @@ def p2p_tile(
                             while looks > 0:
                                 if here < there:
                                     stop: int = there
-                                    if stop > here + looks * SHARE:
-                                        stop = here + looks * SHARE
-                                    for k in range(here + v % SHARE, stop, SHARE):
+                                    if stop > here + looks * LANES:
+                                        stop = here + looks * LANES
+                                    for k in range(here + v % LANES, stop, LANES):
                                         d0: REAL = z0 - src[0][k]
                                         d1: REAL = z1 - src[1][k]
                                         d2: REAL = z2 - src[2][k]
                                         if d0 * d0 + d1 * d1 + d2 * d2 < cutoff * cutoff:
-                                            if KEPT == 0:
+                                            if LISTS == 0:
                                                 near[found][lane + v] = k
                                             found = found + 1
-                                            if KEPT == 2:
+                                            if LISTS == 2:
                                                 lists[row + found][v] = k
-                                    looks = looks - (stop - here + SHARE - 1) // SHARE
+                                    looks = looks - (stop - here + LANES - 1) // LANES
                                     here = stop
                                 elif at < count:
                                     # From both ends: what a list holds lies all around the tile.
@@ -232,28 +232,28 @@ def p2p_tile(
                                 walk[2][w] = there
                                 walk[3][w] = looks
 
-                        pk.parallel_for(pk.ThreadVectorRange(team, (last - first) * SHARE), look)
+                        pk.parallel_for(pk.ThreadVectorRange(team, (last - first) * LANES), look)
                         q = walk[0][w]
                         j = walk[1][w]
                         end = walk[2][w]
                         if walk[3][w] < 0:
                             more = 0
-                        if KEPT > 0:
-                            for t in range((last - first) * SHARE):
+                        if LISTS > 0:
+                            for t in range((last - first) * LANES):
                                 if most < counts[lane + t]:
                                     most = counts[lane + t]
-                    if KEPT == 1:
+                    if LISTS == 1:
                         # All lanes have read the counts before the next looks write them: where
                         # something is computed, they wait for each other there.
-                        pk.parallel_for(pk.ThreadVectorRange(team, TILE * SHARE), clear)
-                    if KEPT == 3:
+                        pk.parallel_for(pk.ThreadVectorRange(team, TILE * LANES), clear)
+                    if LISTS == 3:
                         more = lists[row][0] // 1024 % 2
                         most = lists[row][0] // 2048
 
-                    if KEPT != 1:
+                    if LISTS != 1:
 
                         def compute(v: int):
-                            i: int = first + v // SHARE
+                            i: int = first + v // LANES
                             x0: REAL = trg[0][i] - s0
                             x1: REAL = trg[1][i] - s1
                             x2: REAL = trg[2][i] - s2
@@ -261,11 +261,11 @@ def p2p_tile(
                             u1: REAL = 0.0
                             u2: REAL = 0.0
                             found: int = 0
-                            if KEPT == 3:
+                            if LISTS == 3:
                                 found = lists[row][v] % 1024
                             else:
                                 found = counts[lane + v]
-                            if KEPT == 2:
+                            if LISTS == 2:
                                 # How many; and of all lanes whether there are more, and the most.
                                 lists[row][v] = found + 1024 * (more + 2 * most)
                             # The next source's position is on its way while one is computed; in
@@ -273,11 +273,11 @@ def p2p_tile(
                             ahead: int = 0
                             beyond: int = 0
                             if found > 0:
-                                if KEPT > 0:
+                                if LISTS > 0:
                                     ahead = lists[row + 1][v]
                                 else:
                                     ahead = near[0][lane + v]
-                            if KEPT > 0:
+                            if LISTS > 0:
                                 if found > 1:
                                     beyond = lists[row + 2][v]
                             y0: REAL = src[0][ahead]
@@ -294,7 +294,7 @@ def p2p_tile(
                                 r0: REAL = (x0 - y0) * inverse
                                 r1: REAL = (x1 - y1) * inverse
                                 r2: REAL = (x2 - y2) * inverse
-                                if KEPT > 0:
+                                if LISTS > 0:
                                     ahead = beyond
                                     if k + 2 < found:
                                         beyond = lists[row + k + 3][v]
@@ -313,20 +313,20 @@ def p2p_tile(
                                 total[1][lane + v] += u1
                                 total[2][lane + v] += u2
 
-                        pk.parallel_for(pk.ThreadVectorRange(team, (last - first) * SHARE), compute)
+                        pk.parallel_for(pk.ThreadVectorRange(team, (last - first) * LANES), compute)
                     row = row + most + 1
 
-        if KEPT != 1:
+        if LISTS != 1:
 
             def add(t: int):
                 v0: REAL = 0.0
                 v1: REAL = 0.0
                 v2: REAL = 0.0
-                for k in range(SHARE):
-                    v0 += total[0][lane + t * SHARE + k]
+                for k in range(LANES):
+                    v0 += total[0][lane + t * LANES + k]
                     if VECTOR:
-                        v1 += total[1][lane + t * SHARE + k]
-                        v2 += total[2][lane + t * SHARE + k]
+                        v1 += total[1][lane + t * LANES + k]
+                        v2 += total[2][lane + t * LANES + k]
                 out: int = order[first + t]
                 scale: REAL = inverse * factor
                 pot[0][out] = v0 * scale

@@ -9,7 +9,7 @@ import numpy as np
 REAL_NAMES = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 
-# Variants of P2P, P2G and G2P that are best nearly everywhere: on hosts, and on devices.
+# Variants of P2P, P2G and G2P that are best nearly everywhere: on CPUs, and on devices.
 USUAL = {False: ("staged", "owner", "target"), True: ("tile", "tile", "tile")}
 
 

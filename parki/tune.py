@@ -40,15 +40,14 @@ DEVICE_POINTS, CORE_POINTS = 2_000_000, 20_000
 RUNS, MOST_RUNS, SHORT = 3, 25, 0.05
 # Seconds of one that is enough: a device takes the same every time.
 LONG = {False: 0.4, True: 0.1}
-# Rounds over all tasks: a slow moment of a shared machine would make one stage look dear. A device
-# has none.
+# Rounds over all tasks: a slow moment of a shared machine would make one stage look expensive. A
+# device has none.
 ROUNDS = {False: 2, True: 1}
 # Cut-offs over the predicted best one.
 FACTORS = (0.7, 0.84, 1.19, 1.41)
 # How firmly the numbers of a variant keep their built-in ratios: at 1, twice the built-in number
-# weighs as much as one time that is foreseen twice as long. More firmly where times scatter, as on
-# shared machines, by `SCATTER` at 1. At 0.1 alone some slow moments made tight sums look dear, and
-# P2P was foreseen 0.8 times as long as measured where rough, 1.3 where tight.
+# weighs as much as one time that is predicted twice as long. More firmly where times scatter, as on
+# shared machines, by `SCATTER` at 1: else slow moments make tight sums look expensive.
 FIRMNESS, SCATTER = 0.1, 0.15
 REFITS = 8
 # Parki's own variants of each stage, one of which is a machine's usual one.
@@ -288,10 +287,10 @@ def fit(
     Least squares of the relative errors, up and down alike. Where few times are known, the
     built-in numbers keep their ratios, times a factor; where none, the factor of all others.
     """
-    foreseen = (
+    predicted = (
         (t, sum(n * s for n, s in zip((1.0, *c), built_in[v], strict=True))) for v, c, t in samples
     )
-    ratios = [t / seconds for t, seconds in foreseen if seconds > 0]
+    ratios = [t / seconds for t, seconds in predicted if seconds > 0]
     factor = statistics.median(ratios) if ratios else 1.0
     result = {}
     for variant, start in built_in.items():

@@ -2,7 +2,7 @@
 
 Measured as FGC runs them: planes of complex modes, both axes of which have the length; lines of
 real values along the first axis, for which cuFFT takes five times longer for some lengths than for
-their neighbours; and three axes of real values. On hosts lengths are not measured: SciPy's
+their neighbours; and three axes of real values. On CPUs lengths are not measured: SciPy's
 transforms take about the same time per value for all that are considered, and a table gained 2 to
 4 % of FGC.
 """

@@ -63,5 +63,5 @@ def test_refused(tmp_path, call, names, message):
 
 def test_a_file_that_is_not_there(tmp_path):
     text = "from kernels.blocks.none import f\n"
-    with pytest.raises(KernelError, match="there is no file kernels.blocks.none"):
+    with pytest.raises(KernelError, match=r"there is no file kernels\.blocks\.none"):
         expand(ast.parse(text), tmp_path / "file.py", tmp_path)

@@ -50,16 +50,16 @@ def test_no_other_cutoff_is_much_better(uniform, periodicity, points):
 def test_dear_transforms_make_larger_cutoffs(uniform):
     cheap = problem(uniform)
     seconds = dict(cheap.machine.seconds, fgc=(0.0, 1e-6, 1e-6, 1e-6, 0.0))
-    dear = replace(cheap, machine=replace(cheap.machine, seconds=seconds))
-    assert select(dear).cutoff > 1.2 * select(cheap).cutoff
+    expensive = replace(cheap, machine=replace(cheap.machine, seconds=seconds))
+    assert select(expensive).cutoff > 1.2 * select(cheap).cutoff
 
 
 def test_dear_pairs_make_smaller_cutoffs(uniform):
     cheap = problem(uniform)
     seconds = dict(cheap.machine.seconds)
     seconds["p2p_staged"] = tuple(30 * x for x in seconds["p2p_staged"])
-    dear = replace(cheap, machine=replace(cheap.machine, seconds=seconds))
-    assert select(dear).cutoff < 0.6 * select(cheap).cutoff
+    expensive = replace(cheap, machine=replace(cheap.machine, seconds=seconds))
+    assert select(expensive).cutoff < 0.6 * select(cheap).cutoff
 
 
 def test_the_literatures_variants_are_chosen_for_as_the_usual_ones(uniform):

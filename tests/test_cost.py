@@ -109,7 +109,7 @@ def test_tiles_of_more_steps_than_a_window(periodicity, tiles):
 
 
 @pytest.mark.parametrize("periodicity", range(4))
-def test_rounds_that_are_foreseen_are_those_that_run(periodicity, monkeypatch):
+def test_rounds_that_are_predicted_are_those_that_run(periodicity, monkeypatch):
     points = np.random.default_rng(0).random((3, 4000)) * [[0.6], [1.0], [0.8]]
     options = parki.EwaldOptions(
         periodicity=periodicity,

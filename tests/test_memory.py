@@ -1,4 +1,4 @@
-"""What plans need is foreseen, and what does not fit is refused at once, with what would fit."""
+"""What plans need is predicted, and what does not fit is refused at once, with what would fit."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def room(monkeypatch):
 def test_threads_fill_memory_with_zeros(monkeypatch, threads):
     """All of it, and nothing beside it."""
     monkeypatch.setattr(host_memory, "thread_count", lambda: threads)
-    monkeypatch.setattr(host_memory, "SHARE", 8)
+    monkeypatch.setattr(host_memory, "PIECE", 8)
     whole = np.ones(1000)
     host_memory.clear(whole[100:801].reshape(1, 701))
     assert not whole[100:801].any()

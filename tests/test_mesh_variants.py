@@ -246,7 +246,7 @@ def test_shares_in_order(periodicity):
 
 @pytest.mark.parametrize("points", [2, 5, 8, 13])
 def test_lists(points):
-    """A tile lists the sources whose windows reach it, and as many in all as foreseen."""
+    """A tile lists the sources whose windows reach it, and as many in all as predicted."""
     cells = (24, 64, 64)
     mesh = make_mesh(points, 3, np.float64, "tile", cells=cells)
     n = 30_000
@@ -257,8 +257,8 @@ def test_lists(points):
     places = np.prod(p2g.variant.counts) * cells[0]
     arrays = (p2g.arguments["entries"], p2g.sources.starts, p2g.sources.counts)
     size = sum(a.nbytes for a in arrays) + 16 * places
-    foreseen = sizes.list_bytes(points, n, int(np.prod(cells)), sizes.SIDES)
-    assert size == pytest.approx(foreseen, rel=0.02)
+    predicted = sizes.list_bytes(points, n, int(np.prod(cells)), sizes.SIDES)
+    assert size == pytest.approx(predicted, rel=0.02)
     sorted_ = p2g.sources.points
     cell = np.floor(sorted_ / STEPS[:, None]).astype(int)
     assert np.array_equal(code // 64**2, cell[0, source])

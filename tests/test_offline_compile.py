@@ -48,15 +48,15 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             for kernel, number, degree in evaluators
         ]
         if file == "p2p_tile":  # as on a device: whose lists are forgotten, counted, kept, taken
-            tile = dict(shapes[1], TILES=4, TILE=8, SHARE=4)
-            sums += [dict(tile, KEPT=use, LIST=1 if use else 64) for use in range(4)]
+            tile = dict(shapes[1], TILES=4, TILE=8, LANES=4)
+            sums += [dict(tile, LISTS=use, LIST=1 if use else 64) for use in range(4)]
         return sums
     if file == "literature/p2p_cells":
         shapes = [
-            {"STAGED": True, "VECTORS": 2, "SHARE": 64, "CHUNK": 128, "DEGREE": 30},
-            {"STAGED": False, "VECTORS": 32, "SHARE": 4, "DEGREE": 8, "PERIODIC": 1},
-            {"STAGED": True, "VECTORS": 1, "SHARE": 128, "CHUNK": 100, "PERIODIC": 0},
-            {"STAGED": False, "VECTORS": 1, "SHARE": 128, "PERIODIC": 2},
+            {"STAGED": True, "VECTORS": 2, "TARGETS": 64, "CHUNK": 128, "DEGREE": 30},
+            {"STAGED": False, "VECTORS": 32, "TARGETS": 4, "DEGREE": 8, "PERIODIC": 1},
+            {"STAGED": True, "VECTORS": 1, "TARGETS": 128, "CHUNK": 100, "PERIODIC": 0},
+            {"STAGED": False, "VECTORS": 1, "TARGETS": 128, "PERIODIC": 2},
         ]
         evaluators = ({"EVALUATOR": 1, "DEGREE": 0}, {"EVALUATOR": 2, "DEGREE": 7})
         return [dict(shape, **RECORDS[kernel].layers) for kernel in SUMS for shape in shapes] + [

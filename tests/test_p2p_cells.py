@@ -23,10 +23,10 @@ N = 300
 DEGREE = 5
 # Not what is best: shares and chunks that are cut short, cells of several widths.
 LAUNCHES = {
-    "gm1d": Launch(team=32, vectors=1, share=40, chunk=1, width=1.0),
-    "gm2d": Launch(team=16, vectors=4, share=10, chunk=1, width=0.5),
-    "sm1d": Launch(team=32, vectors=1, share=64, chunk=24, width=0.4),
-    "sm2d": Launch(team=8, vectors=8, share=30, chunk=50, width=1.0),
+    "gm1d": Launch(team=32, vectors=1, targets=40, chunk=1, width=1.0),
+    "gm2d": Launch(team=16, vectors=4, targets=10, chunk=1, width=0.5),
+    "sm1d": Launch(team=32, vectors=1, targets=64, chunk=24, width=0.4),
+    "sm2d": Launch(team=8, vectors=8, targets=30, chunk=50, width=1.0),
 }
 # Edges and cut-off; the second has several images of a cell within reach, and cells of one layer.
 BOXES = (((1.0, 1.0, 1.0), 0.2), ((0.3, 1.0, 0.12), 0.35))
@@ -161,7 +161,7 @@ def test_teams(method, kernel, monkeypatch):
     """The threads of a team wait where they must; `test_executor` takes the barriers away."""
     expected = near_field(kernel, "same blobs", 1, "auto")
     monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
-    for launch in (LAUNCHES[method], LAUNCHES[method]._replace(share=3)):
+    for launch in (LAUNCHES[method], LAUNCHES[method]._replace(targets=3)):
         assert close(near_field(kernel, "same blobs", 1, method, launch), expected)
 
 
@@ -234,5 +234,5 @@ def test_limits_of_the_device(device):
     for method in CELL_METHODS:
         chosen = choose_launch(method, device)
         assert chosen is not None
-        assert chosen.share == chosen.team and chosen.team * chosen.vectors <= 512
+        assert chosen.targets == chosen.team and chosen.team * chosen.vectors <= 512
     assert choose_launch("tile", device) is None

@@ -22,7 +22,7 @@ def test_everything_is_done_once(threads):
 
     for times in (1, 2, 3):
         who.clear()  # others may be at work the next time
-        pool.share_out(work, range(50), threads)
+        pool.run_in_threads(work, range(50), threads)
         assert len(who) <= threads
         assert threading.get_ident() in who
         assert sorted(done) == sorted([*range(50)] * times)
@@ -31,7 +31,7 @@ def test_everything_is_done_once(threads):
 def test_threads_work_at_the_same_time():
     """Each waits for the other."""
     meeting = threading.Barrier(3, timeout=20)
-    pool.share_out(lambda _: meeting.wait(), range(3), 3)
+    pool.run_in_threads(lambda _: meeting.wait(), range(3), 3)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -46,9 +46,9 @@ def test_what_fails_is_raised_and_ends_the_work(threads, bad):
         done.append(item)
 
     with pytest.raises(IndexError, match=f"item {bad}"):
-        pool.share_out(work, range(1000), threads)
+        pool.run_in_threads(work, range(1000), threads)
     assert len(done) < 100
-    pool.share_out(done.append, ["after"], threads)
+    pool.run_in_threads(done.append, ["after"], threads)
     assert done[-1] == "after"
 
 
@@ -58,7 +58,7 @@ def test_many_callers():
 
     def call():
         found = []
-        pool.share_out(found.append, range(100), 3)
+        pool.run_in_threads(found.append, range(100), 3)
         sums.append(sum(found))
 
     callers = [threading.Thread(target=call) for _ in range(8)]
@@ -82,12 +82,12 @@ def test_rows_in_parts(rows, parts, sizes):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_child_has_threads_of_its_own():
-    pool.share_out(time.sleep, [0.01] * 4, 4)
+    pool.run_in_threads(time.sleep, [0.01] * 4, 4)
     child = os.fork()
     if not child:
         try:
             found: list[int] = []
-            pool.share_out(found.append, range(20), 4)
+            pool.run_in_threads(found.append, range(20), 4)
             os._exit(0 if sorted(found) == list(range(20)) else 1)
         finally:
             os._exit(2)

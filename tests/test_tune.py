@@ -77,7 +77,7 @@ def test_fit_of_times_that_scatter_keeps_what_was_built_in():
     slow = [(c, t * (1 + 0.6 * (c[2] / c[1] > 120))) for c, t in times]
     samples = [("p2p_staged", c, t) for c, t in times + slow]
     fitted = np.array(tune.fit(samples, {"p2p_staged": tuple(2 * true)})["p2p_staged"])
-    # Evenly dearer, rather than by its operations.
+    # Evenly more expensive, rather than by its operations.
     ratio = [np.dot((1.0, *c), fitted) / t for c, t in times]
     assert max(ratio) < 1.2 * min(ratio)
     # By times that agree, what was built in is forgotten.

@@ -107,7 +107,7 @@ def launches():
                 make_sum("stokes_comb", 1, dtype, method, "embedded", g2p_method="tile")
             make_sum("stokes_comb", 1, dtype, "owner", "embedded", p2p_method="gm1d")
             # Lanes too, which a host's team would do without.
-            lanes = Launch(team=1, vectors=4, share=20, chunk=30, width=0.5)
+            lanes = Launch(team=1, vectors=4, targets=20, chunk=30, width=0.5)
             patch.setattr(p2p, "choose_launch", lambda *_: lanes)
             make_sum("stokes_comb", 1, dtype, "owner", "embedded", p2p_method="sm2d")
             # Of devices: on a host a sum counts chunk by chunk.

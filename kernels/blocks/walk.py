@@ -26,7 +26,7 @@ def bound(first, last):
 
 
 def columns_in_reach():
-    """Take the first and last cells in reach of the box along x and y to first0, last0 and so on."""
+    """Take the first and last cells in reach along x and y to first0, last0 and so on."""
     first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
     last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
     if PERIODIC < 1:

@@ -31,7 +31,7 @@ DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
 STAGED = False
 VECTORS = 1  # lanes that share the sources of a target
-SHARE = 64  # most targets of a team
+TARGETS = 64  # most targets of a team
 CHUNK = 64  # sources staged at a time
 OUTPUTS = 3 - 2 * LAPLACE
 CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET + 9 * DIPOLE  # rows of ``dens``
@@ -63,7 +63,7 @@ def p2p_cells(
     ``reach`` is how many cells r_c spans along each axis. The others are as for p2p_staged.
     """
     partial: pk.ScratchView3D[REAL] = pk.ScratchView3D(
-        team.team_scratch(0), OUTPUTS, SHARE, VECTORS
+        team.team_scratch(0), OUTPUTS, TARGETS, VECTORS
     )
     if STAGED:
         stage: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), ROWS, CHUNK)

@@ -171,7 +171,7 @@ def _communicator(team: Team, nccl: Any, device: int) -> Any:
         _KEY.append(team.mpi.Comm.Create_keyval())
     kept = team.comm.Get_attr(_KEY[0])
     if not all(team.all(kept is not None and kept[0] == device)):
-        name = team.share(nccl.get_unique_id() if team.rank == 0 else None)
+        name = team.broadcast(nccl.get_unique_id() if team.rank == 0 else None)
         kept = (device, nccl.NcclCommunicator(team.size, name, team.rank))
         team.comm.Set_attr(_KEY[0], kept)
     return kept[1]

@@ -216,4 +216,4 @@ def check(
     if team.rank == 0:
         room = single.predict(problem, chosen, use).peak / worst
         fitting = list(single.fitting(problem, chosen, use, room, length))
-    raise ParkiMemoryError(words + ("; ".join(team.share(fitting)) or "nothing near"))
+    raise ParkiMemoryError(words + ("; ".join(team.broadcast(fitting)) or "nothing near"))

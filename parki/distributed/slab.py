@@ -189,7 +189,7 @@ class Slab:
             if self.setup is None or not self.setup.suits(density, points):
                 size = self.team.size
                 found = choose(task, points, frame, density, clouds, once=once, ranks=size)
-        found = self.team.share(found)
+        found = self.team.broadcast(found)
         if self.setup is not None and found is None:
             return self.setup
         return Setup.of(task, frame, *found)

@@ -118,7 +118,7 @@ class Team:
         found = self.comm.gather(value)
         return None if found is None else list(found)
 
-    def share(self, value: Any) -> Any:
+    def broadcast(self, value: Any) -> Any:
         """Return rank 0's object."""
         self.agree()
         return self.comm.bcast(value)

@@ -16,7 +16,7 @@ import numpy as np
 from parki.distributed.team import Team
 
 
-class Memory:
+class Buffers:
     """Pairs of buffers that grow: exchanges take turns, so that all of a plan share them.
 
     Parameters
@@ -51,7 +51,7 @@ class Transport(ABC):
     name : str
         The way in words.
     empty : callable
-        Makes its buffers, see `Memory`.
+        Makes its buffers, see `Buffers`.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Transport(ABC):
         self.team, self.name = team, name
         self.xp: Any = xp
         self.sent: dict[str, int] = {}
-        self.memory = Memory(empty)
+        self.memory = Buffers(empty)
 
     def buffers(self, n_send: int, n_receive: int, dtype: Any, slot: int = 0) -> tuple[Any, Any]:
         """Return 1-D arrays for an exchange; they are reused by the next ones of the same slot."""

@@ -16,7 +16,7 @@ from typing import Any
 MOST = 256  # threads, which are started as they are needed
 
 
-def share_out(work: Callable[[Any], None], items: Iterable[Any], threads: int) -> None:
+def run_in_threads(work: Callable[[Any], None], items: Iterable[Any], threads: int) -> None:
     """Call ``work`` for each of the items, in their order, by so many threads at most.
 
     The calling thread is one of them; the others wait for the next time. After an exception no more

@@ -102,7 +102,7 @@ def near(
         moved = 8 * n * (THREE * (launch.vectors + 1) + SOURCE * seen)
         staged = 0.0
     else:
-        moved = 8 * n * (TARGET + SOURCE * seen / launch.share)
+        moved = 8 * n * (TARGET + SOURCE * seen / launch.targets)
         staged = 8 * n * (THREE * launch.vectors + SOURCE * seen)
     return Work(pairs * flops + n * seen * CANDIDATE, least, moved, staged)
 

@@ -73,7 +73,7 @@ def best_launch(case: Near, method: str) -> Launch:
     times = {}
     for team, vectors in BLOCKS[method]:
         launch = chosen._replace(
-            team=team, vectors=vectors, share=team, chunk=max(64, team * vectors)
+            team=team, vectors=vectors, targets=team, chunk=max(64, team * vectors)
         )
         call = case.near_field(method, launch)
         call()

@@ -25,10 +25,8 @@ LEVELS = 9
 # cells cut, those of the others leave whole, as a third of 2^-n is not near a multiple of 2^-m.
 # Clusters lie in the middle of their box more often than elsewhere: no large cell ends there.
 OFFSETS = (0.137, 0.137 + 1 / 3)
-# A cell's edge over a radius, for the same share of close pairs: those of a cube are further apart
-# than those of the sphere of its volume, 1.6. Of clusters, spheres, sheets, rods and normal clouds
-# pairs within 0.015 to 0.2 are foreseen 0.76 to 1.77 times; with 1.6 and cells that began at the
-# box's corner 0.18 to 1.33.
+# A cell's edge over a radius, for the same part of the close pairs: those of a cube are further
+# apart than those of the sphere of its volume, whose ratio is 1.6.
 EDGE = 1.3
 # Pairs, and threes, below which their number says little.
 FEWEST_PAIRS, FEWEST_THREES = 30, 100

@@ -49,18 +49,14 @@ COUNTS = {
 }
 # Pressure and gradient come from a kernel of their own: times the velocity's (H200 1.05, CPU 1.5).
 _DERIVATIVES = 1.5
-# Of r_c: staged tiles compute as many pairs as there are within. Of even points these are 2.7 times
-# those within r_c, of a cluster that the cut-off encloses hardly more than those: it takes two
-# thirds of the time. On a CPU 30 clouds of 65 to 1420 pairs, even and clustered, were foreseen 0.79
-# to 1.23 times (by the pairs within r_c and a constant 0.63 to 1.47).
+# Of r_c: staged tiles compute as many pairs as there are within. A cluster that the cut-off
+# encloses has hardly more of them than pairs within r_c, even points have many.
 AROUND = 1.4
-# Values of the grid's components that a host's caches hold: 16 MB of doubles. What those beyond
-# take is known by sums with large grids alone: by a count of all, small sums set the number, and 90
-# sums of up to 1e6 points were foreseen 0.53 to 1.32 times; by this one 0.64 to 1.39.
+# Values of the grid's components that a CPU's caches hold: 16 MB of doubles. Those beyond are
+# counted apart, since small sums say nothing of what they take.
 CACHED = 2e6
 # Values that a thread of P2G by tiles keeps: of more, some spill from its registers, and each takes
-# longer. On an H200 four components of P = 18 took 1.4 to 2.0 times as long as foreseen by those of
-# P = 17, which take 255 registers. Single precision has no such windows.
+# longer. Four components of P = 17 just fit; single precision has no such windows.
 _KEPT_VALUES, _SPILLED = 68, 1.7
 
 

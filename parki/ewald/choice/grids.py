@@ -1,6 +1,6 @@
 """Which grid and window carry a split's far field at the least cost.
 
-Finer grids need fewer window points. What each grid needs is foreseen from the window's asymptotic
+Finer grids need fewer window points. What each grid needs is predicted from the window's asymptotic
 error, and only the cheapest grid is judged by the sum over its modes, which also says by how much
 to correct the others' forecasts; so on, until the cheapest one is known to suffice.
 """
@@ -29,7 +29,7 @@ SHAPES = np.arange(1.8, 2.95, 0.1)
 # Grid points over those of the coarsest grid: to choose a cut-off, and the grid for it.
 REFINEMENTS = (1.0, 1.05, 1.1, 1.16, 1.22, 1.3, 1.4, 1.55, 1.75, 2.0)
 FINE = (*(round(1.03**k, 4) for k in range(14)), 1.5, 1.55, 1.65, 1.75, 1.85, 2.0)
-# By how much grids that are not yet judged may be better than foreseen, as a logarithm.
+# By how much grids that are not yet judged may be better than predicted, as a logarithm.
 HOPE = 0.3
 # What part of the far field's time a grid must promise to save to be judged: that takes time too.
 WORTH = 0.04
@@ -97,7 +97,7 @@ def fit(problem: Problem, step: float) -> Array:
 def forecast(
     split: Split, largest: float, refinements: tuple[float, ...] = REFINEMENTS
 ) -> tuple[Array, float, Array]:
-    """Foresee the window's errors on refinements of the coarsest grid, of step ``largest``.
+    """Predict the window's errors on refinements of the coarsest grid, of step ``largest``.
 
     A mode k is damped by the split to exp(-g), and its image by the window to exp(-P a): the error
     is that of the mode for which the sum of both is least, for the best shape of the window.
@@ -178,7 +178,7 @@ class Windows:
 
 
 class Search:
-    """The grids for one split and cut-off, cheapest first as far as foreseen.
+    """The grids for one split and cut-off, cheapest first as far as predicted.
 
     Parameters
     ----------
@@ -216,18 +216,18 @@ class Search:
     def best(self) -> Grid | None:
         """Return the cheapest grid that suffices, or None."""
         while self.grids:
-            foreseen = self._foreseen()
-            known = [item for item in foreseen if item[1] in self.judged]
-            if known and known[0][0] <= (1 + WORTH) * foreseen[0][0]:
+            predicted = self._predicted()
+            known = [item for item in predicted if item[1] in self.judged]
+            if known and known[0][0] <= (1 + WORTH) * predicted[0][0]:
                 return known[0][2]
-            self._judge(foreseen[0][1], foreseen[0][2].points)
+            self._judge(predicted[0][1], predicted[0][2].points)
         return None
 
     def least(self) -> float:
-        """Return the least seconds that are foreseen."""
-        return min((seconds for seconds, *_ in self._foreseen()), default=math.inf)
+        """Return the least seconds that are predicted."""
+        return min((seconds for seconds, *_ in self._predicted()), default=math.inf)
 
-    def _foreseen(self) -> list[tuple[float, int, Grid]]:
+    def _predicted(self) -> list[tuple[float, int, Grid]]:
         """Return seconds, row and grid of each, cheapest first."""
         columns = [POINTS.index(p) for p in self.problem.windows]
         constants = np.where(np.isnan(self.constants), self.constant, self.constants)
@@ -242,7 +242,7 @@ class Search:
             place = int(enough[row].argmax()) if suffices else -1
             p = self.problem.windows[place]
             grid = Grid(steps, p, 0.0, self._times(row, p), 0.0, math.exp(errors[row, place]))
-            # What is foreseen not to suffice comes last.
+            # What is predicted not to suffice comes last.
             found.append((grid.times.total if suffices else math.inf, row, grid))
         return sorted(found, key=lambda item: item[:2])
 

@@ -148,13 +148,13 @@ def _at_cutoff(problem: Problem, cutoff: float) -> Parameters | None:
 
 def _beside(search: Search, found: Parameters) -> Parameters | None:
     """Return the best parameters at the most promising cut-offs beside what was found."""
-    problem, foreseen = search.problem, []
+    problem, predicted = search.problem, []
     for factor in BESIDE:
         cutoff = min(factor * found.cutoff, _largest_cutoff(problem))
         other = Search(problem, _split(problem, cutoff), cutoff, search)
         near = problem.near_time(cutoff, found.degree)
-        foreseen.append((near + other.least(), other))
-    promising = sorted((f for f in foreseen if f[0] < found.total), key=lambda f: f[0])
+        predicted.append((near + other.least(), other))
+    promising = sorted((f for f in predicted if f[0] < found.total), key=lambda f: f[0])
     looked = filter(None, (_best_of(other) for _, other in promising[:LOOKS]))
     return min(looked, key=lambda p: p.total, default=None)
 
@@ -202,7 +202,7 @@ def _split(problem: Problem, cutoff: float) -> Split:
 
 
 def _best_cutoff(problem: Problem) -> float:
-    """Return the cut-off with the least predicted time, grids and windows as foreseen.
+    """Return the cut-off with the least predicted time, grids and windows as predicted.
 
     Walks from a typical one in the direction in which the time falls, until it rises twice.
     """
@@ -260,7 +260,7 @@ def _lowest(scanned: list[tuple[float, float]]) -> float:
 
 
 def _far_time(problem: Problem, split: Split, cutoff: float) -> float:
-    """Return the least time of the far field that is foreseen, from one grid scaled."""
+    """Return the least time of the far field that is predicted, from one grid scaled."""
     largest, choices = coarsest(problem, split), problem.windows
     exponents, constant, room = forecast(split, largest)
     steps, typical = fit(problem, largest / 1.2), choices[len(choices) // 2]
@@ -281,6 +281,6 @@ def _far_time(problem: Problem, split: Split, cutoff: float) -> float:
             fewest = p
             best = min(best, seconds(p, refinement))
     if math.isinf(best):
-        # Nothing is foreseen to suffice: perhaps it does, for twice the price of the most.
+        # Nothing is predicted to suffice: perhaps it does, for twice the price of the most.
         best = 2 * seconds(choices[-1], REFINEMENTS[-1])
     return best

@@ -25,8 +25,7 @@ FILLINGS = ((3, 3, 3.0), (2, 3, 5.0), (1, 3, 5.0), (2, 1, 6.0), (1, 1, math.inf)
 WIDTHS = range(4, 13)  # of a column, in grid steps
 PLANES = 2, 4  # least and most: single ones have few targets each
 CELLS = 4  # of the grid that a batch spans, for each of its targets, at least
-# To find where a value is staged, over reading it: once for all components of a team. On an H200
-# this took the times of 60 sums, P = 7 to 18, from 0.69-1.42 of what was foreseen to 0.77-1.34.
+# To find where a value is staged, over reading it: once for all components of a team.
 PLACE = 1.3
 # Most threads of a team, and targets of a batch where a team is one thread.
 GATHERING, BATCH = 512, 32

@@ -30,7 +30,7 @@ from parki.ewald.far.transforms import transforms_of
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.sums import SUMS
 from parki.runtime import Kernel, load
-from parki.runtime.pool import cuts, share_out
+from parki.runtime.pool import cuts, run_in_threads
 from parki.settings import thread_count
 
 
@@ -63,7 +63,7 @@ class Convolution:
         Inverse of the solver's length unit: turns solver units into the user's.
     want : tuple of str
         What to compute: "u", "p", "grad_u".
-    share : tuple of 2 ints, optional
+    modes : tuple of 2 ints, optional
         First mode, and last + 1, to convolve: of the first axis, or (three periodic directions) of
         the second. Default: all.
 
@@ -81,7 +81,7 @@ class Convolution:
         factor: float,
         want: tuple[str, ...],
         executor: str | None,
-        share: tuple[int, int] | None = None,
+        modes: tuple[int, int] | None = None,
     ) -> None:
         self.mesh, self.executor = mesh, executor
         self.laplace = SUMS[kernel].harmonic
@@ -94,7 +94,7 @@ class Convolution:
         length = mesh.padding.local[0]
         self.transforms = transforms(mesh.padding.grid, length, mesh.periodicity == 3)
         self.complex_type = np.result_type(mesh.dtype, np.complex64)
-        self.share = share
+        self.modes = modes
         self.blocks = self._blocks(split, factor)
         self.convolve = self.kernel(kernel, mesh, want, executor)
         self.threads, size = 1, 0
@@ -123,7 +123,7 @@ class Convolution:
         if mesh.periodicity == 3:
             modes = padding.grid[0]
             return [self._block(split, factor, 0, modes, padding.plain, False)]
-        begin, end = self.share or (0, padding.local[0] // 2 + 1)
+        begin, end = self.modes or (0, padding.local[0] // 2 + 1)
         blocks = []
         limit = DEVICE_BLOCK if mesh.space.on_device else HOST_BLOCK
         item = self.components * self.complex_type.itemsize
@@ -159,8 +159,8 @@ class Convolution:
         along = half[0][fold]
         # A share of the second axis has its multiplier unfolded.
         part = None
-        if self.share is not None and mesh.periodicity == 3:
-            part = np.arange(*self.share)
+        if self.modes is not None and mesh.periodicity == 3:
+            part = np.arange(*self.modes)
             across = np.minimum(part, lengths[1] - part)
             half[1], window[1] = half[1][across], window[1][across]
         end = None
@@ -244,7 +244,7 @@ class Convolution:
             finally:
                 self.padded.append(memory)
 
-        share_out(convolve, self.blocks, self.threads)
+        run_in_threads(convolve, self.blocks, self.threads)
 
     def _planes(self, block: _Block, hat: Any, plane: Any, memory: Any) -> None:
         """Convolve the modes of a block, padded in ``memory``."""

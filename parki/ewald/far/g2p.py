@@ -19,7 +19,7 @@ from parki.runtime import Kernel, load
 
 
 @dataclass(frozen=True)
-class Launch:
+class Gathering:
     """A kernel and what it gathers: components ``first`` to ``first + count - 1`` of ``name``.
 
     ``name`` is "u", "p" or "grad_u"; the last takes "u" along where both are wanted.
@@ -104,7 +104,7 @@ class G2P:
     @staticmethod
     def gathers(
         mesh: Mesh, components: int, want: tuple[str, ...], executor: str | None
-    ) -> list[Launch]:
+    ) -> list[Gathering]:
         """Return what is launched for the quantities wanted."""
         size = tile_size(mesh, components, want)
         step = size.group if size else components
@@ -124,7 +124,7 @@ class G2P:
                 else:
                     workunit = "g2p_gradient" if name == "grad_u" else "g2p_target"
                     kernel = load("g2p", workunit, mesh.space, executor=executor, **constants)
-                launches.append(Launch(kernel, name, first, count))
+                launches.append(Gathering(kernel, name, first, count))
         return launches
 
     def apply(self, field: Any, results: dict[str, Any]) -> None:

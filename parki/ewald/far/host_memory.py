@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from parki.runtime import ExecutionSpace
-from parki.runtime.pool import cuts, share_out
+from parki.runtime.pool import cuts, run_in_threads
 from parki.settings import thread_count
 
 # Bytes of what is worth it. Of more the C library hands back what is freed when a plan is dropped:
 # sums of 10 000 points touched 2000 new pages each, for 10 of 62 ms on a busy virtual machine.
 LEAST = 1 << 20
 # Bytes that a thread fills in about ten times what another takes to wake.
-SHARE = 4 << 20
+PIECE = 4 << 20
 _left: list[mmap.mmap] = []  # one at most
 
 
@@ -44,12 +44,12 @@ def zeros(space: ExecutionSpace, size: int, dtype: Any) -> Any:
 
 def clear(memory: Any) -> None:
     """Fill a contiguous array, of a host or a device, with zeros."""
-    threads = min(thread_count(), memory.nbytes // SHARE)
+    threads = min(thread_count(), memory.nbytes // PIECE)
     if threads < 2 or not isinstance(memory, np.ndarray):
         memory.fill(0)
         return
     flat = memory.reshape(-1)
-    share_out(lambda part: flat[part].fill(0), cuts(flat.size, threads), threads)
+    run_in_threads(lambda part: flat[part].fill(0), cuts(flat.size, threads), threads)
 
 
 class _Loan:

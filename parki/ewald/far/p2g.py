@@ -21,12 +21,10 @@ from parki.ewald.sums import SUMS
 from parki.runtime import Kernel, load
 from parki.settings import thread_count
 
-# Sources staged at a time, with three threads each, and teams on a multiprocessor. Measured on an
-# H200 (4e6 points, P = 9, double precision): 42, 32, 21 in 9.0, 9.2, 9.7 ms.
+# Sources staged at a time, with three threads each, and teams on a multiprocessor.
 BATCH, TEAMS = 42, 3
 # Sources that a CPU spreads plane by plane: the window of one, of four components, is more than a
-# core's nearest cache holds; what those of a tile touch of a plane is not. P = 10 and 16: 0.94
-# and 0.8 of the time. Fewer components fit, and Laplace's took 2.4 times as long so.
+# core's nearest cache holds; what those of a tile touch of a plane is not. Fewer components fit.
 PLANEWISE = 64
 MOST_PLANES = 2**19 - 1  # of which an entry has room for the number
 
@@ -132,7 +130,7 @@ def variant(kernel: str, mesh: Mesh, executor: str | None) -> Variant:
     if mesh.spread == "owner":
         chosen = Owner(kernel, mesh, executor)
     elif mesh.spread == "tile":
-        chosen = Tile(kernel, mesh, executor)
+        chosen = TileVariant(kernel, mesh, executor)
     elif mesh.spread == "grid":
         chosen = p2g_paper.Grid(kernel, mesh, executor)
     elif mesh.spread == "hybrid":
@@ -179,7 +177,7 @@ class Owner:
             grid[..., :spill] += grid[..., n : n + spill]
 
 
-class Tile:
+class TileVariant:
     """`p2g_tile`: threads own columns of the grid, whose values stay in registers."""
 
     adds = True

@@ -23,17 +23,14 @@ SIDES, TILE = (4, 8), (8, 16)
 P2G_SHARE, P2G_LEAST, P2G_SHARES = 1024, 64, 4096
 G2P_METHODS = ("auto", "target", "base", "tile")
 # g2p_tile: targets of a share at most and at least, the shares wanted, and cells along x of a share
-# of few targets. On an H200 sums of 10 000 points waited for the longest walk along a column with
-# few targets: shares of 8, 12, 16, 24 and any number of cells took, ms: P = 9, 0.052, 0.053, 0.053,
-# 0.058, 0.079; P = 16, clustered, 0.199, 0.200, 0.206, 0.187, 0.350.
+# of few targets, so that small sums need not wait for the longest walk along a column.
 G2P_SHARE, G2P_LEAST, G2P_SHARES, LEAST_CELLS = 512, 64, 1024, 12
 # Scratch memory where there is no device to ask: that of an H100 or H200.
 SCRATCH = (115_000, 232_000)
 # Real numbers that a thread transforms in about the time that another takes to wake.
 FFT_SHARE = 1 << 16
 # Threads that do not get in each other's way, as Python runs one at a time, and real numbers for
-# each of more. On an Intel Xeon sixteen took 17 ms for 11 by eight (10 000 points), 41 for 38
-# (100 000).
+# each of more.
 FEW, LARGE = 8, 1 << 20
 # Bytes of modes that a thread of a host transforms at a time: half a MB to two do as well.
 PART = 1 << 20

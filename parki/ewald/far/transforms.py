@@ -18,7 +18,7 @@ import numpy as np
 
 from parki.ewald.far.sizes import LINES, PART, workers
 from parki.runtime import ExecutionSpace
-from parki.runtime.pool import cuts, share_out
+from parki.runtime.pool import cuts, run_in_threads
 from parki.settings import thread_count
 
 
@@ -52,7 +52,7 @@ class HostTransforms:
             self.across(values, hat)
             self._lines(hat, forward=True)
         else:
-            self._share_out(lines, hat, 2)
+            self._in_threads(lines, hat, 2)
 
     def real_inverse(self, hat: Any, values: Any) -> None:
         """Transform ``hat`` (destroyed) into real components, as for `real`."""
@@ -66,7 +66,7 @@ class HostTransforms:
             self._lines(hat, forward=False)
             self.across_inverse(hat, values)
         else:
-            self._share_out(lines, hat, 2)
+            self._in_threads(lines, hat, 2)
 
     def across(self, values: Any, hat: Any) -> None:
         """Transform real planes (components, planes, y, z and spill) along y and z into ``hat``."""
@@ -76,7 +76,7 @@ class HostTransforms:
             modes = self.fft.rfft(inner[:, part], axis=3)
             hat[:, part] = self.fft.fft(modes, axis=2, overwrite_x=True)
 
-        self._share_out(planes, hat, 1)
+        self._in_threads(planes, hat, 1)
 
     def across_inverse(self, hat: Any, values: Any) -> None:
         """Transform ``hat`` (destroyed) into real planes, as for `across`."""
@@ -86,7 +86,7 @@ class HostTransforms:
             modes = self.fft.ifft(hat[:, part], axis=2, norm="forward", overwrite_x=True)
             inner[:, part] = self.fft.irfft(modes, n=self.grid[2], axis=3, norm="forward")
 
-        self._share_out(planes, hat, 1)
+        self._in_threads(planes, hat, 1)
 
     def along(self, modes: Any, forward: bool) -> None:
         """Transform complex modes (x, y, z) along x in place."""
@@ -108,7 +108,7 @@ class HostTransforms:
 
     def _lines(self, modes: Any, forward: bool) -> None:
         """Transform complex modes (components, x, y, z) along x in place."""
-        self._share_out(lambda part: self._complex(modes[:, :, part], 1, forward), modes, 2)
+        self._in_threads(lambda part: self._complex(modes[:, :, part], 1, forward), modes, 2)
 
     def _complex(self, values: Any, axis: int, forward: bool) -> None:
         transform = self.fft.fft if forward else self.fft.ifft
@@ -117,11 +117,11 @@ class HostTransforms:
         if not np.may_share_memory(result, values):
             values[...] = result
 
-    def _share_out(self, work: Callable[[slice], None], modes: Any, axis: int) -> None:
+    def _in_threads(self, work: Callable[[slice], None], modes: Any, axis: int) -> None:
         """Do ``work`` for parts of the modes' rows along an axis, one after the other for each."""
         threads = workers(modes.size, self.threads)
         turns = -(-modes.nbytes // (threads * PART))
-        share_out(work, cuts(modes.shape[axis], threads * turns), threads)
+        run_in_threads(work, cuts(modes.shape[axis], threads * turns), threads)
 
 
 class DeviceTransforms:

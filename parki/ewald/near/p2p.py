@@ -119,7 +119,7 @@ class P2P:
         self.sources = sort(src)
         targets = self.sources if trg is src else sort(trg)
         if launch is not None:
-            self.tiles = runs(xp, targets.starts, launch.share)
+            self.tiles = runs(xp, targets.starts, launch.targets)
         else:
             # A tile never spans two columns: its bounding box would span the box.
             columns = targets.starts[:: shape[2]]
@@ -141,7 +141,7 @@ class P2P:
         self.lists: PairLists | None = None
         if "u" in want and launch is None and resolve(method, space) == "tile":
             special = partial(near_kernel, kernel, *near[:4], executor, evaluator, method, tile)
-            tiles, lanes = self.tiles.shape[1], tile.targets * tile.share
+            tiles, lanes = self.tiles.shape[1], tile.targets * tile.lanes
             self.lists = PairLists(space, special, tiles, lanes, TEAM, keep)
             self.launches["u"] = self.lists
 
@@ -270,7 +270,7 @@ def near_kernel(
     constants["TILE"] = tile.targets
     if method == "tile":
         looks = LOOKS[np.dtype(dtype).itemsize]
-        constants.update(SHARE=tile.share, TILES=TEAM, LOOKS=looks, LIST=looks, KEPT=lists)
+        constants.update(LANES=tile.lanes, TILES=TEAM, LOOKS=looks, LIST=looks, LISTS=lists)
         if lists != FORGETS:  # they lie elsewhere
             constants.update(LOOKS=tile.looks, LIST=1)
     else:
@@ -282,7 +282,7 @@ def near_kernel(
         space,
         executor=executor,
         team_size=TEAM if method == "tile" else tile.targets,
-        vector_length=tile.targets * tile.share if method == "tile" else 1,
+        vector_length=tile.targets * tile.lanes if method == "tile" else 1,
         tables={"radial": _table_shape(kernel, degree, evaluator)},
         **constants,
     )

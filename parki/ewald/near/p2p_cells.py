@@ -2,8 +2,8 @@
 
 One team owns some of one cell's targets and walks the cells around it; see
 ``kernels/literature/p2p_cells.py``, and Kosmacher, Du, Bagge, Biros 2026, section 3.1. They are
-here to be compared with parki's own by ``scripts/benchmark.py --table 6``, and compute the velocity or
-potential alone.
+here to be compared with parki's own by ``scripts/benchmark.py --table 6``, and compute the velocity
+or potential alone.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def cells_kernel(
         tables={"radial": table},
         STAGED=CELL_METHODS[method][0],
         VECTORS=launch.vectors,
-        SHARE=launch.share,
+        TARGETS=launch.targets,
         CHUNK=launch.chunk,
         **constants,
     )
@@ -86,8 +86,8 @@ def cells_kernel(
         most = device_limit(space, "MaxSharedMemoryPerBlockOptin", 48 * 1024)
         if loaded.translated.scratch > most:
             raise ParkiValueError(
-                f"{method} with share {launch.share}, vectors {launch.vectors} and chunk "
-                f"{launch.chunk} needs {loaded.translated.scratch} bytes of scratch memory; the "
-                f"device has {most}: lower one of them"
+                f"{method} with {launch.targets} targets a team, vectors {launch.vectors} and "
+                f"chunk {launch.chunk} needs {loaded.translated.scratch} bytes of scratch memory; "
+                f"the device has {most}: lower one of them"
             )
     return loaded

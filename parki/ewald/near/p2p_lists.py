@@ -21,7 +21,7 @@ MOST_ROWS = 2**31  # their numbers have 32 bits
 # Bytes of the lists for a pair within the cut-off, and what a plan leaves of the free memory. More
 # pairs for a target than these are not counted on, so that few sums ask how much is free.
 BYTES, LEFT, PAIRS = 5.0, 0.75, 10_000
-# What the kernel does with lists: its constant KEPT.
+# What the kernel does with lists: its constant LISTS.
 FORGETS, COUNTS, KEEPS, TAKES = range(4)
 
 

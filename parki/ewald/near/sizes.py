@@ -25,7 +25,7 @@ P2P_METHODS = ("auto", "tile", "staged", *CELL_METHODS)
 MOST_VECTORS = 32
 # Columns of cells are r_c / COLUMNS wide; along z a cell is r_c / DEPTH deep.
 COLUMNS, DEPTH = 2, 8
-# Most cells for each source, on hosts and on devices. Clouds of two scales have a cut-off for the
+# Most cells for each source, on CPUs and on devices. Clouds of two scales have a cut-off for the
 # denser one, by which the box has many.
 MOST_CELLS = {False: 4.0, True: 64.0}
 # Tiles of p2p_tile have few targets, for their bounding boxes to cull tightly, and one warp's worth
@@ -55,7 +55,7 @@ class Launch(NamedTuple):
     vectors : int
         Lanes of each thread that share the sources of its target: a power of two up to 32; 1 for
         the variants without.
-    share : int
+    targets : int
         Most targets of a team: the cell's others belong to other teams.
     chunk : int
         Sources copied at a time, for the variants that do.
@@ -65,7 +65,7 @@ class Launch(NamedTuple):
 
     team: int
     vectors: int
-    share: int
+    targets: int
     chunk: int
     width: float
 
@@ -74,7 +74,7 @@ class Tile(NamedTuple):
     """A tile: most targets, lanes that share a target's sources, looks of each for lists kept."""
 
     targets: int
-    share: int = 1
+    lanes: int = 1
     looks: int = 0
 
 
@@ -85,7 +85,7 @@ TILES = {
     (False, True): Tile(4, 8, 64),
     (True, True): Tile(2, 16, 32),
 }
-STAGED_TILE = {False: Tile(4), True: Tile(16)}  # of p2p_staged on hosts, on devices
+STAGED_TILE = {False: Tile(4), True: Tile(16)}  # of p2p_staged on CPUs, on devices
 
 
 def choose_launch(
@@ -107,13 +107,13 @@ def choose_launch(
         _check(method, launch, space)
         return launch
     if not space.on_device:
-        return Launch(1, 1, share=64, chunk=256, width=1.0)
+        return Launch(1, 1, targets=64, chunk=256, width=1.0)
     team, vectors = {"gm1d": (64, 1), "gm2d": (8, 32), "sm1d": (32, 1), "sm2d": (64, 2)}[method]
-    return Launch(team, vectors, share=team, chunk=max(64, team * vectors), width=1.0)
+    return Launch(team, vectors, targets=team, chunk=max(64, team * vectors), width=1.0)
 
 
 def _check(method: str, launch: Launch, space: ExecutionSpace) -> None:
-    for name in ("team", "vectors", "share", "chunk"):
+    for name in ("team", "vectors", "targets", "chunk"):
         value = getattr(launch, name)
         if not isinstance(value, (int, np.integer)) or value < 1:
             raise ParkiValueError(f"{name} is {value!r}; expected a positive whole number")
