@@ -43,14 +43,15 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "choices.md"
 HEAD = """\
 # What parki chooses, and the best found by trying
 
-Written by `python scripts/choices.py --docs docs/results/choices-*.json`: `stokes_comb`, sources =
-targets, double precision; milliseconds of a repeated application. *Auto over best*: the time of
-what parki chose, by the numbers named, over the least found by trying, in turn, cut-offs of 0.7 to
-1.4 times the chosen one, a window point less and more, and the variants of each stage whose
-predicted time could win. *Model*: predicted over measured time of each stage of the choice. All
-are medians of comparisons of the choice and the best, side by side: at most three a visit, and
-several visits with other tasks in between.
-Clustered clouds have half of their points in eight clusters of standard deviation 0.03.
+For `stokes_comb` in double precision, where targets are sources, the tables compare what `auto`
+chooses with the fastest setting that was found by trying other cut-offs, one window point less and
+more, and other variants. *Auto over best* is the time of the choice over that of the best, which is
+1.1 or less nearly everywhere; *model* is the predicted time of a stage over the measured one. To
+repeat it, run `python scripts/choices.py --output FILE` and then
+`python scripts/choices.py --docs docs/results/choices-*.json`.
+
+Times are milliseconds of a repeated application, medians of comparisons side by side. Clustered
+clouds have half of their points in eight clusters of standard deviation 0.03.
 
 """
 

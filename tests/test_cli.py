@@ -129,6 +129,12 @@ def test_module_runs() -> None:
 # --- streams ----------------------------------------------------------------------------------
 
 
+def said(run: subprocess.CompletedProcess[str]) -> str:
+    """Return what a command wrote to stderr, but for kernels that it was the first to need."""
+    lines = run.stderr.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("parki: compiling kernels"))
+
+
 def run_parki(
     words: list[str], unbuffered: bool = False, encoding: str = "utf-8:strict", **streams: object
 ) -> subprocess.CompletedProcess[str]:
@@ -169,12 +175,12 @@ def unread() -> Iterator[int]:
 )
 def test_a_closed_pipe_ends_quietly(words: list[str], unbuffered: bool, unread: int) -> None:
     run = run_parki(words, unbuffered, stdout=unread)
-    assert (run.returncode, run.stderr) == (0, "")
+    assert (run.returncode, said(run)) == (0, "")
 
 
 def test_check_ends_quietly_too(unread: int) -> None:
     run = run_parki(["check", "--space", "Serial"], stdout=unread)
-    assert (run.returncode, run.stderr) == (0, "")
+    assert (run.returncode, said(run)) == (0, "")
 
 
 @pytest.mark.parametrize("words", [["cache", "list"], ["demo", "--seed", "-1"], ["--points"]])
@@ -200,7 +206,7 @@ def test_names_that_are_no_text_are_printed(tmp_path: Path) -> None:
     words = ["eval", str(tmp_path / "in.npz"), "-o", str(tmp_path / name)]
     words += ["--kernel", "laplace", "--periodicity", "0", "--space", "Serial"]
     run = run_parki(words)
-    assert (run.returncode, run.stderr) == (0, "")
+    assert (run.returncode, said(run)) == (0, "")
     assert "\\udcff.npz: u (1,)" in run.stdout
 
 

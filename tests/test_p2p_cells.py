@@ -199,7 +199,7 @@ def test_only_for_the_velocity(want, rng):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"share": 0}, "share is 0; expected a positive whole number"),
+        ({"targets": 0}, "targets is 0; expected a positive whole number"),
         ({"team": 2.5}, "team is 2.5; expected a positive"),
         ({"width": 1.5}, "width is 1.5; expected a part of r_c"),
         ({"width": 0.0}, "width is 0.0; expected a part of r_c"),
