@@ -103,7 +103,7 @@ def quoted_messages() -> list[str]:
         elif not line.startswith("|"):
             inside = False
         elif inside and line.startswith("| `"):
-            found.append(line.split("`")[1])
+            found += re.findall(r"`([^`]+)`", line.split(" | ")[0])
     return found
 
 
