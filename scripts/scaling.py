@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks import record
+from benchmarks import show as pictures
 from benchmarks.run import TINY, Run
 from mpi4py import MPI
 
@@ -49,18 +50,33 @@ ROWS = ("plan", "update", "sort", "densities", "ghosts", "P2P", "P2G", "halo", "
 ROWS += ("results", "stages", "apply apart", "apply")
 
 
+PRECISIONS = {"f8": "double", "f4": "single"}
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "scaling.md"
+PICTURE = PAGE.parent / "images" / "scaling.png"
 HEAD = """\
 # Scaling over ranks
 
-Written by `python scripts/scaling.py --docs docs/results/scaling-*.json`; `stokes_comb`, sources =
-targets, uniform points, milliseconds of the slowest rank, medians. *Weak*: the points are those of
-each rank, and the box grows along its first axis; *strong*: those of all, in a cube. Points are
-given to any rank, or (*home*) to that of their slab. Stages are timed one after the other; *apply*
-is the whole application of a plan, with the near field beside exchanges and far field, *apply
-apart* without. *FGC* has its exchanges in it. `plan` makes a new plan, `update` gives it the points
-of another time step, `sort` is moving points to their slabs. *Paper*: table 11 of Kosmacher, Du,
-Bagge and Biros (2026), H200s over InfiniBand.
+The tables have the time of a plan of `stokes_comb` on one rank and on two, for uniform points that
+are sources and targets. Two GPUs take at most 1.2 times as long for twice the points, and about
+half as long for the same points. To repeat this, run `scripts/scaling.py` as its first lines say,
+and then `python scripts/scaling.py --docs docs/results/scaling-*.json`.
+
+![Milliseconds of an application on one rank and on two](images/scaling.png)
+
+Times are milliseconds of the slowest rank, medians. *Weak* tables give each rank the same number of
+points, in a box that grows along its first axis; *strong* ones give all ranks a fixed number
+together, in a cube. The paper's columns are table 11 of Kosmacher, Du, Bagge and Biros (2026),
+H200s over InfiniBand.
+
+| row or column | meaning |
+| --- | --- |
+| random, home | points are given to any rank, or to that of their slab |
+| plan, update | a new plan; the points of another time step |
+| sort | points move to their slabs |
+| FGC | with its exchanges |
+| stages | the sum of the stages, timed one after the other |
+| apply apart | a whole application, one stage after the other |
+| apply | a whole application, with the near field beside the exchanges |
 
 """
 
@@ -188,7 +204,7 @@ def page(records: list[record.Record]) -> str:
     for (machine, weak, periodicity, tolerance, dtype, points), runs in tasks.items():
         kind = "a rank, weak" if weak else "in all, strong"
         versions = ", ".join(f"{k} {v}" for k, v in runs[0]["versions"].items())
-        text += f"## {machine}: {periodicity}-periodic, {tolerance:g}, {dtype}, "
+        text += f"## {machine}: {periodicity}-periodic, tolerance {tolerance:g}, "
         text += f"{points:,} points {kind}\n\n"
         columns: list[tuple[str, dict[str, float | None]]] = []
         notes = []
@@ -214,8 +230,33 @@ def page(records: list[record.Record]) -> str:
             values = [column.get(row) for _, column in columns]
             cells = " | ".join("" if v is None else f"{v:.1f}" for v in values)
             text += f"| {row} | {cells} |\n"
-        text += "\n" + "\n".join(f"- {note}" for note in notes) + f"\n- {versions}\n\n"
+        notes.append(f"{PRECISIONS[dtype]} precision; {versions}")
+        text += "\n" + "\n".join(f"- {note}" for note in notes) + "\n\n"
     return text.rstrip("\n") + "\n"
+
+
+def draw(records: list[record.Record], file: Path) -> None:
+    """Draw the time of an application of each task, a bar for each number of ranks."""
+    tasks: dict[str, dict[int, float]] = {}
+    for found in records:
+        settings, results = found["settings"], found["results"]
+        kind = "weak" if settings["weak"] else "strong"
+        name = f"{settings['periodicity']}-periodic\n{settings['tolerance']:g}, {kind}"
+        milliseconds = 1e3 * results["home"]["seconds"]["apply"]
+        tasks.setdefault(name, {})[results["ranks"]] = milliseconds
+    made, (axis,) = pictures.figure(1, 3.6, 7.5)
+    ranks = sorted({n for times in tasks.values() for n in times})
+    width = 0.8 / len(ranks)
+    colours = (pictures.MILD, pictures.PARKI, pictures.PAPER, pictures.DARK)
+    for place, (n, colour) in enumerate(zip(ranks, colours, strict=False)):
+        heights = [times.get(n, 0.0) for times in tasks.values()]
+        at = np.arange(len(tasks)) + (place - (len(ranks) - 1) / 2) * width
+        label = f"{n} rank{'s' if n > 1 else ''}"
+        axis.bar_label(axis.bar(at, heights, width, color=colour, label=label), fmt="%.0f")
+    axis.set_xticks(np.arange(len(tasks)), list(tasks))
+    axis.set(ylabel="milliseconds")
+    axis.legend()
+    pictures.save(made, file, records[0]["machine"]["name"])
 
 
 def main() -> None:
@@ -234,7 +275,9 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, nargs="+", metavar="FILE", help="write the page")
     arguments = parser.parse_args()
     if arguments.docs:
-        PAGE.write_text(page(record.read(arguments.docs)))
+        records = record.read(arguments.docs)
+        PAGE.write_text(page(records))
+        draw(records, PICTURE)
         print(f"wrote {PAGE.name}")
         return
     comm = MPI.COMM_WORLD

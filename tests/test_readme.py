@@ -180,23 +180,44 @@ def test_files_exist(page: Path) -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"])
-def test_links_lead_somewhere(name: str) -> None:
-    """Those of the pages of `docs` are followed by `tests/test_docs.py`, once they are built."""
+PLAIN_PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+LINKED = [*PLAIN_PAGES, *PAGES[1:], *sorted((ROOT / "docs/notebook").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """As files show them; `tests/test_docs.py` follows those of the site, once it is built."""
+    assert not broken_links(page)
+
+
+def test_broken_links_are_found_out(tmp_path: Path) -> None:
+    (tmp_path / "other.md").write_text(
+        "# A page\n\n## One *thing*, once\n\n```sh\n# two\n```\n", encoding="utf-8"
+    )
+    good = ["other.md", "other.md#one-thing-once", "#here", "https://example.org/#nowhere"]
+    bad = ["another.md", "other.md#two", "#there"]
+    text = "# Here\n\n" + "".join(f"[a link]({link})\n" for link in good + bad)
+    (tmp_path / "page.md").write_text(text, encoding="utf-8")
+    assert broken_links(tmp_path / "page.md") == bad
+
+
+def broken_links(page: Path) -> list[str]:
+    """Return the links of a page to files, or headings in them, that are not there."""
     broken = []
-    for link in re.findall(r"\]\(([^)\s]+)\)", (ROOT / name).read_text(encoding="utf-8")):
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
         file, _, place = link.partition("#")
         if "://" in link:
             continue
-        target = ROOT / (file or name)
+        target = page.parent / file if file else page
         if not target.exists() or (place and place not in places(target)):
             broken.append(link)
-    assert not broken
+    return broken
 
 
 def places(page: Path) -> set[str]:
     """Return the anchors of a page's headings, as GitHub makes them."""
-    heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    heads = re.findall(r"^#+ (.*)$", text, re.M)
     return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
 
 

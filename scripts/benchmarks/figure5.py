@@ -1,12 +1,12 @@
 """Figure 5: the stages under the roof of the machine.
 
-Operations per second that each stage of a whole sum reaches, over its operations per byte that must
-move at least once between it and memory (``models.py``; every pass of a transform counts). The roof
-is what the machine reaches in the same run (``ceilings.py``): a triad's bandwidth, and its
-multiply-adds.
+The picture shows the operations per second that each stage of a whole sum reaches, over its
+operations per byte of least traffic. The FGC comes nearest to its roof, that of the memory, and
+the other stages reach a part of the arithmetic peak. The roof is what the machine reaches in the
+same run: a triad's bandwidth, and its multiply-adds.
 
-Not comparable number by number: the paper draws its own kernels under the H200's nominal roof, and
-counts erfc and exp as operations; polynomials are fewer, so that equal times lie lower here.
+The paper draws its kernels under the H200's nominal roof, and counts erfc and exp as operations.
+parki has fewer operations, so that equal times lie lower here.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Figure 9: the stages of a whole sum over the number of points.
 
-1-periodic sum of single and double layer at tolerance 1e-4 (the paper's E = 1e-9), double
-precision, uniform sources and targets drawn independently. The paper's largest run on an H200 is
-that of its table 9; on a host, the published code's totals were measured on two cores of another
-AVX-512 machine (AMD EPYC, Zen 4), best of some cell sizes: they say how far apart the codes are,
-not more. That code takes a fixed number of sources in r_c^3, parki chooses.
+The picture shows the time of a 1-periodic sum of both layers at tolerance 1e-4. A repeated sum
+takes a time that grows as the number of points, and a one-shot sum of few points on a GPU is
+mostly planning. The published code's times on a CPU are those of another machine of the same kind,
+with its best cell size.
 """
 
 from __future__ import annotations

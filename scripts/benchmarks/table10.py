@@ -1,8 +1,8 @@
 """Table 10: whole sums in single and in double precision.
 
-1-periodic sum of single and double layer, uniform points, sources and targets drawn independently,
-at tolerances 1e-1 and 1e-4. The paper has both precisions at its E = 1e-7, which is tolerance 1e-1
-in parki's sense, with 160 sources in r_c^3; parki chooses. Comparable: the task and its accuracy.
+The table has the time of a 1-periodic sum of both layers for uniform points, in both precisions.
+Single precision saves a fifth to two fifths of a one-shot sum's time. The task and its accuracy
+compare: the paper's E = 1e-7 is tolerance 1e-1 here.
 """
 
 from __future__ import annotations

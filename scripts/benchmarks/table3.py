@@ -1,13 +1,13 @@
-"""Table 3: models of the near field against its measured time, by variant.
+"""Table 3: models of the near field against its measured time.
 
-As in the paper: T0 (every load from memory), T∞ (once from memory, then from L2), T∞,L1
-(prefetched to L1) and Tf (arithmetic alone), with ceilings measured in the same run and the
-paper's ratios of cache times. Its blocks, and cells of 256 sources.
+The table compares the measured time T of each variant of P2P with the paper's four models: every
+load from memory (T0), each load once from memory and then from L2 (T∞) or L1 (T∞,L1), and
+arithmetic alone (Tf). parki's usual variant is the fastest on both machines, and spends a larger
+part of its time on arithmetic than the paper's variants.
 
-Not comparable: the paper evaluates erfc and exp, 414 operations a pair, parki polynomials; and its
-model counts pi / 6 of all candidates as pairs, where those closer than r_c are 4 pi / 3 s a target,
-3.4 times fewer: a warp computes what any of its lanes needs. Here Tf has the pairs counted, and a
-column more has the paper's share. parki's own variant looks at fewer candidates.
+The models are not those of the paper number by number. The paper evaluates erfc and exp, where
+parki has polynomials. The paper's model counts π/6 of all candidates as pairs, 3.4 times more than
+are closer than r_c; the column "share π/6" counts likewise.
 """
 
 from __future__ import annotations

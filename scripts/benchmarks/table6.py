@@ -1,12 +1,11 @@
-"""Table 6: variants of the near field, in one run; the fastest block of some for each variant.
+"""Table 6: variants of the near field.
 
-The paper's four variants beside parki's own two, with parki's polynomials in all of them; cells are
-r_c wide as in the paper, and for two of them half as wide too. Sources are targets. Pairs are those
-closer than r_c, counted for some of the targets. No variant keeps lists of pairs, as plans do.
+The paper's four variants of P2P stand beside parki's own two, all with parki's polynomials, and
+each with its fastest block. parki's usual variant is the fastest on both machines, also where the
+paper's variants take cells half as wide. No variant keeps lists of pairs, as plans do.
 
-Not comparable: the paper evaluates erfc and exp for every pair, and its share of the peak counts
-3.4 times as many pairs (see ``table3.py``), so that of parki is left out; targets per microsecond
-are the same task.
+Targets per microsecond compare with the paper. Shares of the peak do not, and parki's are left
+out: the paper evaluates erfc and exp, and counts 3.4 times as many pairs.
 """
 
 from __future__ import annotations
