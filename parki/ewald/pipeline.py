@@ -19,6 +19,7 @@ from parki.ewald.far.p2g import P2G
 from parki.ewald.far.plane import PlaneModes
 from parki.ewald.near.p2p import P2P
 from parki.ewald.near.p2p_lists import PairLists
+from parki.ewald.replay import Replay, why_not
 from parki.ewald.setup import Setup, choose, use
 from parki.ewald.task import Frame, Points, Survey, Task
 from parki.runtime import prepare
@@ -99,6 +100,9 @@ class OneDevice:
         self.sorted: Any = None  # the densities of P2G, in the memory of those of P2P
         self._wide: Any = None
         self._pending: Callable[[], None] | None = None  # to do beside the near field
+        self._begun = False  # a density was summed
+        self._replay: Replay | None = None
+        self._plain = ""  # why applications are launched one by one
 
     def together(self) -> AbstractContextManager[Any]:
         """Do nothing: there are no other ranks."""
@@ -140,6 +144,7 @@ class OneDevice:
         new.p2p = P2P(task, frame, setup.pair, arrays["trg"], arrays["src"], norms)
         rows = task.sum.rows
         new._wide = new.p2p.buffer(rows)
+        new._plain = why_not(task.space, task.executor, points.targets, points.sources)
         new.sorted = new._wide.reshape(-1)[: rows * points.sources].reshape(rows, -1)
 
         def far() -> None:
@@ -173,6 +178,19 @@ class OneDevice:
         self.gauge = setup.gauge(trg, src, norms)
 
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
+        """Run the stages, or replay them once they launch the same every time."""
+        settled = self._begun and (self.lists is None or self.lists.settled)
+        self._begun = True
+        space = self.p2p.sources.space
+        if self._plain or not settled or watch is not unwatched or space.adapter.capturing():
+            self._stages(dens, results, watch)
+            return
+        if self._replay is None:
+            self._replay = Replay(space, self._stages, dens, results)
+            self._plain = self._replay.problem
+        self._replay(dens, results)
+
+    def _stages(self, dens: Any, results: dict[str, Any], watch: Watch = unwatched) -> None:
         """Run the stages; they see results as (rows, targets)."""
         space = self.p2p.sources.space
         flat = {name: array.reshape(-1, array.shape[-1]) for name, array in results.items()}
@@ -201,5 +219,8 @@ class OneDevice:
         return self.g2p.method
 
     def describe(self) -> str:
-        """Return nothing to add."""
-        return ""
+        """Return how applications are launched."""
+        if self._replay is None:
+            return ""
+        how = f"one by one: {self._plain}" if self._plain else "as one graph"
+        return f"\n  launches: {how}"

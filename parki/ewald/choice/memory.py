@@ -33,6 +33,7 @@ from parki.ewald.far.sizes import (
 from parki.ewald.near.sizes import near_cells, near_tile
 from parki.ewald.options import MOST_POINTS
 from parki.ewald.points import result_shape
+from parki.ewald.replay import why_not
 from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace
 from parki.runtime.spaces import free_memory
@@ -110,6 +111,9 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     held, near, far = points_bytes(problem, chosen, use, padding, item)
     rows = sum(math.prod(result_shape(problem.kernel, name, 1)) for name in problem.want)
     results = (rows + use.more) * item * problem.targets
+    dens = SUMS[problem.kernel].rows * item * problem.sources
+    if not why_not(use.space, None, problem.targets, problem.sources):
+        dens += dens + rows * item * problem.targets
     inputs, outputs = SUMS[problem.kernel].components, field_rows(problem.kernel, problem.want)
     components, on_device = max(inputs, outputs), use.space.on_device
     x, y, z = padding.grid
@@ -133,7 +137,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
         transforms = 2 * min(made, threads * max(PART, made / (y if free else x)))
     parts = {
         "points": near + far,
-        "densities and results": SUMS[problem.kernel].rows * item * problem.sources + results,
+        "densities and results": dens + results,
         "grid": components * grid,
         "modes": modes,
         "padded block": padded,

@@ -79,6 +79,11 @@ class PairLists:
         """Whether lists are there to be taken."""
         return self.use == TAKES
 
+    @property
+    def settled(self) -> bool:
+        """Whether later sums launch what the last one did."""
+        return self.begun and (self.kept or not self.keep or self.size is not None)
+
     def __call__(self, **arguments: Any) -> None:
         """Compute the near field; arguments as the kernel's, without those of lists."""
         if self.begun and self.keep and self.size is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +14,7 @@ from parki.errors import UnavailableError
 HIGH = -5  # priority of streams; CUDA and HIP take the highest that there is
 # Seconds that a device waits at most for what follows to be launched.
 PATIENCE = 0.02
+RECORDS = True  # whether launches can be recorded
 
 
 @functools.lru_cache(maxsize=1)
@@ -122,6 +123,41 @@ class Watch:
             last.synchronize()
             found[stage] = float(self.cuda.get_elapsed_time(first, last)) / 1e3
         return found
+
+
+def record(work: Callable[[], None]) -> Callable[[], None]:
+    """Record what ``work`` launches, without running it; return what launches it on a stream.
+
+    Arrays that ``work`` allocates come from a pool that lives as long as the recording: nobody else
+    gets their memory.
+    """
+    cuda = array_module().cuda
+    pool, stream = cuda.MemoryPool(), cuda.Stream(non_blocking=True)
+    with cuda.using_allocator(pool.malloc), stream:
+        stream.begin_capture()
+        try:
+            work()
+        except BaseException:
+            with suppress(*errors()):  # an error of the capture follows from the first
+                stream.end_capture()
+            raise
+        graph = stream.end_capture()
+
+    def launch(_: Any = pool) -> None:
+        graph.launch(cuda.get_current_stream())
+
+    return launch
+
+
+def errors() -> tuple[type[Exception], ...]:
+    """Return what the runtime and its libraries raise."""
+    cuda = array_module().cuda
+    return cuda.runtime.CUDARuntimeError, cuda.cublas.CUBLASError, cuda.cufft.CuFFTError
+
+
+def capturing() -> bool:
+    """Return whether launches on the current stream are recorded by somebody."""
+    return bool(array_module().cuda.get_current_stream().is_capturing())
 
 
 def linear_operator() -> Any:

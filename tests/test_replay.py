@@ -1,0 +1,146 @@
+"""Applications that a device launches as one graph give what their launches give one by one."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import parki
+from parki import EwaldOptions
+from parki.ewald import replay
+from parki.ewald.sums import SUMS
+from parki.runtime import get_execution_space
+
+N = 500
+
+
+def arrays(kernel, dtype="f8", n=N, height=1.0):
+    """Return points, four densities and normals, if the sum has some, on the device."""
+    xp = get_execution_space("GPU").array_module
+    rng = np.random.default_rng(5)
+    points = rng.random((3, n)) * [[1.0], [1.0], [height]]
+    dens = [rng.standard_normal(SUMS[kernel].density_shape(n)) for _ in range(4)]
+    norms = [rng.standard_normal((3, n))] if SUMS[kernel].double else []
+    points, dens, norms = (
+        [xp.asarray(a.astype(dtype)) for a in each] for each in ([points], dens, norms)
+    )
+    return xp, points[0], dens, norms
+
+
+def record(plan, dens):
+    """Apply a plan until its launches are recorded."""
+    for _ in range(3):
+        plan(dens)
+    assert "as one graph" in plan.describe()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("periodicity", range(4))
+@pytest.mark.parametrize("kernel", SUMS)
+def test_other_densities(kernel, periodicity):
+    """Bit for bit in deterministic plans, within rounding in others."""
+    for dtype, deterministic in (("f8", True), ("f4", False)):
+        xp, points, dens, norms = arrays(kernel, dtype, height=4.0)
+        want = ("u", "grad_u") if kernel == "laplace" else ("u", "p", "grad_u", "stress")
+        chosen = EwaldOptions(periodicity, [1, 1, 4], 1e-3, deterministic=deterministic)
+        plan = parki.Plan(kernel, points, points, *norms, chosen, want=want)
+        plain = [plan.timed(each)[0] for each in dens]  # which is never replayed
+        record(plan, dens[0])
+        for each, expected in zip(dens, plain, strict=True):
+            for found, values in zip(plan(each), expected, strict=True):
+                if deterministic:
+                    xp.testing.assert_array_equal(found, values)
+                else:
+                    scale = float(abs(values).max())
+                    xp.testing.assert_allclose(found, values, rtol=0, atol=2e-5 * scale)
+
+
+@pytest.mark.gpu
+def test_results_are_not_shared():
+    xp, points, dens, _ = arrays("stokes_sl")
+    plan = parki.Plan("stokes_sl", points, points, EwaldOptions(3, [1, 1, 1], 1e-4))
+    record(plan, dens[0])
+    first = plan(dens[0])
+    copy, out = first.copy(), xp.empty_like(first)
+    assert plan(dens[1], out=out) is out
+    xp.testing.assert_array_equal(first, copy)
+
+
+@pytest.mark.gpu
+def test_other_points_are_recorded_anew():
+    xp, points, dens, _ = arrays("stokes_sl")
+    plan = parki.Plan("stokes_sl", points, points, EwaldOptions(3, [1, 1, 1], 1e-6))
+    record(plan, dens[0])
+    plan.update_points(points[:, ::-1], points[:, ::-1])
+    assert "launches" not in plan.describe()
+    record(plan, dens[0][:, ::-1])
+    expected = parki.stokes_sl(points, points, dens[0], plan.options)
+    xp.testing.assert_allclose(plan(dens[0][:, ::-1])[:, ::-1], expected, atol=1e-10, rtol=0)
+
+
+@pytest.mark.gpu
+def test_streams_and_threads():
+    xp, points, dens, _ = arrays("stokes_sl")
+    plan = parki.Plan("stokes_sl", points, points, EwaldOptions(1, [1, 1, 1], 1e-4))
+    expected = [plan.timed(each)[0] for each in dens]
+    record(plan, dens[0])
+    wrong = []
+
+    def work(number):
+        with xp.cuda.Stream(non_blocking=True) as stream:
+            for _ in range(50):
+                found = plan(dens[number])
+                wrong.append(float(abs(found - expected[number]).max()) > 1e-10)
+            stream.synchronize()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(wrong) == 200
+    assert not any(wrong)
+
+
+@pytest.mark.gpu
+def test_memory_is_flat():
+    xp, points, dens, _ = arrays("stokes_sl")
+    plan = parki.Plan("stokes_sl", points, points, EwaldOptions(2, [1, 1, 1], 1e-4))
+    record(plan, dens[0])
+    out = plan(dens[0])
+    used = xp.get_default_memory_pool().used_bytes()
+    for each in dens:
+        plan(each, out=out)
+    assert xp.get_default_memory_pool().used_bytes() == used
+
+
+@pytest.mark.gpu
+def test_what_cannot_be_recorded(monkeypatch):
+    """Stages that wait for the device are launched one by one, and the plan says why."""
+    xp, points, dens, _ = arrays("stokes_sl")
+    plan = parki.Plan("stokes_sl", points, points, EwaldOptions(3, [1, 1, 1], 1e-4))
+    expected = plan.timed(dens[0])[0]
+    gauge = type(plan.pipeline.gauge)
+
+    def add(self, density, results):
+        float(density[0, 0])
+
+    monkeypatch.setattr(gauge, "add", add)
+    for _ in range(4):
+        found = plan(dens[0])
+    xp.testing.assert_allclose(found, expected, atol=1e-10, rtol=0)
+    assert "one by one" in plan.describe()
+
+
+def test_who_records(space):
+    assert "no graphs" in replay.why_not(get_execution_space("CPU"), None, 10, 10)
+
+
+@pytest.mark.gpu
+def test_large_plans_and_upstream_do_not():
+    device = get_execution_space("GPU")
+    assert replay.why_not(device, "embedded", 10, 10) == ""
+    assert "points" in replay.why_not(device, "embedded", 10, replay.MOST + 1)
+    assert "streams" in replay.why_not(device, "pykokkos", 10, 10)
