@@ -18,10 +18,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from parki import __version__
-from parki.arguments import number, whole
+from parki.arguments import COMMON, add_common, add_json, command
 from parki.errors import ParkiValueError
 from parki.ewald.choice import machines
-from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.terminal import Console, progress
 from parki.tune import STAGES, Task, check, make
@@ -69,22 +68,13 @@ class Bench:
 
 def declare(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    parser = commands.add_parser(
-        "bench",
-        help="time a sum on this machine",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument
-    add("--kernel", choices=tuple(SUMS), default="stokes_comb", help="what to sum (stokes_comb)")
-    add("--points", type=whole, nargs="+", default=POINTS, metavar="N", help="(1000 10000 100000)")
-    add("--periodicity", type=int, choices=range(4), default=3, metavar="P", help="0 to 3 (3)")
-    add("--tolerance", type=number, default=1e-6, metavar="EPS", help="bound of the error (1e-6)")
-    add("--dtype", choices=("float64", "float32"), default="float64", help="precision (float64)")
-    add("--space", metavar="SPACE", help="execution space: OpenMP, Serial, Cuda or HIP (OpenMP)")
-    add("--json", action="store_true", help="print JSON, for scripts")
-    parser.set_defaults(run=run)
+    words = {"description": DESCRIPTION, "epilog": EPILOG}
+    parser = command(commands, "bench", run, help="time a sum on this machine", **words)
+    task = {"kernel": "stokes_comb", "periodicity": 3, "tolerance": 1e-6, "dtype": "float64"}
+    add_common(parser, **task, space="OpenMP")
+    numbers = COMMON["points"] | {"help": f"numbers of points ({' '.join(map(str, POINTS))})"}
+    parser.add_argument("--points", nargs="+", default=POINTS, **numbers)
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -136,14 +126,10 @@ def bench(task: Task, space: ExecutionSpace) -> Bench:
     if chosen is None:
         raise ParkiValueError(f"{task} has nothing to sum")
 
-    def wait() -> None:
-        if space.on_device:
-            space.array_module.cuda.get_current_stream().synchronize()
-
     def once() -> float:
         begun = time.perf_counter()
         plan(values)
-        wait()
+        space.adapter.synchronize()
         return time.perf_counter() - begun
 
     once()  # touches memory for the first time

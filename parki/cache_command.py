@@ -17,6 +17,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from parki.arguments import add_json, command
 from parki.errors import UnavailableError
 from parki.settings import cache_directory
 from parki.terminal import Console
@@ -54,19 +55,11 @@ are in CuPy's cache (~/.cupy/kernel_cache, or what CUPY_CACHE_DIR names) and sta
 
 def declare(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = commands.add_parser(
-        "cache",
-        help="list or clear compiled kernels and measurements",
-        description=DESCRIPTION,
-        formatter_class=raw,
-    )
+    words = {"help": "list or clear compiled kernels and measurements", "description": DESCRIPTION}
+    parser = command(commands, "cache", show, **words)
     actions = parser.add_subparsers(dest="action", metavar="action", required=True)
-    lister = actions.add_parser("list", help="what is there", description=LIST, formatter_class=raw)
-    lister.add_argument("--json", action="store_true", help="print JSON, for scripts")
-    lister.set_defaults(run=show)
-    clearer = actions.add_parser("clear", help="remove it", description=CLEAR, formatter_class=raw)
-    clearer.set_defaults(run=clear)
+    add_json(command(actions, "list", show, help="what is there", description=LIST))
+    command(actions, "clear", clear, help="remove it", description=CLEAR)
 
 
 def contents(folder: Path) -> dict[str, list[Path]]:

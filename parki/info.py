@@ -15,12 +15,11 @@ from importlib import metadata
 from typing import Any
 
 from parki import __version__
+from parki.arguments import add_json, command
 from parki.errors import ParkiValueError
 from parki.runtime import cache, host, shipped
-from parki.runtime.spaces import why_unavailable
+from parki.runtime.spaces import SPACES, why_unavailable
 from parki.settings import SETTINGS, cache_directory, table, thread_count
-
-SPACES = ("OpenMP", "Serial", "Cuda", "HIP")
 
 DESCRIPTION = """\
 Print the versions of parki and of what it builds on, the execution spaces of this machine
@@ -31,15 +30,8 @@ Paste it into bug reports.
 
 def declare(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = commands.add_parser(
-        "info",
-        help="what parki found on this machine",
-        description=DESCRIPTION,
-        formatter_class=raw,
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
-    parser.set_defaults(run=run)
+    words = {"help": "what parki found on this machine", "description": DESCRIPTION}
+    add_json(command(commands, "info", run, **words))
 
 
 def run(arguments: argparse.Namespace) -> int:

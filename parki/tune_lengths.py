@@ -119,7 +119,6 @@ def _least(space: ExecutionSpace, action: Callable[[], None]) -> float:
     for _ in range(1 + RUNS):
         start = time.perf_counter()
         action()
-        if space.on_device:
-            space.array_module.cuda.Device().synchronize()
+        space.adapter.synchronize()
         times.append(time.perf_counter() - start)
     return min(times[1:])

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import statistics
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.progress import track
 from rich.table import Table
 
+from parki.arguments import add_common, command
 from parki.errors import UnavailableError
 from parki.ewald.choice import machines
-from parki.runtime import ExecutionSpace, cache
+from parki.runtime import ExecutionSpace, cache, get_execution_space
 from parki.settings import cache_directory, thread_count
 from parki.terminal import Console
 from parki.tune import (
@@ -21,6 +24,7 @@ from parki.tune import (
     Sample,
     Task,
     Timing,
+    check,
     compile_ahead,
     load_samples,
     refine,
@@ -30,6 +34,43 @@ from parki.tune import (
     usual_of,
 )
 from parki.tune_lengths import load, measure
+
+ASKED = ("kernel", "periodicity", "tolerance", "points", "dtype")  # of a task, by arguments
+
+
+DESCRIPTION = """\
+Measure what the stages of a sum cost on this machine, and which variants are the fastest, in less
+than a minute (more when kernels have to be compiled). Plans made from then on choose cut-off, grid
+and window by these numbers, and take these variants, instead of those of the machine that parki
+was developed on. The result is one file in the cache directory; delete it to go back.
+"""
+
+EPILOG = """\
+With --measure, also time one task of yours (--kernel, --points, ...; random points) with other
+cut-offs and variants than those chosen, and take these times into account as well.
+"""
+
+
+def declare(commands: Any) -> None:
+    """Add the command to the subparsers of the command line."""
+    words = {"description": DESCRIPTION, "epilog": EPILOG}
+    parser = command(
+        commands, "tune", answer, help="measure this machine, for better choices", **words
+    )
+    add_common(parser, space="OpenMP")
+    parser.add_argument("--measure", action="store_true", help="time one task's neighbourhood too")
+    task = {"kernel": "stokes_comb", "points": 100_000, "periodicity": 3, "tolerance": 1e-6}
+    add_common(parser.add_argument_group("the task of --measure"), **task, dtype="float64")
+
+
+def answer(arguments: argparse.Namespace) -> int:
+    """Measure, and return the exit code."""
+    space, task = get_execution_space(arguments.space), None
+    if arguments.measure:
+        task = Task(**{name: getattr(arguments, name) for name in ASKED})
+        check(task, space)
+    show(space, task)
+    return 0
 
 
 def show(space: ExecutionSpace, task: Task | None) -> None:

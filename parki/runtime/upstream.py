@@ -67,7 +67,7 @@ class UpstreamObject:
         self.name = workunit.name
         self.arguments = translated.arguments
         self.team = (team_size, vector_length) if translated.team else None
-        self.xp, self.on_device = space.array_module, space.on_device
+        self.xp, self.wait = space.array_module, space.adapter.synchronize
         self.text = workunit.text
         if translated.scratch:
             # Upstream gets the size from this function alone: its set_scratch_size does nothing.
@@ -140,11 +140,9 @@ class UpstreamObject:
                 policy = pk.TeamPolicy(self.space, count, *self.team)
             else:
                 policy = pk.RangePolicy(self.space, 0, count)
-            if self.on_device:  # Kokkos has a stream of its own: CuPy's waits before and after
-                self.xp.cuda.Device().synchronize()
+            self.wait()  # Kokkos has a stream of its own: CuPy's waits before and after
             pk.parallel_for(policy, workunit, **named)
-            if self.on_device:
-                self.xp.cuda.Device().synchronize()
+            self.wait()
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
