@@ -43,13 +43,7 @@ class DeviceObject:
         return False
 
     def load(self) -> Callable[[list[Any], int], None]:
-        """Return ``launch(arguments, count)``, compiling first if CuPy's cache lacks the kernel.
-
-        Raises
-        ------
-        KernelError
-            If the compiler refuses the kernel.
-        """
+        """Return ``launch(arguments, count)``, compiling first if CuPy's cache lacks the kernel."""
         cupy = self.space.array_module
         hip = self.space.name == "HIP"
         options = HIP_OPTIONS if hip else OPTIONS
@@ -74,15 +68,9 @@ def compile_offline(translated: Translated, architecture: str) -> bytes:
     """Compile for an architecture that need not be present, such as ``sm_90`` or ``gfx90a``.
 
     NVRTC comes from PyPI (nvidia-cuda-nvrtc, cuda-bindings), hipcc from the system.
-
-    Raises
-    ------
-    KernelError
-        With the compiler's log, if the kernel does not compile.
     """
-    if architecture.startswith("gfx"):
-        return _compile_hip(source_text(translated), architecture)
-    return _compile_cuda(source_text(translated), architecture)
+    build = _compile_hip if architecture.startswith("gfx") else _compile_cuda
+    return build(source_text(translated), architecture)
 
 
 def _compile_cuda(text: str, architecture: str) -> bytes:

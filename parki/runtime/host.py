@@ -93,15 +93,7 @@ def _refuse_c(chosen: str, found: Compiler) -> None:
 
 
 def compiler() -> Compiler:
-    """Return the C++ compiler: ``$CXX``, g++, clang++ or c++.
-
-    Raises
-    ------
-    UnavailableError
-        If there is none, with the package that brings it.
-    ParkiValueError
-        If ``$CXX`` is a C compiler.
-    """
+    """Return the C++ compiler, ``$CXX``, g++, clang++ or c++; or say which package brings one."""
     return _find(SETTINGS["CXX"].value(), os.environ.get("PATH", ""))
 
 
@@ -115,13 +107,7 @@ def why_none() -> str:
 
 
 def compilers() -> list[Compiler]:
-    """Return the C++ compiler or, where there is none, those whose objects the cache holds.
-
-    Raises
-    ------
-    UnavailableError
-        If there are none of either, as `compiler`.
-    """
+    """Return the C++ compiler or, where there is none, those whose objects the cache holds."""
     reason = why_none()
     if not reason:
         return [compiler()]
@@ -143,7 +129,7 @@ def _record(found: Compiler) -> None:
     if found.here and not cache.why_unusable():
         where = SETTINGS["CXX"].value(), cache.key(_machine())
         content = json.dumps([*where, found.command, found.version])
-        cache.entry(cache.key(content), lambda path: _write(path, content), ".compiler")
+        cache.entry(cache.key(content), lambda path: _write(content, path), ".compiler")
 
 
 def has_openmp() -> bool:
@@ -157,13 +143,7 @@ def can_compile() -> bool:
 
 
 def check() -> None:
-    """Do nothing where kernels run: those that came, those in the cache, or any by a compiler.
-
-    Raises
-    ------
-    UnavailableError
-        As `compilers`.
-    """
+    """Refuse where no kernels run: none came, none are in the cache, and there is no compiler."""
     if not shipped.usable():
         compilers()
 
@@ -222,25 +202,19 @@ def _compile(chosen: Compiler, flags: list[str], text: str, target: Path) -> Non
         raise UnavailableError(why_none())
     with tempfile.TemporaryDirectory(prefix="parki-") as folder:
         source = Path(folder) / "kernel.cpp"
-        _write(source, text)
+        _write(text, source)
         command = [*chosen.command, *flags, str(source), "-o", str(target)]
         run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     if run.returncode != 0:
         raise KernelError(f"{chosen.path} failed on a kernel:\n{run.stderr[-2000:]}")
 
 
-def _write(path: Path, text: str) -> None:
+def _write(text: str, path: Path) -> None:
     path.write_text(text, encoding="utf-8")
 
 
 class HostObject:
-    """One workunit compiled for the host: from the kernels that came with parki, else by `load`.
-
-    Raises
-    ------
-    UnavailableError
-        If it has to be compiled, and there is no compiler.
-    """
+    """One workunit compiled for the host: from the kernels that came with parki, else by `load`."""
 
     def __init__(self, name: str, translated: Translated, openmp: bool, team_size: int = 1) -> None:
         self.source = PRELUDE.read_text(encoding="utf-8") + translated.text
@@ -279,11 +253,6 @@ class HostObject:
         """Return the entry point ``launch(slots, count, threads)``, compiling first if needed.
 
         It returns 0, or 1 if the threads of an emulated team met different barriers.
-
-        Raises
-        ------
-        KernelError
-            If the compiler refuses the kernel.
         """
         function = self.shipped or self._compiled()
         function.argtypes = (ctypes.c_char_p, ctypes.c_longlong, ctypes.c_int)

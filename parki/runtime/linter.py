@@ -66,11 +66,6 @@ def lint(tree: ast.Module, path: Path) -> None:
         Syntax tree of the generic (not yet specialised) file.
     path : Path
         For the message.
-
-    Raises
-    ------
-    KernelError
-        With file, line, what was found and the remedy.
     """
     functions = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
     for node in tree.body:

@@ -86,13 +86,7 @@ class UpstreamObject:
         return self.file.exists() and cache.exists(self.key, ".pykokkos")
 
     def load(self) -> Callable[[list[Any], int], None]:
-        """Return ``launch(arguments, count)``, letting upstream compile first if needed.
-
-        Raises
-        ------
-        KernelError
-            If upstream refuses or fails to compile the kernel, with what it printed.
-        """
+        """Return ``launch(arguments, count)``, letting upstream compile first if needed."""
 
         def build(stamp: Path) -> None:
             # A folder without a stamp is what a killed compilation left: upstream would take it
