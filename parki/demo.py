@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import itertools
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -297,26 +298,21 @@ def _paint(
     figure = Figure(figsize=(12.0, 3.7), dpi=130, facecolor=PAPER)
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.025, 0.09, 0.89, 0.89 * 12.0 / 3.7 * BOX[1] / BOX[0]))
-    image = axes.imshow(
-        speed.T,
-        origin="lower",
-        extent=(0, BOX[0], 0, BOX[1]),
-        vmin=0,
-        vmax=top,
-        cmap="magma",
-        interpolation="bicubic",
-    )
-    axes.streamplot(
-        x,
-        y,
-        flow[0].T,
-        flow[1].T,
-        density=STREAMLINES,
-        color=(1, 1, 1, 0.5),
-        linewidth=0.3 + 0.7 * np.minimum(speed.T / top, 1),
-        arrowsize=0.5,
-        arrowstyle="-|>",
-    )
+    shown: dict[str, Any] = {
+        "origin": "lower",
+        "extent": (0, BOX[0], 0, BOX[1]),
+        "vmin": 0,
+        "vmax": top,
+    }
+    image = axes.imshow(speed.T, cmap="magma", interpolation="bicubic", **shown)
+    width = 0.3 + 0.7 * np.minimum(speed.T / top, 1)
+    lines: dict[str, Any] = {
+        "color": (1, 1, 1, 0.5),
+        "linewidth": width,
+        "arrowsize": 0.5,
+        "arrowstyle": "-|>",
+    }
+    axes.streamplot(x, y, flow[0].T, flow[1].T, density=STREAMLINES, **lines)
     _paint_drops(axes, drops)
     for wall in (BOX[1] / 2 - PIPE_RADIUS, BOX[1] / 2 + PIPE_RADIUS):
         axes.axhline(wall, color="white", linewidth=0.8, alpha=0.75, dashes=(7, 4))
@@ -358,20 +354,13 @@ def _paint_drops(axes: Any, drops: Suspension) -> None:
     spacing = np.sqrt(4 * np.pi * np.sum(drops.radii**2) / drops.points.shape[1])
     offset = drops.centres[2] - BOX[2] / 2
     section = np.sqrt(np.maximum((drops.radii + spacing / 2) ** 2 - offset**2, 0))
-    for k in np.flatnonzero(section):
-        r, y, heavy = section[k], drops.centres[1, k], bool(drops.heavy[k])
-        for x in drops.centres[0, k] + np.array([-BOX[0], 0, BOX[0]]):
-            if -r < x < BOX[0] + r:
-                edge = LIGHT[1] if heavy else HEAVY[1]
-                rim = Circle((x, y), r, facecolor="none", edgecolor=edge, linewidth=0.5, zorder=4)
-                axes.add_patch(rim)
-                ball = axes.imshow(
-                    shade,
-                    origin="lower",
-                    extent=(x - r, x + r, y - r, y + r),
-                    cmap=maps[heavy],
-                    vmin=0,
-                    vmax=1.45,
-                    zorder=3,
-                )
-                ball.set_clip_path(rim)
+    look: dict[str, Any] = {"origin": "lower", "vmin": 0, "vmax": 1.45, "zorder": 3}
+    for k, turn in itertools.product(np.flatnonzero(section), (-1, 0, 1)):
+        r, x, y = section[k], drops.centres[0, k] + turn * BOX[0], drops.centres[1, k]
+        if -r < x < BOX[0] + r:
+            heavy = bool(drops.heavy[k])
+            edge = LIGHT[1] if heavy else HEAVY[1]
+            rim = Circle((x, y), r, facecolor="none", edgecolor=edge, linewidth=0.5, zorder=4)
+            axes.add_patch(rim)
+            extent = (x - r, x + r, y - r, y + r)
+            axes.imshow(shade, extent=extent, cmap=maps[heavy], **look).set_clip_path(rim)
