@@ -10,7 +10,6 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,11 +18,11 @@ from rich.table import Table
 
 from parki import __version__
 from parki.arguments import COMMON, add_common, add_json, command
-from parki.errors import ParkiValueError
 from parki.ewald.choice import machines
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.terminal import Console, progress
 from parki.tune import STAGES, Task, check, make
+from parki.tune import run as run_stages
 
 POINTS = (1_000, 10_000, 100_000)
 # Applications that are timed: so many, but no more than take so many seconds.
@@ -120,34 +119,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 def bench(task: Task, space: ExecutionSpace) -> Bench:
     """Time a task's plan, an application and its stages."""
-    make(task, space)  # compiles kernels
+    timing = run_stages(task, space)  # compiles kernels, too
     plan, values = make(task, space)
-    chosen = plan.parameters
-    if chosen is None:
-        raise ParkiValueError(f"{task} has nothing to sum")
-
-    def once() -> float:
+    plan(values)  # touches memory for the first time
+    times: list[float] = []
+    while len(times) < RUNS and sum(times) < SECONDS:
+        space.adapter.synchronize()
         begun = time.perf_counter()
         plan(values)
         space.adapter.synchronize()
-        return time.perf_counter() - begun
-
-    once()  # touches memory for the first time
-    apply = statistics.median(_repeated(once, lambda seconds: seconds))
-    stages = list(_repeated(lambda: plan.timed(values)[1], lambda each: sum(each.values())))
-    seconds = {name: statistics.median(each[name] for each in stages) for name in STAGES}
-    return Bench(task.points, plan.seconds["plan"], seconds, apply, chosen.seconds)
-
-
-def _repeated(action: Callable[[], Any], seconds: Callable[[Any], float]) -> Iterator[Any]:
-    """Yield what an action returns, for as many times as `RUNS` and `SECONDS` allow."""
-    total = 0.0
-    for _ in range(RUNS):
-        result = action()
-        yield result
-        total += seconds(result)
-        if total > SECONDS:
-            break
+        times.append(time.perf_counter() - begun)
+    apply, predicted = statistics.median(times), timing.chosen.seconds
+    return Bench(task.points, plan.seconds["plan"], timing.seconds, apply, predicted)
 
 
 def report(sums: list[Bench]) -> Table:

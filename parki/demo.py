@@ -210,8 +210,9 @@ def run(arguments: argparse.Namespace) -> int:
     pts, norms, dens = (
         xp.asarray(a, dtype=dtype) for a in (drops.points, drops.normals, drops.density)
     )
-    first, plan = _planned(pts, pts, norms, options)
-    again, plan = _planned(pts, pts, norms, options)
+    first = Plan("stokes_comb", pts, pts, norms, options).seconds["plan"]
+    plan = Plan("stokes_comb", pts, pts, norms, options)
+    again = plan.seconds["plan"]
     print(f"Plan: {plan.describe()}\n")
     if first > again + 0.5:
         kept = "by CuPy" if place.on_device else f"in {cache.directory()}"
@@ -247,14 +248,6 @@ def run(arguments: argparse.Namespace) -> int:
         )
         _draw(drops, (pts, norms, dens), options, picture, title)
     return 0 if found.kept else 1
-
-
-def _planned(trg: Any, src: Any, norms: Any, options: EwaldOptions) -> tuple[float, Plan]:
-    """Return the seconds that a plan took, and the plan."""
-    start = time.perf_counter()
-    plan = Plan("stokes_comb", trg, src, norms, options)
-    plan.space.adapter.synchronize()
-    return time.perf_counter() - start, plan
 
 
 def _draw(
@@ -297,21 +290,11 @@ def _paint(
     top = float(np.percentile(speed, 99))
     figure = Figure(figsize=(12.0, 3.7), dpi=130, facecolor=PAPER)
     FigureCanvasAgg(figure)
-    axes = figure.add_axes((0.025, 0.09, 0.89, 0.89 * 12.0 / 3.7 * BOX[1] / BOX[0]))
-    shown: dict[str, Any] = {
-        "origin": "lower",
-        "extent": (0, BOX[0], 0, BOX[1]),
-        "vmin": 0,
-        "vmax": top,
-    }
+    axes: Any = figure.add_axes((0.025, 0.09, 0.89, 0.89 * 12.0 / 3.7 * BOX[1] / BOX[0]))
+    shown = {"origin": "lower", "extent": (0, BOX[0], 0, BOX[1]), "vmin": 0, "vmax": top}
     image = axes.imshow(speed.T, cmap="magma", interpolation="bicubic", **shown)
     width = 0.3 + 0.7 * np.minimum(speed.T / top, 1)
-    lines: dict[str, Any] = {
-        "color": (1, 1, 1, 0.5),
-        "linewidth": width,
-        "arrowsize": 0.5,
-        "arrowstyle": "-|>",
-    }
+    lines = {"color": (1, 1, 1, 0.5), "linewidth": width, "arrowsize": 0.5, "arrowstyle": "-|>"}
     axes.streamplot(x, y, flow[0].T, flow[1].T, density=STREAMLINES, **lines)
     _paint_drops(axes, drops)
     for wall in (BOX[1] / 2 - PIPE_RADIUS, BOX[1] / 2 + PIPE_RADIUS):
@@ -354,7 +337,7 @@ def _paint_drops(axes: Any, drops: Suspension) -> None:
     spacing = np.sqrt(4 * np.pi * np.sum(drops.radii**2) / drops.points.shape[1])
     offset = drops.centres[2] - BOX[2] / 2
     section = np.sqrt(np.maximum((drops.radii + spacing / 2) ** 2 - offset**2, 0))
-    look: dict[str, Any] = {"origin": "lower", "vmin": 0, "vmax": 1.45, "zorder": 3}
+    look = {"origin": "lower", "vmin": 0, "vmax": 1.45, "zorder": 3}
     for k, turn in itertools.product(np.flatnonzero(section), (-1, 0, 1)):
         r, x, y = section[k], drops.centres[0, k] + turn * BOX[0], drops.centres[1, k]
         if -r < x < BOX[0] + r:
