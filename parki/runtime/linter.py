@@ -18,6 +18,7 @@ from parki.errors import KernelError
 SCALARS = {"int", "bool", "pk.int32", "pk.int64", "pk.float", "pk.double", "REAL"}
 VIEW_ELEMENTS = {"pk.int32", "pk.int64", "pk.float", "pk.double", "REAL"}
 MATH = {"sqrt", "floor", "fabs", "exp", "erf", "erfc", "fmin", "fmax"}
+CASTS = {"REAL", "int", "pk.float", "pk.double"}
 TEAM_METHODS = {"league_rank", "team_rank", "team_size", "team_barrier", "team_scratch"}
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 RANGES = {"TeamThreadRange", "ThreadVectorRange"}
@@ -170,15 +171,14 @@ class _FunctionLinter:
     def statement(self, node: ast.stmt) -> None:
         if isinstance(node, ast.AnnAssign):
             self.declaration(node)
-        elif isinstance(node, ast.Assign):
-            if len(node.targets) != 1:
+        elif isinstance(node, (ast.Assign, ast.AugAssign)):
+            target, *others = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if others:
                 self.refuse(node, "a chained assignment", "assign one name at a time")
-            self.target(node.targets[0])
-            self.expression(node.value)
-        elif isinstance(node, ast.AugAssign):
-            if not isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
+            operator = node.op if isinstance(node, ast.AugAssign) else ast.Add()
+            if not isinstance(operator, (ast.Add, ast.Sub, ast.Mult)):
                 self.refuse(node, "this augmented assignment", "use +=, -= or *=")
-            self.target(node.target)
+            self.target(target)
             self.expression(node.value)
         elif isinstance(node, ast.For):
             self.loop(node)
@@ -291,6 +291,13 @@ class _FunctionLinter:
         self.scopes, self.captured = outer
 
     def expression(self, node: ast.expr) -> None:
+        parts = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
+        if isinstance(node, ast.Subscript):
+            self.subscript(node)
+            return
+        if isinstance(node, ast.Call):
+            self.call(node)
+            return
         if isinstance(node, ast.Constant):
             if not isinstance(node.value, (bool, int, float)):
                 self.refuse(node, f"the literal {node.value!r}", "use numbers")
@@ -300,27 +307,22 @@ class _FunctionLinter:
         elif isinstance(node, ast.BinOp):
             if not isinstance(node.op, OPERATORS):
                 self.refuse(node, "this operator", "use + - * / // % (// and % truncate as in C)")
-            self.expression(node.left)
-            self.expression(node.right)
         elif isinstance(node, ast.UnaryOp):
-            self.unary(node)
+            if isinstance(node.op, ast.Not):
+                remedy = "turn the comparison around: upstream drops the parentheses"
+                self.refuse(node, "not", remedy)
+            if isinstance(node.operand, (ast.BinOp, ast.Compare, ast.BoolOp)):
+                # Upstream drops the parentheses: -(a + b) becomes -(a) + (b).
+                self.refuse(node, "a sign before an expression", "write 0 - (...) or name it first")
         elif isinstance(node, ast.Compare):
             if len(node.ops) != 1:
                 self.refuse(node, "a chained comparison", "write a < b and b < c")
-            for side in (node.left, *node.comparators):
-                if isinstance(side, (ast.Compare, ast.BoolOp)):
-                    self.refuse(node, "a comparison of conditions", "nest the if statements")
-                self.expression(side)
+            if any(isinstance(side, (ast.Compare, ast.BoolOp)) for side in parts):
+                self.refuse(node, "a comparison of conditions", "nest the if statements")
         elif isinstance(node, ast.BoolOp):
-            for value in node.values:
-                if isinstance(value, ast.BoolOp):
-                    # Upstream drops the parentheses: (a or b) and c becomes a || b && c.
-                    self.refuse(node, "and/or inside and/or", "nest the if statements")
-                self.expression(value)
-        elif isinstance(node, ast.Subscript):
-            self.subscript(node)
-        elif isinstance(node, ast.Call):
-            self.call(node)
+            if any(isinstance(value, ast.BoolOp) for value in parts):
+                # Upstream drops the parentheses: (a or b) and c becomes a || b && c.
+                self.refuse(node, "and/or inside and/or", "nest the if statements")
         else:
             remedy = {
                 ast.IfExp: "use an if statement",
@@ -328,14 +330,8 @@ class _FunctionLinter:
                 ast.Attribute: "only pk.<name> and team.<method>() are known",
             }.get(type(node), "see docs/dialect.md")
             self.refuse(node, type(node).__name__, remedy)
-
-    def unary(self, node: ast.UnaryOp) -> None:
-        if isinstance(node.op, ast.Not):
-            self.refuse(node, "not", "turn the comparison around: upstream drops the parentheses")
-        if isinstance(node.operand, (ast.BinOp, ast.Compare, ast.BoolOp)):
-            # Upstream drops the parentheses: -(a + b) becomes -(a) + (b).
-            self.refuse(node, "a sign before an expression", "write 0 - (...) or name it first")
-        self.expression(node.operand)
+        for part in parts:
+            self.expression(part)
 
     def subscript(self, node: ast.Subscript) -> None:
         base: ast.expr = node
@@ -376,12 +372,8 @@ class _FunctionLinter:
                 self.expression(index)
             self.expression(node.args[2])
             return
-        if (
-            name == "REAL"
-            or name == "int"
-            or name in self.functions
-            or (owner == "pk" and (method in MATH or method in ("float", "double")))
-        ):
+        known = name in CASTS or name in self.functions
+        if known or (owner == "pk" and method in MATH):
             for argument in node.args:
                 self.expression(argument)
             return
