@@ -48,11 +48,15 @@ COMMON: dict[str, dict[str, Any]] = {
 
 
 def command(
-    commands: Any, name: str, run: Callable[[argparse.Namespace], int], **words: str
+    commands: Any,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    *words: str,
 ) -> argparse.ArgumentParser:
-    """Add a command to subparsers; ``words`` are its help, description and epilog."""
+    """Add a command to subparsers; ``words`` are its help, description and perhaps epilog."""
+    given = dict(zip(("help", "description", "epilog"), words, strict=False))
     raw = argparse.RawDescriptionHelpFormatter
-    parser: argparse.ArgumentParser = commands.add_parser(name, formatter_class=raw, **words)
+    parser: argparse.ArgumentParser = commands.add_parser(name, formatter_class=raw, **given)
     parser.set_defaults(run=run)
     return parser
 
@@ -70,14 +74,9 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def check_count(points: int) -> None:
-    """Refuse numbers of random points that cannot be made.
+    """Refuse numbers of random points that indices do not count or memory does not hold.
 
-    Raises
-    ------
-    ParkiValueError
-        If there are none, or more than indices count.
-    ParkiMemoryError
-        If the host's memory does not hold them. What a plan needs besides, it predicts by itself.
+    What a plan needs besides, it predicts by itself.
     """
     if points < 1:
         raise ParkiValueError(f"points is {points}; expected 1 or more")
@@ -105,12 +104,7 @@ def check_ending(name: str, path: Path, endings: Collection[str]) -> None:
 
 
 def check_output(path: Path) -> None:
-    """Refuse a file that cannot be written, by beginning to write one beside it.
-
-    Raises
-    ------
-    ParkiValueError
-    """
+    """Refuse a file that cannot be written, by beginning to write one beside it."""
     if not path.parent.is_dir():
         raise ParkiValueError(f"output is {path}; its folder does not exist")
     with _refusing(path):
@@ -122,13 +116,7 @@ def check_output(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a file to write, which then takes the place of another: it is whole, or not there.
-
-    Raises
-    ------
-    ParkiValueError
-        If the file cannot be written.
-    """
+    """Yield a file to write, which then takes the place of another: it is whole, or not there."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with _refusing(path):

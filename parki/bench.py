@@ -67,8 +67,7 @@ class Bench:
 
 def declare(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    words = {"description": DESCRIPTION, "epilog": EPILOG}
-    parser = command(commands, "bench", run, help="time a sum on this machine", **words)
+    parser = command(commands, "bench", run, "time a sum on this machine", DESCRIPTION, EPILOG)
     task = {"kernel": "stokes_comb", "periodicity": 3, "tolerance": 1e-6, "dtype": "float64"}
     add_common(parser, **task, space="OpenMP")
     numbers = COMMON["points"] | {"help": f"numbers of points ({' '.join(map(str, POINTS))})"}
@@ -77,13 +76,7 @@ def declare(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Time the sums, print what they took, and return the exit code.
-
-    Raises
-    ------
-    ParkiError
-        If the space is not here, or an option is impossible.
-    """
+    """Time the sums, print what they took, and return the exit code."""
     space = get_execution_space(arguments.space)
     task = arguments.kernel, arguments.periodicity, arguments.tolerance
     tasks = [Task(*task, points, arguments.dtype) for points in arguments.points]

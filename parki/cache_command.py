@@ -51,11 +51,11 @@ are in CuPy's cache (~/.cupy/kernel_cache, or what CUPY_CACHE_DIR names) and sta
 
 def declare(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    words = {"help": "list or clear compiled kernels and measurements", "description": DESCRIPTION}
-    parser = command(commands, "cache", show, **words)
+    summary = "list or clear compiled kernels and measurements"
+    parser = command(commands, "cache", show, summary, DESCRIPTION)
     actions = parser.add_subparsers(dest="action", metavar="action", required=True)
-    add_json(command(actions, "list", show, help="what is there", description=LIST))
-    command(actions, "clear", clear, help="remove it", description=CLEAR)
+    add_json(command(actions, "list", show, "what is there", LIST))
+    command(actions, "clear", clear, "remove it", CLEAR)
 
 
 def contents(folder: Path) -> dict[str, list[Path]]:

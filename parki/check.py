@@ -76,10 +76,8 @@ class Sum:
 
 def declare(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    words = {"description": DESCRIPTION, "epilog": EPILOG}
-    parser = command(
-        commands, "check", run, help="test this installation against direct sums", **words
-    )
+    summary = "test this installation against direct sums"
+    parser = command(commands, "check", run, summary, DESCRIPTION, EPILOG)
     add_common(parser, space="those of this machine")
     add_json(parser)
 

@@ -77,13 +77,7 @@ class Suspension:
 
 
 def suspension(count: int, seed: int) -> Suspension:
-    """Return ``count`` points on drops placed at random, without overlap; the same for a seed.
-
-    Raises
-    ------
-    ParkiValueError
-        If ``count`` is too small to sample spheres, or a number is impossible.
-    """
+    """Return ``count`` points on drops placed at random, without overlap; the same for a seed."""
     if seed < 0:
         raise ParkiValueError(f"seed is {seed}; expected 0 or more")
     if count < FEWEST_POINTS:
@@ -170,9 +164,9 @@ tolerance promises; then draws the flow in the plane through the axis of the pip
 
 def declare(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    words = {"help": "compute, check and draw the flow around drops in a pipe"}
-    words["epilog"] = "Exit code 1 if the error is larger than promised."
-    parser = command(commands, "demo", run, description=DESCRIPTION, **words)
+    summary = "compute, check and draw the flow around drops in a pipe"
+    epilog = "Exit code 1 if the error is larger than promised."
+    parser = command(commands, "demo", run, summary, DESCRIPTION, epilog)
     add_common(parser, points=100_000, tolerance=1e-4, space="OpenMP", dtype="float64")
     picture = "parki-demo.png"
     add = parser.add_argument
@@ -182,13 +176,7 @@ def declare(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compute, check and draw, printing on the way; return the exit code.
-
-    Raises
-    ------
-    ParkiError
-        If the space is not available, or an argument is impossible.
-    """
+    """Compute, check and draw, printing on the way; return the exit code."""
     points, tolerance, dtype = arguments.points, arguments.tolerance, arguments.dtype
     place = get_execution_space(arguments.space)
     xp = place.array_module

@@ -75,14 +75,8 @@ example, after numpy.savez("drops.npz", src=points, dens=forces):
 
 def declare(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    parser = command(
-        commands,
-        "eval",
-        run,
-        help="sum the points and densities of a file",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-    )
+    summary = "sum the points and densities of a file"
+    parser = command(commands, "eval", run, summary, DESCRIPTION, EPILOG)
     add = parser.add_argument
     add("input", type=Path, metavar="INPUT", help="file to read: .npz or .h5")
     add("-o", "--output", type=Path, required=True, metavar="OUT", help="file to write")
@@ -97,13 +91,7 @@ def declare(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read, sum and write; return the exit code.
-
-    Raises
-    ------
-    ParkiError
-        If a file, an array in it, or an option is impossible; before the sum.
-    """
+    """Read, sum and write; return the exit code."""
     source, target = home_expanded(arguments.input), home_expanded(arguments.output)
     kinds = _kind("input", source), _kind("output", target)
     if arguments.box is None and arguments.periodicity > 0:
@@ -149,11 +137,8 @@ def _kind(name: str, path: Path) -> str:
 def read(path: Path, kind: str, kernel: str) -> dict[str, Any]:
     """Return the arrays of a file that a kernel takes: src, dens, and trg and norms where needed.
 
-    Raises
-    ------
-    ParkiValueError
-        If the file cannot be read, lacks an array, or has what is not known: mostly an array under
-        another name, without which the sum would be another.
+    What is not known is refused: mostly it is an array under another name, without which the sum
+    would be another.
     """
     needed = ["src", "dens", *(["norms"] if SUMS[kernel].double else [])]
     try:
@@ -201,19 +186,9 @@ def evaluate(
     want: tuple[str, ...],
     check: bool = False,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what is wanted by name, on the host, and the options used.
+    """Return what is wanted by name, on the host, and the options used, with the error if checked.
 
-    Parameters
-    ----------
-    kernel : str
-    arrays : dict
-        Host arrays ``src``, ``dens``, and ``trg`` (else the sources) and ``norms``; see
-        `DESCRIPTION`.
-    options : EwaldOptions
-        With an execution space.
-    want : tuple of str
-    check : bool
-        Whether to measure the error, see `Plan.check`; it goes into the options returned.
+    ``arrays`` are the host's, as in `DESCRIPTION`; ``options`` have an execution space.
     """
     check_dtypes(arrays)
     if "trg" not in arrays:
@@ -244,13 +219,7 @@ def evaluate(
 
 
 def write(path: Path, kind: str, results: dict[str, Any], used: dict[str, Any]) -> None:
-    """Write results and options: in one step, so that a file is whole or not there.
-
-    Raises
-    ------
-    ParkiValueError
-        If the file cannot be written.
-    """
+    """Write results and options: in one step, so that a file is whole or not there."""
     text = json.dumps(used)
     with replacing(path) as part:
         if kind == "hdf5":

@@ -34,8 +34,7 @@ Paste it into bug reports.
 
 def declare(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    words = {"help": "what parki found on this machine", "description": DESCRIPTION}
-    add_json(command(commands, "info", run, **words))
+    add_json(command(commands, "info", run, "what parki found on this machine", DESCRIPTION))
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -177,13 +177,7 @@ def make(task: Task, space: ExecutionSpace) -> tuple[Plan, Any]:
 
 
 def check(task: Task, space: ExecutionSpace) -> None:
-    """Refuse a task that cannot be timed, before any is.
-
-    Raises
-    ------
-    ParkiError
-        If it has no points, too many of them, or an impossible tolerance.
-    """
+    """Refuse a task that cannot be timed, before any is."""
     check_count(task.points)
     _options(task, space).check_dtype(np.dtype(task.dtype))
 

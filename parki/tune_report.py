@@ -53,10 +53,8 @@ cut-offs and variants than those chosen, and take these times into account as we
 
 def declare(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    words = {"description": DESCRIPTION, "epilog": EPILOG}
-    parser = command(
-        commands, "tune", answer, help="measure this machine, for better choices", **words
-    )
+    summary = "measure this machine, for better choices"
+    parser = command(commands, "tune", answer, summary, DESCRIPTION, EPILOG)
     add_common(parser, space="OpenMP")
     parser.add_argument("--measure", action="store_true", help="time one task's neighbourhood too")
     task = {"kernel": "stokes_comb", "points": 100_000, "periodicity": 3, "tolerance": 1e-6}
@@ -74,13 +72,7 @@ def answer(arguments: argparse.Namespace) -> int:
 
 
 def show(space: ExecutionSpace, task: Task | None) -> None:
-    """Measure a space, or with ``task`` refine what was measured; show progress and the result.
-
-    Raises
-    ------
-    UnavailableError
-        If the result could not be kept.
-    """
+    """Measure a space, or with ``task`` refine what was measured; show progress and the result."""
     if reason := cache.why_unusable():
         raise UnavailableError(
             f"the cache folder {cache_directory()} cannot take the result ({reason}); set "

@@ -157,23 +157,11 @@ def _convolve(
 def check(
     team: Team, problem: Problem, chosen: Parameters, use: Use, length: float, needed: Memory
 ) -> None:
-    """Refuse a plan on all ranks where some of them lack memory.
+    """Refuse a plan on all ranks where some of them lack memory; ``needed`` is what this one needs.
 
-    Parameters
-    ----------
-    team : Team
-    problem, chosen, use
-        Of the sum over all ranks.
-    length : float
-        Cube root of the box's volume, in the user's unit.
-    needed : Memory
-        What this rank needs.
-
-    Raises
-    ------
-    ParkiMemoryError
-        The same on all ranks; with what would fit, if ranks need what they do now times what one
-        plan of all points would need, over what it needs now.
+    ``length`` is the cube root of the box's volume, in the user's unit. The message says what would
+    fit, if ranks need what they do now times what one plan of all points would need, over what it
+    needs now.
     """
     told = team.all((device.place(use.space), needed, free_memory(use.space)))
     worst, words = 1.0, ""

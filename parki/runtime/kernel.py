@@ -21,16 +21,10 @@ from parki.runtime import cache, device, forks, host, upstream
 from parki.runtime.messages import Progress
 from parki.runtime.spaces import ExecutionSpace
 from parki.runtime.specialise import Constant, Specialised, specialise
+from parki.runtime.syntax import DTYPES
 from parki.runtime.translate import View, translate
 from parki.settings import EXECUTORS, SETTINGS, thread_count
 
-ELEMENT_DTYPES: dict[str, np.dtype[Any]] = {
-    "int": np.dtype(np.int32),
-    "pk.int32": np.dtype(np.int32),
-    "pk.int64": np.dtype(np.int64),
-    "pk.float": np.dtype(np.float32),
-    "pk.double": np.dtype(np.float64),
-}
 REALS = ("pk.float", "pk.double")
 LARGEST = 2**31 - 1  # of the indices, and of what the dialect calls int
 QUIET_SECONDS = 0.5  # CuPy does not say whether it has a kernel: loading its own is faster
@@ -79,7 +73,7 @@ class Kernel:
         code = ""
         for name, kind in self.translated.arguments:
             if isinstance(kind, View):
-                self._plan.append((name, ELEMENT_DTYPES[kind.element], kind.rank))
+                self._plan.append((name, DTYPES[kind.element], kind.rank))
                 code += "q" * (1 + kind.rank)
             else:
                 self._plan.append((name, None, kind))

@@ -6,7 +6,9 @@ Decides nothing about C++: `translate` does.
 from __future__ import annotations
 
 import ast
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
 
 from parki.errors import KernelError
 from parki.runtime.linter import dotted
@@ -35,6 +37,13 @@ TYPES = {
     "pk.int64": "long long",
     "pk.float": "float",
     "pk.double": "double",
+}
+DTYPES: dict[str, np.dtype[Any]] = {
+    "int": np.dtype(np.int32),
+    "pk.int32": np.dtype(np.int32),
+    "pk.int64": np.dtype(np.int64),
+    "pk.float": np.dtype(np.float32),
+    "pk.double": np.dtype(np.float64),
 }
 # A constant loop is unrolled on a device while the unrolled body stays below this many copies:
 # local arrays then live in registers, and code size stays bounded.

@@ -18,6 +18,7 @@ from parki.errors import KernelError
 from parki.runtime.linter import MATH, dotted, is_decorated
 from parki.runtime.specialise import Specialised
 from parki.runtime.syntax import (
+    DTYPES,
     SYMBOLS,
     TYPES,
     UNROLL_LIMIT,
@@ -30,8 +31,6 @@ from parki.runtime.syntax import (
     unrolled,
     written,
 )
-
-SIZES = {"int": 4, "pk.int32": 4, "pk.float": 4, "pk.int64": 8, "pk.double": 8}
 
 
 @dataclass(frozen=True)
@@ -239,7 +238,7 @@ class _Emitter:
             self.refuse(value, f"scratch view {name!r} needs {rank} compile-time extents")
         shape = [int(unparse(e)) for e in extents]
         offset = self.scratch
-        self.scratch += (SIZES[element] * math.prod(shape) + 15) // 16 * 16
+        self.scratch += (DTYPES[element].itemsize * math.prod(shape) + 15) // 16 * 16
         self.views[name] = View(element, rank)
         ctype = TYPES[element]
         lines = [f"{ctype}* const {name} = ({ctype}*)({self.team}.scratch + {offset});\n"]

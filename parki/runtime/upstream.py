@@ -26,7 +26,8 @@ from parki.errors import KernelError, UnavailableError
 from parki.runtime import cache, host
 from parki.runtime.spaces import ExecutionSpace
 from parki.runtime.specialise import Specialised
-from parki.runtime.translate import SIZES, Translated, View
+from parki.runtime.syntax import DTYPES
+from parki.runtime.translate import Translated, View
 
 # Kokkos aligns each scratch view by rules of its own: room for the difference from our layout.
 SCRATCH_MARGIN = 512
@@ -115,8 +116,7 @@ class UpstreamObject:
         values: list[Any] = []
         for _, kind in self.arguments:
             if isinstance(kind, View):
-                dtype = ("i" if "int" in kind.element else "f") + str(SIZES[kind.element])
-                values.append(self.xp.zeros((2,) * kind.rank, dtype=dtype))
+                values.append(self.xp.zeros((2,) * kind.rank, dtype=DTYPES[kind.element]))
             else:
                 values.append(0.0 if kind in ("pk.float", "pk.double") else 0)
         self._launch(workunit, values, 0)
