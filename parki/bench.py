@@ -25,7 +25,7 @@ from parki.tune import STAGES, Task, check, make
 from parki.tune import run as run_stages
 
 POINTS = (1_000, 10_000, 100_000)
-# Applications that are timed: so many, but no more than take so many seconds.
+# Applications that are timed at most, and seconds after which no more are.
 RUNS, SECONDS = 7, 2.0
 
 DESCRIPTION = """\

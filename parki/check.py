@@ -8,6 +8,7 @@ inside.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import time
@@ -126,10 +127,9 @@ def checks(spaces: Iterable[ExecutionSpace]) -> Iterator[Sum]:
     """Yield the sums of some spaces, as they are done."""
     for space in spaces:
         rng = np.random.default_rng(5)
-        for kernel in SUMS:
-            for periodicity in range(4):
-                for dtype, tolerance in TOLERANCES.items():
-                    yield check(space, kernel, periodicity, dtype, tolerance, rng)
+        for case in itertools.product(SUMS, range(4), TOLERANCES.items()):
+            kernel, periodicity, (dtype, tolerance) = case
+            yield check(space, kernel, periodicity, dtype, tolerance, rng)
 
 
 def check(
@@ -139,10 +139,9 @@ def check(
     dtype: str,
     tolerance: float,
     rng: np.random.Generator,
-    count: int = POINTS,
 ) -> Sum:
-    """Form one sum of ``count`` points by a plan, and directly at some of its targets."""
-    xp = space.array_module
+    """Form one sum of random points by a plan, and directly at some of its targets."""
+    xp, count = space.array_module, POINTS
     box = np.array(BOX)
     src = (rng.random((3, count)) * box[:, None]).astype(dtype)
     dens = rng.standard_normal(SUMS[kernel].density_shape(count)).astype(dtype)

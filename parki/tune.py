@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.optimize import nnls
@@ -35,7 +35,7 @@ from parki.runtime import ExecutionSpace, cache
 
 # Points of the larger runs: of a device, and for each thread of a CPU.
 DEVICE_POINTS, CORE_POINTS = 2_000_000, 20_000
-# Timed runs of each: at least so many, and of short ones as many as take so many seconds.
+# Timed runs of each: the least, and the most of short ones, which end after these seconds.
 RUNS, MOST_RUNS, SHORT = 3, 25, 0.05
 # Seconds of one that is enough: a device takes the same every time.
 LONG = {False: 0.4, True: 0.1}
@@ -113,7 +113,7 @@ def tasks(space: ExecutionSpace, threads: int) -> list[Task]:
     value costs.
     """
     n = DEVICE_POINTS if space.on_device else CORE_POINTS * threads
-    p2p, p2g, g2p = usual = USUAL[space.on_device]
+    p2p, p2g, g2p = USUAL[space.on_device]
     first = Task("stokes_comb", 1, 1e-4, n, p2p=p2p, p2g=p2g, g2p=g2p)
     # One window for all tight sums of a device, whose compiler takes its time.
     wide = 15 if space.on_device else None
@@ -133,15 +133,10 @@ def tasks(space: ExecutionSpace, threads: int) -> list[Task]:
     single = replace(first, dtype="float32")
     found += [single, replace(single, points=n // 16), replace(single, cell_size=20)]
     found.append(replace(single, tolerance=1e-2))
-    others = [next(v for v in m if v != u) for m, u in zip(METHODS.values(), usual, strict=True)]
+    others: dict[str, Any] = dict(zip(METHODS, USUAL[not space.on_device], strict=True))
+    # P2G's other variant adds in any order on a host, and is far too slow on a device.
     for task in (replace(first, points=n // 8), replace(tight, points=n // 4)):
-        found.append(task)
-        # P2G's other variant adds in any order on a host, and is far too slow on a device.
-        found += [
-            replace(task, **{stage: other})
-            for stage, other in zip(METHODS, others, strict=True)
-            if stage != "p2g"
-        ]
+        found += [task, *(replace(task, **{stage: others[stage]}) for stage in ("p2p", "g2p"))]
     return found
 
 
@@ -324,20 +319,20 @@ def save(
 
 def usual_of(space: ExecutionSpace, timings: Sequence[Timing]) -> dict[str, str]:
     """Return the usual variants: those built in, but where another took less in every task."""
-    usual: dict[str, Any] = dict(zip(METHODS, USUAL[space.on_device], strict=True))
-    found = dict(usual)
+    found: dict[str, Any] = {}
 
     def least(task: Task, name: str) -> float:
         return min(each.seconds[name] for each in timings if each.task == task)
 
-    for stage, name in zip(METHODS, ("P2P", "P2G", "G2P"), strict=True):
+    built_in, others = USUAL[space.on_device], USUAL[not space.on_device]
+    for stage, usual, other in zip(METHODS, built_in, others, strict=True):
+        name, changes = stage.upper(), cast(dict[str, Any], {stage: usual})
         ratios = [
-            least(task, name) / least(replace(task, **{stage: usual[stage]}), name)
+            least(task, name) / least(replace(task, **changes), name)
             for task in {each.task for each in timings}
-            if getattr(task, stage) not in ("auto", usual[stage])
+            if getattr(task, stage) not in ("auto", usual)
         ]
-        if ratios and max(ratios) < 1:
-            found[stage] = next(v for v in METHODS[stage] if v != usual[stage])
+        found[stage] = other if ratios and max(ratios) < 1 else usual
     return found
 
 

@@ -27,16 +27,15 @@ from parki.ewald.setup import Setup
 
 def slab_fgc(transport: Transport, slabs: Slabs, setup: Setup) -> _Periodic | _Free:
     """Return the Fourier grid convolution of this rank's slab."""
-    task, mesh = setup.task, setup.mesh
-    what = (task.kernel, mesh, setup.split, setup.frame.factor, task.want, task.executor)
-    size, rank = transport.team.size, transport.team.rank
-    lines = line_parts(mesh.padding, size)
-    if mesh.periodicity == 3:
-        part = lines[rank], lines[rank + 1]
-        return _Periodic(transport, slabs, lines, Convolution(*what, part))
-    modes = mode_parts(mesh.padding, size)
-    part = modes[rank], modes[rank + 1]
-    return _Free(transport, slabs, lines, modes, Convolution(*what, part))
+    kind = _Periodic if setup.mesh.periodicity == 3 else _Free
+    return kind(transport, slabs, setup)
+
+
+def _convolution(setup: Setup, first: int, last: int) -> Convolution:
+    """Return that of a part of the modes."""
+    task, factor = setup.task, setup.frame.factor
+    what = (task.kernel, setup.mesh, setup.split, factor, task.want, task.executor)
+    return Convolution(*what, (first, last))
 
 
 def line_parts(padding: Padding, size: int) -> tuple[int, ...]:
@@ -56,23 +55,17 @@ def mode_parts(padding: Padding, size: int) -> tuple[int, ...]:
 class _Periodic:
     """Three periodic directions."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        slabs: Slabs,
-        lines: tuple[int, ...],
-        convolution: Convolution,
-    ) -> None:
-        self.convolution = convolution
-        rank = transport.team.rank
-        x, y, z = convolution.mesh.padding.grid
-        part, half = lines[rank + 1] - lines[rank], z // 2 + 1
+    def __init__(self, transport: Transport, slabs: Slabs, setup: Setup) -> None:
+        team, padding = transport.team, setup.mesh.padding
+        lines = line_parts(padding, team.size)
+        first, last = lines[team.rank : team.rank + 2]
+        convolution = self.convolution = _convolution(setup, first, last)
+        x, y, z = padding.grid
+        half, planes = z // 2 + 1, slabs.planes[team.rank + 1] - slabs.planes[team.rank]
         empty, kind = transport.xp.empty, convolution.complex_type
-        planes = slabs.planes[rank + 1] - slabs.planes[rank]
         self.planes = empty((convolution.components, planes, y, half), dtype=kind)
-        self.modes = empty((convolution.components, x, part, half), dtype=kind)
-        transforms = transforms_of(convolution.mesh.space)
-        self.transforms = transforms((x, y, z), x, True)
+        self.modes = empty((convolution.components, x, last - first, half), dtype=kind)
+        self.transforms = transforms_of(setup.task.space)((x, y, z), x, True)
         # Of one component each: (planes, y, modes).
         self.swap = Swap(transport, "FGC", (0, slabs.planes), (1, lines))
         self.swap_back = self.swap.back()
@@ -118,26 +111,19 @@ class _Periodic:
 class _Free:
     """At least one free direction."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        slabs: Slabs,
-        lines: tuple[int, ...],
-        modes: tuple[int, ...],
-        convolution: Convolution,
-    ) -> None:
-        self.convolution = convolution
-        mesh, rank = convolution.mesh, transport.team.rank
-        x, y, z = mesh.padding.grid
-        length = mesh.padding.local[0]
-        part = lines[rank + 1] - lines[rank]
-        components = convolution.components
-        empty, kind = transport.xp.empty, convolution.complex_type
-        transforms = transforms_of(mesh.space)
-        self.transforms = transforms((x, part, z), length, False)
-        self.lines = empty((components, x, part, z), dtype=mesh.dtype)
+    def __init__(self, transport: Transport, slabs: Slabs, setup: Setup) -> None:
+        team, padding = transport.team, setup.mesh.padding
+        lines, modes = line_parts(padding, team.size), mode_parts(padding, team.size)
+        first, last = modes[team.rank : team.rank + 2]
+        convolution = self.convolution = _convolution(setup, first, last)
+        x, y, z = padding.grid
+        part, length = lines[team.rank + 1] - lines[team.rank], padding.local[0]
+        components, empty = convolution.components, transport.xp.empty
+        kind = convolution.complex_type
+        self.transforms = transforms_of(setup.task.space)((x, part, z), length, False)
+        self.lines = empty((components, x, part, z), dtype=setup.mesh.dtype)
         self.waves = empty((components, length // 2 + 1, part, z), dtype=kind)
-        self.modes = empty((components, modes[rank + 1] - modes[rank], y, z), dtype=kind)
+        self.modes = empty((components, last - first, y, z), dtype=kind)
         # Of one component each: (planes or modes, y, z).
         self.to_lines = Swap(transport, "FGC lines", (0, slabs.planes), (1, lines))
         self.to_modes = Swap(transport, "FGC modes", (1, lines), (0, modes))

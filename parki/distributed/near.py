@@ -21,9 +21,6 @@ class SlabP2P:
 
     Parameters
     ----------
-    transport : Transport
-    slabs : Slabs
-    setup : Setup
     trg, src : array, shape (3, N)
         Points of the slab in the user's unit, as given.
     norms : array, shape (3, N), or None

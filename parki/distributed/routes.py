@@ -18,7 +18,6 @@ class Route:
 
     Parameters
     ----------
-    transport : Transport
     columns : list of int arrays
         For each rank, the columns to send; one may go to several.
 

@@ -45,18 +45,10 @@ IMBALANCE = 1.3
 class Slab:
     """The stages of a rank: see `parki.ewald.pipeline.Pipeline`.
 
-    Parameters
-    ----------
-    team : Team
-
     Attributes
     ----------
-    slabs : Slabs
-        What each rank works on.
-    transport : Transport
     overlap : bool
-        Whether exchanges go on beside the near field, on devices; where there are none it costs
-        3 %.
+        Whether exchanges go on beside the near field, on devices: without any it would cost time.
     sent : dict
         Bytes that this rank sent to others in the last application, by step.
     """

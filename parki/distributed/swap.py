@@ -16,7 +16,6 @@ class Swap:
 
     Parameters
     ----------
-    transport : Transport
     label : str
         What to count its bytes for.
     split : int, tuple of ints

@@ -20,7 +20,6 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from parki.errors import KernelError, ParkiValueError, UnavailableError
 from parki.runtime import cache, shipped
@@ -254,21 +253,19 @@ class HostObject:
 
         It returns 0, or 1 if the threads of an emulated team met different barriers.
         """
-        function = self.shipped or self._compiled()
+        function = self.shipped
+        if function is None:
+            compiled = functools.partial(_compile, self.compiler, self.flags, self.source)
+            path = cache.entry(self.key, compiled)
+            _record(self.compiler)
+            try:
+                function = open_library(path).parki_launch
+            except OSError as error:
+                raise KernelError(
+                    f"a compiled kernel cannot be loaded ({error}); if {path.parent} is on a disk "
+                    "from which programs may not run, set PARKI_CACHE_DIR to a folder that is not; "
+                    "if a library is missing (libgomp, libstdc++), install it"
+                ) from error
         function.argtypes = (ctypes.c_char_p, ctypes.c_longlong, ctypes.c_int)
         function.restype = ctypes.c_int
         return function  # type: ignore[no-any-return]
-
-    def _compiled(self) -> Any:
-        path = cache.entry(
-            self.key, lambda target: _compile(self.compiler, self.flags, self.source, target)
-        )
-        _record(self.compiler)
-        try:
-            return open_library(path).parki_launch
-        except OSError as error:
-            raise KernelError(
-                f"a compiled kernel cannot be loaded ({error}); if {path.parent} is on a disk from "
-                "which programs may not run, set PARKI_CACHE_DIR to a folder that is not; if a "
-                "library is missing (libgomp, libstdc++), install it"
-            ) from error

@@ -93,6 +93,15 @@ def _refuse(path: Path, node: ast.AST, what: str, remedy: str) -> None:
     raise KernelError(f"{path.name}:{line}: {what} is not in the kernel dialect; {remedy}")
 
 
+def _repeats_constants(node: ast.expr) -> bool:
+    """Return whether an expression is ``[...] * N``, of constants alone."""
+    names = (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+    match node:
+        case ast.BinOp(ast.List(), ast.Mult(), _):
+            return all(map(is_constant_name, names))
+    return False
+
+
 class _FunctionLinter:
     """Checks one workunit or function, statement by statement."""
 
@@ -217,15 +226,7 @@ class _FunctionLinter:
             if isinstance(node.value, ast.List):
                 for element in node.value.elts:
                     self.expression(element)
-            elif not (
-                isinstance(node.value, ast.BinOp)
-                and isinstance(node.value.op, ast.Mult)
-                and isinstance(node.value.left, ast.List)
-                and not any(
-                    isinstance(n, ast.Name) and not is_constant_name(n.id)
-                    for n in ast.walk(node.value)
-                )
-            ):
+            elif not _repeats_constants(node.value):
                 self.refuse(node, "this array", "write [0.0, ...] or [0.0] * CONSTANT")
         elif self.is_view(annotation, "ScratchView"):
             call = node.value
