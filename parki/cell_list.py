@@ -111,16 +111,8 @@ class CellList:
         self.executor = executor
         self.dtype = points.dtype
         self._real = real_name(points.dtype)
-        wrapped, self.cells = locate(
-            points,
-            self.box,
-            self.shape,
-            self.periodic,
-            corner,
-            self.space,
-            scale=scale,
-            executor=executor,
-        )
+        cells = (self.box, self.shape, self.periodic, corner, self.space)
+        wrapped, self.cells = locate(points, *cells, scale=scale, executor=executor)
         kernels = self.kernels(self.space, self._real, executor)
         if self.space.on_device:
             self._sort_on_device(kernels)
