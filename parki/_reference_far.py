@@ -150,6 +150,7 @@ def _modes(split: Split, n: int, moments: Complex) -> Complex:
     elif split.kernel == "stokes_rotlet":
         turn = [k[i - 2] * moments[i - 1] - k[i - 1] * moments[i - 2] for i in range(3)]
         rows["u"] = [1j * half * gauss * component for component in turn]
+        rows["p"] = [np.zeros_like(turn[0])]
     else:
         gamma = (1 + damping) * gauss
         *rows["u"], pressure = _stokes(split, n, k, moments, gamma * harmonic, gamma * biharmonic)

@@ -127,7 +127,9 @@ def _laplace(field: str, charge: Array, r: Array, phi: list[Array], g: list[Arra
 
 
 def _rotlet(field: str, t: Array, r: Array, phi: list[Array], g: list[Array]) -> Array:
-    """Return curl(t phi[0]) or its gradient."""
+    """Return curl(t phi[0]), no pressure, or the gradient."""
+    if field == "p":
+        return np.zeros_like(t[:1])
     turned = np.stack([t[i - 2] * r[i - 1] - t[i - 1] * r[i - 2] for i in range(3)])  # t x r
     if field == "u":
         return np.asarray(-phi[1] * turned)

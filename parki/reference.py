@@ -128,10 +128,9 @@ def direct_sum(
     box, periodicity = _checked_geometry(kernel, options, box, periodicity)
     points, moments = _checked(kernel, trg, src, dens, norms, box, periodicity, xi)
     names = _checked_want(kernel, want)
-    # In the order of FIELDS, in which the two parts return rows. A rotlet's pressure is known.
-    known = {"p"} if kernel == "stokes_rotlet" else set()
+    # In the order of FIELDS, in which the two parts return rows.
     parts = {"p", "grad_u"} if "stress" in names else set()
-    summed = tuple(name for name in FIELDS if name in {*names, *parts} - known)
+    summed = tuple(name for name in FIELDS if name in {*names, *parts})
     if periodicity == 0:
         split = Split(kernel, points, periodicity, summed, 0.0)
     elif xi is not None:
@@ -139,12 +138,10 @@ def direct_sum(
     else:
         split = cheapest_split(kernel, points, periodicity, summed)
 
-    fields = {name: np.zeros(points.trg.shape[1]) for name in known}
-    if summed:
-        rows = near(split, moments)
-        if periodicity > 0 and points.src.shape[1] > 0:
-            rows += far(split, moments)
-        fields |= _cut(split, rows)
+    rows = near(split, moments)
+    if periodicity > 0 and points.src.shape[1] > 0:
+        rows += far(split, moments)
+    fields = _cut(split, rows)
     if "stress" in names:
         gradient = fields["grad_u"]
         fields["stress"] = gradient + gradient.swapaxes(0, 1) - fields["p"] * np.eye(3)[:, :, None]
@@ -215,8 +212,7 @@ def _checked_geometry(
     except TypeError:
         raise TypeError(f"box is {box!r}, expected three lengths") from None
     sides = [None if edge is None else _numbers("box", edge) for edge in edges]
-    lengths = [side for side in sides if side is not None]
-    positive = all(side.ndim == 0 and 0 < side < np.inf for side in lengths)
+    positive = all(side is None or (side.ndim == 0 and 0 < side < np.inf) for side in sides)
     if len(sides) != 3 or not positive:
         raise ValueError(f"box is {box!r}, expected three positive lengths")
     if None in edges[:periodicity]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NoReturn
 
 from parki.errors import KernelError
 
@@ -88,7 +89,7 @@ def lint(tree: ast.Module, path: Path) -> None:
             _refuse(path, node, "a module-level statement", "kernel files hold kernels only")
 
 
-def _refuse(path: Path, node: ast.AST, what: str, remedy: str) -> None:
+def _refuse(path: Path, node: ast.AST, what: str, remedy: str) -> NoReturn:
     line = getattr(node, "lineno", 0)
     raise KernelError(f"{path.name}:{line}: {what} is not in the kernel dialect; {remedy}")
 
@@ -116,7 +117,7 @@ class _FunctionLinter:
         self.team = ""
         self.returns_value = False
 
-    def refuse(self, node: ast.AST, what: str, remedy: str) -> None:
+    def refuse(self, node: ast.AST, what: str, remedy: str) -> NoReturn:
         _refuse(self.path, node, what, remedy)
 
     def check(self, node: ast.FunctionDef) -> None:
@@ -215,12 +216,10 @@ class _FunctionLinter:
     def declaration(self, node: ast.AnnAssign) -> None:
         if not isinstance(node.target, ast.Name):
             self.refuse(node, "an annotated non-name", "annotate local names only")
-            return
         self.declare(node, node.target.id)
         self.scopes[-1].add(node.target.id)
         if node.value is None:
             self.refuse(node, "a declaration without a value", "give it a value")
-            return
         annotation = node.annotation
         if isinstance(annotation, ast.Subscript) and dotted(annotation.value) == "List":
             if isinstance(node.value, ast.List):
@@ -255,10 +254,8 @@ class _FunctionLinter:
         call = node.iter
         if not (isinstance(call, ast.Call) and dotted(call.func) == "range" and call.args):
             self.refuse(node, "a loop over anything but range()", "use range() or while")
-            return
         if not isinstance(node.target, ast.Name) or node.orelse:
             self.refuse(node, "this loop", "one loop variable, no else")
-            return
         for argument in call.args:
             self.expression(argument)
         step = call.args[2] if len(call.args) == 3 else ast.Constant(1)
@@ -369,7 +366,7 @@ class _FunctionLinter:
         if name == "pk.atomic_add":
             if len(node.args) != 3 or not isinstance(node.args[1], ast.List):
                 self.refuse(node, "this atomic_add", "write pk.atomic_add(v, [i, j], x)")
-            for index in node.args[1].elts:  # type: ignore[attr-defined]
+            for index in node.args[1].elts:
                 self.expression(index)
             self.expression(node.args[2])
             return
