@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from parki.errors import ParkiValueError
 
@@ -30,20 +31,17 @@ def _whole(text: str) -> int:
         return 0
 
 
-def _is_folder(text: str) -> bool:
-    try:
-        Path(text).expanduser()
-    except RuntimeError:  # nobody has the name that follows ~
-        return False
-    return True
+def _takes(read: Callable[[str], Any]) -> Callable[[str], bool]:
+    """Return what says whether a text can be read."""
 
+    def accepts(text: str) -> bool:
+        try:
+            read(text)
+        except (ValueError, RuntimeError):  # RuntimeError: nobody has the name that follows ~
+            return False
+        return True
 
-def _is_command(text: str) -> bool:
-    try:
-        shlex.split(text)
-    except ValueError:
-        return False
-    return True
+    return accepts
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ SETTINGS = {
             "PARKI_CACHE_DIR",
             "",
             "folder of compiled kernels; default ~/.cache/parki",
-            _is_folder,
+            _takes(lambda text: Path(text).expanduser()),
             "a folder, and after ~ nothing or the name of a user",
         ),
         Setting(
@@ -113,7 +111,7 @@ SETTINGS = {
             "CXX",
             "",
             "C++ compiler of the OpenMP and Serial spaces; default g++ or clang++",
-            _is_command,
+            _takes(shlex.split),
             "a command whose quotes are closed",
         ),
     )

@@ -21,24 +21,12 @@ from parki.interchange import to_host
 
 
 class Team:
-    """The ranks of a communicator.
-
-    Parameters
-    ----------
-    comm : mpi4py.MPI.Comm, optional
-        Default: ``COMM_WORLD``.
+    """The ranks of a communicator of mpi4py; by default ``COMM_WORLD``, all there are.
 
     Attributes
     ----------
     rank, size : int
         This rank, and how many there are.
-
-    Raises
-    ------
-    UnavailableError
-        If mpi4py is missing, or finds no MPI library.
-    ParkiTypeError
-        If ``comm`` is no communicator of one group of ranks.
     """
 
     def __init__(self, comm: Any = None) -> None:

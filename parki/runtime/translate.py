@@ -89,11 +89,6 @@ def translate(
     tables : mapping from str to tuple of int, optional
         Views that are passed by value, with their shapes: their elements are parameters of the
         entry, which a GPU keeps in constant memory, free to read and never in registers.
-
-    Raises
-    ------
-    KernelError
-        If a scratch extent is not a compile-time constant, or a view is not used by its rank.
     """
     arguments = tuple((name, view_type(text)) for name, text in workunit.arguments)
     emitter = _Emitter(workunit)
