@@ -94,7 +94,8 @@ def suspension(count: int, seed: int) -> Suspension:
     centres = _place(radii, rng)
     heavy = rng.permutation(number) % 2 == 0
 
-    counts = _divide(radii**2, count)
+    ends = np.rint(np.cumsum(radii**2) / np.sum(radii**2) * count).astype(np.int64)
+    counts = np.diff(ends, prepend=0)
     drop = np.repeat(np.arange(number), counts)
     normals = np.concatenate([_sphere(n, rng) for n in counts], axis=1)
     points = centres[:, drop] + radii[drop] * normals
@@ -136,12 +137,6 @@ def _place(radii: Array, rng: np.random.Generator) -> Array:
         else:
             raise ParkiValueError("the drops do not fit into the pipe; try another seed")
     return centres
-
-
-def _divide(weights: Array, total: int) -> NDArray[np.int64]:
-    """Divide ``total`` in proportion to ``weights``, into whole numbers."""
-    ends = np.rint(np.cumsum(weights) / np.sum(weights) * total).astype(np.int64)
-    return np.diff(ends, prepend=0)
 
 
 def _sphere(count: int, rng: np.random.Generator) -> Array:

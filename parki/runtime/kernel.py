@@ -20,11 +20,10 @@ from parki.runtime import cache, device, forks, host, upstream
 from parki.runtime.messages import follow
 from parki.runtime.spaces import ExecutionSpace
 from parki.runtime.specialise import Constant, Specialised, specialise
-from parki.runtime.syntax import DTYPES
+from parki.runtime.syntax import DTYPES, REALS
 from parki.runtime.translate import View, translate
 from parki.settings import EXECUTORS, SETTINGS, thread_count
 
-REALS = ("pk.float", "pk.double")
 LARGEST = 2**31 - 1  # of the indices, and of what the dialect calls int
 QUIET_SECONDS = 0.5  # CuPy does not say whether it has a kernel: loading its own is faster
 

@@ -38,6 +38,7 @@ TYPES = {
     "pk.float": "float",
     "pk.double": "double",
 }
+REALS = ("pk.float", "pk.double")
 DTYPES: dict[str, np.dtype[Any]] = {
     "int": np.dtype(np.int32),
     "pk.int32": np.dtype(np.int32),
@@ -62,13 +63,6 @@ def expect(node: ast.AST | None, kind: type[Node]) -> Node:
 def unparse(node: ast.expr | None) -> str:
     """Return the source of an expression."""
     return ast.unparse(node) if node is not None else ""
-
-
-def uncast(node: ast.expr) -> ast.expr:
-    """Return the literal inside ``pk.float(1.0)``."""
-    if isinstance(node, ast.Call) and dotted(node.func) in ("pk.float", "pk.double"):
-        return node.args[0]
-    return node
 
 
 def written(node: ast.FunctionDef) -> set[str]:

@@ -19,6 +19,7 @@ from parki.runtime.linter import MATH, dotted, is_decorated
 from parki.runtime.specialise import Specialised
 from parki.runtime.syntax import (
     DTYPES,
+    REALS,
     SYMBOLS,
     TYPES,
     UNROLL_LIMIT,
@@ -26,7 +27,6 @@ from parki.runtime.syntax import (
     expect,
     reductions,
     trip_range,
-    uncast,
     unparse,
     unrolled,
     written,
@@ -132,7 +132,7 @@ def _entry(
                 parameters.append(f"PK_SCALAR(long long, {extent(name, axis)})")
                 calls.append(extent(name, axis))
         else:
-            ctype = "double" if kind in ("pk.float", "pk.double") else "long long"
+            ctype = "double" if kind in REALS else "long long"
             parameters.append(f"PK_SCALAR({ctype}, {name})")
             calls.append(f"({TYPES[kind]}){name}")
     form = "TEAM" if team else "RANGE"
@@ -297,7 +297,9 @@ class _Emitter:
 
     def binary(self, node: ast.BinOp) -> str:
         if isinstance(node.op, ast.Div):
-            numerator, denominator = uncast(node.left), node.right
+            numerator, denominator = node.left, node.right
+            if isinstance(numerator, ast.Call) and dotted(numerator.func) in REALS:
+                numerator = numerator.args[0]  # the literal inside pk.float(1.0)
             if (
                 isinstance(numerator, ast.Constant)
                 and numerator.value == 1.0
@@ -355,7 +357,7 @@ class _Emitter:
         arguments = ", ".join(self.expr(a) for a in node.args)
         if name == "int":
             return f"((int)({arguments}))"
-        if name in ("pk.float", "pk.double"):
+        if name in REALS:
             return f"(({TYPES[name]})({arguments}))"
         if owner == "pk" and method in MATH:
             return f"pk::{method}({arguments})"

@@ -26,7 +26,7 @@ from parki.errors import KernelError, UnavailableError
 from parki.runtime import cache, host
 from parki.runtime.spaces import ExecutionSpace
 from parki.runtime.specialise import Specialised
-from parki.runtime.syntax import DTYPES
+from parki.runtime.syntax import DTYPES, REALS
 from parki.runtime.translate import Translated, View
 
 # Kokkos aligns each scratch view by rules of its own: room for the difference from our layout.
@@ -118,7 +118,7 @@ class UpstreamObject:
             if isinstance(kind, View):
                 values.append(self.xp.zeros((2,) * kind.rank, dtype=DTYPES[kind.element]))
             else:
-                values.append(0.0 if kind in ("pk.float", "pk.double") else 0)
+                values.append(0.0 if kind in REALS else 0)
         self._launch(workunit, values, 0)
         return workunit
 
