@@ -139,9 +139,10 @@ def check(
     dtype: str,
     tolerance: float,
     rng: np.random.Generator,
+    count: int = POINTS,
 ) -> Sum:
-    """Form one sum of random points by a plan, and directly at some of its targets."""
-    xp, count = space.array_module, POINTS
+    """Form one sum of ``count`` points by a plan, and directly at some of its targets."""
+    xp = space.array_module
     box = np.array(BOX)
     src = (rng.random((3, count)) * box[:, None]).astype(dtype)
     dens = rng.standard_normal(SUMS[kernel].density_shape(count)).astype(dtype)

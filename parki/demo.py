@@ -35,7 +35,7 @@ from parki.check import compare
 from parki.errors import ParkiValueError
 from parki.ewald import EwaldOptions, Plan, stokes_comb
 from parki.interchange import to_host
-from parki.runtime import cache, get_execution_space
+from parki.runtime import get_execution_space
 from parki.settings import thread_count
 
 Array = NDArray[np.float64]
@@ -198,8 +198,7 @@ def run(arguments: argparse.Namespace) -> int:
     again = plan.seconds["plan"]
     print(f"Plan: {plan.describe()}\n")
     if first > again + 0.5:
-        kept = "by CuPy" if place.on_device else f"in {cache.directory()}"
-        print(f"The first plan took {first:.1f} s: it compiled kernels, which are kept {kept}.\n")
+        print(f"The first plan took {first:.1f} s: it compiled kernels, which are kept.\n")
 
     plan(dens)  # warm up
     result, seconds = plan.timed(dens)
