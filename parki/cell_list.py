@@ -133,10 +133,7 @@ class CellList:
         return int(np.prod(self.shape))
 
     def _sort_on_device(self, kernels: dict[str, Kernel]) -> None:
-        """Sort with CuPy, whose argsort is a stable radix sort for integers.
-
-        CuPy's bincount took up to 200 times the memory of its result.
-        """
+        """Sort with CuPy's argsort, stable for integers; its bincount takes far more memory."""
         xp = self.xp
         self.counts = xp.zeros(self.n_cells, dtype=np.int32)
         kernels["count_cells"](self.cells.size, cells=self.cells, counts=self.counts)
