@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
 from scipy.special import j0, j1, jv, k0, k1
 
-from parki._reference_split import SYMMETRIC, Array, Complex, Moments, Split
+from parki._reference_split import Array, Complex, Moments, Split
 
 _DOUBLES = 4_000_000  # largest temporary
 
@@ -149,6 +150,7 @@ def _modes(split: Split, n: int, moments: Complex) -> Complex:
     elif split.kernel == "stokes_rotlet":
         turn = [k[i - 2] * moments[i - 1] - k[i - 1] * moments[i - 2] for i in range(3)]
         rows["u"] = [1j * half * gauss * component for component in turn]
+        rows["p"] = [np.zeros_like(turn[0])]
     else:
         gamma = (1 + damping) * gauss
         *rows["u"], pressure = _stokes(split, n, k, moments, gamma * harmonic, gamma * biharmonic)
@@ -168,32 +170,27 @@ def _stokes(
 ) -> list[Complex]:
     """Return the modes (modes 1, modes 2) of u, three components, and p: layers and dipoles.
 
-    With A = f + i (S + S^T) k and D = tr S, S the moments of q n^T, or A = -i S k and D = 0, S the
-    dipoles: u = H A - k (k.A) M + i k H D
-    and p = -i (k.A) H. Here H = k^2 M (harmonic) is 8 pi / k^2 but for the cut-off and the
-    damping; M is the biharmonic one.
+    With A = f - i D k: u = H A - k (k.A) M and p = -i (k.A) H; for double layers u has -i k H tr D
+    / 2 besides. Here H = k^2 M (harmonic) is 8 pi / k^2 but for the cut-off and the damping; M is
+    the biharmonic one.
     """
     size = moments.shape[1:]
     flow = np.zeros((3, *size), dtype=np.complex128)
     if split.kernel in ("stokes_sl", "stokes_comb"):
         flow += moments[:3]
-    trace = np.zeros(size, dtype=np.complex128)
-    if split.kernel == "stokes_dipole":
-        for j in range(3):
-            for l in range(3):  # noqa: E741
-                flow[j] -= 1j * k[l] * moments[3 * j + l]
-    elif split.kernel != "stokes_sl":
-        entries = dict(zip(SYMMETRIC, moments[-6:], strict=True))
-        for j in range(3):
-            trace += entries[j, j]
-            for l in range(3):  # noqa: E741
-                flow[j] += 2j * k[l] * entries[min(j, l), max(j, l)]
+    sources = np.zeros(size, dtype=np.complex128)
+    if split.kernel != "stokes_sl":
+        dipoles = moments[-9:].reshape(3, 3, *size)
+        for i, j in itertools.product(range(3), range(3)):
+            flow[i] -= 1j * k[j] * dipoles[i, j]
+        if split.double:
+            sources -= 0.5 * np.einsum("jjbc->bc", dipoles)
     along = k[0] * flow[0] + k[1] * flow[1] + k[2] * flow[2]
     pressure = -1j * harmonic * along
     if n == 0 and split.periodicity == 2:  # H does not vanish with k, nor does k k.A / k^2 vanish
         flow[2, split.modes(1), split.modes(2)] = 0
     along *= biharmonic
-    rows = [harmonic * (flow[j] + 1j * k[j] * trace) - k[j] * along for j in range(3)]
+    rows = [harmonic * (flow[j] + 1j * k[j] * sources) - k[j] * along for j in range(3)]
     return [*rows, pressure]
 
 
@@ -258,9 +255,9 @@ def _constant(split: Split, moments: Moments) -> Array:
     """Constant that brings the far part of u to the gauge of `direct_sum`: shape (1 or 3,).
 
     It undoes what cutting off at R added, or (3-periodic, Laplace) is the neutralising background.
-    Double layer, rotlet and dipole need none, nor do pressures and gradients.
+    Rotlets and dipoles need none, nor do pressures and gradients.
     """
-    if moments.f is None or split.kernel in ("stokes_rotlet", "stokes_dipole"):
+    if moments.f is None or split.kernel == "stokes_rotlet":
         return np.zeros(3)
     total = moments.f.sum(axis=1)
     box, periodicity = split.points.box, split.periodicity

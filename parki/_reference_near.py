@@ -80,8 +80,7 @@ def _pair_values(
     """Near kernel times density, shape (rows of all fields, pairs)."""
     depth = KERNELS[split.kernel].depth + ("grad_u" in split.fields)
     phi, g = _radial(r2, split.xi, coincide, depth)
-    others = {"laplace": _laplace, "stokes_rotlet": _rotlet, "stokes_dipole": _dipole}
-    layer = others.get(split.kernel, _single_layer)
+    layer = {"laplace": _laplace, "stokes_rotlet": _rotlet}.get(split.kernel, _single_layer)
     values = np.zeros((split.all_rows, r2.size))
     start = 0
     for field in split.fields:
@@ -89,9 +88,8 @@ def _pair_values(
         start += part.shape[0]
         if moments.f is not None:
             part += layer(field, moments.f.take(source, axis=1), r, phi, g)
-        if moments.q is not None and moments.n is not None:
-            q, n = moments.q.take(source, axis=1), moments.n.take(source, axis=1)
-            part += _double_layer(field, q, n, r, phi, g)
+        if moments.dipoles is not None:
+            part += _dipole(field, moments.dipoles.take(source, axis=1), r, phi, g, split.double)
     return values
 
 
@@ -129,7 +127,9 @@ def _laplace(field: str, charge: Array, r: Array, phi: list[Array], g: list[Arra
 
 
 def _rotlet(field: str, t: Array, r: Array, phi: list[Array], g: list[Array]) -> Array:
-    """Return curl(t phi[0]) or its gradient."""
+    """Return curl(t phi[0]), no pressure, or the gradient."""
+    if field == "p":
+        return np.zeros_like(t[:1])
     turned = np.stack([t[i - 2] * r[i - 1] - t[i - 1] * r[i - 2] for i in range(3)])  # t x r
     if field == "u":
         return np.asarray(-phi[1] * turned)
@@ -149,38 +149,27 @@ def _single_layer(field: str, f: Array, r: Array, phi: list[Array], g: list[Arra
     return along - (phi[1] * fr) * _IDENTITY - _outer(phi[1] * r, f)
 
 
-def _double_layer(
-    field: str, q: Array, n: Array, r: Array, phi: list[Array], g: list[Array]
+def _dipole(
+    field: str, dens: Array, r: Array, phi: list[Array], g: list[Array], double: bool
 ) -> Array:
-    """Return u of the strength q n^T, p = -2 (q.grad) (n.grad) Lap b or the gradient of u.
+    """Return u = -D : grad of `_single_layer`, its p or the gradient of u, for D (9, pairs).
 
-    u = [(q.n) grad + q (n.grad) + n (q.grad)] Lap b - 2 grad (q.grad) (n.grad) b.
+    A double layer has sources besides, u = -tr D / 2 grad Lap b, which have no pressure.
     """
-    qn, qr, nr = _dot(q, n), _dot(q, r), _dot(n, r)
-    qrnr = qr * nr
-    if field == "p":
-        return np.asarray(2 * (g[1] - 2 * phi[1]) * qn + 2 * (g[2] - 2 * phi[2]) * qrnr)
-    if field == "u":
-        return -(g[1] * qn + 2 * phi[2] * qrnr) * r - (g[1] * nr) * q - (g[1] * qr) * n
-    across = nr * q + qr * n
-    along = _outer(-(g[2] * qn + 2 * phi[3] * qrnr) * r - g[2] * across, r)
-    along -= (g[1] * qn + 2 * phi[2] * qrnr) * _IDENTITY + _outer(2 * phi[2] * r, across)
-    return along - g[1] * (_outer(q, n) + _outer(n, q))
-
-
-def _dipole(field: str, dens: Array, r: Array, phi: list[Array], g: list[Array]) -> Array:
-    """Return u = -D : grad of `_single_layer`, its p or the gradient of u, for D (9, pairs)."""
     tensor = dens.reshape(3, 3, -1)
     v, w = (np.einsum(order, tensor, r) for order in ("jkn,kn->jn", "jkn,jn->kn"))
     trace, vr = np.einsum("jjn->n", tensor), _dot(v, r)
-    if field == "u":
-        return np.asarray((g[1] - phi[1]) * v + phi[1] * w + (phi[1] * trace + phi[2] * vr) * r)
     if field == "p":
         return np.asarray((2 * phi[1] - g[1]) * trace + (2 * phi[2] - g[2]) * vr)
-    along = (g[2] - phi[2]) * v + phi[2] * w + (phi[2] * trace + phi[3] * vr) * r
-    total = _outer(along, r) + _outer(phi[2] * r, v + w)
-    total += (phi[1] * trace + phi[2] * vr) * _IDENTITY
-    return total + (g[1] - phi[1]) * dens + phi[1] * tensor.swapaxes(0, 1).reshape(9, -1)
+    of_trace = [0.5 * each for each in g] if double else phi
+    along = of_trace[1] * trace + phi[2] * vr
+    if field == "u":
+        return np.asarray((g[1] - phi[1]) * v + phi[1] * w + along * r)
+    total = (g[2] - phi[2]) * v + phi[2] * w + (of_trace[2] * trace + phi[3] * vr) * r
+    total = _outer(total, r) + _outer(phi[2] * r, v + w) + along * _IDENTITY
+    return np.asarray(
+        total + (g[1] - phi[1]) * dens + phi[1] * tensor.swapaxes(0, 1).reshape(9, -1)
+    )
 
 
 def _dot(a: Array, b: Array) -> Array:

@@ -17,14 +17,13 @@ CUT = 6.3  # xi r and k / (2 xi) at the two cut-offs: exp(-CUT**2) = 5.8e-18
 REACH = 6.6  # xi r over which the edge of a cut-off kernel is felt: more than CUT, for its jumps
 
 FIELDS = ("u", "p", "grad_u")  # what can be asked for, in the order of the rows of a result
-SYMMETRIC = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
 
 
 class Kernel(NamedTuple):
     """Counts that differ from kernel to kernel."""
 
     rows: int  # of the density
-    moments: int  # that the far field needs: f, t or D; q n^T symmetrised; f and that
+    moments: int  # that are summed: charges, f or t; D; f and D
     components: int  # of u
     depth: int  # radial functions b'/r, (b'/r)'/r, ... in the near part of u and p
 
@@ -32,8 +31,8 @@ class Kernel(NamedTuple):
 KERNELS = {
     "laplace": Kernel(1, 1, 1, 1),
     "stokes_sl": Kernel(3, 3, 3, 2),
-    "stokes_dl": Kernel(3, 6, 3, 3),
-    "stokes_comb": Kernel(6, 9, 3, 3),
+    "stokes_dl": Kernel(3, 9, 3, 3),
+    "stokes_comb": Kernel(6, 12, 3, 3),
     "stokes_rotlet": Kernel(3, 3, 3, 2),
     "stokes_dipole": Kernel(9, 9, 3, 3),
 }
@@ -57,21 +56,15 @@ class Points:
         return [(0.5 * (low + high), 0.5 * (high - low)) for low, high in ends]
 
 
-@dataclass(frozen=True)
-class Moments:
-    """Densities by role: f, charges, t or D (1, 3 or 9, Ns) or None; q and n (3, Ns) or None."""
+class Moments(NamedTuple):
+    """What is summed: charges, f or t (1 or 3, Ns) and dipoles D (9, Ns), or None."""
 
     f: Array | None
-    q: Array | None
-    n: Array | None
+    dipoles: Array | None
 
     def stacked(self) -> Array:
-        """Return f, then the six distinct entries of (q n^T + n q^T) / 2: shape (moments, Ns)."""
-        rows: list[Array] = [] if self.f is None else list(self.f)
-        if self.q is not None and self.n is not None:
-            q, n = self.q, self.n
-            rows += [0.5 * (q[j] * n[m] + q[m] * n[j]) for j, m in SYMMETRIC]
-        return np.stack(rows)
+        """Return both, one below the other: shape (moments, Ns)."""
+        return np.concatenate([rows for rows in self if rows is not None])
 
 
 @dataclass(frozen=True)
@@ -91,6 +84,11 @@ class Split:
         """Return the number of rows of a field: its components, derivatives along the last."""
         components = KERNELS[self.kernel].components
         return {"u": components, "p": 1, "grad_u": 3 * components}[field]
+
+    @property
+    def double(self) -> bool:
+        """Whether there is a double layer: dipoles with sources of -tr D / 2, see `_dipole`."""
+        return self.kernel in ("stokes_dl", "stokes_comb")
 
     @property
     def all_rows(self) -> int:
@@ -157,11 +155,11 @@ class Split:
             modes *= 2 * self.modes(axis) + 1
             extent = 2 * self.points.intervals[axis][1]
             if axis < self.periodicity:
-                share = 2 * self.near_cutoff / float(self.points.box[axis])
-                around, inside = around * share, inside * share
+                part = 2 * self.near_cutoff / float(self.points.box[axis])
+                around, inside = around * part, inside * part
             elif extent > 0:
-                share = 2 * self.near_cutoff / extent
-                around, inside = around * share, inside * min(share, 1.0)
+                part = 2 * self.near_cutoff / extent
+                around, inside = around * part, inside * min(part, 1.0)
         pairs = min(np.pi / 6 * around, inside, images)
         near = targets * sources * (4e-8 + 2e-9 * images + (2e-8 + 1.1e-8 * moments) * pairs)
         far = functions * (4e-11 * moments * sources + 1.2e-10 * targets)

@@ -1,7 +1,4 @@
-"""What several commands take, and how they refuse it: numbers, numbers of points, files.
-
-All is refused before anything is computed.
-"""
+"""What several commands take, and how they refuse it before anything is computed."""
 
 from __future__ import annotations
 
@@ -9,57 +6,77 @@ import argparse
 import errno
 import os
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from parki.errors import ParkiMemoryError, ParkiValueError
 from parki.ewald.choice.memory import in_words
+from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace
 from parki.runtime.kernel import LARGEST
-from parki.runtime.spaces import free_memory
+from parki.runtime.spaces import SPACES, free_memory
 
 # Positions, normals, and densities of both layers, in double precision.
 BYTES = 12 * 8
 
 
-def whole(text: str) -> int:
-    """Return a whole number that an argument gives."""
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+def reads(convert: Callable[[str], Any], refusal: str) -> Callable[[str], Any]:
+    """Return what converts the text of an argument, or says why it cannot."""
+
+    def read(text: str) -> Any:
+        try:
+            return convert(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(refusal % repr(text)) from None
+
+    return read
 
 
-def number(text: str) -> float:
-    """Return a number that an argument gives."""
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+whole, number = reads(int, "%s is not a whole number"), reads(float, "%s is not a number")
+
+# What several commands take, without the defaults.
+COMMON: dict[str, dict[str, Any]] = {
+    "kernel": {"choices": tuple(SUMS), "help": "what to sum"},
+    "points": {"type": whole, "metavar": "N", "help": "number of points"},
+    "periodicity": {"type": int, "choices": range(4), "metavar": "P", "help": "0 to 3"},
+    "tolerance": {"type": number, "metavar": "EPS", "help": "bound of the error"},
+    "dtype": {"choices": ("float64", "float32"), "help": "precision"},
+    "space": {"metavar": "SPACE", "help": f"execution space: {', '.join(SPACES)}"},
+}
 
 
-def length(text: str) -> float | None:
-    """Return an edge that an argument gives, None for a free axis."""
-    if text.lower() == "none":
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a length; expected a number, or 'none' for a free axis"
-        ) from None
+def command(
+    commands: Any,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    *words: str,
+) -> argparse.ArgumentParser:
+    """Add a command to subparsers; ``words`` are its help, description and perhaps epilog."""
+    given = dict(zip(("help", "description", "epilog"), words, strict=False))
+    raw = argparse.RawDescriptionHelpFormatter
+    parser: argparse.ArgumentParser = commands.add_parser(name, formatter_class=raw, **given)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_common(parser: Any, **defaults: Any) -> None:
+    """Add arguments of `COMMON`, with their defaults; that of ``space`` is text for the help."""
+    for name, default in defaults.items():
+        given = COMMON[name] | {"help": f"{COMMON[name]['help']} ({default})"}
+        parser.add_argument(f"--{name}", default=None if name == "space" else default, **given)
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json``."""
+    parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
 
 
 def check_count(points: int) -> None:
-    """Refuse numbers of random points that cannot be made.
+    """Refuse numbers of random points that indices do not count or memory does not hold.
 
-    Raises
-    ------
-    ParkiValueError
-        If there are none, or more than indices count.
-    ParkiMemoryError
-        If the host's memory does not hold them. What a plan needs besides, it predicts by itself.
+    What a plan needs besides, it predicts by itself.
     """
     if points < 1:
         raise ParkiValueError(f"points is {points}; expected 1 or more")
@@ -87,12 +104,7 @@ def check_ending(name: str, path: Path, endings: Collection[str]) -> None:
 
 
 def check_output(path: Path) -> None:
-    """Refuse a file that cannot be written, by beginning to write one beside it.
-
-    Raises
-    ------
-    ParkiValueError
-    """
+    """Refuse a file that cannot be written, by beginning to write one beside it."""
     if not path.parent.is_dir():
         raise ParkiValueError(f"output is {path}; its folder does not exist")
     with _refusing(path):
@@ -104,13 +116,7 @@ def check_output(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a file to write, which then takes the place of another: it is whole, or not there.
-
-    Raises
-    ------
-    ParkiValueError
-        If the file cannot be written.
-    """
+    """Yield a file to write, which then takes the place of another: it is whole, or not there."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with _refusing(path):

@@ -10,7 +10,6 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,16 +17,15 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from parki import __version__
-from parki.arguments import number, whole
-from parki.errors import ParkiValueError
+from parki.arguments import COMMON, add_common, add_json, command
 from parki.ewald.choice import machines
-from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.terminal import Console, progress
 from parki.tune import STAGES, Task, check, make
+from parki.tune import run as run_stages
 
 POINTS = (1_000, 10_000, 100_000)
-# Applications that are timed: so many, but no more than take so many seconds.
+# Applications that are timed at most, and seconds after which no more are.
 RUNS, SECONDS = 7, 2.0
 
 DESCRIPTION = """\
@@ -69,32 +67,16 @@ class Bench:
 
 def declare(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    parser = commands.add_parser(
-        "bench",
-        help="time a sum on this machine",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument
-    add("--kernel", choices=tuple(SUMS), default="stokes_comb", help="what to sum (stokes_comb)")
-    add("--points", type=whole, nargs="+", default=POINTS, metavar="N", help="(1000 10000 100000)")
-    add("--periodicity", type=int, choices=range(4), default=3, metavar="P", help="0 to 3 (3)")
-    add("--tolerance", type=number, default=1e-6, metavar="EPS", help="bound of the error (1e-6)")
-    add("--dtype", choices=("float64", "float32"), default="float64", help="precision (float64)")
-    add("--space", metavar="SPACE", help="execution space: OpenMP, Serial, Cuda or HIP (OpenMP)")
-    add("--json", action="store_true", help="print JSON, for scripts")
-    parser.set_defaults(run=run)
+    parser = command(commands, "bench", run, "time a sum on this machine", DESCRIPTION, EPILOG)
+    task = {"kernel": "stokes_comb", "periodicity": 3, "tolerance": 1e-6, "dtype": "float64"}
+    add_common(parser, **task, space="OpenMP")
+    numbers = COMMON["points"] | {"help": f"numbers of points ({' '.join(map(str, POINTS))})"}
+    parser.add_argument("--points", nargs="+", default=POINTS, **numbers)
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Time the sums, print what they took, and return the exit code.
-
-    Raises
-    ------
-    ParkiError
-        If the space is not here, or an option is impossible.
-    """
+    """Time the sums, print what they took, and return the exit code."""
     space = get_execution_space(arguments.space)
     task = arguments.kernel, arguments.periodicity, arguments.tolerance
     tasks = [Task(*task, points, arguments.dtype) for points in arguments.points]
@@ -130,38 +112,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 def bench(task: Task, space: ExecutionSpace) -> Bench:
     """Time a task's plan, an application and its stages."""
-    make(task, space)  # compiles kernels
+    timing = run_stages(task, space)  # compiles kernels, too
     plan, values = make(task, space)
-    chosen = plan.parameters
-    if chosen is None:
-        raise ParkiValueError(f"{task} has nothing to sum")
-
-    def wait() -> None:
-        if space.on_device:
-            space.array_module.cuda.get_current_stream().synchronize()
-
-    def once() -> float:
+    plan(values)  # touches memory for the first time
+    times: list[float] = []
+    while len(times) < RUNS and sum(times) < SECONDS:
+        space.adapter.synchronize()
         begun = time.perf_counter()
         plan(values)
-        wait()
-        return time.perf_counter() - begun
-
-    once()  # touches memory for the first time
-    apply = statistics.median(_repeated(once, lambda seconds: seconds))
-    stages = list(_repeated(lambda: plan.timed(values)[1], lambda each: sum(each.values())))
-    seconds = {name: statistics.median(each[name] for each in stages) for name in STAGES}
-    return Bench(task.points, plan.seconds["plan"], seconds, apply, chosen.seconds)
-
-
-def _repeated(action: Callable[[], Any], seconds: Callable[[Any], float]) -> Iterator[Any]:
-    """Yield what an action returns, for as many times as `RUNS` and `SECONDS` allow."""
-    total = 0.0
-    for _ in range(RUNS):
-        result = action()
-        yield result
-        total += seconds(result)
-        if total > SECONDS:
-            break
+        space.adapter.synchronize()
+        times.append(time.perf_counter() - begun)
+    apply, predicted = statistics.median(times), timing.chosen.seconds
+    return Bench(task.points, plan.seconds["plan"], timing.seconds, apply, predicted)
 
 
 def report(sums: list[Bench]) -> Table:

@@ -11,29 +11,26 @@ import json
 import re
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from rich.table import Column, Table
 
+from parki.arguments import add_json, command
 from parki.errors import UnavailableError
 from parki.settings import cache_directory
 from parki.terminal import Console
 
-# What parki keeps, by the names of files. Half-written ones are left to those who write them; the
-# cache removes them when they are an hour old.
+# What parki keeps: in words, and by the names of files. Half-written ones are left to those who
+# write them; the cache removes them when they are an hour old.
 KINDS = {
-    "kernels": re.compile(r"[0-9a-f]{40}\.(so|compiler|lock)"),
-    "tuned": re.compile(r"tuned-.*\.json"),
-    "upstream": re.compile(r"[0-9a-f]{40}\.pykokkos|pykokkos"),
+    "kernels": ("kernels of the CPU", r"[0-9a-f]{40}\.(so|compiler|lock)"),
+    "tuned": ("measurements (parki tune)", r"tuned-.*\.json"),
+    "upstream": ("kernels of upstream PyKokkos", r"[0-9a-f]{40}\.pykokkos|pykokkos"),
 }
 PARTS = (".lock", ".compiler")  # go with others, and are not counted
-TITLES = {
-    "kernels": "kernels of the CPU",
-    "tuned": "measurements (parki tune)",
-    "upstream": "kernels of upstream PyKokkos",
-}
 
 DESCRIPTION = """\
 Compiled kernels and the measurements of 'parki tune' are kept in one folder: ~/.cache/parki, or
@@ -54,19 +51,11 @@ are in CuPy's cache (~/.cupy/kernel_cache, or what CUPY_CACHE_DIR names) and sta
 
 def declare(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = commands.add_parser(
-        "cache",
-        help="list or clear compiled kernels and measurements",
-        description=DESCRIPTION,
-        formatter_class=raw,
-    )
+    summary = "list or clear compiled kernels and measurements"
+    parser = command(commands, "cache", show, summary, DESCRIPTION)
     actions = parser.add_subparsers(dest="action", metavar="action", required=True)
-    lister = actions.add_parser("list", help="what is there", description=LIST, formatter_class=raw)
-    lister.add_argument("--json", action="store_true", help="print JSON, for scripts")
-    lister.set_defaults(run=show)
-    clearer = actions.add_parser("clear", help="remove it", description=CLEAR, formatter_class=raw)
-    clearer.set_defaults(run=clear)
+    add_json(command(actions, "list", show, "what is there", LIST))
+    command(actions, "clear", clear, "remove it", CLEAR)
 
 
 def contents(folder: Path) -> dict[str, list[Path]]:
@@ -76,7 +65,8 @@ def contents(folder: Path) -> dict[str, list[Path]]:
     except OSError:
         return {kind: [] for kind in KINDS}
     return {
-        kind: [p for p in paths if pattern.fullmatch(p.name)] for kind, pattern in KINDS.items()
+        kind: [p for p in paths if re.fullmatch(pattern, p.name)]
+        for kind, (_, pattern) in KINDS.items()
     }
 
 
@@ -96,12 +86,10 @@ def show(arguments: argparse.Namespace) -> int:
         print(json.dumps({"folder": str(folder), **listed}, indent=2))
         return 0
     print(folder)
-    table = Table(box=SIMPLE_HEAD)
-    table.add_column("what")
-    table.add_column("number", justify="right")
-    table.add_column("MB", justify="right")
+    table = Table("what", Column("number", justify="right"), Column("MB", justify="right"))
+    table.box = SIMPLE_HEAD
     for kind, paths in found.items():
-        table.add_row(TITLES[kind], str(_number(paths)), f"{_megabytes(paths):.1f}")
+        table.add_row(KINDS[kind][0], str(_number(paths)), f"{_megabytes(paths):.1f}")
     Console().print(table)
     for path in found["tuned"]:
         when = time.strftime("%Y-%m-%d", time.localtime(_modified(path)))
@@ -110,17 +98,11 @@ def show(arguments: argparse.Namespace) -> int:
 
 
 def clear(_: argparse.Namespace) -> int:
-    """Remove what the cache holds; return the exit code.
-
-    Raises
-    ------
-    UnavailableError
-        If something cannot be removed; the rest is.
-    """
+    """Remove what the cache holds, all that can be; return the exit code."""
     folder = cache_directory()
     found = contents(folder)
     lines = [
-        f"{_number(paths)} {TITLES[kind]} ({_megabytes(paths):.1f} MB)"
+        f"{_number(paths)} {KINDS[kind][0]} ({_megabytes(paths):.1f} MB)"
         for kind, paths in found.items()
         if paths
     ]
@@ -156,17 +138,13 @@ def _megabytes(paths: list[Path]) -> float:
 
 def _bytes(path: Path) -> int:
     """Return the size of a file, or of all in a folder; 0 for what vanished meanwhile."""
-    try:
-        if path.is_dir():
-            return sum(_bytes(p) for p in path.iterdir())
-        return path.stat().st_size
-    except OSError:
-        return 0
+    with suppress(OSError):
+        return sum(map(_bytes, path.iterdir())) if path.is_dir() else path.stat().st_size
+    return 0
 
 
 def _modified(path: Path) -> float:
     """Return when a file was written, in seconds since 1970; 0 for what vanished meanwhile."""
-    try:
+    with suppress(OSError):
         return path.stat().st_mtime
-    except OSError:
-        return 0.0
+    return 0.0

@@ -1,7 +1,7 @@
 """`CellList`: points sorted by the cells of a uniform partition of a box.
 
 The near field, spreading and gathering all start from one. Built on every execution space; equal
-input gives equal output, bit for bit. `runs` cuts its runs of points into shares of bounded size.
+input gives equal output, bit for bit. `runs` cuts its runs of points into parts of bounded size.
 Knows nothing of sums, nor of the far field's grid.
 """
 
@@ -111,16 +111,8 @@ class CellList:
         self.executor = executor
         self.dtype = points.dtype
         self._real = real_name(points.dtype)
-        wrapped, self.cells = locate(
-            points,
-            self.box,
-            self.shape,
-            self.periodic,
-            corner,
-            self.space,
-            scale=scale,
-            executor=executor,
-        )
+        cells = (self.box, self.shape, self.periodic, corner, self.space)
+        wrapped, self.cells = locate(points, *cells, scale=scale, executor=executor)
         kernels = self.kernels(self.space, self._real, executor)
         if self.space.on_device:
             self._sort_on_device(kernels)
@@ -141,10 +133,7 @@ class CellList:
         return int(np.prod(self.shape))
 
     def _sort_on_device(self, kernels: dict[str, Kernel]) -> None:
-        """Sort with CuPy, whose argsort is a stable radix sort for integers.
-
-        CuPy's bincount took up to 200 times the memory of its result.
-        """
+        """Sort with CuPy's argsort, stable for integers; its bincount takes far more memory."""
         xp = self.xp
         self.counts = xp.zeros(self.n_cells, dtype=np.int32)
         kernels["count_cells"](self.cells.size, cells=self.cells, counts=self.counts)
@@ -277,7 +266,7 @@ def locate(
 
 
 def with_spare(xp: Any, shape: tuple[int, int], spare: int, dtype: Any) -> Any:
-    """Return an array of ``shape``, not set, and behind it so many columns of zeros."""
+    """Return an array of ``shape``, not set, and behind it ``spare`` columns of zeros."""
     rows, n = shape
     array = xp.empty((rows, n + spare), dtype=dtype)
     array[:, n:] = 0
@@ -309,7 +298,7 @@ def _check_dtype(name: str, array: Any) -> None:
 
 
 def runs(xp: Any, edges: Any, size: int) -> Any:
-    """Cut runs of sorted points into shares of at most ``size``.
+    """Cut runs of sorted points into parts of at most ``size``.
 
     Parameters
     ----------
@@ -318,17 +307,17 @@ def runs(xp: Any, edges: Any, size: int) -> Any:
     edges : array, shape (n + 1,), int32
         Run r holds the points ``edges[r]`` to ``edges[r + 1] - 1``.
     size : int
-        Largest share.
+        Largest part.
 
     Returns
     -------
-    array, shape (3, shares), int32
-        Run, first point and last point + 1 of each share, in order.
+    array, shape (3, parts), int32
+        Run, first point and last point + 1 of each part, in order.
     """
-    shares = (edges[1:] - edges[:-1] + size - 1) // size
-    ends = xp.cumsum(shares)
+    parts = (edges[1:] - edges[:-1] + size - 1) // size
+    ends = xp.cumsum(parts)
     total = int(ends[-1])
     run = xp.searchsorted(ends, xp.arange(total), side="right")
-    first = edges[:-1][run] + (xp.arange(total) - (ends - shares)[run]) * size
+    first = edges[:-1][run] + (xp.arange(total) - (ends - parts)[run]) * size
     last = xp.minimum(first + size, edges[1:][run])
     return xp.ascontiguousarray(xp.stack([run, first, last]).astype(np.int32))

@@ -10,7 +10,9 @@ and nothing of the solver's inside.
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
+import itertools
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +21,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.arguments import check_count, check_ending, check_output, home_expanded, replacing
+from parki.arguments import (
+    add_common,
+    check_count,
+    check_ending,
+    check_output,
+    command,
+    home_expanded,
+    replacing,
+    whole,
+)
+from parki.check import compare
 from parki.errors import ParkiValueError
 from parki.ewald import EwaldOptions, Plan, stokes_comb
 from parki.interchange import to_host
-from parki.reference import direct_sum
-from parki.runtime import cache, get_execution_space
+from parki.runtime import get_execution_space
 from parki.settings import thread_count
 
 Array = NDArray[np.float64]
@@ -32,7 +43,7 @@ Array = NDArray[np.float64]
 BOX = (4.0, 1.0, 1.0)
 PIPE_RADIUS = 0.46
 DROPS = 240
-DROP_VOLUME = 0.2  # share of the pipe's volume
+DROP_VOLUME = 0.2  # part of the pipe's volume
 STRETCH = 1.5
 SAMPLES = 50
 PIXELS = (1280, 320)
@@ -65,28 +76,8 @@ class Suspension:
     heavy: NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Check:
-    """Measured error beside what the tolerance promises, in the unit of the sum."""
-
-    error: float
-    promise: float
-    typical: float
-
-    @property
-    def kept(self) -> bool:
-        """Whether the promise was kept."""
-        return self.error <= self.promise
-
-
 def suspension(count: int, seed: int) -> Suspension:
-    """Return ``count`` points on drops placed at random, without overlap; the same for a seed.
-
-    Raises
-    ------
-    ParkiValueError
-        If ``count`` is too small to sample spheres, or a number is impossible.
-    """
+    """Return ``count`` points on drops placed at random, without overlap; the same for a seed."""
     if seed < 0:
         raise ParkiValueError(f"seed is {seed}; expected 0 or more")
     if count < FEWEST_POINTS:
@@ -103,7 +94,8 @@ def suspension(count: int, seed: int) -> Suspension:
     centres = _place(radii, rng)
     heavy = rng.permutation(number) % 2 == 0
 
-    counts = _shares(radii**2, count)
+    ends = np.rint(np.cumsum(radii**2) / np.sum(radii**2) * count).astype(np.int64)
+    counts = np.diff(ends, prepend=0)
     drop = np.repeat(np.arange(number), counts)
     normals = np.concatenate([_sphere(n, rng) for n in counts], axis=1)
     points = centres[:, drop] + radii[drop] * normals
@@ -147,12 +139,6 @@ def _place(radii: Array, rng: np.random.Generator) -> Array:
     return centres
 
 
-def _shares(weights: Array, total: int) -> NDArray[np.int64]:
-    """Divide ``total`` in proportion to ``weights``, into whole numbers."""
-    ends = np.rint(np.cumsum(weights) / np.sum(weights) * total).astype(np.int64)
-    return np.diff(ends, prepend=0)
-
-
 def _sphere(count: int, rng: np.random.Generator) -> Array:
     """Return evenly spread unit vectors, turned at random: shape (3, count)."""
     index = np.arange(count) + 0.5
@@ -163,69 +149,39 @@ def _sphere(count: int, rng: np.random.Generator) -> Array:
     return np.asarray(turn @ np.stack([ring * np.cos(angle), ring * np.sin(angle), height]))
 
 
-def check(drops: Suspension, result: Array, promise: float, dtype: Any, seed: int) -> Check:
-    """Compare a result, shape (3, N) as its points, with the direct sum at a few points.
-
-    To the promise of the tolerance come 32 unit roundoffs of the typical value.
-    """
-    rng = np.random.default_rng(seed + 1)
-    chosen = rng.choice(result.shape[1], min(SAMPLES, result.shape[1]), replace=False)
-    # The solver was given rounded numbers; the exact sum of those is what it should return.
-    points, normals, density = (
-        a.astype(dtype).astype(np.float64) for a in (drops.points, drops.normals, drops.density)
-    )
-    exact = direct_sum(
-        "stokes_comb", points[:, chosen], points, density, normals, box=BOX, periodicity=1
-    )
-    typical = _rms(exact)
-    promise += 32 * 0.5 * float(np.finfo(dtype).eps) * typical
-    return Check(_rms(result[:, chosen] - exact), promise, typical)
+DESCRIPTION = """\
+Compute the Stokes flow around a few hundred drops in a pipe that repeats along its axis: the
+velocity at every point of every drop, due to all points and their images. Prints what was
+chosen and why, the time of each stage, and the error at sampled points beside what the
+tolerance promises; then draws the flow in the plane through the axis of the pipe.
+"""
 
 
-def _rms(vectors: Array) -> float:
-    return float(np.sqrt(np.mean(np.sum(np.asarray(vectors, dtype=np.float64) ** 2, axis=0))))
+def declare(commands: Any) -> None:
+    """Add the command to the subparsers of the command line."""
+    summary = "compute, check and draw the flow around drops in a pipe"
+    epilog = "Exit code 1 if the error is larger than promised."
+    parser = command(commands, "demo", run, summary, DESCRIPTION, epilog)
+    add_common(parser, points=100_000, tolerance=1e-4, space="OpenMP", dtype="float64")
+    picture = "parki-demo.png"
+    add = parser.add_argument
+    add("--output", default=picture, metavar="FILE", help=f"the picture ({picture})")
+    add("--no-picture", action="store_true", help="draw nothing")
+    add("--seed", type=whole, default=0, metavar="K", help="places the drops (0)")
 
 
-def run(
-    points: int = 100_000,
-    tolerance: float = 1e-4,
-    space: str | None = None,
-    dtype: str = "float64",
-    output: str | None = "parki-demo.png",
-    seed: int = 0,
-) -> int:
-    """Run the demonstration, printing as it goes.
-
-    Parameters
-    ----------
-    points : int
-    tolerance : float
-    space : str, optional
-        Execution space; the CPU by default.
-    dtype : {"float64", "float32"}
-    output : str or None
-        PNG to write; None draws nothing.
-    seed : int
-
-    Returns
-    -------
-    int
-        0, or 1 if the error is larger than the tolerance promises.
-
-    Raises
-    ------
-    ParkiError
-        If the space is not available, or an argument is impossible.
-    """
-    place = get_execution_space(space)
+def run(arguments: argparse.Namespace) -> int:
+    """Compute, check and draw, printing on the way; return the exit code."""
+    points, tolerance, dtype = arguments.points, arguments.tolerance, arguments.dtype
+    place = get_execution_space(arguments.space)
     xp = place.array_module
     options = EwaldOptions(periodicity=1, box=BOX, tolerance=tolerance, execution_space=place.name)
     options.check_dtype(np.dtype(dtype))
-    picture = None if output is None else home_expanded(output)
+    picture = None if arguments.no_picture else home_expanded(arguments.output)
     if picture is not None:
         check_ending("output", picture, (".png",))
         check_output(picture)
-    drops = suspension(points, seed)
+    drops = suspension(points, arguments.seed)
     where = f"{place}, {thread_count()} threads" if place.name == "OpenMP" else f"{place}"
     print(
         f"Stokes flow driven by {drops.radii.size} drops in a pipe of period {BOX[0]:g}: the\n"
@@ -237,12 +193,12 @@ def run(
     pts, norms, dens = (
         xp.asarray(a, dtype=dtype) for a in (drops.points, drops.normals, drops.density)
     )
-    first, plan = _planned(pts, pts, norms, options)
-    again, plan = _planned(pts, pts, norms, options)
+    first = Plan("stokes_comb", pts, pts, norms, options).seconds["plan"]
+    plan = Plan("stokes_comb", pts, pts, norms, options)
+    again = plan.seconds["plan"]
     print(f"Plan: {plan.describe()}\n")
     if first > again + 0.5:
-        kept = "by CuPy" if place.on_device else f"in {cache.directory()}"
-        print(f"The first plan took {first:.1f} s: it compiled kernels, which are kept {kept}.\n")
+        print(f"The first plan took {first:.1f} s: it compiled kernels, which are kept.\n")
 
     plan(dens)  # warm up
     result, seconds = plan.timed(dens)
@@ -252,13 +208,14 @@ def run(
         print(f"{name:<8}{value:>10.4f}{value * 1e6 / points:>22.4f}")
     print("The total is that of one application; the plan is made once for many.\n", flush=True)
 
-    found = check(drops, _host(result), plan.promise(dens), dtype, seed)
+    sampled = np.linspace(0, points - 1, SAMPLES, dtype=int)
+    found = compare(plan, pts, dens, norms, result, sampled)
     verdict = "OK: the promise is kept" if found.kept else "NOT OK: the promise is broken"
     print(
         f"Against the direct sum at {SAMPLES} of the points:\n"
         f"  error (rms) {found.error:.2e}, promised {found.promise:.2e}, "
-        f"ratio {found.error / found.promise:.2g}\n"
-        f"  relative to the flow (rms {found.typical:.3g}): {found.error / found.typical:.1e}\n"
+        f"ratio {found.ratio:.2g}\n"
+        f"  relative to the flow (rms {found.flow:.3g}): {found.error / found.flow:.1e}\n"
         f"  {verdict}.\n",
         flush=True,
     )
@@ -273,20 +230,6 @@ def run(
         )
         _draw(drops, (pts, norms, dens), options, picture, title)
     return 0 if found.kept else 1
-
-
-def _planned(trg: Any, src: Any, norms: Any, options: EwaldOptions) -> tuple[float, Plan]:
-    """Return the seconds that a plan took, and the plan."""
-    start = time.perf_counter()
-    plan = Plan("stokes_comb", trg, src, norms, options)
-    if plan.space.on_device:
-        plan.space.array_module.cuda.Device().synchronize()
-    return time.perf_counter() - start, plan
-
-
-def _host(array: Any) -> Array:
-    """Return an array of any space as a NumPy one."""
-    return np.asarray(to_host(array), dtype=np.float64)
 
 
 def _draw(
@@ -307,7 +250,7 @@ def _draw(
     grid[0], grid[1], grid[2] = x[:, None], y, BOX[2] / 2
     start = time.perf_counter()
     targets = module.asarray(grid.reshape(3, -1), dtype=points.dtype)
-    plane = _host(stokes_comb(targets, points, density, normals, options))
+    plane = to_host(stokes_comb(targets, points, density, normals, options)).astype(np.float64)
     seconds = time.perf_counter() - start
     with replacing(output) as part:
         _paint(drops, x, y, plane.reshape(grid.shape) / (8 * np.pi), part, title)
@@ -329,27 +272,12 @@ def _paint(
     top = float(np.percentile(speed, 99))
     figure = Figure(figsize=(12.0, 3.7), dpi=130, facecolor=PAPER)
     FigureCanvasAgg(figure)
-    axes = figure.add_axes((0.025, 0.09, 0.89, 0.89 * 12.0 / 3.7 * BOX[1] / BOX[0]))
-    image = axes.imshow(
-        speed.T,
-        origin="lower",
-        extent=(0, BOX[0], 0, BOX[1]),
-        vmin=0,
-        vmax=top,
-        cmap="magma",
-        interpolation="bicubic",
-    )
-    axes.streamplot(
-        x,
-        y,
-        flow[0].T,
-        flow[1].T,
-        density=STREAMLINES,
-        color=(1, 1, 1, 0.5),
-        linewidth=0.3 + 0.7 * np.minimum(speed.T / top, 1),
-        arrowsize=0.5,
-        arrowstyle="-|>",
-    )
+    axes: Any = figure.add_axes((0.025, 0.09, 0.89, 0.89 * 12.0 / 3.7 * BOX[1] / BOX[0]))
+    shown = {"origin": "lower", "extent": (0, BOX[0], 0, BOX[1]), "vmin": 0, "vmax": top}
+    image = axes.imshow(speed.T, cmap="magma", interpolation="bicubic", **shown)
+    width = 0.3 + 0.7 * np.minimum(speed.T / top, 1)
+    lines = {"color": (1, 1, 1, 0.5), "linewidth": width, "arrowsize": 0.5, "arrowstyle": "-|>"}
+    axes.streamplot(x, y, flow[0].T, flow[1].T, density=STREAMLINES, **lines)
     _paint_drops(axes, drops)
     for wall in (BOX[1] / 2 - PIPE_RADIUS, BOX[1] / 2 + PIPE_RADIUS):
         axes.axhline(wall, color="white", linewidth=0.8, alpha=0.75, dashes=(7, 4))
@@ -391,20 +319,13 @@ def _paint_drops(axes: Any, drops: Suspension) -> None:
     spacing = np.sqrt(4 * np.pi * np.sum(drops.radii**2) / drops.points.shape[1])
     offset = drops.centres[2] - BOX[2] / 2
     section = np.sqrt(np.maximum((drops.radii + spacing / 2) ** 2 - offset**2, 0))
-    for k in np.flatnonzero(section):
-        r, y, heavy = section[k], drops.centres[1, k], bool(drops.heavy[k])
-        for x in drops.centres[0, k] + np.array([-BOX[0], 0, BOX[0]]):
-            if -r < x < BOX[0] + r:
-                edge = LIGHT[1] if heavy else HEAVY[1]
-                rim = Circle((x, y), r, facecolor="none", edgecolor=edge, linewidth=0.5, zorder=4)
-                axes.add_patch(rim)
-                ball = axes.imshow(
-                    shade,
-                    origin="lower",
-                    extent=(x - r, x + r, y - r, y + r),
-                    cmap=maps[heavy],
-                    vmin=0,
-                    vmax=1.45,
-                    zorder=3,
-                )
-                ball.set_clip_path(rim)
+    look = {"origin": "lower", "vmin": 0, "vmax": 1.45, "zorder": 3}
+    for k, turn in itertools.product(np.flatnonzero(section), (-1, 0, 1)):
+        r, x, y = section[k], drops.centres[0, k] + turn * BOX[0], drops.centres[1, k]
+        if -r < x < BOX[0] + r:
+            heavy = bool(drops.heavy[k])
+            edge = LIGHT[1] if heavy else HEAVY[1]
+            rim = Circle((x, y), r, facecolor="none", edgecolor=edge, linewidth=0.5, zorder=4)
+            axes.add_patch(rim)
+            extent = (x - r, x + r, y - r, y + r)
+            axes.imshow(shade, extent=extent, cmap=maps[heavy], **look).set_clip_path(rim)

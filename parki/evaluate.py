@@ -19,7 +19,16 @@ from typing import Any
 import numpy as np
 
 from parki import __version__
-from parki.arguments import check_ending, check_output, home_expanded, length, number, replacing
+from parki.arguments import (
+    COMMON,
+    add_common,
+    check_ending,
+    check_output,
+    command,
+    home_expanded,
+    reads,
+    replacing,
+)
 from parki.errors import ParkiValueError, UnavailableError
 from parki.ewald import EwaldOptions, Plan
 from parki.ewald.checking import Check
@@ -33,6 +42,11 @@ ENDINGS = {".npz": "npz", ".h5": "hdf5", ".hdf5": "hdf5"}
 SPOILT: tuple[type[Exception], ...] = (OSError, ValueError, TypeError, KeyError, EOFError)
 SPOILT += (RuntimeError, zipfile.BadZipFile, zlib.error)
 ARRAYS = ("src", "dens", "norms", "trg")
+
+length = reads(
+    lambda text: None if text.lower() == "none" else float(text),
+    "%s is not a length; expected a number, or 'none' for a free axis",
+)
 
 DESCRIPTION = """\
 Read points and a density from a file, sum, and write the results to another. The input holds
@@ -61,53 +75,23 @@ example, after numpy.savez("drops.npz", src=points, dens=forces):
 
 def declare(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    parser = commands.add_parser(
-        "eval",
-        help="sum the points and densities of a file",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("input", type=Path, metavar="INPUT", help="file to read: .npz or .h5")
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="OUT", help="file to write"
-    )
-    parser.add_argument("--kernel", choices=tuple(SUMS), required=True, help="what to sum")
-    parser.add_argument(
-        "--periodicity", type=int, choices=range(4), default=3, metavar="P", help="0 to 3 (3)"
-    )
-    parser.add_argument(
-        "--box",
-        nargs=3,
-        type=length,
-        metavar=("X", "Y", "Z"),
-        help="edges; 'none' for a free axis takes the extent of the points",
-    )
-    parser.add_argument(
-        "--tolerance", type=number, default=1e-6, metavar="EPS", help="bound of the error (1e-6)"
-    )
-    parser.add_argument(
-        "--want", default="u", metavar="NAMES", help=f"one or more of {','.join(RESULTS)} (u)"
-    )
-    parser.add_argument(
-        "--space", metavar="SPACE", help="execution space: OpenMP, Serial, Cuda or HIP (OpenMP)"
-    )
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help="measure the error at a few targets, print it, and write it with the options",
-    )
-    parser.set_defaults(run=run)
+    summary = "sum the points and densities of a file"
+    parser = command(commands, "eval", run, summary, DESCRIPTION, EPILOG)
+    add = parser.add_argument
+    add("input", type=Path, metavar="INPUT", help="file to read: .npz or .h5")
+    add("-o", "--output", type=Path, required=True, metavar="OUT", help="file to write")
+    add("--kernel", required=True, **COMMON["kernel"])
+    add_common(parser, periodicity=3, tolerance=1e-6, space="OpenMP")
+    edges = "edges; 'none' for a free axis takes the extent of the points"
+    add("--box", nargs=3, type=length, metavar=("X", "Y", "Z"), help=edges)
+    results = f"one or more of {','.join(RESULTS)} (u)"
+    add("--want", default="u", metavar="NAMES", help=results)
+    measured = "measure the error at a few targets, print it, and write it with the options"
+    add("--check", action="store_true", help=measured)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read, sum and write; return the exit code.
-
-    Raises
-    ------
-    ParkiError
-        If a file, an array in it, or an option is impossible; before the sum.
-    """
+    """Read, sum and write; return the exit code."""
     source, target = home_expanded(arguments.input), home_expanded(arguments.output)
     kinds = _kind("input", source), _kind("output", target)
     if arguments.box is None and arguments.periodicity > 0:
@@ -153,11 +137,8 @@ def _kind(name: str, path: Path) -> str:
 def read(path: Path, kind: str, kernel: str) -> dict[str, Any]:
     """Return the arrays of a file that a kernel takes: src, dens, and trg and norms where needed.
 
-    Raises
-    ------
-    ParkiValueError
-        If the file cannot be read, lacks an array, or has what is not known: mostly an array under
-        another name, without which the sum would be another.
+    What is not known is refused: mostly it is an array under another name, without which the sum
+    would be another.
     """
     needed = ["src", "dens", *(["norms"] if SUMS[kernel].double else [])]
     try:
@@ -205,19 +186,9 @@ def evaluate(
     want: tuple[str, ...],
     check: bool = False,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what is wanted by name, on the host, and the options used.
+    """Return what is wanted by name, on the host, and the options used, with the error if checked.
 
-    Parameters
-    ----------
-    kernel : str
-    arrays : dict
-        Host arrays ``src``, ``dens``, and ``trg`` (else the sources) and ``norms``; see
-        `DESCRIPTION`.
-    options : EwaldOptions
-        With an execution space.
-    want : tuple of str
-    check : bool
-        Whether to measure the error, see `Plan.check`; it goes into the options returned.
+    ``arrays`` are the host's, as in `DESCRIPTION`; ``options`` have an execution space.
     """
     check_dtypes(arrays)
     if "trg" not in arrays:
@@ -248,13 +219,7 @@ def evaluate(
 
 
 def write(path: Path, kind: str, results: dict[str, Any], used: dict[str, Any]) -> None:
-    """Write results and options: in one step, so that a file is whole or not there.
-
-    Raises
-    ------
-    ParkiValueError
-        If the file cannot be written.
-    """
+    """Write results and options: in one step, so that a file is whole or not there."""
     text = json.dumps(used)
     with replacing(path) as part:
         if kind == "hdf5":

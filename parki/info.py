@@ -11,16 +11,19 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from typing import Any
 
 from parki import __version__
+from parki.arguments import add_json, command
 from parki.errors import ParkiValueError
 from parki.runtime import cache, host, shipped
-from parki.runtime.spaces import why_unavailable
+from parki.runtime.spaces import SPACES, why_unavailable
 from parki.settings import SETTINGS, cache_directory, table, thread_count
 
-SPACES = ("OpenMP", "Serial", "Cuda", "HIP")
+# As they are written, where that is not in small letters.
+NAMES = {"python": "Python", "numpy": "NumPy", "scipy": "SciPy", "cupy": "CuPy"}
 
 DESCRIPTION = """\
 Print the versions of parki and of what it builds on, the execution spaces of this machine
@@ -31,15 +34,7 @@ Paste it into bug reports.
 
 def declare(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = commands.add_parser(
-        "info",
-        help="what parki found on this machine",
-        description=DESCRIPTION,
-        formatter_class=raw,
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
-    parser.set_defaults(run=run)
+    add_json(command(commands, "info", run, "what parki found on this machine", DESCRIPTION))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,9 +57,9 @@ def facts() -> dict[str, Any]:
         "mpi4py": _version("mpi4py"),
         "ranks": _ranks(),
         "h5py": _version("h5py"),
-        "compiler": _compiler(),
-        "kernels": _kernels(),
-        "threads": _threads(),
+        "compiler": _answer(_compiler),
+        "kernels": _answer(_kernels),
+        "threads": _answer(thread_count),
         "cache": _cache(),
         "spaces": {
             space: {"available": not reason, "reason": reason} for space, reason in reasons.items()
@@ -77,22 +72,13 @@ def text(found: dict[str, Any]) -> str:
     """Return `facts` as text of a screen."""
     kept = found["cache"]
     state = f"cannot be used: {kept['unusable']}; " if kept["unusable"] else ""
-    lines = {
-        "parki": found["parki"],
-        "Python": f"{found['python']}, {found['platform']}",
-        "NumPy": found["numpy"],
-        "SciPy": found["scipy"],
-        "CuPy": found["cupy"],
-        "mpi4py": found["mpi4py"],
-        "ranks": found["ranks"],
-        "h5py": found["h5py"],
-        "compiler": found["compiler"],
-        "kernels": found["kernels"],
-        "threads": found["threads"],
-        "cache": f"{kept['folder']} ({state}{kept['kernels']} kernels, "
-        f"{kept['bytes'] / 1e6:.1f} MB)",
-    }
-    rows = [f"{name:<12}{value or 'not installed'}" for name, value in lines.items()]
+    size = f"{kept['kernels']} kernels, {kept['bytes'] / 1e6:.1f} MB"
+    found = found | {"cache": f"{kept['folder']} ({state}{size})"}
+    rows = [
+        f"{NAMES.get(name, name):<12}{value or 'not installed'}"
+        for name, value in found.items()
+        if not isinstance(value, dict)
+    ]
     rows += ["", "Execution spaces"]
     for space, found_space in found["spaces"].items():
         reason = found_space["reason"]
@@ -110,30 +96,25 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _compiler() -> str:
+def _answer(ask: Callable[[], Any]) -> Any:
+    """Return an answer, or why there is none."""
     try:
-        found = host.compiler()
-        openmp = "with" if host.compiles_openmp() else "without"
+        return ask()
     except ParkiValueError as error:
         return f"none: {error}"
+
+
+def _compiler() -> str:
+    found = host.compiler()
+    openmp = "with" if host.compiles_openmp() else "without"
     return f"{found.version} ({found.path}), {openmp} OpenMP"
-
-
-def _threads() -> int | str:
-    try:
-        return thread_count()
-    except ParkiValueError as error:
-        return str(error)
 
 
 def _kernels() -> str:
     """Return where the CPU's kernels come from."""
-    try:
-        if shipped.usable():
-            return f"the usual ones came compiled, for {shipped.level()}; others on first use"
-        found = host.compilers()
-    except ParkiValueError as error:
-        return f"none: {error}"
+    if shipped.usable():
+        return f"the usual ones came compiled, for {shipped.level()}; others on first use"
+    found = host.compilers()
     if found[0].here:
         return "compiled on first use"
     return f"those in the cache, compiled by {', '.join(c.version for c in found)}"

@@ -24,6 +24,8 @@ does, with psi(r) = xi/sqrt(pi) exp(-xi^2 r^2) and b(r) = r - B(r), B'' = 2 psi:
   directions and Chebyshev polynomials along free ones (Jacobi-Anger expansion of exp(-iky)), which
   makes the far part a few matrix products.
 
+Double layers are summed as dipoles, D = -q n^T - n q^T, with sources of strength q.n besides.
+
 Both are cut off at exp(-6.3^2) = 6e-18, so every field is good to about 1e-14 of its rms. This
 module checks the arguments and adds the two parts.
 """
@@ -31,7 +33,7 @@ module checks the arguments and adds the two parts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,38 +48,6 @@ if TYPE_CHECKING:
 __all__ = ["direct_sum"]
 
 
-@overload
-def direct_sum(
-    kernel: str,
-    trg: ArrayLike,
-    src: ArrayLike,
-    dens: ArrayLike,
-    norms: ArrayLike | None = None,
-    options: EwaldOptions | None = None,
-    *,
-    box: Sequence[float | None] | Array | None = None,
-    periodicity: int | None = None,
-    xi: float | None = None,
-    want: str = "u",
-) -> Array: ...
-
-
-@overload
-def direct_sum(
-    kernel: str,
-    trg: ArrayLike,
-    src: ArrayLike,
-    dens: ArrayLike,
-    norms: ArrayLike | None = None,
-    options: EwaldOptions | None = None,
-    *,
-    box: Sequence[float | None] | Array | None = None,
-    periodicity: int | None = None,
-    xi: float | None = None,
-    want: tuple[str, ...],
-) -> tuple[Array, ...]: ...
-
-
 def direct_sum(
     kernel: str,
     trg: ArrayLike,
@@ -90,7 +60,7 @@ def direct_sum(
     periodicity: int | None = None,
     xi: float | None = None,
     want: str | tuple[str, ...] = "u",
-) -> Array | tuple[Array, ...]:
+) -> Any:
     """Sum a kernel over all sources and their periodic images, to about 1e-14 of the rms.
 
     Nothing is scaled: the physical velocity is the single layer, the rotlet or the dipole over
@@ -158,10 +128,9 @@ def direct_sum(
     box, periodicity = _checked_geometry(kernel, options, box, periodicity)
     points, moments = _checked(kernel, trg, src, dens, norms, box, periodicity, xi)
     names = _checked_want(kernel, want)
-    # In the order of FIELDS, in which the two parts return rows. A rotlet's pressure is known.
-    known = {"p"} if kernel == "stokes_rotlet" else set()
+    # In the order of FIELDS, in which the two parts return rows.
     parts = {"p", "grad_u"} if "stress" in names else set()
-    summed = tuple(name for name in FIELDS if name in {*names, *parts} - known)
+    summed = tuple(name for name in FIELDS if name in {*names, *parts})
     if periodicity == 0:
         split = Split(kernel, points, periodicity, summed, 0.0)
     elif xi is not None:
@@ -169,12 +138,10 @@ def direct_sum(
     else:
         split = cheapest_split(kernel, points, periodicity, summed)
 
-    fields = {name: np.zeros(points.trg.shape[1]) for name in known}
-    if summed:
-        rows = near(split, moments)
-        if periodicity > 0 and points.src.shape[1] > 0:
-            rows += far(split, moments)
-        fields |= _cut(split, rows)
+    rows = near(split, moments)
+    if periodicity > 0 and points.src.shape[1] > 0:
+        rows += far(split, moments)
+    fields = _cut(split, rows)
     if "stress" in names:
         gradient = fields["grad_u"]
         fields["stress"] = gradient + gradient.swapaxes(0, 1) - fields["p"] * np.eye(3)[:, :, None]
@@ -245,8 +212,7 @@ def _checked_geometry(
     except TypeError:
         raise TypeError(f"box is {box!r}, expected three lengths") from None
     sides = [None if edge is None else _numbers("box", edge) for edge in edges]
-    lengths = [side for side in sides if side is not None]
-    positive = all(side.ndim == 0 and 0 < side < np.inf for side in lengths)
+    positive = all(side is None or (side.ndim == 0 and 0 < side < np.inf) for side in sides)
     if len(sides) != 3 or not positive:
         raise ValueError(f"box is {box!r}, expected three positive lengths")
     if None in edges[:periodicity]:
@@ -280,14 +246,15 @@ def _checked(
         density = density.reshape(9, count)
     density = _matrix("dens", density, KERNELS[kernel].rows, count)
     points = Points(targets, sources, _sides(box, targets, sources))
-    if kernel not in ("stokes_dl", "stokes_comb"):
-        return points, Moments(density, None, None)
+    if kernel in ("laplace", "stokes_sl", "stokes_rotlet"):
+        return points, Moments(density, None)
+    if kernel == "stokes_dipole":
+        return points, Moments(None, density)
     if norms is None:
         raise ValueError(f"{kernel} needs norms, an array of shape (3, {count})")
-    normals = _matrix("norms", norms, 3, count)
-    if kernel == "stokes_dl":
-        return points, Moments(None, density, normals)
-    return points, Moments(density[:3], density[3:], normals)
+    strength = density[-3:, None] * _matrix("norms", norms, 3, count)
+    dipoles = -(strength + strength.swapaxes(0, 1)).reshape(9, count)
+    return points, Moments(density[:3] if kernel == "stokes_comb" else None, dipoles)
 
 
 def _sides(box: list[float | None], targets: Array, sources: Array) -> Array:

@@ -12,13 +12,13 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from parki.errors import ParkiValueError
 
 EXECUTORS = ("embedded", "pykokkos")
-# GNU's OpenMP lists the threads it starts on the caller's stack, some 100 bytes for each: 99 999
-# overflow the 8 MB of a main thread, 4096 the 512 kB of a small one. 1024 fit in 256 kB, and are as
-# many as the processors of the usual masks of affinity.
+# GNU's OpenMP lists the threads it starts on the caller's stack, which may be small. These fit in
+# 256 kB, and are as many as the processors of the usual masks of affinity.
 MOST_THREADS = 1024
 MOST_TEAM = 1024  # no device has larger teams to emulate
 
@@ -31,25 +31,22 @@ def _whole(text: str) -> int:
         return 0
 
 
-def _is_folder(text: str) -> bool:
-    try:
-        Path(text).expanduser()
-    except RuntimeError:  # nobody has the name that follows ~
-        return False
-    return True
+def _takes(read: Callable[[str], Any]) -> Callable[[str], bool]:
+    """Return what says whether a text can be read."""
 
+    def accepts(text: str) -> bool:
+        try:
+            read(text)
+        except (ValueError, RuntimeError):  # RuntimeError: nobody has the name that follows ~
+            return False
+        return True
 
-def _is_command(text: str) -> bool:
-    try:
-        shlex.split(text)
-    except ValueError:
-        return False
-    return True
+    return accepts
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One environment variable: name, default, meaning, and whether compiled code depends on it.
+    """One environment variable: name, default and meaning.
 
     ``accepts`` judges what is not empty, and ``expected`` says in words what it accepts.
     """
@@ -59,20 +56,13 @@ class Setting:
     meaning: str
     accepts: Callable[[str], bool]
     expected: str
-    compiled: bool = False
 
     def text(self) -> str:
         """Return what the environment says, or the default when unset or empty; not checked."""
         return os.environ.get(self.name, "").strip() or self.default
 
     def value(self) -> str:
-        """Return the value in force, checked.
-
-        Raises
-        ------
-        ParkiValueError
-            If the value is not what is expected.
-        """
+        """Return the value in force; refuse what is not expected."""
         text = self.text()
         if text and not self.accepts(text):
             raise ParkiValueError(
@@ -82,13 +72,7 @@ class Setting:
         return text
 
     def number(self) -> int:
-        """Return the value in force as a number, 0 when there is none.
-
-        Raises
-        ------
-        ParkiValueError
-            As `value`.
-        """
+        """Return the value in force as a number, 0 when there is none."""
         return _whole(self.value())
 
 
@@ -99,7 +83,7 @@ SETTINGS = {
             "PARKI_CACHE_DIR",
             "",
             "folder of compiled kernels; default ~/.cache/parki",
-            _is_folder,
+            _takes(lambda text: Path(text).expanduser()),
             "a folder, and after ~ nothing or the name of a user",
         ),
         Setting(
@@ -122,28 +106,20 @@ SETTINGS = {
             "team size emulated on the CPU, thread after thread between barriers; for tests",
             lambda text: 1 <= _whole(text) <= MOST_TEAM,
             f"a whole number from 1 to {MOST_TEAM}",
-            compiled=True,
         ),
         Setting(
             "CXX",
             "",
             "C++ compiler of the OpenMP and Serial spaces; default g++ or clang++",
-            _is_command,
+            _takes(shlex.split),
             "a command whose quotes are closed",
-            compiled=True,
         ),
     )
 }
 
 
 def cache_directory() -> Path:
-    """Return the folder of the compile cache (not created here).
-
-    Raises
-    ------
-    ParkiValueError
-        If no folder is given, and there is no home folder.
-    """
+    """Return the folder of the compile cache (not created here)."""
     chosen = SETTINGS["PARKI_CACHE_DIR"].value()
     if chosen:
         return Path(chosen).expanduser()
@@ -162,11 +138,6 @@ def thread_count() -> int:
 
     ``OMP_NUM_THREADS`` is for OpenMP to judge. Of a list the first number is taken, what is no
     number is passed over, and no more than `MOST_THREADS` are taken from it.
-
-    Raises
-    ------
-    ParkiValueError
-        If ``PARKI_NUM_THREADS`` is not a number in its range.
     """
     chosen = SETTINGS["PARKI_NUM_THREADS"].number()
     if chosen:

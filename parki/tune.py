@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.optimize import nnls
@@ -25,18 +25,17 @@ from parki.arrays import USUAL
 from parki.errors import ParkiError, ParkiMemoryError, ParkiValueError
 from parki.ewald import EwaldOptions, Plan
 from parki.ewald.choice import machines
-from parki.ewald.choice.cost import Work, near_name
+from parki.ewald.choice.cost import near_name
 from parki.ewald.choice.grids import POINTS
 from parki.ewald.choice.parameters import Parameters
 from parki.ewald.far.lengths import Tables
-from parki.ewald.far.padding import Passes
 from parki.ewald.far.sizes import owner_tiles
 from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace, cache
 
 # Points of the larger runs: of a device, and for each thread of a CPU.
 DEVICE_POINTS, CORE_POINTS = 2_000_000, 20_000
-# Timed runs of each: at least so many, and of short ones as many as take so many seconds.
+# Timed runs of each: the least, and the most of short ones, which end after these seconds.
 RUNS, MOST_RUNS, SHORT = 3, 25, 0.05
 # Seconds of one that is enough: a device takes the same every time.
 LONG = {False: 0.4, True: 0.1}
@@ -51,7 +50,11 @@ FACTORS = (0.7, 0.84, 1.19, 1.41)
 FIRMNESS, SCATTER = 0.1, 0.15
 REFITS = 8
 # Parki's own variants of each stage, one of which is a machine's usual one.
-METHODS = {"p2p": ("staged", "tile"), "p2g": ("owner", "tile"), "g2p": ("target", "tile")}
+METHODS: dict[str, tuple[Any, ...]] = {
+    "p2p": ("staged", "tile"),
+    "p2g": ("owner", "tile"),
+    "g2p": ("target", "tile"),
+}
 STAGES = ("P2P", "P2G", "FGC", "G2P")
 Sample = tuple[str, tuple[float, ...], float]  # variant, counts, seconds
 
@@ -86,51 +89,21 @@ class Timing:
     Attributes
     ----------
     chosen : Parameters
-    grid : float
-        Values of a grid component.
-    tiles : tuple of 2 ints
-        Those of P2G by owner.
-    passes : Passes
-        Those of its transforms.
     seconds : dict
         Of each stage.
-    vectors : tuple of 2 ints
-        Lanes and threads of the machine.
-    repeated : bool
-        Whether P2P took lists of pairs that were kept.
+    samples : list
+        Variant, counts and seconds of each stage.
     """
 
     task: Task
     chosen: Parameters
-    grid: float
-    tiles: tuple[int, int]
-    passes: Passes
     seconds: dict[str, float]
-    vectors: tuple[int, int]
-    repeated: bool
+    samples: list[Sample]
 
     @property
     def total(self) -> float:
         """Seconds of all stages."""
         return sum(self.seconds.values())
-
-    @property
-    def samples(self) -> list[Sample]:
-        """Variant, counts and seconds of each stage."""
-        names = {stage: getattr(self.chosen, stage) for stage in METHODS}
-        counts = self.counts(**names)
-        return [(v, c, self.seconds[s]) for (v, c), s in zip(counts.items(), STAGES, strict=True)]
-
-    def counts(self, p2p: str, p2g: str, g2p: str) -> dict[str, tuple[float, ...]]:
-        """Return the counts of variants, for these parameters."""
-        chosen, n = self.chosen, self.task.points
-        work = Work(self.task.kernel, ("u",), n, n, self.task.periodicity, *self.vectors)
-        return {
-            near_name(p2p, self.repeated): work.near(p2p, chosen.pairs, chosen.degree),
-            f"p2g_{p2g}": work.spread(p2g, chosen.points, self.grid, self.tiles),
-            "fgc": work.far(self.passes),
-            f"g2p_{g2p}": work.gather(g2p, chosen.points, self.grid),
-        }
 
 
 def tasks(space: ExecutionSpace, threads: int) -> list[Task]:
@@ -140,7 +113,7 @@ def tasks(space: ExecutionSpace, threads: int) -> list[Task]:
     value costs.
     """
     n = DEVICE_POINTS if space.on_device else CORE_POINTS * threads
-    p2p, p2g, g2p = usual = USUAL[space.on_device]
+    p2p, p2g, g2p = USUAL[space.on_device]
     first = Task("stokes_comb", 1, 1e-4, n, p2p=p2p, p2g=p2g, g2p=g2p)
     # One window for all tight sums of a device, whose compiler takes its time.
     wide = 15 if space.on_device else None
@@ -160,15 +133,10 @@ def tasks(space: ExecutionSpace, threads: int) -> list[Task]:
     single = replace(first, dtype="float32")
     found += [single, replace(single, points=n // 16), replace(single, cell_size=20)]
     found.append(replace(single, tolerance=1e-2))
-    others = [next(v for v in m if v != u) for m, u in zip(METHODS.values(), usual, strict=True)]
+    others: dict[str, Any] = dict(zip(METHODS, USUAL[not space.on_device], strict=True))
+    # P2G's other variant adds in any order on a host, and is far too slow on a device.
     for task in (replace(first, points=n // 8), replace(tight, points=n // 4)):
-        found.append(task)
-        # P2G's other variant adds in any order on a host, and is far too slow on a device.
-        found += [
-            _with(task, stage, other)
-            for stage, other in zip(METHODS, others, strict=True)
-            if stage != "p2g"
-        ]
+        found += [task, *(replace(task, **{stage: others[stage]}) for stage in ("p2p", "g2p"))]
     return found
 
 
@@ -204,30 +172,16 @@ def make(task: Task, space: ExecutionSpace) -> tuple[Plan, Any]:
 
 
 def check(task: Task, space: ExecutionSpace) -> None:
-    """Refuse a task that cannot be timed, before any is.
-
-    Raises
-    ------
-    ParkiError
-        If it has no points, too many of them, or an impossible tolerance.
-    """
+    """Refuse a task that cannot be timed, before any is."""
     check_count(task.points)
     _options(task, space).check_dtype(np.dtype(task.dtype))
 
 
 def _options(task: Task, space: ExecutionSpace) -> EwaldOptions:
-    return EwaldOptions(
-        periodicity=task.periodicity,
-        box=[1, 1, 1],
-        tolerance=task.tolerance,
-        cutoff=task.cutoff,
-        cell_size=task.cell_size,
-        window_points=task.window_points,
-        execution_space=space.name,
-        p2p_method=task.p2p,
-        p2g_method=task.p2g,
-        g2p_method=task.g2p,
-    )
+    names = ("periodicity", "tolerance", "cutoff", "cell_size", "window_points")
+    given: dict[str, Any] = {name: getattr(task, name) for name in names}
+    given |= {f"{stage}_method": getattr(task, stage) for stage in METHODS}
+    return EwaldOptions(box=[1, 1, 1], execution_space=space.name, **given)
 
 
 def compile_ahead(todo: Sequence[Task], space: ExecutionSpace, number: int) -> None:
@@ -269,13 +223,17 @@ def run(task: Task, space: ExecutionSpace, repeated: bool = True) -> Timing:
     if plan.setup is None:
         raise ParkiValueError(f"{task} has no points to time")
     chosen, padding = plan.setup.parameters, plan.setup.mesh.padding
-    grid = float(math.prod(padding.grid))
+    work, grid = plan.setup.problem.work, float(math.prod(padding.grid))
     tiles = owner_tiles(padding.cells, chosen.points, task.periodicity)
-    machine = machines.machine(space, task.dtype)
-    vectors = machine.lanes, machine.threads
-    passes = padding.values(chosen.lengths)
-    kept = lists is not None and lists.kept
-    return Timing(task, chosen, grid, tiles, passes, seconds, vectors, kept)
+    near = near_name(chosen.p2p, lists is not None and lists.kept)
+    counts = {
+        near: work.near(chosen.p2p, chosen.pairs, chosen.degree),
+        f"p2g_{chosen.p2g}": work.spread(chosen.p2g, chosen.points, grid, tiles),
+        "fgc": work.far(padding.values(chosen.lengths)),
+        f"g2p_{chosen.g2p}": work.gather(chosen.g2p, chosen.points, grid),
+    }
+    samples = [(v, c, seconds[stage]) for (v, c), stage in zip(counts.items(), STAGES, strict=True)]
+    return Timing(task, chosen, seconds, samples)
 
 
 def fit(
@@ -361,22 +319,21 @@ def save(
 
 def usual_of(space: ExecutionSpace, timings: Sequence[Timing]) -> dict[str, str]:
     """Return the usual variants: those built in, but where another took less in every task."""
-    usual = dict(zip(METHODS, USUAL[space.on_device], strict=True))
-    found = dict(usual)
-    for stage, name in zip(METHODS, ("P2P", "P2G", "G2P"), strict=True):
+    found: dict[str, Any] = {}
+
+    def least(task: Task, name: str) -> float:
+        return min(each.seconds[name] for each in timings if each.task == task)
+
+    built_in, others = USUAL[space.on_device], USUAL[not space.on_device]
+    for stage, usual, other in zip(METHODS, built_in, others, strict=True):
+        name, changes = stage.upper(), cast(dict[str, Any], {stage: usual})
         ratios = [
-            least(timings, task, name) / least(timings, _with(task, stage, usual[stage]), name)
+            least(task, name) / least(replace(task, **changes), name)
             for task in {each.task for each in timings}
-            if getattr(task, stage) not in ("auto", usual[stage])
+            if getattr(task, stage) not in ("auto", usual)
         ]
-        if ratios and max(ratios) < 1:
-            found[stage] = next(v for v in METHODS[stage] if v != usual[stage])
+        found[stage] = other if ratios and max(ratios) < 1 else usual
     return found
-
-
-def least(timings: Sequence[Timing], task: Task, stage: str) -> float:
-    """Return the least seconds that a stage of a task took."""
-    return min(each.seconds[stage] for each in timings if each.task == task)
 
 
 def load_samples(space: ExecutionSpace) -> dict[str, list[Sample]]:
@@ -398,31 +355,22 @@ def refine(task: Task, space: ExecutionSpace) -> Iterator[Timing]:
     yield best
     chosen = best.chosen
 
-    def attempt(changed: Task) -> Timing | None:
+    def attempt(**changes: Any) -> Iterator[Timing]:
         nonlocal best
         try:
-            timing = run(changed, space)
+            timing = run(replace(best.task, **changes), space)
         except (ParkiValueError, ParkiMemoryError):  # no grid, or no memory, for that
-            return None
+            return
         best = min(best, timing, key=lambda t: t.total)
-        return timing
+        yield timing
 
     for factor in FACTORS:
-        if timing := attempt(replace(task, cutoff=factor * chosen.cutoff)):
-            yield timing
-    at = replace(best.task, cutoff=best.chosen.cutoff)
-    points = best.chosen.points
+        yield from attempt(cutoff=factor * chosen.cutoff)
+    cutoff, points = best.chosen.cutoff, best.chosen.points
     for p in (points - 1, points + 1):
-        if POINTS[0] <= p <= POINTS[-1] and (timing := attempt(replace(at, window_points=p))):
-            yield timing
-    at = replace(best.task, cutoff=at.cutoff)
+        if POINTS[0] <= p <= POINTS[-1]:
+            yield from attempt(cutoff=cutoff, window_points=p)
     for stage, variants in METHODS.items():
         for variant in variants:
-            if variant != getattr(chosen, stage) and (timing := attempt(_with(at, stage, variant))):
-                yield timing
-                at = replace(best.task, cutoff=at.cutoff)
-
-
-def _with(task: Task, stage: str, variant: str) -> Task:
-    changes: dict[str, Any] = {stage: variant}
-    return replace(task, **changes)
+            if variant != getattr(chosen, stage):
+                yield from attempt(cutoff=cutoff, **{stage: variant})

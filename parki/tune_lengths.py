@@ -1,10 +1,9 @@
 """What transforms of each length cost on a device, for the choice of lengths.
 
 Measured as FGC runs them: planes of complex modes, both axes of which have the length; lines of
-real values along the first axis, for which cuFFT takes five times longer for some lengths than for
-their neighbours; and three axes of real values. On CPUs lengths are not measured: SciPy's
-transforms take about the same time per value for all that are considered, and a table gained 2 to
-4 % of FGC.
+real values along the first axis, whose costs jump from length to length; and three axes of real
+values. On CPUs lengths are not measured: SciPy's transforms take about the same time per value for
+all that are considered.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,20 +32,10 @@ LARGEST_SINGLE = 1024
 RUNS = 2
 
 
-@dataclass(frozen=True)
-class Transform:
-    """One to time: of ``length``, in the table ``kind``, ``run`` over so many ``values``."""
-
-    kind: str
-    length: int
-    values: float
-    run: Callable[[], None]
-
-
 def load(space: ExecutionSpace, precision: str) -> None:
     """Run every transform once: cuFFT takes half a minute to load them all."""
-    for transform in _transforms(space, precision, CANDIDATES, VALUES):
-        transform.run()
+    for *_, run in _transforms(space, precision, CANDIDATES, VALUES):
+        run()
 
 
 def measure(
@@ -57,9 +46,8 @@ def measure(
 ) -> Tables:
     """Return lengths with their costs over the median one of planes."""
     seconds: dict[str, dict[int, float]] = {kind: {} for kind in Tables._fields}
-    for transform in _transforms(space, precision, candidates, values):
-        least = _least(space, transform.run)
-        seconds[transform.kind][transform.length] = least / transform.values
+    for kind, length, each, run in _transforms(space, precision, candidates, values):
+        seconds[kind][length] = _least(space, run) / each
     typical = statistics.median(seconds["planes"].values())
     return Tables(
         *(Lengths((n, t / typical) for n, t in times.items()) for times in seconds.values())
@@ -68,49 +56,34 @@ def measure(
 
 def _transforms(
     space: ExecutionSpace, precision: str, candidates: Sequence[int], values: int
-) -> Iterator[Transform]:
-    """Yield the transforms, each to be run before the next."""
-    xp = space.array_module
+) -> Iterator[tuple[str, int, float, Callable[[], None]]]:
+    """Yield transforms: table, length, values and what runs it, each before the next."""
+    xp, make = space.array_module, transforms_of(space)
     dtype = np.dtype(precision)
+    complex_type = np.result_type(dtype, np.complex64)
     memory = xp.zeros(2 * values, dtype=dtype)
     if precision == "float32":
         candidates = [n for n in candidates if n <= LARGEST_SINGLE]
     for n in candidates:
-        yield _planes(space, n, memory)
+        planes = max(1, values // n**2)
+        modes = memory[: 2 * planes * n**2].view(complex_type).reshape(1, planes, n, n)
+        # The way back takes as long. Real values of both parts, two axes.
+        yield "planes", n, 4.0 * modes.size, partial(make((n, n, n), n, False).planes, modes)
+
+    def real(grid: Any, whole: bool) -> Callable[[], None]:
+        x, y, z = grid.shape
+        shape = (x, y, z // 2 + 1) if whole else (x // 2 + 1, y, z)
+        hat = xp.empty(shape, dtype=complex_type)
+        return partial(make((x, y, z), x, whole).real, grid[None], hat[None])
+
     # Longer lines cost about the same.
     for n in (n for n in candidates if n <= LARGEST["lines"]):
         edge = max(1, math.isqrt(memory.size // n))
-        yield _real(space, memory[: n * edge**2].reshape(n, edge, edge), False)
+        lines = memory[: n * edge**2].reshape(n, edge, edge)
+        yield "lines", n, 1.0 * lines.size, real(lines, False)
         # The values, their modes and the library's workspace.
         if n <= LARGEST["boxes"] and 4 * n**3 * dtype.itemsize < free_memory(space):
-            yield _real(space, xp.zeros((n, n, n), dtype=dtype), True)
-
-
-def _planes(space: ExecutionSpace, n: int, memory: Any) -> Transform:
-    """Return the transform of planes of length n along both axes.
-
-    Of the transform there alone, as for real values: the way back takes as long.
-    """
-    complex_type = np.result_type(memory.dtype, np.complex64)
-    planes = max(1, memory.size // (2 * n**2))
-    modes = memory[: 2 * planes * n**2].view(complex_type).reshape(1, planes, n, n)
-    make = transforms_of(space)
-    transforms = make((n, n, n), n, False)
-    # Real values of both parts, two axes.
-    return Transform("planes", n, 4.0 * modes.size, lambda: transforms.planes(modes))
-
-
-def _real(space: ExecutionSpace, values: Any, whole: bool) -> Transform:
-    """Return the transform of real values along the first axis, or along all of them."""
-    x, y, z = values.shape
-    shape = (x, y, z // 2 + 1) if whole else (x // 2 + 1, y, z)
-    modes = space.array_module.empty(shape, dtype=np.result_type(values.dtype, np.complex64))
-    make = transforms_of(space)
-    transforms = make((x, y, z), x, whole)
-    kind, passes = ("boxes", 3.0) if whole else ("lines", 1.0)
-    return Transform(
-        kind, x, passes * values.size, lambda: transforms.real(values[None], modes[None])
-    )
+            yield "boxes", n, 3.0 * n**3, real(xp.zeros((n, n, n), dtype=dtype), True)
 
 
 def _least(space: ExecutionSpace, action: Callable[[], None]) -> float:
@@ -119,7 +92,6 @@ def _least(space: ExecutionSpace, action: Callable[[], None]) -> float:
     for _ in range(1 + RUNS):
         start = time.perf_counter()
         action()
-        if space.on_device:
-            space.array_module.cuda.Device().synchronize()
+        space.adapter.synchronize()
         times.append(time.perf_counter() - start)
     return min(times[1:])

@@ -2,96 +2,114 @@
 
 from __future__ import annotations
 
+import argparse
 import statistics
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.progress import track
 from rich.table import Table
 
+from parki import tune
+from parki.arguments import add_common, command
 from parki.errors import UnavailableError
 from parki.ewald.choice import machines
-from parki.runtime import ExecutionSpace, cache
+from parki.runtime import ExecutionSpace, cache, get_execution_space
 from parki.settings import cache_directory, thread_count
 from parki.terminal import Console
-from parki.tune import (
-    METHODS,
-    ROUNDS,
-    STAGES,
-    Sample,
-    Task,
-    Timing,
-    compile_ahead,
-    load_samples,
-    refine,
-    run,
-    save,
-    tasks,
-    usual_of,
-)
 from parki.tune_lengths import load, measure
 
+ASKED = ("kernel", "periodicity", "tolerance", "points", "dtype")  # of a task, by arguments
 
-def show(space: ExecutionSpace, task: Task | None) -> None:
-    """Measure a space, or with ``task`` refine what was measured; show progress and the result.
 
-    Raises
-    ------
-    UnavailableError
-        If the result could not be kept.
-    """
+DESCRIPTION = """\
+Measure what the stages of a sum cost on this machine, and which variants are the fastest, in less
+than a minute (more when kernels have to be compiled). Plans made from then on choose cut-off, grid
+and window by these numbers, and take these variants, instead of those of the machine that parki
+was developed on. The result is one file in the cache directory; delete it to go back.
+"""
+
+EPILOG = """\
+With --measure, also time one task of yours (--kernel, --points, ...; random points) with other
+cut-offs and variants than those chosen, and take these times into account as well.
+"""
+
+
+def declare(commands: Any) -> None:
+    """Add the command to the subparsers of the command line."""
+    summary = "measure this machine, for better choices"
+    parser = command(commands, "tune", answer, summary, DESCRIPTION, EPILOG)
+    add_common(parser, space="OpenMP")
+    parser.add_argument("--measure", action="store_true", help="time one task's neighbourhood too")
+    task = {"kernel": "stokes_comb", "points": 100_000, "periodicity": 3, "tolerance": 1e-6}
+    add_common(parser.add_argument_group("the task of --measure"), **task, dtype="float64")
+
+
+def answer(arguments: argparse.Namespace) -> int:
+    """Measure, and return the exit code."""
+    space, task = get_execution_space(arguments.space), None
+    if arguments.measure:
+        task = tune.Task(**{name: getattr(arguments, name) for name in ASKED})
+        tune.check(task, space)
+    show(space, task)
+    return 0
+
+
+def show(space: ExecutionSpace, task: tune.Task | None) -> None:
+    """Measure a space, or with ``task`` refine what was measured; show progress and the result."""
     if reason := cache.why_unusable():
         raise UnavailableError(
             f"the cache folder {cache_directory()} cannot take the result ({reason}); set "
             "PARKI_CACHE_DIR to a folder that can be written"
         )
     console = Console()
-    samples: dict[str, list[Sample]] = {name: [] for name in machines.built_in(space)["seconds"]}
-    if task is not None:
-        samples = load_samples(space)
-    usual = dict(zip(METHODS, machines.machine(space, "float64").usual, strict=True))
+    samples = tune.load_samples(space)
+    if task is None:
+        samples = {name: [] for name in samples}
+    usual = dict(zip(tune.METHODS, machines.machine(space, "float64").usual, strict=True))
     lengths = {name: machines.machine(space, name).lengths for name in samples}
     if not any(samples.values()):
-        todo = tasks(space, thread_count() if space.name == "OpenMP" else 1)
+        todo = tune.tasks(space, thread_count() if space.name == "OpenMP" else 1)
         if space.on_device:
             # Both keep the host busy, and the device hardly; what is timed comes after.
             here = int(space.array_module.cuda.Device().id)
             with ThreadPoolExecutor(1) as pool:
-                ahead = pool.submit(compile_ahead, todo, space, here)
+                ahead = pool.submit(tune.compile_ahead, todo, space, here)
                 for name in track(samples, "loading transforms", console=console, transient=True):
                     load(space, name)
                 ahead.result()
             names = track(samples, "measuring transforms", console=console, transient=True)
             lengths = {name: measure(space, name) for name in names}
         machines.use(space, lengths)  # what follows counts in them, by no earlier file
-        rounds, timings = ROUNDS[space.on_device] * todo, []
+        rounds, timings = tune.ROUNDS[space.on_device] * todo, []
         for each in track(rounds, "measuring", console=console, transient=True):
-            timings.append(run(each, space, repeated=False))
+            timings.append(tune.run(each, space, repeated=False))
             samples[each.dtype] += timings[-1].samples
-        usual = usual_of(space, timings)
+        usual = tune.usual_of(space, timings)
     if task is not None:
         timings = list(
-            track(refine(task, space), "timing", total=None, console=console, transient=True)
+            track(tune.refine(task, space), "timing", total=None, console=console, transient=True)
         )
         for timing in timings:
             samples[task.dtype] += timing.samples
         console.print(comparison(timings))
-    path = save(space, samples, lengths, usual)
+    path = tune.save(space, samples, lengths, usual)
     console.print(fits(space, samples))
     console.print("usual variants: " + ", ".join(f"{k} {v}" for k, v in usual.items()))
     console.print(f"written to {path}", soft_wrap=True)
 
 
-def comparison(timings: list[Timing]) -> Table:
+def comparison(timings: list[tune.Timing]) -> Table:
     """Return the timings of a task's neighbourhood as a table."""
     table = Table(title=f"{timings[0].task}: milliseconds", title_justify="left", box=SIMPLE_HEAD)
-    for name in ("r_c", "P", "variants", *STAGES, "all", "ratio"):
+    for name in ("r_c", "P", "variants", *tune.STAGES, "all", "ratio"):
         table.add_column(name, justify="right", no_wrap=True)
     best = min(t.total for t in timings)
     for timing in timings:
         p = timing.chosen
         cells = [f"{p.cutoff:.4f}", str(p.points), f"{p.p2p}/{p.p2g}/{p.g2p}"]
-        cells += [_milliseconds(timing.seconds[stage]) for stage in STAGES]
+        cells += [_milliseconds(timing.seconds[stage]) for stage in tune.STAGES]
         cells += [_milliseconds(timing.total), f"{timing.total / timings[0].total:.2f}"]
         table.add_row(*cells, style="bold" if timing.total == best else None)
     return table
@@ -101,7 +119,7 @@ def _milliseconds(seconds: float) -> str:
     return f"{1e3 * seconds:.3g}" if seconds >= 1e-3 else f"{1e3 * seconds:.2f}"
 
 
-def fits(space: ExecutionSpace, samples: dict[str, list[Sample]]) -> Table:
+def fits(space: ExecutionSpace, samples: dict[str, list[tune.Sample]]) -> Table:
     """Return how well the numbers now in force predict the samples."""
     table = Table(title="predicted over measured time", title_justify="left", box=SIMPLE_HEAD)
     for name in ("precision", "variant", "times", "least", "median", "most"):

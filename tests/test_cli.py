@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import parki
-from parki import cli, demo
+from parki import check, cli, demo
+from parki.runtime.spaces import SPACES
 
 
 def test_info(capsys: pytest.CaptureFixture[str]) -> None:
@@ -19,7 +20,7 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     for word in (parki.__version__, np.__version__, "compiler", "threads", "PARKI_CACHE_DIR"):
         assert word in text
-    for space in cli.SPACES:
+    for space in SPACES:
         line = next(line for line in text.splitlines() if line.startswith(f"  {space} "))
         reason = line.partition("not here: ")[2]
         assert ("available" in line) == (space in parki.available_spaces())
@@ -95,7 +96,7 @@ def test_demo_keeps_the_promise(dtype: str, capsys: pytest.CaptureFixture[str]) 
 def test_demo_says_when_the_promise_is_broken(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(demo, "direct_sum", lambda *_, **__: np.full((3, demo.SAMPLES), 1e3))
+    monkeypatch.setattr(check, "direct_sum", lambda *_, **__: np.full((3, demo.SAMPLES), 1e3))
     assert cli.main(["demo", "--points", "1000", "--no-picture"]) == 1
     assert "NOT OK" in capsys.readouterr().out
 

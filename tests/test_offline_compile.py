@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import os
 import shutil
+import subprocess
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from parki.errors import KernelError
 from parki.ewald.sums import SUMS as RECORDS
-from parki.runtime.device import compile_offline
+from parki.runtime.device import HIP_OPTIONS, OPTIONS, source_text
 from parki.runtime.linter import is_decorated
 from parki.runtime.specialise import kernel_directory, specialise
 from parki.runtime.translate import Translated, translate
@@ -25,6 +29,50 @@ SPREAD = (*SUMS[:4], "stokes_dipole")  # a rotlet spreads as a Stokeslet does
 LAUNCH_BOUND = 128
 # Scratch memory of a team: what one multiprocessor of an sm_80 has, the smallest of those here.
 SCRATCH_LIMIT = 163 * 1024
+
+
+def compile_offline(translated: Translated, architecture: str) -> bytes:
+    """Compile for an architecture that need not be present, such as ``sm_90`` or ``gfx90a``.
+
+    NVRTC comes from PyPI (nvidia-cuda-nvrtc, cuda-bindings), hipcc from the system.
+    """
+    build = _compile_hip if architecture.startswith("gfx") else _compile_cuda
+    return build(source_text(translated), architecture)
+
+
+def _compile_cuda(text: str, architecture: str) -> bytes:
+    from cuda.bindings import nvrtc
+
+    error, program = nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, None, None)
+    options = [b"-arch=" + architecture.encode(), *(o.encode() for o in OPTIONS)]
+    (error,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+    if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        _, size = nvrtc.nvrtcGetProgramLogSize(program)
+        log = bytes(size)
+        nvrtc.nvrtcGetProgramLog(program, log)
+        raise KernelError(f"NVRTC refused a kernel for {architecture}:\n{log.decode()[:3000]}")
+    _, size = nvrtc.nvrtcGetCUBINSize(program)
+    binary = bytes(size)
+    nvrtc.nvrtcGetCUBIN(program, binary)
+    return binary
+
+
+def _compile_hip(text: str, architecture: str) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="parki-") as folder:
+        source, target = Path(folder) / "kernel.hip", Path(folder) / "kernel.hsaco"
+        # hipRTC has the declarations built in, hipcc has them here.
+        source.write_text("#include <hip/hip_runtime.h>\n" + text, encoding="utf-8")
+        command = ["hipcc", "--genco", f"--offload-arch={architecture}", *HIP_OPTIONS]
+        run = subprocess.run(
+            [*command, str(source), "-o", str(target)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "HIP_PLATFORM": "amd"},
+        )
+        if run.returncode != 0:
+            raise KernelError(f"hipcc refused a kernel for {architecture}:\n{run.stderr[:3000]}")
+        return target.read_bytes()
 
 
 def workunits() -> list[tuple[str, str]]:

@@ -263,7 +263,6 @@ def test_what_tune_times(repeated):
     """Sums that take lists, or those that have none."""
     task = tune.Task("stokes_comb", 3, 1e-3, 500, p2p="tile")
     timing = tune.run(task, parki.get_execution_space("Serial"), repeated)
-    assert timing.repeated == repeated
     assert timing.samples[0][0] == ("kept_tile" if repeated else "p2p_tile")
 
 
@@ -306,4 +305,4 @@ def test_long_sums_are_timed_once(repeated, runs, monkeypatch):
     task = tune.Task("stokes_comb", 3, 1e-3, 300, p2p="tile")
     timing = tune.run(task, parki.get_execution_space("Serial"), repeated)
     assert len(made) == runs
-    assert timing.repeated == repeated and timing.total > 0
+    assert timing.samples[0][0] == ("kept_tile" if repeated else "p2p_tile") and timing.total > 0

@@ -126,7 +126,6 @@ def test_arguments_that_are_not_used_are_dropped(tmp_path):
     )
     done = specialise(path, "f", {"REAL": "float"})
     assert done.arguments == (("a", "pk.View1D[pk.float]"), ("c", "pk.float"))
-    assert done.dropped == {"b", "d"}
     assert done.real == "float"
     other = specialise(path, "f", {"A": False})
     assert [name for name, _ in other.arguments] == ["a", "b", "d"]

@@ -121,7 +121,7 @@ def test_tune(own_cache, monkeypatch, capsys):
         tune.Task("laplace", 3, 1e-2, 500),
         tune.Task("laplace", 3, 1e-2, 500, dtype="float32"),
     ]
-    monkeypatch.setattr("parki.tune_report.tasks", lambda *_: few)
+    monkeypatch.setattr(tune, "tasks", lambda *_: few)
     space = get_execution_space("Serial")
     before = machines.machine(space, "float64")
     assert cli.main(["tune", "--space", "Serial"]) == 0

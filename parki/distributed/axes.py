@@ -15,13 +15,7 @@ from parki.ewald.sums import SUMS
 
 
 class Order:
-    """An order of axes that puts one of them first.
-
-    Parameters
-    ----------
-    axes : list of 3 ints
-        The caller's axes in the solver's order.
-    """
+    """An order of axes that puts one of them first: the caller's axes in the solver's order."""
 
     def __init__(self, axes: list[int]) -> None:
         self.axes = axes

@@ -8,13 +8,13 @@ process, and few say whether they are.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from parki.distributed.team import Team
-from parki.distributed.transport import HostTransport, Transport
+from parki.distributed.transport import HostTransport, Parcels, Transport, cut
 from parki.runtime import ExecutionSpace
 from parki.runtime.spaces.cupy import HIGH
 
@@ -56,9 +56,7 @@ def use_local_gpu(comm: Any = None) -> int:
     import cupy
 
     team = Team(comm)
-    node = team.comm.Split_type(team.mpi.COMM_TYPE_SHARED)
-    number = int(node.Get_rank() % cupy.cuda.runtime.getDeviceCount())
-    node.Free()
+    number = int(team.place_on_node % cupy.cuda.runtime.getDeviceCount())
     cupy.cuda.Device(number).use()
     return number
 
@@ -75,47 +73,29 @@ class NcclTransport(Transport):
         self.stream = cupy.cuda.Stream(non_blocking=True, priority=HIGH)
         self.communicator = _communicator(team, self.nccl, int(cupy.cuda.Device().id))
 
-    def exchange(
-        self,
-        label: str,
-        send: Any,
-        send_counts: Sequence[int],
-        receive: Any,
-        receive_counts: Sequence[int],
-    ) -> None:
+    def exchange(self, parcels: Parcels) -> None:
         """Exchange by sends and receives of one group."""
-        self._begin(label, send, send_counts)
-        rank, item = self.team.rank, send.itemsize
+        self._begin(parcels)
         stream, byte = self.xp.cuda.get_current_stream().ptr, self.nccl.NCCL_CHAR
+        given = cut(parcels.send, [(count,) for count in parcels.send_counts])
+        got = cut(parcels.receive, [(count,) for count in parcels.receive_counts])
         self.nccl.groupStart()
-        given = got = 0
-        for other, (out, into) in enumerate(zip(send_counts, receive_counts, strict=True)):
-            if other == rank:
-                receive[got : got + into] = send[given : given + out]
-            else:
-                if out:
-                    address = send.data.ptr + given * item
-                    self.communicator.send(address, out * item, byte, other, stream)
-                if into:
-                    address = receive.data.ptr + got * item
-                    self.communicator.recv(address, into * item, byte, other, stream)
-            given += out
-            got += into
+        for other, (out, into) in enumerate(zip(given, got, strict=True)):
+            if other == self.team.rank:
+                into[...] = out
+                continue
+            if out.size:
+                self.communicator.send(out.data.ptr, out.nbytes, byte, other, stream)
+            if into.size:
+                self.communicator.recv(into.data.ptr, into.nbytes, byte, other, stream)
         self.nccl.groupEnd()
 
-    def start(
-        self,
-        label: str,
-        send: Any,
-        send_counts: Sequence[int],
-        receive: Any,
-        receive_counts: Sequence[int],
-    ) -> Callable[[], None]:
+    def start(self, parcels: Parcels) -> Callable[[], None]:
         """Begin an exchange on a stream of its own."""
         cuda = self.xp.cuda
         self.stream.wait_event(cuda.get_current_stream().record())
         with self.stream:
-            self.exchange(label, send, send_counts, receive, receive_counts)
+            self.exchange(parcels)
         done = self.stream.record()
         return lambda: cuda.get_current_stream().wait_event(done)
 
@@ -130,21 +110,15 @@ class StagedTransport(Transport):
         self.host = HostTransport(team, _pinned)
         self.sent = self.host.sent
 
-    def exchange(
-        self,
-        label: str,
-        send: Any,
-        send_counts: Sequence[int],
-        receive: Any,
-        receive_counts: Sequence[int],
-    ) -> None:
+    def exchange(self, parcels: Parcels) -> None:
         """Copy to the host, exchange, and copy back."""
-        given, got = self.host.buffers(send.size, receive.size, send.dtype)
+        label, send, send_counts, receive, receive_counts = parcels
+        staged = self.host.parcels(label, send_counts, receive_counts, send.dtype)
         if send.size:
-            send.get(out=given)
-        self.host.exchange(label, given, send_counts, got, receive_counts)
+            send.get(out=staged.send)
+        self.host.exchange(staged)
         if receive.size:
-            receive.set(got)
+            receive.set(staged.receive)
             self.xp.cuda.get_current_stream().synchronize()  # the host's buffer is used again
 
 

@@ -19,14 +19,7 @@ from parki.ewald.setup import Setup
 
 
 class SlabFar:
-    """P2G, FGC and G2P of a slab, for the points that `placed` is given.
-
-    Parameters
-    ----------
-    transport : Transport
-    slabs : Slabs
-    setup : Setup
-    """
+    """P2G, FGC and G2P of a slab, for the points that `placed` is given."""
 
     def __init__(self, transport: Transport, slabs: Slabs, setup: Setup) -> None:
         self.transport, self.slabs, rank = transport, slabs, transport.team.rank

@@ -1,18 +1,18 @@
-"""FGC over the ranks: each transforms what it has whole, and exchanges shares for the rest.
+"""FGC over the ranks: each transforms what it has whole, and exchanges parts of the rest.
 
-Three periodic directions: the planes of a slab along y and z; then, of all planes, a share of the
+Three periodic directions: the planes of a slab along y and z; then, of all planes, a part of the
 modes along y, whose lines along x are whole, and convolved; and back. One exchange each way.
 
-Fewer: a share of the lines along x, transformed as in `parki.ewald.far.fgc`; then a share of the
+Fewer: a part of the lines along x, transformed as in `parki.ewald.far.fgc`; then a part of the
 modes along x, whose planes are padded, transformed and convolved in blocks as on one device. Two
 exchanges each way, but nothing padded is sent, along free axes neither: padded planes have four
-times the values and more. Modes of truncated kernels cost more, and shares have fewer of them.
+times the values and more. Modes of truncated kernels cost more, and parts have fewer of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +25,50 @@ from parki.ewald.far.transforms import transforms_of
 from parki.ewald.setup import Setup
 
 
-class SlabFGC(Protocol):
-    """The Fourier grid convolution of this rank's slab."""
+def slab_fgc(transport: Transport, slabs: Slabs, setup: Setup) -> _Periodic | _Free:
+    """Return the Fourier grid convolution of this rank's slab."""
+    kind = _Periodic if setup.mesh.periodicity == 3 else _Free
+    return kind(transport, slabs, setup)
+
+
+def _convolution(setup: Setup, first: int, last: int) -> Convolution:
+    """Return that of a part of the modes."""
+    task, factor = setup.task, setup.frame.factor
+    what = (task.kernel, setup.mesh, setup.split, factor, task.want, task.executor)
+    return Convolution(*what, (first, last))
+
+
+def line_parts(padding: Padding, size: int) -> tuple[int, ...]:
+    """Return the bounds of the ranks' parts of the lines along x, or of the modes along y."""
+    return divide(np.ones(padding.grid[1]), size)
+
+
+def mode_parts(padding: Padding, size: int) -> tuple[int, ...]:
+    """Return the bounds of the ranks' parts of the modes along a first axis beside free ones."""
+    local = np.arange(padding.local[0] // 2 + 1) < padding.n_local
+    areas = np.where(
+        local, padding.local[1] * padding.local[2], padding.plain[1] * padding.plain[2]
+    )
+    return divide(areas.astype(float), size)
+
+
+class _Periodic:
+    """Three periodic directions."""
+
+    def __init__(self, transport: Transport, slabs: Slabs, setup: Setup) -> None:
+        team, padding = transport.team, setup.mesh.padding
+        lines = line_parts(padding, team.size)
+        first, last = lines[team.rank : team.rank + 2]
+        convolution = self.convolution = _convolution(setup, first, last)
+        x, y, z = padding.grid
+        half, planes = z // 2 + 1, slabs.planes[team.rank + 1] - slabs.planes[team.rank]
+        empty, kind = transport.xp.empty, convolution.complex_type
+        self.planes = empty((convolution.components, planes, y, half), dtype=kind)
+        self.modes = empty((convolution.components, x, last - first, half), dtype=kind)
+        self.transforms = transforms_of(setup.task.space)((x, y, z), x, True)
+        # Of one component each: (planes, y, modes).
+        self.swap = Swap(transport, "FGC", (0, slabs.planes), (1, lines))
+        self.swap_back = self.swap.back()
 
     def apply(self, grid: Any, field: Any, plane: Any) -> None:
         """Convolve.
@@ -38,64 +80,8 @@ class SlabFGC(Protocol):
         field : array, shape (rows, planes, y, z)
             Where to put the far field.
         plane : array or None
-            See `parki.ewald.far.plane`.
+            See `parki.ewald.far.plane`; here there is none.
         """
-
-
-def slab_fgc(transport: Transport, slabs: Slabs, setup: Setup) -> SlabFGC:
-    """Return what convolves on slabs."""
-    task, mesh = setup.task, setup.mesh
-    what = (task.kernel, mesh, setup.split, setup.frame.factor, task.want, task.executor)
-    size, rank = transport.team.size, transport.team.rank
-    lines = line_shares(mesh.padding, size)
-    if mesh.periodicity == 3:
-        share = (lines[rank], lines[rank + 1])
-        return _Periodic(transport, slabs, lines, Convolution(*what, share))
-    modes = mode_shares(mesh.padding, size)
-    share = (modes[rank], modes[rank + 1])
-    return _Free(transport, slabs, lines, modes, Convolution(*what, share))
-
-
-def line_shares(padding: Padding, size: int) -> tuple[int, ...]:
-    """Return the bounds of the ranks' shares of the lines along x, or of the modes along y."""
-    return divide(np.ones(padding.grid[1]), size)
-
-
-def mode_shares(padding: Padding, size: int) -> tuple[int, ...]:
-    """Return the bounds of the ranks' shares of the modes along a first axis beside free ones."""
-    local = np.arange(padding.local[0] // 2 + 1) < padding.n_local
-    areas = np.where(
-        local, padding.local[1] * padding.local[2], padding.plain[1] * padding.plain[2]
-    )
-    return divide(areas.astype(float), size)
-
-
-class _Periodic:
-    """Three periodic directions."""
-
-    def __init__(
-        self,
-        transport: Transport,
-        slabs: Slabs,
-        lines: tuple[int, ...],
-        convolution: Convolution,
-    ) -> None:
-        self.convolution = convolution
-        rank = transport.team.rank
-        x, y, z = convolution.mesh.padding.grid
-        share, half = lines[rank + 1] - lines[rank], z // 2 + 1
-        empty, kind = transport.xp.empty, convolution.complex_type
-        planes = slabs.planes[rank + 1] - slabs.planes[rank]
-        self.planes = empty((convolution.components, planes, y, half), dtype=kind)
-        self.modes = empty((convolution.components, x, share, half), dtype=kind)
-        transforms = transforms_of(convolution.mesh.space)
-        self.transforms = transforms((x, y, z), x, True)
-        # Of one component each: (planes, y, modes).
-        self.swap = Swap(transport, "FGC", (0, slabs.planes), (1, lines))
-        self.swap_back = self.swap.back()
-
-    def apply(self, grid: Any, field: Any, plane: Any) -> None:
-        """Convolve."""
         c = self.convolution
 
         def spread(i: int) -> Callable[[], None]:
@@ -125,33 +111,26 @@ class _Periodic:
 class _Free:
     """At least one free direction."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        slabs: Slabs,
-        lines: tuple[int, ...],
-        modes: tuple[int, ...],
-        convolution: Convolution,
-    ) -> None:
-        self.convolution = convolution
-        mesh, rank = convolution.mesh, transport.team.rank
-        x, y, z = mesh.padding.grid
-        length = mesh.padding.local[0]
-        share = lines[rank + 1] - lines[rank]
-        components = convolution.components
-        empty, kind = transport.xp.empty, convolution.complex_type
-        transforms = transforms_of(mesh.space)
-        self.transforms = transforms((x, share, z), length, False)
-        self.lines = empty((components, x, share, z), dtype=mesh.dtype)
-        self.waves = empty((components, length // 2 + 1, share, z), dtype=kind)
-        self.modes = empty((components, modes[rank + 1] - modes[rank], y, z), dtype=kind)
+    def __init__(self, transport: Transport, slabs: Slabs, setup: Setup) -> None:
+        team, padding = transport.team, setup.mesh.padding
+        lines, modes = line_parts(padding, team.size), mode_parts(padding, team.size)
+        first, last = modes[team.rank : team.rank + 2]
+        convolution = self.convolution = _convolution(setup, first, last)
+        x, y, z = padding.grid
+        part, length = lines[team.rank + 1] - lines[team.rank], padding.local[0]
+        components, empty = convolution.components, transport.xp.empty
+        kind = convolution.complex_type
+        self.transforms = transforms_of(setup.task.space)((x, part, z), length, False)
+        self.lines = empty((components, x, part, z), dtype=setup.mesh.dtype)
+        self.waves = empty((components, length // 2 + 1, part, z), dtype=kind)
+        self.modes = empty((components, last - first, y, z), dtype=kind)
         # Of one component each: (planes or modes, y, z).
         self.to_lines = Swap(transport, "FGC lines", (0, slabs.planes), (1, lines))
         self.to_modes = Swap(transport, "FGC modes", (1, lines), (0, modes))
         self.from_modes, self.from_lines = self.to_modes.back(), self.to_lines.back()
 
     def apply(self, grid: Any, field: Any, plane: Any) -> None:
-        """Convolve."""
+        """Convolve: as `_Periodic.apply`."""
 
         def spread(i: int) -> Callable[[], None]:
             return self.to_lines.start(grid[i], self.lines[i], i % 2)

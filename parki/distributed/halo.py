@@ -6,10 +6,11 @@ copied from them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from parki.distributed.slabs import Slabs, Touched
-from parki.distributed.transport import Transport
+from parki.distributed.transport import Transport, cut
 
 
 class Halo:
@@ -42,24 +43,22 @@ class Halo:
         given: list[list[Touched]],
         place: str,
         got: list[list[Touched]],
-    ) -> list[tuple[Touched, Any]]:
+    ) -> Iterator[tuple[Touched, Any]]:
         """Send planes, which begin at the attribute ``place``; return those that arrive."""
         components, _, y, z = values.shape
         plane = components * y * z
-        send_counts = [plane * sum(t.planes for t in parts) for parts in given]
-        receive_counts = [plane * sum(t.planes for t in parts) for parts in got]
-        send, receive = self.transport.buffers(sum(send_counts), sum(receive_counts), values.dtype)
-        done = 0
-        for part in (t for parts in given for t in parts):
+        send_counts, receive_counts = (
+            [plane * sum(t.planes for t in parts) for parts in ranks] for ranks in (given, got)
+        )
+        parcels = self.transport.parcels(label, send_counts, receive_counts, values.dtype)
+
+        def blocks(buffer: Any, ranks: list[list[Touched]]) -> Iterator[tuple[Touched, Any]]:
+            parts = [part for parts in ranks for part in parts]
+            shapes = ((components, part.planes, y, z) for part in parts)
+            return zip(parts, cut(buffer, shapes), strict=True)
+
+        for part, block in blocks(parcels.send, given):
             begin = getattr(part, place)
-            size = plane * part.planes
-            block = send[done : done + size].reshape(components, part.planes, y, z)
             block[...] = values[:, begin : begin + part.planes]
-            done += size
-        self.transport.exchange(label, send, send_counts, receive, receive_counts)
-        done, blocks = 0, []
-        for part in (t for parts in got for t in parts):
-            size = plane * part.planes
-            blocks.append((part, receive[done : done + size].reshape(components, -1, y, z)))
-            done += size
-        return blocks
+        self.transport.exchange(parcels)
+        return blocks(parcels.receive, got)

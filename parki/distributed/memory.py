@@ -1,19 +1,18 @@
 """Bytes that each rank of a plan needs, and whether they are free where the ranks are.
 
 Follows what the stages of a slab allocate, as `parki.ewald.choice.memory` does for those of a plan.
-Ranks of one node share its memory, and ranks may share a device: what they need is added up.
+What ranks of one node, or of one device, need is added up.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from parki.distributed import device
-from parki.distributed.fgc import line_shares, mode_shares
+from parki.distributed.fgc import line_parts, mode_parts
 from parki.distributed.slabs import Slabs
 from parki.distributed.team import Team
 from parki.errors import ParkiMemoryError
@@ -30,23 +29,6 @@ from parki.settings import thread_count
 
 
 @dataclass(frozen=True)
-class Counts:
-    """How many points a rank has.
-
-    Attributes
-    ----------
-    given, own : tuple of 2 ints
-        Targets and sources that the caller gave it, and those of its slab.
-    near : int
-        Sources of its slab and, as ghosts, of others.
-    """
-
-    given: tuple[int, int]
-    own: tuple[int, int]
-    near: int
-
-
-@dataclass(frozen=True)
 class Place:
     """What a rank has of a sum.
 
@@ -60,7 +42,10 @@ class Place:
         Grid cells within which a target has its sources.
     axes : list of 3 ints
         The problem's axes in the order of the mesh.
-    counts : Counts
+    given, own : tuple of 2 ints
+        Targets and sources that the caller gave it, and those of its slab.
+    near : int
+        Sources of its slab and, as ghosts, of others.
     """
 
     mesh: Mesh
@@ -68,20 +53,21 @@ class Place:
     rank: int
     reach: int
     axes: list[int]
-    counts: Counts
+    given: tuple[int, int]
+    own: tuple[int, int]
+    near: int
 
 
 def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Memory:
     """Return what a rank of a plan needs; ``problem`` and ``use`` are of the sum over all ranks."""
     mesh, slabs, rank, reach = place.mesh, place.slabs, place.rank, place.reach
-    points, axes = place.counts, place.axes
     item, kernel, size = np.dtype(use.dtype).itemsize, problem.kernel, slabs.size
-    (targets, sources), (given_targets, given_sources) = points.own, points.given
+    (targets, sources), (given_targets, given_sources) = place.own, place.given
     cells = max(slabs.cells[rank + 1] - slabs.cells[rank], 1)
     inputs, outputs = SUMS[kernel].components, field_rows(kernel, problem.want)
     rows = sum(math.prod(result_shape(kernel, name, 1)) for name in problem.want)
 
-    box = problem.box[axes]
+    box = problem.box[place.axes]
     stretch = slabs.stretch(rank, reach + 1)
     if stretch is not None:
         box[0] *= (stretch[1] - stretch[0]) / slabs.cells[-1]
@@ -93,17 +79,17 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
 
     held, _, _ = sort(given_targets, given_sources, use)
     moved, _, far = sort(targets, sources, use)
-    _, near, _ = sort(targets, points.near, replace(use, same=False))
-    routes = 8.0 * (given_sources + (0 if use.same else given_targets) + points.near - sources)
+    _, near, _ = sort(targets, place.near, replace(use, same=False))
+    routes = 8.0 * (given_sources + (0 if use.same else given_targets) + place.near - sources)
     # A density comes and goes in the order given, of the slab, with ghosts, and sorted.
-    densities = SUMS[kernel].rows * 2 * (given_sources + sources + points.near)
+    densities = SUMS[kernel].rows * 2 * (given_sources + sources + place.near)
     results = rows * (targets + 2 * given_targets) + use.more * given_targets
     _, y, z = mesh.stored
-    far_field = _convolve(use, mesh, slabs, rank, inputs, outputs)
+    far_field, swaps = _convolve(use, mesh, slabs, rank, inputs, outputs)
     plane = max(inputs, outputs) * math.prod(mesh.padding.grid[1:])
     # Exchanges of points, densities, results and halos take turns in the memory of the first swap.
     turns = max(
-        far_field.swaps[0] / item,
+        swaps[0] / item,
         2 * (chosen.points - 1) * plane if size > 1 else 0,
         SUMS[kernel].rows * (given_sources + sources),
         rows * (given_targets + targets),
@@ -114,11 +100,8 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
         "densities and results": item * float(densities + results),
         # The field lies apart from what is spread, and windows reach beyond the slab.
         "grid": item * float((inputs + outputs) * (cells + chosen.points - 1) * y * z),
-        "modes": far_field.modes,
-        "padded block": far_field.padded,
-        "multiplier": far_field.multiplier,
-        "transforms": far_field.transforms,
-        "exchange": item * turns + sum(far_field.swaps[1:]),
+        **far_field,
+        "exchange": item * turns + sum(swaps[1:]),
     }
     total = sum(parts.values())
     # The slab's points as they came, and wrapped, are dropped once the plan is made.
@@ -126,25 +109,18 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
     return Memory(parts, held, max(total, making))
 
 
-class _Convolution(NamedTuple):
-    """Bytes of `parki.distributed.fgc`; ``swaps`` are those of the buffers, swap by swap."""
-
-    modes: float
-    padded: float
-    multiplier: float
-    transforms: float
-    swaps: list[float]
-
-
 def _convolve(
     use: Use, mesh: Mesh, slabs: Slabs, rank: int, inputs: int, outputs: int
-) -> _Convolution:
-    """Return what the convolution of a rank takes, for components spread and transformed back."""
+) -> tuple[dict[str, float], list[float]]:
+    """Return what `parki.distributed.fgc` takes, for components spread and transformed back.
+
+    Bytes by part, and those of the buffers, swap by swap.
+    """
     item, size, padding = mesh.item, slabs.size, mesh.padding
     components, on_device = max(inputs, outputs), use.space.on_device
     x, y, z = padding.grid
     planes = slabs.planes[rank + 1] - slabs.planes[rank]
-    first, last = line_shares(padding, size)[rank : rank + 2]
+    first, last = line_parts(padding, size)[rank : rank + 2]
     lines = last - first
     padded = buffer = 0.0
     if padding.n_local == 0:
@@ -154,14 +130,12 @@ def _convolve(
         pairs = [sum(parts)]
         area = 2 * largest
     else:
-        share = mode_shares(padding, size)[rank : rank + 2]
+        begin, end = mode_parts(padding, size)[rank : rank + 2]
         real, waves = item * x * lines * z, 2 * item * (padding.local[0] // 2 + 1) * lines * z
-        parts = [real, waves, 2 * item * (share[1] - share[0]) * y * z]
+        parts = [real, waves, 2 * item * (end - begin) * y * z]
         largest = float(waves)
         pairs = [item * planes * y * z + real, sum(parts[1:])]
-        block, multiplier = single.block_sizes(
-            padding, components, item, on_device, (share[0], share[1])
-        )
+        block, multiplier = single.block_sizes(padding, components, item, on_device, (begin, end))
         padded = 2 * item * block * components
         if padding.local[0] > x:
             buffer = item * float(padding.local[0] * lines * z)
@@ -171,30 +145,23 @@ def _convolve(
         area = 2 * min(largest, threads * PART)
     # Two components are on their way at a time, but not to this rank itself.
     away = min(components, 2) * (size - 1) / size
-    swaps = [away * pair for pair in pairs]
-    return _Convolution(components * float(sum(parts)), padded, item * multiplier, area, swaps)
+    taken = {
+        "modes": components * float(sum(parts)),
+        "padded block": padded,
+        "multiplier": item * multiplier,
+        "transforms": area,
+    }
+    return taken, [away * pair for pair in pairs]
 
 
 def check(
     team: Team, problem: Problem, chosen: Parameters, use: Use, length: float, needed: Memory
 ) -> None:
-    """Refuse a plan on all ranks where some of them lack memory.
+    """Refuse a plan on all ranks where some of them lack memory; ``needed`` is what this one needs.
 
-    Parameters
-    ----------
-    team : Team
-    problem, chosen, use
-        Of the sum over all ranks.
-    length : float
-        Cube root of the box's volume, in the user's unit.
-    needed : Memory
-        What this rank needs.
-
-    Raises
-    ------
-    ParkiMemoryError
-        The same on all ranks; with what would fit, if ranks need what they do now times what one
-        plan of all points would need, over what it needs now.
+    ``length`` is the cube root of the box's volume, in the user's unit. The message says what would
+    fit, if ranks need what they do now times what one plan of all points would need, over what it
+    needs now.
     """
     told = team.all((device.place(use.space), needed, free_memory(use.space)))
     worst, words = 1.0, ""

@@ -21,9 +21,6 @@ class SlabP2P:
 
     Parameters
     ----------
-    transport : Transport
-    slabs : Slabs
-    setup : Setup
     trg, src : array, shape (3, N)
         Points of the slab in the user's unit, as given.
     norms : array, shape (3, N), or None
@@ -80,14 +77,7 @@ class SlabP2P:
 
 def _turned(setup: Setup, points: Any, start: float) -> Any:
     """Return points with the first coordinate in the period that begins at ``start``."""
-    frame = setup.frame
-    turned, _ = locate(
-        points,
-        frame.box * frame.unit,
-        (1, 1, 1),
-        (True, False, False),
-        (start * frame.unit, 0.0, 0.0),
-        setup.task.space,
-        executor=setup.task.executor,
-    )
+    frame, task = setup.frame, setup.task
+    period = frame.box * frame.unit, (1, 1, 1), (True, False, False), (start * frame.unit, 0.0, 0.0)
+    turned, _ = locate(points, *period, task.space, executor=task.executor)
     return turned

@@ -30,17 +30,6 @@ class Plan(single.Plan):
     comm : mpi4py.MPI.Comm, optional
         The ranks that take part, not to be freed before the plan. Default: all (``COMM_WORLD``).
 
-    Attributes
-    ----------
-    slabs : Slabs
-        What each rank works on.
-    transport : Transport
-        How arrays move; ``transport.sent`` counts the bytes.
-    memory : Memory
-        Bytes that this rank needs, by part, as predicted for the points the plan was made of.
-    sent : dict
-        Bytes that this rank sent to others in the last application, by step.
-
     Raises
     ------
     ParkiValueError, ParkiTypeError
@@ -79,12 +68,12 @@ class Plan(single.Plan):
 
     @property
     def slabs(self) -> Slabs:
-        """What each rank works on."""
+        """What each rank works on: planes of the grid, and the points in them."""
         return self.pipeline.slabs
 
     @property
     def transport(self) -> Transport:
-        """How arrays move."""
+        """How arrays move; ``transport.sent`` counts the bytes."""
         return self.pipeline.transport
 
     @property

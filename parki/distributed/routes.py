@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.distributed.transport import Transport
+from parki.distributed.transport import Parcels, Transport
 
 
 class Route:
@@ -18,7 +18,6 @@ class Route:
 
     Parameters
     ----------
-    transport : Transport
     columns : list of int arrays
         For each rank, the columns to send; one may go to several.
 
@@ -50,24 +49,21 @@ class Route:
     def forward(self, label: str, values: Any) -> Any:
         """Return the columns that arrive, of arrays (rows, columns) of all ranks."""
         rows, xp = values.shape[0], self.transport.xp
-        send, receive = self.transport.buffers(
-            rows * self.order.size, rows * self.arriving, values.dtype
-        )
+        parcels = self._parcels(label, rows, self.counts, self.arrivals, values.dtype)
         # A column's numbers lie side by side on their way.
         columns = xp.ascontiguousarray(values.T)
-        xp.take(columns, self.order, axis=0, out=send.reshape(-1, rows))
-        self._exchange(label, send, self.counts * rows, receive, self.arrivals * rows)
-        return receive.reshape(-1, rows).T.copy()  # never a view: the buffer is used again
+        xp.take(columns, self.order, axis=0, out=parcels.send.reshape(-1, rows))
+        self.transport.exchange(parcels)
+        return parcels.receive.reshape(-1, rows).T.copy()  # never a view: the buffer is used again
 
     def backward(self, label: str, values: Any, out: Any) -> None:
         """Send columns (rows, arriving) back to where they are from, into ``out``."""
         rows = values.shape[0]
-        send, receive = self.transport.buffers(
-            rows * self.arriving, rows * self.order.size, values.dtype
-        )
-        send.reshape(-1, rows)[...] = values.T
-        self._exchange(label, send, self.arrivals * rows, receive, self.counts * rows)
-        out[:, self.order] = receive.reshape(-1, rows).T
+        parcels = self._parcels(label, rows, self.arrivals, self.counts, values.dtype)
+        parcels.send.reshape(-1, rows)[...] = values.T
+        self.transport.exchange(parcels)
+        out[:, self.order] = parcels.receive.reshape(-1, rows).T
 
-    def _exchange(self, label: str, send: Any, given: Any, receive: Any, got: Any) -> None:
-        self.transport.exchange(label, send, given.tolist(), receive, got.tolist())
+    def _parcels(self, label: str, rows: int, given: Any, got: Any, dtype: Any) -> Parcels:
+        counts = (given * rows).tolist(), (got * rows).tolist()
+        return self.transport.parcels(label, *counts, dtype)

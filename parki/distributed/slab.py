@@ -8,8 +8,10 @@ planes of the grid. Parameters are chosen on one rank, from points of all.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import fields, replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from parki.distributed import memory
 from parki.distributed.axes import Order, longest_first
 from parki.distributed.device import choose_transport
 from parki.distributed.far import SlabFar
-from parki.distributed.memory import Counts, Place
+from parki.distributed.memory import Place
 from parki.distributed.near import SlabP2P
 from parki.distributed.routes import Route
 from parki.distributed.slabs import Slabs, near_work
@@ -43,18 +45,10 @@ IMBALANCE = 1.3
 class Slab:
     """The stages of a rank: see `parki.ewald.pipeline.Pipeline`.
 
-    Parameters
-    ----------
-    team : Team
-
     Attributes
     ----------
-    slabs : Slabs
-        What each rank works on.
-    transport : Transport
     overlap : bool
-        Whether exchanges go on beside the near field, on devices; where there are none it costs
-        3 %.
+        Whether exchanges go on beside the near field, on devices: without any it would cost time.
     sent : dict
         Bytes that this rank sent to others in the last application, by step.
     """
@@ -148,9 +142,9 @@ class Slab:
             first, last = slabs.cells[self.team.rank : self.team.rank + 2]
             targets, sources = (int(count[first:last].sum()) for count in counts)
             near = int(counts[1][slabs.near(self.team.rank, reach)].sum())
-            numbers = Counts((points.targets, points.sources), (targets, sources), near)
+            numbers = (points.targets, points.sources), (targets, sources), near
             needs = (setup.problem, setup.parameters, use(task, points, False))
-            place = Place(mesh, slabs, self.team.rank, reach, list(frame.axes), numbers)
+            place = Place(mesh, slabs, self.team.rank, reach, list(frame.axes), *numbers)
             new.memory = memory.predict(*needs, place)
             memory.check(self.team, *needs, frame.length, new.memory)
             # Compile all kernels of the plan, once on each node.
@@ -249,13 +243,9 @@ class Slab:
             name: array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
             for name, array in results.items()
         }
-        ends = np.cumsum([array.shape[0] for array in flat.values()]).tolist()
-        parts = {
-            name: slice(end - array.shape[0], end)
-            for (name, array), end in zip(flat.items(), ends, strict=True)
-        }
-        together = task.xp.zeros((ends[-1], count), dtype=task.dtype)
-        own = {name: together[part] for name, part in parts.items()}
+        rows = sum(map(len, flat.values()))
+        together = task.xp.zeros((rows, count), dtype=task.dtype)
+        own = dict(zip(flat, _rows(together, flat.values()), strict=True))
         before = dict(self.transport.sent)
         with watch("densities"):
             dens = self.order.density(task.kernel, dens)
@@ -283,10 +273,10 @@ class Slab:
             self.far.gather(own)
             self.gauge.add(dens, own)
         with watch("results"):
-            back = task.xp.empty((ends[-1], next(iter(flat.values())).shape[1]), dtype=task.dtype)
+            back = task.xp.empty((rows, next(iter(flat.values())).shape[1]), dtype=task.dtype)
             self._to_targets.backward("results", together, back)
-            for name, array in flat.items():
-                array[self.order.places(name, task.sum.results)] = back[parts[name]]
+            for (name, array), part in zip(flat.items(), _rows(back, flat.values()), strict=True):
+                array[self.order.places(name, task.sum.results)] = part
         sent = {n: count - before.get(n, 0) for n, count in self.transport.sent.items()}
         self.sent = {label: count for label, count in sent.items() if count}
 
@@ -315,6 +305,12 @@ class Slab:
             return text
         megabytes = ", ".join(f"{label} {count / 1e6:.3g}" for label, count in self.sent.items())
         return f"{text}\n  sent from rank {self.team.rank} by the last application, MB: {megabytes}"
+
+
+def _rows(values: Any, like: Iterable[Any]) -> list[Any]:
+    """Return the rows of an array in parts that have as many as each of others."""
+    ends = accumulate(map(len, like), initial=0)
+    return [values[a:b] for a, b in pairwise(ends)]
 
 
 def _cells(setup: Setup, points: Any) -> Any:

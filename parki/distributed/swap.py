@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from parki.distributed.transport import Transport
+from parki.distributed.transport import Transport, cut
 
 Bounds = tuple[int, ...]
 
 
 class Swap:
-    """An exchange of shares.
+    """An exchange of parts.
 
     Parameters
     ----------
-    transport : Transport
     label : str
         What to count its bytes for.
     split : int, tuple of ints
@@ -46,37 +44,27 @@ class Swap:
         Of those in a slot, one ends before the next begins.
         """
         rank = self.transport.team.rank
-        axis, bounds = self.join
-        sent = [_part(values, axis, a, b) for a, b in pairwise(bounds)]
-        axis, bounds = self.split
-        got = [_part(out, axis, a, b) for a, b in pairwise(bounds)]
-        got[rank][...] = sent[rank]  # not by way of the buffers
-        send_counts = [math.prod(block.shape) for block in sent]
-        receive_counts = [math.prod(block.shape) for block in got]
-        send_counts[rank] = receive_counts[rank] = 0
-        send, receive = self.transport.buffers(
-            sum(send_counts), sum(receive_counts), values.dtype, slot
+        sent, got = _blocks(values, *self.join), _blocks(out, *self.split)
+        # Not by way of the buffers.
+        got[rank][...] = sent[rank]
+        sent[rank], got[rank] = sent[rank][:0], got[rank][:0]
+        send_counts, receive_counts = ([block.size for block in blocks] for blocks in (sent, got))
+        parcels = self.transport.parcels(
+            self.label, send_counts, receive_counts, values.dtype, slot
         )
-        for block, part in _parts(sent, send_counts, send):
+        for block, part in zip(sent, cut(parcels.send, [b.shape for b in sent]), strict=True):
             part[...] = block
-        wait = self.transport.start(self.label, send, send_counts, receive, receive_counts)
+        wait = self.transport.start(parcels)
 
         def end() -> None:
             wait()
-            for block, part in _parts(got, receive_counts, receive):
+            arrived = cut(parcels.receive, [block.shape for block in got])
+            for block, part in zip(got, arrived, strict=True):
                 block[...] = part
 
         return end
 
 
-def _parts(blocks: list[Any], counts: list[int], buffer: Any) -> Iterator[tuple[Any, Any]]:
-    """Go through the blocks of other ranks, each with its part of the buffer in its shape."""
-    done = 0
-    for block, count in zip(blocks, counts, strict=True):
-        if count:
-            yield block, buffer[done : done + count].reshape(block.shape)
-            done += count
-
-
-def _part(values: Any, axis: int, first: int, last: int) -> Any:
-    return values[(slice(None),) * axis + (slice(first, last),)]
+def _blocks(values: Any, axis: int, bounds: Bounds) -> list[Any]:
+    """Return the parts of an array along an axis."""
+    return [values[(slice(None),) * axis + (slice(a, b),)] for a, b in pairwise(bounds)]

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -19,24 +21,12 @@ from parki.interchange import to_host
 
 
 class Team:
-    """The ranks of a communicator.
-
-    Parameters
-    ----------
-    comm : mpi4py.MPI.Comm, optional
-        Default: ``COMM_WORLD``.
+    """The ranks of a communicator of mpi4py; by default ``COMM_WORLD``, all there are.
 
     Attributes
     ----------
     rank, size : int
         This rank, and how many there are.
-
-    Raises
-    ------
-    UnavailableError
-        If mpi4py is missing, or finds no MPI library.
-    ParkiTypeError
-        If ``comm`` is no communicator of one group of ranks.
     """
 
     def __init__(self, comm: Any = None) -> None:
@@ -49,27 +39,31 @@ class Team:
         self.comm = _own(self.mpi, given)
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
         self.agreed: BaseException | None = None  # the last error that all ranks have raised
-        self._first: bool | None = None  # of its node, once known
         if self.size > 1:
             _end_together(self.mpi)
 
     # ------------------------------------------------------------------ failure
-    def together(self) -> _Together:
-        """Return a context whose exceptions on any rank become one error on all of them.
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Make exceptions of the block on any rank one error on all of them.
 
         What is inside must exchange through the team (and its transport) alone.
         """
-        return _Together(self)
+        self.agreed = None
+        try:
+            yield
+        except self.mpi.Exception:  # in the middle of an exchange: no rank can agree on anything
+            raise
+        except Exception as error:
+            if self.size > 1 and error is not self.agreed:
+                self._vote(error)
+            raise
+        self.agree()
 
     def agree(self) -> None:
         """Raise if another rank has failed."""
         if self.size > 1:
             self._vote(None)
-
-    def fail(self, error: Exception) -> NoReturn:
-        """Tell the other ranks, and raise what they raise."""
-        self._vote(error)
-        raise error  # only where there are no others
 
     def _vote(self, error: Exception | None) -> None:
         failed = np.array([error is not None], dtype=np.int32)
@@ -91,19 +85,24 @@ class Team:
         raise self.agreed from error
 
     # ------------------------------------------------------------------ turns
+    @cached_property
+    def place_on_node(self) -> int:
+        """Number of this rank among those of its node; all ranks ask for it at a time."""
+        node = self.comm.Split_type(self.mpi.COMM_TYPE_SHARED)
+        number = int(node.Get_rank())
+        node.Free()
+        return number
+
     def in_turn(self, work: Callable[[], None]) -> None:
         """Do ``work`` on one rank of each node, and then on the others.
 
         What the first leaves in the node's cache, the others find there.
         """
-        if self._first is None:
-            node = self.comm.Split_type(self.mpi.COMM_TYPE_SHARED)
-            self._first = node.Get_rank() == 0
-            node.Free()
-        if self._first:
+        first = self.place_on_node == 0
+        if first:
             work()
         self.agree()
-        if not self._first:
+        if not first:
             work()
 
     # ------------------------------------------------------------------ small things
@@ -142,32 +141,6 @@ class Team:
 
             return cupy.asarray(total)
         return total
-
-
-class _Together:
-    """Votes at its end, whether by an exception or not."""
-
-    def __init__(self, team: Team) -> None:
-        self.team = team
-
-    def __enter__(self) -> None:
-        self.team.agreed = None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        team = self.team
-        if error is None:
-            team.agree()
-            return
-        # If MPI itself failed, in the middle of an exchange, the ranks can agree on nothing more.
-        if isinstance(error, team.mpi.Exception) or error is team.agreed:
-            return
-        if team.size > 1 and isinstance(error, Exception):
-            team.fail(error)
 
 
 def _mpi() -> Any:

@@ -6,38 +6,35 @@ in the arrays is the caller's business.
 
 from __future__ import annotations
 
-import itertools
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from parki.distributed.team import Team
 
 
-class Buffers:
-    """Pairs of buffers that grow: exchanges take turns, so that all of a plan share them.
+class Parcels(NamedTuple):
+    """What a rank sends and receives in one exchange.
 
-    Parameters
+    Attributes
     ----------
-    empty : callable
-        Makes an array of so many elements of a type.
+    label : str
+        What to count the bytes for.
+    send, receive : array, 1-D, of one dtype
+        The parts for, and from, each rank, which follow each other.
+    send_counts, receive_counts : sequence of int
+        Elements of these parts.
     """
 
-    def __init__(self, empty: Callable[[int, Any], Any]) -> None:
-        self.empty = empty
-        self.parts: dict[tuple[int, int], Any] = {}
-
-    def views(self, counts: tuple[int, int], dtype: Any, slot: int) -> tuple[Any, Any]:
-        """Return 1-D arrays of as many elements; those of different slots do not share memory."""
-        found = []
-        for place, count in enumerate(counts):
-            size, key = count * np.dtype(dtype).itemsize, (slot, place)
-            if key not in self.parts or self.parts[key].size < size:
-                self.parts[key] = self.empty(size, np.uint8)
-            found.append(self.parts[key][:size].view(dtype))
-        return found[0], found[1]
+    label: str
+    send: Any
+    send_counts: Sequence[int]
+    receive: Any
+    receive_counts: Sequence[int]
 
 
 class Transport(ABC):
@@ -51,60 +48,56 @@ class Transport(ABC):
     name : str
         The way in words.
     empty : callable
-        Makes its buffers, see `Buffers`.
+        Makes an array of a given number of elements and dtype, for buffers.
 
     Attributes
     ----------
     sent : dict
-        Bytes sent to other ranks so far, by the labels of `exchange`.
+        Bytes sent to other ranks so far, by the labels of parcels.
     """
 
     def __init__(self, team: Team, xp: Any, name: str, empty: Callable[[int, Any], Any]) -> None:
         self.team, self.name = team, name
         self.xp: Any = xp
         self.sent: dict[str, int] = {}
-        self.memory = Buffers(empty)
+        self._empty = empty
+        self._memory: dict[tuple[int, str], Any] = {}
 
-    def buffers(self, n_send: int, n_receive: int, dtype: Any, slot: int = 0) -> tuple[Any, Any]:
-        """Return 1-D arrays for an exchange; they are reused by the next ones of the same slot."""
-        return self.memory.views((n_send, n_receive), dtype, slot)
+    def parcels(
+        self,
+        label: str,
+        send_counts: Sequence[int],
+        receive_counts: Sequence[int],
+        dtype: Any,
+        slot: int = 0,
+    ) -> Parcels:
+        """Return parcels to fill; their memory is used again by the next ones of the same slot."""
+        send, receive = (
+            self._buffer((slot, way), sum(counts) * np.dtype(dtype).itemsize).view(dtype)
+            for way, counts in (("send", send_counts), ("receive", receive_counts))
+        )
+        return Parcels(label, send, send_counts, receive, receive_counts)
+
+    def _buffer(self, key: tuple[int, str], size: int) -> Any:
+        """Return bytes of a buffer that grows."""
+        if key not in self._memory or self._memory[key].size < size:
+            self._memory[key] = self._empty(size, np.uint8)
+        return self._memory[key][:size]
 
     @abstractmethod
-    def exchange(
-        self,
-        label: str,
-        send: Any,
-        send_counts: Sequence[int],
-        receive: Any,
-        receive_counts: Sequence[int],
-    ) -> None:
-        """Send to each rank its part of ``send``; the parts follow each other, as in ``receive``.
+    def exchange(self, parcels: Parcels) -> None:
+        """Send to each rank its part, and receive one from each."""
 
-        Parameters
-        ----------
-        label : str
-            What to count the bytes for.
-        send, receive : array, 1-D, of one dtype
-        send_counts, receive_counts : sequence of int
-            Elements for, and from, each rank.
-        """
-
-    def start(
-        self,
-        label: str,
-        send: Any,
-        send_counts: Sequence[int],
-        receive: Any,
-        receive_counts: Sequence[int],
-    ) -> Callable[[], None]:
+    def start(self, parcels: Parcels) -> Callable[[], None]:
         """Begin an exchange, of which there may be several; return what waits for its end."""
-        self.exchange(label, send, send_counts, receive, receive_counts)
+        self.exchange(parcels)
         return lambda: None
 
-    def _begin(self, label: str, send: Any, send_counts: Sequence[int]) -> None:
+    def _begin(self, parcels: Parcels) -> None:
         """Vote on whether all ranks are well, and count the bytes that leave this one."""
         self.team.agree()
-        away = (send.size - send_counts[self.team.rank]) * send.itemsize
+        send, label = parcels.send, parcels.label
+        away = (send.size - parcels.send_counts[self.team.rank]) * send.itemsize
         self.sent[label] = self.sent.get(label, 0) + away
 
 
@@ -114,36 +107,32 @@ class HostTransport(Transport):
     def __init__(self, team: Team, empty: Callable[[int, Any], Any] = np.empty) -> None:
         super().__init__(team, np, "MPI", empty)
 
-    def exchange(
-        self,
-        label: str,
-        send: Any,
-        send_counts: Sequence[int],
-        receive: Any,
-        receive_counts: Sequence[int],
-    ) -> None:
+    def exchange(self, parcels: Parcels) -> None:
         """Exchange by messages between the ranks that have something for each other.
 
         Most exchanges are between neighbours: ``MPI_Alltoallv`` takes the same time for those of
         all ranks, but touches all ranks each time.
         """
-        self._begin(label, send, send_counts)
+        self._begin(parcels)
         rank, size, comm = self.team.rank, self.team.size, self.team.comm
-        given, got = _parts(send_counts), _parts(receive_counts)
+        given = cut(parcels.send, [(count,) for count in parcels.send_counts])
+        got = cut(parcels.receive, [(count,) for count in parcels.receive_counts])
         waiting = []
         # Each rank begins with the next one: no rank is everybody's first.
         for step in range(1, size):
             other = (rank - step) % size
-            if receive_counts[other]:
-                waiting.append(comm.Irecv(receive[got[other]], other))
+            if got[other].size:
+                waiting.append(comm.Irecv(got[other], other))
         for step in range(1, size):
             other = (rank + step) % size
-            if send_counts[other]:
-                waiting.append(comm.Isend(send[given[other]], other))
-        receive[got[rank]] = send[given[rank]]
+            if given[other].size:
+                waiting.append(comm.Isend(given[other], other))
+        got[rank][...] = given[rank]
         self.team.mpi.Request.Waitall(waiting)
 
 
-def _parts(counts: Sequence[int]) -> list[slice]:
-    """Return where each rank's part is."""
-    return list(itertools.starmap(slice, itertools.pairwise([0, *itertools.accumulate(counts)])))
+def cut(buffer: Any, shapes: Iterable[tuple[int, ...]]) -> list[Any]:
+    """Return views of arrays that follow each other in a buffer."""
+    shapes = list(shapes)
+    ends = pairwise([0, *accumulate(map(math.prod, shapes))])
+    return [buffer[a:b].reshape(shape) for (a, b), shape in zip(ends, shapes, strict=True)]

@@ -27,11 +27,6 @@ def expand(tree: ast.Module, path: Path, folder: Path) -> ast.Module:
         For messages.
     folder : Path
         That of parki's kernels, in which ``kernels.blocks`` is looked up.
-
-    Raises
-    ------
-    KernelError
-        If there is no such block, or a call has other arguments than the block.
     """
     blocks: dict[str, ast.FunctionDef] = {}
     for node in [n for n in tree.body if isinstance(n, ast.ImportFrom)]:

@@ -1,14 +1,11 @@
 """The embedded executor on a device: CUDA through NVRTC, HIP through hipRTC, both by CuPy.
 
 CuPy compiles, caches (``CUPY_CACHE_DIR``) and launches on its current stream; nothing here
-synchronises. `compile_offline` builds for an architecture that is not present, for tests.
+synchronises.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,13 +40,7 @@ class DeviceObject:
         return False
 
     def load(self) -> Callable[[list[Any], int], None]:
-        """Return ``launch(arguments, count)``, compiling first if CuPy's cache lacks the kernel.
-
-        Raises
-        ------
-        KernelError
-            If the compiler refuses the kernel.
-        """
+        """Return ``launch(arguments, count)``, compiling first if CuPy's cache lacks the kernel."""
         cupy = self.space.array_module
         hip = self.space.name == "HIP"
         options = HIP_OPTIONS if hip else OPTIONS
@@ -68,53 +59,3 @@ class DeviceObject:
             kernel((blocks,), block, (*arguments, count), shared_mem=scratch)
 
         return launch
-
-
-def compile_offline(translated: Translated, architecture: str) -> bytes:
-    """Compile for an architecture that need not be present, such as ``sm_90`` or ``gfx90a``.
-
-    NVRTC comes from PyPI (nvidia-cuda-nvrtc, cuda-bindings), hipcc from the system.
-
-    Raises
-    ------
-    KernelError
-        With the compiler's log, if the kernel does not compile.
-    """
-    if architecture.startswith("gfx"):
-        return _compile_hip(source_text(translated), architecture)
-    return _compile_cuda(source_text(translated), architecture)
-
-
-def _compile_cuda(text: str, architecture: str) -> bytes:
-    from cuda.bindings import nvrtc
-
-    error, program = nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, None, None)
-    options = [b"-arch=" + architecture.encode(), *(o.encode() for o in OPTIONS)]
-    (error,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
-    if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-        _, size = nvrtc.nvrtcGetProgramLogSize(program)
-        log = bytes(size)
-        nvrtc.nvrtcGetProgramLog(program, log)
-        raise KernelError(f"NVRTC refused a kernel for {architecture}:\n{log.decode()[:3000]}")
-    _, size = nvrtc.nvrtcGetCUBINSize(program)
-    binary = bytes(size)
-    nvrtc.nvrtcGetCUBIN(program, binary)
-    return binary
-
-
-def _compile_hip(text: str, architecture: str) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="parki-") as folder:
-        source, target = Path(folder) / "kernel.hip", Path(folder) / "kernel.hsaco"
-        # hipRTC has the declarations built in, hipcc has them here.
-        source.write_text("#include <hip/hip_runtime.h>\n" + text, encoding="utf-8")
-        command = ["hipcc", "--genco", f"--offload-arch={architecture}", *HIP_OPTIONS]
-        run = subprocess.run(
-            [*command, str(source), "-o", str(target)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "HIP_PLATFORM": "amd"},
-        )
-        if run.returncode != 0:
-            raise KernelError(f"hipcc refused a kernel for {architecture}:\n{run.stderr[:3000]}")
-        return target.read_bytes()

@@ -15,26 +15,14 @@ _lost: set[str] = set()
 
 
 def use(name: str) -> None:
-    """Record that a space that starts threads, or a device, is used by this process.
-
-    Raises
-    ------
-    UnavailableError
-        As `check`.
-    """
+    """Record that a space that starts threads, or a device, is used by this process, if it can."""
     if _lost:
         check(name)
     _used.add(name)
 
 
 def check(*names: str) -> None:
-    """Refuse spaces that this process lost when it was forked.
-
-    Raises
-    ------
-    UnavailableError
-        With the remedy.
-    """
+    """Refuse spaces that this process lost when it was forked."""
     for name in names:
         if name in _lost:
             what = "its OpenMP threads" if name == "OpenMP" else "a device"

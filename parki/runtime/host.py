@@ -20,7 +20,6 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from parki.errors import KernelError, ParkiValueError, UnavailableError
 from parki.runtime import cache, shipped
@@ -93,15 +92,7 @@ def _refuse_c(chosen: str, found: Compiler) -> None:
 
 
 def compiler() -> Compiler:
-    """Return the C++ compiler: ``$CXX``, g++, clang++ or c++.
-
-    Raises
-    ------
-    UnavailableError
-        If there is none, with the package that brings it.
-    ParkiValueError
-        If ``$CXX`` is a C compiler.
-    """
+    """Return the C++ compiler, ``$CXX``, g++, clang++ or c++; or say which package brings one."""
     return _find(SETTINGS["CXX"].value(), os.environ.get("PATH", ""))
 
 
@@ -115,13 +106,7 @@ def why_none() -> str:
 
 
 def compilers() -> list[Compiler]:
-    """Return the C++ compiler or, where there is none, those whose objects the cache holds.
-
-    Raises
-    ------
-    UnavailableError
-        If there are none of either, as `compiler`.
-    """
+    """Return the C++ compiler or, where there is none, those whose objects the cache holds."""
     reason = why_none()
     if not reason:
         return [compiler()]
@@ -143,7 +128,7 @@ def _record(found: Compiler) -> None:
     if found.here and not cache.why_unusable():
         where = SETTINGS["CXX"].value(), cache.key(_machine())
         content = json.dumps([*where, found.command, found.version])
-        cache.entry(cache.key(content), lambda path: _write(path, content), ".compiler")
+        cache.entry(cache.key(content), lambda path: _write(content, path), ".compiler")
 
 
 def has_openmp() -> bool:
@@ -157,13 +142,7 @@ def can_compile() -> bool:
 
 
 def check() -> None:
-    """Do nothing where kernels run: those that came, those in the cache, or any by a compiler.
-
-    Raises
-    ------
-    UnavailableError
-        As `compilers`.
-    """
+    """Refuse where no kernels run: none came, none are in the cache, and there is no compiler."""
     if not shipped.usable():
         compilers()
 
@@ -222,25 +201,19 @@ def _compile(chosen: Compiler, flags: list[str], text: str, target: Path) -> Non
         raise UnavailableError(why_none())
     with tempfile.TemporaryDirectory(prefix="parki-") as folder:
         source = Path(folder) / "kernel.cpp"
-        _write(source, text)
+        _write(text, source)
         command = [*chosen.command, *flags, str(source), "-o", str(target)]
         run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     if run.returncode != 0:
         raise KernelError(f"{chosen.path} failed on a kernel:\n{run.stderr[-2000:]}")
 
 
-def _write(path: Path, text: str) -> None:
+def _write(text: str, path: Path) -> None:
     path.write_text(text, encoding="utf-8")
 
 
 class HostObject:
-    """One workunit compiled for the host: from the kernels that came with parki, else by `load`.
-
-    Raises
-    ------
-    UnavailableError
-        If it has to be compiled, and there is no compiler.
-    """
+    """One workunit compiled for the host: from the kernels that came with parki, else by `load`."""
 
     def __init__(self, name: str, translated: Translated, openmp: bool, team_size: int = 1) -> None:
         self.source = PRELUDE.read_text(encoding="utf-8") + translated.text
@@ -279,27 +252,20 @@ class HostObject:
         """Return the entry point ``launch(slots, count, threads)``, compiling first if needed.
 
         It returns 0, or 1 if the threads of an emulated team met different barriers.
-
-        Raises
-        ------
-        KernelError
-            If the compiler refuses the kernel.
         """
-        function = self.shipped or self._compiled()
+        function = self.shipped
+        if function is None:
+            compiled = functools.partial(_compile, self.compiler, self.flags, self.source)
+            path = cache.entry(self.key, compiled)
+            _record(self.compiler)
+            try:
+                function = open_library(path).parki_launch
+            except OSError as error:
+                raise KernelError(
+                    f"a compiled kernel cannot be loaded ({error}); if {path.parent} is on a disk "
+                    "from which programs may not run, set PARKI_CACHE_DIR to a folder that is not; "
+                    "if a library is missing (libgomp, libstdc++), install it"
+                ) from error
         function.argtypes = (ctypes.c_char_p, ctypes.c_longlong, ctypes.c_int)
         function.restype = ctypes.c_int
         return function  # type: ignore[no-any-return]
-
-    def _compiled(self) -> Any:
-        path = cache.entry(
-            self.key, lambda target: _compile(self.compiler, self.flags, self.source, target)
-        )
-        _record(self.compiler)
-        try:
-            return open_library(path).parki_launch
-        except OSError as error:
-            raise KernelError(
-                f"a compiled kernel cannot be loaded ({error}); if {path.parent} is on a disk from "
-                "which programs may not run, set PARKI_CACHE_DIR to a folder that is not; if a "
-                "library is missing (libgomp, libstdc++), install it"
-            ) from error

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -18,20 +17,13 @@ import numpy as np
 
 from parki.errors import KernelError, ParkiValueError
 from parki.runtime import cache, device, forks, host, upstream
-from parki.runtime.messages import Progress
+from parki.runtime.messages import follow
 from parki.runtime.spaces import ExecutionSpace
 from parki.runtime.specialise import Constant, Specialised, specialise
+from parki.runtime.syntax import DTYPES, REALS
 from parki.runtime.translate import View, translate
 from parki.settings import EXECUTORS, SETTINGS, thread_count
 
-ELEMENT_DTYPES: dict[str, np.dtype[Any]] = {
-    "int": np.dtype(np.int32),
-    "pk.int32": np.dtype(np.int32),
-    "pk.int64": np.dtype(np.int64),
-    "pk.float": np.dtype(np.float32),
-    "pk.double": np.dtype(np.float64),
-}
-REALS = ("pk.float", "pk.double")
 LARGEST = 2**31 - 1  # of the indices, and of what the dialect calls int
 QUIET_SECONDS = 0.5  # CuPy does not say whether it has a kernel: loading its own is faster
 
@@ -79,7 +71,7 @@ class Kernel:
         code = ""
         for name, kind in self.translated.arguments:
             if isinstance(kind, View):
-                self._plan.append((name, ELEMENT_DTYPES[kind.element], kind.rank))
+                self._plan.append((name, DTYPES[kind.element], kind.rank))
                 code += "q" * (1 + kind.rank)
             else:
                 self._plan.append((name, None, kind))
@@ -247,26 +239,11 @@ def prepare(kernels: Iterable[Kernel]) -> None:
         return
     space = slow[0].space
     where = "CuPy's cache" if space.on_device else str(cache.directory())
-    progress = Progress(f"compiling kernels for {space}", len(slow), f"once, kept in {where}")
-    try:
-        if space.on_device:
-            _build_on_device(slow, progress)
-        else:
-            progress.start()
-            # Upstream keeps its state in module globals, so it takes one kernel at a time.
-            workers = 1 if slow[0]._upstream else min(len(slow), max(2, thread_count()))
-            with ThreadPoolExecutor(max_workers=workers) as pool:
-                for _ in pool.map(Kernel.build, slow):
-                    progress.step()
-    finally:
-        progress.finish()
-
-
-def _build_on_device(kernels: list[Kernel], progress: Progress) -> None:
-    """Build in this thread, whose current device CuPy compiles for."""
-    begun = time.perf_counter()
-    for kernel in kernels:
-        kernel.build()
-        progress.step()
-        if time.perf_counter() - begun > QUIET_SECONDS:
-            progress.start()
+    what = (f"compiling kernels for {space}", len(slow), f"once, kept in {where}")
+    if space.on_device:  # in this thread, whose current device CuPy compiles for
+        follow(map(Kernel.build, slow), *what, QUIET_SECONDS)
+        return
+    # Upstream keeps its state in module globals, so it takes one kernel at a time.
+    workers = 1 if slow[0]._upstream else min(len(slow), max(2, thread_count()))
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        follow(pool.map(Kernel.build, slow), *what, 0.0)

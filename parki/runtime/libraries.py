@@ -1,8 +1,7 @@
 """Opens shared objects of kernels, and says to OpenMP how long its threads look for work.
 
-GNU's OpenMP reads that when it is first loaded. Left to itself its threads turn 300 000 times
-between two kernels, 6 to 14 ms, and take the cores from NumPy's and SciPy's calls: with sixteen
-threads sums took up to 1.6 times as long.
+GNU's OpenMP reads that when it is first loaded. Left to itself its threads turn for some
+milliseconds between two kernels, and take the cores from NumPy's and SciPy's calls.
 """
 
 from __future__ import annotations
@@ -21,13 +20,7 @@ _lock = threading.RLock()
 
 
 def open_library(path: Path) -> ctypes.CDLL:
-    """Return a shared object, opened; the environment is afterwards as the user left it.
-
-    Raises
-    ------
-    OSError
-        If it cannot be loaded.
-    """
+    """Return a shared object, opened; the environment is afterwards as the user left it."""
     with _lock:
         if any(name in os.environ for name in SAID_BY) or _is_loaded():
             return ctypes.CDLL(str(path))

@@ -12,12 +12,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NoReturn
 
 from parki.errors import KernelError
 
 SCALARS = {"int", "bool", "pk.int32", "pk.int64", "pk.float", "pk.double", "REAL"}
 VIEW_ELEMENTS = {"pk.int32", "pk.int64", "pk.float", "pk.double", "REAL"}
 MATH = {"sqrt", "floor", "fabs", "exp", "erf", "erfc", "fmin", "fmax"}
+CASTS = {"REAL", "int", "pk.float", "pk.double"}
 TEAM_METHODS = {"league_rank", "team_rank", "team_size", "team_barrier", "team_scratch"}
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 RANGES = {"TeamThreadRange", "ThreadVectorRange"}
@@ -66,11 +68,6 @@ def lint(tree: ast.Module, path: Path) -> None:
         Syntax tree of the generic (not yet specialised) file.
     path : Path
         For the message.
-
-    Raises
-    ------
-    KernelError
-        With file, line, what was found and the remedy.
     """
     functions = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
     for node in tree.body:
@@ -92,9 +89,18 @@ def lint(tree: ast.Module, path: Path) -> None:
             _refuse(path, node, "a module-level statement", "kernel files hold kernels only")
 
 
-def _refuse(path: Path, node: ast.AST, what: str, remedy: str) -> None:
+def _refuse(path: Path, node: ast.AST, what: str, remedy: str) -> NoReturn:
     line = getattr(node, "lineno", 0)
     raise KernelError(f"{path.name}:{line}: {what} is not in the kernel dialect; {remedy}")
+
+
+def _repeats_constants(node: ast.expr) -> bool:
+    """Return whether an expression is ``[...] * N``, of constants alone."""
+    names = (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+    match node:
+        case ast.BinOp(ast.List(), ast.Mult(), _):
+            return all(map(is_constant_name, names))
+    return False
 
 
 class _FunctionLinter:
@@ -111,7 +117,7 @@ class _FunctionLinter:
         self.team = ""
         self.returns_value = False
 
-    def refuse(self, node: ast.AST, what: str, remedy: str) -> None:
+    def refuse(self, node: ast.AST, what: str, remedy: str) -> NoReturn:
         _refuse(self.path, node, what, remedy)
 
     def check(self, node: ast.FunctionDef) -> None:
@@ -175,15 +181,14 @@ class _FunctionLinter:
     def statement(self, node: ast.stmt) -> None:
         if isinstance(node, ast.AnnAssign):
             self.declaration(node)
-        elif isinstance(node, ast.Assign):
-            if len(node.targets) != 1:
+        elif isinstance(node, (ast.Assign, ast.AugAssign)):
+            target, *others = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if others:
                 self.refuse(node, "a chained assignment", "assign one name at a time")
-            self.target(node.targets[0])
-            self.expression(node.value)
-        elif isinstance(node, ast.AugAssign):
-            if not isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
+            operator = node.op if isinstance(node, ast.AugAssign) else ast.Add()
+            if not isinstance(operator, (ast.Add, ast.Sub, ast.Mult)):
                 self.refuse(node, "this augmented assignment", "use +=, -= or *=")
-            self.target(node.target)
+            self.target(target)
             self.expression(node.value)
         elif isinstance(node, ast.For):
             self.loop(node)
@@ -211,26 +216,16 @@ class _FunctionLinter:
     def declaration(self, node: ast.AnnAssign) -> None:
         if not isinstance(node.target, ast.Name):
             self.refuse(node, "an annotated non-name", "annotate local names only")
-            return
         self.declare(node, node.target.id)
         self.scopes[-1].add(node.target.id)
         if node.value is None:
             self.refuse(node, "a declaration without a value", "give it a value")
-            return
         annotation = node.annotation
         if isinstance(annotation, ast.Subscript) and dotted(annotation.value) == "List":
             if isinstance(node.value, ast.List):
                 for element in node.value.elts:
                     self.expression(element)
-            elif not (
-                isinstance(node.value, ast.BinOp)
-                and isinstance(node.value.op, ast.Mult)
-                and isinstance(node.value.left, ast.List)
-                and not any(
-                    isinstance(n, ast.Name) and not is_constant_name(n.id)
-                    for n in ast.walk(node.value)
-                )
-            ):
+            elif not _repeats_constants(node.value):
                 self.refuse(node, "this array", "write [0.0, ...] or [0.0] * CONSTANT")
         elif self.is_view(annotation, "ScratchView"):
             call = node.value
@@ -259,10 +254,8 @@ class _FunctionLinter:
         call = node.iter
         if not (isinstance(call, ast.Call) and dotted(call.func) == "range" and call.args):
             self.refuse(node, "a loop over anything but range()", "use range() or while")
-            return
         if not isinstance(node.target, ast.Name) or node.orelse:
             self.refuse(node, "this loop", "one loop variable, no else")
-            return
         for argument in call.args:
             self.expression(argument)
         step = call.args[2] if len(call.args) == 3 else ast.Constant(1)
@@ -296,6 +289,13 @@ class _FunctionLinter:
         self.scopes, self.captured = outer
 
     def expression(self, node: ast.expr) -> None:
+        parts = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
+        if isinstance(node, ast.Subscript):
+            self.subscript(node)
+            return
+        if isinstance(node, ast.Call):
+            self.call(node)
+            return
         if isinstance(node, ast.Constant):
             if not isinstance(node.value, (bool, int, float)):
                 self.refuse(node, f"the literal {node.value!r}", "use numbers")
@@ -305,27 +305,22 @@ class _FunctionLinter:
         elif isinstance(node, ast.BinOp):
             if not isinstance(node.op, OPERATORS):
                 self.refuse(node, "this operator", "use + - * / // % (// and % truncate as in C)")
-            self.expression(node.left)
-            self.expression(node.right)
         elif isinstance(node, ast.UnaryOp):
-            self.unary(node)
+            if isinstance(node.op, ast.Not):
+                remedy = "turn the comparison around: upstream drops the parentheses"
+                self.refuse(node, "not", remedy)
+            if isinstance(node.operand, (ast.BinOp, ast.Compare, ast.BoolOp)):
+                # Upstream drops the parentheses: -(a + b) becomes -(a) + (b).
+                self.refuse(node, "a sign before an expression", "write 0 - (...) or name it first")
         elif isinstance(node, ast.Compare):
             if len(node.ops) != 1:
                 self.refuse(node, "a chained comparison", "write a < b and b < c")
-            for side in (node.left, *node.comparators):
-                if isinstance(side, (ast.Compare, ast.BoolOp)):
-                    self.refuse(node, "a comparison of conditions", "nest the if statements")
-                self.expression(side)
+            if any(isinstance(side, (ast.Compare, ast.BoolOp)) for side in parts):
+                self.refuse(node, "a comparison of conditions", "nest the if statements")
         elif isinstance(node, ast.BoolOp):
-            for value in node.values:
-                if isinstance(value, ast.BoolOp):
-                    # Upstream drops the parentheses: (a or b) and c becomes a || b && c.
-                    self.refuse(node, "and/or inside and/or", "nest the if statements")
-                self.expression(value)
-        elif isinstance(node, ast.Subscript):
-            self.subscript(node)
-        elif isinstance(node, ast.Call):
-            self.call(node)
+            if any(isinstance(value, ast.BoolOp) for value in parts):
+                # Upstream drops the parentheses: (a or b) and c becomes a || b && c.
+                self.refuse(node, "and/or inside and/or", "nest the if statements")
         else:
             remedy = {
                 ast.IfExp: "use an if statement",
@@ -333,14 +328,8 @@ class _FunctionLinter:
                 ast.Attribute: "only pk.<name> and team.<method>() are known",
             }.get(type(node), "see docs/dialect.md")
             self.refuse(node, type(node).__name__, remedy)
-
-    def unary(self, node: ast.UnaryOp) -> None:
-        if isinstance(node.op, ast.Not):
-            self.refuse(node, "not", "turn the comparison around: upstream drops the parentheses")
-        if isinstance(node.operand, (ast.BinOp, ast.Compare, ast.BoolOp)):
-            # Upstream drops the parentheses: -(a + b) becomes -(a) + (b).
-            self.refuse(node, "a sign before an expression", "write 0 - (...) or name it first")
-        self.expression(node.operand)
+        for part in parts:
+            self.expression(part)
 
     def subscript(self, node: ast.Subscript) -> None:
         base: ast.expr = node
@@ -377,16 +366,12 @@ class _FunctionLinter:
         if name == "pk.atomic_add":
             if len(node.args) != 3 or not isinstance(node.args[1], ast.List):
                 self.refuse(node, "this atomic_add", "write pk.atomic_add(v, [i, j], x)")
-            for index in node.args[1].elts:  # type: ignore[attr-defined]
+            for index in node.args[1].elts:
                 self.expression(index)
             self.expression(node.args[2])
             return
-        if (
-            name == "REAL"
-            or name == "int"
-            or name in self.functions
-            or (owner == "pk" and (method in MATH or method in ("float", "double")))
-        ):
+        known = name in CASTS or name in self.functions
+        if known or (owner == "pk" and method in MATH):
             for argument in node.args:
                 self.expression(argument)
             return

@@ -9,6 +9,9 @@ from __future__ import annotations
 import functools
 import logging
 import sys
+import time
+from collections.abc import Iterable
+from typing import Any
 
 log = logging.getLogger("parki")
 
@@ -27,40 +30,23 @@ def _may_print() -> bool:
     return sys.stderr is not None and log.level <= logging.INFO
 
 
-class Progress:
-    """Counts ``total`` steps: a display on a terminal, gone at the end; elsewhere a notice.
+def follow(steps: Iterable[Any], label: str, total: int, detail: str, quiet: float) -> None:
+    """Go through steps with a display on a terminal, gone at the end; elsewhere with a notice.
 
-    Nothing is shown before `start`; steps may be taken before it.
+    Nothing is shown before ``quiet`` seconds have passed.
     """
-
-    def __init__(self, label: str, total: int, detail: str) -> None:
-        self.label, self.total, self.detail = label, total, detail
-        self.done = 0
-        self.live = False
-        self.started = False
-
-    def start(self) -> None:
-        """Say that work is under way, unless that was said before."""
-        if self.started:
-            return
-        self.started = True
-        self.live = not log.hasHandlers() and _may_print() and sys.stderr.isatty()
-        if self.live:
-            self._show()
-        else:
-            notice(f"{self.label} ({self.detail})")
-
-    def step(self) -> None:
-        """Count one step."""
-        self.done += 1
-        self._show()
-
-    def finish(self) -> None:
-        """Wipe the display."""
-        self._show(wipe=True)
-
-    def _show(self, wipe: bool = False) -> None:
-        if self.live:
-            text = f"parki: {self.label}: {self.done} of {self.total}"
-            line = " " * len(text) + "\r" if wipe else text
-            print("\r" + line, end="", file=sys.stderr, flush=True)
+    begun, steps = time.perf_counter(), iter(steps)
+    text, live, said = "", False, False
+    try:
+        for done in range(total + 1):
+            if not said and time.perf_counter() - begun >= quiet:
+                said, live = True, not log.hasHandlers() and _may_print() and sys.stderr.isatty()
+                if not live:
+                    notice(f"{label} ({detail})")
+            if live:
+                text = f"\rparki: {label}: {done} of {total}"
+                print(text, end="", file=sys.stderr, flush=True)
+            next(steps, None)
+    finally:
+        if live:
+            print("\r" + " " * (len(text) - 1) + "\r", end="", file=sys.stderr, flush=True)

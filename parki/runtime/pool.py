@@ -17,7 +17,7 @@ MOST = 256  # threads, which are started as they are needed
 
 
 def run_in_threads(work: Callable[[Any], None], items: Iterable[Any], threads: int) -> None:
-    """Call ``work`` for each of the items, in their order, by so many threads at most.
+    """Call ``work`` for each of the items, in their order, by ``threads`` threads at most.
 
     The calling thread is one of them; the others wait for the next time. After an exception no more
     items are begun, and it is raised here.
@@ -50,7 +50,7 @@ def run_in_threads(work: Callable[[Any], None], items: Iterable[Any], threads: i
 
 
 def cuts(rows: int, parts: int) -> list[slice]:
-    """Return ``rows`` rows in so many parts, or as many as there are rows."""
+    """Return ``rows`` rows in ``parts`` parts, or as many as there are rows."""
     parts = min(max(1, parts), rows)
     return [slice(rows * i // parts, rows * (i + 1) // parts) for i in range(parts)]
 

@@ -67,15 +67,12 @@ class Specialised:
         ``"double"`` or ``"float"``, the type of the arithmetic.
     arguments : tuple of (name, annotation)
         The arguments still used, in order, without the index or team argument.
-    dropped : frozenset of str
-        Arguments of the generic workunit that this specialisation does not use.
     """
 
     name: str
     text: str
     real: str
     arguments: tuple[tuple[str, str], ...]
-    dropped: frozenset[str]
     tree: ast.Module = field(compare=False, repr=False)
 
     @property
@@ -130,7 +127,6 @@ def _specialise(
     main = kept[workunit]
     used = {n.id for statement in main.body for n in ast.walk(statement) if isinstance(n, ast.Name)}
     index, *rest = main.args.args
-    dropped = frozenset(a.arg for a in rest if a.arg not in used)
     main.args.args = [index, *(a for a in rest if a.arg in used)]
     module = ast.fix_missing_locations(ast.Module(body=list(kept.values()), type_ignores=[]))
     return Specialised(
@@ -140,7 +136,6 @@ def _specialise(
         arguments=tuple(
             (a.arg, ast.unparse(a.annotation)) for a in main.args.args[1:] if a.annotation
         ),
-        dropped=dropped,
         tree=module,
     )
 

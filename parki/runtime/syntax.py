@@ -6,11 +6,30 @@ Decides nothing about C++: `translate` does.
 from __future__ import annotations
 
 import ast
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
 
 from parki.errors import KernelError
 from parki.runtime.linter import dotted
 
+SYMBOLS: dict[type, str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.FloorDiv: "/",
+    ast.Mod: "%",
+    ast.UAdd: "+",
+    ast.USub: "-",
+    ast.And: " && ",
+    ast.Or: " || ",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
 TYPES = {
     "int": "int",
     "bool": "bool",
@@ -18,6 +37,14 @@ TYPES = {
     "pk.int64": "long long",
     "pk.float": "float",
     "pk.double": "double",
+}
+REALS = ("pk.float", "pk.double")
+DTYPES: dict[str, np.dtype[Any]] = {
+    "int": np.dtype(np.int32),
+    "pk.int32": np.dtype(np.int32),
+    "pk.int64": np.dtype(np.int64),
+    "pk.float": np.dtype(np.float32),
+    "pk.double": np.dtype(np.float64),
 }
 # A constant loop is unrolled on a device while the unrolled body stays below this many copies:
 # local arrays then live in registers, and code size stays bounded.
@@ -27,13 +54,7 @@ Node = TypeVar("Node", bound=ast.AST)
 
 
 def expect(node: ast.AST | None, kind: type[Node]) -> Node:
-    """Return ``node`` as the kind of node that the linter has made sure it is.
-
-    Raises
-    ------
-    KernelError
-        If it is another, because specialisation left what the linter never saw.
-    """
+    """Return ``node`` as the kind that the linter has made sure it is; refuse what it never saw."""
     if not isinstance(node, kind):
         raise KernelError(f"{ast.unparse(node) if node else 'nothing'!r}: not a {kind.__name__}")
     return node
@@ -44,30 +65,21 @@ def unparse(node: ast.expr | None) -> str:
     return ast.unparse(node) if node is not None else ""
 
 
-def uncast(node: ast.expr) -> ast.expr:
-    """Return the literal inside ``pk.float(1.0)``."""
-    if isinstance(node, ast.Call) and dotted(node.func) in ("pk.float", "pk.double"):
-        return node.args[0]
-    return node
-
-
 def written(node: ast.FunctionDef) -> set[str]:
     """Return the names whose elements the function stores to."""
-    names = set()
+    names: set[str] = set()
     for child in ast.walk(node):
-        targets: list[ast.expr] = []
-        if isinstance(child, ast.Assign):
-            targets = child.targets
-        elif isinstance(child, ast.AugAssign):
-            targets = [child.target]
-        elif isinstance(child, ast.Call) and dotted(child.func) == "pk.atomic_add":
-            targets = [child.args[0]]
-        for target in targets:
-            while isinstance(target, ast.Subscript):
-                target = target.value
-            if isinstance(target, ast.Name):
-                names.add(target.id)
+        names.update(map(array_of, targets(child)))
+        if isinstance(child, ast.Call) and dotted(child.func) == "pk.atomic_add":
+            names.add(array_of(child.args[0]))
     return names
+
+
+def targets(node: ast.AST) -> list[ast.expr]:
+    """Return what a statement assigns to, if it does."""
+    if isinstance(node, ast.AugAssign):
+        return [node.target]
+    return node.targets if isinstance(node, ast.Assign) else []
 
 
 def trip_range(node: ast.For) -> range:
@@ -97,39 +109,32 @@ def reductions(node: ast.For) -> set[str]:
     reads: set[str] = set()
 
     def visit(body: list[ast.stmt]) -> bool:
-        for s in body:
-            if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name):
-                if unparse(s.annotation) not in TYPES:
-                    return False
-                local.add(s.target.id)
-                values: list[ast.AST | None] = [s.value]
-            elif isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name):
-                if s.targets[0].id not in local:
-                    return False
-                values = [s.value]
-            elif isinstance(s, ast.AugAssign) and isinstance(s.target, ast.Name):
-                if s.target.id not in local:
-                    if not isinstance(s.op, (ast.Add, ast.Sub)):
+        for statement in body:
+            match statement:
+                case ast.AnnAssign(ast.Name(name), kind, ast.expr() as value):
+                    if unparse(kind) not in TYPES:
                         return False
-                    sums.add(s.target.id)
-                values = [s.value]
-            elif isinstance(s, ast.If):
-                if not (visit(s.body) and visit(s.orelse)):
+                    local.add(name)
+                case ast.Assign([ast.Name(name)], value) if name in local:
+                    pass
+                case ast.AugAssign(ast.Name(name), op, value):
+                    if name not in local:
+                        if not isinstance(op, (ast.Add, ast.Sub)):
+                            return False
+                        sums.add(name)
+                case ast.If(value, then, other):
+                    if not (visit(then) and visit(other)):
+                        return False
+                case ast.For(ast.Name(name), _, inner) if trip_range(statement):
+                    local.add(name)
+                    if not visit(inner):
+                        return False
+                    continue
+                case ast.Pass():
+                    continue
+                case _:
                     return False
-                values = [s.test]
-            elif isinstance(s, ast.For) and trip_range(s):
-                local.add(s.target.id)  # type: ignore[attr-defined]
-                if not visit(s.body):
-                    return False
-                values = []
-            elif isinstance(s, ast.Pass):
-                values = []
-            else:
-                return False
-            for value in values:
-                for n in ast.walk(value) if value is not None else ():
-                    if isinstance(n, ast.Name):
-                        reads.add(n.id)
+            reads.update(n.id for n in ast.walk(value) if isinstance(n, ast.Name))
         return True
 
     return sums if visit(node.body) and not sums & reads else set()
@@ -144,30 +149,24 @@ def elementwise(node: ast.For) -> bool:
     index = expect(node.target, ast.Name).id
     stores: dict[str, set[str]] = {}
     for s in node.body:
-        target = (
-            s.target
-            if isinstance(s, ast.AugAssign)
-            else s.targets[0]
-            if isinstance(s, ast.Assign)
-            else None
-        )
+        target = next(iter(targets(s)), None)
         if not isinstance(target, ast.Subscript):
             return False
         last = unparse(target.slice)
         if last != index and not last.endswith(f" + {index}"):
             return False
-        stores.setdefault(_array(target), set()).add(unparse(target))
+        stores.setdefault(array_of(target), set()).add(unparse(target))
     subscripts = (n for s in node.body for n in ast.walk(s) if isinstance(n, ast.Subscript))
     outermost = [n for n in subscripts if unparse(n).count("[") == unparse(n).count("]")]
     for name, places in stores.items():
-        used = {unparse(n) for n in outermost if _array(n) == name}
+        used = {unparse(n) for n in outermost if array_of(n) == name}
         whole = {u for u in used if not any(v != u and v.startswith(u) for v in used)}
         if len(places) != 1 or whole != places:
             return False
     return True
 
 
-def _array(node: ast.expr) -> str:
+def array_of(node: ast.expr) -> str:
     """Return the name under all subscripts."""
     while isinstance(node, ast.Subscript):
         node = node.value

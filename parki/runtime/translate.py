@@ -18,27 +18,19 @@ from parki.errors import KernelError
 from parki.runtime.linter import MATH, dotted, is_decorated
 from parki.runtime.specialise import Specialised
 from parki.runtime.syntax import (
+    DTYPES,
+    REALS,
+    SYMBOLS,
     TYPES,
     UNROLL_LIMIT,
     elementwise,
     expect,
     reductions,
     trip_range,
-    uncast,
     unparse,
     unrolled,
     written,
 )
-
-COMPARISONS = {
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-}
-SIZES = {"int": 4, "pk.int32": 4, "pk.float": 4, "pk.int64": 8, "pk.double": 8}
 
 
 @dataclass(frozen=True)
@@ -97,11 +89,6 @@ def translate(
     tables : mapping from str to tuple of int, optional
         Views that are passed by value, with their shapes: their elements are parameters of the
         entry, which a GPU keeps in constant memory, free to read and never in registers.
-
-    Raises
-    ------
-    KernelError
-        If a scratch extent is not a compile-time constant, or a view is not used by its rank.
     """
     arguments = tuple((name, view_type(text)) for name, text in workunit.arguments)
     emitter = _Emitter(workunit)
@@ -145,7 +132,7 @@ def _entry(
                 parameters.append(f"PK_SCALAR(long long, {extent(name, axis)})")
                 calls.append(extent(name, axis))
         else:
-            ctype = "double" if kind in ("pk.float", "pk.double") else "long long"
+            ctype = "double" if kind in REALS else "long long"
             parameters.append(f"PK_SCALAR({ctype}, {name})")
             calls.append(f"({TYPES[kind]}){name}")
     form = "TEAM" if team else "RANGE"
@@ -202,7 +189,7 @@ class _Emitter:
         if isinstance(node, ast.Assign):
             return f"{self.expr(node.targets[0])} = {self.expr(node.value)};\n"
         if isinstance(node, ast.AugAssign):
-            sign = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}[type(node.op)]
+            sign = SYMBOLS[type(node.op)]
             return f"{self.expr(node.target)} {sign}= {self.expr(node.value)};\n"
         if isinstance(node, ast.For):
             return self.loop(node)
@@ -213,10 +200,8 @@ class _Emitter:
             return text + (f"else {self.block(node.orelse)}" if node.orelse else "")
         if isinstance(node, ast.Return):
             return f"return {self.expr(node.value)};\n" if node.value else "return;\n"
-        if isinstance(node, ast.Continue):
-            return "continue;\n"
-        if isinstance(node, ast.Break):
-            return "break;\n"
+        if isinstance(node, (ast.Continue, ast.Break)):
+            return f"{type(node).__name__.lower()};\n"
         if isinstance(node, ast.FunctionDef):
             return self.nested(node)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
@@ -248,10 +233,7 @@ class _Emitter:
             self.refuse(value, f"scratch view {name!r} needs {rank} compile-time extents")
         shape = [int(unparse(e)) for e in extents]
         offset = self.scratch
-        size = SIZES[element]
-        for count in shape:
-            size *= count
-        self.scratch += (size + 15) // 16 * 16
+        self.scratch += (DTYPES[element].itemsize * math.prod(shape) + 15) // 16 * 16
         self.views[name] = View(element, rank)
         ctype = TYPES[element]
         lines = [f"{ctype}* const {name} = ({ctype}*)({self.team}.scratch + {offset});\n"]
@@ -303,21 +285,21 @@ class _Emitter:
         if isinstance(node, ast.BinOp):
             return self.binary(node)
         if isinstance(node, ast.UnaryOp):
-            sign = "-" if isinstance(node.op, ast.USub) else "+"
-            return f"({sign}{self.expr(node.operand)})"
+            return f"({SYMBOLS[type(node.op)]}{self.expr(node.operand)})"
         if isinstance(node, ast.Compare):
-            sign = COMPARISONS[type(node.ops[0])]
+            sign = SYMBOLS[type(node.ops[0])]
             return f"({self.expr(node.left)} {sign} {self.expr(node.comparators[0])})"
         if isinstance(node, ast.BoolOp):
-            sign = " && " if isinstance(node.op, ast.And) else " || "
-            return "(" + sign.join(self.expr(v) for v in node.values) + ")"
+            return "(" + SYMBOLS[type(node.op)].join(self.expr(v) for v in node.values) + ")"
         if isinstance(node, ast.Subscript):
             return self.subscript(node)
         return self.call(expect(node, ast.Call))
 
     def binary(self, node: ast.BinOp) -> str:
         if isinstance(node.op, ast.Div):
-            numerator, denominator = uncast(node.left), node.right
+            numerator, denominator = node.left, node.right
+            if isinstance(numerator, ast.Call) and dotted(numerator.func) in REALS:
+                numerator = numerator.args[0]  # the literal inside pk.float(1.0)
             if (
                 isinstance(numerator, ast.Constant)
                 and numerator.value == 1.0
@@ -327,8 +309,7 @@ class _Emitter:
                 return f"pk::rsqrt({self.expr(denominator.args[0])})"
             left, right = self.expr(node.left), self.expr(node.right)
             return f"(({self.real})({left}) / ({self.real})({right}))"
-        sign = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "/", ast.Mod: "%"}
-        return f"({self.expr(node.left)} {sign[type(node.op)]} {self.expr(node.right)})"
+        return f"({self.expr(node.left)} {SYMBOLS[type(node.op)]} {self.expr(node.right)})"
 
     def subscript(self, node: ast.Subscript) -> str:
         indices: list[str] = []
@@ -341,11 +322,10 @@ class _Emitter:
 
     def offset(self, node: ast.expr, name: str, indices: list[str]) -> str:
         """Return the row-major offset of an element, in 64 bits."""
-        view = self.views.get(name)
-        rank = view.rank if view else 1
+        rank = self.views[name].rank if name in self.views else 1
         if len(indices) != rank:
             self.refuse(node, f"{name!r} has rank {rank}, not {len(indices)}")
-        if view is None:
+        if name not in self.views:
             return indices[0]
         offset = f"(long long)({indices[0]})"
         for axis, index in enumerate(indices[1:], start=1):
@@ -370,15 +350,14 @@ class _Emitter:
             target = expect(view, ast.Name).id
             if target not in self.views:
                 self.refuse(node, f"{target!r} is not a view")
-            where = self.offset(
-                node, target, [self.expr(e) for e in expect(indices, ast.List).elts]
-            )
+            places = [self.expr(e) for e in expect(indices, ast.List).elts]
+            where = self.offset(node, target, places)
             ctype = TYPES[self.views[target].element]
             return f"pk::atomic_add(&{target}[{where}], ({ctype})({self.expr(value)}))"
         arguments = ", ".join(self.expr(a) for a in node.args)
         if name == "int":
             return f"((int)({arguments}))"
-        if name in ("pk.float", "pk.double"):
+        if name in REALS:
             return f"(({TYPES[name]})({arguments}))"
         if owner == "pk" and method in MATH:
             return f"pk::{method}({arguments})"

@@ -26,7 +26,8 @@ from parki.errors import KernelError, UnavailableError
 from parki.runtime import cache, host
 from parki.runtime.spaces import ExecutionSpace
 from parki.runtime.specialise import Specialised
-from parki.runtime.translate import SIZES, Translated, View
+from parki.runtime.syntax import DTYPES, REALS
+from parki.runtime.translate import Translated, View
 
 # Kokkos aligns each scratch view by rules of its own: room for the difference from our layout.
 SCRATCH_MARGIN = 512
@@ -67,7 +68,7 @@ class UpstreamObject:
         self.name = workunit.name
         self.arguments = translated.arguments
         self.team = (team_size, vector_length) if translated.team else None
-        self.xp, self.on_device = space.array_module, space.on_device
+        self.xp, self.wait = space.array_module, space.adapter.synchronize
         self.text = workunit.text
         if translated.scratch:
             # Upstream gets the size from this function alone: its set_scratch_size does nothing.
@@ -86,13 +87,7 @@ class UpstreamObject:
         return self.file.exists() and cache.exists(self.key, ".pykokkos")
 
     def load(self) -> Callable[[list[Any], int], None]:
-        """Return ``launch(arguments, count)``, letting upstream compile first if needed.
-
-        Raises
-        ------
-        KernelError
-            If upstream refuses or fails to compile the kernel, with what it printed.
-        """
+        """Return ``launch(arguments, count)``, letting upstream compile first if needed."""
 
         def build(stamp: Path) -> None:
             # A folder without a stamp is what a killed compilation left: upstream would take it
@@ -121,10 +116,9 @@ class UpstreamObject:
         values: list[Any] = []
         for _, kind in self.arguments:
             if isinstance(kind, View):
-                dtype = ("i" if "int" in kind.element else "f") + str(SIZES[kind.element])
-                values.append(self.xp.zeros((2,) * kind.rank, dtype=dtype))
+                values.append(self.xp.zeros((2,) * kind.rank, dtype=DTYPES[kind.element]))
             else:
-                values.append(0.0 if kind in ("pk.float", "pk.double") else 0)
+                values.append(0.0 if kind in REALS else 0)
         self._launch(workunit, values, 0)
         return workunit
 
@@ -140,11 +134,9 @@ class UpstreamObject:
                 policy = pk.TeamPolicy(self.space, count, *self.team)
             else:
                 policy = pk.RangePolicy(self.space, 0, count)
-            if self.on_device:  # Kokkos has a stream of its own: CuPy's waits before and after
-                self.xp.cuda.Device().synchronize()
+            self.wait()  # Kokkos has a stream of its own: CuPy's waits before and after
             pk.parallel_for(policy, workunit, **named)
-            if self.on_device:
-                self.xp.cuda.Device().synchronize()
+            self.wait()
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:

@@ -29,6 +29,7 @@ _ALIASES = {
     "gpu": "GPU",
 }
 _ADAPTERS = {"OpenMP": host, "Serial": host, "Cuda": cupy, "HIP": cupy}
+SPACES = tuple(_ADAPTERS)
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ def _usable(name: str) -> ExecutionSpace:
 
 def available_spaces() -> list[str]:
     """Return the names of the execution spaces that can be used on this machine."""
-    return [n for n in ("OpenMP", "Serial", "Cuda", "HIP") if not why_unavailable(n)]
+    return [n for n in SPACES if not why_unavailable(n)]
 
 
 def free_memory(space: ExecutionSpace) -> float:

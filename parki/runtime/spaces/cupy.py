@@ -45,6 +45,11 @@ def device() -> int:
     return int(array_module().cuda.Device().id)
 
 
+def synchronize() -> None:
+    """Wait for all that the current device was given."""
+    array_module().cuda.Device().synchronize()
+
+
 @contextmanager
 def turn(done: Any) -> Iterator[Callable[[], Any]]:
     """Begin after the event ``done``, if there is one, on the current stream.

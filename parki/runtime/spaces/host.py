@@ -26,6 +26,10 @@ def device() -> None:
     """Return None: all arrays are in one memory."""
 
 
+def synchronize() -> None:
+    """Do nothing: no work is left when a call returns."""
+
+
 @contextmanager
 def turn(_: Any) -> Iterator[Callable[[], Any]]:
     """Do nothing: what one thread has called has run when the call returns."""
