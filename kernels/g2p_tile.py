@@ -15,7 +15,7 @@ from typing import List
 
 import pykokkos as pk
 
-from kernels.blocks.window import value
+from kernels.blocks.window import cell_within, value
 
 REAL = pk.double
 COMPONENTS = 3
@@ -130,21 +130,14 @@ def g2p_tile(
             d: int = v // P % 3
             m: int = v // (3 * P)
             base: int = now
-            last: int = PLANES
+            edge: int = PLANES
             if d == 1:
                 base = base1
-                last = TILE1
+                edge = TILE1
             if d == 2:
                 base = base2
-                last = TILE2
-            t: REAL = trg[d][batch + m] * inverse_step[d]
-            c: int = int(t)
-            if c < base:
-                c = base
-            if c > base + last - 1:
-                c = base + last - 1
-            if c > cells[d] - 1:
-                c = cells[d] - 1
+                edge = TILE2
+            cell_within(trg, d, batch + m, base, edge, t, c)
             if p == 0:
                 if d == 0:
                     anchor[m][0] = c % EXTENT0

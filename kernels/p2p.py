@@ -36,7 +36,7 @@ from typing import List
 import pykokkos as pk
 
 from kernels.blocks.pair import interact, take_radial
-from kernels.blocks.walk import bound, columns_in_reach, wrap
+from kernels.blocks.walk import bound, clip, wrap
 
 REAL = pk.double
 SINGLE = True
@@ -93,7 +93,12 @@ def p2p_staged(
     last: int = tiles[2][tile]
     bound(first, last)
     inverse: REAL = 1.0 / cutoff
-    columns_in_reach()
+    first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
+    last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
+    clip(0, first0, last0)
+    first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
+    last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
+    clip(1, first1, last1)
     take_radial(radial, xi_rc)
 
     def clear(t: int):
@@ -178,11 +183,7 @@ def p2p_staged(
                         reach: REAL = pk.sqrt(room)
                         below = int(pk.floor((lo2 - reach) / width[2]))
                         above = int(pk.floor((hi2 + reach) / width[2]))
-                        if PERIODIC < 3:
-                            if below < 0:
-                                below = 0
-                            if above > shape[2] - 1:
-                                above = shape[2] - 1
+                        clip(2, below, above)
                         w0: int = c0
                         s0 = 0.0
                         x0 = 0.0

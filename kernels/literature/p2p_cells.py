@@ -18,7 +18,7 @@ from typing import List
 import pykokkos as pk
 
 from kernels.blocks.pair import interact, take_radial
-from kernels.blocks.walk import wrap
+from kernels.blocks.walk import clip, wrap
 
 REAL = pk.double
 SINGLE = True
@@ -73,25 +73,13 @@ def p2p_cells(
     targets: int = tiles[2][tile] - first
     first2: int = cell % shape[2] - reach[2]
     last2: int = first2 + 2 * reach[2]
-    if PERIODIC < 3:
-        if first2 < 0:
-            first2 = 0
-        if last2 > shape[2] - 1:
-            last2 = shape[2] - 1
+    clip(2, first2, last2)
     first1: int = cell // shape[2] % shape[1] - reach[1]
     last1: int = first1 + 2 * reach[1]
-    if PERIODIC < 2:
-        if first1 < 0:
-            first1 = 0
-        if last1 > shape[1] - 1:
-            last1 = shape[1] - 1
+    clip(1, first1, last1)
     first0: int = cell // shape[2] // shape[1] - reach[0]
     last0: int = first0 + 2 * reach[0]
-    if PERIODIC < 1:
-        if first0 < 0:
-            first0 = 0
-        if last0 > shape[0] - 1:
-            last0 = shape[0] - 1
+    clip(0, first0, last0)
     inverse: REAL = 1.0 / cutoff
     take_radial(radial, xi_rc)
 
