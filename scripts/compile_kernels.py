@@ -26,12 +26,14 @@ from parki.ewald.far.mesh import Mesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import pad
 from parki.ewald.near.p2p import near_kernels
+from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import near_tile
-from parki.ewald.options import MOST_POINTS
-from parki.ewald.split.hasimoto import Hasimoto
+from parki.ewald.options import MOST_POINTS, EwaldOptions
+from parki.ewald.split.hasimoto import Hasimoto, RadialPolynomials
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.window import KaiserBessel, default_degree
 from parki.ewald.sums import SUMS
+from parki.ewald.task import Task
 from parki.runtime import Kernel, cache, get_execution_space, host, shipped
 
 SPACE = get_execution_space("OpenMP")
@@ -97,8 +99,9 @@ def near(kernel: str, dtype: np.dtype) -> Iterator[Kernel]:
         first, last = DEGREES[dtype][kernel][want != ("u",)]
         for degree in range(first, last + 1, 2):
             for periodicity in range(4):
-                near = (kernel, SPACE, dtype, degree, periodicity, want, None, None)
-                yield from near_kernels(*near, "auto", tile).values()
+                task = Task(kernel, SPACE, dtype, EwaldOptions(periodicity, [1, 1, 1]), want)
+                pair = Pair(0.1, RadialPolynomials(*np.zeros((5, degree + 1))))
+                yield from near_kernels(task, pair, tile).values()
 
 
 def mesh(points: int, dtype: np.dtype) -> Mesh:

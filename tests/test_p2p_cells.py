@@ -10,7 +10,8 @@ import pytest
 
 import parki
 from parki.errors import ParkiValueError
-from parki.ewald.near.p2p import P2P, Pair
+from parki.ewald.near.p2p import P2P
+from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
 from parki.ewald.near.sizes import CELL_METHODS, P2P_METHODS, Launch, choose_launch
 from parki.ewald.options import EwaldOptions

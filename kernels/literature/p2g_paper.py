@@ -166,21 +166,13 @@ def p2g_grid(
                                 z0: REAL = 2.0 * (t0 - REAL(c0)) - 1.0
                                 z1: REAL = 2.0 * (t1 - REAL(c1)) - 1.0
                                 z2: REAL = 2.0 * (t2 - REAL(c2)) - 1.0
-                                wx: REAL = window[0][i0]
-                                wy: REAL = window[0][i1]
-                                wz: REAL = window[0][i2]
-                                for k in range(1, TERMS):
-                                    wx = wx * z0 + window[k][i0]
-                                    wy = wy * z1 + window[k][i1]
-                                    wz = wz * z2 + window[k][i2]
+                                value(window, i0, z0, wx)
+                                value(window, i1, z1, wy)
+                                value(window, i2, z2, wz)
                                 if DOUBLE:
-                                    dx: REAL = slope[0][i0]
-                                    dy: REAL = slope[0][i1]
-                                    dz: REAL = slope[0][i2]
-                                    for k in range(1, TERMS):
-                                        dx = dx * z0 + slope[k][i0]
-                                        dy = dy * z1 + slope[k][i1]
-                                        dz = dz * z2 + slope[k][i2]
+                                    value(slope, i0, z0, dx)
+                                    value(slope, i1, z1, dy)
+                                    value(slope, i2, z2, dz)
                                     dx = dx * inverse_step[0]
                                     dy = dy * inverse_step[1]
                                     dz = dz * inverse_step[2]

@@ -25,8 +25,9 @@ from parki.ewald.far.gauge import Gauge
 from parki.ewald.far.mesh import Mesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import Padding, pad
-from parki.ewald.near.p2p import Pair, near_kernels
+from parki.ewald.near.p2p import near_kernels
 from parki.ewald.near.p2p_lists import most_pairs
+from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
 from parki.ewald.near.sizes import near_tile
 from parki.ewald.split.hasimoto import Split
@@ -103,10 +104,8 @@ class Setup:
         space, dtype, executor, rows = task.space, task.dtype, task.executor, task.sum.rows
         kernels = list(CellList.kernels(space, real_name(dtype), executor).values())
         kernels += [CellList.gather_kernel(space, dtype, n, executor) for n in sorted({3, rows})]
-        near = (space, dtype, chosen.degree, self.frame.periodicity, task.want, executor)
         tile = near_tile(space, chosen.p2p, targets, chosen.read, dtype)
-        pairs = near_kernels(task.kernel, *near, self.pair.evaluator, chosen.p2p, tile)
-        kernels += pairs.values()
+        kernels += near_kernels(task, self.pair, tile).values()
         kernels += P2G.kernels(task.kernel, mesh, executor)
         kernels.append(FGC.kernel(task.kernel, mesh, task.want, executor))
         kernels += G2P.kernels(mesh, task.sum.results, task.want, executor)

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 import parki
-from parki.ewald.near.p2p import P2P, Pair
+from parki.ewald.near.p2p import P2P
+from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import Launch
 from parki.ewald.task import Frame
 

@@ -30,7 +30,7 @@ from parki.ewald.far.sizes import (
     room_before,
     workers,
 )
-from parki.ewald.near.sizes import near_cells, near_tile
+from parki.ewald.near.sizes import cells_of, choose_launch, near_tile
 from parki.ewald.options import MOST_POINTS
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
@@ -187,7 +187,8 @@ def points_bytes(
     # Of a sorted list: points, order and cell of each, and two numbers for each cell.
     each = 3 * item + 8
     lists = 1 if use.same else 2
-    shape = near_cells(problem.box, chosen.cutoff, sources, chosen.p2p, use.space)
+    launch = choose_launch(chosen.p2p, use.space)
+    shape = cells_of(problem.box, chosen.cutoff, sources, launch, use.space)
     near = each * both + 8.0 * lists * math.prod(shape) + normals
     kinds = 1 + (on_device and problem.want != ("u",))
     tile = near_tile(use.space, chosen.p2p, targets, chosen.read, use.dtype)

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from scipy.interpolate import AAA
 from scipy.special import erf
 
-from parki.errors import ParkiValueError
 from parki.ewald.split.hasimoto import Hasimoto, RadialPolynomials, Split
 from parki.ewald.sums import SUMS
 
@@ -56,30 +55,11 @@ class Evaluator(NamedTuple):
     table: Array
     xi_rc: float
 
-    @property
-    def number(self) -> int:
-        """EVALUATOR of the P2P kernel."""
-        return EVALUATORS.index(self.name)
-
     def describe(self) -> str:
         """Return what evaluates the radial functions, in words."""
         if self.name == "erfc":
             return "erf and exp of the library"
         return f"a rational function of {self.degree + 1} terms"
-
-
-def check_evaluator(name: str, want: tuple[str, ...]) -> None:
-    """Refuse an evaluator that what is wanted has no kernel for.
-
-    Raises
-    ------
-    ParkiValueError
-    """
-    if name != "polynomial" and want != ("u",):
-        raise ParkiValueError(
-            f"radial is {name!r}, which evaluates 'u' alone, but want is {', '.join(want)}; "
-            "leave radial to 'polynomial'"
-        )
 
 
 def choose_evaluator(

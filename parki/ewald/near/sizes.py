@@ -25,24 +25,15 @@ P2P_METHODS = ("auto", "tile", "staged", *CELL_METHODS)
 MOST_VECTORS = 32
 # Columns of cells are r_c / COLUMNS wide; along z a cell is r_c / DEPTH deep.
 COLUMNS, DEPTH = 2, 8
-# Most cells for each source, on CPUs and on devices. Clouds of two scales have a cut-off for the
-# denser one, by which the box has many.
-MOST_CELLS = {False: 4.0, True: 64.0}
 # Tiles of p2p_tile have few targets, for their bounding boxes to cull tightly, and one warp's worth
 # of lanes. Lanes with long lists drift apart, and find less in the cache of what others have read:
 # where the positions near the targets of a multiprocessor fill it, smaller tiles and fewer looks
 # keep together. Of few targets there are fewer tiles than a device runs at once, and the longest
 # list takes all the time: smaller tiles serve them, too, and the smallest where they are long.
-# An H200, sums that take lists, ms, by tiles of 8, 4 and 2 targets: of even clouds 10 000 points
-# -, 0.080, 0.092; 100 000 0.516, 0.503, 0.549. Half of them in clusters: 10 000 -, 0.132, 0.097;
-# 30 000 1.27, 0.85, 0.72; 100 000 2.88, 2.48, 2.44, but first sums 3.03, 2.69, 3.12; 1e6 36.2,
-# 35.9, 37.8. Those by lists twice as long: 100 000 3.40, 2.95, 2.93; 1e6 42.9, 45.7, 49.1.
 FEW = 50_000  # targets
-# From so many sources near those worked on at a time, `Problem.read`: of few targets, and of many
-# by the bytes of their positions. Fitted to 94 sums on an H200 (even, normal, clustered and
-# spherical clouds, 1e4 to 4e6 points, lists kept): 7 take 1.03 to 1.08 times as long as with the
-# other tile, all others 1.02 at most; with the tile of even clouds 21 took 1.2 to 1.8 times.
-FEW_READ, MANY_READ = 7000, 240_000
+# Sources near those worked on at a time, `Problem.read`, from which on tiles are smaller: for few
+# targets, and for many over the bytes of a position. Fitted: see docs/notebook/constants.md.
+FEW_READ, MANY_READ = 7000, 80_000
 
 
 class Launch(NamedTuple):
@@ -85,7 +76,38 @@ TILES = {
     (False, True): Tile(4, 8, 64),
     (True, True): Tile(2, 16, 32),
 }
-STAGED_TILE = {False: Tile(4), True: Tile(16)}  # of p2p_staged on CPUs, on devices
+
+
+class Sizes(NamedTuple):
+    """What a kind of space takes.
+
+    Attributes
+    ----------
+    staged : Tile
+        Of p2p_staged.
+    chunk, vector : int
+        Sources that it stages at a time, and bytes of a row of them that are copied together.
+    derivatives : int or None
+        Targets of a tile of p2p_derivatives; None for those of "u".
+    cells : float
+        Most cells for each source. Clouds of two scales have a cut-off for the denser one, by which
+        the box has many.
+    """
+
+    staged: Tile
+    chunk: int
+    vector: int
+    derivatives: int | None
+    cells: float
+
+
+CPU = Sizes(Tile(4), 256, 64, None, 4.0)
+DEVICE = Sizes(Tile(16), 64, 0, 32, 64.0)
+
+
+def sizes_of(space: ExecutionSpace) -> Sizes:
+    """Return the sizes of a space."""
+    return DEVICE if space.on_device else CPU
 
 
 def choose_launch(
@@ -135,13 +157,6 @@ def _check(method: str, launch: Launch, space: ExecutionSpace) -> None:
             )
 
 
-def near_cells(
-    box: np.ndarray[Any, Any], cutoff: float, sources: int, method: str, space: ExecutionSpace
-) -> tuple[int, int, int]:
-    """Return the cells along each axis by which a variant sorts the points of a box."""
-    return cells_of(box, cutoff, sources, choose_launch(method, space), space)
-
-
 def resolve(method: str, space: ExecutionSpace) -> str:
     """Return the variant that is meant."""
     return USUAL[space.on_device][0] if method == "auto" else method
@@ -155,9 +170,9 @@ def near_tile(
     ``read`` is the number of sources near those that a device works on at a time.
     """
     if resolve(method, space) == "staged":
-        return STAGED_TILE[space.on_device]
+        return sizes_of(space).staged
     few = targets <= FEW
-    return TILES[few, read > (FEW_READ if few else MANY_READ / 3 / dtype.itemsize)]
+    return TILES[few, read > (FEW_READ if few else MANY_READ / dtype.itemsize)]
 
 
 def cells_of(
@@ -167,11 +182,11 @@ def cells_of(
     launch: Launch | None,
     space: ExecutionSpace,
 ) -> tuple[int, int, int]:
-    """Return the cells along each axis: so many for each r_c, but at most `MOST_CELLS`."""
+    """Return the cells along each axis: so many for each r_c, but no more than serve."""
     per_cutoff = (COLUMNS, COLUMNS, DEPTH) if launch is None else (1 / launch.width,) * 3
     per_edge = np.array(per_cutoff) * box / cutoff
     # Their numbers have 32 bits.
-    most = min(max(MOST_CELLS[space.on_device] * sources, 64.0), 2.0**30)
+    most = min(max(sizes_of(space).cells * sources, 64.0), 2.0**30)
     excess = float(np.prod(per_edge)) / most
     if excess > 1:
         per_edge /= excess ** (1 / 3)
