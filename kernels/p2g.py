@@ -48,9 +48,9 @@ def p2g_owner(
     slope: pk.View2D[REAL],
     grid: pk.View4D[REAL],
 ):
-    """Spread the sources of one column of tiles onto its share of the planes.
+    """Spread the sources of one column of tiles onto its part of the planes.
 
-    ``colour`` is (first x, first y, tiles, tiles per row, shares).
+    ``colour`` is (first x, first y, tiles, tiles per row, parts).
     """
     item: int = i % colour[2]
     own: int = i // colour[2]

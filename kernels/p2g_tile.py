@@ -149,7 +149,7 @@ def p2g_tile(
     slope: pk.View2D[REAL],
     grid: pk.View4D[REAL],
 ):
-    """Spread one share of a tile's list; ``work`` is (tile, first, last + 1) by team.
+    """Spread one part of a tile's list; ``work`` is (tile, first, last + 1) by team.
 
     ``spots`` are the y and z of the columns in a tile, by thread; ``points`` is P, which the
     compiler must not know where it would unroll loops.
@@ -157,10 +157,10 @@ def p2g_tile(
     weights: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 2 * BATCH + 2, WEIGHTS)
     strength: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 2 * BATCH + 2, 10)
     anchor: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), 2 * BATCH + 2, 4)
-    share: int = team.league_rank()
-    tile: int = work[0][share]
-    batch: int = work[1][share]
-    end: int = work[2][share]
+    part: int = team.league_rank()
+    tile: int = work[0][part]
+    batch: int = work[1][part]
+    end: int = work[2][part]
     base1: int = tile // tiles[1] * TILE1
     base2: int = tile % tiles[1] * TILE2
     # Threads without a column are out of every source's reach.

@@ -11,7 +11,9 @@ from parki.ewald.far import fgc, truncated
 from parki.ewald.far.multiplier import tabulate
 from parki.ewald.far.padding import pad
 from parki.ewald.far.truncated import zero_mode
+from parki.ewald.options import EwaldOptions
 from parki.ewald.split.hasimoto import Factor
+from parki.ewald.task import Task
 from parki.runtime import get_execution_space
 
 SERIAL = get_execution_space("Serial")
@@ -64,8 +66,9 @@ def kernel(laplace, periodicity, k, r, radius):
 def faded(laplace, periodicity, waves, largest, padding):
     """Return the multiplier of modes by a kernel that fades, without a split or a window."""
     ones = [np.ones_like(k) for k in waves]
-    end = (periodicity, largest, padding)
-    return tabulate(SERIAL, None, np.float64, laplace, Unsplit(), waves, ones, end)
+    options = EwaldOptions(periodicity, [1, 1, 1])
+    task = Task("laplace" if laplace else "stokes_sl", SERIAL, np.dtype(np.float64), options)
+    return tabulate(task, Unsplit(), waves, ones, (largest, padding))
 
 
 def rule(largest, end):

@@ -206,10 +206,10 @@ def p2g_hybrid(
     weights: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), BATCH, WEIGHTS)
     strength: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 9, BATCH)
     anchor: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), BATCH, 3)
-    share: int = team.league_rank()
-    tile: int = work[0][share]
-    begin: int = work[1][share]
-    count: int = work[2][share] - begin
+    part: int = team.league_rank()
+    tile: int = work[0][part]
+    begin: int = work[1][part]
+    count: int = work[2][part] - begin
     base2: int = TILE * (tile % tiles[2])
     base1: int = TILE * (tile // tiles[2] % tiles[1])
     base0: int = TILE * (tile // tiles[2] // tiles[1])

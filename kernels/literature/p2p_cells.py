@@ -1,6 +1,6 @@
 """P2P by cells: the near field as the literature computes it (Kosmacher, Du, Bagge, Biros 2026).
 
-Sources and targets are sorted by cells about r_c wide. One team owns a share of one cell's targets,
+Sources and targets are sorted by cells about r_c wide. One team owns a part of one cell's targets,
 and walks the cells within reach of it (27, if cells are not narrower than r_c) with every pair that
 they hold; cells that follow each other along z are one contiguous run of sources. Four variants:
 
@@ -58,7 +58,7 @@ def p2p_cells(
     factor: REAL,
     pot: pk.View2D[REAL],
 ):
-    """Near field of one share (cell, first, last + 1) of targets, over all images in reach.
+    """Near field of one part (cell, first, last + 1) of targets, over all images in reach.
 
     ``reach`` is how many cells r_c spans along each axis. The others are as for p2p_staged.
     """

@@ -79,7 +79,7 @@ class Setup:
             chosen.p2p,
             chosen.read,
         )
-        mesh = _mesh(task, chosen, frame.box, steps, padding)
+        mesh = _mesh(task, chosen, frame, steps, padding)
         return cls(task, frame, problem, chosen, split, pair, mesh)
 
     def suits(self, density: PairDensity, points: Points) -> bool:
@@ -96,7 +96,7 @@ class Setup:
             grid=(n + self.parameters.points - 1, *mesh.padding.grid[1:]),
         )
         box = np.array([n * mesh.steps[0], *mesh.box[1:]])
-        return _mesh(self.task, self.parameters, box, mesh.steps, padding)
+        return _mesh(self.task, self.parameters, replace(self.frame, box=box), mesh.steps, padding)
 
     def kernels(self, targets: int) -> list[Kernel]:
         """Return all kernels of a plan whose near field has so many targets."""
@@ -106,20 +106,17 @@ class Setup:
         kernels += [CellList.gather_kernel(space, dtype, n, executor) for n in sorted({3, rows})]
         tile = near_tile(space, chosen.p2p, targets, chosen.read, dtype)
         kernels += near_kernels(task, self.pair, tile).values()
-        kernels += P2G.kernels(task.kernel, mesh, executor)
-        kernels.append(FGC.kernel(task.kernel, mesh, task.want, executor))
-        kernels += G2P.kernels(mesh, task.sum.results, task.want, executor)
-        far = (dtype, task.sum.harmonic, chosen.split, self.frame.periodicity)
-        kernels += multiplier.kernels(space, executor, *far)
+        kernels += P2G.kernels(mesh)
+        kernels.append(FGC.kernel(task))
+        kernels += G2P.kernels(mesh)
+        kernels += multiplier.kernels(task, chosen.split)
         return kernels
 
     def gauge(self, trg: Any, src: Any, norms: Any, *together: Any) -> Gauge:
         """Return the constants of the sum of wrapped points, with normals in solver units."""
         flux = self.task.sum.double and self.task.options.dl_mean == "flux"
         points = (trg, src, norms) if flux else None
-        frame = self.frame
-        fixed = (self.task.kernel, self.mesh, self.split, frame.unit, frame.factor)
-        return Gauge(*fixed, points, *together)
+        return Gauge(self.mesh, self.split, points, *together)
 
 
 def choose(
@@ -198,21 +195,10 @@ def use(task: Task, points: Points, once: bool) -> Use:
 def _mesh(
     task: Task,
     chosen: Parameters,
-    box: NDArray[np.float64],
+    frame: Frame,
     steps: NDArray[np.float64],
     padding: Padding,
 ) -> Mesh:
     """Return a grid with the window that was chosen."""
-    return Mesh.build(
-        task.space,
-        task.dtype,
-        box,
-        task.options.periodicity,
-        steps,
-        padding,
-        KaiserBessel(chosen.points, chosen.beta),
-        chosen.window_degree,
-        chosen.p2g,
-        chosen.g2p,
-        task.options.deterministic,
-    )
+    window = KaiserBessel(chosen.points, chosen.beta)
+    return Mesh(task, frame, steps, padding, window, chosen.p2g, chosen.g2p)

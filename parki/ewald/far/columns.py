@@ -52,12 +52,16 @@ class Gather:
     plane: int
 
     @classmethod
-    def of(cls, mesh: Mesh, components: int, gradient: bool) -> Gather | None:
+    def of(cls, mesh: Mesh) -> Gather | None:
         """Return the sizes for a mesh, or None if scratch memory holds no column."""
-        sums = 1 + 3 * gradient
+        sums, components = 1 + 3 * ("grad_u" in mesh.task.want), mesh.task.sum.results
         p, threads, device = mesh.window.points, _threads(mesh), mesh.space.on_device
         limits = tuple(mesh.scratch(teams) for teams, *_ in FILLINGS)
         return _fitted(p, mesh.item, threads, components, sums, limits, device)
+
+    def constants(self) -> dict[str, int]:
+        """Return the kernel's constants; how many components, each launch knows."""
+        return {name.upper(): size for name, size in vars(self).items() if name != "group"}
 
     def halo(self, points: int) -> float:
         """Return how often a grid value is staged, at least."""

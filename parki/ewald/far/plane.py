@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from parki.ewald.far.mesh import Mesh
-from parki.ewald.sums import SUMS
 
 # How many modes: with 16 what is smooth along z falls by 30 (a box of 1:1:30) to 100 (1:1:300),
 # below rounding elsewhere.
@@ -44,7 +43,7 @@ class PlaneModes:
     """
 
     def __init__(self, mesh: Mesh, heights: Any, norms: Any) -> None:
-        self.xp = mesh.space.array_module
+        self.xp = mesh.task.xp
         self.heights, self.norms = heights, norms
         self.chunk = DEVICE_CHUNK if mesh.space.on_device else HOST_CHUNK
         length, step = mesh.padding.local[2], float(mesh.steps[2])
@@ -57,11 +56,11 @@ class PlaneModes:
         self.slope = self.xp.asarray(1j * turns / step)
 
     @staticmethod
-    def needed(kernel: str, mesh: Mesh) -> bool:
+    def needed(mesh: Mesh) -> bool:
         """Return whether the grid's own modes are worse than rounding elsewhere."""
         wide = float(mesh.box[0] * mesh.box[1]) ** 0.5
         return (
-            SUMS[kernel].tensor
+            mesh.task.sum.tensor
             and mesh.periodicity == 2
             and mesh.dtype == np.float32
             and float(mesh.box[2]) >= HIGH * wide
