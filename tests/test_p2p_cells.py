@@ -197,41 +197,8 @@ def test_only_for_the_velocity(want, rng):
         parki.Plan("stokes_sl", points, points, options, want=want)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"targets": 0}, "targets is 0; expected a positive whole number"),
-        ({"team": 2.5}, "team is 2.5; expected a positive"),
-        ({"width": 1.5}, "width is 1.5; expected a part of r_c"),
-        ({"width": 0.0}, "width is 0.0; expected a part of r_c"),
-        ({"vectors": 3}, "vectors is 3; expected a power of two, up to 32"),
-        ({"vectors": 64}, "vectors is 64; expected a power of two, up to 32"),
-        ({"vectors": 2}, "vectors is 2, but gm1d has none"),
-    ],
-)
-def test_impossible_launches(change, message):
-    launch = LAUNCHES["gm1d"]._replace(**change)
-    with pytest.raises(ParkiValueError, match=message):
-        near_field("laplace", "uniform", 3, "gm1d", launch)
-
-
-@pytest.fixture
-def device():
-    """A space that looks like a device with few resources."""
-    limits = {"MaxThreadsPerBlock": 512, "MaxSharedMemoryPerBlockOptin": 4096}
-    cuda = SimpleNamespace(Device=lambda: SimpleNamespace(attributes=limits))
-    return SimpleNamespace(
-        name="Cuda",
-        on_device=True,
-        array_module=SimpleNamespace(cuda=cuda),
-        __hash__=object.__hash__,
-    )
-
-
-def test_limits_of_the_device(device):
-    launch = LAUNCHES["sm2d"]._replace(team=128)
-    with pytest.raises(ParkiValueError, match="team x vectors is 128 x 8; the device has at most"):
-        choose_launch("sm2d", device, launch)
+def test_blocks_of_a_device():
+    device = SimpleNamespace(on_device=True)
     for method in CELL_METHODS:
         chosen = choose_launch(method, device)
         assert chosen is not None

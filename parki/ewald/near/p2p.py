@@ -87,7 +87,7 @@ class P2P:
             periodic[0] = False
             corner[0] = stretch[0]
             box = np.array([stretch[1] - stretch[0], box[1], box[2]])
-        launch = choose_launch(pair.method, space, launch)
+        launch = launch or choose_launch(pair.method, space)
         tile = near_tile(space, pair.method, trg.shape[1], pair.read, self.dtype)
         shape = cells_of(box, cutoff, src.shape[1], launch, space)
         self._spare = _lanes(space, self.dtype) - 1
@@ -180,7 +180,7 @@ def near_kernels(
     """Return the P2P kernels: of the potential, and of its derivatives, as far as wanted."""
     kernels, want = {}, task.want
     if "u" in want:
-        launch = choose_launch(pair.method, task.space, launch)
+        launch = launch or choose_launch(pair.method, task.space)
         if launch is not None:
             kernels["u"] = cells_kernel(task, pair, launch)
         else:

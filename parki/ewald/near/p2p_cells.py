@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.near.pair import Pair
-from parki.ewald.near.sizes import CELL_METHODS, Launch, device_limit
+from parki.ewald.near.sizes import CELL_METHODS, STAGED, Launch
 from parki.ewald.task import Task
 from parki.runtime import Kernel, load
 
@@ -46,34 +46,18 @@ def reach(
 
 
 def cells_kernel(task: Task, pair: Pair, launch: Launch) -> Kernel:
-    """Return the kernel of a variant.
-
-    Raises
-    ------
-    ParkiValueError
-        If a team needs more scratch memory than the device has.
-    """
-    space, method = task.space, pair.method
-    loaded = load(
+    """Return the kernel of a variant."""
+    return load(
         "literature/p2p_cells",
         "p2p_cells",
-        space,
+        task.space,
         executor=task.executor,
         team_size=launch.team,
         vector_length=launch.vectors,
         tables={"radial": pair.table(task.kernel).shape},
-        STAGED=CELL_METHODS[method][0],
+        STAGED=pair.method in STAGED,
         VECTORS=launch.vectors,
         TARGETS=launch.targets,
         CHUNK=launch.chunk,
         **pair.constants(task),
     )
-    if space.on_device:
-        most = device_limit(space, "MaxSharedMemoryPerBlockOptin", 48 * 1024)
-        if loaded.translated.scratch > most:
-            raise ParkiValueError(
-                f"{method} with {launch.targets} targets a team, vectors {launch.vectors} and "
-                f"chunk {launch.chunk} needs {loaded.translated.scratch} bytes of scratch memory; "
-                f"the device has {most}: lower one of them"
-            )
-    return loaded

@@ -10,19 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parki.arrays import USUAL
-from parki.errors import ParkiValueError
 from parki.runtime import ExecutionSpace
 
-# Whether the team copies sources to scratch memory, and whether lanes share a target's sources.
-CELL_METHODS = {
-    "gm1d": (False, False),
-    "gm2d": (False, True),
-    "sm1d": (True, False),
-    "sm2d": (True, True),
-}
+# The literature's, by cells. In those STAGED the team copies sources to scratch memory.
+CELL_METHODS = ("gm1d", "gm2d", "sm1d", "sm2d")
+STAGED = CELL_METHODS[2:]
 P2P_METHODS = ("auto", "tile", "staged", *CELL_METHODS)
-# Lanes add up by shuffles, which stay within a warp.
-MOST_VECTORS = 32
 # Columns of cells are r_c / COLUMNS wide; along z a cell is r_c / DEPTH deep.
 COLUMNS, DEPTH = 2, 8
 # Tiles of p2p_tile have few targets, for their bounding boxes to cull tightly, and one warp's worth
@@ -110,51 +103,18 @@ def sizes_of(space: ExecutionSpace) -> Sizes:
     return DEVICE if space.on_device else CPU
 
 
-def choose_launch(
-    method: str, space: ExecutionSpace, launch: Launch | None = None
-) -> Launch | None:
-    """Return how a variant runs: as asked, or else as is best; None for parki's own variants.
+def choose_launch(method: str, space: ExecutionSpace) -> Launch | None:
+    """Return how a variant of the literature runs best; None for parki's own variants.
 
     On devices the blocks are those that the paper found best. On a host the processor's own vectors
     take several sources at a time in all variants, so that nothing is left for lanes to share.
-
-    Raises
-    ------
-    ParkiValueError
-        If the variant or the device cannot run what is asked.
     """
     if method not in CELL_METHODS:
         return None
-    if launch is not None:
-        _check(method, launch, space)
-        return launch
     if not space.on_device:
         return Launch(1, 1, targets=64, chunk=256, width=1.0)
     team, vectors = {"gm1d": (64, 1), "gm2d": (8, 32), "sm1d": (32, 1), "sm2d": (64, 2)}[method]
     return Launch(team, vectors, targets=team, chunk=max(64, team * vectors), width=1.0)
-
-
-def _check(method: str, launch: Launch, space: ExecutionSpace) -> None:
-    for name in ("team", "vectors", "targets", "chunk"):
-        value = getattr(launch, name)
-        if not isinstance(value, (int, np.integer)) or value < 1:
-            raise ParkiValueError(f"{name} is {value!r}; expected a positive whole number")
-    if not 0 < launch.width <= 1:
-        raise ParkiValueError(f"width is {launch.width!r}; expected a part of r_c, up to 1")
-    lanes = launch.vectors
-    if lanes > MOST_VECTORS or lanes & (lanes - 1):
-        raise ParkiValueError(f"vectors is {lanes}; expected a power of two, up to {MOST_VECTORS}")
-    if lanes > 1 and not CELL_METHODS[method][1]:
-        raise ParkiValueError(
-            f"vectors is {lanes}, but {method} has none; pass 1, or another method"
-        )
-    if space.on_device:
-        most = device_limit(space, "MaxThreadsPerBlock", 1024)
-        if launch.team * lanes > most:
-            raise ParkiValueError(
-                f"team x vectors is {launch.team} x {lanes}; the device has at most {most} threads "
-                "in a block"
-            )
 
 
 def resolve(method: str, space: ExecutionSpace) -> str:
@@ -192,9 +152,3 @@ def cells_of(
         per_edge /= excess ** (1 / 3)
     x, y, z = (max(1, int(n)) for n in per_edge)
     return x, y, z
-
-
-def device_limit(space: ExecutionSpace, name: str, default: int) -> int:
-    """Return an attribute of the device, or the default where it does not say."""
-    value = space.array_module.cuda.Device().attributes.get(name, 0)
-    return int(value) or default

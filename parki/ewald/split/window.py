@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import i0e, i1e
+from scipy.special import i0e
 
-from parki.errors import ParkiValueError
 from parki.ewald.split.hasimoto import monomials
 
 Array = NDArray[np.float64]
@@ -79,42 +78,14 @@ class KaiserBessel:
     points: int
     beta: float
 
-    def __post_init__(self) -> None:
-        if self.points < 2:
-            raise ParkiValueError(f"points is {self.points}; give a number from 2")
-        if not self.beta > 0:
-            raise ParkiValueError(
-                f"beta is {self.beta}; give a positive shape, such as 2.1 * points"
-            )
-
-    @property
-    def half_width(self) -> float:
-        """Half the width of the support, in grid steps."""
-        return self.points / 2
-
-    def __call__(self, r: ArrayLike) -> Array:
-        """Window at the distances ``r`` (grid steps), any shape."""
-        inside, z = self._bessel_argument(r)
-        # The exponentially scaled I0 keeps large beta from overflowing.
-        return np.where(inside, i0e(z) * np.exp(z - self.beta) / i0e(self.beta), 0.0)
-
-    def derivative(self, r: ArrayLike) -> Array:
-        """Slope of the window, ``dw/dr``, at the distances ``r`` (grid steps), any shape."""
-        inside, z = self._bessel_argument(r)
-        # I1(z)/z tends to 1/2 at the edge of the support, where z is 0.
-        ratio = np.where(z > 0, i1e(z) / np.where(z > 0, z, 1.0), 0.5)
-        scale = (self.beta / self.half_width) ** 2 / i0e(self.beta)
-        slope = -scale * np.asarray(r, dtype=np.float64) * ratio * np.exp(z - self.beta)
-        return np.where(inside, slope, 0.0)
-
     def fourier(self, k: ArrayLike) -> Array:
         """Fourier transform ``integral w(r) exp(-i k r) dr``, ``k`` in radians per grid step.
 
         ``(2 a / I0(beta)) sinh(t) / t`` with ``t^2 = beta^2 - (a k)^2``, which is ``sin(t) / t``
         where ``a k`` exceeds ``beta``.
         """
-        ak = self.half_width * np.asarray(k, dtype=np.float64)
-        scale = float(2 * self.half_width / i0e(self.beta))
+        ak = self.points / 2 * np.asarray(k, dtype=np.float64)
+        scale = float(self.points / i0e(self.beta))
         return scale * transform_shape(ak, np.float64(self.beta))
 
     def piecewise(self, degree: int) -> tuple[Array, Array]:
@@ -140,12 +111,6 @@ class KaiserBessel:
             the window is scaled, and the derivative's rest taken off in proportion to it.
         """
         return _piecewise(self.points, self.beta, degree)
-
-    def _bessel_argument(self, r: ArrayLike) -> tuple[NDArray[np.bool_], Array]:
-        """Where ``|r| <= a``, and ``beta sqrt(1 - (r/a)^2)`` there (0 elsewhere)."""
-        x = np.asarray(r, dtype=np.float64) / self.half_width
-        t = (1 - x) * (1 + x)
-        return t >= 0, self.beta * np.sqrt(np.maximum(t, 0.0))
 
 
 @lru_cache(maxsize=64)
