@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.ewald.choice.problem import FAR, Problem, Times
+from parki.ewald.choice.problem import FAR, Problem
 from parki.ewald.split import estimates
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import Prolate
@@ -49,8 +49,8 @@ class Grid:
         Window points P.
     beta : float
         Kaiser-Bessel shape of the window; 0 where it was not judged.
-    times : Times
-        Predicted seconds.
+    times : dict
+        Predicted seconds of the far field's stages.
     truncation, window : float
         Predicted errors over the tolerance.
     """
@@ -58,9 +58,14 @@ class Grid:
     steps: Array
     points: int
     beta: float
-    times: Times
+    times: dict[str, float]
     truncation: float
     window: float
+
+    @property
+    def total(self) -> float:
+        """Seconds of the far field."""
+        return sum(self.times.values())
 
 
 def coarsest(problem: Problem, split: Split) -> float:
@@ -211,7 +216,7 @@ class Search:
         if like is not None:
             self.constant, self.constants = like.constant, like.constants.copy()
         self.judged: dict[int, Grid] = {}
-        self.times: dict[tuple[int, int], Times] = {}
+        self.times: dict[tuple[int, int], dict[str, float]] = {}
 
     def best(self) -> Grid | None:
         """Return the cheapest grid that suffices, or None."""
@@ -236,20 +241,21 @@ class Search:
         found = []
         for row, steps in self.grids.items():
             if row in self.judged:
-                found.append((self.judged[row].times.total, row, self.judged[row]))
+                found.append((self.judged[row].total, row, self.judged[row]))
                 continue
             suffices = bool(enough[row].any())
             place = int(enough[row].argmax()) if suffices else -1
             p = self.problem.windows[place]
             grid = Grid(steps, p, 0.0, self._times(row, p), 0.0, math.exp(errors[row, place]))
             # What is predicted not to suffice comes last.
-            found.append((grid.times.total if suffices else math.inf, row, grid))
+            found.append((grid.total if suffices else math.inf, row, grid))
         return sorted(found, key=lambda item: item[:2])
 
-    def _times(self, row: int, p: int) -> Times:
+    def _times(self, row: int, p: int) -> dict[str, float]:
         if (row, p) not in self.times:
             padding = self.problem.pad(self.grids[row], p, self.cutoff)
-            self.times[row, p] = self.problem.far_time(p, padding)
+            passes = padding.values(self.problem.lengths)
+            self.times[row, p] = self.problem.far_times(p, padding, passes)
         return self.times[row, p]
 
     def _judge(self, row: int, start: int) -> None:

@@ -20,10 +20,8 @@ from parki.ewald.choice.cost import Pairs
 from parki.ewald.choice.grids import POINTS, REFINEMENTS, Search, coarsest, fit, forecast
 from parki.ewald.choice.problem import NEAR, Problem
 from parki.ewald.far.lengths import NO_TABLES, Tables
-from parki.ewald.far.padding import Passes
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import solve
-from parki.ewald.split.window import default_degree
 
 # Cut-offs to consider, in units of the box, and the ratio of one to the next.
 _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
@@ -56,8 +54,6 @@ class Parameters:
         Window points P along each axis.
     beta : float
         Kaiser-Bessel shape of the window.
-    window_degree : int
-        Degree of the window's polynomials.
     pairs : Pairs
         Pairs within the cut-off and around it, as estimated.
     read : float
@@ -78,7 +74,6 @@ class Parameters:
     steps: NDArray[np.float64]
     points: int
     beta: float
-    window_degree: int
     pairs: Pairs
     read: float
     p2p: str
@@ -166,7 +161,6 @@ def _best_of(search: Search) -> Parameters | None:
         return None
     problem, split, cutoff = search.problem, search.split, search.cutoff
     degree = problem.polynomial_degree(split, cutoff)
-    times = grid.times
     return Parameters(
         cutoff,
         split,
@@ -174,7 +168,6 @@ def _best_of(search: Search) -> Parameters | None:
         grid.steps,
         grid.points,
         grid.beta,
-        default_degree(grid.points),
         problem.near_pairs(cutoff),
         problem.read(cutoff),
         problem.p2p,
@@ -188,9 +181,7 @@ def _best_of(search: Search) -> Parameters | None:
         },
         {
             "P2P": problem.near_time(cutoff, degree),
-            "P2G": times.spread,
-            "FGC": times.far,
-            "G2P": times.gather,
+            **grid.times,
         },
     )
 
@@ -265,13 +256,10 @@ def _far_time(problem: Problem, split: Split, cutoff: float) -> float:
     exponents, constant, room = forecast(split, largest)
     steps, typical = fit(problem, largest / 1.2), choices[len(choices) // 2]
     padding = problem.pad(steps, typical, cutoff)
-    grid, values = float(math.prod(padding.grid)), padding.values()
+    passes = padding.values()
 
     def seconds(points: int, refinement: float) -> float:
-        scale = refinement / 1.2
-        passes = Passes(*(scale**3 * each for each in values))
-        tiles = problem.tiles([scale * n for n in padding.cells], points)
-        return problem.mesh_time(points, grid * scale**3, passes, tiles).total
+        return sum(problem.far_times(points, padding, passes, refinement / 1.2).values())
 
     enough = exponents <= (room - constant)[:, None]
     best, fewest = math.inf, POINTS[-1] + 1
