@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from rich.progress import track
 
-from parki.arrays import real_name
+from parki.arrays import USUAL, real_name
 from parki.cell_list import CellList
 from parki.ewald.far import multiplier
 from parki.ewald.far.fgc import FGC
@@ -29,10 +29,11 @@ from parki.ewald.near.p2p import near_kernels
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import near_tile
 from parki.ewald.options import MOST_POINTS, EwaldOptions
-from parki.ewald.split.hasimoto import Hasimoto, RadialPolynomials
+from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.window import KaiserBessel
 from parki.ewald.sums import SUMS
+from parki.ewald.sums.record import RadialPolynomials
 from parki.ewald.task import Frame, Task
 from parki.runtime import Kernel, cache, get_execution_space, host, shipped
 
@@ -92,14 +93,14 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
 
 def near(kernel: str, dtype: np.dtype) -> Iterator[Kernel]:
     """Yield the kernels of the near field."""
-    tile = near_tile(SPACE, "auto", 0, 0.0, dtype)  # a host has one, whatever the points
+    tile = near_tile(SPACE, "staged", 0, 0.0, dtype)  # a host has one, whatever the points
     for want in wants(kernel):
         if "u" in want and len(want) > 1:
             continue  # those of "u" and of the others
         first, last = DEGREES[dtype][kernel][want != ("u",)]
         for degree in range(first, last + 1, 2):
             for periodicity in range(4):
-                pair = Pair(0.1, RadialPolynomials(*np.zeros((5, degree + 1))))
+                pair = Pair(0.1, RadialPolynomials(*np.zeros((5, degree + 1))), "staged")
                 given = task(kernel, dtype, want, periodicity)
                 yield from near_kernels(given, pair, tile).values()
 
@@ -117,7 +118,7 @@ def mesh(given: Task, points: int) -> Mesh:
     steps = box / 64
     padding = pad(3, box, steps, points, 0.1, 1e-6)
     window = KaiserBessel(points, 2.4 * points)
-    return Mesh(given, Frame(box, np.zeros(3), 3), steps, padding, window)
+    return Mesh(given, Frame(box, np.zeros(3), 3), steps, padding, window, *USUAL[False][1:])
 
 
 def far(points: int, dtype: np.dtype) -> Iterator[Kernel]:

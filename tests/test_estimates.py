@@ -10,10 +10,11 @@ from test_split import residual_kernels
 
 from parki.errors import ParkiValueError
 from parki.ewald.split import estimates
-from parki.ewald.split.hasimoto import Hasimoto, RadialPolynomials
+from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.prolate import Prolate, pair_error
 from parki.ewald.split.window import images
 from parki.ewald.sums import TERMS
+from parki.ewald.sums.record import RadialPolynomials
 
 KERNELS = ("laplace", "stokes_sl", "stokes_dl")
 LENGTHS = np.array([1.2, 1.0, 0.8])

@@ -7,6 +7,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from problems import Window
 
 import parki
 from parki import ParkiValueError
@@ -37,7 +38,7 @@ SHORT = (18, 25, 23)
 
 
 def make_mesh(
-    points: int, periodicity: int, dtype: type, spread="auto", gather="auto", cells=SHORT
+    points: int, periodicity: int, dtype: type, spread="owner", gather="target", cells=SHORT
 ) -> Mesh:
     box, steps = np.array(cells) * STEPS, STEPS
     options = EwaldOptions(periodicity, [1, 1, 1])
@@ -165,7 +166,7 @@ def test_points_on_the_borders_of_tiles(method):
     expected = other.apply(dens, np.empty_like(dens))
     z = mesh.padding.grid[2]
     # A source counted with the next cell differs by the window's jump at its end.
-    jump = float(KaiserBessel(6, 2.3 * 6)(3.0))
+    jump = float(Window(6, 2.3 * 6)(3.0))
     assert np.allclose(grid[..., :z], expected[..., :z], rtol=0, atol=n * jump)
 
 

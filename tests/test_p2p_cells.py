@@ -81,7 +81,7 @@ def near_field(
     p2p = P2P(
         task,
         frame,
-        Pair(cutoff, polynomials, evaluator, method),
+        Pair(cutoff, polynomials, method, evaluator),
         on_space if trg is src else 2 * xp.asarray(trg),
         on_space,
         xp.asarray(norms) if kernel in ("stokes_dl", "stokes_comb") else None,
@@ -115,7 +115,7 @@ def cases() -> list:
 def test_variant_gives_what_the_default_gives(method, kernel, periodicity):
     for (box, cutoff), points in itertools.product(BOXES, ("uniform", "blobs", "same blobs")):
         system = {"box": box, "cutoff": cutoff}
-        expected = near_field(kernel, points, periodicity, "auto", **system)
+        expected = near_field(kernel, points, periodicity, "staged", **system)
         assert np.abs(expected).max() > 0
         for launch in (None, LAUNCHES[method]):
             pot = near_field(kernel, points, periodicity, method, launch, **system)
@@ -148,7 +148,7 @@ def test_every_space(method, dtype, space):
 @pytest.mark.parametrize("radial", ["erfc", "rational"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_evaluators(kernel, radial):
-    expected = near_field(kernel, "uniform", 3, "auto", radial=radial)
+    expected = near_field(kernel, "uniform", 3, "staged", radial=radial)
     pot = near_field(kernel, "uniform", 3, "sm1d", radial=radial)
     assert close(pot, expected)
     # The split is kept by polynomials of degree 5 to a few digits.
@@ -160,7 +160,7 @@ def test_evaluators(kernel, radial):
 @pytest.mark.parametrize("method", CELL_METHODS)
 def test_teams(method, kernel, monkeypatch):
     """The threads of a team wait where they must; `test_executor` takes the barriers away."""
-    expected = near_field(kernel, "same blobs", 1, "auto")
+    expected = near_field(kernel, "same blobs", 1, "staged")
     monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
     for launch in (LAUNCHES[method], LAUNCHES[method]._replace(targets=3)):
         assert close(near_field(kernel, "same blobs", 1, method, launch), expected)

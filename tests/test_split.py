@@ -7,9 +7,10 @@ import pytest
 from scipy.special import erfc
 
 from parki.errors import ParkiValueError
-from parki.ewald.split.hasimoto import Hasimoto, RadialPolynomials, series_losses
+from parki.ewald.split.hasimoto import Hasimoto, series_losses
 from parki.ewald.split.prolate import STEP, Prolate, solve
 from parki.ewald.sums import TERMS
+from parki.ewald.sums.record import RadialPolynomials
 
 RC = 0.37
 SPLITS = [*(Hasimoto(z / RC) for z in (0.7, 3.2, 5.4)), *(Prolate(c, RC) for c in (3, 14, 34))]

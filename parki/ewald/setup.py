@@ -75,8 +75,8 @@ class Setup:
         pair = Pair(
             cutoff,
             split.radial_polynomials(cutoff, chosen.degree),
-            choose_evaluator(task.options.radial, task.kernel, split, cutoff, chosen.degree),
             chosen.p2p,
+            choose_evaluator(task.options.radial, task.kernel, split, cutoff, chosen.degree),
             chosen.read,
         )
         mesh = _mesh(task, chosen, frame, steps, padding)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from parki.arrays import USUAL
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.mesh import Mesh
 from parki.ewald.far.p2g import P2G
@@ -40,15 +41,17 @@ class Spreading:
         self.points, self.dens, self.norms = run.cloud("stokes_comb", n)
         self.buffer = run.xp.empty_like(self.dens)
 
-    def mesh(self, spread: str = "auto", gather: str = "auto") -> Mesh:
-        """Return the mesh with its variants."""
+    def mesh(self, spread: str = "", gather: str = "") -> Mesh:
+        """Return the mesh with its variants, the usual ones if not told."""
+        usual = USUAL[self.run.space.on_device]
+        variants = spread or usual[1], gather or usual[2]
         box = np.ones(3)
         steps = box / self.grid
         options = EwaldOptions(3, [1, 1, 1])
         task = Task("stokes_comb", self.run.space, np.dtype(np.float64), options)
         padding = pad(3, box, steps, self.p, 0.1, 1e-4)
         window = KaiserBessel(self.p, BETA * self.p)
-        return Mesh(task, Frame(box, np.zeros(3), 3), steps, padding, window, spread, gather)
+        return Mesh(task, Frame(box, np.zeros(3), 3), steps, padding, window, *variants)
 
     def spread(self, method: str) -> tuple[list[float], Any, models.Work, str]:
         """Return the seconds of P2G, the grid, its work, and the variant that ran."""

@@ -96,7 +96,7 @@ class Near:
     def near_field(self, method: str, launch: Launch | None = None) -> Callable[[], Any]:
         """Return what computes the near field by a variant."""
         split = self.split.scaled(self.cutoff / self.first_cutoff)
-        pair = Pair(self.cutoff, split.radial_polynomials(self.cutoff, self.degree), method=method)
+        pair = Pair(self.cutoff, split.radial_polynomials(self.cutoff, self.degree), method)
         frame = Frame(np.ones(3), np.zeros(3), PERIODICITY)
         p2p = P2P(self.task, frame, pair, self.points, self.points, self.norms, launch=launch)
         if p2p.lists is not None:

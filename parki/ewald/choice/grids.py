@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from parki.ewald.choice.problem import FAR, Problem
 from parki.ewald.split import estimates
 from parki.ewald.split.hasimoto import Split
-from parki.ewald.split.prolate import Prolate
+from parki.ewald.split.prolate import Prolate, exponent
 from parki.ewald.sums import term_of
 
 Array = NDArray[np.float64]
@@ -73,15 +73,15 @@ def coarsest(problem: Problem, split: Split) -> float:
     if math.isfinite(split.band):
         return math.pi / split.band
     xi = math.sqrt(math.pi) * split.psi0
-    x = 9.0  # the error falls like exp(-x), x = (K / 2 xi)^2
-    for _ in range(12):
-        step = math.pi / (2 * xi * math.sqrt(x))
-        error = problem.truncation(split, np.full(3, step))
-        change = math.log(max(error, 1e-300) / math.sqrt(FAR / 2))
-        x = min(max(x + max(-4.0, min(8.0, change)), 0.05), 60.0)
-        if abs(change) < 0.02:
-            break
-    return math.pi / (2 * xi * math.sqrt(x))
+
+    def step(x: float) -> float:
+        """Return the spacing for x = (K / 2 xi)^2."""
+        return math.pi / (2 * xi * math.sqrt(x))
+
+    def error(x: float) -> float:
+        return problem.truncation(split, np.full(3, step(x)))
+
+    return step(exponent(error, math.sqrt(FAR / 2)))
 
 
 def fit(problem: Problem, step: float) -> Array:

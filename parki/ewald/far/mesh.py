@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.arrays import USUAL, real_name
+from parki.arrays import real_name
 from parki.cell_list import CellList, runs
 from parki.ewald.far import sizes
 from parki.ewald.far.padding import Padding
@@ -82,7 +82,7 @@ class Mesh:
     padding : Padding
     window : KaiserBessel
     spread, gather : str
-        Variants of P2G and G2P: of P2G_METHODS and G2P_METHODS.
+        Variants of P2G and G2P: of P2G_METHODS and G2P_METHODS, but "auto".
 
     Attributes
     ----------
@@ -102,15 +102,13 @@ class Mesh:
         steps: np.ndarray[Any, np.dtype[np.float64]],
         padding: Padding,
         window: KaiserBessel,
-        spread: str = "auto",
-        gather: str = "auto",
+        spread: str,
+        gather: str,
     ) -> None:
         self.task, self.space, self.dtype = task, task.space, task.dtype
         self.frame, self.box, self.periodicity = frame, frame.box, frame.periodicity
         self.steps, self.padding, self.window = steps, padding, window
-        usual = USUAL[self.space.on_device]
-        self.spread = usual[1] if spread == "auto" else spread
-        self.gather = usual[2] if gather == "auto" else gather
+        self.spread, self.gather = spread, gather
         xp, dtype, degree = task.xp, task.dtype, default_degree(window.points)
         self.row, self.spill = along_z(window.points, dtype, self.periodicity, self.space.on_device)
         tables = []

@@ -26,7 +26,6 @@ from parki.ewald.near.sizes import (
     cells_of,
     choose_launch,
     near_tile,
-    resolve,
     sizes_of,
 )
 from parki.ewald.task import Frame, Task
@@ -113,7 +112,7 @@ class P2P:
             name: partial(each, self.work[name].shape[1]) for name, each in kernels.items()
         }
         self.lists: PairLists | None = None
-        if "u" in kernels and launch is None and resolve(pair.method, space) == "tile":
+        if "u" in kernels and pair.method == "tile":
             special = partial(near_kernel, task, pair, tile)
             tiles, lanes = self.tiles.shape[1], tile.targets * tile.lanes
             self.lists = PairLists(space, special, tiles, lanes, not task.options.deterministic)
@@ -205,12 +204,12 @@ def near_kernels(
 
 
 def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS) -> Kernel:
-    """Return the P2P kernel of the potential: tile or staged, by space if method is auto.
+    """Return the P2P kernel of the potential, tile or staged.
 
     Tile does with ``lists`` what `parki.ewald.near.p2p_lists` says.
     """
     space, constants = task.space, pair.constants(task)
-    tiles = resolve(pair.method, space) == "tile"
+    tiles = pair.method == "tile"
     constants["TILE"] = tile.targets
     if tiles:
         looks = LOOKS[task.dtype.itemsize]

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from parki.arrays import real_name
 from parki.ewald.near.radial import EVALUATORS, Evaluator
-from parki.ewald.split.hasimoto import RadialPolynomials
 from parki.ewald.sums import SUMS
+from parki.ewald.sums.record import RadialPolynomials
 from parki.ewald.task import Task
 
 Array = NDArray[np.float64]
@@ -23,18 +23,18 @@ class Pair(NamedTuple):
     ----------
     cutoff : float
     radial : RadialPolynomials
+    method : str
+        Variant: one of P2P_METHODS of `parki.ewald.near.sizes`, but "auto".
     evaluator : Evaluator or None
         Evaluates the radial functions of "u" in place of the polynomials.
-    method : str
-        Variant, one of P2P_METHODS of `parki.ewald.near.sizes`.
     read : float
         Sources near the targets that a device works on at a time: see `near_tile`.
     """
 
     cutoff: float
     radial: RadialPolynomials
+    method: str
     evaluator: Evaluator | None = None
-    method: str = "auto"
     read: float = 0.0
 
     def rows(self, names: str) -> Array:

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from scipy.interpolate import AAA
 from scipy.special import erf
 
-from parki.ewald.split.hasimoto import Hasimoto, RadialPolynomials, Split
+from parki.ewald.split.hasimoto import Hasimoto, Split
 from parki.ewald.sums import SUMS
+from parki.ewald.sums.record import RadialPolynomials
 
 Array = NDArray[np.float64]
 # The place of a name is EVALUATOR in kernels/p2p.py.

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parki.arrays import USUAL
 from parki.runtime import ExecutionSpace
 
 # The literature's, by cells. In those STAGED the team copies sources to scratch memory.
@@ -117,11 +116,6 @@ def choose_launch(method: str, space: ExecutionSpace) -> Launch | None:
     return Launch(team, vectors, targets=team, chunk=max(64, team * vectors), width=1.0)
 
 
-def resolve(method: str, space: ExecutionSpace) -> str:
-    """Return the variant that is meant."""
-    return USUAL[space.on_device][0] if method == "auto" else method
-
-
 def near_tile(
     space: ExecutionSpace, method: str, targets: int, read: float, dtype: np.dtype[Any]
 ) -> Tile:
@@ -129,7 +123,7 @@ def near_tile(
 
     ``read`` is the number of sources near those that a device works on at a time.
     """
-    if resolve(method, space) == "staged":
+    if method == "staged":
         return sizes_of(space).staged
     few = targets <= FEW
     return TILES[few, read > (FEW_READ if few else MANY_READ / dtype.itemsize)]

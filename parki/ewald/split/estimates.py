@@ -32,10 +32,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parki.ewald.split.hasimoto import RadialPolynomials, Split
+from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import Prolate, pair_error
 from parki.ewald.split.window import Images, images
 from parki.ewald.sums import Half, term_of
+from parki.ewald.sums.record import RadialPolynomials
 
 Array = NDArray[np.float64]
 _EXPONENT = 20.0  # integrals of decaying functions stop where the integrand has lost exp(-20)

@@ -32,23 +32,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfc, ive
 
 from parki.ewald.sums import term_of
+from parki.ewald.sums.record import RadialPolynomials
 
 Array = NDArray[np.float64]
-
-
-class RadialPolynomials(NamedTuple):
-    """Smooth parts of the near kernels in ``s = 2 (r/rc)^2 - 1``, made dimensionless with rc.
-
-    With ``int_0^r psi = r P``, ``psi = Q``, ``psi' = r R``, ``X = (P - Q)/r^2`` and
-    ``W = R'/r``, each field is a 1-D float64 array of coefficients: ``S = rc (P + Q)``,
-    ``X = rc^3 X``, ``R = rc^3 R``, ``L = rc P``, ``W = rc^5 W``.
-    """
-
-    S: Array
-    X: Array
-    R: Array
-    L: Array
-    W: Array
 
 
 class Factor(NamedTuple):

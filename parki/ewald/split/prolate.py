@@ -26,13 +26,13 @@ from parki.errors import ParkiValueError, warn
 from parki.ewald.split.hasimoto import (
     Factor,
     Hasimoto,
-    RadialPolynomials,
     Split,
     horner_order,
     radial_series,
     series_losses,
 )
 from parki.ewald.sums import SUMS, term_of
+from parki.ewald.sums.record import RadialPolynomials
 
 Array = NDArray[np.float64]
 SPLITS = ("hasimoto", "prolate")
@@ -174,13 +174,18 @@ def solve(kind: str, rc: float, error: Callable[[Split], float], goal: float) ->
         return Prolate(_fewest(lambda n: error(Prolate(n * STEP, rc)) / goal) * STEP, rc)
     if kind != "hasimoto":
         raise ParkiValueError(f"split is {kind!r}; expected one of {', '.join(SPLITS)}")
-    x = 9.0  # the error falls like exp(-x)
+    return Hasimoto(math.sqrt(exponent(lambda x: error(Hasimoto(math.sqrt(x) / rc)), goal)) / rc)
+
+
+def exponent(error: Callable[[float], float], goal: float) -> float:
+    """Return x for which an error that falls like exp(-x) is within some percent of a goal."""
+    x = 9.0
     for _ in range(12):
-        step = math.log(max(error(Hasimoto(math.sqrt(x) / rc)), 1e-300) / goal)
+        step = math.log(max(error(x), 1e-300) / goal)
         x = min(max(x + max(-4.0, min(8.0, step)), 0.05), 60.0)
         if abs(step) < 0.02:
             break
-    return Hasimoto(math.sqrt(x) / rc)
+    return x
 
 
 def choose_split(asked: str, kernel: str, want: tuple[str, ...], tolerance: float) -> str:
