@@ -44,7 +44,7 @@ DOUBLE = True
 LAPLACE = False
 ROTLET = False
 DIPOLE = False
-VECTOR = 1 - LAPLACE  # whether results are vectors
+OUTPUTS = 3 - 2 * LAPLACE  # rows of results
 EVALUATOR = 0  # of the radial functions: 0 polynomials, 1 the library's erf and exp, 2 rational
 DEGREE = 12  # of the polynomials: S, X, R, L, or N and D
 PERIODIC = 3  # the first PERIODIC axes repeat
@@ -102,7 +102,7 @@ def p2p_staged(
     take_radial(radial, xi_rc)
 
     def clear(t: int):
-        for d in range(3):
+        for d in range(OUTPUTS):
             total[d][t] = 0.0
 
     pk.parallel_for(pk.TeamThreadRange(team, last - first), clear)
@@ -231,7 +231,7 @@ def p2p_staged(
                 if rr < 1.0:
                     interact(stage, 3 + PERIODIC, stage, 3 + PERIODIC + CHARGES, m)
             total[0][t] += u0
-            if VECTOR:
+            if OUTPUTS > 1:
                 total[1][t] += u1
                 total[2][t] += u2
 
@@ -241,9 +241,7 @@ def p2p_staged(
     def store(t: int):
         out: int = order[first + t]
         scale: REAL = inverse * factor
-        pot[0][out] = total[0][t] * scale
-        if VECTOR:
-            pot[1][out] = total[1][t] * scale
-            pot[2][out] = total[2][t] * scale
+        for d in range(OUTPUTS):
+            pot[d][out] = total[d][t] * scale
 
     pk.parallel_for(pk.TeamThreadRange(team, last - first), store)

@@ -273,7 +273,7 @@ def run(task: Task, space: ExecutionSpace, repeated: bool = True) -> Timing:
     tiles = owner_tiles(padding.cells, chosen.points, task.periodicity)
     machine = machines.machine(space, task.dtype)
     vectors = machine.lanes, machine.threads
-    passes = padding.values(chosen.lengths)
+    passes = padding.values(plan.setup.problem.machine.lengths)
     kept = lists is not None and lists.kept
     return Timing(task, chosen, grid, tiles, passes, seconds, vectors, kept)
 

@@ -87,7 +87,7 @@ def coarsest(problem: Problem, split: Split) -> float:
 def fit(problem: Problem, step: float) -> Array:
     """Return spacings near ``step`` that divide the periodic edges into numbers fast for FFTs."""
     steps = np.full(3, step)
-    tables = problem.lengths
+    tables = problem.machine.lengths
     for axis in range(problem.periodicity):
         edge = float(problem.box[axis])
         least = max(edge / step, FEWEST)
@@ -254,7 +254,7 @@ class Search:
     def _times(self, row: int, p: int) -> dict[str, float]:
         if (row, p) not in self.times:
             padding = self.problem.pad(self.grids[row], p, self.cutoff)
-            passes = padding.values(self.problem.lengths)
+            passes = padding.values(self.problem.machine.lengths)
             self.times[row, p] = self.problem.far_times(p, padding, passes)
         return self.times[row, p]
 

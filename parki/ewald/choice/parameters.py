@@ -19,7 +19,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.choice.cost import Pairs
 from parki.ewald.choice.grids import POINTS, REFINEMENTS, Search, coarsest, fit, forecast
 from parki.ewald.choice.problem import NEAR, Problem
-from parki.ewald.far.lengths import NO_TABLES, Tables
+from parki.ewald.far.lengths import NO_TABLES
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import solve
 
@@ -58,8 +58,6 @@ class Parameters:
         Sources, about, near the targets that a device works on at a time: `Problem.read`.
     p2p, p2g, g2p : str
         Variants of the stages.
-    lengths : Tables
-        Lengths of transforms that the choice counts on.
     errors : dict
         Predicted errors over the tolerance: near, truncation, window.
     seconds : dict
@@ -77,7 +75,6 @@ class Parameters:
     p2p: str
     p2g: str
     g2p: str
-    lengths: Tables
     errors: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -171,7 +168,6 @@ def _best_of(search: Search) -> Parameters | None:
         problem.p2p,
         problem.p2g,
         problem.g2p,
-        problem.lengths,
         {
             "near": problem.near(split, cutoff),
             "truncation": grid.truncation,

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from parki.ewald.choice.clustering import PairDensity
 from parki.ewald.choice.cost import AROUND, Machine, Pairs, Work, near_name
-from parki.ewald.far.lengths import Tables
 from parki.ewald.far.padding import Padding, Passes, pad
 from parki.ewald.far.sizes import owner_tiles
 from parki.ewald.split import estimates
@@ -95,14 +94,10 @@ class Problem:
             machine.threads,
         )
 
-    @property
-    def lengths(self) -> Tables:
-        """The lengths of transforms to choose from."""
-        return self.machine.lengths
-
     def pad(self, steps: NDArray[np.float64], points: int, cutoff: float) -> Padding:
         """Return the sizes of a grid and its transforms."""
-        return pad(self.periodicity, self.box, steps, points, cutoff, self.tolerance, self.lengths)
+        lengths = self.machine.lengths
+        return pad(self.periodicity, self.box, steps, points, cutoff, self.tolerance, lengths)
 
     @cached_property
     def _key(self) -> tuple[Hashable, ...]:

@@ -227,9 +227,9 @@ def _solve_radial(m: int, g: Array) -> Array:
     return f
 
 
-def horner_order(series: Array, degree: int) -> Array:
-    """Coefficients of powers of s, highest first, of a Chebyshev series of this degree or less."""
-    out = np.zeros(degree + 1)
+def horner_order(series: Any, degree: int) -> Array:
+    """Return coefficients of powers, highest first, of Chebyshev series of a degree or less."""
+    out = np.zeros((degree + 1, *series.shape[1:]))
     out[: len(series)] = monomials(len(series)) @ series
     return out[::-1].copy()
 

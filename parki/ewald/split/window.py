@@ -18,7 +18,7 @@ from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import i0e
 
-from parki.ewald.split.hasimoto import monomials
+from parki.ewald.split.hasimoto import horner_order
 
 Array = NDArray[np.float64]
 _NEAREST = (0, -1, 1, -2, 2)  # images of a mode that are evaluated one by one
@@ -134,7 +134,8 @@ def _piecewise(points: int, beta: float, degree: int) -> tuple[Array, Array]:
         axis=1, keepdims=True
     )
     slope -= value * (slope.sum(axis=1) / value.sum(axis=1))[:, None]
-    return _horner_order(norm * (basis.T @ value)), _horner_order(norm * (basis.T @ slope))
+    w, dw = (horner_order(norm * (basis.T @ f), degree) for f in (value, slope))
+    return w, dw
 
 
 def _bessel_series(y: Any) -> tuple[Any, Any]:
@@ -147,11 +148,6 @@ def _bessel_series(y: Any) -> tuple[Any, Any]:
         k += 1
         term = term * y / k**2
     return value, slope
-
-
-def _horner_order(series: Any) -> Array:
-    """Columns of Chebyshev coefficients to columns of monomial ones, highest power first."""
-    return np.asarray(monomials(len(series)) @ series)[::-1].astype(np.float64)
 
 
 class Images(NamedTuple):
