@@ -7,7 +7,7 @@ import pytest
 from scipy.special import erfc, j0, k0, k1
 
 import parki
-from parki.ewald.far import fgc, truncated
+from parki.ewald.far import sizes, truncated
 from parki.ewald.far.multiplier import tabulate
 from parki.ewald.far.padding import pad
 from parki.ewald.far.truncated import zero_mode
@@ -185,7 +185,7 @@ def test_blocks_of_single_modes(monkeypatch, periodicity):
     points, dens = rng.random((3, 50)), rng.standard_normal((3, 50))
     options = parki.EwaldOptions(periodicity, [1, 1, 1], 1e-4, execution_space="Serial")
     usual = parki.stokes_sl(points, points, dens, options)
-    monkeypatch.setattr(fgc, "HOST_BLOCK", 1)
+    monkeypatch.setattr(sizes, "CPU", sizes.CPU._replace(block=1))
     plan = parki.Plan("stokes_sl", points, points, options)
     assert {block.last - block.first for block in plan.pipeline.fgc.blocks} == {1}
     np.testing.assert_allclose(plan(dens), usual, rtol=0, atol=1e-11 * np.abs(usual).max())

@@ -179,7 +179,6 @@ def choose(
         (frame.unit * sample(cloud)[order] for cloud in clouds),
         points.box,
         [axis for axis, edge in enumerate(options.box) if edge is None],
-        select,
         ranks,
     )
     return problem, chosen

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 from parki.ewald.far.columns import computed, device_threads, usual_staging
@@ -188,7 +187,7 @@ class Work:
 
     def far(self, passes: Passes) -> tuple[float, ...]:
         """Return the counts of FGC, for the values of one component over all its passes."""
-        components = SUMS[self.kernel].components + self._rows + ("p" in self.want)
+        components = SUMS[self.kernel].components + SUMS[self.kernel].results + ("p" in self.want)
         return *(components * values for values in passes), self._free
 
     def gather(self, variant: str, points: int, grid: float) -> tuple[float, ...]:
@@ -197,31 +196,22 @@ class Work:
         Tiles stage values of the grid, and a team takes its part of the targets one by one.
         """
         fields = 4 if "grad_u" in self.want else "u" in self.want
-        components = self._rows * fields + ("p" in self.want)
+        components = SUMS[self.kernel].results * fields + ("p" in self.want)
         reads = self._updates(self.targets, components, points)
         if variant != "tile":
             beyond = max(0.0, components * grid - CACHED)
             return float(self.targets), reads, beyond, self._free
         staged = components * grid * usual_staging(points)
         one = g2p_part(self.targets) * reads / self.targets
-        idle = _idle(points) if self.lanes == 1 else 1.0
+        # Threads of a device that take a target's plane, over those with work.
+        idle = computed(points, device_threads(points, 8)) / points**2 if self.lanes == 1 else 1.0
         return float(self.targets), idle * reads, staged, idle * one, self._free
 
     @property
     def _free(self) -> float:
         return float(self.threads if self.periodicity < 3 else 0)
 
-    @property
-    def _rows(self) -> int:
-        return SUMS[self.kernel].results
-
     def _updates(self, count: int, components: int, points: int) -> float:
         """Return the values of all windows; along z they are computed in whole vectors."""
         row = -(-points // self.lanes) * self.lanes
         return float(count * components * points**2 * row)
-
-
-@lru_cache(maxsize=32)
-def _idle(points: int) -> float:
-    """Return the threads of a device that take a target's plane in G2P, over those with work."""
-    return computed(points, device_threads(points, 8)) / points**2

@@ -19,8 +19,6 @@ from parki.ewald.choice.parameters import Parameters, select
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far.padding import Padding
 from parki.ewald.far.sizes import (
-    DEVICE_BLOCK,
-    HOST_BLOCK,
     LINES,
     PART,
     along_z,
@@ -28,6 +26,7 @@ from parki.ewald.far.sizes import (
     list_bytes,
     parts,
     room_before,
+    sizes_of,
     workers,
 )
 from parki.ewald.near.sizes import cells_of, choose_launch, near_tile
@@ -224,7 +223,7 @@ def block_sizes(
         x, y, z = padding.grid
         return 0.0, float(x * (y // 2 + 1) * (z // 2 + 1))
     each = 2 * item * components
-    limit = (DEVICE_BLOCK if on_device else HOST_BLOCK) // each
+    limit = sizes_of(on_device).block // each
     begin, end = share or (0, padding.local[0] // 2 + 1)
     middle = min(max(padding.n_local, begin), end)
     kinds = ((middle - begin, padding.local), (end - middle, padding.plain))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from parki.ewald.far.mesh import Mesh
-from parki.ewald.far.sizes import SCRATCH, scratch
+from parki.ewald.far.sizes import SCRATCH, scratch, sizes_of
 
 BANKS = 128  # bytes that scratch memory serves at a time
 # How to fill a multiprocessor, best first: teams, components of a team, and the largest halo, in
@@ -22,8 +22,6 @@ PLANES = 2, 4  # least and most: single ones have few targets each
 CELLS = 4  # of the grid that a batch spans, for each of its targets, at least
 # To find where a value is staged, over reading it: once for all components of a team.
 PLACE = 1.3
-# Most threads of a team, and targets of a batch where a team is one thread.
-GATHERING, BATCH = 512, 32
 # Window points for which half a warp takes a target in double precision, and not a whole one: it
 # computes less.
 HALF_WARPS = (2, 3, 4, 6, 11, 12, 15)
@@ -73,7 +71,7 @@ def _fitted(
 ) -> Gather | None:
     """Return the column of the smallest halo for the bytes of scratch memory of each filling."""
     bands, split, steps, lanes = threads
-    batch = max(1, GATHERING // lanes) if on_device else BATCH
+    batch = max(1, sizes_of(on_device).gathered // lanes)
     turn = BANKS // item
     for (_, group, largest), limit in zip(FILLINGS, limits, strict=True):
         if group > components:

@@ -18,11 +18,10 @@ from parki.arrays import real_name
 from parki.ewald.far import multiplier
 from parki.ewald.far.mesh import Mesh
 from parki.ewald.far.sizes import (
-    DEVICE_BLOCK,
-    HOST_BLOCK,
     field_rows,
     parts,
     room_before,
+    sizes_of,
     wanted,
     workers,
 )
@@ -114,7 +113,7 @@ class Convolution:
             return [self._block(split, 0, modes, padding.plain, False)]
         begin, end = self.modes or (0, padding.local[0] // 2 + 1)
         blocks = []
-        limit = DEVICE_BLOCK if mesh.space.on_device else HOST_BLOCK
+        limit = sizes_of(mesh.space.on_device).block
         item = self.components * self.complex_type.itemsize
         middle = min(max(padding.n_local, begin), end)
         for start, stop, lengths, local in (
@@ -128,20 +127,16 @@ class Convolution:
         return blocks
 
     def _block(
-        self,
-        split: Split,
-        first: int,
-        last: int,
-        lengths: tuple[int, int, int],
-        local: bool,
+        self, split: Split, first: int, last: int, lengths: tuple[int, int, int], local: bool
     ) -> _Block:
         mesh, xp = self.mesh, self.xp
         lengths = (mesh.padding.local[0], lengths[1], lengths[2])
         steps = mesh.steps
-        half = [multiplier.wavenumbers(n, h) for n, h in zip(lengths, steps, strict=True)]
-        window = [
-            multiplier.window_factor(mesh.window, n, h) for n, h in zip(lengths, steps, strict=True)
-        ]
+        sizes = list(zip(lengths, steps, strict=True))
+        # Non-negative wavenumbers, and what undoes spreading and gathering, times the cell's edge.
+        half = [2 * np.pi / (n * h) * np.arange(n // 2 + 1) for n, h in sizes]
+        turns = [2 * np.pi / n * np.arange(n // 2 + 1) for n in lengths]
+        window = [1 / (h * mesh.window.fourier(k) ** 2) for k, h in zip(turns, steps, strict=True)]
         index = np.arange(first, last)
         fold = np.minimum(index, lengths[0] - index)
         along = half[0][fold]

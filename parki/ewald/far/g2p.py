@@ -14,7 +14,7 @@ import numpy as np
 
 from parki.ewald.far.columns import Gather
 from parki.ewald.far.mesh import Mesh, Sorted, Tiles
-from parki.ewald.far.sizes import G2P_PARTS, LEAST_CELLS, g2p_part
+from parki.ewald.far.sizes import G2P_PARTS, g2p_part, sizes_of
 from parki.runtime import Kernel
 
 
@@ -127,7 +127,8 @@ class G2P:
 
 def part_cells(tiles: Tiles, on_device: bool) -> int:
     """Return the most cells along x of a part of `g2p_tile`: a thread of a host walks on."""
-    return max(LEAST_CELLS, math.prod(tiles.counts) // G2P_PARTS) if on_device else tiles.counts[0]
+    least = sizes_of(on_device).cells
+    return tiles.counts[0] if least is None else max(least, math.prod(tiles.counts) // G2P_PARTS)
 
 
 def tile_size(mesh: Mesh) -> Gather | None:

@@ -18,22 +18,10 @@ from parki.arrays import real_name
 from parki.ewald.far import truncated
 from parki.ewald.far.padding import Padding
 from parki.ewald.split.hasimoto import Split
-from parki.ewald.split.window import KaiserBessel
 from parki.ewald.task import Task
 from parki.runtime import Kernel, load
 
 Array = NDArray[np.float64]
-
-
-def wavenumbers(length: int, step: float) -> Array:
-    """Return the non-negative wavenumbers of a transform: indices 0 to length // 2."""
-    return np.asarray(2 * np.pi / (length * step) * np.arange(length // 2 + 1))
-
-
-def window_factor(window: KaiserBessel, length: int, step: float) -> Array:
-    """Return ``1 / (h w^(k h)^2)``: undoes spreading and gathering, times the cell's edge."""
-    k = 2 * np.pi / length * np.arange(length // 2 + 1)
-    return 1 / (step * window.fourier(k) ** 2)
 
 
 def tabulate(

@@ -17,7 +17,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.far import p2g_paper
 from parki.ewald.far.host_memory import clear, zeros
 from parki.ewald.far.mesh import Mesh, Sorted
-from parki.ewald.far.sizes import P2G_PARTS, SIDES, TILE, owner_parts, owner_tiles, p2g_part
+from parki.ewald.far.sizes import P2G_PARTS, SIDES, owner_parts, owner_tiles, p2g_part, sizes_of
 from parki.ewald.far.spreading import Variant
 from parki.runtime import Kernel
 from parki.settings import thread_count
@@ -128,7 +128,7 @@ class Tile(Variant):
 
     def __init__(self, mesh: Mesh) -> None:
         super().__init__(mesh, mesh.columns(*SIDES))
-        tile = TILE if mesh.space.on_device else SIDES
+        tile = sizes_of(mesh.space.on_device).tile
         self.counts = [-(-n // edge) for n, edge in zip(self.shape[1:], tile, strict=True)]
         self.spots = _spots(tile)
         # A thread of a team owns one column; all of them, where a team is one thread.

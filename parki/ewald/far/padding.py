@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -85,11 +84,6 @@ class Padding:
         )
 
 
-@lru_cache(maxsize=64)
-def _steepness(tolerance: float) -> float:
-    return float(erfcinv(0.01 * min(tolerance, 1.0)))
-
-
 def pad(
     periodicity: int,
     box: NDArray[np.float64],
@@ -130,7 +124,7 @@ def pad(
     # enough for the grid: erfc over a width w is resolved to exp(-s^2) of itself if w exceeds
     # some 1.7 s^2 steps. One period on, the same margin is kept. Kernels of modes of long periods
     # are several times larger at R than the promise: hence the hundredth.
-    steepness = _steepness(tolerance)
+    steepness = float(erfcinv(0.01 * min(tolerance, 1.0)))
     reach = max(2.5 * points * step, 2.8 * steepness**2 * step, 1.7 * cutoff)
     diameter = math.hypot(*edges[periodicity:])
     radius, onset = diameter + reach, diameter + 0.4 * reach

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from parki.arrays import vector_row
 from parki.ewald.sums import SUMS
@@ -38,10 +38,42 @@ PART = 1 << 20
 APART = 32 << 20
 # Bytes of the lines along x that a device transforms at a time, which bounds its work area.
 LINES = 1 << 30
-# Bytes of a block of padded modes, of which the multiplier is made at a time, and on a device all
-# the rest; a thread of a host does the rest for about as many as its cache holds.
-HOST_BLOCK, DEVICE_BLOCK = 16 << 20, 1 << 30
+# A thread of a host convolves about as many bytes of modes as its cache holds.
 CHUNK = 2 << 20
+
+
+class Sizes(NamedTuple):
+    """What a kind of space takes.
+
+    Attributes
+    ----------
+    block : int
+        Bytes of a block of padded modes, of which the multiplier is made at a time, and on a device
+        all the rest.
+    tile : tuple of 2 ints
+        Columns of a team of p2g_tile, along y and z: one for a thread, or all for one.
+    gathered : int
+        Targets of a batch of g2p_tile, over the lanes of each.
+    plane : int
+        Sources whose lowest modes are summed at a time: within a cache's reach, or few launches.
+    cells : int or None
+        Least cells along x of a part of g2p_tile; None where a thread walks on to the end.
+    """
+
+    block: int
+    tile: tuple[int, int]
+    gathered: int
+    plane: int
+    cells: int | None
+
+
+CPU = Sizes(16 << 20, SIDES, 32, 1 << 13, None)
+DEVICE = Sizes(1 << 30, TILE, 512, 1 << 18, LEAST_CELLS)
+
+
+def sizes_of(on_device: bool) -> Sizes:
+    """Return the sizes of a kind of space."""
+    return DEVICE if on_device else CPU
 
 
 def owner_tiles(cells: Sequence[float], points: int, periodicity: int) -> tuple[int, int]:

@@ -103,7 +103,7 @@ def _rational(kernel: str, xi_rc: float, degree: int) -> Array:
 
     The fewest terms whose error is felt no more than that of polynomials, or is rounding.
     """
-    r = _samples()
+    r = (np.arange(800) + 0.5) / 800
     exact = hasimoto_functions(xi_rc, r)
 
     def felt(lost: RadialPolynomials) -> Array:
@@ -170,9 +170,3 @@ def quotient(nodes: Array, values: Array, terms: int) -> Array:
     rest = values - values[0] * powers[:, -1]
     top = np.linalg.lstsq((powers / sizes)[:, :-1], rest, rcond=1e-16)[0] / sizes[:-1]
     return np.array([[*top, values[0]], bottom])
-
-
-@lru_cache(maxsize=1)
-def _samples() -> Array:
-    """Distances between 0 and 1, evenly spaced."""
-    return (np.arange(800) + 0.5) / 800
