@@ -46,21 +46,21 @@ def slab_fgc(transport: Transport, slabs: Slabs, setup: Setup) -> SlabFGC:
     """Return what convolves on slabs."""
     mesh = setup.mesh
     size, rank = transport.team.size, transport.team.rank
-    lines = line_parts(mesh.padding, size)
+    lines = line_shares(mesh.padding, size)
     if mesh.periodicity == 3:
         share = (lines[rank], lines[rank + 1])
         return _Periodic(transport, slabs, lines, Convolution(mesh, setup.split, share))
-    modes = mode_parts(mesh.padding, size)
+    modes = mode_shares(mesh.padding, size)
     share = (modes[rank], modes[rank + 1])
     return _Free(transport, slabs, lines, modes, Convolution(mesh, setup.split, share))
 
 
-def line_parts(padding: Padding, size: int) -> tuple[int, ...]:
+def line_shares(padding: Padding, size: int) -> tuple[int, ...]:
     """Return the bounds of the ranks' shares of the lines along x, or of the modes along y."""
     return divide(np.ones(padding.grid[1]), size)
 
 
-def mode_parts(padding: Padding, size: int) -> tuple[int, ...]:
+def mode_shares(padding: Padding, size: int) -> tuple[int, ...]:
     """Return the bounds of the ranks' shares of the modes along a first axis beside free ones."""
     local = np.arange(padding.local[0] // 2 + 1) < padding.n_local
     areas = np.where(

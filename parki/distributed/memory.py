@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from parki.distributed import device
-from parki.distributed.fgc import line_parts, mode_parts
+from parki.distributed.fgc import line_shares, mode_shares
 from parki.distributed.slabs import Slabs
 from parki.distributed.team import Team
 from parki.errors import ParkiMemoryError
@@ -144,7 +144,7 @@ def _convolve(
     components, on_device = max(inputs, outputs), use.space.on_device
     x, y, z = padding.grid
     planes = slabs.planes[rank + 1] - slabs.planes[rank]
-    first, last = line_parts(padding, size)[rank : rank + 2]
+    first, last = line_shares(padding, size)[rank : rank + 2]
     lines = last - first
     padded = buffer = 0.0
     if padding.n_local == 0:
@@ -154,7 +154,7 @@ def _convolve(
         pairs = [sum(parts)]
         area = 2 * largest
     else:
-        share = mode_parts(padding, size)[rank : rank + 2]
+        share = mode_shares(padding, size)[rank : rank + 2]
         real, waves = item * x * lines * z, 2 * item * (padding.local[0] // 2 + 1) * lines * z
         parts = [real, waves, 2 * item * (share[1] - share[0]) * y * z]
         largest = float(waves)

@@ -212,33 +212,29 @@ def block_sizes(
     components: int,
     item: int,
     on_device: bool,
-    share: tuple[int, int] | None = None,
+    part: tuple[int, int] | None = None,
 ) -> tuple[float, float]:
     """Return the modes of padded blocks that are convolved at a time, and the multiplier's values.
 
-    The largest block of a device, or one for each thread of a host; of a ``share`` of the modes
+    The largest block of a device, or one for each thread of a host; of a ``part`` of the modes
     along the first axis, from the first to the last + 1, or of all.
     """
     if padding.n_local == 0:
         x, y, z = padding.grid
         return 0.0, float(x * (y // 2 + 1) * (z // 2 + 1))
     each = 2 * item * components
-    limit = sizes_of(on_device).block // each
-    begin, end = share or (0, padding.local[0] // 2 + 1)
-    middle = min(max(padding.n_local, begin), end)
-    kinds = ((middle - begin, padding.local), (end - middle, padding.plain))
-    threads = 1
+    found = [
+        (last - first, y, z)
+        for first, last, (_, y, z), _ in padding.blocks(sizes_of(on_device).block // each, part)
+    ]
+    threads, block = 1, 0.0
     if not on_device:
-        padded = sum(count * y * z for count, (_, y, z) in kinds)
-        threads = workers(components * padded, thread_count())
-    block, values = 0.0, 0.0
-    for count, (_, y, z) in kinds:
-        size = min(count, max(1, limit // (y * z)))
-        if not on_device and size:
-            size = math.ceil(size / parts(each * size * y * z, threads))
+        threads = workers(components * sum(n * y * z for n, y, z in found), thread_count())
+    for n, y, z in found:
+        size = n if on_device else math.ceil(n / parts(each * n * y * z, threads))
         block = max(block, float(size * y * z))
-        values += count * (y // 2 + 1) * (z // 2 + 1)
-    return min(threads, end - begin) * block, values
+    values = sum(n * (y // 2 + 1) * (z // 2 + 1) for n, y, z in found)
+    return min(threads, sum(n for n, _, _ in found)) * block, float(values)
 
 
 def work_area(padding: Padding, lines: float, padded: float, item: int) -> float:

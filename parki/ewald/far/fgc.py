@@ -111,20 +111,9 @@ class Convolution:
         if mesh.periodicity == 3:
             modes = padding.grid[0]
             return [self._block(split, 0, modes, padding.plain, False)]
-        begin, end = self.modes or (0, padding.local[0] // 2 + 1)
-        blocks = []
-        limit = sizes_of(mesh.space.on_device).block
         item = self.components * self.complex_type.itemsize
-        middle = min(max(padding.n_local, begin), end)
-        for start, stop, lengths, local in (
-            (begin, middle, padding.local, True),
-            (middle, end, padding.plain, False),
-        ):
-            size = max(1, limit // (item * lengths[1] * lengths[2]))
-            for first in range(start, stop, size):
-                last = min(first + size, stop)
-                blocks.append(self._block(split, first, last, lengths, local))
-        return blocks
+        found = padding.blocks(sizes_of(mesh.space.on_device).block // item, self.modes)
+        return [self._block(split, *each) for each in found]
 
     def _block(
         self, split: Split, first: int, last: int, lengths: tuple[int, int, int], local: bool

@@ -64,6 +64,25 @@ class Padding:
         x, y, z = self.grid
         return (x, y, z // 2 + 1) if self.n_local == 0 else (self.local[0] // 2 + 1, y, z)
 
+    def blocks(
+        self, most: int, part: tuple[int, int] | None = None
+    ) -> list[tuple[int, int, tuple[int, int, int], bool]]:
+        """Return the blocks of planes that are padded at a time.
+
+        First mode along x and last + 1, transform lengths, and whether modes are local; ``most``
+        is the number of modes of a block, but for one plane. Of a ``part`` of the modes along x,
+        first and last + 1, or of all.
+        """
+        begin, end = part or (0, self.local[0] // 2 + 1)
+        middle = min(max(self.n_local, begin), end)
+        kinds = (begin, middle, self.local, True), (middle, end, self.plain, False)
+        return [
+            (first, min(first + size, stop), lengths, local)
+            for start, stop, lengths, local in kinds
+            for size in [max(1, most // (lengths[1] * lengths[2]))]
+            for first in range(start, stop, size)
+        ]
+
     def values(self, lengths: Tables = NO_TABLES) -> Passes:
         """Return the real values of one component over all passes of its transforms.
 

@@ -70,7 +70,7 @@ class KaiserBessel:
     beta : float
         Shape.  The best one grows with the grid's refinement, from 2.1 P on the coarsest grid that
         holds the kernel to 2.8 P on one twice as fine; found by
-        `parki.ewald.split.estimates.aliasing`.
+        `parki.ewald.split.estimates.Modes`.
     """
 
     points: int
