@@ -69,36 +69,28 @@ def convolve(
     if LAPLACE:
         hat[0][re] = hat[0][re] * m
         hat[0][im] = hat[0][im] * m
-    if ROTLET:
+    if ROTLET or DIPOLE:
         m = m * inverse_unit
+    if SINGLE or DOUBLE or ROTLET or DIPOLE:
         x: REAL = k0[i0]
         y: REAL = k1[i1]
         z: REAL = k2[i2]
+        if SINGLE or DOUBLE or DIPOLE:
+            kk: REAL = square0[i0] + square1[i1] + square2[i2]
         a0: REAL = hat[0][re]
         b0: REAL = hat[0][im]
         a1: REAL = hat[1][re]
         b1: REAL = hat[1][im]
         a2: REAL = hat[2][re]
         b2: REAL = hat[2][im]
+    if ROTLET:
         hat[0][re] = m * (z * b1 - y * b2)
         hat[0][im] = m * (y * a2 - z * a1)
         hat[1][re] = m * (x * b2 - z * b0)
         hat[1][im] = m * (z * a0 - x * a2)
         hat[2][re] = m * (y * b0 - x * b1)
         hat[2][im] = m * (x * a1 - y * a0)
-    if DIPOLE:
-        m = m * inverse_unit
     if SINGLE or DOUBLE or DIPOLE:
-        x: REAL = k0[i0]
-        y: REAL = k1[i1]
-        z: REAL = k2[i2]
-        kk: REAL = square0[i0] + square1[i1] + square2[i2]
-        a0: REAL = hat[0][re]
-        b0: REAL = hat[0][im]
-        a1: REAL = hat[1][re]
-        b1: REAL = hat[1][im]
-        a2: REAL = hat[2][re]
-        b2: REAL = hat[2][im]
         a: REAL = x * a0 + y * a1 + z * a2
         b: REAL = x * b0 + y * b1 + z * b2
         if PRESSURE:

@@ -1,6 +1,6 @@
 """G2P by rolling tiles: a team walks along x with a short stretch of the field in scratch memory.
 
-As `g2p.py`, but a team owns a share of the targets of one column of TILE1 x TILE2 grid steps, which
+As `g2p.py`, but a team owns a part of the targets of one column of TILE1 x TILE2 grid steps, which
 are sorted by their grid cell along x. Scratch memory holds COMPONENTS of the field around it, over
 the PLANES cells that a batch of targets may span and what windows reach beyond them: EXTENT0
 planes, x in plane x mod EXTENT0, each read once as the walk comes near. Periodic ends are wrapped
@@ -15,7 +15,7 @@ from typing import List
 
 import pykokkos as pk
 
-from kernels.blocks.window import value
+from kernels.blocks.window import cell_within, value
 
 REAL = pk.double
 COMPONENTS = 3
@@ -60,7 +60,7 @@ def g2p_tile(
     pot: pk.View2D[REAL],
     gradient: pk.View2D[REAL],
 ):
-    """Add the far field at one share of sorted targets; ``work`` is (column, first, last + 1).
+    """Add the far field at one part of the sorted targets; ``work`` is (column, first, last + 1).
 
     Targets of cell x of column i begin at ``starts[i tiles[0] + x]``. Results go to the columns
     ``order`` of the potential and the gradient, as in `g2p_gradient`.
@@ -73,10 +73,10 @@ def g2p_tile(
         team.team_scratch(0), BATCH, COMPONENTS * SUMS, PARTS
     )
     anchor: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), BATCH, 4)
-    share: int = team.league_rank()
-    column: int = work[0][share]
-    begin: int = work[1][share]
-    end: int = work[2][share]
+    part: int = team.league_rank()
+    column: int = work[0][part]
+    begin: int = work[1][part]
+    end: int = work[2][part]
     base1: int = TILE1 * (column % tiles[1])
     base2: int = TILE2 * (column // tiles[1])
     first: int = column * tiles[0]
@@ -130,21 +130,14 @@ def g2p_tile(
             d: int = v // P % 3
             m: int = v // (3 * P)
             base: int = now
-            last: int = PLANES
+            edge: int = PLANES
             if d == 1:
                 base = base1
-                last = TILE1
+                edge = TILE1
             if d == 2:
                 base = base2
-                last = TILE2
-            t: REAL = trg[d][batch + m] * inverse_step[d]
-            c: int = int(t)
-            if c < base:
-                c = base
-            if c > base + last - 1:
-                c = base + last - 1
-            if c > cells[d] - 1:
-                c = cells[d] - 1
+                edge = TILE2
+            cell_within(trg, d, batch + m, base, edge, t, c)
             if p == 0:
                 if d == 0:
                     anchor[m][0] = c % EXTENT0

@@ -16,6 +16,7 @@ from typing import List
 
 import pykokkos as pk
 
+from kernels.blocks.spread import stresslet
 from kernels.blocks.window import evaluate, place
 
 REAL = pk.double
@@ -47,9 +48,9 @@ def p2g_owner(
     slope: pk.View2D[REAL],
     grid: pk.View4D[REAL],
 ):
-    """Spread the sources of one column of tiles onto its share of the planes.
+    """Spread the sources of one column of tiles onto its part of the planes.
 
-    ``colour`` is (first x, first y, tiles, tiles per row, shares).
+    ``colour`` is (first x, first y, tiles, tiles per row, parts).
     """
     item: int = i % colour[2]
     own: int = i // colour[2]
@@ -123,19 +124,8 @@ def p2g_owner(
                     for z in range(ROW):
                         v2[z] = wz[at + z]
                     if DOUBLE:
-                        q0: REAL = dens[3 * SINGLE][j]
-                        q1: REAL = dens[3 * SINGLE + 1][j]
-                        q2: REAL = dens[3 * SINGLE + 2][j]
-                        n0: REAL = norms[0][j]
-                        n1: REAL = norms[1][j]
-                        n2: REAL = norms[2][j]
-                        trace: REAL = (q0 * n0 + q1 * n1 + q2 * n2) * x
-                        xx: REAL = 2.0 * q0 * n0
-                        yy: REAL = 2.0 * q1 * n1
-                        zz: REAL = 2.0 * q2 * n2
-                        xy: REAL = q0 * n1 + q1 * n0
-                        yz: REAL = q1 * n2 + q2 * n1
-                        zx: REAL = q0 * n2 + q2 * n0
+                        stresslet(j)
+                        trace = trace * x
                         yx: REAL = xy
                         zy: REAL = yz
                         xz: REAL = zx

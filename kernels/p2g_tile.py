@@ -15,7 +15,8 @@ from typing import List
 
 import pykokkos as pk
 
-from kernels.blocks.window import value
+from kernels.blocks.spread import add_to_grid
+from kernels.blocks.window import cell_within, value
 
 REAL = pk.double
 SINGLE = True
@@ -66,22 +67,6 @@ def last_cell(base: int, edge: int, image: int, cells: int, shape: int) -> int:
     if image == 1 and shape > cells:
         last = -1
     return last
-
-
-@pk.function
-def cell_of(place: REAL, first: int, edge: int, cells: int) -> int:
-    """Return the cell of a coordinate in grid steps, among ``edge`` from ``first`` on.
-
-    The cell list's rounding may differ in the last bit: its word counts.
-    """
-    cell: int = int(place)
-    if cell > first + edge - 1:
-        cell = first + edge - 1
-    if cell > cells - 1:
-        cell = cells - 1
-    if cell < first:
-        cell = first
-    return cell
 
 
 @pk.workunit
@@ -135,10 +120,8 @@ def reach(
                         if LISTING:
                             if rest >= 0 and rest < here:
                                 j: int = starts[at] + rest
-                                t1: REAL = src[1][j] * inverse_step[1]
-                                t2: REAL = src[2][j] * inverse_step[2]
-                                c1: int = cell_of(t1, side1 * SIDE1, SIDE1, cells[1])
-                                c2: int = cell_of(t2, side2 * SIDE2, SIDE2, cells[2])
+                                cell_within(src, 1, j, side1 * SIDE1, SIDE1, t1, c1)
+                                cell_within(src, 2, j, side2 * SIDE2, SIDE2, t2, c2)
                                 c1 = c1 - image1 * cells[1] - base1 + SHIFT
                                 c2 = c2 - image2 * cells[2] - base2 + SHIFT
                                 entries[0][i] = j
@@ -166,7 +149,7 @@ def p2g_tile(
     slope: pk.View2D[REAL],
     grid: pk.View4D[REAL],
 ):
-    """Spread one share of a tile's list; ``work`` is (tile, first, last + 1) by team.
+    """Spread one part of a tile's list; ``work`` is (tile, first, last + 1) by team.
 
     ``spots`` are the y and z of the columns in a tile, by thread; ``points`` is P, which the
     compiler must not know where it would unroll loops.
@@ -174,10 +157,10 @@ def p2g_tile(
     weights: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 2 * BATCH + 2, WEIGHTS)
     strength: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 2 * BATCH + 2, 10)
     anchor: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), 2 * BATCH + 2, 4)
-    share: int = team.league_rank()
-    tile: int = work[0][share]
-    batch: int = work[1][share]
-    end: int = work[2][share]
+    part: int = team.league_rank()
+    tile: int = work[0][part]
+    batch: int = work[1][part]
+    end: int = work[2][part]
     base1: int = tile // tiles[1] * TILE1
     base2: int = tile % tiles[1] * TILE2
     # Threads without a column are out of every source's reach.
@@ -278,12 +261,7 @@ def p2g_tile(
                         g1: int = base1 + y[o]
                         g2: int = base2 + z[o]
                         if g1 < shape[1] and g2 < shape[2]:
-                            pk.atomic_add(grid, [0, g0, g1, g2], sum0[o * P])
-                            if SINGLE or TENSOR:
-                                pk.atomic_add(grid, [1, g0, g1, g2], sum1[o * P])
-                                pk.atomic_add(grid, [2, g0, g1, g2], sum2[o * P])
-                            if DOUBLE:
-                                pk.atomic_add(grid, [3, g0, g1, g2], sum3[o * P])
+                            add_to_grid(sum0[o * P], sum1[o * P], sum2[o * P], sum3[o * P])
                         for x in range(P - 1):
                             sum0[o * P + x] = sum0[o * P + x + 1]
                             sum1[o * P + x] = sum1[o * P + x + 1]
@@ -353,9 +331,4 @@ def p2g_tile(
             g1: int = base1 + y[o]
             g2: int = base2 + z[o]
             if g1 < shape[1] and g2 < shape[2]:
-                pk.atomic_add(grid, [0, g0, g1, g2], sum0[o * P + s])
-                if SINGLE or TENSOR:
-                    pk.atomic_add(grid, [1, g0, g1, g2], sum1[o * P + s])
-                    pk.atomic_add(grid, [2, g0, g1, g2], sum2[o * P + s])
-                if DOUBLE:
-                    pk.atomic_add(grid, [3, g0, g1, g2], sum3[o * P + s])
+                add_to_grid(sum0[o * P + s], sum1[o * P + s], sum2[o * P + s], sum3[o * P + s])

@@ -36,7 +36,7 @@ from typing import List
 import pykokkos as pk
 
 from kernels.blocks.pair import interact, take_radial
-from kernels.blocks.walk import bound, columns_in_reach, wrap
+from kernels.blocks.walk import bound, clip, wrap
 
 REAL = pk.double
 SINGLE = True
@@ -44,7 +44,7 @@ DOUBLE = True
 LAPLACE = False
 ROTLET = False
 DIPOLE = False
-VECTOR = 1 - LAPLACE  # whether results are vectors
+OUTPUTS = 3 - 2 * LAPLACE  # rows of results
 EVALUATOR = 0  # of the radial functions: 0 polynomials, 1 the library's erf and exp, 2 rational
 DEGREE = 12  # of the polynomials: S, X, R, L, or N and D
 PERIODIC = 3  # the first PERIODIC axes repeat
@@ -93,11 +93,16 @@ def p2p_staged(
     last: int = tiles[2][tile]
     bound(first, last)
     inverse: REAL = 1.0 / cutoff
-    columns_in_reach()
+    first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
+    last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
+    clip(0, first0, last0)
+    first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
+    last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
+    clip(1, first1, last1)
     take_radial(radial, xi_rc)
 
     def clear(t: int):
-        for d in range(3):
+        for d in range(OUTPUTS):
             total[d][t] = 0.0
 
     pk.parallel_for(pk.TeamThreadRange(team, last - first), clear)
@@ -178,11 +183,7 @@ def p2p_staged(
                         reach: REAL = pk.sqrt(room)
                         below = int(pk.floor((lo2 - reach) / width[2]))
                         above = int(pk.floor((hi2 + reach) / width[2]))
-                        if PERIODIC < 3:
-                            if below < 0:
-                                below = 0
-                            if above > shape[2] - 1:
-                                above = shape[2] - 1
+                        clip(2, below, above)
                         w0: int = c0
                         s0 = 0.0
                         x0 = 0.0
@@ -230,7 +231,7 @@ def p2p_staged(
                 if rr < 1.0:
                     interact(stage, 3 + PERIODIC, stage, 3 + PERIODIC + CHARGES, m)
             total[0][t] += u0
-            if VECTOR:
+            if OUTPUTS > 1:
                 total[1][t] += u1
                 total[2][t] += u2
 
@@ -240,9 +241,7 @@ def p2p_staged(
     def store(t: int):
         out: int = order[first + t]
         scale: REAL = inverse * factor
-        pot[0][out] = total[0][t] * scale
-        if VECTOR:
-            pot[1][out] = total[1][t] * scale
-            pot[2][out] = total[2][t] * scale
+        for d in range(OUTPUTS):
+            pot[d][out] = total[d][t] * scale
 
     pk.parallel_for(pk.TeamThreadRange(team, last - first), store)

@@ -30,7 +30,7 @@ from typing import List
 
 import pykokkos as pk
 
-from kernels.blocks.walk import bound, columns_in_reach, wrap
+from kernels.blocks.walk import bound, clip, wrap
 
 REAL = pk.double
 SINGLE = True
@@ -77,7 +77,12 @@ def p2p_derivatives(
     last: int = tiles[2][tile]
     bound(first, last)
     inverse: REAL = 1.0 / cutoff
-    columns_in_reach()
+    first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
+    last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
+    clip(0, first0, last0)
+    first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
+    last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
+    clip(1, first1, last1)
     p0: List[REAL] = [0.0] * (DEGREE + 1)
     p1: List[REAL] = [0.0] * (DEGREE + 1)
     p2: List[REAL] = [0.0] * (DEGREE + 1)
@@ -120,11 +125,7 @@ def p2p_derivatives(
                 reach: REAL = pk.sqrt(room)
                 below: int = int(pk.floor((lo2 - reach) / width[2]))
                 above: int = int(pk.floor((hi2 + reach) / width[2]))
-                if PERIODIC < 3:
-                    if below < 0:
-                        below = 0
-                    if above > shape[2] - 1:
-                        above = shape[2] - 1
+                clip(2, below, above)
                 column: int = (w0 * shape[1] + w1) * shape[2]
                 while below <= above:
                     # One run of cells, up to the top of the box; the rest is the next image.
@@ -192,18 +193,19 @@ def p2p_derivatives(
                                         z0 = cc * f0
                                         z1 = cc * f1
                                         z2 = cc * f2
+                                if DOUBLE or DIPOLE:
+                                    pw: REAL = p2[0]
+                                    for k in range(DEGREE):
+                                        pw = pw * s + p2[k + 1]
+                                cube: REAL = yy * y
                                 if DOUBLE:
+                                    pw = pw * rr
                                     q0: REAL = dens[3 * SINGLE][j]
                                     q1: REAL = dens[3 * SINGLE + 1][j]
                                     q2: REAL = dens[3 * SINGLE + 2][j]
                                     n0: REAL = norms[0][j]
                                     n1: REAL = norms[1][j]
                                     n2: REAL = norms[2][j]
-                                    pw: REAL = p2[0]
-                                    for k in range(DEGREE):
-                                        pw = pw * s + p2[k + 1]
-                                    pw = pw * rr
-                                    cube: REAL = yy * y
                                     qe: REAL = q0 * e0 + q1 * e1 + q2 * e2
                                     ne: REAL = n0 * e0 + n1 * e1 + n2 * e2
                                     qn: REAL = q0 * n0 + q1 * n1 + q2 * n2
@@ -249,11 +251,7 @@ def p2p_derivatives(
                                     d20: REAL = dens[6][j]
                                     d21: REAL = dens[7][j]
                                     d22: REAL = dens[8][j]
-                                    pw: REAL = p2[0]
-                                    for k in range(DEGREE):
-                                        pw = pw * s + p2[k + 1]
                                     pw = 2.0 * pw * rr
-                                    cube: REAL = yy * y
                                     v0 = d00 * e0 + d01 * e1 + d02 * e2
                                     v1 = d10 * e0 + d11 * e1 + d12 * e2
                                     v2 = d20 * e0 + d21 * e1 + d22 * e2
@@ -294,7 +292,6 @@ def p2p_derivatives(
                                     t0: REAL = dens[0][j]
                                     t1: REAL = dens[1][j]
                                     t2: REAL = dens[2][j]
-                                    cube: REAL = yy * y
                                     pr = 2.0 * pr + 6.0 * px - 3.0 * cube
                                     px = cube - 2.0 * px
                                     v0 = pr * (t1 * e2 - t2 * e1)

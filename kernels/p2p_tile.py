@@ -26,7 +26,7 @@ DOUBLE = True
 LAPLACE = False
 ROTLET = False
 DIPOLE = False
-VECTOR = 1 - LAPLACE  # whether results are vectors
+OUTPUTS = 3 - 2 * LAPLACE  # rows of results
 EVALUATOR = 0  # of the radial functions, as DEGREE: see p2p.py
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
@@ -88,7 +88,7 @@ def p2p_tile(
         bound(first, last)
 
         def clear(v: int):
-            for d in range(3):
+            for d in range(OUTPUTS):
                 total[d][lane + v] = 0.0
 
         pk.parallel_for(pk.ThreadVectorRange(team, TILE * LANES), clear)
@@ -309,7 +309,7 @@ def p2p_tile(
                                     y = 0.0
                                 interact(dens, 0, norms, 0, m)
                             total[0][lane + v] += u0
-                            if VECTOR:
+                            if OUTPUTS > 1:
                                 total[1][lane + v] += u1
                                 total[2][lane + v] += u2
 
@@ -319,20 +319,13 @@ def p2p_tile(
         if LISTS != 1:
 
             def add(t: int):
-                v0: REAL = 0.0
-                v1: REAL = 0.0
-                v2: REAL = 0.0
-                for k in range(LANES):
-                    v0 += total[0][lane + t * LANES + k]
-                    if VECTOR:
-                        v1 += total[1][lane + t * LANES + k]
-                        v2 += total[2][lane + t * LANES + k]
                 out: int = order[first + t]
                 scale: REAL = inverse * factor
-                pot[0][out] = v0 * scale
-                if VECTOR:
-                    pot[1][out] = v1 * scale
-                    pot[2][out] = v2 * scale
+                for d in range(OUTPUTS):
+                    sum: REAL = 0.0
+                    for k in range(LANES):
+                        sum += total[d][lane + t * LANES + k]
+                    pot[d][out] = sum * scale
 
             pk.parallel_for(pk.ThreadVectorRange(team, last - first), add)
         else:

@@ -229,7 +229,7 @@ def run(task: Task, space: ExecutionSpace, repeated: bool = True) -> Timing:
     counts = {
         near: work.near(chosen.p2p, chosen.pairs, chosen.degree),
         f"p2g_{chosen.p2g}": work.spread(chosen.p2g, chosen.points, grid, tiles),
-        "fgc": work.far(padding.values(chosen.lengths)),
+        "fgc": work.far(padding.values(plan.setup.problem.machine.lengths)),
         f"g2p_{chosen.g2p}": work.gather(chosen.g2p, chosen.points, grid),
     }
     samples = [(v, c, seconds[stage]) for (v, c), stage in zip(counts.items(), STAGES, strict=True)]

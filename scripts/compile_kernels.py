@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from rich.progress import track
 
-from parki.arrays import real_name
+from parki.arrays import USUAL, real_name
 from parki.cell_list import CellList
 from parki.ewald.far import multiplier
 from parki.ewald.far.fgc import FGC
@@ -26,12 +26,15 @@ from parki.ewald.far.mesh import Mesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import pad
 from parki.ewald.near.p2p import near_kernels
+from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import near_tile
-from parki.ewald.options import MOST_POINTS
+from parki.ewald.options import MOST_POINTS, EwaldOptions
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.prolate import Prolate
-from parki.ewald.split.window import KaiserBessel, default_degree
+from parki.ewald.split.window import KaiserBessel
 from parki.ewald.sums import SUMS
+from parki.ewald.sums.record import RadialPolynomials
+from parki.ewald.task import Frame, Task
 from parki.runtime import Kernel, cache, get_execution_space, host, shipped
 
 SPACE = get_execution_space("OpenMP")
@@ -72,7 +75,7 @@ def kernels() -> Iterator[Kernel]:
     for dtype in DEGREES:
         yield from base(dtype)
         for points in range(2, MOST_POINTS[dtype] + 1):
-            yield from far(mesh(points, dtype))
+            yield from far(points, dtype)
         for kernel in SUMS:
             yield from near(kernel, dtype)
 
@@ -83,40 +86,49 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
     for rows in sorted({3, *(each.rows for each in SUMS.values())}):
         yield CellList.gather_kernel(SPACE, dtype, rows)
     for split in (Prolate(10.0, 0.1), Hasimoto(10.0)):
-        for laplace in (True, False):
+        for kernel in ("laplace", "stokes_sl"):
             for periodicity in range(4):
-                yield from multiplier.kernels(SPACE, None, dtype, laplace, split, periodicity)
+                yield from multiplier.kernels(task(kernel, dtype, periodicity=periodicity), split)
 
 
 def near(kernel: str, dtype: np.dtype) -> Iterator[Kernel]:
     """Yield the kernels of the near field."""
-    tile = near_tile(SPACE, "auto", 0, 0.0, dtype)  # a host has one, whatever the points
+    tile = near_tile(SPACE, "staged", 0, 0.0, dtype)  # a host has one, whatever the points
     for want in wants(kernel):
         if "u" in want and len(want) > 1:
             continue  # those of "u" and of the others
         first, last = DEGREES[dtype][kernel][want != ("u",)]
         for degree in range(first, last + 1, 2):
             for periodicity in range(4):
-                near = (kernel, SPACE, dtype, degree, periodicity, want, None, None)
-                yield from near_kernels(*near, "auto", tile).values()
+                pair = Pair(0.1, RadialPolynomials(*np.zeros((5, degree + 1))), "staged")
+                given = task(kernel, dtype, want, periodicity)
+                yield from near_kernels(given, pair, tile).values()
 
 
-def mesh(points: int, dtype: np.dtype) -> Mesh:
+def task(
+    kernel: str, dtype: np.dtype, want: tuple[str, ...] = ("u",), periodicity: int = 3
+) -> Task:
+    """Return a task."""
+    return Task(kernel, SPACE, dtype, EwaldOptions(periodicity, [1, 1, 1]), want)
+
+
+def mesh(given: Task, points: int) -> Mesh:
     """Return a small grid with a window."""
     box = np.ones(3)
     steps = box / 64
     padding = pad(3, box, steps, points, 0.1, 1e-6)
     window = KaiserBessel(points, 2.4 * points)
-    return Mesh.build(SPACE, dtype, box, 3, steps, padding, window, default_degree(points))
+    return Mesh(given, Frame(box, np.zeros(3), 3), steps, padding, window, *USUAL[False][1:])
 
 
-def far(grid: Mesh) -> Iterator[Kernel]:
+def far(points: int, dtype: np.dtype) -> Iterator[Kernel]:
     """Yield the kernels of the far field that depend on the grid's window and precision."""
     for kernel in SUMS:
-        yield from P2G.kernels(kernel, grid, None)
+        yield from P2G.kernels(mesh(task(kernel, dtype), points))
         for want in wants(kernel):
-            yield FGC.kernel(kernel, grid, want, None)
-            yield from G2P.kernels(grid, 1 if kernel == "laplace" else 3, want, None)
+            given = task(kernel, dtype, want)
+            yield FGC.kernel(given)
+            yield from G2P.kernels(mesh(given, points))
 
 
 def build(sources: dict[str, str], level: str, folder: Path, jobs: int) -> None:

@@ -3,11 +3,16 @@
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import i0e, i1e
 
 from parki.ewald.choice import machines
 from parki.ewald.choice.grids import POINTS
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far.lengths import NO_TABLES
+from parki.ewald.split.window import KaiserBessel
+
+Array = NDArray[np.float64]
 
 
 def numbers(file, **changes):
@@ -47,3 +52,28 @@ def device(density, **changes):
         **changes,
     }
     return problem(density, **changes)
+
+
+class Window(KaiserBessel):
+    """The window, with its values and its slope."""
+
+    def __call__(self, r: ArrayLike) -> Array:
+        """Window at the distances ``r`` (grid steps), any shape."""
+        inside, z = self._bessel_argument(r)
+        # The exponentially scaled I0 keeps large beta from overflowing.
+        return np.where(inside, i0e(z) * np.exp(z - self.beta) / i0e(self.beta), 0.0)
+
+    def derivative(self, r: ArrayLike) -> Array:
+        """Slope of the window, ``dw/dr``, at the distances ``r`` (grid steps), any shape."""
+        inside, z = self._bessel_argument(r)
+        # I1(z)/z tends to 1/2 at the edge of the support, where z is 0.
+        ratio = np.where(z > 0, i1e(z) / np.where(z > 0, z, 1.0), 0.5)
+        scale = (self.beta / (self.points / 2)) ** 2 / i0e(self.beta)
+        slope = -scale * np.asarray(r, dtype=np.float64) * ratio * np.exp(z - self.beta)
+        return np.where(inside, slope, 0.0)
+
+    def _bessel_argument(self, r: ArrayLike) -> tuple[NDArray[np.bool_], Array]:
+        """Where ``|r| <= a``, and ``beta sqrt(1 - (r/a)^2)`` there (0 elsewhere)."""
+        x = np.asarray(r, dtype=np.float64) / (self.points / 2)
+        t = (1 - x) * (1 + x)
+        return t >= 0, self.beta * np.sqrt(np.maximum(t, 0.0))

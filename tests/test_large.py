@@ -30,12 +30,12 @@ def test_offsets_have_64_bits():
 
 def test_cells_are_few_enough_to_be_counted():
     space = get_execution_space("Serial")
-    shape = sizes.near_cells(np.ones(3), 1e-4, 2 * 10**9, "staged", space)
+    shape = sizes.cells_of(np.ones(3), 1e-4, 2 * 10**9, None, space)
     assert 2**28 < np.prod(shape, dtype=float) <= 2**30
-    for on_device, most in sizes.MOST_CELLS.items():
+    for on_device in (False, True):
         other = SimpleNamespace(on_device=on_device)
-        shape = sizes.near_cells(np.ones(3), 1e-3, 10_000, "tile", other)
-        assert 0.9 * most < np.prod(shape) / 10_000 <= most
+        shape, most = sizes.cells_of(np.ones(3), 1e-3, 10_000, None, other), sizes.sizes_of(other)
+        assert 0.9 * most.cells < np.prod(shape) / 10_000 <= most.cells
 
 
 @pytest.mark.gpu

@@ -12,7 +12,7 @@ from parki import tune
 from parki.ewald.choice import machines
 from parki.ewald.choice.cost import COUNTS
 from parki.ewald.near import p2p_lists, sizes
-from parki.ewald.near.p2p_lists import FORGETS, KEEPS, TAKES
+from parki.ewald.near.p2p_lists import FORGETS, KEEPS, TAKES, TEAM
 from parki.ewald.near.sizes import near_tile
 from parki.ewald.sums import SUMS
 
@@ -88,7 +88,7 @@ def test_tiles_of_all_clouds(few, crowded, space, to_space, monkeypatch):
     points, dens, norms = (to_space(a) for a in (points, dens, norms))
     monkeypatch.setattr("parki.ewald.near.sizes.FEW", 2500 if few else 0)
     monkeypatch.setattr("parki.ewald.near.sizes.FEW_READ", 4500)
-    monkeypatch.setattr("parki.ewald.near.sizes.MANY_READ", 4500 * 24)
+    monkeypatch.setattr("parki.ewald.near.sizes.MANY_READ", 4500 * 8)
     plan = plan_of("stokes_comb", points, norms, space, periodicity=1)
     assert (plan.parameters.read > 4500) == crowded
     tile = {(False, False): 8, (True, True): 2}.get((few, crowded), 4)
@@ -129,13 +129,13 @@ def test_long_lists_begin_first():
     lists = plan.pipeline.p2p.lists
     before, after = plan.pipeline.p2p.tiles, lists.ordered
     assert sorted(map(tuple, before.T)) == sorted(map(tuple, after.T))
-    full = lists.tiles // lists.team
-    assert lists.tiles > full * lists.team  # there is a rest,
-    np.testing.assert_array_equal(before[:, full * lists.team :], after[:, full * lists.team :])
-    teams = after[1, : full * lists.team].reshape(full, -1)
-    starts = before[1, : full * lists.team].reshape(full, -1)
+    full = lists.tiles // TEAM
+    assert lists.tiles > full * TEAM  # there is a rest,
+    np.testing.assert_array_equal(before[:, full * TEAM :], after[:, full * TEAM :])
+    teams = after[1, : full * TEAM].reshape(full, -1)
+    starts = before[1, : full * TEAM].reshape(full, -1)
     assert sorted(map(tuple, teams)) == sorted(map(tuple, starts))
-    rows = np.diff(lists.rows, append=len(lists.lists))[: full * lists.team]
+    rows = np.diff(lists.rows, append=len(lists.lists))[: full * TEAM]
     lengths = rows.reshape(full, -1).sum(axis=1) + 1.0
     assert np.all(np.diff(np.floor(np.log2(lengths.max() / lengths))) >= 0)
     assert lengths.max() > 4 * lengths.min()

@@ -541,7 +541,7 @@ def test_far_fields_do_not_depend_on_threads(monkeypatch, periodicity):
     for threads, part in ((1, 1 << 30), (2, 1 << 16), (5, 1 << 30), (5, 1)):
         for module in (fgc, transforms):
             monkeypatch.setattr(module, "thread_count", lambda threads=threads: threads)
-        monkeypatch.setattr("parki.ewald.far.sizes.FFT_SHARE", 1)
+        monkeypatch.setattr("parki.ewald.far.sizes.FFT_LEAST", 1)
         monkeypatch.setattr(transforms, "PART", part)
         monkeypatch.setattr("parki.ewald.far.sizes.CHUNK", part)
         plan = parki.Plan("stokes_comb", c.trg, c.src, c.norms, options)
@@ -586,7 +586,7 @@ def test_a_device_transforms_lines_in_parts(monkeypatch, periodicity):
 
 def test_threads_for_transforms():
     """One where they are small, and more than a few only where they are large."""
-    share, large = sizes.FFT_SHARE, sizes.LARGE
+    share, large = sizes.FFT_LEAST, sizes.LARGE
     numbers = (20, share, 2 * share, 6 * share, 2 * large, 20 * large, 1000 * large)
     assert [sizes.workers(n / 2, 8) for n in numbers] == [1, 1, 2, 6, 8, 8, 8]
     assert [sizes.workers(n / 2, 32) for n in numbers] == [1, 1, 2, 6, 8, 20, 32]

@@ -186,7 +186,7 @@ def test_only_for_hasimotos_split(radial):
 def test_only_for_the_velocity(radial, want):
     c = cloud("same", N, BOX)
     options = parki.EwaldOptions(box=BOX, split="hasimoto", radial=radial)
-    with pytest.raises(ParkiValueError, match=rf"radial is '{radial}', which evaluates 'u' alone"):
+    with pytest.raises(ParkiValueError, match=rf"radial is '{radial}', which computes 'u' alone"):
         parki.Plan("stokes_sl", c.src, c.src, options, want=want)
 
 

@@ -7,11 +7,13 @@ import pytest
 from scipy.special import erfc, j0, k0, k1
 
 import parki
-from parki.ewald.far import fgc, truncated
+from parki.ewald.far import sizes, truncated
 from parki.ewald.far.multiplier import tabulate
 from parki.ewald.far.padding import pad
 from parki.ewald.far.truncated import zero_mode
+from parki.ewald.options import EwaldOptions
 from parki.ewald.split.hasimoto import Factor
+from parki.ewald.task import Task
 from parki.runtime import get_execution_space
 
 SERIAL = get_execution_space("Serial")
@@ -64,8 +66,9 @@ def kernel(laplace, periodicity, k, r, radius):
 def faded(laplace, periodicity, waves, largest, padding):
     """Return the multiplier of modes by a kernel that fades, without a split or a window."""
     ones = [np.ones_like(k) for k in waves]
-    end = (periodicity, largest, padding)
-    return tabulate(SERIAL, None, np.float64, laplace, Unsplit(), waves, ones, end)
+    options = EwaldOptions(periodicity, [1, 1, 1])
+    task = Task("laplace" if laplace else "stokes_sl", SERIAL, np.dtype(np.float64), options)
+    return tabulate(task, Unsplit(), waves, ones, (largest, padding))
 
 
 def rule(largest, end):
@@ -182,7 +185,7 @@ def test_blocks_of_single_modes(monkeypatch, periodicity):
     points, dens = rng.random((3, 50)), rng.standard_normal((3, 50))
     options = parki.EwaldOptions(periodicity, [1, 1, 1], 1e-4, execution_space="Serial")
     usual = parki.stokes_sl(points, points, dens, options)
-    monkeypatch.setattr(fgc, "HOST_BLOCK", 1)
+    monkeypatch.setattr(sizes, "CPU", sizes.CPU._replace(block=1))
     plan = parki.Plan("stokes_sl", points, points, options)
     assert {block.last - block.first for block in plan.pipeline.fgc.blocks} == {1}
     np.testing.assert_allclose(plan(dens), usual, rtol=0, atol=1e-11 * np.abs(usual).max())

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from problems import Window
 from scipy.special import i0
 
-from parki.errors import ParkiValueError
-from parki.ewald.split.window import KaiserBessel, default_degree, images
+from parki.ewald.split.window import default_degree, images
 
 WINDOWS = [(4, 8.4), (6, 15.0), (8, 16.8), (12, 30.0), (16, 33.6)]
 
 
 @pytest.mark.parametrize(("points", "beta"), WINDOWS)
 def test_values_follow_the_definition(points, beta):
-    window, a = KaiserBessel(points, beta), points / 2
+    window, a = Window(points, beta), points / 2
     r = np.linspace(-a, a, 101)
     expected = i0(beta * np.sqrt(np.maximum(1 - (r / a) ** 2, 0))) / i0(beta)
     np.testing.assert_allclose(window(r), expected, rtol=0, atol=1e-13)
@@ -24,7 +24,7 @@ def test_values_follow_the_definition(points, beta):
 
 @pytest.mark.parametrize(("points", "beta"), WINDOWS)
 def test_derivative_integrates_to_the_window(points, beta):
-    window = KaiserBessel(points, beta)
+    window = Window(points, beta)
     ends = np.linspace(-points / 2, points / 2, 4 * points + 1)
     x, weights = np.polynomial.legendre.leggauss(20)
     half = np.diff(ends)[:, None] / 2
@@ -34,7 +34,7 @@ def test_derivative_integrates_to_the_window(points, beta):
 
 @pytest.mark.parametrize(("points", "beta"), WINDOWS)
 def test_fourier_on_both_sides_of_beta(points, beta):
-    window, a = KaiserBessel(points, beta), points / 2
+    window, a = Window(points, beta), points / 2
     x, weights = np.polynomial.legendre.leggauss(200)
     k = np.concatenate([[0.0], beta / a * np.array([0.3, 0.999, 1.0, 1.001, 2.0]), [9.4, -3.0]])
     expected = np.cos(np.outer(k, a * x)) @ (a * weights * window(a * x))
@@ -47,7 +47,7 @@ def test_fourier_on_both_sides_of_beta(points, beta):
 
 @pytest.mark.parametrize(("points", "beta"), WINDOWS)
 def test_piecewise_polynomials_and_their_convention(points, beta):
-    window = KaiserBessel(points, beta)
+    window = Window(points, beta)
     t = 50 + np.random.default_rng(1).random(200) * 10  # grid coordinates
     first = np.floor(t).astype(int) - (points // 2 - 1)
     r = first[:, None] + np.arange(points) - t[:, None]
@@ -72,7 +72,7 @@ def test_piecewise_polynomials_and_their_convention(points, beta):
 def test_images_are_what_the_samples_carry(points, beta):
     """Over all offsets from the grid, the error of the samples is that of the images together."""
     k = np.array([0.05, 0.3, 1.0, 2.0, 3.0])
-    window = KaiserBessel(points, beta)
+    window = Window(points, beta)
     frac = (np.arange(512) + 0.5) / 512
     r = np.arange(points) - (points // 2 - 1) - frac[:, None]
     wave = np.exp(-1j * k[:, None, None] * r)
@@ -90,17 +90,10 @@ def test_images_are_what_the_samples_carry(points, beta):
     assert (size[0] > 0.999 * abs(slope - k[:, None] * value).max(axis=1)).all()
 
 
-def test_impossible_windows_are_refused():
-    with pytest.raises(ParkiValueError, match="points is 1"):
-        KaiserBessel(1, 10.0)
-    with pytest.raises(ParkiValueError, match="beta is 0"):
-        KaiserBessel(6, 0.0)
-
-
 @pytest.mark.parametrize("points", [2, 3, 6, 11, 18])
 def test_samples_sum_to_the_integral(points):
     """The mean of a charge on the grid does not hang on where it lies between the grid's points."""
-    window = KaiserBessel(points, 2.1 * points)
+    window = Window(points, 2.1 * points)
     coefficients = window.piecewise(default_degree(points))[0].sum(axis=1)
     sums = np.polyval(coefficients, np.linspace(-1, 1, 50))
     np.testing.assert_allclose(sums, window.fourier(0), rtol=1e-13)
@@ -109,5 +102,5 @@ def test_samples_sum_to_the_integral(points):
 @pytest.mark.parametrize("points", [2, 3, 6, 11, 18])
 def test_samples_of_the_derivative_sum_to_zero(points):
     """A stress is no force, wherever its source lies between the points of the grid."""
-    slopes = KaiserBessel(points, 2.1 * points).piecewise(default_degree(points))[1]
+    slopes = Window(points, 2.1 * points).piecewise(default_degree(points))[1]
     assert np.abs(slopes.sum(axis=1)).max() <= 1e-15 * points * np.abs(slopes).max()

@@ -50,10 +50,16 @@ def interact(density, row, normal, first_normal, at):
                 a = b
     if LAPLACE:
         u0 += (y - 2.0 * a) * density[row][at]
-    if ROTLET:
+    if SINGLE or DOUBLE or ROTLET or DIPOLE:
         e0: REAL = r0 * y
         e1: REAL = r1 * y
         e2: REAL = r2 * y
+    if SINGLE or DOUBLE or DIPOLE:
+        if EVALUATOR == 0:
+            b: REAL = p1[0]
+            for power in range(DEGREE):
+                b = b * s + p1[power + 1]
+    if ROTLET:
         t0: REAL = density[row][at]
         t1: REAL = density[row + 1][at]
         t2: REAL = density[row + 2][at]
@@ -62,13 +68,6 @@ def interact(density, row, normal, first_normal, at):
         u1 += a * (t2 * e0 - t0 * e2)
         u2 += a * (t0 * e1 - t1 * e0)
     if DIPOLE:
-        e0: REAL = r0 * y
-        e1: REAL = r1 * y
-        e2: REAL = r2 * y
-        if EVALUATOR == 0:
-            b: REAL = p1[0]
-            for power in range(DEGREE):
-                b = b * s + p1[power + 1]
         if EVALUATOR > 0:
             a = b
             b = (0.0 - 2.0 * steep) * psi
@@ -97,13 +96,6 @@ def interact(density, row, normal, first_normal, at):
         u2 += ca * v2 + along * e2
         u2 += cc * (d02 * e0 + d12 * e1 + d22 * e2)
     if SINGLE or DOUBLE:
-        e0: REAL = r0 * y
-        e1: REAL = r1 * y
-        e2: REAL = r2 * y
-        if EVALUATOR == 0:
-            b: REAL = p1[0]
-            for power in range(DEGREE):
-                b = b * s + p1[power + 1]
         along: REAL = 0.0
         if SINGLE:
             f0: REAL = density[row][at]

@@ -25,22 +25,13 @@ def bound(first, last):
     hi2 = hi2 - origin[2]
 
 
-def columns_in_reach():
-    """Take the first and last cells in reach along x and y to first0, last0 and so on."""
-    first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
-    last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
-    if PERIODIC < 1:
-        if first0 < 0:
-            first0 = 0
-        if last0 > shape[0] - 1:
-            last0 = shape[0] - 1
-    first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
-    last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
-    if PERIODIC < 2:
-        if first1 < 0:
-            first1 = 0
-        if last1 > shape[1] - 1:
-            last1 = shape[1] - 1
+def clip(axis, first, last):
+    """Leave out what lies beyond the ends of a free axis of cells ``first`` to ``last``."""
+    if PERIODIC <= axis:
+        if first < 0:
+            first = 0
+        if last > shape[axis] - 1:
+            last = shape[axis] - 1
 
 
 def wrap(axis, cell, source, target):

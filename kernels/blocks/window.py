@@ -20,6 +20,21 @@ def place(points, at):
     z2: REAL = 2.0 * (t2 - REAL(c2)) - 1.0
 
 
+def cell_within(points, axis, at, first, edge, t, c):
+    """Take a coordinate in grid steps to t, and its cell, one of ``edge`` from ``first`` on, to c.
+
+    The cell list's rounding may differ in the last bit: its word counts.
+    """
+    t: REAL = points[axis][at] * inverse_step[axis]
+    c: int = int(t)
+    if c > first + edge - 1:
+        c = first + edge - 1
+    if c > cells[axis] - 1:
+        c = cells[axis] - 1
+    if c < first:
+        c = first
+
+
 def evaluate(table, x, y, z):
     """Take the values of a window at a point that `place` found to the arrays x, y and z."""
     for p in range(ROW):

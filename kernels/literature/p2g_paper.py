@@ -19,12 +19,14 @@ from typing import List
 
 import pykokkos as pk
 
-from kernels.blocks.window import evaluate, place, value
+from kernels.blocks.spread import add_source, add_to_grid, stresslet, tile_ahead
+from kernels.blocks.window import cell_within, evaluate, place, value
 
 REAL = pk.double
 SINGLE = True
 DOUBLE = True
 LAPLACE = False
+TENSOR = DOUBLE
 P = 8
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
 TERMS = 7  # polynomial terms of the window
@@ -67,20 +69,7 @@ def p2g_source(
         dy: List[REAL] = [0.0] * ROW
         dz: List[REAL] = [0.0] * ROW
         evaluate(slope, dx, dy, dz)
-        q0: REAL = dens[3 * SINGLE][j]
-        q1: REAL = dens[3 * SINGLE + 1][j]
-        q2: REAL = dens[3 * SINGLE + 2][j]
-        n0: REAL = norms[0][j]
-        n1: REAL = norms[1][j]
-        n2: REAL = norms[2][j]
-        # The symmetric tensor q n + n q, and half its trace.
-        xx: REAL = 2.0 * q0 * n0
-        yy: REAL = 2.0 * q1 * n1
-        zz: REAL = 2.0 * q2 * n2
-        xy: REAL = q0 * n1 + q1 * n0
-        yz: REAL = q1 * n2 + q2 * n1
-        zx: REAL = q2 * n0 + q0 * n2
-        trace: REAL = q0 * n0 + q1 * n1 + q2 * n2
+        stresslet(j)
     for a in range(P):
         g0: int = c0 + a
         if g0 >= shape[0]:
@@ -109,15 +98,12 @@ def p2g_source(
                 if g2 >= shape[2]:
                     g2 = g2 - shape[2]
                 if DOUBLE:
-                    pk.atomic_add(grid, [0, g0, g1, g2], a0 * wz[z] + b0 * dz[z])
-                    pk.atomic_add(grid, [1, g0, g1, g2], a1 * wz[z] + b1 * dz[z])
-                    pk.atomic_add(grid, [2, g0, g1, g2], a2 * wz[z] + b2 * dz[z])
-                    pk.atomic_add(grid, [3, g0, g1, g2], a3 * wz[z])
+                    u0: REAL = a0 * wz[z] + b0 * dz[z]
+                    u1: REAL = a1 * wz[z] + b1 * dz[z]
+                    u2: REAL = a2 * wz[z] + b2 * dz[z]
+                    add_to_grid(u0, u1, u2, a3 * wz[z])
                 else:
-                    pk.atomic_add(grid, [0, g0, g1, g2], a0 * wz[z])
-                    if SINGLE:
-                        pk.atomic_add(grid, [1, g0, g1, g2], a1 * wz[z])
-                        pk.atomic_add(grid, [2, g0, g1, g2], a2 * wz[z])
+                    add_to_grid(a0 * wz[z], a1 * wz[z], a2 * wz[z], 0.0)
 
 
 @pk.workunit
@@ -157,66 +143,22 @@ def p2g_grid(
             if shape[0] > cells[0] and at0 < 0:
                 at0 = 0
             while at0 < base0 + TILE and at0 < cells[0]:
-                first0: int = at0
-                while first0 < 0:
-                    first0 = first0 + cells[0]
-                image0: int = at0 - first0
-                tile0: int = first0 // TILE
-                first0 = tile0 * TILE
-                last0: int = first0 + TILE - 1
-                if last0 > cells[0] - 1:
-                    last0 = cells[0] - 1
-                at0 = last0 + 1 + image0
+                tile_ahead(0, at0, first0, image0, tile0, last0)
                 at1: int = base1 - P + 1
                 if shape[1] > cells[1] and at1 < 0:
                     at1 = 0
                 while at1 < base1 + TILE and at1 < cells[1]:
-                    first1: int = at1
-                    while first1 < 0:
-                        first1 = first1 + cells[1]
-                    image1: int = at1 - first1
-                    tile1: int = first1 // TILE
-                    first1 = tile1 * TILE
-                    last1: int = first1 + TILE - 1
-                    if last1 > cells[1] - 1:
-                        last1 = cells[1] - 1
-                    at1 = last1 + 1 + image1
+                    tile_ahead(1, at1, first1, image1, tile1, last1)
                     at2: int = base2 - P + 1
                     if shape[2] > cells[2] and at2 < 0:
                         at2 = 0
                     while at2 < base2 + TILE and at2 < cells[2]:
-                        first2: int = at2
-                        while first2 < 0:
-                            first2 = first2 + cells[2]
-                        image2: int = at2 - first2
-                        tile2: int = first2 // TILE
-                        first2 = tile2 * TILE
-                        last2: int = first2 + TILE - 1
-                        if last2 > cells[2] - 1:
-                            last2 = cells[2] - 1
-                        at2 = last2 + 1 + image2
+                        tile_ahead(2, at2, first2, image2, tile2, last2)
                         tile: int = (tile0 * tiles[1] + tile1) * tiles[2] + tile2
                         for j in range(starts[tile], starts[tile + 1]):
-                            # The tile comes from the cell list, whose rounding may differ in the
-                            # last bit.
-                            t0: REAL = src[0][j] * inverse_step[0]
-                            c0: int = int(t0)
-                            if c0 < first0:
-                                c0 = first0
-                            if c0 > last0:
-                                c0 = last0
-                            t1: REAL = src[1][j] * inverse_step[1]
-                            c1: int = int(t1)
-                            if c1 < first1:
-                                c1 = first1
-                            if c1 > last1:
-                                c1 = last1
-                            t2: REAL = src[2][j] * inverse_step[2]
-                            c2: int = int(t2)
-                            if c2 < first2:
-                                c2 = first2
-                            if c2 > last2:
-                                c2 = last2
+                            cell_within(src, 0, j, first0, TILE, t0, c0)
+                            cell_within(src, 1, j, first1, TILE, t1, c1)
+                            cell_within(src, 2, j, first2, TILE, t2, c2)
                             i0: int = g0 - image0 - c0
                             i1: int = g1 - image1 - c1
                             i2: int = g2 - image2 - c2
@@ -224,43 +166,17 @@ def p2g_grid(
                                 z0: REAL = 2.0 * (t0 - REAL(c0)) - 1.0
                                 z1: REAL = 2.0 * (t1 - REAL(c1)) - 1.0
                                 z2: REAL = 2.0 * (t2 - REAL(c2)) - 1.0
-                                wx: REAL = window[0][i0]
-                                wy: REAL = window[0][i1]
-                                wz: REAL = window[0][i2]
-                                for k in range(1, TERMS):
-                                    wx = wx * z0 + window[k][i0]
-                                    wy = wy * z1 + window[k][i1]
-                                    wz = wz * z2 + window[k][i2]
-                                w: REAL = wx * wy * wz
-                                if LAPLACE:
-                                    s0 += dens[0][j] * w
-                                if SINGLE:
-                                    s0 += dens[0][j] * w
-                                    s1 += dens[1][j] * w
-                                    s2 += dens[2][j] * w
+                                value(window, i0, z0, wx)
+                                value(window, i1, z1, wy)
+                                value(window, i2, z2, wz)
                                 if DOUBLE:
-                                    dx: REAL = slope[0][i0]
-                                    dy: REAL = slope[0][i1]
-                                    dz: REAL = slope[0][i2]
-                                    for k in range(1, TERMS):
-                                        dx = dx * z0 + slope[k][i0]
-                                        dy = dy * z1 + slope[k][i1]
-                                        dz = dz * z2 + slope[k][i2]
-                                    dx = dx * wy * wz * inverse_step[0]
-                                    dy = wx * dy * wz * inverse_step[1]
-                                    dz = wx * wy * dz * inverse_step[2]
-                                    q0: REAL = dens[3 * SINGLE][j]
-                                    q1: REAL = dens[3 * SINGLE + 1][j]
-                                    q2: REAL = dens[3 * SINGLE + 2][j]
-                                    n0: REAL = norms[0][j]
-                                    n1: REAL = norms[1][j]
-                                    n2: REAL = norms[2][j]
-                                    qd: REAL = q0 * dx + q1 * dy + q2 * dz
-                                    nd: REAL = n0 * dx + n1 * dy + n2 * dz
-                                    s0 += q0 * nd + n0 * qd
-                                    s1 += q1 * nd + n1 * qd
-                                    s2 += q2 * nd + n2 * qd
-                                    s3 += (q0 * n0 + q1 * n1 + q2 * n2) * w
+                                    value(slope, i0, z0, dx)
+                                    value(slope, i1, z1, dy)
+                                    value(slope, i2, z2, dz)
+                                    dx = dx * inverse_step[0]
+                                    dy = dy * inverse_step[1]
+                                    dz = dz * inverse_step[2]
+                                add_source(dens, norms, 0, j)
             grid[0][g0][g1][g2] = s0
             if SINGLE or DOUBLE:
                 grid[1][g0][g1][g2] = s1
@@ -288,12 +204,12 @@ def p2g_hybrid(
 ):
     """Spread at most BATCH sources of one tile; ``work`` is (tile, first, last + 1) by team."""
     weights: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), BATCH, WEIGHTS)
-    strength: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), BATCH, 9)
+    strength: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 9, BATCH)
     anchor: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), BATCH, 3)
-    share: int = team.league_rank()
-    tile: int = work[0][share]
-    begin: int = work[1][share]
-    count: int = work[2][share] - begin
+    part: int = team.league_rank()
+    tile: int = work[0][part]
+    begin: int = work[1][part]
+    count: int = work[2][part] - begin
     base2: int = TILE * (tile % tiles[2])
     base1: int = TILE * (tile // tiles[2] % tiles[1])
     base0: int = TILE * (tile // tiles[2] // tiles[1])
@@ -309,15 +225,7 @@ def p2g_hybrid(
             base = base0
         if d == 1:
             base = base1
-        t: REAL = src[d][j] * inverse_step[d]
-        c: int = int(t)
-        # The tile comes from the cell list, whose rounding may differ in the last bit.
-        if c < base:
-            c = base
-        if c > base + TILE - 1:
-            c = base + TILE - 1
-        if c > cells[d] - 1:
-            c = cells[d] - 1
+        cell_within(src, d, j, base, TILE, t, c)
         x: REAL = 2.0 * (t - REAL(c)) - 1.0
         value(window, p, x, w)
         weights[m][d * P + p] = w
@@ -326,14 +234,15 @@ def p2g_hybrid(
             weights[m][(3 + d) * P + p] = g * inverse_step[d]
         if p == 0:
             anchor[m][d] = c - base
-            if SINGLE:
-                strength[m][d] = dens[d][j]
+            if SINGLE or DOUBLE:
+                strength[d][m] = dens[d][j]
+            if SINGLE and DOUBLE:
+                strength[3 + d][m] = dens[3 + d][j]
             if DOUBLE:
-                strength[m][3 + d] = dens[3 * SINGLE + d][j]
-                strength[m][6 + d] = norms[d][j]
+                strength[6 + d][m] = norms[d][j]
             if LAPLACE:
                 if d == 0:
-                    strength[m][0] = dens[0][j]
+                    strength[0][m] = dens[0][j]
 
     pk.parallel_for(pk.TeamThreadRange(team, 3 * P * count), prepare)
     team.team_barrier()
@@ -356,29 +265,11 @@ def p2g_hybrid(
                 wx: REAL = weights[m][i0]
                 wy: REAL = weights[m][P + i1]
                 wz: REAL = weights[m][2 * P + i2]
-                w: REAL = wx * wy * wz
-                if LAPLACE:
-                    s0 += strength[m][0] * w
-                if SINGLE:
-                    s0 += strength[m][0] * w
-                    s1 += strength[m][1] * w
-                    s2 += strength[m][2] * w
                 if DOUBLE:
-                    dx: REAL = weights[m][3 * P + i0] * wy * wz
-                    dy: REAL = wx * weights[m][4 * P + i1] * wz
-                    dz: REAL = wx * wy * weights[m][5 * P + i2]
-                    q0: REAL = strength[m][3]
-                    q1: REAL = strength[m][4]
-                    q2: REAL = strength[m][5]
-                    n0: REAL = strength[m][6]
-                    n1: REAL = strength[m][7]
-                    n2: REAL = strength[m][8]
-                    qd: REAL = q0 * dx + q1 * dy + q2 * dz
-                    nd: REAL = n0 * dx + n1 * dy + n2 * dz
-                    s0 += q0 * nd + n0 * qd
-                    s1 += q1 * nd + n1 * qd
-                    s2 += q2 * nd + n2 * qd
-                    s3 += (q0 * n0 + q1 * n1 + q2 * n2) * w
+                    dx: REAL = weights[m][3 * P + i0]
+                    dy: REAL = weights[m][4 * P + i1]
+                    dz: REAL = weights[m][5 * P + i2]
+                add_source(strength, strength, 6, m)
         if hits > 0:
             g0: int = base0 + x
             g1: int = base1 + y
@@ -390,11 +281,6 @@ def p2g_hybrid(
                 g1 = g1 - shape[1]
             if g2 >= shape[2]:
                 g2 = g2 - shape[2]
-            pk.atomic_add(grid, [0, g0, g1, g2], s0)
-            if SINGLE or DOUBLE:
-                pk.atomic_add(grid, [1, g0, g1, g2], s1)
-                pk.atomic_add(grid, [2, g0, g1, g2], s2)
-            if DOUBLE:
-                pk.atomic_add(grid, [3, g0, g1, g2], s3)
+            add_to_grid(s0, s1, s2, s3)
 
     pk.parallel_for(pk.TeamThreadRange(team, EXTENT * EXTENT * EXTENT), point)

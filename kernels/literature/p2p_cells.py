@@ -1,6 +1,6 @@
 """P2P by cells: the near field as the literature computes it (Kosmacher, Du, Bagge, Biros 2026).
 
-Sources and targets are sorted by cells about r_c wide. One team owns a share of one cell's targets,
+Sources and targets are sorted by cells about r_c wide. One team owns a part of one cell's targets,
 and walks the cells within reach of it (27, if cells are not narrower than r_c) with every pair that
 they hold; cells that follow each other along z are one contiguous run of sources. Four variants:
 
@@ -18,7 +18,7 @@ from typing import List
 import pykokkos as pk
 
 from kernels.blocks.pair import interact, take_radial
-from kernels.blocks.walk import wrap
+from kernels.blocks.walk import clip, wrap
 
 REAL = pk.double
 SINGLE = True
@@ -58,7 +58,7 @@ def p2p_cells(
     factor: REAL,
     pot: pk.View2D[REAL],
 ):
-    """Near field of one share (cell, first, last + 1) of targets, over all images in reach.
+    """Near field of one part (cell, first, last + 1) of targets, over all images in reach.
 
     ``reach`` is how many cells r_c spans along each axis. The others are as for p2p_staged.
     """
@@ -73,25 +73,13 @@ def p2p_cells(
     targets: int = tiles[2][tile] - first
     first2: int = cell % shape[2] - reach[2]
     last2: int = first2 + 2 * reach[2]
-    if PERIODIC < 3:
-        if first2 < 0:
-            first2 = 0
-        if last2 > shape[2] - 1:
-            last2 = shape[2] - 1
+    clip(2, first2, last2)
     first1: int = cell // shape[2] % shape[1] - reach[1]
     last1: int = first1 + 2 * reach[1]
-    if PERIODIC < 2:
-        if first1 < 0:
-            first1 = 0
-        if last1 > shape[1] - 1:
-            last1 = shape[1] - 1
+    clip(1, first1, last1)
     first0: int = cell // shape[2] // shape[1] - reach[0]
     last0: int = first0 + 2 * reach[0]
-    if PERIODIC < 1:
-        if first0 < 0:
-            first0 = 0
-        if last0 > shape[0] - 1:
-            last0 = shape[0] - 1
+    clip(0, first0, last0)
     inverse: REAL = 1.0 / cutoff
     take_radial(radial, xi_rc)
 

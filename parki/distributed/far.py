@@ -24,7 +24,7 @@ class SlabFar:
     def __init__(self, transport: Transport, slabs: Slabs, setup: Setup) -> None:
         self.transport, self.slabs, rank = transport, slabs, transport.team.rank
         task, mesh = setup.task, setup.mesh
-        self.setup, self.kernel, self.mesh = setup, task.kernel, mesh
+        self.setup, self.mesh = setup, mesh
         self.slab = slab = setup.slab_mesh(*slabs.cells[rank : rank + 2])
         self.fgc = slab_fgc(transport, slabs, setup)
         self.halo = Halo(transport, slabs)
@@ -50,18 +50,16 @@ class SlabFar:
             Normals in solver units.
         """
         far, mesh, task = copy.copy(self), self.mesh, self.setup.task
-        executor, factor = task.executor, self.setup.frame.factor
         corner = self.slabs.cells[self.transport.team.rank] * float(mesh.steps[0])
         on_slab = _shifted(src, corner)
-        far.p2g = P2G(self.kernel, self.slab, on_slab, norms, executor, memory=self.memory)
+        far.p2g = P2G(self.slab, on_slab, norms, memory=self.memory)
         far.memory = far.p2g.memory
         same = trg is src
         on_slab = on_slab if same else _shifted(trg, corner)
         sources = far.p2g.sources
-        what = (task.sum.results, task.want, factor, executor)
-        far.g2p = G2P(self.slab, on_slab, sources, same, *what)
+        far.g2p = G2P(self.slab, on_slab, sources, same)
         far.plane = None
-        if PlaneModes.needed(self.kernel, mesh):
+        if PlaneModes.needed(mesh):
             far.plane = PlaneModes(mesh, sources.points[2], far.p2g.arguments["norms"])
         far.buffer = task.xp.empty((task.sum.rows, src.shape[1]), dtype=mesh.dtype)
         return far

@@ -34,8 +34,7 @@ def slab_fgc(transport: Transport, slabs: Slabs, setup: Setup) -> _Periodic | _F
 def _convolution(setup: Setup, first: int, last: int) -> Convolution:
     """Return that of a part of the modes."""
     task, factor = setup.task, setup.frame.factor
-    what = (task.kernel, setup.mesh, setup.split, factor, task.want, task.executor)
-    return Convolution(*what, (first, last))
+    return Convolution(setup.mesh, setup.split, (first, last))
 
 
 def line_parts(padding: Padding, size: int) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.choice.memory import in_words
 from parki.ewald.choice.parameters import select
 from parki.ewald.split.prolate import choose_split
+from parki.ewald.split.window import default_degree
 from parki.ewald.sums import SUMS
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def describe(plan: Plan) -> str:
         f"{p.split.scaled(length).name}, {evaluation}, P2P by {p.p2p}",
         f"  far field: grid {grid[0]} x {grid[1]} x {grid[2]}, "
         f"{SUMS[plan.kernel].components} components, window of {p.points} points "
-        f"(beta = {p.beta:.1f}, degree {p.window_degree}), "
+        f"(beta = {p.beta:.1f}, degree {default_degree(p.points)}), "
         f"P2G by {mesh.spread}, G2P by {plan.pipeline.gathering}",
     ]
     if pads.n_local:

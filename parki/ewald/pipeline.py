@@ -160,21 +160,14 @@ class OneDevice:
         self, setup: Setup, trg: Any, src: Any, norms: Any, old: OneDevice | None
     ) -> None:
         """Set up the far field of wrapped points and normals in solver units."""
-        task, mesh, factor = setup.task, setup.mesh, setup.frame.factor
-        kernel, want, executor = task.kernel, task.want, task.executor
+        mesh = setup.mesh
         # The field takes the place of the grid, whose values are in Fourier space by then.
-        room = FGC.room(kernel, mesh, want)
-        self.p2g = P2G(kernel, mesh, src, norms, executor, room, old and old.p2g.memory)
-        if PlaneModes.needed(kernel, mesh):
-            heights = self.p2g.sources.points[2]
-            self.plane = PlaneModes(mesh, heights, self.p2g.arguments["norms"])
-        if old is not None:
-            self.fgc = old.fgc
-        else:
-            memory = self.p2g.memory
-            self.fgc = FGC(kernel, mesh, setup.split, factor, want, memory, executor)
-        rows, sources = task.sum.results, self.p2g.sources
-        self.g2p = G2P(mesh, trg, sources, trg is src, rows, want, factor, executor)
+        self.p2g = P2G(mesh, src, norms, FGC.room(mesh), old and old.p2g.memory)
+        sources = self.p2g.sources
+        if PlaneModes.needed(mesh):
+            self.plane = PlaneModes(mesh, sources.points[2], self.p2g.arguments["norms"])
+        self.fgc = old.fgc if old is not None else FGC(mesh, setup.split, self.p2g.memory)
+        self.g2p = G2P(mesh, trg, sources, trg is src)
         self.gauge = setup.gauge(trg, src, norms)
 
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:

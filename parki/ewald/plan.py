@@ -23,8 +23,7 @@ from parki.ewald.choice.parameters import Parameters
 from parki.ewald.description import describe, facts, headline
 from parki.ewald.extent import mean_edge, resolve
 from parki.ewald.far.p2g_paper import check_spreading
-from parki.ewald.near.p2p_cells import check_method
-from parki.ewald.near.radial import check_evaluator
+from parki.ewald.near.p2p_cells import check_wanted
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline import OneDevice, Pipeline, Watch, unwatched
 from parki.ewald.points import (
@@ -129,8 +128,7 @@ class Plan:
             given = check_arguments(kernel, trg, src, norms, options)
             options, dtype = given.options, np.dtype(given.arrays["src"].dtype)
             names = check_want(kernel, want)
-            check_evaluator(options.radial, names)
-            check_method(options.p2p_method, names)
+            check_wanted(options.p2p_method, options.radial, names)
             check_spreading(options.p2g_method, kernel)
             self.want = want if isinstance(want, str) else names
             self.task = Task(kernel, given.space, dtype, options, names)

@@ -25,8 +25,9 @@ from parki.ewald.far.gauge import Gauge
 from parki.ewald.far.mesh import Mesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import Padding, pad
-from parki.ewald.near.p2p import Pair, near_kernels
+from parki.ewald.near.p2p import near_kernels
 from parki.ewald.near.p2p_lists import most_pairs
+from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
 from parki.ewald.near.sizes import near_tile
 from parki.ewald.split.hasimoto import Split
@@ -69,16 +70,16 @@ class Setup:
         scale = frame.length / frame.unit  # from the parameters' unit to the solver's
         steps, cutoff = chosen.steps[list(frame.axes)] * scale, chosen.cutoff * scale
         split = chosen.split.scaled(scale)
-        window = (chosen.points, cutoff, problem.tolerance, chosen.lengths)
+        window = (chosen.points, cutoff, problem.tolerance, problem.machine.lengths)
         padding = pad(frame.periodicity, frame.box, steps, *window)
         pair = Pair(
             cutoff,
             split.radial_polynomials(cutoff, chosen.degree),
-            choose_evaluator(task.options.radial, task.kernel, split, cutoff, chosen.degree),
             chosen.p2p,
+            choose_evaluator(task.options.radial, task.kernel, split, cutoff, chosen.degree),
             chosen.read,
         )
-        mesh = _mesh(task, chosen, frame.box, steps, padding)
+        mesh = _mesh(task, chosen, frame, steps, padding)
         return cls(task, frame, problem, chosen, split, pair, mesh)
 
     def suits(self, density: PairDensity, points: Points) -> bool:
@@ -95,7 +96,7 @@ class Setup:
             grid=(n + self.parameters.points - 1, *mesh.padding.grid[1:]),
         )
         box = np.array([n * mesh.steps[0], *mesh.box[1:]])
-        return _mesh(self.task, self.parameters, box, mesh.steps, padding)
+        return _mesh(self.task, self.parameters, replace(self.frame, box=box), mesh.steps, padding)
 
     def kernels(self, targets: int) -> list[Kernel]:
         """Return all kernels of a plan whose near field has so many targets."""
@@ -103,24 +104,19 @@ class Setup:
         space, dtype, executor, rows = task.space, task.dtype, task.executor, task.sum.rows
         kernels = list(CellList.kernels(space, real_name(dtype), executor).values())
         kernels += [CellList.gather_kernel(space, dtype, n, executor) for n in sorted({3, rows})]
-        near = (space, dtype, chosen.degree, self.frame.periodicity, task.want, executor)
         tile = near_tile(space, chosen.p2p, targets, chosen.read, dtype)
-        pairs = near_kernels(task.kernel, *near, self.pair.evaluator, chosen.p2p, tile)
-        kernels += pairs.values()
-        kernels += P2G.kernels(task.kernel, mesh, executor)
-        kernels.append(FGC.kernel(task.kernel, mesh, task.want, executor))
-        kernels += G2P.kernels(mesh, task.sum.results, task.want, executor)
-        far = (dtype, task.sum.harmonic, chosen.split, self.frame.periodicity)
-        kernels += multiplier.kernels(space, executor, *far)
+        kernels += near_kernels(task, self.pair, tile).values()
+        kernels += P2G.kernels(mesh)
+        kernels.append(FGC.kernel(task))
+        kernels += G2P.kernels(mesh)
+        kernels += multiplier.kernels(task, chosen.split)
         return kernels
 
     def gauge(self, trg: Any, src: Any, norms: Any, *together: Any) -> Gauge:
         """Return the constants of the sum of wrapped points, with normals in solver units."""
         flux = self.task.sum.double and self.task.options.dl_mean == "flux"
         points = (trg, src, norms) if flux else None
-        frame = self.frame
-        fixed = (self.task.kernel, self.mesh, self.split, frame.unit, frame.factor)
-        return Gauge(*fixed, points, *together)
+        return Gauge(self.mesh, self.split, points, *together)
 
 
 def choose(
@@ -183,7 +179,6 @@ def choose(
         (frame.unit * sample(cloud)[order] for cloud in clouds),
         points.box,
         [axis for axis, edge in enumerate(options.box) if edge is None],
-        select,
         ranks,
     )
     return problem, chosen
@@ -199,21 +194,10 @@ def use(task: Task, points: Points, once: bool) -> Use:
 def _mesh(
     task: Task,
     chosen: Parameters,
-    box: NDArray[np.float64],
+    frame: Frame,
     steps: NDArray[np.float64],
     padding: Padding,
 ) -> Mesh:
     """Return a grid with the window that was chosen."""
-    return Mesh.build(
-        task.space,
-        task.dtype,
-        box,
-        task.options.periodicity,
-        steps,
-        padding,
-        KaiserBessel(chosen.points, chosen.beta),
-        chosen.window_degree,
-        chosen.p2g,
-        chosen.g2p,
-        task.options.deterministic,
-    )
+    window = KaiserBessel(chosen.points, chosen.beta)
+    return Mesh(task, frame, steps, padding, window, chosen.p2g, chosen.g2p)

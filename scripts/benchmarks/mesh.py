@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from parki.arrays import USUAL
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.mesh import Mesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import pad
 from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS
-from parki.ewald.split.window import KaiserBessel, default_degree
+from parki.ewald.options import EwaldOptions
+from parki.ewald.split.window import KaiserBessel
+from parki.ewald.task import Frame, Task
 
 from . import models
 from .run import Run
@@ -38,27 +41,22 @@ class Spreading:
         self.points, self.dens, self.norms = run.cloud("stokes_comb", n)
         self.buffer = run.xp.empty_like(self.dens)
 
-    def mesh(self, spread: str = "auto", gather: str = "auto") -> Mesh:
-        """Return the mesh with its variants."""
+    def mesh(self, spread: str = "", gather: str = "") -> Mesh:
+        """Return the mesh with its variants, the usual ones if not told."""
+        usual = USUAL[self.run.space.on_device]
+        variants = spread or usual[1], gather or usual[2]
         box = np.ones(3)
         steps = box / self.grid
-        return Mesh.build(
-            self.run.space,
-            np.dtype(np.float64),
-            box,
-            3,
-            steps,
-            pad(3, box, steps, self.p, 0.1, 1e-4),
-            KaiserBessel(self.p, BETA * self.p),
-            default_degree(self.p),
-            spread,
-            gather,
-        )
+        options = EwaldOptions(3, [1, 1, 1])
+        task = Task("stokes_comb", self.run.space, np.dtype(np.float64), options)
+        padding = pad(3, box, steps, self.p, 0.1, 1e-4)
+        window = KaiserBessel(self.p, BETA * self.p)
+        return Mesh(task, Frame(box, np.zeros(3), 3), steps, padding, window, *variants)
 
     def spread(self, method: str) -> tuple[list[float], Any, models.Work, str]:
         """Return the seconds of P2G, the grid, its work, and the variant that ran."""
         mesh = self.mesh(spread=method)
-        p2g = P2G("stokes_comb", mesh, self.points, self.norms, None)
+        p2g = P2G(mesh, self.points, self.norms)
         seconds = self.run.repeat(lambda: p2g.apply(self.dens, self.buffer))
         work = spread_work(p2g, mesh, self.n)
         return seconds, p2g.grid[..., : self.grid].copy(), work, method
@@ -66,10 +64,10 @@ class Spreading:
     def gather(self, method: str) -> tuple[list[float], Any, models.Work, str]:
         """Return the seconds of G2P, the potential, its work, and the variant that ran."""
         xp, mesh = self.run.xp, self.mesh(gather=method)
-        sources = P2G("stokes_comb", mesh, self.points, self.norms, None).sources
+        sources = P2G(mesh, self.points, self.norms).sources
         field = xp.random.RandomState(8).standard_normal(size=(3, *mesh.stored))
         field[..., self.grid :] = field[..., : mesh.spill]
-        g2p = G2P(mesh, self.points, sources, True, 3, ("u",), 1.0, None)
+        g2p = G2P(mesh, self.points, sources, True)
         pot = xp.zeros((3, self.n))
         g2p.apply(field, {"u": pot})
         first = pot.copy()

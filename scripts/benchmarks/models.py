@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parki.ewald.far import sizes
-from parki.ewald.near.sizes import COLUMNS, DEPTH, STAGED_TILE, TILES, Launch
+from parki.ewald.near.sizes import COLUMNS, CPU, DEPTH, DEVICE, TILES, Launch
 
 from .ceilings import L1, L2, Ceilings
 
@@ -88,7 +88,9 @@ def near(
     least = 8.0 * n * (TARGET + SOURCE)
     if launch is None:
         # Of many targets, with few sources near.
-        tile = (TILES[False, False] if method == "tile" else STAGED_TILE[device]).targets
+        tile = (
+            TILES[False, False] if method == "tile" else (DEVICE if device else CPU).staged
+        ).targets
         seen = tile_candidates(cell_size, tile)
         if method == "staged":
             # A team copies sources, each once for all its targets.

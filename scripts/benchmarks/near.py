@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 import parki
-from parki.ewald.near.p2p import P2P, Pair
+from parki.ewald.near.p2p import P2P
+from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import Launch
 from parki.ewald.task import Frame
 
@@ -95,7 +96,7 @@ class Near:
     def near_field(self, method: str, launch: Launch | None = None) -> Callable[[], Any]:
         """Return what computes the near field by a variant."""
         split = self.split.scaled(self.cutoff / self.first_cutoff)
-        pair = Pair(self.cutoff, split.radial_polynomials(self.cutoff, self.degree), method=method)
+        pair = Pair(self.cutoff, split.radial_polynomials(self.cutoff, self.degree), method)
         frame = Frame(np.ones(3), np.zeros(3), PERIODICITY)
         p2p = P2P(self.task, frame, pair, self.points, self.points, self.norms, launch=launch)
         if p2p.lists is not None:

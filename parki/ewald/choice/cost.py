@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 from parki.ewald.far.columns import computed, device_threads, usual_staging
@@ -19,10 +18,10 @@ from parki.ewald.far.lengths import NO_TABLES, Tables
 from parki.ewald.far.padding import Passes
 from parki.ewald.far.sizes import (
     SIDES,
-    g2p_share,
-    owner_shares,
+    g2p_part,
+    owner_parts,
     owner_turns,
-    p2g_share,
+    p2g_part,
     reached,
     shared_work,
 )
@@ -39,13 +38,13 @@ COUNTS = {
     # Values are the grid's: of sparse clouds it does not fit into a host's caches. G2P counts those
     # beyond `CACHED`.
     "p2g_owner": ("colours", "sources", "updates", "idle", "values"),
-    "p2g_tile": ("entries", "windows", "updates", "flushes", "share"),
+    "p2g_tile": ("entries", "windows", "updates", "flushes", "part"),
     # Free directions take FGC more steps, by other threads than those of kernels, which fall asleep
     # and which G2P wakes: threads, or 0. Values of a host's lines take nearly twice as long as
     # those of its boxes and planes: lines cross memory in the largest strides.
     "fgc": ("boxes", "lines", "planes", "free"),
     "g2p_target": ("targets", "reads", "beyond", "free"),
-    "g2p_tile": ("targets", "reads", "staged", "share", "free"),
+    "g2p_tile": ("targets", "reads", "staged", "part", "free"),
 }
 # Pressure and gradient come from a kernel of their own: times the velocity's (H200 1.05, CPU 1.5).
 _DERIVATIVES = 1.5
@@ -147,8 +146,8 @@ class Work:
     ) -> tuple[float, ...]:
         """Return the counts of P2G by P ``points`` into components of ``grid`` values.
 
-        ``tiles`` are those of `p2g_owner`. However many teams there are, one takes its share of
-        sources one after the other.
+        ``tiles`` are those of `p2g_owner`. However many teams there are, one takes its part of
+        the sources one after the other.
         """
         components = SUMS[self.kernel].components
         if variant == "tile":
@@ -165,7 +164,7 @@ class Work:
                 tables * entries * points**2,
                 self.sources * blocks * updates,
                 components * grid,
-                p2g_share(int(entries)) * updates,
+                p2g_part(int(entries)) * updates,
             )
         updates = self._updates(self.sources, components, points)
         colours, work, idle = self.rounds(tiles, points)
@@ -180,48 +179,39 @@ class Work:
         """
         rows, columns = ((n - n // 2, n // 2) for n in tiles)
         colours = [r * c for r in rows for c in columns if r * c]
-        shares = [(n, owner_shares(n, self.threads, points)) for n in colours]
-        work = sum(n * shared_work(s) for n, s in shares)
-        turns = sum(owner_turns(n, s, self.threads) for n, s in shares)
+        parts = [(n, owner_parts(n, self.threads, points)) for n in colours]
+        work = sum(n * shared_work(s) for n, s in parts)
+        turns = sum(owner_turns(n, s, self.threads) for n, s in parts)
         every = math.prod(tiles)
         return float(len(colours)), work / every, (turns * self.threads - work) / every
 
     def far(self, passes: Passes) -> tuple[float, ...]:
         """Return the counts of FGC, for the values of one component over all its passes."""
-        components = SUMS[self.kernel].components + self._rows + ("p" in self.want)
+        components = SUMS[self.kernel].components + SUMS[self.kernel].results + ("p" in self.want)
         return *(components * values for values in passes), self._free
 
     def gather(self, variant: str, points: int, grid: float) -> tuple[float, ...]:
         """Return the counts of G2P; a gradient takes the window's slopes beside its values.
 
-        Tiles stage values of the grid, and a team takes its share of targets one by one.
+        Tiles stage values of the grid, and a team takes its part of the targets one by one.
         """
         fields = 4 if "grad_u" in self.want else "u" in self.want
-        components = self._rows * fields + ("p" in self.want)
+        components = SUMS[self.kernel].results * fields + ("p" in self.want)
         reads = self._updates(self.targets, components, points)
         if variant != "tile":
             beyond = max(0.0, components * grid - CACHED)
             return float(self.targets), reads, beyond, self._free
         staged = components * grid * usual_staging(points)
-        one = g2p_share(self.targets) * reads / self.targets
-        idle = _idle(points) if self.lanes == 1 else 1.0
+        one = g2p_part(self.targets) * reads / self.targets
+        # Threads of a device that take a target's plane, over those with work.
+        idle = computed(points, device_threads(points, 8)) / points**2 if self.lanes == 1 else 1.0
         return float(self.targets), idle * reads, staged, idle * one, self._free
 
     @property
     def _free(self) -> float:
         return float(self.threads if self.periodicity < 3 else 0)
 
-    @property
-    def _rows(self) -> int:
-        return SUMS[self.kernel].results
-
     def _updates(self, count: int, components: int, points: int) -> float:
         """Return the values of all windows; along z they are computed in whole vectors."""
         row = -(-points // self.lanes) * self.lanes
         return float(count * components * points**2 * row)
-
-
-@lru_cache(maxsize=32)
-def _idle(points: int) -> float:
-    """Return the threads of a device that take a target's plane in G2P, over those with work."""
-    return computed(points, device_threads(points, 8)) / points**2

@@ -5,7 +5,7 @@ Compares the predicted time of all points with that of the others alone. Chooses
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError, warn
 from parki.ewald.choice.clustering import pair_density
-from parki.ewald.choice.parameters import Parameters
+from parki.ewald.choice.parameters import Parameters, select
 from parki.ewald.choice.problem import Problem
 from parki.ewald.extent import THINNEST, Extent, mean_edge
 
@@ -30,7 +30,6 @@ def warn_of_far_points(
     clouds: Iterable[Array],
     box: Extent,
     free: list[int],
-    choose: Callable[[Problem], Parameters],
     ranks: int = 1,
 ) -> None:
     """Warn if leaving out a few far points would make a call much faster.
@@ -45,8 +44,6 @@ def warn_of_far_points(
     box : Extent
     free : list of int
         Axes along which the box is the extent of the points.
-    choose : callable
-        Returns the parameters for a problem.
     ranks : int
         That share the points out; the prediction is for one.
     """
@@ -67,7 +64,7 @@ def warn_of_far_points(
         density = replace(density, self_pairs=1 / problem.sources)
     try:
         near = replace(problem, box=inner / mean_edge(inner), density=density, cutoff=None)
-        alone = choose(near).total
+        alone = select(near).total
     except ParkiValueError:  # no grid reaches the tolerance
         return
     if chosen.total <= max(LONGER * alone, alone + SECONDS):

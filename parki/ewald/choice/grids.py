@@ -14,10 +14,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.ewald.choice.problem import FAR, Problem, Times
+from parki.ewald.choice.problem import FAR, Problem
 from parki.ewald.split import estimates
 from parki.ewald.split.hasimoto import Split
-from parki.ewald.split.prolate import Prolate
+from parki.ewald.split.prolate import Prolate, exponent
 from parki.ewald.sums import term_of
 
 Array = NDArray[np.float64]
@@ -49,8 +49,8 @@ class Grid:
         Window points P.
     beta : float
         Kaiser-Bessel shape of the window; 0 where it was not judged.
-    times : Times
-        Predicted seconds.
+    times : dict
+        Predicted seconds of the far field's stages.
     truncation, window : float
         Predicted errors over the tolerance.
     """
@@ -58,9 +58,14 @@ class Grid:
     steps: Array
     points: int
     beta: float
-    times: Times
+    times: dict[str, float]
     truncation: float
     window: float
+
+    @property
+    def total(self) -> float:
+        """Seconds of the far field."""
+        return sum(self.times.values())
 
 
 def coarsest(problem: Problem, split: Split) -> float:
@@ -68,21 +73,21 @@ def coarsest(problem: Problem, split: Split) -> float:
     if math.isfinite(split.band):
         return math.pi / split.band
     xi = math.sqrt(math.pi) * split.psi0
-    x = 9.0  # the error falls like exp(-x), x = (K / 2 xi)^2
-    for _ in range(12):
-        step = math.pi / (2 * xi * math.sqrt(x))
-        error = problem.truncation(split, np.full(3, step))
-        change = math.log(max(error, 1e-300) / math.sqrt(FAR / 2))
-        x = min(max(x + max(-4.0, min(8.0, change)), 0.05), 60.0)
-        if abs(change) < 0.02:
-            break
-    return math.pi / (2 * xi * math.sqrt(x))
+
+    def step(x: float) -> float:
+        """Return the spacing for x = (K / 2 xi)^2."""
+        return math.pi / (2 * xi * math.sqrt(x))
+
+    def error(x: float) -> float:
+        return problem.truncation(split, np.full(3, step(x)))
+
+    return step(exponent(error, math.sqrt(FAR / 2)))
 
 
 def fit(problem: Problem, step: float) -> Array:
     """Return spacings near ``step`` that divide the periodic edges into numbers fast for FFTs."""
     steps = np.full(3, step)
-    tables = problem.lengths
+    tables = problem.machine.lengths
     for axis in range(problem.periodicity):
         edge = float(problem.box[axis])
         least = max(edge / step, FEWEST)
@@ -211,7 +216,7 @@ class Search:
         if like is not None:
             self.constant, self.constants = like.constant, like.constants.copy()
         self.judged: dict[int, Grid] = {}
-        self.times: dict[tuple[int, int], Times] = {}
+        self.times: dict[tuple[int, int], dict[str, float]] = {}
 
     def best(self) -> Grid | None:
         """Return the cheapest grid that suffices, or None."""
@@ -236,20 +241,21 @@ class Search:
         found = []
         for row, steps in self.grids.items():
             if row in self.judged:
-                found.append((self.judged[row].times.total, row, self.judged[row]))
+                found.append((self.judged[row].total, row, self.judged[row]))
                 continue
             suffices = bool(enough[row].any())
             place = int(enough[row].argmax()) if suffices else -1
             p = self.problem.windows[place]
             grid = Grid(steps, p, 0.0, self._times(row, p), 0.0, math.exp(errors[row, place]))
             # What is predicted not to suffice comes last.
-            found.append((grid.times.total if suffices else math.inf, row, grid))
+            found.append((grid.total if suffices else math.inf, row, grid))
         return sorted(found, key=lambda item: item[:2])
 
-    def _times(self, row: int, p: int) -> Times:
+    def _times(self, row: int, p: int) -> dict[str, float]:
         if (row, p) not in self.times:
             padding = self.problem.pad(self.grids[row], p, self.cutoff)
-            self.times[row, p] = self.problem.far_time(p, padding)
+            passes = padding.values(self.problem.machine.lengths)
+            self.times[row, p] = self.problem.far_times(p, padding, passes)
         return self.times[row, p]
 
     def _judge(self, row: int, start: int) -> None:

@@ -19,8 +19,6 @@ from parki.ewald.choice.parameters import Parameters, select
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far.padding import Padding
 from parki.ewald.far.sizes import (
-    DEVICE_BLOCK,
-    HOST_BLOCK,
     LINES,
     PART,
     along_z,
@@ -28,9 +26,10 @@ from parki.ewald.far.sizes import (
     list_bytes,
     parts,
     room_before,
+    sizes_of,
     workers,
 )
-from parki.ewald.near.sizes import near_cells, near_tile
+from parki.ewald.near.sizes import cells_of, choose_launch, near_tile
 from parki.ewald.options import MOST_POINTS
 from parki.ewald.points import result_shape
 from parki.ewald.replay import why_not
@@ -191,7 +190,8 @@ def points_bytes(
     # Of a sorted list: points, order and cell of each, and two numbers for each cell.
     each = 3 * item + 8
     lists = 1 if use.same else 2
-    shape = near_cells(problem.box, chosen.cutoff, sources, chosen.p2p, use.space)
+    launch = choose_launch(chosen.p2p, use.space)
+    shape = cells_of(problem.box, chosen.cutoff, sources, launch, use.space)
     near = each * both + 8.0 * lists * math.prod(shape) + normals
     kinds = 1 + (on_device and problem.want != ("u",))
     tile = near_tile(use.space, chosen.p2p, targets, chosen.read, use.dtype)
@@ -216,33 +216,29 @@ def block_sizes(
     components: int,
     item: int,
     on_device: bool,
-    share: tuple[int, int] | None = None,
+    part: tuple[int, int] | None = None,
 ) -> tuple[float, float]:
     """Return the modes of padded blocks that are convolved at a time, and the multiplier's values.
 
-    The largest block of a device, or one for each thread of a host; of a ``share`` of the modes
+    The largest block of a device, or one for each thread of a host; of a ``part`` of the modes
     along the first axis, from the first to the last + 1, or of all.
     """
     if padding.n_local == 0:
         x, y, z = padding.grid
         return 0.0, float(x * (y // 2 + 1) * (z // 2 + 1))
     each = 2 * item * components
-    limit = (DEVICE_BLOCK if on_device else HOST_BLOCK) // each
-    begin, end = share or (0, padding.local[0] // 2 + 1)
-    middle = min(max(padding.n_local, begin), end)
-    kinds = ((middle - begin, padding.local), (end - middle, padding.plain))
-    threads = 1
+    found = [
+        (last - first, y, z)
+        for first, last, (_, y, z), _ in padding.blocks(sizes_of(on_device).block // each, part)
+    ]
+    threads, block = 1, 0.0
     if not on_device:
-        padded = sum(count * y * z for count, (_, y, z) in kinds)
-        threads = workers(components * padded, thread_count())
-    block, values = 0.0, 0.0
-    for count, (_, y, z) in kinds:
-        size = min(count, max(1, limit // (y * z)))
-        if not on_device and size:
-            size = math.ceil(size / parts(each * size * y * z, threads))
+        threads = workers(components * sum(n * y * z for n, y, z in found), thread_count())
+    for n, y, z in found:
+        size = n if on_device else math.ceil(n / parts(each * n * y * z, threads))
         block = max(block, float(size * y * z))
-        values += count * (y // 2 + 1) * (z // 2 + 1)
-    return min(threads, end - begin) * block, values
+    values = sum(n * (y // 2 + 1) * (z // 2 + 1) for n, y, z in found)
+    return min(threads, sum(n for n, _, _ in found)) * block, float(values)
 
 
 def work_area(padding: Padding, lines: float, padded: float, item: int) -> float:

@@ -19,11 +19,9 @@ from parki.errors import ParkiValueError
 from parki.ewald.choice.cost import Pairs
 from parki.ewald.choice.grids import POINTS, REFINEMENTS, Search, coarsest, fit, forecast
 from parki.ewald.choice.problem import NEAR, Problem
-from parki.ewald.far.lengths import NO_TABLES, Tables
-from parki.ewald.far.padding import Passes
+from parki.ewald.far.lengths import NO_TABLES
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import solve
-from parki.ewald.split.window import default_degree
 
 # Cut-offs to consider, in units of the box, and the ratio of one to the next.
 _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
@@ -31,10 +29,8 @@ _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
 TYPICAL = 3.0
 # Of the pairs of which lists would be kept, how many to have where that is worth a smaller cut-off.
 MARGIN = 0.97
-# Of more seconds than this: a glance, of half a millisecond each, at cut-offs beside the choice, of
-# whose grids other lengths are the next ones, and a look at the most promising. Of 73 sums of 30 to
-# 250 ms on an H200 the choice without was 2.9 % over the best of ten ways to look, with one look
-# 0.6, with two 0.4, and with a look at each 0.4, for 3.9, 7.2, 8.1 and 9.1 ms of the host.
+# Of more seconds than this: a glance at cut-offs beside the choice, of whose grids other lengths
+# are the next ones, and a look at the most promising. It gains 2.5 %, for 4 ms of the host.
 UNEVEN, BESIDE, LOOKS = 0.03, (0.9, 0.95, 1.05, 1.1), 2
 
 
@@ -56,16 +52,12 @@ class Parameters:
         Window points P along each axis.
     beta : float
         Kaiser-Bessel shape of the window.
-    window_degree : int
-        Degree of the window's polynomials.
     pairs : Pairs
         Pairs within the cut-off and around it, as estimated.
     read : float
         Sources, about, near the targets that a device works on at a time: `Problem.read`.
     p2p, p2g, g2p : str
         Variants of the stages.
-    lengths : Tables
-        Lengths of transforms that the choice counts on.
     errors : dict
         Predicted errors over the tolerance: near, truncation, window.
     seconds : dict
@@ -78,13 +70,11 @@ class Parameters:
     steps: NDArray[np.float64]
     points: int
     beta: float
-    window_degree: int
     pairs: Pairs
     read: float
     p2p: str
     p2g: str
     g2p: str
-    lengths: Tables
     errors: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -166,7 +156,6 @@ def _best_of(search: Search) -> Parameters | None:
         return None
     problem, split, cutoff = search.problem, search.split, search.cutoff
     degree = problem.polynomial_degree(split, cutoff)
-    times = grid.times
     return Parameters(
         cutoff,
         split,
@@ -174,13 +163,11 @@ def _best_of(search: Search) -> Parameters | None:
         grid.steps,
         grid.points,
         grid.beta,
-        default_degree(grid.points),
         problem.near_pairs(cutoff),
         problem.read(cutoff),
         problem.p2p,
         problem.p2g,
         problem.g2p,
-        problem.lengths,
         {
             "near": problem.near(split, cutoff),
             "truncation": grid.truncation,
@@ -188,9 +175,7 @@ def _best_of(search: Search) -> Parameters | None:
         },
         {
             "P2P": problem.near_time(cutoff, degree),
-            "P2G": times.spread,
-            "FGC": times.far,
-            "G2P": times.gather,
+            **grid.times,
         },
     )
 
@@ -265,13 +250,10 @@ def _far_time(problem: Problem, split: Split, cutoff: float) -> float:
     exponents, constant, room = forecast(split, largest)
     steps, typical = fit(problem, largest / 1.2), choices[len(choices) // 2]
     padding = problem.pad(steps, typical, cutoff)
-    grid, values = float(math.prod(padding.grid)), padding.values()
+    passes = padding.values()
 
     def seconds(points: int, refinement: float) -> float:
-        scale = refinement / 1.2
-        passes = Passes(*(scale**3 * each for each in values))
-        tiles = problem.tiles([scale * n for n in padding.cells], points)
-        return problem.mesh_time(points, grid * scale**3, passes, tiles).total
+        return sum(problem.far_times(points, padding, passes, refinement / 1.2).values())
 
     enough = exponents <= (room - constant)[:, None]
     best, fewest = math.inf, POINTS[-1] + 1

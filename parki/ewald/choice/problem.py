@@ -11,14 +11,12 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parki.ewald.choice.clustering import PairDensity
 from parki.ewald.choice.cost import AROUND, Machine, Pairs, Work, near_name
-from parki.ewald.far.lengths import Tables
 from parki.ewald.far.padding import Padding, Passes, pad
 from parki.ewald.far.sizes import owner_tiles
 from parki.ewald.split import estimates
@@ -32,19 +30,6 @@ NEAR, POLYNOMIAL, FAR = 0.20, 0.02, 0.48
 IMAGES = 7.0
 # Targets that a multiprocessor of a device works on at a time.
 AT_A_TIME = 512
-
-
-class Times(NamedTuple):
-    """Predicted seconds of the far field's stages."""
-
-    spread: float
-    far: float
-    gather: float
-
-    @property
-    def total(self) -> float:
-        """Seconds of the three."""
-        return self.spread + self.far + self.gather
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,14 +94,10 @@ class Problem:
             machine.threads,
         )
 
-    @property
-    def lengths(self) -> Tables:
-        """The lengths of transforms to choose from."""
-        return self.machine.lengths
-
     def pad(self, steps: NDArray[np.float64], points: int, cutoff: float) -> Padding:
         """Return the sizes of a grid and its transforms."""
-        return pad(self.periodicity, self.box, steps, points, cutoff, self.tolerance, self.lengths)
+        lengths = self.machine.lengths
+        return pad(self.periodicity, self.box, steps, points, cutoff, self.tolerance, lengths)
 
     @cached_property
     def _key(self) -> tuple[Hashable, ...]:
@@ -186,36 +167,31 @@ class Problem:
         name = near_name(variant, pairs.within <= self.kept)
         return self.machine.time(name, self.work.near(variant, pairs, degree))
 
-    def tiles(self, cells: Sequence[float], points: int) -> tuple[int, int]:
-        """Return the tiles of P2G by owner, for a grid's cells along each axis and P points."""
-        return owner_tiles(cells, points, self.periodicity)
-
-    def mesh_time(self, points: int, grid: float, passes: Passes, tiles: tuple[int, int]) -> Times:
-        """Return the times of the far field.
+    def far_times(
+        self, points: int, padding: Padding, passes: Passes, scale: float = 1.0
+    ) -> dict[str, float]:
+        """Return the seconds of the far field's stages.
 
         Parameters
         ----------
         points : int
             Window points P.
-        grid : float
-            Values of one component on the grid.
+        padding : Padding
         passes : Passes
-            Those in all its transforms, times their costs.
-        tiles : tuple of 2 ints
-            See `tiles`.
+            Values of one component in all transforms, times their costs.
+        scale : float
+            How many times finer along each axis the grid is than that of padding and passes.
         """
         machine, work = self.machine, self.work
         p2g, g2p = machine.counted("p2g", self.p2g), machine.counted("g2p", self.g2p)
-        return Times(
-            machine.time(f"p2g_{p2g}", work.spread(p2g, points, grid, tiles)),
-            machine.time("fgc", work.far(passes)),
-            machine.time(f"g2p_{g2p}", work.gather(g2p, points, grid)),
-        )
-
-    def far_time(self, points: int, padding: Padding) -> Times:
-        """Return the times of the far field on a grid."""
-        passes, tiles = padding.values(self.lengths), self.tiles(padding.cells, points)
-        return self.mesh_time(points, float(math.prod(padding.grid)), passes, tiles)
+        grid = float(math.prod(padding.grid)) * scale**3
+        passes = Passes(*(scale**3 * each for each in passes))
+        tiles = owner_tiles([scale * n for n in padding.cells], points, self.periodicity)
+        return {
+            "P2G": machine.time(f"p2g_{p2g}", work.spread(p2g, points, grid, tiles)),
+            "FGC": machine.time("fgc", work.far(passes)),
+            "G2P": machine.time(f"g2p_{g2p}", work.gather(g2p, points, grid)),
+        }
 
     # ------------------------------------------------------------------ errors
     def bound(self, estimate: estimates.Estimate, scale: float) -> float:

@@ -11,28 +11,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from parki.ewald.far.mesh import Mesh
-from parki.ewald.far.sizes import SCRATCH, scratch
+from parki.ewald.far.sizes import SCRATCH, scratch, sizes_of
 
 BANKS = 128  # bytes that scratch memory serves at a time
 # How to fill a multiprocessor, best first: teams, components of a team, and the largest halo, in
-# grid values staged for each value of the grid.
-#
-# Measured on an H200, 4e6 points, ms, for these and other fillings. Double precision: P = 6, (3, 3)
-# 2.9; P = 9, (2, 3) 5.6, (3, 3) 5.9, (1, 3) 7.7; P = 11, (1, 3) 9.6, (2, 1) 10.8, (2, 3) 13.7;
-# P = 15, (2, 1) 17.5, (1, 3) 19.9; of 1e6 points P = 16, (2, 1) 7.5, (1, 1) 10.3; P = 17, (2, 1)
-# 15.1, (1, 1) 13.1. Single: P = 9, (3, 3) 3.6, (2, 1) 6.6; P = 15, (2, 3) 10.2, (1, 3) 12.5.
+# grid values staged for each value of the grid. Measured: see docs/notebook/constants.md.
 FILLINGS = ((3, 3, 3.0), (2, 3, 5.0), (1, 3, 5.0), (2, 1, 6.0), (1, 1, math.inf))
 WIDTHS = range(4, 13)  # of a column, in grid steps
 PLANES = 2, 4  # least and most: single ones have few targets each
 CELLS = 4  # of the grid that a batch spans, for each of its targets, at least
 # To find where a value is staged, over reading it: once for all components of a team.
 PLACE = 1.3
-# Most threads of a team, and targets of a batch where a team is one thread.
-GATHERING, BATCH = 512, 32
 # Window points for which half a warp takes a target in double precision, and not a whole one: it
-# computes less. On an H200 half of one and a whole one took, of 1e6 points, ms: P = 13, 5.94 and
-# 5.34; 15, 5.26 and 5.81. Where both compute as much: 8, 0.91 and 1.15; 9, 1.35 and 1.46; 16, 8.26
-# and 7.50; but of 10 000 points 7, 0.047 and 0.036; 9, 0.083 and 0.062.
+# computes less.
 HALF_WARPS = (2, 3, 4, 6, 11, 12, 15)
 
 
@@ -52,12 +43,16 @@ class Gather:
     plane: int
 
     @classmethod
-    def of(cls, mesh: Mesh, components: int, gradient: bool) -> Gather | None:
+    def of(cls, mesh: Mesh) -> Gather | None:
         """Return the sizes for a mesh, or None if scratch memory holds no column."""
-        sums = 1 + 3 * gradient
+        sums, components = 1 + 3 * ("grad_u" in mesh.task.want), mesh.task.sum.results
         p, threads, device = mesh.window.points, _threads(mesh), mesh.space.on_device
         limits = tuple(mesh.scratch(teams) for teams, *_ in FILLINGS)
         return _fitted(p, mesh.item, threads, components, sums, limits, device)
+
+    def constants(self) -> dict[str, int]:
+        """Return the kernel's constants; how many components, each launch knows."""
+        return {name.upper(): size for name, size in vars(self).items() if name != "group"}
 
     def halo(self, points: int) -> float:
         """Return how often a grid value is staged, at least."""
@@ -76,7 +71,7 @@ def _fitted(
 ) -> Gather | None:
     """Return the column of the smallest halo for the bytes of scratch memory of each filling."""
     bands, split, steps, lanes = threads
-    batch = max(1, GATHERING // lanes) if on_device else BATCH
+    batch = max(1, sizes_of(on_device).gathered // lanes)
     turn = BANKS // item
     for (_, group, largest), limit in zip(FILLINGS, limits, strict=True):
         if group > components:

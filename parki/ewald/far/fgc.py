@@ -18,17 +18,16 @@ from parki.arrays import real_name
 from parki.ewald.far import multiplier
 from parki.ewald.far.mesh import Mesh
 from parki.ewald.far.sizes import (
-    DEVICE_BLOCK,
-    HOST_BLOCK,
     field_rows,
     parts,
     room_before,
+    sizes_of,
     wanted,
     workers,
 )
 from parki.ewald.far.transforms import transforms_of
 from parki.ewald.split.hasimoto import Split
-from parki.ewald.sums import SUMS
+from parki.ewald.task import Task
 from parki.runtime import Kernel, load
 from parki.runtime.pool import cuts, run_in_threads
 from parki.settings import thread_count
@@ -55,14 +54,9 @@ class Convolution:
 
     Parameters
     ----------
-    kernel : str
     mesh : Mesh
         Of the whole box.
     split : Split
-    factor : float
-        Inverse of the solver's length unit: turns solver units into the user's.
-    want : tuple of str
-        What to compute: "u", "p", "grad_u".
     modes : tuple of 2 ints, optional
         First mode, and last + 1, to convolve: of the first axis, or (three periodic directions) of
         the second. Default: all.
@@ -75,28 +69,22 @@ class Convolution:
 
     def __init__(
         self,
-        kernel: str,
         mesh: Mesh,
         split: Split,
-        factor: float,
-        want: tuple[str, ...],
-        executor: str | None,
         modes: tuple[int, int] | None = None,
     ) -> None:
-        self.mesh, self.executor = mesh, executor
-        self.laplace = SUMS[kernel].harmonic
-        self.factor = factor
-        xp = self.xp = mesh.space.array_module
-        self.inputs = SUMS[kernel].components
-        self.rows = field_rows(kernel, want)
+        self.mesh, self.factor = mesh, mesh.frame.factor
+        xp = self.xp = mesh.task.xp
+        self.inputs = mesh.task.sum.components
+        self.rows = field_rows(mesh.task.kernel, mesh.task.want)
         self.components = max(self.inputs, self.rows)
         transforms = transforms_of(mesh.space)
         length = mesh.padding.local[0]
         self.transforms = transforms(mesh.padding.grid, length, mesh.periodicity == 3)
         self.complex_type = np.result_type(mesh.dtype, np.complex64)
         self.modes = modes
-        self.blocks = self._blocks(split, factor)
-        self.convolve = self.kernel(kernel, mesh, want, executor)
+        self.blocks = self._blocks(split)
+        self.convolve = self.kernel(mesh.task)
         self.threads, size = 1, 0
         if mesh.periodicity < 3:
             sizes = [self.components * b.modes for b in self.blocks]
@@ -111,53 +99,37 @@ class Convolution:
         ]
 
     @staticmethod
-    def kernel(kernel: str, mesh: Mesh, want: tuple[str, ...], executor: str | None) -> Kernel:
+    def kernel(task: Task) -> Kernel:
         """Return the convolution kernel."""
-        constants: dict[str, Any] = {**SUMS[kernel].layers, **wanted(want)}
-        real = real_name(mesh.dtype)
-        return load("fgc", "convolve", mesh.space, executor=executor, REAL=real, **constants)
+        constants: dict[str, Any] = {**task.sum.layers, **wanted(task.want)}
+        real = real_name(task.dtype)
+        return load("fgc", "convolve", task.space, executor=task.executor, REAL=real, **constants)
 
     # ------------------------------------------------------------------ set-up
-    def _blocks(self, split: Split, factor: float) -> list[_Block]:
+    def _blocks(self, split: Split) -> list[_Block]:
         mesh, padding = self.mesh, self.mesh.padding
         if mesh.periodicity == 3:
             modes = padding.grid[0]
-            return [self._block(split, factor, 0, modes, padding.plain, False)]
-        begin, end = self.modes or (0, padding.local[0] // 2 + 1)
-        blocks = []
-        limit = DEVICE_BLOCK if mesh.space.on_device else HOST_BLOCK
+            return [self._block(split, 0, modes, padding.plain, False)]
         item = self.components * self.complex_type.itemsize
-        middle = min(max(padding.n_local, begin), end)
-        for start, stop, lengths, local in (
-            (begin, middle, padding.local, True),
-            (middle, end, padding.plain, False),
-        ):
-            size = max(1, limit // (item * lengths[1] * lengths[2]))
-            for first in range(start, stop, size):
-                last = min(first + size, stop)
-                blocks.append(self._block(split, factor, first, last, lengths, local))
-        return blocks
+        found = padding.blocks(sizes_of(mesh.space.on_device).block // item, self.modes)
+        return [self._block(split, *each) for each in found]
 
     def _block(
-        self,
-        split: Split,
-        factor: float,
-        first: int,
-        last: int,
-        lengths: tuple[int, int, int],
-        local: bool,
+        self, split: Split, first: int, last: int, lengths: tuple[int, int, int], local: bool
     ) -> _Block:
         mesh, xp = self.mesh, self.xp
         lengths = (mesh.padding.local[0], lengths[1], lengths[2])
         steps = mesh.steps
-        half = [multiplier.wavenumbers(n, h) for n, h in zip(lengths, steps, strict=True)]
-        window = [
-            multiplier.window_factor(mesh.window, n, h) for n, h in zip(lengths, steps, strict=True)
-        ]
+        sizes = list(zip(lengths, steps, strict=True))
+        # Non-negative wavenumbers, and what undoes spreading and gathering, times the cell's edge.
+        half = [2 * np.pi / (n * h) * np.arange(n // 2 + 1) for n, h in sizes]
+        turns = [2 * np.pi / n * np.arange(n // 2 + 1) for n in lengths]
+        window = [1 / (h * mesh.window.fourier(k) ** 2) for k, h in zip(turns, steps, strict=True)]
         index = np.arange(first, last)
         fold = np.minimum(index, lengths[0] - index)
         along = half[0][fold]
-        # A share of the second axis has its multiplier unfolded.
+        # A part of the second axis has its multiplier unfolded.
         part = None
         if self.modes is not None and mesh.periodicity == 3:
             part = np.arange(*self.modes)
@@ -166,19 +138,10 @@ class Convolution:
         end = None
         if local:
             largest = float(np.linalg.norm([k[-1] for k in half[mesh.periodicity :]]))
-            end = mesh.periodicity, largest, mesh.padding
+            end = largest, mesh.padding
         # The transforms do not scale.
-        window[0] = window[0][fold] * (factor / math.prod(lengths))
-        values = multiplier.tabulate(
-            mesh.space,
-            self.executor,
-            mesh.dtype,
-            self.laplace,
-            split,
-            [along, half[1], half[2]],
-            window,
-            end,
-        )
+        window[0] = window[0][fold] * (self.factor / math.prod(lengths))
+        values = multiplier.tabulate(mesh.task, split, [along, half[1], half[2]], window, end)
         arguments = {}
         for axis, n in enumerate(lengths):
             full = np.arange(n) if axis > 0 else index
@@ -230,7 +193,7 @@ class Convolution:
         )
 
     def planes(self, hat: Any, plane: Any) -> None:
-        """Convolve modes (components, share, y, z) of the first axis in place.
+        """Convolve modes (components, part, y, z) of the first axis in place.
 
         They are transformed along y and z, which are not padded yet, and back. ``plane`` is as for
         `FGC.apply`.
@@ -269,7 +232,7 @@ class FGC(Convolution):
 
     Parameters
     ----------
-    kernel, mesh, split, factor, want
+    mesh, split
         As for `Convolution`.
     memory : array, 1-D
         Where to put the field, and before it the modes of a host: `room` says how much of each.
@@ -281,18 +244,9 @@ class FGC(Convolution):
         alone is wanted, then the pressure, if it is.
     """
 
-    def __init__(
-        self,
-        kernel: str,
-        mesh: Mesh,
-        split: Split,
-        factor: float,
-        want: tuple[str, ...],
-        memory: Any,
-        executor: str | None,
-    ) -> None:
-        super().__init__(kernel, mesh, split, factor, want, executor)
-        before, size = self.room(kernel, mesh, want)
+    def __init__(self, mesh: Mesh, split: Split, memory: Any) -> None:
+        super().__init__(mesh, split)
+        before, size = self.room(mesh)
         self.field = memory[before : before + size].reshape(self.rows, *mesh.stored)
         modes = (self.components, *mesh.padding.modes)
         size = 2 * math.prod(modes)
@@ -303,16 +257,16 @@ class FGC(Convolution):
             self.hat = memory[:size].view(self.complex_type).reshape(modes)
 
     @staticmethod
-    def room(kernel: str, mesh: Mesh, want: tuple[str, ...]) -> tuple[int, int]:
+    def room(mesh: Mesh) -> tuple[int, int]:
         """Return the numbers before the grid and the field, for modes of a host, and the field's.
 
         Many modes take the place of what was transformed already, one component after the other.
         """
-        rows = field_rows(kernel, want)
+        rows = field_rows(mesh.task.kernel, mesh.task.want)
         before = 0
         if not mesh.space.on_device:
             sizes = 2 * math.prod(mesh.padding.modes), math.prod(mesh.padding.grid)
-            before = int(room_before(max(SUMS[kernel].components, rows), *sizes, mesh.item))
+            before = int(room_before(max(mesh.task.sum.components, rows), *sizes, mesh.item))
         return before, rows * math.prod(mesh.stored)
 
     def apply(self, grid: Any, plane: Any = None) -> Any:

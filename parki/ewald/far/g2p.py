@@ -14,8 +14,8 @@ import numpy as np
 
 from parki.ewald.far.columns import Gather
 from parki.ewald.far.mesh import Mesh, Sorted, Tiles
-from parki.ewald.far.sizes import G2P_SHARES, LEAST_CELLS, g2p_share
-from parki.runtime import Kernel, load
+from parki.ewald.far.sizes import G2P_PARTS, g2p_part, sizes_of
+from parki.runtime import Kernel
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,6 @@ class G2P:
         The sources sorted by tiles; reused when the targets are the sources.
     same : bool
         Whether the targets are the sources.
-    components : int
-        Rows of the potential, 1 or 3.
-    want : tuple of str
-        What to compute: "u", "p", "grad_u".
-    factor : float
-        Inverse of the solver's length unit: turns a solver's gradient into the user's.
 
     Attributes
     ----------
@@ -56,19 +50,8 @@ class G2P:
         The variant in words: the mesh's, or what took its place and why.
     """
 
-    def __init__(
-        self,
-        mesh: Mesh,
-        trg: Any,
-        sources: Sorted,
-        same: bool,
-        components: int,
-        want: tuple[str, ...],
-        factor: float,
-        executor: str | None,
-    ) -> None:
-        xp = mesh.space.array_module
-        size = tile_size(mesh, components, want)
+    def __init__(self, mesh: Mesh, trg: Any, sources: Sorted, same: bool) -> None:
+        xp, size = mesh.task.xp, tile_size(mesh)
         self.method = mesh.gather
         if mesh.gather == "tile" and size is None:
             self.method = f"target (no tile of P = {mesh.window.points} fits scratch memory)"
@@ -80,33 +63,30 @@ class G2P:
         elif mesh.spread == "base":  # whose sources are not sorted
             tiles = mesh.cubes(mesh.window.points)
         ready = same and tiles == sources.tiles
-        self.targets = sources if ready else mesh.sort(trg, tiles, executor)
-        self.launches = self.gathers(mesh, components, want, executor)
+        self.targets = sources if ready else mesh.sort(trg, tiles)
+        self.launches = self.gathers(mesh)
         self.arguments = dict(mesh.arguments, trg=self.targets.points, order=self.targets.order)
         self.count = self.targets.order.size
         if size:
-            cells = share_cells(tiles, mesh.space.on_device)
-            self.arguments["work"] = self.targets.shares(g2p_share(self.count), cells)
+            cells = part_cells(tiles, mesh.space.on_device)
+            self.arguments["work"] = self.targets.parts(g2p_part(self.count), cells)
             self.arguments["starts"] = self.targets.starts
             self.arguments["tiles"] = xp.asarray(tiles.counts, dtype=np.int32)
             self.count = self.arguments["work"].shape[1]
-        if "grad_u" in want:
-            descent = xp.asarray(-factor / mesh.steps, dtype=mesh.dtype)
+        if "grad_u" in mesh.task.want:
+            # From the solver's unit to the user's.
+            descent = xp.asarray(-mesh.frame.factor / mesh.steps, dtype=mesh.dtype)
             self.arguments["descent"] = descent
 
     @staticmethod
-    def kernels(
-        mesh: Mesh, components: int, want: tuple[str, ...], executor: str | None
-    ) -> list[Kernel]:
+    def kernels(mesh: Mesh) -> list[Kernel]:
         """Return the gathering kernels."""
-        return [g.kernel for g in G2P.gathers(mesh, components, want, executor)]
+        return [g.kernel for g in G2P.gathers(mesh)]
 
     @staticmethod
-    def gathers(
-        mesh: Mesh, components: int, want: tuple[str, ...], executor: str | None
-    ) -> list[Gathering]:
+    def gathers(mesh: Mesh) -> list[Gathering]:
         """Return what is launched for the quantities wanted."""
-        size = tile_size(mesh, components, want)
+        size, components, want = tile_size(mesh), mesh.task.sum.results, mesh.task.want
         step = size.group if size else components
         wanted = [("grad_u" if "grad_u" in want else "u", components)]
         if "u" not in want and "grad_u" not in want:
@@ -116,14 +96,15 @@ class G2P:
         launches = []
         for name, rows in wanted:
             for first in range(0, rows, step):
-                constants = mesh.constants()
-                constants["COMPONENTS"] = count = min(step, rows - first)
-                constants["VALUES"] = name != "grad_u" or "u" in want
+                count, gradient = min(step, rows - first), name == "grad_u"
+                constants = {"COMPONENTS": count, "VALUES": not gradient or "u" in want}
                 if size:
-                    kernel = _tile(mesh, size, name == "grad_u", executor, constants)
+                    constants.update(size.constants(), GRADIENT=gradient)
+                    team = size.batch * size.lanes
+                    kernel = mesh.load("g2p_tile", "g2p_tile", team_size=team, **constants)
                 else:
-                    workunit = "g2p_gradient" if name == "grad_u" else "g2p_target"
-                    kernel = load("g2p", workunit, mesh.space, executor=executor, **constants)
+                    workunit = "g2p_gradient" if gradient else "g2p_target"
+                    kernel = mesh.load("g2p", workunit, **constants)
                 launches.append(Gathering(kernel, name, first, count))
         return launches
 
@@ -144,37 +125,15 @@ class G2P:
             )
 
 
-def share_cells(tiles: Tiles, on_device: bool) -> int:
-    """Return the most cells along x of a share of `g2p_tile`: a thread of a host walks on."""
-    return max(LEAST_CELLS, math.prod(tiles.counts) // G2P_SHARES) if on_device else tiles.counts[0]
+def part_cells(tiles: Tiles, on_device: bool) -> int:
+    """Return the most cells along x of a part of `g2p_tile`: a thread of a host walks on."""
+    least = sizes_of(on_device).cells
+    return tiles.counts[0] if least is None else max(least, math.prod(tiles.counts) // G2P_PARTS)
 
 
-def tile_size(mesh: Mesh, components: int, want: tuple[str, ...]) -> Gather | None:
+def tile_size(mesh: Mesh) -> Gather | None:
     """Return the sizes of `g2p_tile`.
 
     None if the mesh has another variant, or if scratch memory holds no column.
     """
-    return Gather.of(mesh, components, "grad_u" in want) if mesh.gather == "tile" else None
-
-
-def _tile(
-    mesh: Mesh, size: Gather, gradient: bool, executor: str | None, constants: dict[str, Any]
-) -> Kernel:
-    return load(
-        "g2p_tile",
-        "g2p_tile",
-        mesh.space,
-        executor=executor,
-        team_size=size.batch * size.lanes,
-        TILE1=size.tile1,
-        TILE2=size.tile2,
-        PLANES=size.planes,
-        BANDS=size.bands,
-        SPLIT=size.split,
-        STEPS=size.steps,
-        LANES=size.lanes,
-        BATCH=size.batch,
-        PLANE=size.plane,
-        GRADIENT=gradient,
-        **constants,
-    )
+    return Gather.of(mesh) if mesh.gather == "tile" else None

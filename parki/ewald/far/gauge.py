@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from parki.ewald.far.mesh import Mesh
 from parki.ewald.far.truncated import zero_mode
 from parki.ewald.split.hasimoto import Split
-from parki.ewald.sums import SUMS
 
 Array = NDArray[np.float64]
 SHORT = 200_000  # numbers of a row that a single block of a device adds up in time
@@ -27,14 +26,9 @@ class Gauge:
 
     Parameters
     ----------
-    kernel : str
     mesh : Mesh
-        Solver units, as are all of the following.
     split : Split
-    unit : float
-        The solver's length unit in the user's.
-    factor : float
-        Applied to the result: turns solver units into the user's.
+        Solver units.
     points : tuple of arrays (trg, src, norms), or None
         For the double layer with a mean of zero flux: positions (wrapped) and normals.
     together : callable, optional
@@ -43,30 +37,26 @@ class Gauge:
 
     def __init__(
         self,
-        kernel: str,
         mesh: Mesh,
         split: Split,
-        unit: float,
-        factor: float,
         points: tuple[Any, Any, Any] | None,
         together: Callable[[Any], Any] = lambda value: value,
     ) -> None:
         self.together = together
-        self.xp = mesh.space.array_module
-        self.rows = SUMS[kernel].results
-        self.points, self.factor = points, factor
+        self.xp, kind = mesh.task.xp, mesh.task.sum
+        self.rows = kind.results
+        self.points, self.factor = points, mesh.frame.factor
         self.constant: Any = None
         volume = float(np.prod(mesh.box))
-        self.flux = 8 * np.pi * factor / volume
+        self.flux = 8 * np.pi * self.factor / volume
         value: Any = None
-        laplace = SUMS[kernel].laplace
-        if SUMS[kernel].charged:
+        if kind.charged:
             if mesh.periodicity < 3:
-                value = _truncated(laplace, mesh, unit)
-            elif laplace:
+                value = _truncated(kind.laplace, mesh)
+            elif kind.laplace:
                 value = -split.laplace_background / volume
         if value is not None:
-            column = np.broadcast_to(value, (self.rows,)).reshape(-1, 1) * factor
+            column = np.broadcast_to(value, (self.rows,)).reshape(-1, 1) * self.factor
             self.constant = self.xp.asarray(column, dtype=mesh.dtype)
 
     def add(self, dens: Any, results: dict[str, Any]) -> None:
@@ -89,15 +79,14 @@ class Gauge:
 def _sums(xp: Any, rows: Any) -> Any:
     """Return the sum of each row, shape (rows, 1).
 
-    Of a matrix, CuPy gives each row to a single block: long ones are added up one at a time, which
-    takes 180 us of host time on an H200, and the short ones of a matrix 55.
+    Of a matrix, CuPy gives each row to a single block: long ones are added up one at a time.
     """
     if xp is np or rows.shape[1] <= SHORT:
         return rows.sum(axis=1, keepdims=True)
     return xp.stack([row.sum() for row in rows])[:, None]
 
 
-def _truncated(laplace: bool, mesh: Mesh, unit: float) -> Any:
+def _truncated(laplace: bool, mesh: Mesh) -> Any:
     """Return what truncation changed and left out, per unit of the summed density (MATH D.5).
 
     Returns
@@ -109,7 +98,7 @@ def _truncated(laplace: bool, mesh: Mesh, unit: float) -> Any:
     edges = np.where(np.arange(3) < periodicity, box, np.array(padding.local) * mesh.steps)
     mean = zero_mode(laplace, periodicity, padding) / float(np.prod(edges))
     # The logarithm is that of a length in the user's unit.
-    log = np.log(radius * unit)
+    log = np.log(radius * mesh.frame.unit)
     if laplace:
         change = (0.0, -2 / box[0] * log, -2 * np.pi * radius / (box[0] * box[1]))
         return float(change[periodicity] + mean)

@@ -1,9 +1,8 @@
 """Memory for a host's grids: a sum takes what the one before it left.
 
-A page costs 0.9 ns a number when a process first touches it, and 20 on a virtual machine that hands
-back what is free: then as much as several stages of a sum. What a plan leaves is marked as free
-(MADV_FREE): the system takes it where it runs short, and until then it costs nothing to use again.
-Sums on devices have CuPy's pool for that.
+Pages that a process first touches can take as long as several stages of a sum. What a plan leaves
+is marked as free (MADV_FREE): the system takes it where it runs short, and until then it costs
+nothing to use again. Sums on devices have CuPy's pool for that.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from parki.runtime import ExecutionSpace
 from parki.runtime.pool import cuts, run_in_threads
 from parki.settings import thread_count
 
-# Bytes of what is worth it. Of more the C library hands back what is freed when a plan is dropped:
-# sums of 10 000 points touched 2000 new pages each, for 10 of 62 ms on a busy virtual machine.
+# Bytes of what is worth it: the C library hands back more when it is freed.
 LEAST = 1 << 20
 # Bytes that a thread fills in about ten times what another takes to wake.
 PIECE = 4 << 20

@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from parki.arrays import USUAL, real_name
+from parki.arrays import real_name
 from parki.cell_list import CellList, runs
 from parki.ewald.far import sizes
 from parki.ewald.far.padding import Padding
 from parki.ewald.far.sizes import SCRATCH, along_z
-from parki.ewald.split.window import KaiserBessel
-from parki.runtime import ExecutionSpace
+from parki.ewald.split.window import KaiserBessel, default_degree
+from parki.ewald.task import Frame, Task
+from parki.runtime import ExecutionSpace, Kernel, load
 
 
 @dataclass(frozen=True)
@@ -53,24 +54,35 @@ class Sorted(CellList):
         if tiles.along:
             self.points = self.xp.ascontiguousarray(self.points[::-1])
 
-    def shares(self, size: int, cells: int) -> Any:
-        """Return (column, first, last + 1) of shares of columns, shape (3, shares), int32.
+    def parts(self, size: int, cells: int) -> Any:
+        """Return (column, first, last + 1) of parts of columns, shape (3, parts), int32.
 
         Each has at most ``size`` points, of at most ``cells`` cells along x.
         """
         length, columns = self.tiles.counts[0], math.prod(self.tiles.counts[1:])
-        parts = -(-length // cells)
-        cuts = self.xp.arange(parts) * length // parts
+        pieces = -(-length // cells)
+        cuts = self.xp.arange(pieces) * length // pieces
         edges = (length * self.xp.arange(columns)[:, None] + cuts).ravel()
         edges = self.xp.append(self.starts[edges], self.starts[-1:])
         found = runs(self.xp, edges, size)
-        found[0] //= parts
+        found[0] //= pieces
         return found
 
 
-@dataclass(frozen=True)
 class Mesh:
-    """The grid and the window on an execution space.
+    """The grid and the window of a task, on its execution space.
+
+    Parameters
+    ----------
+    task : Task
+    frame : Frame
+        Its box is that of the grid.
+    steps : ndarray, shape (3,)
+        Grid spacings in solver units.
+    padding : Padding
+    window : KaiserBessel
+    spread, gather : str
+        Variants of P2G and G2P: of P2G_METHODS and G2P_METHODS, but "auto".
 
     Attributes
     ----------
@@ -79,80 +91,38 @@ class Mesh:
     spill : int
         Grid planes beyond the last along z, which stand for the first ones again where z is
         periodic: windows then need no wrapping along z.
-    spread, gather : str
-        Variants of P2G and G2P.
-    ordered : bool
-        Whether P2G must give the same result every time, bit for bit.
+    arguments : dict
+        The kernels' arguments that depend on the grid and the window.
     """
 
-    space: ExecutionSpace
-    dtype: Any
-    box: np.ndarray[Any, np.dtype[np.float64]]
-    periodicity: int
-    steps: np.ndarray[Any, np.dtype[np.float64]]
-    padding: Padding
-    window: KaiserBessel
-    terms: int
-    row: int
-    spill: int
-    spread: str
-    gather: str
-    ordered: bool
-    arguments: dict[str, Any]
-
-    @classmethod
-    def build(
-        cls,
-        space: ExecutionSpace,
-        dtype: Any,
-        box: np.ndarray[Any, np.dtype[np.float64]],
-        periodicity: int,
+    def __init__(
+        self,
+        task: Task,
+        frame: Frame,
         steps: np.ndarray[Any, np.dtype[np.float64]],
         padding: Padding,
         window: KaiserBessel,
-        degree: int,
-        spread: str = "auto",
-        gather: str = "auto",
-        ordered: bool = False,
-    ) -> Mesh:
-        """Tabulate the window and send the geometry to the space.
-
-        ``spread`` is one of P2G_METHODS, ``gather`` one of G2P_METHODS.
-        """
-        if spread == "auto":
-            spread = USUAL[space.on_device][1]
-        if gather == "auto":
-            gather = USUAL[space.on_device][2]
-        xp = space.array_module
-        row, spill = along_z(window.points, dtype, periodicity, space.on_device)
+        spread: str,
+        gather: str,
+    ) -> None:
+        self.task, self.space, self.dtype = task, task.space, task.dtype
+        self.frame, self.box, self.periodicity = frame, frame.box, frame.periodicity
+        self.steps, self.padding, self.window = steps, padding, window
+        self.spread, self.gather = spread, gather
+        xp, dtype, degree = task.xp, task.dtype, default_degree(window.points)
+        self.row, self.spill = along_z(window.points, dtype, self.periodicity, self.space.on_device)
         tables = []
         for table in window.piecewise(degree):
-            padded = np.zeros((degree + 1, row))
+            padded = np.zeros((degree + 1, self.row))
             padded[:, : window.points] = _rounded(table, dtype)
             tables.append(xp.asarray(padded, dtype=dtype))
-        arguments = {
+        self.arguments = {
             "inverse_step": xp.asarray(1 / steps, dtype=dtype),
             "cells": xp.asarray(padding.cells, dtype=np.int32),
             "shape": xp.asarray(padding.grid, dtype=np.int32),
             "window": tables[0],
             "slope": tables[1],
         }
-        return cls(
-            space,
-            dtype,
-            box,
-            periodicity,
-            steps,
-            padding,
-            window,
-            degree + 1,
-            row,
-            spill,
-            spread,
-            gather,
-            ordered,
-            arguments,
-        )
 
     @property
     def stored(self) -> tuple[int, int, int]:
@@ -169,14 +139,24 @@ class Mesh:
         """Return the bytes of scratch memory for each of so many teams on a multiprocessor."""
         return sizes.scratch(teams, _scratch(self.space) if self.space.on_device else SCRATCH)
 
-    def constants(self) -> dict[str, Any]:
-        """Return the compile-time constants that depend on the window."""
-        return {
-            "REAL": real_name(self.dtype),
-            "P": self.window.points,
-            "ROW": self.row,
-            "TERMS": self.terms,
-        }
+    @property
+    def terms(self) -> int:
+        """Coefficients of the window's polynomials."""
+        return default_degree(self.window.points) + 1
+
+    def load(self, file: str, workunit: str, **constants: Any) -> Kernel:
+        """Return a kernel that takes the window's tables, given the rest of what `load` takes."""
+        return load(
+            file,
+            workunit,
+            self.space,
+            executor=self.task.executor,
+            REAL=real_name(self.dtype),
+            P=self.window.points,
+            ROW=self.row,
+            TERMS=self.terms,
+            **constants,
+        )
 
     def cubes(self, edge: int) -> Tiles:
         """Return tiles of ``edge`` grid steps along each axis, the last ones cut by the box."""
@@ -194,9 +174,9 @@ class Mesh:
         """Return as many tiles along each axis, all of one size; one keeps points as given."""
         return Tiles(counts, tuple(self.box.tolist()))
 
-    def sort(self, points: Any, tiles: Tiles, executor: str | None) -> Sorted:
+    def sort(self, points: Any, tiles: Tiles) -> Sorted:
         """Return the points (wrapped already) sorted by tiles."""
-        return Sorted(points, tiles, self.space, executor)
+        return Sorted(points, tiles, self.space, self.task.executor)
 
 
 def _rounded(table: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:

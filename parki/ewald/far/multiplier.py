@@ -18,73 +18,52 @@ from parki.arrays import real_name
 from parki.ewald.far import truncated
 from parki.ewald.far.padding import Padding
 from parki.ewald.split.hasimoto import Split
-from parki.ewald.split.window import KaiserBessel
-from parki.runtime import ExecutionSpace, Kernel, load
+from parki.ewald.task import Task
+from parki.runtime import Kernel, load
 
 Array = NDArray[np.float64]
 
 
-def wavenumbers(length: int, step: float) -> Array:
-    """Return the non-negative wavenumbers of a transform: indices 0 to length // 2."""
-    return np.asarray(2 * np.pi / (length * step) * np.arange(length // 2 + 1))
-
-
-def window_factor(window: KaiserBessel, length: int, step: float) -> Array:
-    """Return ``1 / (h w^(k h)^2)``: undoes spreading and gathering, times the cell's edge."""
-    k = 2 * np.pi / length * np.arange(length // 2 + 1)
-    return 1 / (step * window.fourier(k) ** 2)
-
-
 def tabulate(
-    space: ExecutionSpace,
-    executor: str | None,
-    dtype: Any,
-    laplace: bool,
+    task: Task,
     split: Split,
     waves: list[Array],
     windows: list[Array],
-    end: tuple[int, float, Padding] | None = None,
+    end: tuple[float, Padding] | None = None,
 ) -> Any:
-    """Return the multiplier of a block of modes; 0 at k = 0.
+    """Return the multiplier of a block of modes, computed in double precision; 0 at k = 0.
 
     That mode is left to `parki.ewald.far.gauge`, which knows the sum of the densities exactly, and
     not by the window: it is the largest of all, and its error was of one sign.
 
     Parameters
     ----------
-    space : ExecutionSpace
-        Where the result lives.
-    executor : str or None
-        Who runs kernels.
-    dtype : dtype
-        Of the result; computed in double precision.
-    laplace : bool
-        Laplace's multiplier ``4 pi / k^2``, or Stokes' ``8 pi / k^4``.
+    task : Task
     split : Split
         Supplies the far-field factor.
     waves, windows : list of 3 ndarrays
         Wavenumbers of the block along each axis, on the host, and factors for them; of a kernel
         that ends, along free axes but the first, all of the transform.
     end : tuple, optional
-        Of a kernel that ends beyond all pairs: number of periodic directions, largest wavenumber
-        in the free ones of all blocks, and the radii between which it fades.
+        Of a kernel that ends beyond all pairs: largest wavenumber in the free directions of all
+        blocks, and the radii between which it fades.
 
     Returns
     -------
     array, shape (len(waves[0]), len(waves[1]), len(waves[2]))
     """
-    xp = space.array_module
+    xp, laplace = task.xp, task.sum.harmonic
     shape = tuple(k.size for k in waves)
-    values = xp.empty(shape, dtype=dtype)
+    values = xp.empty(shape, dtype=task.dtype)
     added = constant = None
     places = 1
     if end is not None:
-        added, constant = truncated.added(space, executor, laplace, waves, *end)
+        added, constant = truncated.added(task, waves, *end)
         places = math.prod(shape) // constant.size
     factor = split.factor(laplace)
     arguments = {f"square{axis}": xp.asarray(k**2) for axis, k in enumerate(waves)}
     arguments.update({f"window{axis}": xp.asarray(f) for axis, f in enumerate(windows)})
-    _kernel(space, executor, dtype, laplace, split, end is not None)(
+    _kernel(task, split, end is not None)(
         values.size,
         multiplier=values.reshape(-1),
         shape=xp.asarray(shape, dtype=np.int32),
@@ -102,36 +81,23 @@ def tabulate(
     return values
 
 
-def kernels(
-    space: ExecutionSpace,
-    executor: str | None,
-    dtype: Any,
-    laplace: bool,
-    split: Split,
-    periodicity: int,
-) -> list[Kernel]:
+def kernels(task: Task, split: Split) -> list[Kernel]:
     """Return all kernels that make multipliers."""
-    found = [] if periodicity > 1 else [truncated.kernel(space, executor, periodicity)]
+    periodicity = task.options.periodicity
+    found = [] if periodicity > 1 else [truncated.kernel(task)]
     ends = (True, False) if periodicity < 3 else (False,)
-    return found + [_kernel(space, executor, dtype, laplace, split, local) for local in ends]
+    return found + [_kernel(task, split, local) for local in ends]
 
 
-def _kernel(
-    space: ExecutionSpace,
-    executor: str | None,
-    dtype: Any,
-    laplace: bool,
-    split: Split,
-    local: bool,
-) -> Kernel:
+def _kernel(task: Task, split: Split, local: bool) -> Kernel:
     """Return the kernel of `tabulate`, of kernels that end beyond all pairs if ``local``."""
     return load(
         "fgc",
         "tabulate",
-        space,
-        executor=executor,
-        REAL=real_name(dtype),
-        QUARTIC=not laplace,
+        task.space,
+        executor=task.executor,
+        REAL=real_name(task.dtype),
+        QUARTIC=not task.sum.harmonic,
         LOCAL=local,
-        DECAYS=split.factor(laplace).decays,
+        DECAYS=split.factor(task.sum.harmonic).decays,
     )

@@ -7,7 +7,8 @@ variants are here, `p2g_owner` for CPUs and `p2g_tile` for devices; the literatu
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +16,10 @@ from parki.cell_list import runs
 from parki.errors import ParkiValueError
 from parki.ewald.far import p2g_paper
 from parki.ewald.far.host_memory import clear, zeros
-from parki.ewald.far.mesh import Mesh, Sorted, Tiles
-from parki.ewald.far.sizes import P2G_SHARES, SIDES, TILE, owner_shares, owner_tiles, p2g_share
-from parki.ewald.sums import SUMS
-from parki.runtime import Kernel, load
+from parki.ewald.far.mesh import Mesh, Sorted
+from parki.ewald.far.sizes import P2G_PARTS, SIDES, owner_parts, owner_tiles, p2g_part, sizes_of
+from parki.ewald.far.spreading import Variant
+from parki.runtime import Kernel
 from parki.settings import thread_count
 
 # Sources staged at a time, with three threads each, and teams on a multiprocessor.
@@ -29,43 +30,14 @@ PLANEWISE = 64
 MOST_PLANES = 2**19 - 1  # of which an entry has room for the number
 
 
-class Variant(Protocol):
-    """One way to spread.
-
-    Attributes
-    ----------
-    launches : list of Kernel
-        All kernels of the variant.
-    tiles : Tiles
-        What the sources are sorted by.
-    shape : tuple of 3 ints
-        Of a grid component.
-    adds : bool
-        Whether the kernels add to the grid, which must then be zero, rather than write it.
-    """
-
-    launches: list[Kernel]
-    tiles: Tiles
-    shape: tuple[int, int, int]
-    adds: bool
-
-    def work(self, sources: Sorted) -> dict[str, Any]:
-        """Return the kernels' arguments that depend on the sorted sources."""
-
-    def spread(self, arguments: dict[str, Any]) -> None:
-        """Launch, given all arguments of the kernels."""
-
-
 class P2G:
     """Spreading for fixed sources.
 
     Parameters
     ----------
-    kernel : str
     mesh : Mesh
     src, norms : array, shape (3, N)
         Sources and their normals (or None) in solver units, wrapped.
-    executor : str or None
     room : tuple of 2 ints
         Values of `memory` before the grid, and from there on at least.
     memory : array, optional
@@ -80,22 +52,19 @@ class P2G:
 
     def __init__(
         self,
-        kernel: str,
         mesh: Mesh,
         src: Any,
         norms: Any,
-        executor: str | None,
         room: tuple[int, int] = (0, 0),
         memory: Any = None,
     ) -> None:
-        xp = mesh.space.array_module
-        self.variant = variant(kernel, mesh, executor)
-        self.sources = mesh.sort(src, self.variant.tiles, executor)
+        self.variant = VARIANTS[mesh.spread](mesh)
+        self.sources = mesh.sort(src, self.variant.tiles)
         # One tile holds the points as they were given, and densities need no sorting.
         self.sorts = self.variant.tiles.counts != (1, 1, 1)
         if norms is not None:
             norms = self.sources.sort(norms)
-        shape = (SUMS[kernel].components, *self.variant.shape)
+        shape = (mesh.task.sum.components, *self.variant.shape)
         size = math.prod(shape)
         before, least = room
         self._clean = memory is None
@@ -104,13 +73,13 @@ class P2G:
         self.memory = memory
         self.grid = self.memory[before : before + size].reshape(shape)
         self.arguments = dict(mesh.arguments, norms=norms, src=self.sources.points)
-        self.arguments["tiles"] = xp.asarray(self.variant.tiles.counts, dtype=np.int32)
+        self.arguments["tiles"] = mesh.task.xp.asarray(self.variant.tiles.counts, dtype=np.int32)
         self.arguments.update(self.variant.work(self.sources))
 
     @staticmethod
-    def kernels(kernel: str, mesh: Mesh, executor: str | None) -> list[Kernel]:
+    def kernels(mesh: Mesh) -> list[Kernel]:
         """Return the kernels of the mesh's variant."""
-        return variant(kernel, mesh, executor).launches
+        return VARIANTS[mesh.spread](mesh).launches
 
     def apply(self, dens: Any, buffer: Any) -> Any:
         """Spread ``dens`` (rows, sources); return the grid (components, x, y, z), reused."""
@@ -124,45 +93,22 @@ class P2G:
         return self.grid
 
 
-def variant(kernel: str, mesh: Mesh, executor: str | None) -> Variant:
-    """Return the mesh's variant for a sum."""
-    chosen: Variant
-    if mesh.spread == "owner":
-        chosen = Owner(kernel, mesh, executor)
-    elif mesh.spread == "tile":
-        chosen = TileVariant(kernel, mesh, executor)
-    elif mesh.spread == "grid":
-        chosen = p2g_paper.Grid(kernel, mesh, executor)
-    elif mesh.spread == "hybrid":
-        chosen = p2g_paper.Hybrid(kernel, mesh, executor)
-    else:
-        chosen = p2g_paper.Source(kernel, mesh, executor)
-    return chosen
-
-
-class Owner:
+class Owner(Variant):
     """`p2g_owner`: work items own tiles, colour by colour; spreads into the spill.
 
     Where a colour has few tiles for the threads, items own every so many a plane of a tile, too.
     However many there are, a value of the grid sums the same sources in the same order.
     """
 
-    adds = True
-
-    def __init__(self, kernel: str, mesh: Mesh, executor: str | None) -> None:
-        self.mesh = mesh
+    def __init__(self, mesh: Mesh) -> None:
+        cells, points = mesh.padding.cells, mesh.window.points
+        counts = owner_tiles(cells, points, mesh.periodicity)
+        super().__init__(mesh, mesh.divided(*counts, max(1, cells[2] // 8)))
         self.shape = mesh.stored
-        constants = dict(mesh.constants(), **SUMS[kernel].spread_layers)
-        if SUMS[kernel].tensor and not mesh.space.on_device:
-            constants["BATCH"] = PLANEWISE
-        self.launches = [load("p2g", "p2g_owner", mesh.space, executor=executor, **constants)]
-        cells = mesh.padding.cells
-        counts = owner_tiles(cells, mesh.window.points, mesh.periodicity)
-        self.tiles = mesh.divided(*counts, max(1, cells[2] // 8))
+        planewise = mesh.task.sum.tensor and not mesh.space.on_device
+        self.load("p2g", "p2g_owner", BATCH=PLANEWISE if planewise else 1)
         threads = thread_count() if mesh.space.name == "OpenMP" else 1
-        self.colours = _colours(
-            mesh.space.array_module, self.tiles.counts, threads, mesh.window.points
-        )
+        self.colours = _colours(mesh.task.xp, self.tiles.counts, threads, points)
 
     def work(self, sources: Sorted) -> dict[str, Any]:
         """Return where the tiles' sources start."""
@@ -177,48 +123,25 @@ class Owner:
             grid[..., :spill] += grid[..., n : n + spill]
 
 
-class TileVariant:
+class Tile(Variant):
     """`p2g_tile`: threads own columns of the grid, whose values stay in registers."""
 
-    adds = True
-
-    def __init__(self, kernel: str, mesh: Mesh, executor: str | None) -> None:
-        self.mesh = mesh
-        self.shape = mesh.padding.grid
-        self.tiles = mesh.columns(*SIDES)
-        tile = TILE if mesh.space.on_device else SIDES
+    def __init__(self, mesh: Mesh) -> None:
+        super().__init__(mesh, mesh.columns(*SIDES))
+        tile = sizes_of(mesh.space.on_device).tile
         self.counts = [-(-n // edge) for n, edge in zip(self.shape[1:], tile, strict=True)]
         self.spots = _spots(tile)
         # A thread of a team owns one column; all of them, where a team is one thread.
         columns = math.prod(tile)
-        constants = dict(
-            mesh.constants(),
-            **SUMS[kernel].spread_layers,
-            SIDE1=SIDES[0],
-            SIDE2=SIDES[1],
-            TILE1=tile[0],
-            TILE2=tile[1],
-        )
-        self.launches = [
-            load(
-                "p2g_tile",
-                "p2g_tile",
-                mesh.space,
-                executor=executor,
-                team_size=columns,
-                BATCH=_batch(mesh, SUMS[kernel].tensor),
-                OWN=1 if mesh.space.on_device else columns,
-                **constants,
-            )
-        ]
-        self.launches += [
-            load("p2g_tile", "reach", mesh.space, executor=executor, COUNTING=counting, **constants)
-            for counting in (True, False)
-        ]
+        edges = {"SIDE1": SIDES[0], "SIDE2": SIDES[1], "TILE1": tile[0], "TILE2": tile[1]}
+        own, batch = 1 if mesh.space.on_device else columns, _batch(mesh)
+        self.load("p2g_tile", "p2g_tile", team_size=columns, BATCH=batch, OWN=own, **edges)
+        for counting in (True, False):
+            self.load("p2g_tile", "reach", COUNTING=counting, **edges)
 
     def work(self, sources: Sorted) -> dict[str, Any]:
-        """Return the lists of the sources that reach each tile, and their shares."""
-        xp = self.mesh.space.array_module
+        """Return the lists of the sources that reach each tile, and their parts."""
+        xp = self.mesh.task.xp
         _, count, fill = self.launches
         planes = self.mesh.padding.cells[0]
         if planes > MOST_PLANES:
@@ -243,34 +166,30 @@ class TileVariant:
         entries = xp.empty((2, max(1, total)), dtype=np.int32)
         fill(total, begins=begins, places=places, src=sources.points, entries=entries, **geometry)
         return {
-            "work": self._shares(begins, planes, total),
+            "work": self._parts(begins, planes, total),
             "entries": entries,
             "tiles": tiles,
             "spots": xp.asarray(self.spots, dtype=np.int32),
             "points": self.mesh.window.points,
         }
 
-    def _shares(self, begins: Any, planes: int, total: int) -> Any:
-        """Return (tile, first entry, last + 1) of shares of the lists.
+    def _parts(self, begins: Any, planes: int, total: int) -> Any:
+        """Return (tile, first entry, last + 1) of parts of the lists.
 
-        Of bounded size; or of at least as many planes as a window has points, if the mesh wants
-        sums in order: then no more than two shares add to a value of the grid, whose sum is the
-        same in either order.
+        Of bounded size; or of at least as many planes as a window has points, if sums must be
+        deterministic: then no more than two parts add to a value of the grid, whose sum is the same
+        in either order.
         """
-        xp = self.mesh.space.array_module
-        if not self.mesh.ordered:
-            return runs(xp, xp.ascontiguousarray(begins[::planes]), p2g_share(total))
-        parts = min(P2G_SHARES // math.prod(self.counts), planes // self.mesh.window.points)
+        xp = self.mesh.task.xp
+        if not self.mesh.task.options.deterministic:
+            return runs(xp, xp.ascontiguousarray(begins[::planes]), p2g_part(total))
+        parts = min(P2G_PARTS // math.prod(self.counts), planes // self.mesh.window.points)
         parts = max(1, parts)
         cuts = np.arange(parts) * planes // parts
         edges = begins[:-1].reshape(-1, planes)[:, cuts].ravel()
         work = runs(xp, xp.append(edges, begins[-1:]), max(1, total))
         work[0] //= parts
         return work
-
-    def spread(self, arguments: dict[str, Any]) -> None:
-        """Launch over the shares."""
-        self.launches[0](arguments["work"].shape[1], **arguments)
 
 
 def _spots(tile: tuple[int, int]) -> np.ndarray[Any, Any]:
@@ -280,21 +199,31 @@ def _spots(tile: tuple[int, int]) -> np.ndarray[Any, Any]:
     return np.ascontiguousarray(np.stack([y, z])[:, order])
 
 
-def _batch(mesh: Mesh, tensor: bool) -> int:
+def _batch(mesh: Mesh) -> int:
     """Return the sources that `p2g_tile` stages at a time: scratch memory for TEAMS of them."""
-    weights = (3 + 3 * tensor) * mesh.window.points
+    weights = (3 + 3 * mesh.task.sum.tensor) * mesh.window.points
     rows = (mesh.scratch(TEAMS) - 64) // (mesh.item * (weights + 10) + 16)
     return max(1, min(BATCH, rows // 2 - 1))
 
 
 def _colours(xp: Any, tiles: tuple[int, ...], threads: int, points: int) -> list[tuple[int, Any]]:
-    """Return (work items, (first x, first y, tiles, tiles per row, shares)) for each colour."""
+    """Return (work items, (first x, first y, tiles, tiles per row, parts)) for each colour."""
     colours = []
     for x in range(min(2, tiles[0])):
         for y in range(min(2, tiles[1])):
             per_row = (tiles[1] - y + 1) // 2
             count = (tiles[0] - x + 1) // 2 * per_row
-            shares = owner_shares(count, threads, points)
-            numbers = xp.asarray([x, y, count, per_row, shares], dtype=np.int32)
-            colours.append((count * shares, numbers))
+            parts = owner_parts(count, threads, points)
+            numbers = xp.asarray([x, y, count, per_row, parts], dtype=np.int32)
+            colours.append((count * parts, numbers))
     return colours
+
+
+VARIANTS: dict[str, Callable[[Mesh], Variant]] = {
+    "owner": Owner,
+    "tile": Tile,
+    "base": p2g_paper.Source,
+    "source": p2g_paper.Source,
+    "grid": p2g_paper.Grid,
+    "hybrid": p2g_paper.Hybrid,
+}

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from parki.cell_list import CellList, runs
+from parki.cell_list import runs
 from parki.errors import ParkiValueError
-from parki.ewald.far.mesh import Mesh
+from parki.ewald.far.mesh import Mesh, Sorted
+from parki.ewald.far.spreading import Variant
 from parki.ewald.sums import SUMS
-from parki.runtime import load
 
 # Sources of a team of p2g_hybrid, and threads of a team at most on a device. The paper's fastest at
 # P = 8 are 128 threads for P2G-grid and 64 for P2G-hybrid, which has fewer points to share out.
@@ -46,59 +46,36 @@ def check_spreading(method: str, kernel: str) -> None:
         )
 
 
-class Source:
+class Source(Variant):
     """`p2g_source`: a thread owns a source and adds its window by atomics.
 
     The paper's P2G-base takes the sources in the order given, P2G-source sorted by tiles.
     """
 
-    adds = True
-
-    def __init__(self, kernel: str, mesh: Mesh, executor: str | None) -> None:
-        self.shape = mesh.padding.grid
+    def __init__(self, mesh: Mesh) -> None:
         sort = mesh.spread == "source"
-        self.tiles = mesh.cubes(half_window(mesh)) if sort else mesh.divided(1, 1, 1)
-        constants = dict(mesh.constants(), **SUMS[kernel].spread_layers)
-        self.launches = [
-            load("literature/p2g_paper", "p2g_source", mesh.space, executor=executor, **constants)
-        ]
-
-    def work(self, sources: CellList) -> dict[str, Any]:
-        """Return nothing: every source stands for itself."""
-        return {}
+        super().__init__(mesh, mesh.cubes(half_window(mesh)) if sort else mesh.divided(1, 1, 1))
+        self.load("literature/p2g_paper", "p2g_source")
 
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch over the sources."""
         self.launches[0](arguments["src"].shape[1], **arguments)
 
 
-class Grid:
+class Grid(Variant):
     """`p2g_grid`: a thread owns a grid point and sums over the sources in reach."""
 
     adds = False
 
-    def __init__(self, kernel: str, mesh: Mesh, executor: str | None) -> None:
-        self.mesh = mesh
-        self.shape = mesh.padding.grid
+    def __init__(self, mesh: Mesh) -> None:
         edge = half_window(mesh)
-        self.tiles = mesh.cubes(edge)
+        super().__init__(mesh, mesh.cubes(edge))
         self.cubes = [-(-n // edge) for n in mesh.padding.grid]
-        self.launches = [
-            load(
-                "literature/p2g_paper",
-                "p2g_grid",
-                mesh.space,
-                executor=executor,
-                team_size=_team(edge**3),
-                TILE=edge,
-                **mesh.constants(),
-                **SUMS[kernel].spread_layers,
-            )
-        ]
+        self.load("literature/p2g_paper", "p2g_grid", team_size=_team(edge**3), TILE=edge)
 
-    def work(self, sources: CellList) -> dict[str, Any]:
+    def work(self, sources: Sorted) -> dict[str, Any]:
         """Return the number of cubes of grid points, and where the tiles' sources start."""
-        cubes = self.mesh.space.array_module.asarray(self.cubes, dtype=np.int32)
+        cubes = self.mesh.task.xp.asarray(self.cubes, dtype=np.int32)
         return {"cubes": cubes, "starts": sources.starts}
 
     def spread(self, arguments: dict[str, Any]) -> None:
@@ -106,34 +83,15 @@ class Grid:
         self.launches[0](math.prod(self.cubes), **arguments)
 
 
-class Hybrid:
+class Hybrid(Variant):
     """`p2g_hybrid`: a team owns sources, its threads sum them up at the grid points in reach."""
 
-    adds = True
-
-    def __init__(self, kernel: str, mesh: Mesh, executor: str | None) -> None:
-        self.mesh = mesh
-        self.shape = mesh.padding.grid
+    def __init__(self, mesh: Mesh) -> None:
         edge = half_window(mesh)
-        self.tiles = mesh.cubes(edge)
-        self.launches = [
-            load(
-                "literature/p2g_paper",
-                "p2g_hybrid",
-                mesh.space,
-                executor=executor,
-                team_size=_team((edge + mesh.window.points - 1) ** 3),
-                TILE=edge,
-                BATCH=BATCH,
-                **mesh.constants(),
-                **SUMS[kernel].spread_layers,
-            )
-        ]
+        super().__init__(mesh, mesh.cubes(edge))
+        team = _team((edge + mesh.window.points - 1) ** 3)
+        self.load("literature/p2g_paper", "p2g_hybrid", team_size=team, TILE=edge, BATCH=BATCH)
 
-    def work(self, sources: CellList) -> dict[str, Any]:
-        """Return the tiles' sources in shares that a team holds."""
-        return {"work": runs(self.mesh.space.array_module, sources.starts, BATCH)}
-
-    def spread(self, arguments: dict[str, Any]) -> None:
-        """Launch over the shares."""
-        self.launches[0](arguments["work"].shape[1], **arguments)
+    def work(self, sources: Sorted) -> dict[str, Any]:
+        """Return the tiles' sources in parts that a team holds."""
+        return {"work": runs(self.mesh.task.xp, sources.starts, BATCH)}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -65,6 +64,25 @@ class Padding:
         x, y, z = self.grid
         return (x, y, z // 2 + 1) if self.n_local == 0 else (self.local[0] // 2 + 1, y, z)
 
+    def blocks(
+        self, most: int, part: tuple[int, int] | None = None
+    ) -> list[tuple[int, int, tuple[int, int, int], bool]]:
+        """Return the blocks of planes that are padded at a time.
+
+        First mode along x and last + 1, transform lengths, and whether modes are local; ``most``
+        is the number of modes of a block, but for one plane. Of a ``part`` of the modes along x,
+        first and last + 1, or of all.
+        """
+        begin, end = part or (0, self.local[0] // 2 + 1)
+        middle = min(max(self.n_local, begin), end)
+        kinds = (begin, middle, self.local, True), (middle, end, self.plain, False)
+        return [
+            (first, min(first + size, stop), lengths, local)
+            for start, stop, lengths, local in kinds
+            for size in [max(1, most // (lengths[1] * lengths[2]))]
+            for first in range(start, stop, size)
+        ]
+
     def values(self, lengths: Tables = NO_TABLES) -> Passes:
         """Return the real values of one component over all passes of its transforms.
 
@@ -83,11 +101,6 @@ class Padding:
             4.0 * plain * lengths.planes.cost(*self.plain[1:])
             + 4.0 * local * lengths.planes.cost(*self.local[1:]),
         )
-
-
-@lru_cache(maxsize=64)
-def _steepness(tolerance: float) -> float:
-    return float(erfcinv(0.01 * min(tolerance, 1.0)))
 
 
 def pad(
@@ -130,7 +143,7 @@ def pad(
     # enough for the grid: erfc over a width w is resolved to exp(-s^2) of itself if w exceeds
     # some 1.7 s^2 steps. One period on, the same margin is kept. Kernels of modes of long periods
     # are several times larger at R than the promise: hence the hundredth.
-    steepness = _steepness(tolerance)
+    steepness = float(erfcinv(0.01 * min(tolerance, 1.0)))
     reach = max(2.5 * points * step, 2.8 * steepness**2 * step, 1.7 * cutoff)
     diameter = math.hypot(*edges[periodicity:])
     radius, onset = diameter + reach, diameter + 0.4 * reach

@@ -19,15 +19,13 @@ from typing import Any
 import numpy as np
 
 from parki.ewald.far.mesh import Mesh
-from parki.ewald.sums import SUMS
+from parki.ewald.far.sizes import sizes_of
 
 # How many modes: with 16 what is smooth along z falls by 30 (a box of 1:1:30) to 100 (1:1:300),
 # below rounding elsewhere.
 MODES = 16
 # Boxes at least this many times as high as wide: others have less of it than of other rounding.
 HIGH = 2.0
-# Sources at a time: within the cache's reach on the host, few launches on a device.
-HOST_CHUNK, DEVICE_CHUNK = 1 << 13, 1 << 18
 
 
 class PlaneModes:
@@ -44,9 +42,9 @@ class PlaneModes:
     """
 
     def __init__(self, mesh: Mesh, heights: Any, norms: Any) -> None:
-        self.xp = mesh.space.array_module
+        self.xp = mesh.task.xp
         self.heights, self.norms = heights, norms
-        self.chunk = DEVICE_CHUNK if mesh.space.on_device else HOST_CHUNK
+        self.chunk = sizes_of(mesh.space.on_device).plane
         length, step = mesh.padding.local[2], float(mesh.steps[2])
         turns = 2 * np.pi / length * np.arange(1, min(MODES, length // 2 - 1) + 1)
         self.lowest = turns[0] / step
@@ -57,11 +55,11 @@ class PlaneModes:
         self.slope = self.xp.asarray(1j * turns / step)
 
     @staticmethod
-    def needed(kernel: str, mesh: Mesh) -> bool:
+    def needed(mesh: Mesh) -> bool:
         """Return whether the grid's own modes are worse than rounding elsewhere."""
         wide = float(mesh.box[0] * mesh.box[1]) ** 0.5
         return (
-            SUMS[kernel].tensor
+            mesh.task.sum.tensor
             and mesh.periodicity == 2
             and mesh.dtype == np.float32
             and float(mesh.box[2]) >= HIGH * wide

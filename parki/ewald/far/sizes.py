@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from parki.arrays import vector_row
 from parki.ewald.sums import SUMS
@@ -19,16 +19,16 @@ UNORDERED = ("base", "source", "hybrid")
 ATOMIC = (*UNORDERED, "tile")
 # p2g_tile, in grid steps: blocks of columns of a warp, by which sources are sorted, too; and tiles.
 SIDES, TILE = (4, 8), (8, 16)
-# Entries of a share at most and at least, and the shares wanted.
-P2G_SHARE, P2G_LEAST, P2G_SHARES = 1024, 64, 4096
+# Entries of a part of a tile's list at most and at least, and the parts wanted.
+P2G_PART, P2G_LEAST, P2G_PARTS = 1024, 64, 4096
 G2P_METHODS = ("auto", "target", "base", "tile")
-# g2p_tile: targets of a share at most and at least, the shares wanted, and cells along x of a share
+# g2p_tile: targets of a part at most and at least, the parts wanted, and cells along x of a part
 # of few targets, so that small sums need not wait for the longest walk along a column.
-G2P_SHARE, G2P_LEAST, G2P_SHARES, LEAST_CELLS = 512, 64, 1024, 12
+G2P_PART, G2P_LEAST, G2P_PARTS, LEAST_CELLS = 512, 64, 1024, 12
 # Scratch memory where there is no device to ask: that of an H100 or H200.
 SCRATCH = (115_000, 232_000)
 # Real numbers that a thread transforms in about the time that another takes to wake.
-FFT_SHARE = 1 << 16
+FFT_LEAST = 1 << 16
 # Threads that do not get in each other's way, as Python runs one at a time, and real numbers for
 # each of more.
 FEW, LARGE = 8, 1 << 20
@@ -38,10 +38,42 @@ PART = 1 << 20
 APART = 32 << 20
 # Bytes of the lines along x that a device transforms at a time, which bounds its work area.
 LINES = 1 << 30
-# Bytes of a block of padded modes, of which the multiplier is made at a time, and on a device all
-# the rest; a thread of a host does the rest for about as many as its cache holds.
-HOST_BLOCK, DEVICE_BLOCK = 16 << 20, 1 << 30
+# A thread of a host convolves about as many bytes of modes as its cache holds.
 CHUNK = 2 << 20
+
+
+class Sizes(NamedTuple):
+    """What a kind of space takes.
+
+    Attributes
+    ----------
+    block : int
+        Bytes of a block of padded modes, of which the multiplier is made at a time, and on a device
+        all the rest.
+    tile : tuple of 2 ints
+        Columns of a team of p2g_tile, along y and z: one for a thread, or all for one.
+    gathered : int
+        Targets of a batch of g2p_tile, over the lanes of each.
+    plane : int
+        Sources whose lowest modes are summed at a time: within a cache's reach, or few launches.
+    cells : int or None
+        Least cells along x of a part of g2p_tile; None where a thread walks on to the end.
+    """
+
+    block: int
+    tile: tuple[int, int]
+    gathered: int
+    plane: int
+    cells: int | None
+
+
+CPU = Sizes(16 << 20, SIDES, 32, 1 << 13, None)
+DEVICE = Sizes(1 << 30, TILE, 512, 1 << 18, LEAST_CELLS)
+
+
+def sizes_of(on_device: bool) -> Sizes:
+    """Return the sizes of a kind of space."""
+    return DEVICE if on_device else CPU
 
 
 def owner_tiles(cells: Sequence[float], points: int, periodicity: int) -> tuple[int, int]:
@@ -59,32 +91,32 @@ def owner_tiles(cells: Sequence[float], points: int, periodicity: int) -> tuple[
     return max(1, x), max(1, y)
 
 
-def shared_work(shares: int) -> float:
-    """Return the work of `p2g_owner` for a tile in so many shares, over that for one in one.
+def shared_work(parts: int) -> float:
+    """Return the work of `p2g_owner` for a tile in so many parts, over that for one in one.
 
-    Windows are computed for each share: of P = 7 to 18, 4 to 13 percent more.
+    Windows are computed for each part: of P = 7 to 18, 4 to 13 percent more.
     """
-    return 1 + 0.12 * (shares - 1)
+    return 1 + 0.12 * (parts - 1)
 
 
-def owner_turns(tiles: int, shares: int, threads: int) -> float:
-    """Return the time of a colour of `p2g_owner`, in that of one tile in one share."""
-    return -(-tiles * shares // threads) / shares * shared_work(shares)
+def owner_turns(tiles: int, parts: int, threads: int) -> float:
+    """Return the time of a colour of `p2g_owner`, in that of one tile in one part."""
+    return -(-tiles * parts // threads) / parts * shared_work(parts)
 
 
 @lru_cache
-def owner_shares(tiles: int, threads: int, points: int) -> int:
-    """Return in how many shares `p2g_owner` takes the planes of a tile, of a colour of so many.
+def owner_parts(tiles: int, threads: int, points: int) -> int:
+    """Return in how many parts `p2g_owner` takes the planes of a tile, of a colour of so many.
 
-    The fewest that take the least time. A source has P ``points`` planes, and as many shares at
+    The fewest that take the least time. A source has P ``points`` planes, and as many parts at
     most.
     """
     return min(range(1, min(threads, points) + 1), key=lambda n: owner_turns(tiles, n, threads))
 
 
-def p2g_share(entries: int) -> int:
-    """Return the most entries of a share of `p2g_tile`."""
-    return min(P2G_SHARE, max(P2G_LEAST, entries // P2G_SHARES))
+def p2g_part(entries: int) -> int:
+    """Return the most entries of a part of `p2g_tile`."""
+    return min(P2G_PART, max(P2G_LEAST, entries // P2G_PARTS))
 
 
 def reached(points: int, tile: tuple[int, int] = TILE) -> float:
@@ -99,9 +131,9 @@ def list_bytes(points: int, sources: int, cells: int, tile: tuple[int, int] = TI
     return index + 8.0 * reached(points, tile) * sources
 
 
-def g2p_share(targets: int) -> int:
-    """Return the most targets of a share of `g2p_tile`."""
-    return min(G2P_SHARE, max(G2P_LEAST, targets // G2P_SHARES))
+def g2p_part(targets: int) -> int:
+    """Return the most targets of a part of `g2p_tile`."""
+    return min(G2P_PART, max(G2P_LEAST, targets // G2P_PARTS))
 
 
 def scratch(teams: int, most: tuple[int, int]) -> int:
@@ -120,7 +152,7 @@ def along_z(points: int, dtype: Any, periodicity: int, on_device: bool) -> tuple
 def workers(modes: float, threads: int) -> int:
     """Return how many threads of a host shall transform so many modes."""
     numbers = int(2 * modes)
-    return max(1, min(threads, numbers // FFT_SHARE, max(FEW, numbers // LARGE)))
+    return max(1, min(threads, numbers // FFT_LEAST, max(FEW, numbers // LARGE)))
 
 
 def parts(size: float, threads: int) -> int:

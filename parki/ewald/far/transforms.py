@@ -3,9 +3,7 @@
 None of them scales: the multiplier carries the factor. Results go where they are told, so that
 repeated sums allocate nothing on a device. On the host a transform is shared out in parts, each of
 which goes through what is done with it while a cache holds it, by one thread. SciPy's real
-transforms allocate their result: new memory costs pages, 0.9 ns a number, and on a virtual machine
-that hands back what it does not use 19, six times what a pass of a transform takes; that of small
-parts is used again. Threads take as long to wake as to transform some 2^16 numbers.
+transforms allocate their result, in new pages if it is large; memory of small parts is used again.
 """
 
 from __future__ import annotations
@@ -171,25 +169,18 @@ class DeviceTransforms:
 
     def along(self, modes: Any, forward: bool) -> None:
         """Transform complex modes (x, y, z) along x in place."""
-        key = ("along", modes.shape, modes.dtype)
-        if key not in self.plans:
-            kind = "CUFFT_Z2Z" if modes.dtype == np.complex128 else "CUFFT_C2C"
-            x, *others = modes.shape
-            lines = math.prod(others)
-            layout = ((x,), lines, 1)
-            self.plans[key] = self._plan(
-                (x,), *layout, *layout, getattr(self.cufft, kind), lines, "C", 0, x
-            )
-        direction = self.cufft.CUFFT_FORWARD if forward else self.cufft.CUFFT_INVERSE
-        self.plans[key].fft(modes, modes, direction)
+        x, *others = modes.shape
+        lines = math.prod(others)
+        self._complex(modes, (x,), (lines, 1), lines, forward)
 
-    def planes(self, padded: Any) -> None:
+    def planes(self, padded: Any, forward: bool = True) -> None:
         """Transform (components, modes, y, z) along y and z in place."""
-        self._plane_plan(padded).fft(padded, padded, self.cufft.CUFFT_FORWARD)
+        components, modes, y, z = padded.shape
+        self._complex(padded, (y, z), (1, y * z), components * modes, forward)
 
     def planes_inverse(self, padded: Any) -> None:
         """Transform back along y and z in place."""
-        self._plane_plan(padded).fft(padded, padded, self.cufft.CUFFT_INVERSE)
+        self.planes(padded, forward=False)
 
     def _padded(self, values: Any) -> Any:
         """Return ``values``, or the buffer to use in its place where x is padded."""
@@ -238,17 +229,18 @@ class DeviceTransforms:
             self.plans[key] = self._plan(shape, *a, *b, kind, batch, "C", 2, shape[-1])
         return self.plans[key]
 
-    def _plane_plan(self, padded: Any) -> Any:
-        components, modes, y, z = padded.shape
-        key = (padded.shape, padded.dtype)
+    def _complex(
+        self, values: Any, shape: tuple[int, ...], steps: tuple[int, int], batch: int, forward: bool
+    ) -> None:
+        """Transform in place; ``steps`` are those between elements, and between transforms."""
+        key = (values.shape, shape, values.dtype)
         if key not in self.plans:
-            double = padded.dtype == np.complex128
+            double = values.dtype == np.complex128
             kind = self.cufft.CUFFT_Z2Z if double else self.cufft.CUFFT_C2C
-            layout = ((y, z), 1, y * z)
-            self.plans[key] = self._plan(
-                (y, z), *layout, *layout, kind, components * modes, "C", 1, z
-            )
-        return self.plans[key]
+            layout, last = (shape, *steps), len(shape) - 1
+            self.plans[key] = self._plan(shape, *layout, *layout, kind, batch, "C", last, shape[-1])
+        direction = self.cufft.CUFFT_FORWARD if forward else self.cufft.CUFFT_INVERSE
+        self.plans[key].fft(values, values, direction)
 
     def _plan(self, *arguments: Any) -> Any:
         """Return cuFFT's plan, whose work area is that of all."""

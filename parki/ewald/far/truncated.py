@@ -42,7 +42,8 @@ from numpy.typing import NDArray
 from scipy.special import k0, k1
 
 from parki.ewald.far.padding import Padding
-from parki.runtime import ExecutionSpace, Kernel, load
+from parki.ewald.task import Task
+from parki.runtime import Kernel, load
 from parki.runtime.spaces import adapter_of
 
 Array = NDArray[np.float64]
@@ -52,29 +53,15 @@ _GONE = 80.0  # wavenumber times distance from which on kernels, exp of minus th
 _SLOPES = 32  # values of m' whose integral is m: 1e-16 where the fading is as steep as that
 
 
-def added(
-    space: ExecutionSpace,
-    executor: str | None,
-    laplace: bool,
-    waves: list[Array],
-    periodicity: int,
-    largest: float,
-    padding: Padding,
-) -> tuple[Any, Any]:
-    """Return what makes the kernel of a block of modes fade.
+def added(task: Task, waves: list[Array], largest: float, padding: Padding) -> tuple[Any, Any]:
+    """Return what makes the kernel of a block of modes fade: p, or m of Stokes.
 
     Parameters
     ----------
-    space : ExecutionSpace
-        Where the results live.
-    executor : str or None
-        Who runs kernels.
-    laplace : bool
-        For p, or for m.
+    task : Task
     waves : list of 3 ndarrays
         Wavenumbers of the block along each axis, non-negative, on the host; all of the transform
         along free axes, but the first.
-    periodicity : {0, 1, 2}
     largest : float
         Largest wavenumber in the free directions of all blocks.
     padding : Padding
@@ -88,19 +75,17 @@ def added(
         For each wavenumber along the periodic directions, what a kernel that fades to a constant
         has at k = 0.
     """
-    xp = space.array_module
+    xp, periodicity = task.xp, task.options.periodicity
     modes, across = _wavenumbers(xp, periodicity, waves)
     rows, constant = xp.zeros((modes.size, across.size)), np.zeros(modes.size)
     # Others' kernels have gone before they fade: most of those in a plane.
     felt = np.flatnonzero(modes * _fading(largest, padding).r[0] < _GONE)
     if felt.size:
-        kernels = _kernels(laplace, 3 - periodicity, modes[felt], largest, padding)
-        values = _added(xp, 3 - periodicity, modes[felt], across, kernels, largest, padding)
-        if periodicity == 2:
-            found = values.T
-        else:  # a function of one variable, in a plane or space
-            found = _evaluate(space, executor, periodicity, _pieces(xp, values), largest, across)
-        rows[xp.asarray(felt)] = found
+        free = 3 - periodicity
+        kernels = _kernels(task.sum.harmonic, free, modes[felt], largest, padding)
+        values = _added(xp, free, modes[felt], across, kernels, largest, padding)
+        values = values.T if free == 1 else _evaluate(task, _pieces(xp, values), largest, across)
+        rows[xp.asarray(felt)] = values
         # In space the constant is 0, and of the first axis there are the block's waves alone.
         area = math.prod(2 * math.pi / float(k[1]) for k in waves[max(periodicity, 1) :])
         constant[felt] = kernels.constant * area
@@ -297,33 +282,28 @@ def _pieces(xp: Any, values: Any) -> Any:
     return xp.tensordot(xp.asarray(basis), values, axes=(1, 1))
 
 
-def kernel(space: ExecutionSpace, executor: str | None, periodicity: int) -> Kernel:
-    """Return the kernel that evaluates `_pieces`; 0-periodic sums have one mode alone."""
-    width = _WIDTH if periodicity else 1
-    return load("fgc", "evaluate", space, executor=executor, TERMS=_TERMS, WIDTH=width)
+def _width(task: Task) -> int:
+    """Return the modes evaluated at a time; 0-periodic sums have one alone."""
+    return _WIDTH if task.options.periodicity else 1
 
 
-def _evaluate(
-    space: ExecutionSpace,
-    executor: str | None,
-    periodicity: int,
-    pieces: Any,
-    largest: float,
-    k: Any,
-) -> Any:
+def kernel(task: Task) -> Kernel:
+    """Return the kernel that evaluates `_pieces`."""
+    terms, width = _TERMS, _width(task)
+    return load("fgc", "evaluate", task.space, executor=task.executor, TERMS=terms, WIDTH=width)
+
+
+def _evaluate(task: Task, pieces: Any, largest: float, k: Any) -> Any:
     """Evaluate `_pieces` at many k; shape (modes, k.size)."""
-    xp = space.array_module
+    xp, width = task.xp, _width(task)
     terms, intervals, modes = pieces.shape
-    groups = -(-modes // _WIDTH) if periodicity else 1
-    padded = groups * _WIDTH if periodicity else 1
-    if padded > modes:
-        whole = xp.zeros((terms, intervals, padded))
-        whole[:, :, :modes] = pieces
-        pieces = whole
-    values = xp.empty((padded, k.size))
-    kernel(space, executor, periodicity)(
+    groups = -(-modes // width)
+    whole = xp.zeros((terms, intervals, groups * width))
+    whole[:, :, :modes] = pieces
+    values = xp.empty((groups * width, k.size))
+    kernel(task)(
         k.size,
-        pieces=xp.ascontiguousarray(pieces),
+        pieces=whole,
         places=(k * (intervals / largest)).ravel(),
         values=values,
         groups=groups,

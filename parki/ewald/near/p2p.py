@@ -11,49 +11,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from parki.arrays import real_name
 from parki.cell_list import CellList, runs, with_spare
 from parki.ewald.near.p2p_cells import cells_kernel, reach
-from parki.ewald.near.p2p_lists import FORGETS, PairLists
-from parki.ewald.near.radial import Evaluator
-from parki.ewald.near.sizes import Launch, Tile, cells_of, choose_launch, near_tile, resolve
-from parki.ewald.split.hasimoto import RadialPolynomials
-from parki.ewald.sums import SUMS
+from parki.ewald.near.p2p_lists import FORGETS, TEAM, PairLists
+from parki.ewald.near.pair import Pair
+from parki.ewald.near.sizes import (
+    Launch,
+    Tile,
+    cells_of,
+    choose_launch,
+    near_tile,
+    sizes_of,
+)
 from parki.ewald.task import Frame, Task
 from parki.runtime import ExecutionSpace, Kernel, load
 
-TEAM = 4  # tiles of a team of p2p_tile
 # Sources that a lane of p2p_tile looks at before it computes those in reach, by the bytes of a
 # number: longer lists are more alike, and leave less of a multiprocessor's memory to its cache.
 LOOKS = {8: 64, 4: 32}
-DERIVATIVES_TILE = 32  # on a device; one thread a target
-HOST_CHUNK, DEVICE_CHUNK = 256, 64  # sources staged at a time
-
-
-class Pair(NamedTuple):
-    """What the near field takes of a plan's parameters, in solver units.
-
-    Attributes
-    ----------
-    cutoff : float
-    radial : RadialPolynomials
-    evaluator : Evaluator or None
-        Evaluates the radial functions of "u" in place of the polynomials.
-    method : str
-        Variant, one of P2P_METHODS of `parki.ewald.near.p2p_cells`.
-    read : float
-        Sources near the targets that a device works on at a time: see `near_tile`.
-    """
-
-    cutoff: float
-    radial: RadialPolynomials
-    evaluator: Evaluator | None = None
-    method: str = "auto"
-    read: float = 0.0
 
 
 class P2P:
@@ -93,10 +73,9 @@ class P2P:
         launch: Launch | None = None,
         stretch: tuple[float, float] | None = None,
     ) -> None:
-        kernel, space, want, executor = task.kernel, task.space, task.want, task.executor
+        space, executor = task.space, task.executor
         box, origin, periodicity, factor = frame.box, frame.origin, frame.periodicity, frame.factor
-        cutoff, radial, evaluator, method, read = pair
-        keep = not task.options.deterministic
+        cutoff, sizes = pair.cutoff, sizes_of(space)
         xp = space.array_module
         self.dtype = src.dtype
         # What wrapping may round. Along free axes nothing is, and equal points differ by zero.
@@ -107,8 +86,8 @@ class P2P:
             periodic[0] = False
             corner[0] = stretch[0]
             box = np.array([stretch[1] - stretch[0], box[1], box[2]])
-        launch = choose_launch(method, space, launch)
-        tile = near_tile(space, method, trg.shape[1], read, self.dtype)
+        launch = launch or choose_launch(pair.method, space)
+        tile = near_tile(space, pair.method, trg.shape[1], pair.read, self.dtype)
         shape = cells_of(box, cutoff, src.shape[1], launch, space)
         self._spare = _lanes(space, self.dtype) - 1
 
@@ -118,52 +97,42 @@ class P2P:
 
         self.sources = sort(src)
         targets = self.sources if trg is src else sort(trg)
-        if launch is not None:
-            self.tiles = runs(xp, targets.starts, launch.targets)
-        else:
-            # A tile never spans two columns: its bounding box would span the box.
-            columns = targets.starts[:: shape[2]]
-            self.tiles = runs(xp, columns, tile.targets)
+        # A tile never spans two columns: its bounding box would span the box.
+        ends = targets.starts if launch is not None else targets.starts[:: shape[2]]
+        self.tiles = runs(xp, ends, tile.targets if launch is None else launch.targets)
         self.work = {"u": self.tiles, "derivatives": self.tiles}
-        if space.on_device and ("p" in want or "grad_u" in want):
-            ends = targets.starts if launch is not None else targets.starts[:: shape[2]]
-            self.work["derivatives"] = runs(xp, ends, DERIVATIVES_TILE)
+        kernels = near_kernels(task, pair, tile, launch)
+        if sizes.derivatives is not None and "derivatives" in kernels:
+            self.work["derivatives"] = runs(xp, ends, sizes.derivatives)
         self.norms = None
         if norms is not None:
             self.norms = self.sources.sort(norms, out=self.buffer(3))
             self.norms /= cutoff
-        degree = radial.S.size - 1
-        near = (space, self.dtype, degree, periodicity, want, executor, evaluator)
-        kernels = near_kernels(kernel, *near, method, tile, launch)
         self.launches: dict[str, Callable[..., None]] = {
             name: partial(each, self.work[name].shape[1]) for name, each in kernels.items()
         }
         self.lists: PairLists | None = None
-        if "u" in want and launch is None and resolve(method, space) == "tile":
-            special = partial(near_kernel, kernel, *near[:4], executor, evaluator, method, tile)
+        if "u" in kernels and pair.method == "tile":
+            special = partial(near_kernel, task, pair, tile)
             tiles, lanes = self.tiles.shape[1], tile.targets * tile.lanes
-            self.lists = PairLists(space, special, tiles, lanes, TEAM, keep)
+            self.lists = PairLists(space, special, tiles, lanes, not task.options.deterministic)
             self.launches["u"] = self.lists
 
         def table(name: str, values: Any) -> Any:
             values = np.asarray(values, dtype=self.dtype)
             return values if kernels[name].translated.tables else xp.asarray(values)
 
-        (values, derivatives), decay = SUMS[kernel].polynomials, SUMS[kernel].decay
         rate = factor / cutoff  # its powers may pass all numbers, which ** would refuse
+        power = rate ** (task.sum.decay - 1)
         # `p2p` divides by r_c once on its own.
-        own: dict[str, dict[str, Any]] = {}
-        if "u" in self.launches:
-            own["u"] = {"factor": factor * rate ** (decay - 1)}
-            rows = [getattr(radial, r) for r in values]
-            own["u"]["radial"] = table("u", rows if evaluator is None else evaluator.table)
-            if evaluator is not None:
-                own["u"]["xi_rc"] = evaluator.xi_rc
-        if "derivatives" in self.launches:
-            scale = rate * rate * rate ** (decay - 1)
-            rows = [getattr(radial, r) for r in derivatives]
-            own["derivatives"] = {"radial": table("derivatives", rows), "scale": scale}
-        self.own = own
+        self.own: dict[str, dict[str, Any]] = {}
+        if "u" in kernels:
+            radial = table("u", pair.table(task.kernel))
+            xi_rc = pair.evaluator.xi_rc if pair.evaluator else 0.0
+            self.own["u"] = {"factor": factor * power, "radial": radial, "xi_rc": xi_rc}
+        if "derivatives" in kernels:
+            radial = table("derivatives", pair.rows(task.sum.polynomials[1]))
+            self.own["derivatives"] = {"radial": radial, "scale": rate * rate * power}
         self.arguments = {
             "trg": targets.points,
             "order": targets.order,
@@ -205,96 +174,62 @@ class P2P:
 
 
 def near_kernels(
-    kernel: str,
-    space: ExecutionSpace,
-    dtype: Any,
-    degree: int,
-    periodicity: int,
-    want: tuple[str, ...],
-    executor: str | None,
-    evaluator: Evaluator | None,
-    method: str,
-    tile: Tile,
-    launch: Launch | None = None,
+    task: Task, pair: Pair, tile: Tile, launch: Launch | None = None
 ) -> dict[str, Kernel]:
-    """Return the P2P kernels of a specialisation: of the potential, and of its derivatives."""
-    kernels = {}
+    """Return the P2P kernels: of the potential, and of its derivatives, as far as wanted."""
+    kernels, want = {}, task.want
     if "u" in want:
-        special = (kernel, space, dtype, degree, periodicity, executor, evaluator)
-        launch = choose_launch(method, space, launch)
+        launch = launch or choose_launch(pair.method, task.space)
         if launch is not None:
-            table = _table_shape(kernel, degree, evaluator)
-            kernels["u"] = cells_kernel(method, launch, table, *special)
+            kernels["u"] = cells_kernel(task, pair, launch)
         else:
-            kernels["u"] = near_kernel(*special, method, tile)
+            kernels["u"] = near_kernel(task, pair, tile)
     if "p" in want or "grad_u" in want:
+        shape = pair.rows(task.sum.polynomials[1]).shape
         kernels["derivatives"] = load(
             "p2p_derivatives",
             "p2p_derivatives",
-            space,
-            executor=executor,
-            team_size=DERIVATIVES_TILE,
-            tables={"radial": (len(SUMS[kernel].polynomials[1]), degree + 1)},
-            REAL=real_name(dtype),
-            DEGREE=degree,
-            PERIODIC=periodicity,
+            task.space,
+            executor=task.executor,
+            team_size=sizes_of(task.space).derivatives or 1,
+            tables={"radial": shape},
+            REAL=real_name(task.dtype),
+            DEGREE=shape[1] - 1,
+            PERIODIC=task.options.periodicity,
             PRESSURE="p" in want,
             GRADIENT="grad_u" in want,
-            **SUMS[kernel].layers,
+            **task.sum.layers,
         )
     return kernels
 
 
-def near_kernel(
-    kernel: str,
-    space: ExecutionSpace,
-    dtype: Any,
-    degree: int,
-    periodicity: int,
-    executor: str | None,
-    evaluator: Evaluator | None,
-    method: str,
-    tile: Tile,
-    lists: int = FORGETS,
-) -> Kernel:
-    """Return the P2P kernel of the potential: tile or staged, by space if method is auto.
+def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS) -> Kernel:
+    """Return the P2P kernel of the potential, tile or staged.
 
     Tile does with ``lists`` what `parki.ewald.near.p2p_lists` says.
     """
-    constants: dict[str, Any] = dict(
-        SUMS[kernel].layers, REAL=real_name(dtype), DEGREE=degree, PERIODIC=periodicity
-    )
-    if evaluator is not None:
-        constants.update(DEGREE=evaluator.degree, EVALUATOR=evaluator.number)
-    method = resolve(method, space)
+    space, constants = task.space, pair.constants(task)
+    tiles = pair.method == "tile"
     constants["TILE"] = tile.targets
-    if method == "tile":
-        looks = LOOKS[np.dtype(dtype).itemsize]
+    if tiles:
+        looks = LOOKS[task.dtype.itemsize]
         constants.update(LANES=tile.lanes, TILES=TEAM, LOOKS=looks, LIST=looks, LISTS=lists)
         if lists != FORGETS:  # they lie elsewhere
             constants.update(LOOKS=tile.looks, LIST=1)
     else:
-        constants["CHUNK"] = DEVICE_CHUNK if space.on_device else HOST_CHUNK
-        constants["LANES"] = _lanes(space, dtype)
+        constants.update(CHUNK=sizes_of(space).chunk, LANES=_lanes(space, task.dtype))
     return load(
-        "p2p_tile" if method == "tile" else "p2p",
-        f"p2p_{method}",
+        "p2p_tile" if tiles else "p2p",
+        "p2p_tile" if tiles else "p2p_staged",
         space,
-        executor=executor,
-        team_size=TEAM if method == "tile" else tile.targets,
-        vector_length=tile.targets * tile.lanes if method == "tile" else 1,
-        tables={"radial": _table_shape(kernel, degree, evaluator)},
+        executor=task.executor,
+        team_size=TEAM if tiles else tile.targets,
+        vector_length=tile.targets * tile.lanes if tiles else 1,
+        tables={"radial": pair.table(task.kernel).shape},
         **constants,
     )
 
 
 def _lanes(space: ExecutionSpace, dtype: Any) -> int:
     """Return the sources that p2p_staged copies at a time: the longest vector's."""
-    return 1 if space.on_device else 64 // np.dtype(dtype).itemsize
-
-
-def _table_shape(kernel: str, degree: int, evaluator: Evaluator | None) -> tuple[int, ...]:
-    """Return the shape of the table that evaluates the radial functions of "u"."""
-    if evaluator is not None:
-        return evaluator.table.shape
-    return len(SUMS[kernel].polynomials[0]), degree + 1
+    return max(1, sizes_of(space).vector // int(np.dtype(dtype).itemsize))

@@ -8,31 +8,32 @@ or potential alone.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.arrays import real_name
 from parki.errors import ParkiValueError
-from parki.ewald.near.radial import Evaluator
-from parki.ewald.near.sizes import CELL_METHODS, Launch, device_limit
-from parki.ewald.sums import SUMS
-from parki.runtime import ExecutionSpace, Kernel, load
+from parki.ewald.near.pair import Pair
+from parki.ewald.near.sizes import CELL_METHODS, STAGED, Launch
+from parki.ewald.task import Task
+from parki.runtime import Kernel, load
 
 
-def check_method(method: str, want: tuple[str, ...]) -> None:
-    """Refuse a variant that has no kernel for what is wanted.
+def check_wanted(method: str, radial: str, want: tuple[str, ...]) -> None:
+    """Refuse a variant, or an evaluator of radial functions, without kernels for what is wanted.
 
     Raises
     ------
     ParkiValueError
     """
-    if method in CELL_METHODS and want != ("u",):
-        raise ParkiValueError(
-            f"p2p_method is {method!r}, which computes 'u' alone, but want is {', '.join(want)}; "
-            "leave p2p_method to 'auto'"
-        )
+    for name, value, special, usual in (
+        ("p2p_method", method, method in CELL_METHODS, "auto"),
+        ("radial", radial, radial != "polynomial", "polynomial"),
+    ):
+        if special and want != ("u",):
+            raise ParkiValueError(
+                f"{name} is {value!r}, which computes 'u' alone, but want is {', '.join(want)}; "
+                f"leave {name} to {usual!r}"
+            )
 
 
 def reach(
@@ -44,50 +45,19 @@ def reach(
     return np.maximum(cells, 1).astype(np.int32)
 
 
-def cells_kernel(
-    method: str,
-    launch: Launch,
-    table: tuple[int, ...],
-    kernel: str,
-    space: ExecutionSpace,
-    dtype: Any,
-    degree: int,
-    periodicity: int,
-    executor: str | None,
-    evaluator: Evaluator | None,
-) -> Kernel:
-    """Return the kernel of a variant; ``table`` is the shape of what evaluates the pair kernel.
-
-    Raises
-    ------
-    ParkiValueError
-        If a team needs more scratch memory than the device has.
-    """
-    constants: dict[str, Any] = dict(
-        SUMS[kernel].layers, REAL=real_name(dtype), DEGREE=degree, PERIODIC=periodicity
-    )
-    if evaluator is not None:
-        constants.update(DEGREE=evaluator.degree, EVALUATOR=evaluator.number)
-    loaded = load(
+def cells_kernel(task: Task, pair: Pair, launch: Launch) -> Kernel:
+    """Return the kernel of a variant."""
+    return load(
         "literature/p2p_cells",
         "p2p_cells",
-        space,
-        executor=executor,
+        task.space,
+        executor=task.executor,
         team_size=launch.team,
         vector_length=launch.vectors,
-        tables={"radial": table},
-        STAGED=CELL_METHODS[method][0],
+        tables={"radial": pair.table(task.kernel).shape},
+        STAGED=pair.method in STAGED,
         VECTORS=launch.vectors,
         TARGETS=launch.targets,
         CHUNK=launch.chunk,
-        **constants,
+        **pair.constants(task),
     )
-    if space.on_device:
-        most = device_limit(space, "MaxSharedMemoryPerBlockOptin", 48 * 1024)
-        if loaded.translated.scratch > most:
-            raise ParkiValueError(
-                f"{method} with {launch.targets} targets a team, vectors {launch.vectors} and "
-                f"chunk {launch.chunk} needs {loaded.translated.scratch} bytes of scratch memory; "
-                f"the device has {most}: lower one of them"
-            )
-    return loaded

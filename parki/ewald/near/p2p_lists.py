@@ -15,6 +15,7 @@ from typing import Any
 from parki.runtime import ExecutionSpace, Kernel
 from parki.runtime.spaces import free_memory
 
+TEAM = 4  # tiles of a team of p2p_tile
 # Of the free memory, what lists may take.
 PART = 1 / 3
 MOST_ROWS = 2**31  # their numbers have 32 bits
@@ -46,8 +47,8 @@ class PairLists:
     space : ExecutionSpace
     kernel : callable
         Returns the kernel that does with lists what it is told.
-    tiles, lanes, team : int
-        Number of tiles, lanes of each, and tiles of a team.
+    tiles, lanes : int
+        Number of tiles, and lanes of each.
     keep : bool
         Whether lists may be kept. Sums that take them differ from the first by rounding.
 
@@ -63,11 +64,10 @@ class PairLists:
         kernel: Callable[[int], Kernel],
         tiles: int,
         lanes: int,
-        team: int,
         keep: bool,
     ) -> None:
         self.space, self.kernel = space, cache(kernel)
-        self.tiles, self.lanes, self.team, self.keep = tiles, lanes, team, keep
+        self.tiles, self.lanes, self.keep = tiles, lanes, keep
         self.size: int | None = None
         self.begun = False  # a sum was made
         self.use = FORGETS
@@ -94,7 +94,7 @@ class PairLists:
             self.use = TAKES
 
     def _launch(self, use: int, arguments: dict[str, Any]) -> None:
-        teams = -(-self.tiles // self.team)
+        teams = -(-self.tiles // TEAM)
         if self.ordered is not None:
             arguments = dict(arguments, tiles=self.ordered)
         own = {"number": self.tiles, "rows": self.rows, "lists": self.lists}
@@ -128,11 +128,11 @@ class PairLists:
         lists are more than half, a quarter, ... of the longest.
         """
         xp = self.space.array_module
-        full = self.tiles - self.tiles % self.team  # the last team may lack tiles, and stays last
+        full = self.tiles - self.tiles % TEAM  # the last team may lack tiles, and stays last
         if not full:
             return xp.arange(self.tiles)
-        lengths = 1.0 + rows[:full].reshape(-1, self.team).sum(axis=1)
+        lengths = 1.0 + rows[:full].reshape(-1, TEAM).sum(axis=1)
         halvings = xp.log2(lengths.max() / lengths).astype(xp.int32)
         teams = xp.argsort(halvings, kind="stable")
-        tiles = teams[:, None] * self.team + xp.arange(self.team)
+        tiles = teams[:, None] * TEAM + xp.arange(TEAM)
         return xp.concatenate([tiles.ravel(), xp.arange(full, self.tiles)])

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from scipy.interpolate import AAA
 from scipy.special import erf
 
-from parki.errors import ParkiValueError
-from parki.ewald.split.hasimoto import Hasimoto, RadialPolynomials, Split
+from parki.ewald.split.hasimoto import Hasimoto, Split
 from parki.ewald.sums import SUMS
+from parki.ewald.sums.record import RadialPolynomials
 
 Array = NDArray[np.float64]
 # The place of a name is EVALUATOR in kernels/p2p.py.
@@ -56,30 +56,11 @@ class Evaluator(NamedTuple):
     table: Array
     xi_rc: float
 
-    @property
-    def number(self) -> int:
-        """EVALUATOR of the P2P kernel."""
-        return EVALUATORS.index(self.name)
-
     def describe(self) -> str:
         """Return what evaluates the radial functions, in words."""
         if self.name == "erfc":
             return "erf and exp of the library"
         return f"a rational function of {self.degree + 1} terms"
-
-
-def check_evaluator(name: str, want: tuple[str, ...]) -> None:
-    """Refuse an evaluator that what is wanted has no kernel for.
-
-    Raises
-    ------
-    ParkiValueError
-    """
-    if name != "polynomial" and want != ("u",):
-        raise ParkiValueError(
-            f"radial is {name!r}, which evaluates 'u' alone, but want is {', '.join(want)}; "
-            "leave radial to 'polynomial'"
-        )
 
 
 def choose_evaluator(
@@ -122,7 +103,7 @@ def _rational(kernel: str, xi_rc: float, degree: int) -> Array:
 
     The fewest terms whose error is felt no more than that of polynomials, or is rounding.
     """
-    r = _samples()
+    r = (np.arange(800) + 0.5) / 800
     exact = hasimoto_functions(xi_rc, r)
 
     def felt(lost: RadialPolynomials) -> Array:
@@ -189,9 +170,3 @@ def quotient(nodes: Array, values: Array, terms: int) -> Array:
     rest = values - values[0] * powers[:, -1]
     top = np.linalg.lstsq((powers / sizes)[:, :-1], rest, rcond=1e-16)[0] / sizes[:-1]
     return np.array([[*top, values[0]], bottom])
-
-
-@lru_cache(maxsize=1)
-def _samples() -> Array:
-    """Distances between 0 and 1, evenly spaced."""
-    return (np.arange(800) + 0.5) / 800

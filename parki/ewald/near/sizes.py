@@ -9,40 +9,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parki.arrays import USUAL
-from parki.errors import ParkiValueError
 from parki.runtime import ExecutionSpace
 
-# Whether the team copies sources to scratch memory, and whether lanes share a target's sources.
-CELL_METHODS = {
-    "gm1d": (False, False),
-    "gm2d": (False, True),
-    "sm1d": (True, False),
-    "sm2d": (True, True),
-}
+# The literature's, by cells. In those STAGED the team copies sources to scratch memory.
+CELL_METHODS = ("gm1d", "gm2d", "sm1d", "sm2d")
+STAGED = CELL_METHODS[2:]
 P2P_METHODS = ("auto", "tile", "staged", *CELL_METHODS)
-# Lanes add up by shuffles, which stay within a warp.
-MOST_VECTORS = 32
 # Columns of cells are r_c / COLUMNS wide; along z a cell is r_c / DEPTH deep.
 COLUMNS, DEPTH = 2, 8
-# Most cells for each source, on CPUs and on devices. Clouds of two scales have a cut-off for the
-# denser one, by which the box has many.
-MOST_CELLS = {False: 4.0, True: 64.0}
 # Tiles of p2p_tile have few targets, for their bounding boxes to cull tightly, and one warp's worth
 # of lanes. Lanes with long lists drift apart, and find less in the cache of what others have read:
 # where the positions near the targets of a multiprocessor fill it, smaller tiles and fewer looks
 # keep together. Of few targets there are fewer tiles than a device runs at once, and the longest
 # list takes all the time: smaller tiles serve them, too, and the smallest where they are long.
-# An H200, sums that take lists, ms, by tiles of 8, 4 and 2 targets: of even clouds 10 000 points
-# -, 0.080, 0.092; 100 000 0.516, 0.503, 0.549. Half of them in clusters: 10 000 -, 0.132, 0.097;
-# 30 000 1.27, 0.85, 0.72; 100 000 2.88, 2.48, 2.44, but first sums 3.03, 2.69, 3.12; 1e6 36.2,
-# 35.9, 37.8. Those by lists twice as long: 100 000 3.40, 2.95, 2.93; 1e6 42.9, 45.7, 49.1.
 FEW = 50_000  # targets
-# From so many sources near those worked on at a time, `Problem.read`: of few targets, and of many
-# by the bytes of their positions. Fitted to 94 sums on an H200 (even, normal, clustered and
-# spherical clouds, 1e4 to 4e6 points, lists kept): 7 take 1.03 to 1.08 times as long as with the
-# other tile, all others 1.02 at most; with the tile of even clouds 21 took 1.2 to 1.8 times.
-FEW_READ, MANY_READ = 7000, 240_000
+# Sources near those worked on at a time, `Problem.read`, from which on tiles are smaller: for few
+# targets, and for many over the bytes of a position. Fitted: see docs/notebook/constants.md.
+FEW_READ, MANY_READ = 7000, 80_000
 
 
 class Launch(NamedTuple):
@@ -85,66 +68,52 @@ TILES = {
     (False, True): Tile(4, 8, 64),
     (True, True): Tile(2, 16, 32),
 }
-STAGED_TILE = {False: Tile(4), True: Tile(16)}  # of p2p_staged on CPUs, on devices
 
 
-def choose_launch(
-    method: str, space: ExecutionSpace, launch: Launch | None = None
-) -> Launch | None:
-    """Return how a variant runs: as asked, or else as is best; None for parki's own variants.
+class Sizes(NamedTuple):
+    """What a kind of space takes.
+
+    Attributes
+    ----------
+    staged : Tile
+        Of p2p_staged.
+    chunk, vector : int
+        Sources that it stages at a time, and bytes of a row of them that are copied together.
+    derivatives : int or None
+        Targets of a tile of p2p_derivatives; None for those of "u".
+    cells : float
+        Most cells for each source. Clouds of two scales have a cut-off for the denser one, by which
+        the box has many.
+    """
+
+    staged: Tile
+    chunk: int
+    vector: int
+    derivatives: int | None
+    cells: float
+
+
+CPU = Sizes(Tile(4), 256, 64, None, 4.0)
+DEVICE = Sizes(Tile(16), 64, 0, 32, 64.0)
+
+
+def sizes_of(space: ExecutionSpace) -> Sizes:
+    """Return the sizes of a space."""
+    return DEVICE if space.on_device else CPU
+
+
+def choose_launch(method: str, space: ExecutionSpace) -> Launch | None:
+    """Return how a variant of the literature runs best; None for parki's own variants.
 
     On devices the blocks are those that the paper found best. On a host the processor's own vectors
     take several sources at a time in all variants, so that nothing is left for lanes to share.
-
-    Raises
-    ------
-    ParkiValueError
-        If the variant or the device cannot run what is asked.
     """
     if method not in CELL_METHODS:
         return None
-    if launch is not None:
-        _check(method, launch, space)
-        return launch
     if not space.on_device:
         return Launch(1, 1, targets=64, chunk=256, width=1.0)
     team, vectors = {"gm1d": (64, 1), "gm2d": (8, 32), "sm1d": (32, 1), "sm2d": (64, 2)}[method]
     return Launch(team, vectors, targets=team, chunk=max(64, team * vectors), width=1.0)
-
-
-def _check(method: str, launch: Launch, space: ExecutionSpace) -> None:
-    for name in ("team", "vectors", "targets", "chunk"):
-        value = getattr(launch, name)
-        if not isinstance(value, (int, np.integer)) or value < 1:
-            raise ParkiValueError(f"{name} is {value!r}; expected a positive whole number")
-    if not 0 < launch.width <= 1:
-        raise ParkiValueError(f"width is {launch.width!r}; expected a part of r_c, up to 1")
-    lanes = launch.vectors
-    if lanes > MOST_VECTORS or lanes & (lanes - 1):
-        raise ParkiValueError(f"vectors is {lanes}; expected a power of two, up to {MOST_VECTORS}")
-    if lanes > 1 and not CELL_METHODS[method][1]:
-        raise ParkiValueError(
-            f"vectors is {lanes}, but {method} has none; pass 1, or another method"
-        )
-    if space.on_device:
-        most = device_limit(space, "MaxThreadsPerBlock", 1024)
-        if launch.team * lanes > most:
-            raise ParkiValueError(
-                f"team x vectors is {launch.team} x {lanes}; the device has at most {most} threads "
-                "in a block"
-            )
-
-
-def near_cells(
-    box: np.ndarray[Any, Any], cutoff: float, sources: int, method: str, space: ExecutionSpace
-) -> tuple[int, int, int]:
-    """Return the cells along each axis by which a variant sorts the points of a box."""
-    return cells_of(box, cutoff, sources, choose_launch(method, space), space)
-
-
-def resolve(method: str, space: ExecutionSpace) -> str:
-    """Return the variant that is meant."""
-    return USUAL[space.on_device][0] if method == "auto" else method
 
 
 def near_tile(
@@ -154,10 +123,10 @@ def near_tile(
 
     ``read`` is the number of sources near those that a device works on at a time.
     """
-    if resolve(method, space) == "staged":
-        return STAGED_TILE[space.on_device]
+    if method == "staged":
+        return sizes_of(space).staged
     few = targets <= FEW
-    return TILES[few, read > (FEW_READ if few else MANY_READ / 3 / dtype.itemsize)]
+    return TILES[few, read > (FEW_READ if few else MANY_READ / dtype.itemsize)]
 
 
 def cells_of(
@@ -167,19 +136,13 @@ def cells_of(
     launch: Launch | None,
     space: ExecutionSpace,
 ) -> tuple[int, int, int]:
-    """Return the cells along each axis: so many for each r_c, but at most `MOST_CELLS`."""
+    """Return the cells along each axis: so many for each r_c, but no more than serve."""
     per_cutoff = (COLUMNS, COLUMNS, DEPTH) if launch is None else (1 / launch.width,) * 3
     per_edge = np.array(per_cutoff) * box / cutoff
     # Their numbers have 32 bits.
-    most = min(max(MOST_CELLS[space.on_device] * sources, 64.0), 2.0**30)
+    most = min(max(sizes_of(space).cells * sources, 64.0), 2.0**30)
     excess = float(np.prod(per_edge)) / most
     if excess > 1:
         per_edge /= excess ** (1 / 3)
     x, y, z = (max(1, int(n)) for n in per_edge)
     return x, y, z
-
-
-def device_limit(space: ExecutionSpace, name: str, default: int) -> int:
-    """Return an attribute of the device, or the default where it does not say."""
-    value = space.array_module.cuda.Device().attributes.get(name, 0)
-    return int(value) or default

@@ -32,10 +32,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parki.ewald.split.hasimoto import RadialPolynomials, Split
+from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import Prolate, pair_error
 from parki.ewald.split.window import Images, images
 from parki.ewald.sums import Half, term_of
+from parki.ewald.sums.record import RadialPolynomials
 
 Array = NDArray[np.float64]
 _EXPONENT = 20.0  # integrals of decaying functions stop where the integrand has lost exp(-20)
@@ -123,6 +124,7 @@ def truncation(term: str, split: Split, steps: Sequence[float], volume: float) -
     volume : float
         Volume that the points fill.
     """
+    stokes = term_of(term).far.stokes
     odd = term_of(term).power % 2 == 0  # modes k and -k cancel in a point's own error
     xi = np.sqrt(np.pi) * split.psi0
     mean_square = peak = 0.0
@@ -135,7 +137,7 @@ def truncation(term: str, split: Split, steps: Sequence[float], volume: float) -
             else:
                 s, weights = _decay(edge, 1 / xi, rate)
             k = edge + s
-            size = _symbol(term, split, k * k)
+            size = _symbol(term, split.factor(not stokes).at(k * k), k * k)
             integral = 4 * np.pi * float(weights @ (size**power * s * k)) / (2 * np.pi) ** 3
             if power == 2:
                 mean_square += integral / volume
@@ -144,15 +146,8 @@ def truncation(term: str, split: Split, steps: Sequence[float], volume: float) -
     return Estimate(float(np.sqrt(mean_square)), peak, 0.0 if odd else peak)
 
 
-def aliasing(
-    term: str,
-    split: Split,
-    lengths: Sequence[float],
-    shape: Sequence[int],
-    points: ArrayLike,
-    beta_over_p: ArrayLike,
-) -> tuple[Array, Array]:
-    """Error of the window, for every pair of a number of points and a shape.
+class Modes:
+    """Errors of windows, by sums over the modes of a grid that are made once.
 
     Spreading adds to a mode k of the grid its images ``k + 2 pi m / h`` along each axis e, by the
     weight ``rho = w^(k + 2 pi m / h) / w^(k)``; so does gathering.  The window's gradient, which
@@ -167,37 +162,14 @@ def aliasing(
 
     Parameters
     ----------
-    term : str
-        A name in `parki.ewald.sums.TERMS`.
+    terms : sequence of str
+        Names in `parki.ewald.sums.TERMS`.
     split : Split
     lengths : sequence of 3 float
         Lengths of the grid's box, which the points are taken to fill.  If they fill a part of it,
         ``rms`` grows by the square root of the ratio of the volumes.
     shape : sequence of 3 int
         Grid points along each axis.
-    points : array_like, shape (n,), int
-        Numbers of window points P.
-    beta_over_p : array_like, shape (m,)
-        Kaiser-Bessel shapes, as multiples of P.
-
-    Returns
-    -------
-    rms, peak : ndarray, shape (n, m), float64
-        See the module; ``peak`` adds all modes, images, axes and both halves in phase.
-    """
-    term_of(term)
-    return Modes([term], split, lengths, shape).aliasing(term, points, beta_over_p)
-
-
-class Modes:
-    """Sums over the modes of a grid, made once, from which windows are judged: see `aliasing`.
-
-    Parameters
-    ----------
-    terms : sequence of str
-        Names in `parki.ewald.sums.TERMS`.
-    split, lengths, shape
-        As for `aliasing`.
     """
 
     def __init__(
@@ -213,7 +185,8 @@ class Modes:
         k2 = x[:, None, None] ** 2 + y[:, None] ** 2 + z**2
         k2[0, 0, 0] = 1.0  # any number: the mean is left out
         gammas = {
-            stokes: _gamma(stokes, split, k2) for stokes in {term_of(t).far.stokes for t in terms}
+            stokes: split.factor(not stokes).at(k2)
+            for stokes in {term_of(t).far.stokes for t in terms}
         }
         self.profiles: dict[str, list[list[Array]]] = {}
         for term in terms:
@@ -224,7 +197,21 @@ class Modes:
             self.profiles[term] = [_profiles(power, weights, self.alike) for power in powers]
 
     def aliasing(self, term: str, points: ArrayLike, beta_over_p: ArrayLike) -> tuple[Array, Array]:
-        """Return ``rms, peak`` for windows, as `aliasing`."""
+        """Return ``rms, peak`` for every pair of a number of points and a shape.
+
+        Parameters
+        ----------
+        term : str
+        points : array_like, shape (n,), int
+            Numbers of window points P.
+        beta_over_p : array_like, shape (m,)
+            Kaiser-Bessel shapes, as multiples of P.
+
+        Returns
+        -------
+        rms, peak : ndarray, shape (n, m), float64
+            See the module; ``peak`` adds all modes, images, axes and both halves in phase.
+        """
         windows = tuple(
             (int(p), float(q) * int(p)) for p in np.ravel(points) for q in np.ravel(beta_over_p)
         )
@@ -246,7 +233,7 @@ class Modes:
 def _mode_powers(term: str, gamma: Array, k2: Array) -> list[Array]:
     """Functions of the mode whose sums across an axis `_half_sums` needs."""
     far = term_of(term).far
-    size = _sized(term, gamma, k2) / math.sqrt(far.spread.k2)
+    size = _symbol(term, gamma, k2) / math.sqrt(far.spread.k2)
     powers = [size**2, size]
     if far.spread.b2 or far.gather.b2:
         k = np.sqrt(k2)
@@ -317,16 +304,8 @@ def _images(count: int, windows: tuple[tuple[int, float], ...]) -> Images:
     return images(2 * np.pi / count * _mode_rule(count)[0], windows)
 
 
-def _symbol(term: str, split: Split, k2: Array) -> Array:
+def _symbol(term: str, gamma: Array, k2: Array) -> Array:
     """Size of the far field's symbol, averaged over the directions of the density."""
-    return _sized(term, _gamma(term_of(term).far.stokes, split, k2), k2)
-
-
-def _gamma(stokes: bool, split: Split, k2: Array) -> Array:
-    return np.asarray(split.gamma_stokes(k2) if stokes else split.gamma_laplace(k2))
-
-
-def _sized(term: str, gamma: Array, k2: Array) -> Array:
     far = term_of(term).far
     scale = math.sqrt(far.spread.k2) * far.factor
     return np.asarray(scale * gamma * k2 ** ((1 - far.power) / 2))

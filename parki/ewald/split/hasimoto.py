@@ -32,23 +32,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfc, ive
 
 from parki.ewald.sums import term_of
+from parki.ewald.sums.record import RadialPolynomials
 
 Array = NDArray[np.float64]
-
-
-class RadialPolynomials(NamedTuple):
-    """Smooth parts of the near kernels in ``s = 2 (r/rc)^2 - 1``, made dimensionless with rc.
-
-    With ``int_0^r psi = r P``, ``psi = Q``, ``psi' = r R``, ``X = (P - Q)/r^2`` and
-    ``W = R'/r``, each field is a 1-D float64 array of coefficients: ``S = rc (P + Q)``,
-    ``X = rc^3 X``, ``R = rc^3 R``, ``L = rc P``, ``W = rc^5 W``.
-    """
-
-    S: Array
-    X: Array
-    R: Array
-    L: Array
-    W: Array
 
 
 class Factor(NamedTuple):
@@ -63,6 +49,15 @@ class Factor(NamedTuple):
     shift: float
     end: float
     decays: bool
+
+    def at(self, k2: Any) -> Any:
+        """Return the factor at squared wavenumbers ``k2``.
+
+        Terms of the polynomial are at most as large as their sum is at k = 0: powers lose nothing.
+        """
+        x = np.asarray(k2) * self.scale
+        value = np.polyval(self.coefficients, np.minimum(x, self.end) - self.shift)
+        return value * (np.exp(-x) if self.decays else x <= self.end)
 
 
 class Split(Protocol):
@@ -87,27 +82,49 @@ class Split(Protocol):
     def laplace_background(self) -> float:
         """``4 pi a``: a triply periodic potential gets ``-4 pi a / V sum(q)``."""
 
-    def gamma_stokes(self, k2: Any) -> Any:
-        """Far-field factor of the Stokes symbols at squared wavenumber ``k2``."""
-
-    def gamma_laplace(self, k2: Any) -> Any:
-        """Far-field factor of the Laplace and rotlet symbols at squared wavenumber ``k2``."""
-
     def factor(self, laplace: bool) -> Factor:
-        """Far-field factor of the Laplace and rotlet, or else of the Stokes symbols."""
+        """Return the far-field factor of the Laplace and rotlet, or else of the Stokes symbols."""
 
     def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
-        """Residual derivatives ``b', b'', b''', b''''`` at distances ``r``."""
+        """Return residual derivatives ``b', b'', b''', b''''`` at distances ``r``."""
+
+    def series(self, rc: float) -> RadialPolynomials:
+        """Return Chebyshev series of the radial functions for the cut-off ``rc``."""
+
+    def losses(self, rc: float, term: str) -> Array:
+        """Return what is lost of a pair kernel by cutting the series: see `series_losses`."""
+        return series_losses(self.series(rc), term)
+
+    def gamma_stokes(self, k2: Any) -> Any:
+        """Return the far-field factor of the Stokes symbols at squared wavenumber ``k2``."""
+        return self.factor(False).at(k2)
+
+    def gamma_laplace(self, k2: Any) -> Any:
+        """Return the far-field factor of the Laplace and rotlet symbols."""
+        return self.factor(True).at(k2)
 
     def radial_polynomials(self, rc: float, degree: int) -> RadialPolynomials:
-        """Polynomials of the near kernel for the cut-off ``rc``, in Horner's order."""
+        """Return polynomials of the near kernel's smooth parts in powers of s, highest first."""
+        return RadialPolynomials(*(horner_order(c[: degree + 1], degree) for c in self.series(rc)))
 
     def polynomial_degree(self, term: str, rc: float, tolerance: float) -> int:
-        """Smallest degree whose pair kernel is within ``tolerance``, see `series_degree`."""
+        """Return the smallest degree whose pair kernel is within a tolerance on ``0 < r <= rc``.
+
+        Parameters
+        ----------
+        term : str
+            A name in `parki.ewald.sums.TERMS`.
+        rc : float
+            Cut-off of the near field; of the prolate split its own.
+        tolerance : float
+            In units of 1/rc to the power of the term.
+        """
+        enough = self.losses(rc, term) < tolerance
+        return int(np.nonzero(~enough)[0][-1]) + 1 if not enough.all() else 0
 
 
 @dataclass(frozen=True)
-class Hasimoto:
+class Hasimoto(Split):
     """Hasimoto's split, ``psi = xi / sqrt(pi) exp(-xi^2 r^2)``.
 
     Kosmacher, Du, Bagge, Biros (2026), equations (4) and (5b).
@@ -144,53 +161,22 @@ class Hasimoto:
         """``4 pi a`` with ``a = 1 / (4 xi^2)``, in squared length units."""
         return float(np.pi / self.xi**2)
 
-    def gamma_stokes(self, k2: Any) -> Any:
-        """``(1 + c) exp(-c)``, ``c = k2 / (4 xi^2)``."""
-        c = k2 / (4 * self.xi**2)
-        return (1 + c) * np.exp(-c)
-
-    def gamma_laplace(self, k2: Any) -> Any:
-        """``exp(-c)``, ``c = k2 / (4 xi^2)``."""
-        return np.exp(k2 / (-4 * self.xi**2))
-
     def factor(self, laplace: bool) -> Factor:
-        """Return `gamma_laplace` or `gamma_stokes` for kernels."""
+        """Return ``exp(-c)``, or ``(1 + c) exp(-c)``, with ``c = k^2 / (4 xi^2)``."""
         terms = np.ones(1 if laplace else 2)
         return Factor(terms, 1 / (4 * self.xi**2), 0.0, float("inf"), True)
 
     def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
-        """Residual derivatives ``erfc(xi r), -g, 2 xi^2 r g, 2 xi^2 (1 - 2 xi^2 r^2) g``."""
+        """Return ``erfc(xi r), -g, 2 xi^2 r g, 2 xi^2 (1 - 2 xi^2 r^2) g``."""
         r = np.asarray(r, dtype=np.float64)
         z2 = (self.xi * r) ** 2
         g = 2 * self.psi0 * np.exp(-z2)
         steep = 2 * self.xi**2 * g
         return np.asarray(erfc(self.xi * r)), -g, r * steep, (1 - 2 * z2) * steep
 
-    def radial_polynomials(self, rc: float, degree: int) -> RadialPolynomials:
-        """Coefficients in powers of ``s``, highest first, of the near kernel's smooth parts.
-
-        Parameters
-        ----------
-        rc : float
-            Cut-off of the near field, in the unit of ``1 / xi``.
-        degree : int
-            Degree of all polynomials, see `polynomial_degree`.
-        """
-        return horner_polynomials(_hasimoto_series(self.xi * rc), degree)
-
-    def polynomial_degree(self, term: str, rc: float, tolerance: float) -> int:
-        """Smallest degree whose pair kernel is within ``tolerance`` on ``0 < r <= rc``.
-
-        Parameters
-        ----------
-        term : str
-            A name in `parki.ewald.sums.TERMS`.
-        rc : float
-            Cut-off of the near field, in the unit of ``1 / xi``.
-        tolerance : float
-            In units of 1/rc to the power of the term; see `series_degree`.
-        """
-        return series_degree(_hasimoto_series(self.xi * rc), term, tolerance)
+    def series(self, rc: float) -> RadialPolynomials:
+        """Return Chebyshev series of the radial functions."""
+        return _hasimoto_series(self.xi * rc)
 
 
 @lru_cache(maxsize=256)
@@ -241,14 +227,9 @@ def _solve_radial(m: int, g: Array) -> Array:
     return f
 
 
-def horner_polynomials(series: RadialPolynomials, degree: int) -> RadialPolynomials:
-    """Chebyshev series cut at ``degree``, as coefficients of powers of s, highest first."""
-    return RadialPolynomials(*(horner_order(c[: degree + 1], degree) for c in series))
-
-
-def horner_order(series: Array, degree: int) -> Array:
-    """Coefficients of powers of s, highest first, of a Chebyshev series of this degree or less."""
-    out = np.zeros(degree + 1)
+def horner_order(series: Any, degree: int) -> Array:
+    """Return coefficients of powers, highest first, of Chebyshev series of a degree or less."""
+    out = np.zeros((degree + 1, *series.shape[1:]))
     out[: len(series)] = monomials(len(series)) @ series
     return out[::-1].copy()
 
@@ -267,17 +248,6 @@ def monomials(terms: int) -> NDArray[Any]:
         matrix[1:, n] = 2 * matrix[:-1, n - 1]
         matrix[:, n] -= matrix[:, n - 2]
     return matrix
-
-
-def series_degree(series: RadialPolynomials, term: str, tolerance: float) -> int:
-    """Smallest degree at which the cut series keep the pair kernel within ``tolerance``."""
-    return least_degree(series_losses(series, term), tolerance)
-
-
-def least_degree(losses: Array, tolerance: float) -> int:
-    """Smallest degree from which on all ``losses`` are below ``tolerance``."""
-    enough = losses < tolerance
-    return int(np.nonzero(~enough)[0][-1]) + 1 if not enough.all() else 0
 
 
 def series_losses(series: RadialPolynomials, term: str) -> Array:

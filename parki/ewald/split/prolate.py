@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev, legendre
@@ -26,15 +26,13 @@ from parki.errors import ParkiValueError, warn
 from parki.ewald.split.hasimoto import (
     Factor,
     Hasimoto,
-    RadialPolynomials,
     Split,
     horner_order,
-    horner_polynomials,
-    least_degree,
     radial_series,
     series_losses,
 )
 from parki.ewald.sums import SUMS, term_of
+from parki.ewald.sums.record import RadialPolynomials
 
 Array = NDArray[np.float64]
 SPLITS = ("hasimoto", "prolate")
@@ -77,7 +75,7 @@ def pair_error(term: str, c: float) -> PairError:
 
 
 @dataclass(frozen=True)
-class Prolate:
+class Prolate(Split):
     """The prolate split, ``psi(r) = psi_0(r/rc) / (rc int psi_0)`` up to rc, and 0 beyond.
 
     ``psi_0`` is the prolate spheroidal wave function of order zero and bandwidth c.
@@ -117,22 +115,14 @@ class Prolate:
         """``4 pi a`` with ``psi^ = 1 - a k^2 + ...``, in squared length units."""
         return 2 * math.pi * _prolate(self.c).chi / self.band**2
 
-    def gamma_stokes(self, k2: Any) -> Any:
-        """``(psi_0(x) - x psi_0'(x) / 2) / psi_0(0)``, ``x = k / band``; 0 beyond x = 1."""
-        return _within_band(_prolate(self.c).gamma_stokes, k2, self.band)
-
-    def gamma_laplace(self, k2: Any) -> Any:
-        """``psi_0(x) / psi_0(0)``, ``x = k / band``; 0 beyond x = 1."""
-        return _within_band(_prolate(self.c).gamma_laplace, k2, self.band)
-
     def factor(self, laplace: bool) -> Factor:
-        """Return `gamma_laplace` or `gamma_stokes` for kernels."""
+        """Return ``psi_0(x)``, x = k / band, or ``psi_0 - x psi_0' / 2``; over ``psi_0(0)``."""
         functions = _prolate(self.c)
         terms = functions.gamma_laplace if laplace else functions.gamma_stokes
         return Factor(terms, 2 / self.band**2, 1.0, 2.0, False)
 
     def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
-        """Residual derivatives ``b', b'', b''', b''''`` up to rc, and 0 beyond."""
+        """Return ``b', b'', b''', b''''`` up to rc, and 0 beyond."""
         t = np.asarray(r, dtype=np.float64) / self.rc
         inside = t <= 1
         t = np.where(inside, t, 1.0)
@@ -147,40 +137,18 @@ class Prolate:
             np.where(inside, -2 * (slope + t**2 * second), 0.0) / self.rc**3,
         )
 
-    def radial_polynomials(self, rc: float, degree: int) -> RadialPolynomials:
-        """Coefficients in powers of ``s``, highest first, of the near kernel's smooth parts.
-
-        Parameters
-        ----------
-        rc : float
-            The split's own cut-off.
-        degree : int
-            Degree of all polynomials, see `polynomial_degree`.
-        """
-        self._own(rc)
-        return horner_polynomials(_prolate(self.c).radial, degree)
-
-    def polynomial_degree(self, term: str, rc: float, tolerance: float) -> int:
-        """Smallest degree whose pair kernel is within ``tolerance`` on ``0 < r <= rc``.
-
-        Parameters
-        ----------
-        term : str
-            A name in `parki.ewald.sums.TERMS`.
-        rc : float
-            The split's own cut-off.
-        tolerance : float
-            In units of 1/rc to the power of the term.
-        """
-        self._own(rc)
-        return least_degree(_losses(self.c, term), tolerance)
-
-    def _own(self, rc: float) -> None:
-        """Refuse another cut-off than the mollifier's."""
+    def series(self, rc: float) -> RadialPolynomials:
+        """Return Chebyshev series of the radial functions; refuse another cut-off than its own."""
         if not math.isclose(rc, self.rc, rel_tol=1e-12):
             raise ParkiValueError(
                 f"rc is {rc:g}, and the split ends at {self.rc:g}; give the split's cut-off"
             )
+        return _prolate(self.c).radial
+
+    def losses(self, rc: float, term: str) -> Array:
+        """Return what is lost by cutting the series, which depends on c alone."""
+        self.series(rc)
+        return _losses(self.c, term)
 
 
 def solve(kind: str, rc: float, error: Callable[[Split], float], goal: float) -> Split:
@@ -206,13 +174,18 @@ def solve(kind: str, rc: float, error: Callable[[Split], float], goal: float) ->
         return Prolate(_fewest(lambda n: error(Prolate(n * STEP, rc)) / goal) * STEP, rc)
     if kind != "hasimoto":
         raise ParkiValueError(f"split is {kind!r}; expected one of {', '.join(SPLITS)}")
-    x = 9.0  # the error falls like exp(-x)
+    return Hasimoto(math.sqrt(exponent(lambda x: error(Hasimoto(math.sqrt(x) / rc)), goal)) / rc)
+
+
+def exponent(error: Callable[[float], float], goal: float) -> float:
+    """Return x for which an error that falls like exp(-x) is within some percent of a goal."""
+    x = 9.0
     for _ in range(12):
-        step = math.log(max(error(Hasimoto(math.sqrt(x) / rc)), 1e-300) / goal)
+        step = math.log(max(error(x), 1e-300) / goal)
         x = min(max(x + max(-4.0, min(8.0, step)), 0.05), 60.0)
         if abs(step) < 0.02:
             break
-    return Hasimoto(math.sqrt(x) / rc)
+    return x
 
 
 def choose_split(asked: str, kernel: str, want: tuple[str, ...], tolerance: float) -> str:
@@ -299,12 +272,3 @@ def _chebyshev(values: Array) -> Array:
     # What is left below rounding would spoil the powers of s: T_n has large coefficients.
     size = np.abs(series)
     return series[: int(np.nonzero(size > 1.5e-16 * size.sum())[0][-1]) + 1]
-
-
-def _within_band(coefficients: Array, k2: Any, band: float) -> Any:
-    """Polynomial in ``2 k2 / band^2 - 1`` up to the band, and 0 beyond.
-
-    Its terms are at most as large as their sum is at k = 0, so that powers lose nothing.
-    """
-    s = np.minimum(k2 * (2 / band**2) - 1, 1.0)
-    return np.polyval(coefficients, s) * (k2 <= band**2)

@@ -9,15 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from parki.ewald.split.hasimoto import RadialPolynomials
-
 Array = NDArray[np.float64]
+
+
+class RadialPolynomials(NamedTuple):
+    """Smooth parts of the near kernels in ``s = 2 (r/rc)^2 - 1``, made dimensionless with rc.
+
+    With ``int_0^r psi = r P``, ``psi = Q``, ``psi' = r R``, ``X = (P - Q)/r^2`` and
+    ``W = R'/r``, each field is a 1-D float64 array of coefficients: ``S = rc (P + Q)``,
+    ``X = rc^3 X``, ``R = rc^3 R``, ``L = rc P``, ``W = rc^5 W``.
+    """
+
+    S: Array
+    X: Array
+    R: Array
+    L: Array
+    W: Array
 
 
 class Half(NamedTuple):
@@ -103,7 +115,7 @@ class Kernel:
         What makes up each quantity that the sum has: "u", "p", "grad_u". One without terms is
         zero everywhere.
     polynomials : tuple of two str
-        Fields of `parki.ewald.split.hasimoto.RadialPolynomials` that the pair kernel of the
+        Fields of `RadialPolynomials` that the pair kernel of the
         velocity takes, and that of pressure and gradient.
     operations : tuple of two int
         Polynomials that a pair takes, and other operations.

@@ -6,13 +6,9 @@ The velocity is the single layer's gradient, which the window spreads here and g
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from parki.ewald.sums import stokes_sl
-from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Kernel, Term
-
-if TYPE_CHECKING:
-    from parki.ewald.split.hasimoto import RadialPolynomials
+from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Kernel, RadialPolynomials, Term
 
 _PI = math.pi
 _FACTOR = math.sqrt(2) / 3 * 8 * _PI

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from parki.ewald.sums.record import Array, Far, Half, Kernel, Term
-
-if TYPE_CHECKING:
-    from parki.ewald.split.hasimoto import RadialPolynomials
+from parki.ewald.sums.record import Array, Far, Half, Kernel, RadialPolynomials, Term
 
 _PI = math.pi
 _FACTOR = 8 * _PI

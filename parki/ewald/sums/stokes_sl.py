@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Kernel, Term
-
-if TYPE_CHECKING:
-    from parki.ewald.split.hasimoto import RadialPolynomials
+from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Kernel, RadialPolynomials, Term
 
 _PI = math.pi
 _FACTOR = math.sqrt(2 / 3) * 8 * _PI

@@ -1,0 +1,72 @@
+"""What P2G adds up: sources at grid points, and sums at the grid's values."""
+
+
+def stresslet(at):
+    """Take the symmetric tensor S = q n + n q of a source to xx, xy and so on, and q.n to trace."""
+    q0: REAL = dens[3 * SINGLE][at]
+    q1: REAL = dens[3 * SINGLE + 1][at]
+    q2: REAL = dens[3 * SINGLE + 2][at]
+    n0: REAL = norms[0][at]
+    n1: REAL = norms[1][at]
+    n2: REAL = norms[2][at]
+    trace: REAL = q0 * n0 + q1 * n1 + q2 * n2
+    xx: REAL = 2.0 * q0 * n0
+    yy: REAL = 2.0 * q1 * n1
+    zz: REAL = 2.0 * q2 * n2
+    xy: REAL = q0 * n1 + q1 * n0
+    yz: REAL = q1 * n2 + q2 * n1
+    zx: REAL = q0 * n2 + q2 * n0
+
+
+def add_source(density, normal, first_normal, at):
+    """Add to s0 to s3 what a source of window values wx, wy, wz and slopes dx, dy, dz spreads.
+
+    Its density is in column ``at`` of ``density``, and its normal in that of ``normal``, from row
+    ``first_normal`` on.
+    """
+    w: REAL = wx * wy * wz
+    if SINGLE or LAPLACE:
+        s0 += density[0][at] * w
+    if SINGLE:
+        s1 += density[1][at] * w
+        s2 += density[2][at] * w
+    if DOUBLE:
+        dx = dx * wy * wz
+        dy = wx * dy * wz
+        dz = wx * wy * dz
+        q0: REAL = density[3 * SINGLE][at]
+        q1: REAL = density[3 * SINGLE + 1][at]
+        q2: REAL = density[3 * SINGLE + 2][at]
+        n0: REAL = normal[first_normal][at]
+        n1: REAL = normal[first_normal + 1][at]
+        n2: REAL = normal[first_normal + 2][at]
+        qd: REAL = q0 * dx + q1 * dy + q2 * dz
+        nd: REAL = n0 * dx + n1 * dy + n2 * dz
+        s0 += q0 * nd + n0 * qd
+        s1 += q1 * nd + n1 * qd
+        s2 += q2 * nd + n2 * qd
+        s3 += (q0 * n0 + q1 * n1 + q2 * n2) * w
+
+
+def add_to_grid(v0, v1, v2, v3):
+    """Add to the components of the grid at g0, g1, g2, as others may at the same time."""
+    pk.atomic_add(grid, [0, g0, g1, g2], v0)
+    if SINGLE or TENSOR:
+        pk.atomic_add(grid, [1, g0, g1, g2], v1)
+        pk.atomic_add(grid, [2, g0, g1, g2], v2)
+    if DOUBLE:
+        pk.atomic_add(grid, [3, g0, g1, g2], v3)
+
+
+def tile_ahead(axis, at, first, image, tile, last):
+    """Take the tile of cell ``at``, an image's if it is negative, and its cells; move on ``at``."""
+    first: int = at
+    while first < 0:
+        first = first + cells[axis]
+    image: int = at - first
+    tile: int = first // TILE
+    first = tile * TILE
+    last: int = first + TILE - 1
+    if last > cells[axis] - 1:
+        last = cells[axis] - 1
+    at = last + 1 + image

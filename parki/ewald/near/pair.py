@@ -1,0 +1,58 @@
+"""`Pair`: what P2P's kernels are made of."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.arrays import real_name
+from parki.ewald.near.radial import EVALUATORS, Evaluator
+from parki.ewald.sums import SUMS
+from parki.ewald.sums.record import RadialPolynomials
+from parki.ewald.task import Task
+
+Array = NDArray[np.float64]
+
+
+class Pair(NamedTuple):
+    """What the near field takes of a plan's parameters, in solver units.
+
+    Attributes
+    ----------
+    cutoff : float
+    radial : RadialPolynomials
+    method : str
+        Variant: one of P2P_METHODS of `parki.ewald.near.sizes`, but "auto".
+    evaluator : Evaluator or None
+        Evaluates the radial functions of "u" in place of the polynomials.
+    read : float
+        Sources near the targets that a device works on at a time: see `near_tile`.
+    """
+
+    cutoff: float
+    radial: RadialPolynomials
+    method: str
+    evaluator: Evaluator | None = None
+    read: float = 0.0
+
+    def rows(self, names: str) -> Array:
+        """Return the polynomials of some radial functions, shape (functions, degree + 1)."""
+        return np.array([getattr(self.radial, name) for name in names])
+
+    def table(self, kernel: str) -> Array:
+        """Return what evaluates the radial functions of "u"."""
+        return self.evaluator.table if self.evaluator else self.rows(SUMS[kernel].polynomials[0])
+
+    def constants(self, task: Task) -> dict[str, Any]:
+        """Return the constants of the kernels of "u" that do not depend on the variant."""
+        number = EVALUATORS.index(self.evaluator.name) if self.evaluator else 0
+        degree = self.evaluator.degree if self.evaluator else self.radial.S.size - 1
+        return dict(
+            task.sum.layers,
+            REAL=real_name(task.dtype),
+            DEGREE=degree,
+            PERIODIC=task.options.periodicity,
+            EVALUATOR=number,
+        )
