@@ -47,7 +47,9 @@ def test_other_densities(kernel, periodicity):
         chosen = EwaldOptions(periodicity, [1, 1, 4], 1e-3, deterministic=deterministic)
         plan = parki.Plan(kernel, points, points, *norms, chosen, want=want)
         plain = [plan.timed(each)[0] for each in dens]  # which is never replayed
-        record(plan, dens[0])
+        for _ in range(3):
+            plan(dens[0])
+        assert "launches" in plan.describe()  # those of high boxes call cuBLAS
         for each, expected in zip(dens, plain, strict=True):
             for found, values in zip(plan(each), expected, strict=True):
                 if deterministic:
@@ -70,14 +72,14 @@ def test_results_are_not_shared():
 
 @pytest.mark.gpu
 def test_other_points_are_recorded_anew():
-    xp, points, dens, _ = arrays("stokes_sl")
+    _, points, dens, _ = arrays("stokes_sl")
     plan = parki.Plan("stokes_sl", points, points, EwaldOptions(3, [1, 1, 1], 1e-6))
     record(plan, dens[0])
     plan.update_points(points[:, ::-1], points[:, ::-1])
     assert "launches" not in plan.describe()
     record(plan, dens[0][:, ::-1])
-    expected = parki.stokes_sl(points, points, dens[0], plan.options)
-    xp.testing.assert_allclose(plan(dens[0][:, ::-1])[:, ::-1], expected, atol=1e-10, rtol=0)
+    error = plan(dens[0][:, ::-1])[:, ::-1] - parki.stokes_sl(points, points, dens[0], plan.options)
+    assert float((error**2).sum(axis=0).mean()) ** 0.5 < 2 * plan.promise(dens[0])
 
 
 @pytest.mark.gpu

@@ -33,7 +33,6 @@ def slab_fgc(transport: Transport, slabs: Slabs, setup: Setup) -> _Periodic | _F
 
 def _convolution(setup: Setup, first: int, last: int) -> Convolution:
     """Return that of a part of the modes."""
-    task, factor = setup.task, setup.frame.factor
     return Convolution(setup.mesh, setup.split, (first, last))
 
 

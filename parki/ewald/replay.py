@@ -18,7 +18,7 @@ MOST = 2**20
 
 def why_not(space: ExecutionSpace, executor: str | None, targets: int, sources: int) -> str:
     """Return '' where applications of a plan are recorded, else the reason why they are not."""
-    if not space.adapter.RECORDS:
+    if not space.adapter.records():
         return f"{space} has no graphs"
     if (executor or SETTINGS["PARKI_EXECUTOR"].value()) != "embedded":
         return "upstream PyKokkos launches on streams of its own"
@@ -57,7 +57,7 @@ class Replay:
             self.dens = xp.empty_like(dens)
             self.results = {name: xp.empty_like(array) for name, array in results.items()}
             self._launch = space.adapter.record(lambda: stages(self.dens, self.results))
-        except (MemoryError, *space.adapter.errors()) as error:
+        except (MemoryError, RuntimeError) as error:
             self.problem = str(error)
 
     def __call__(self, dens: Any, results: dict[str, Any]) -> None:

@@ -14,7 +14,6 @@ from parki.errors import UnavailableError
 HIGH = -5  # priority of streams; CUDA and HIP take the highest that there is
 # Seconds that a device waits at most for what follows to be launched.
 PATIENCE = 0.02
-RECORDS = True  # whether launches can be recorded
 
 
 @functools.lru_cache(maxsize=1)
@@ -130,11 +129,21 @@ class Watch:
         return found
 
 
+def records() -> bool:
+    """Return whether launches can be recorded: on HIP it was never tried."""
+    return not array_module().cuda.runtime.is_hip
+
+
 def record(work: Callable[[], None]) -> Callable[[], None]:
     """Record what ``work`` launches, without running it; return what launches it on a stream.
 
     Arrays that ``work`` allocates come from a pool that lives as long as the recording: nobody else
     gets their memory.
+
+    Raises
+    ------
+    RuntimeError
+        If the work waits for the device, or calls a library that CuPy does not record, as cuBLAS.
     """
     cuda = array_module().cuda
     pool, stream = cuda.MemoryPool(), cuda.Stream(non_blocking=True)
@@ -143,7 +152,7 @@ def record(work: Callable[[], None]) -> Callable[[], None]:
         try:
             work()
         except BaseException:
-            with suppress(*errors()):  # an error of the capture follows from the first
+            with suppress(RuntimeError):  # an error of the capture follows from the first
                 stream.end_capture()
             raise
         graph = stream.end_capture()
@@ -152,12 +161,6 @@ def record(work: Callable[[], None]) -> Callable[[], None]:
         graph.launch(cuda.get_current_stream())
 
     return launch
-
-
-def errors() -> tuple[type[Exception], ...]:
-    """Return what the runtime and its libraries raise."""
-    cuda = array_module().cuda
-    return cuda.runtime.CUDARuntimeError, cuda.cublas.CUBLASError, cuda.cufft.CuFFTError
 
 
 def capturing() -> bool:
