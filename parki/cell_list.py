@@ -246,7 +246,7 @@ def locate(
     wrapped : array, shape (3, N)
     cells : array, shape (N,), int32
     """
-    xp = space.array_module
+    xp, constant = space.array_module, space.adapter.constant
     points = xp.ascontiguousarray(points)
     dtype, n = points.dtype, points.shape[1]
     wrapped, cells = xp.empty_like(points), xp.empty(n, dtype=np.int32)
@@ -255,11 +255,11 @@ def locate(
         points=points,
         wrapped=wrapped,
         cells=cells,
-        origin=xp.asarray(origin, dtype=dtype),
-        length=xp.asarray(box, dtype=dtype),
-        inverse_width=xp.asarray(np.divide(shape, box), dtype=dtype),
-        shape=xp.asarray(shape, dtype=np.int32),
-        periodic=xp.asarray(periodic, dtype=np.int32),
+        origin=constant(origin, dtype),
+        length=constant(box, dtype),
+        inverse_width=constant(np.divide(shape, box), dtype),
+        shape=constant(shape, np.int32),
+        periodic=constant(periodic, np.int32),
         scale=scale,
     )
     return wrapped, cells

@@ -7,6 +7,7 @@ values in force.
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 from collections.abc import Callable
@@ -111,7 +112,7 @@ SETTINGS = {
             "CXX",
             "",
             "C++ compiler of the OpenMP and Serial spaces; default g++ or clang++",
-            _takes(shlex.split),
+            _takes(functools.lru_cache(maxsize=8)(shlex.split)),
             "a command whose quotes are closed",
         ),
     )

@@ -153,5 +153,5 @@ def test_who_records():
 def test_large_plans_and_upstream_do_not():
     space = device()
     assert replay.why_not(space, "embedded", 10, 10) == ""
-    assert "points" in replay.why_not(space, "embedded", 10, replay.MOST + 1)
+    assert "points" in replay.why_not(space, "embedded", 10, replay.MOST_RECORDED + 1)
     assert "streams" in replay.why_not(space, "pykokkos", 10, 10)

@@ -34,6 +34,9 @@ CHOICES = {
 }
 MOST_SLENDER = 1e4  # ratio of the longest to the shortest edge
 # Deconvolution divides by the window's transform, which falls below rounding for wide windows.
+# Targets and sources up to which applications are recorded. More keep a device busy while the host
+# launches, and the copies of density and results would take memory.
+MOST_RECORDED = 2**20
 MOST_POINTS = {np.dtype(np.float64): 18, np.dtype(np.float32): 12}
 
 

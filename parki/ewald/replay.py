@@ -8,12 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from parki.ewald.options import MOST_RECORDED
 from parki.runtime import ExecutionSpace
 from parki.settings import SETTINGS
-
-# Targets and sources up to which launches count. More keep a device busy while the host launches,
-# and the copies of density and results would take memory.
-MOST = 2**20
 
 
 def why_not(space: ExecutionSpace, executor: str | None, targets: int, sources: int) -> str:
@@ -22,8 +19,8 @@ def why_not(space: ExecutionSpace, executor: str | None, targets: int, sources: 
         return f"{space} has no graphs"
     if (executor or SETTINGS["PARKI_EXECUTOR"].value()) != "embedded":
         return "upstream PyKokkos launches on streams of its own"
-    if max(targets, sources) > MOST:
-        return f"with more than {MOST} points the device does not wait for launches"
+    if max(targets, sources) > MOST_RECORDED:
+        return f"with more than {MOST_RECORDED} points the device does not wait for launches"
     return ""
 
 

@@ -30,9 +30,8 @@ from parki.ewald.far.sizes import (
     workers,
 )
 from parki.ewald.near.sizes import cells_of, choose_launch, near_tile
-from parki.ewald.options import MOST_POINTS
+from parki.ewald.options import MOST_POINTS, MOST_RECORDED
 from parki.ewald.points import result_shape
-from parki.ewald.replay import why_not
 from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace
 from parki.runtime.spaces import free_memory
@@ -111,7 +110,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     rows = sum(math.prod(result_shape(problem.kernel, name, 1)) for name in problem.want)
     results = (rows + use.more) * item * problem.targets
     dens = SUMS[problem.kernel].rows * item * problem.sources
-    if not why_not(use.space, None, problem.targets, problem.sources):
+    if use.space.on_device and max(problem.targets, problem.sources) <= MOST_RECORDED:
         dens += dens + rows * item * problem.targets
     inputs, outputs = SUMS[problem.kernel].components, field_rows(problem.kernel, problem.want)
     components, on_device = max(inputs, outputs), use.space.on_device

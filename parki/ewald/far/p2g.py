@@ -73,7 +73,8 @@ class P2G:
         self.memory = memory
         self.grid = self.memory[before : before + size].reshape(shape)
         self.arguments = dict(mesh.arguments, norms=norms, src=self.sources.points)
-        self.arguments["tiles"] = mesh.task.xp.asarray(self.variant.tiles.counts, dtype=np.int32)
+        constant = mesh.task.space.adapter.constant
+        self.arguments["tiles"] = constant(self.variant.tiles.counts, np.int32)
         self.arguments.update(self.variant.work(self.sources))
 
     @staticmethod
@@ -151,7 +152,8 @@ class Tile(Variant):
             )
         places = math.prod(self.counts) * planes
         counts = xp.empty(places, dtype=np.int32)
-        tiles = xp.asarray([*self.counts, self.tiles.counts[1]], dtype=np.int32)
+        constant = self.mesh.task.space.adapter.constant
+        tiles = constant([*self.counts, self.tiles.counts[1]], np.int32)
         geometry = dict(self.mesh.arguments, tiles=tiles, starts=sources.starts)
         count(places, counts=counts, **geometry)
         begins = xp.zeros(places + 1, dtype=np.int64)
@@ -169,7 +171,7 @@ class Tile(Variant):
             "work": self._parts(begins, planes, total),
             "entries": entries,
             "tiles": tiles,
-            "spots": xp.asarray(self.spots, dtype=np.int32),
+            "spots": constant(self.spots, np.int32),
             "points": self.mesh.window.points,
         }
 

@@ -133,17 +133,18 @@ class P2P:
         if "derivatives" in kernels:
             radial = table("derivatives", pair.rows(task.sum.polynomials[1]))
             self.own["derivatives"] = {"radial": radial, "scale": rate * rate * power}
+        constant = space.adapter.constant
         self.arguments = {
             "trg": targets.points,
             "order": targets.order,
             "src": self.sources.points,
             "norms": self.norms,
             "starts": self.sources.starts,
-            "shape": xp.asarray(shape, dtype=np.int32),
-            "width": xp.asarray(box / np.array(shape), dtype=self.dtype),
-            "reach": xp.asarray(reach(box, shape, cutoff)),
-            "origin": xp.asarray(corner, dtype=self.dtype),
-            "half": xp.asarray(box / 2, dtype=self.dtype),
+            "shape": constant(shape, np.int32),
+            "width": constant(box / np.array(shape), self.dtype),
+            "reach": constant(reach(box, shape, cutoff), np.int32),
+            "origin": constant(corner, self.dtype),
+            "half": constant(box / 2, self.dtype),
             "cutoff": cutoff,
             # Squares of shorter distances underflow.
             "coincident": max((coincident / cutoff) ** 2, float(np.finfo(self.dtype).tiny)),

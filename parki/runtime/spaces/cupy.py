@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from parki.errors import UnavailableError
 
 HIGH = -5  # priority of streams; CUDA and HIP take the highest that there is
@@ -37,6 +39,23 @@ def array_module() -> ModuleType:
         raise UnavailableError("CuPy is installed, but there is no GPU")
     module: ModuleType = cupy
     return module
+
+
+def constant(values: Any, dtype: Any) -> Any:
+    """Return a few numbers as an array that nobody writes: one and the same for the same numbers.
+
+    An upload takes the host as long as several launches.
+    """
+    array = np.ascontiguousarray(values, dtype=dtype)
+    return _uploaded(array.tobytes(), array.shape, array.dtype, device())
+
+
+@functools.lru_cache(maxsize=4096)
+def _uploaded(content: bytes, shape: tuple[int, ...], dtype: Any, _: int) -> Any:
+    cupy = array_module()
+    array = cupy.asarray(np.frombuffer(content, dtype=dtype).reshape(shape))
+    cupy.cuda.get_current_stream().synchronize()  # other streams may be the next to read it
+    return array
 
 
 def device() -> int:

@@ -21,6 +21,11 @@ def array_module() -> ModuleType:
     return np
 
 
+def constant(values: Any, dtype: Any) -> Any:
+    """Return numbers as a contiguous array."""
+    return np.ascontiguousarray(values, dtype=dtype)
+
+
 def device() -> None:
     """Return None: all arrays are in one memory."""
 
