@@ -1,9 +1,12 @@
 """Cell lists: which cell each point is in, and the stable sort by cell.
 
-`find_cells`, and `count_cells` on devices: one work item owns one point. `count_chunk` and
-`place_chunk`: one work item owns a chunk of consecutive points and a row of the histogram, so that
-the sort is stable, and equal input gives equal output whatever the number of threads.
-`gather_rows`: one work item owns one column.
+`find_cells`: one work item owns one point. So it is for `count_cells`, `list_cells` and
+`order_cells`, by which devices sort: a point takes a number in its cell, in any order, and then the
+place that is due to it, after all points of the cell that come earlier in the input. CPUs sort by
+`count_chunk` and `place_chunk`: one work item owns a chunk of consecutive points and a row of the
+histogram. Both sorts are stable, so that equal input gives equal output. `gather_rows`: one work
+item owns one column. `count_parts` and `list_parts` cut columns of cells into parts: one work item
+owns a run of cells, and then a part.
 """
 
 from typing import List
@@ -49,9 +52,48 @@ def find_cells(
 
 
 @pk.workunit
-def count_cells(i: int, cells: pk.View1D[pk.int32], counts: pk.View1D[pk.int32]):
-    """Count a point in its cell; ``counts`` are zero before."""
-    pk.atomic_add(counts, [cells[i]], 1)
+def count_cells(
+    i: int,
+    cells: pk.View1D[pk.int32],
+    counts: pk.View1D[pk.int32],
+    numbers: pk.View1D[pk.int32],
+):
+    """Give a point a number in its cell, in any order; ``counts`` are zero before."""
+    number: int = pk.atomic_fetch_add(counts, [cells[i]], 1)
+    numbers[i] = number
+
+
+@pk.workunit
+def list_cells(
+    i: int,
+    cells: pk.View1D[pk.int32],
+    numbers: pk.View1D[pk.int32],
+    starts: pk.View1D[pk.int32],
+    listed: pk.View1D[pk.int32],
+):
+    """Write a point into the list of its cell."""
+    listed[starts[cells[i]] + numbers[i]] = i
+
+
+@pk.workunit
+def order_cells(
+    i: int,
+    cells: pk.View1D[pk.int32],
+    starts: pk.View1D[pk.int32],
+    listed: pk.View1D[pk.int32],
+    order: pk.View1D[pk.int32],
+):
+    """Place the point that is number i of the lists: after those of its cell with lower indices.
+
+    This looks at fewer pairs than the near field, which computes with them.
+    """
+    point: int = listed[i]
+    cell: int = cells[point]
+    place: int = starts[cell]
+    for k in range(starts[cell], starts[cell + 1]):
+        if listed[k] < point:
+            place += 1
+    order[place] = point
 
 
 @pk.workunit
@@ -101,3 +143,60 @@ def gather_rows(
     """Permute the columns of an array: column i of the result is column order[i]."""
     for c in range(ROWS):
         sorted_rows[c][i] = rows[c][order[i]]
+
+
+@pk.workunit
+def count_parts(
+    r: int,
+    starts: pk.View1D[pk.int32],
+    length: int,
+    pieces: int,
+    size: int,
+    counts: pk.View1D[pk.int32],
+):
+    """Count the parts of at most ``size`` points that run r is cut into.
+
+    A column of ``length`` cells is ``pieces`` runs; the points of cell c begin at ``starts[c]``.
+    """
+    column: int = r // pieces * length
+    piece: int = r % pieces
+    first: int = starts[column + piece * length // pieces]
+    last: int = starts[column + (piece + 1) * length // pieces]
+    counts[r] = (last - first + size - 1) // size
+
+
+@pk.workunit
+def list_parts(
+    p: int,
+    starts: pk.View1D[pk.int32],
+    length: int,
+    pieces: int,
+    size: int,
+    runs: int,
+    begins: pk.View1D[pk.int32],
+    parts: pk.View2D[pk.int32],
+):
+    """Write part p as (column, first point, last + 1); beyond the last part, an empty one.
+
+    Run r has the parts ``begins[r]`` to ``begins[r + 1] - 1``.
+    """
+    r: int = 0
+    last: int = runs
+    while last - r > 1:
+        middle: int = (r + last) // 2
+        if begins[middle] <= p:
+            r = middle
+        else:
+            last = middle
+    column: int = r // pieces
+    piece: int = r % pieces
+    first: int = starts[column * length + piece * length // pieces] + (p - begins[r]) * size
+    end: int = starts[column * length + (piece + 1) * length // pieces]
+    if end > first + size:
+        end = first + size
+    if p >= begins[runs]:
+        first = 0
+        end = 0
+    parts[0][p] = column
+    parts[1][p] = first
+    parts[2][p] = end

@@ -163,12 +163,12 @@ def p2g_tile(
     end: int = work[2][part]
     base1: int = tile // tiles[1] * TILE1
     base2: int = tile % tiles[1] * TILE2
-    # Threads without a column are out of every source's reach.
+    # Threads without a column, or entries, are out of every source's reach.
     y: List[int] = [NOWHERE] * OWN
     z: List[int] = [NOWHERE] * OWN
     for o in range(OWN):
         v: int = team.team_rank() + team.team_size() * o
-        if v < TILE1 * TILE2:
+        if v < TILE1 * TILE2 and batch < end:
             y[o] = spots[0][v]
             z[o] = spots[1][v]
     sum0: List[REAL] = [0.0] * (OWN * P)

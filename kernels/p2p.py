@@ -96,6 +96,8 @@ def p2p_staged(
     first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
     last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
     clip(0, first0, last0)
+    if first == last:
+        last0 = first0 - 1
     first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
     last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
     clip(1, first1, last1)

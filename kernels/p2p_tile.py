@@ -331,7 +331,11 @@ def p2p_tile(
         else:
             rows[tile] = row
 
-    left: int = number - team.league_rank() * TILES
-    if left > TILES:
-        left = TILES
+    # Tiles without targets are the last ones of a team.
+    left: int = 0
+    for w in range(TILES):
+        place: int = team.league_rank() * TILES + w
+        if place < number:
+            if tiles[2][place] > tiles[1][place]:
+                left = left + 1
     pk.parallel_for(pk.TeamThreadRange(team, left), one)

@@ -1,7 +1,7 @@
 """`CellList`: points sorted by the cells of a uniform partition of a box.
 
 The near field, spreading and gathering all start from one. Built on every execution space; equal
-input gives equal output, bit for bit. `runs` cuts its runs of points into parts of bounded size.
+input gives equal output, bit for bit. `runs` cuts columns of cells into parts of bounded size.
 Knows nothing of sums, nor of the far field's grid.
 """
 
@@ -123,8 +123,9 @@ class CellList:
     @staticmethod
     def kernels(space: ExecutionSpace, real: str, executor: str | None = None) -> dict[str, Kernel]:
         """Return the kernels a cell list of ``real`` type runs, by name."""
-        counting = ["count_cells"] if space.on_device else ["count_chunk", "place_chunk"]
-        names = ["find_cells", *counting]
+        names = ["find_cells", "count_chunk", "place_chunk"]
+        if space.on_device:
+            names[1:] = ["count_cells", "list_cells", "order_cells"]
         return {n: load("cell_list", n, space, executor=executor, REAL=real) for n in names}
 
     @property
@@ -133,13 +134,16 @@ class CellList:
         return int(np.prod(self.shape))
 
     def _sort_on_device(self, kernels: dict[str, Kernel]) -> None:
-        """Sort with CuPy's argsort, stable for integers; its bincount takes far more memory."""
-        xp = self.xp
+        """Sort without waiting for the device: see ``kernels/cell_list.py``."""
+        xp, n = self.xp, self.cells.size
+        numbers, listed, self.order = (xp.empty(n, dtype=np.int32) for _ in range(3))
         self.counts = xp.zeros(self.n_cells, dtype=np.int32)
-        kernels["count_cells"](self.cells.size, cells=self.cells, counts=self.counts)
-        self.order = xp.argsort(self.cells, kind="stable").astype(np.int32)
+        kernels["count_cells"](n, cells=self.cells, counts=self.counts, numbers=numbers)
         self.starts = xp.zeros(self.n_cells + 1, dtype=np.int32)
         xp.cumsum(self.counts, out=self.starts[1:], dtype=np.int32)
+        lists = {"cells": self.cells, "starts": self.starts, "listed": listed}
+        kernels["list_cells"](n, numbers=numbers, **lists)
+        kernels["order_cells"](n, order=self.order, **lists)
 
     def _sort_on_host(self, kernels: dict[str, Kernel]) -> None:
         """Sort by counting: a chunk counts, then places its points behind those of earlier ones."""
@@ -297,27 +301,50 @@ def _check_dtype(name: str, array: Any) -> None:
         raise ParkiTypeError(f"{name} has dtype {array.dtype}; expected float32 or float64")
 
 
-def runs(xp: Any, edges: Any, size: int) -> Any:
-    """Cut runs of sorted points into parts of at most ``size``.
+def runs(
+    space: ExecutionSpace,
+    starts: Any,
+    size: int,
+    total: int,
+    *,
+    length: int = 1,
+    pieces: int = 1,
+    executor: str | None = None,
+) -> Any:
+    """Cut columns of cells into parts of at most ``size`` sorted points.
 
     Parameters
     ----------
-    xp : module
-        numpy or cupy.
-    edges : array, shape (n + 1,), int32
-        Run r holds the points ``edges[r]`` to ``edges[r + 1] - 1``.
+    space : ExecutionSpace
+    starts : array, shape (columns * length + 1,), int32
+        Cell c holds the points ``starts[c]`` to ``starts[c + 1] - 1``.
     size : int
         Largest part.
+    total : int
+        How many points there are, at most.
+    length, pieces : int
+        Cells of a column, and in how many pieces a column is cut to begin with.
 
     Returns
     -------
     array, shape (3, parts), int32
-        Run, first point and last point + 1 of each part, in order.
+        Column, first point and last point + 1 of each part, in order. On a device, which the host
+        does not wait for, there are as many parts as there may be; those at the end are empty.
     """
-    parts = (edges[1:] - edges[:-1] + size - 1) // size
-    ends = xp.cumsum(parts)
-    total = int(ends[-1])
-    run = xp.searchsorted(ends, xp.arange(total), side="right")
-    first = edges[:-1][run] + (xp.arange(total) - (ends - parts)[run]) * size
-    last = xp.minimum(first + size, edges[1:][run])
-    return xp.ascontiguousarray(xp.stack([run, first, last]).astype(np.int32))
+    xp, columns = space.array_module, (starts.size - 1) // length
+    count, write = parts_kernels(space, executor)
+    cut = {"starts": starts, "length": length, "pieces": pieces, "size": size}
+    counts = xp.empty(columns * pieces, dtype=np.int32)
+    count(counts.size, counts=counts, **cut)
+    begins = xp.zeros(counts.size + 1, dtype=np.int32)
+    xp.cumsum(counts, out=begins[1:], dtype=np.int32)
+    most = total // size + min(total, counts.size)
+    parts = xp.empty((3, most if space.on_device else int(begins[-1])), dtype=np.int32)
+    write(parts.shape[1], runs=counts.size, begins=begins, parts=parts, **cut)
+    return parts
+
+
+def parts_kernels(space: ExecutionSpace, executor: str | None = None) -> list[Kernel]:
+    """Return the kernels of `runs`."""
+    names = ("count_parts", "list_parts")
+    return [load("cell_list", name, space, executor=executor) for name in names]

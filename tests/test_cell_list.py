@@ -12,6 +12,7 @@ import pytest
 
 from parki import CellList, ParkiValueError
 from parki.cell_list import runs
+from parki.runtime import load
 
 BOX, SHAPE = (2.0, 1.0, 0.7), (5, 1, 4)
 
@@ -288,10 +289,32 @@ def test_neighbours(space, to_space, to_host, reach, shape, periodic):
 
 
 def test_runs(space, to_space, to_host):
-    edges = np.array([0, 0, 3, 10, 10, 11], np.int32)
-    shares = to_host(runs(space.array_module, to_space(edges), 4))
+    starts = np.array([0, 0, 3, 10, 10, 11], np.int32)
+    parts = to_host(runs(space, to_space(starts), 4, 11))
     expected = [[1, 0, 3], [2, 3, 7], [2, 7, 10], [4, 10, 11]]
-    np.testing.assert_array_equal(shares, np.array(expected).T)
+    np.testing.assert_array_equal(parts[:, :4], np.array(expected).T)
+    assert (parts[1:, 4:] == 0).all()  # on a device
+
+
+def test_runs_of_pieces(space, to_space, to_host):
+    """Columns of three cells, cut after the first one."""
+    starts = np.array([0, 2, 3, 9, 9, 9, 10], np.int32)
+    parts = to_host(runs(space, to_space(starts), 5, 10, length=3, pieces=2))
+    expected = [[0, 0, 2], [0, 2, 7], [0, 7, 9], [1, 9, 10]]
+    np.testing.assert_array_equal(parts[:, :4], np.array(expected).T)
+    assert (parts[1:, 4:] == 0).all()
+
+
+def test_sort_of_devices():
+    """The kernels by which devices sort, here on the CPU: as its own."""
+    points = points_near(BOX, 500)
+    cells = CellList(points, None, BOX, (True,) * 3, execution_space="CPU", shape=(3, 2, 2))
+    order, starts, counts = cells.order, cells.starts, cells.counts
+    names = ("count_cells", "list_cells", "order_cells")
+    cells._sort_on_device({n: load("cell_list", n, cells.space) for n in names})
+    np.testing.assert_array_equal(cells.order, order)
+    np.testing.assert_array_equal(cells.starts, starts)
+    np.testing.assert_array_equal(cells.counts, counts)
 
 
 # --- errors ---------------------------------------------------------------------------------------

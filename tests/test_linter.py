@@ -108,6 +108,7 @@ TEAMS = {
         "declare it",
     ),
     "atomic": ("pk.atomic_add(v, 0, 1.0)", "this atomic_add", "pk.atomic_add(v, [i, j], x)"),
+    "fetch": ("m: int = pk.atomic_fetch_add(v, 0, 1)", "this atomic_fetch_add", "(v, [i, j], x)"),
     "nested signature": ("def g(t): pass", "this nested signature", "(t: int)"),
     "nested decorator": (
         "@pk.function\n    def g(t: int): pass",

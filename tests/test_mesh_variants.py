@@ -258,10 +258,11 @@ def test_lists(points):
     p2g = P2G(asked(mesh, kernel="laplace"), src, None)
     source, code = p2g.arguments["entries"]
     assert len(source) == pytest.approx(n * sizes.reached(points, sizes.SIDES), rel=0.02)
+    assert np.bincount(source).max() <= sizes.most_reached(points, sizes.SIDES)
     places = np.prod(p2g.variant.counts) * cells[0]
     arrays = (p2g.arguments["entries"], p2g.sources.starts, p2g.sources.counts)
     size = sum(a.nbytes for a in arrays) + 16 * places
-    predicted = sizes.list_bytes(points, n, int(np.prod(cells)), sizes.SIDES)
+    predicted = sizes.list_bytes(points, n, int(np.prod(cells)), on_device=False)
     assert size == pytest.approx(predicted, rel=0.02)
     sorted_ = p2g.sources.points
     cell = np.floor(sorted_ / STEPS[:, None]).astype(int)

@@ -1,4 +1,4 @@
-"""Applications that a device launches as one graph give what their launches give one by one."""
+"""Points that a device places, and applications that it launches, as one graph: as one by one."""
 
 from __future__ import annotations
 
@@ -155,3 +155,98 @@ def test_large_plans_and_upstream_do_not():
     assert replay.why_not(space, "embedded", 10, 10) == ""
     assert "points" in replay.why_not(space, "embedded", 10, replay.MOST_RECORDED + 1)
     assert "streams" in replay.why_not(space, "pykokkos", 10, 10)
+
+
+# ---------------------------------------------------------------------- other points
+def moved(points, steps, seed=3):
+    """Yield points that move a little, in the unit box."""
+    xp, rng = device().array_module, np.random.default_rng(seed)
+    for _ in range(steps):
+        points = (points + xp.asarray(rng.normal(0, 0.01, points.shape))).clip(0, 1)
+        yield points
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("periodicity", range(4))
+@pytest.mark.parametrize("kernel", SUMS)
+def test_updates(kernel, periodicity):
+    """Placing points by a graph gives the sums of plans that were updated without one."""
+    xp, points, dens, norms = arrays(kernel)
+    want = ("u", "grad_u") if kernel == "laplace" else ("u", "stress")
+    chosen = EwaldOptions(periodicity, [1, 1, 1], 1e-4, deterministic=True)
+    trg = points[:, ::2].copy()
+    plan = parki.Plan(kernel, trg, points, *norms, chosen, want=want)
+    for step, each in enumerate(moved(points, 5)):
+        there = each[:, ::2].copy()
+        plan.update_points(there, each, *norms)
+        found = plan(dens[0])
+        plain = parki.Plan(kernel, trg, points, *norms, chosen, want=want)
+        plain.update_points(there, each, *norms)  # keeps its parameters, as the other plan did
+        for one, other in zip(found, plain.timed(dens[0])[0], strict=True):
+            xp.testing.assert_array_equal(one, other)
+        assert ("updates: as one graph" in plan.describe()) == (step > 0)
+    assert "launches: as one graph" in plan.describe()
+
+
+@pytest.mark.gpu
+def test_many_densities_between_updates():
+    """Lists of pairs are those of the points."""
+    xp, points, dens, _ = arrays("stokes_sl")
+    plan = parki.Plan("stokes_sl", points, points, EwaldOptions(3, [1, 1, 1], 1e-5))
+    for each in moved(points, 5):
+        plan.update_points(each, each)
+        expected = parki.stokes_sl(each, each, dens[1], plan.options)
+        for _ in range(5):
+            error = plan(dens[1]) - expected
+            assert float((error**2).sum(axis=0).mean()) ** 0.5 < 2 * plan.promise(dens[1])
+
+
+@pytest.mark.gpu
+def test_points_that_crowd_are_noticed():
+    """Parameters are chosen anew at once, and a refused step leaves the plan with its points."""
+    xp, points, dens, _ = arrays("stokes_sl", n=4000)
+    plan = parki.Plan("stokes_sl", points, points, EwaldOptions(3, [1, 1, 1], 1e-5))
+    for last in moved(points, 3):
+        plan.update_points(last, last)
+    before = plan(dens[0]).copy()
+    assert "updates: as one graph" in plan.describe()
+    for wrong in (xp.full_like(points, xp.nan), xp.full_like(points, 1e9)):
+        with pytest.raises(parki.ParkiValueError):
+            plan.update_points(wrong, wrong)
+    xp.testing.assert_allclose(plan(dens[0]), before, rtol=0, atol=1e-10)
+    cutoff = plan.parameters.cutoff
+    crowd = 0.4 + 0.2 * last
+    plan.update_points(crowd, crowd)
+    assert plan.parameters.cutoff < 0.8 * cutoff
+    error = plan(dens[0]) - parki.stokes_sl(crowd, crowd, dens[0], plan.options)
+    assert float((error**2).sum(axis=0).mean()) ** 0.5 < 2 * plan.promise(dens[0])
+
+
+@pytest.mark.gpu
+def test_a_choice_that_fails_leaves_the_points(monkeypatch):
+    xp, points, dens, _ = arrays("stokes_sl", n=4000)
+    plan = parki.Plan("stokes_sl", points, points, EwaldOptions(3, [1, 1, 1], 1e-5))
+    for last in moved(points, 3):
+        plan.update_points(last, last)
+    before = plan(dens[0]).copy()
+
+    def fail(*_, **__):
+        raise parki.ParkiMemoryError("no room")
+
+    monkeypatch.setattr("parki.ewald.pipeline.choose", fail)
+    with pytest.raises(parki.ParkiMemoryError):
+        plan.update_points(0.4 + 0.2 * last, 0.4 + 0.2 * last)
+    xp.testing.assert_allclose(plan(dens[0]), before, rtol=0, atol=1e-10)
+
+
+@pytest.mark.gpu
+def test_memory_of_steps_is_flat():
+    xp, points, dens, _ = arrays("stokes_sl")
+    plan = parki.Plan("stokes_sl", points, points, EwaldOptions(2, [1, 1, 1], 1e-4))
+    out, pool = xp.empty_like(points), xp.get_default_memory_pool()
+    used = []
+    for each in moved(points, 30):
+        plan.update_points(each, each)
+        plan(dens[0], out=out)
+        used.append((pool.used_bytes(), xp.cuda.Device().mem_info[0]))
+    assert len(set(used[10:])) == 1

@@ -204,18 +204,20 @@ def test_atomic_add(tmp_path, rank, real, rng):
         @pk.workunit
         def f(i: int, k: pk.View2D[pk.int32], v: pk.View{rank}D[REAL], n: pk.View1D[pk.int32]):
             pk.atomic_add(v, [{index}], 0.5)
-            pk.atomic_add(n, [0], 1)
+            old: int = pk.atomic_fetch_add(n, [0], 1)
+            n[1 + old] = i
         """,
         REAL=real,
     )
     shape = (3, 4, 2, 5)[:rank]
     count = 20_000
     k = np.array([rng.integers(0, extent, count) for extent in shape], dtype=np.int32)
-    v, n = np.zeros(shape, dtype=DTYPES[real]), np.zeros(1, dtype=np.int32)
+    v, n = np.zeros(shape, dtype=DTYPES[real]), np.zeros(1 + count, dtype=np.int32)
     kernel(count, k=k, v=v, n=n)
     expected = np.zeros(shape)
     np.add.at(expected, tuple(k), 0.5)
     assert np.array_equal(v, expected) and n[0] == count
+    assert np.array_equal(np.sort(n[1:]), np.arange(count))  # each work item had a number
 
 
 TEAM = """

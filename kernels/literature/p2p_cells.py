@@ -80,6 +80,8 @@ def p2p_cells(
     first0: int = cell // shape[2] // shape[1] - reach[0]
     last0: int = first0 + 2 * reach[0]
     clip(0, first0, last0)
+    if targets == 0:
+        last0 = first0 - 1
     inverse: REAL = 1.0 / cutoff
     take_radial(radial, xi_rc)
 

@@ -22,8 +22,12 @@ from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.replay import Replay, why_not
 from parki.ewald.setup import Setup, choose, use
 from parki.ewald.task import Frame, Points, Survey, Task
+from parki.interchange import to_host
 from parki.runtime import prepare
 
+# While the pairs that share a cell change by no more than this, in parts of what they were when the
+# set-up was seen to suit the points, it suits them still: `choice.moves` allows more.
+CROWDED = 0.1
 Watch = Callable[[str], AbstractContextManager[Any]]  # of the stages, by name
 
 
@@ -64,8 +68,8 @@ class Pipeline(Protocol):
     def placed(self, task: Task, points: Points, once: bool) -> Pipeline:
         """Return a pipeline for other points, which keeps what suits them.
 
-        This one stays as it is, but is not used any more if no exception is raised. ``once`` says
-        that a density to sum follows at once.
+        This one stays as it is if an exception is raised, and else is not used any more, unless it
+        was given the points itself. ``once`` says that a density to sum follows at once.
         """
 
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
@@ -101,8 +105,13 @@ class OneDevice:
         self._wide: Any = None
         self._pending: Callable[[], None] | None = None  # to do beside the near field
         self._begun = False  # a density was summed
-        self._replay: Replay | None = None
-        self._plain = ""  # why applications are launched one by one
+        self._plain = ""  # why launches are made one by one
+        self._replays: dict[bool, Replay] = {}  # of applications, by whether they take lists
+        self._follows = False  # the points replaced others, and suited the set-up
+        self._placing: Replay | None = None  # gives the pipeline other points
+        self._waits = ""  # why placing points was not recorded
+        self._crowds: Any = None  # see `_crowded`, on the device
+        self._judged: Any = None  # the same of points that the set-up was seen to suit
 
     def together(self) -> AbstractContextManager[Any]:
         """Do nothing: there are no other ranks."""
@@ -123,38 +132,104 @@ class OneDevice:
 
     def placed(self, task: Task, points: Points, once: bool) -> OneDevice:
         """Return a pipeline for other points: see `Pipeline.placed`."""
-        new, arrays, same = OneDevice(), points.arrays, points.survey.same
-        frame = self.setup.frame if self.setup else Frame.of(task, points.box)
-        src = frame.wrap(task, arrays["src"])
-        trg = src if same else frame.wrap(task, arrays["trg"])
-        norms = arrays["norms"] * task.dtype.type(frame.factor) if "norms" in arrays else None
+        placing, setup, arrays = self._placing, self.setup, self._named(points)
+        if placing is None or setup is None or not placing.takes(arrays):
+            return self._renewed(task, points, once)
+        before = {name: array.copy() for name, array in placing.arrays.items()}
+        placing(arrays, {})
+        try:
+            return self if self._suited(setup, points) else self._renewed(task, points, once)
+        except BaseException:
+            placing(before, {})
+            raise
 
-        density = pair_density(trg, src, frame.box)
+    def _renewed(self, task: Task, points: Points, once: bool) -> OneDevice:
+        """Return another pipeline for points, which keeps what suits them."""
+        new, arrays = OneDevice(), self._named(points)
+        frame = self.setup.frame if self.setup else Frame.of(task, points.box)
+        wrapped = _wrapped(task, frame, arrays)
+        density = pair_density(*wrapped, frame.box)
         kept = self.setup is not None and self.setup.suits(density, points)
         if self.setup is not None and kept:
             setup = self.setup
             new.memory = self.memory
         else:
-            clouds = [src] if same else [trg, src]
+            clouds = wrapped[wrapped[0] is wrapped[1] :]
             problem, chosen = choose(task, points, frame, density, clouds, once=once)
             new.memory = check(problem, chosen, use(task, points, once), frame.length)
             setup = Setup.of(task, frame, problem, chosen)
             prepare(setup.kernels(points.targets))
-        new.setup = setup
-        new.p2p = P2P(task, frame, setup.pair, arrays["trg"], arrays["src"], norms)
-        rows = task.sum.rows
-        new._wide = new.p2p.buffer(rows)
+        new.setup, new._follows = setup, kept
         new._plain = why_not(task.space, task.executor, points.targets, points.sources)
-        new.sorted = new._wide.reshape(-1)[: rows * points.sources].reshape(rows, -1)
+        old = self if kept else None
+        if kept and self._follows and not new._plain and not self._waits:
+
+            def place(given: dict[str, Any]) -> None:
+                new._place(setup, given, _wrapped(task, frame, given), old)
+
+            placing = Replay(task.space, place, arrays)
+            new._waits = placing.problem
+            if not new._waits:
+                placing(arrays, {})
+                new._placing, new._judged = placing, new._crowded()
+                return new
+        new._place(setup, arrays, wrapped, old, once)
+        return new
+
+    @staticmethod
+    def _named(points: Points) -> dict[str, Any]:
+        """Return the arrays given, without sources that are the targets."""
+        left_out = {"src"} if points.survey.same else set()
+        return {name: a for name, a in points.arrays.items() if name not in left_out}
+
+    def _suited(self, setup: Setup, points: Points) -> bool:
+        """Begin anew with points that were placed; return whether the set-up suits them."""
+        self._begun = False
+        self._replays.pop(True, None)
+        if self.lists is not None:
+            self.lists.forget()
+        crowds = self._crowded()
+        if (abs(crowds - self._judged) <= CROWDED * self._judged).all():
+            return True
+        wrapped = _wrapped(setup.task, setup.frame, self._named(points))
+        self._judged = crowds
+        return setup.suits(pair_density(*wrapped, setup.frame.box), points)
+
+    def _crowded(self) -> Any:
+        """Return how many pairs share a cell of the near field, and of the far field's sorts."""
+        return to_host(self._crowds)
+
+    def _place(
+        self,
+        setup: Setup,
+        arrays: dict[str, Any],
+        wrapped: tuple[Any, Any],
+        old: OneDevice | None,
+        once: bool = False,
+    ) -> None:
+        """Set up the stages for points; waits for nothing where ``old`` did the same."""
+        task, frame, (trg, src) = setup.task, setup.frame, wrapped
+        given = arrays["trg"], arrays.get("src", arrays["trg"])
+        norms = arrays["norms"] * task.dtype.type(frame.factor) if "norms" in arrays else None
+        self.p2p = P2P(task, frame, setup.pair, *given, norms)
+        rows = task.sum.rows
+        self._wide = self.p2p.buffer(rows)
+        self.sorted = self._wide.reshape(-1)[: rows * src.shape[1]].reshape(rows, -1)
 
         def far() -> None:
-            new._place_far(setup, trg, src, norms, self if kept else None)
+            self._place_far(setup, trg, src, norms, old)
 
         if once:
-            new._pending = far
-        else:
-            far()
-        return new
+            self._pending = far
+            return
+        far()
+        if self._follows and not self._plain:
+            cells = (self.p2p.targets, self.p2p.sources, self.g2p.targets, self.p2g.sources)
+            trg_near, src_near, trg_far, src_far = (each.counts * 1.0 for each in cells)
+            pairs = (trg_near * src_near, trg_far * trg_far, src_far * src_far)
+            self._crowds = task.xp.empty(3)
+            for place, each in enumerate(pairs):
+                self._crowds[place] = each.sum()
 
     def _place_far(
         self, setup: Setup, trg: Any, src: Any, norms: Any, old: OneDevice | None
@@ -171,17 +246,30 @@ class OneDevice:
         self.gauge = setup.gauge(trg, src, norms)
 
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
-        """Run the stages, or replay them once they launch the same every time."""
-        settled = self._begun and (self.lists is None or self.lists.settled)
+        """Run the stages, or replay them where they launch the same again and again."""
+        lists, space = self.lists, self.p2p.sources.space
+        often = self._begun or self._placing is not None
         self._begun = True
-        space = self.p2p.sources.space
-        if self._plain or not settled or watch is not unwatched or space.adapter.capturing():
+        due = lists is not None and lists.due
+        if self._plain or due or not often or watch is not unwatched or space.adapter.capturing():
             self._stages(dens, results, watch)
             return
-        if self._replay is None:
-            self._replay = Replay(space, self._stages, dens, results)
-            self._plain = self._replay.problem
-        self._replay(dens, results)
+        kept = lists is not None and lists.kept
+        if kept not in self._replays:
+            arrays = {"dens": dens, **results}
+
+            def stages(given: dict[str, Any]) -> None:
+                self._stages(given["dens"], {name: given[name] for name in results})
+
+            replay = Replay(space, stages, arrays)
+            if replay.problem:
+                self._plain = replay.problem
+                self._stages(dens, results)
+                return
+            self._replays[kept] = replay
+        self._replays[kept]({"dens": dens}, results)
+        if lists is not None:
+            lists.begun = True
 
     def _stages(self, dens: Any, results: dict[str, Any], watch: Watch = unwatched) -> None:
         """Run the stages; they see results as (rows, targets)."""
@@ -212,8 +300,22 @@ class OneDevice:
         return self.g2p.method
 
     def describe(self) -> str:
-        """Return how applications are launched."""
-        if self._replay is None:
-            return ""
-        how = f"one by one: {self._plain}" if self._plain else "as one graph"
-        return f"\n  launches: {how}"
+        """Return how points are placed, and applications launched, where it is known."""
+        lines = ""
+        if self.setup is None or not self.setup.task.space.on_device:
+            return lines
+        if self._placing is not None or self._waits:
+            lines += f"\n  updates: {_how(self._waits)}"
+        if self._replays or self._plain:
+            lines += f"\n  launches: {_how(self._plain)}"
+        return lines
+
+
+def _how(problem: str) -> str:
+    return f"one by one: {problem}" if problem else "as one graph"
+
+
+def _wrapped(task: Task, frame: Frame, arrays: dict[str, Any]) -> tuple[Any, Any]:
+    """Return targets and sources as the grid takes them; one array, if they are the same."""
+    trg = frame.wrap(task, arrays["trg"])
+    return trg, frame.wrap(task, arrays["src"]) if "src" in arrays else trg

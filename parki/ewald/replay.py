@@ -1,6 +1,7 @@
-"""`Replay`: an application that a device launches as one, a CUDA graph, in place of its launches.
+"""`Replay`: many launches that a device makes as one, a CUDA graph.
 
-Below a million points a device waits for the host: an application is some 60 launches.
+Below a million points a device waits for the host: an application is some 60 launches, and to place
+points takes as many. Both are recorded once they are made again and again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from parki.settings import SETTINGS
 
 
 def why_not(space: ExecutionSpace, executor: str | None, targets: int, sources: int) -> str:
-    """Return '' where applications of a plan are recorded, else the reason why they are not."""
+    """Return '' where launches of a plan are recorded, else the reason why they are not."""
     if not space.adapter.records():
         return f"{space} has no graphs"
     if (executor or SETTINGS["PARKI_EXECUTOR"].value()) != "embedded":
@@ -25,44 +26,45 @@ def why_not(space: ExecutionSpace, executor: str | None, targets: int, sources: 
 
 
 class Replay:
-    """The recorded launches of an application, with memory of their own for density and results.
+    """Recorded launches, with memory of their own for what they read and write.
 
     Parameters
     ----------
     space : ExecutionSpace
-    stages : callable
-        Launches an application, given a density and results; every time in the same way.
-    dens : array, shape (rows, sources)
-    results : dict of arrays
-        As those that follow, in shape and dtype.
+    work : callable
+        Launches, given arrays by name; every time in the same way.
+    arrays : dict of arrays
+        As those to come, in shape and dtype.
 
     Attributes
     ----------
     problem : str
-        Why there is nothing to replay, if so; calls then run the stages as they are.
+        Why nothing was recorded, if so.
     """
 
     def __init__(
         self,
         space: ExecutionSpace,
-        stages: Callable[[Any, dict[str, Any]], None],
-        dens: Any,
-        results: dict[str, Any],
+        work: Callable[[dict[str, Any]], None],
+        arrays: dict[str, Any],
     ) -> None:
-        xp, self.problem, self._stages = space.array_module, "", stages
+        xp, self.problem = space.array_module, ""
         try:
-            self.dens = xp.empty_like(dens)
-            self.results = {name: xp.empty_like(array) for name, array in results.items()}
-            self._launch = space.adapter.record(lambda: stages(self.dens, self.results))
+            self.arrays = {n: xp.empty(a.shape, dtype=a.dtype) for n, a in arrays.items()}
+            self._launch = space.adapter.record(lambda: work(self.arrays))
         except (MemoryError, RuntimeError) as error:
             self.problem = str(error)
 
-    def __call__(self, dens: Any, results: dict[str, Any]) -> None:
-        """Overwrite results with the sum of a density."""
-        if self.problem:
-            self._stages(dens, results)
-            return
-        self.dens[...] = dens
+    def takes(self, arrays: dict[str, Any]) -> bool:
+        """Return whether arrays are those that were recorded, in name and shape."""
+        return not self.problem and {n: a.shape for n, a in arrays.items()} == {
+            n: a.shape for n, a in self.arrays.items()
+        }
+
+    def __call__(self, given: dict[str, Any], results: dict[str, Any]) -> None:
+        """Launch with other arrays; overwrite results."""
+        for name, array in given.items():
+            self.arrays[name][...] = array
         self._launch()
         for name, array in results.items():
-            array[...] = self.results[name]
+            array[...] = self.arrays[name]

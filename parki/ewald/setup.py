@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.arrays import real_name
-from parki.cell_list import CellList
+from parki.cell_list import CellList, parts_kernels
 from parki.ewald.choice.clustering import PairDensity, sample
 from parki.ewald.choice.far_points import warn_of_far_points
 from parki.ewald.choice.machines import machine
@@ -104,6 +104,7 @@ class Setup:
         space, dtype, executor, rows = task.space, task.dtype, task.executor, task.sum.rows
         kernels = list(CellList.kernels(space, real_name(dtype), executor).values())
         kernels += [CellList.gather_kernel(space, dtype, n, executor) for n in sorted({3, rows})]
+        kernels += parts_kernels(space, executor)
         tile = near_tile(space, chosen.p2p, targets, chosen.read, dtype)
         kernels += near_kernels(task, self.pair, tile).values()
         kernels += P2G.kernels(mesh)

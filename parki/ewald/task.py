@@ -170,7 +170,7 @@ class Frame:
         if self.origin.any():
             # Rounds; the grid does not mind, and the near field takes the points as given.
             corner = self.origin[:, None] * self.unit
-            points = points - task.xp.asarray(corner, dtype=task.dtype)
+            points = points - task.space.adapter.constant(corner, task.dtype)
         wrapped, _ = locate(
             points,
             self.box,

@@ -51,6 +51,11 @@ static __device__ __forceinline__ void atomic_add(T* where, T value) {
   atomicAdd(where, value);
 }
 
+template <class T>
+static __device__ __forceinline__ T atomic_fetch_add(T* where, T value) {
+  return atomicAdd(where, value);
+}
+
 // Small arrays passed by value: elements are parameters of the entry.
 template <class T, int n>
 struct Table {

@@ -54,6 +54,17 @@ inline void atomic_add(T* where, T value) {
   *where += value;
 }
 
+template <class T>
+inline T atomic_fetch_add(T* where, T value) {
+  T old;
+#pragma omp atomic capture
+  {
+    old = *where;
+    *where += value;
+  }
+  return old;
+}
+
 #if PK_TEAM > 1
 // Hands the right to run from place to place; see the head of this file.
 struct Turnstile {

@@ -20,6 +20,7 @@ SCALARS = {"int", "bool", "pk.int32", "pk.int64", "pk.float", "pk.double", "REAL
 VIEW_ELEMENTS = {"pk.int32", "pk.int64", "pk.float", "pk.double", "REAL"}
 MATH = {"sqrt", "floor", "fabs", "exp", "erf", "erfc", "fmin", "fmax"}
 CASTS = {"REAL", "int", "pk.float", "pk.double"}
+ATOMICS = {"atomic_add", "atomic_fetch_add"}  # the second one returns what was there before
 TEAM_METHODS = {"league_rank", "team_rank", "team_size", "team_barrier", "team_scratch"}
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 RANGES = {"TeamThreadRange", "ThreadVectorRange"}
@@ -350,7 +351,7 @@ class _FunctionLinter:
             if method == "team_barrier" and node.args:
                 self.refuse(node, "arguments of team_barrier", "it takes none")
             return
-        if self.returns_value and method in ("parallel_for", "parallel_reduce", "atomic_add"):
+        if self.returns_value and method in ("parallel_for", "parallel_reduce", *ATOMICS):
             self.refuse(node, f"{method} in a function", "upstream has it in workunits only")
         if owner == "pk" and method in ("parallel_for", "parallel_reduce"):
             where, body = (*node.args, None, None)[:2]
@@ -363,9 +364,9 @@ class _FunctionLinter:
                 for bound in where.args[1:]:
                     self.expression(bound)
             return
-        if name == "pk.atomic_add":
+        if owner == "pk" and method in ATOMICS:
             if len(node.args) != 3 or not isinstance(node.args[1], ast.List):
-                self.refuse(node, "this atomic_add", "write pk.atomic_add(v, [i, j], x)")
+                self.refuse(node, f"this {method}", f"write pk.{method}(v, [i, j], x)")
             for index in node.args[1].elts:
                 self.expression(index)
             self.expression(node.args[2])

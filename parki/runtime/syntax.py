@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from parki.errors import KernelError
-from parki.runtime.linter import dotted
+from parki.runtime.linter import ATOMICS, dotted
 
 SYMBOLS: dict[type, str] = {
     ast.Add: "+",
@@ -70,7 +70,7 @@ def written(node: ast.FunctionDef) -> set[str]:
     names: set[str] = set()
     for child in ast.walk(node):
         names.update(map(array_of, targets(child)))
-        if isinstance(child, ast.Call) and dotted(child.func) == "pk.atomic_add":
+        if isinstance(child, ast.Call) and dotted(child.func).removeprefix("pk.") in ATOMICS:
             names.add(array_of(child.args[0]))
     return names
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from parki.errors import KernelError
-from parki.runtime.linter import MATH, dotted, is_decorated
+from parki.runtime.linter import ATOMICS, MATH, dotted, is_decorated
 from parki.runtime.specialise import Specialised
 from parki.runtime.syntax import (
     DTYPES,
@@ -345,7 +345,7 @@ class _Emitter:
             return f"pk::for_{space}({self.team}, {bound}, {body})"
         if method == "parallel_reduce":
             self.refuse(node, "declare its result: x: REAL = pk.parallel_reduce(...)")
-        if method == "atomic_add":
+        if method in ATOMICS:
             view, indices, value = node.args
             target = expect(view, ast.Name).id
             if target not in self.views:
@@ -353,7 +353,7 @@ class _Emitter:
             places = [self.expr(e) for e in expect(indices, ast.List).elts]
             where = self.offset(node, target, places)
             ctype = TYPES[self.views[target].element]
-            return f"pk::atomic_add(&{target}[{where}], ({ctype})({self.expr(value)}))"
+            return f"pk::{method}(&{target}[{where}], ({ctype})({self.expr(value)}))"
         arguments = ", ".join(self.expr(a) for a in node.args)
         if name == "int":
             return f"((int)({arguments}))"

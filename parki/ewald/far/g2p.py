@@ -51,7 +51,7 @@ class G2P:
     """
 
     def __init__(self, mesh: Mesh, trg: Any, sources: Sorted, same: bool) -> None:
-        xp, size = mesh.task.xp, tile_size(mesh)
+        constant, size = mesh.space.adapter.constant, tile_size(mesh)
         self.method = mesh.gather
         if mesh.gather == "tile" and size is None:
             self.method = f"target (no tile of P = {mesh.window.points} fits scratch memory)"
@@ -71,12 +71,11 @@ class G2P:
             cells = part_cells(tiles, mesh.space.on_device)
             self.arguments["work"] = self.targets.parts(g2p_part(self.count), cells)
             self.arguments["starts"] = self.targets.starts
-            self.arguments["tiles"] = xp.asarray(tiles.counts, dtype=np.int32)
+            self.arguments["tiles"] = constant(tiles.counts, np.int32)
             self.count = self.arguments["work"].shape[1]
         if "grad_u" in mesh.task.want:
             # From the solver's unit to the user's.
-            descent = xp.asarray(-mesh.frame.factor / mesh.steps, dtype=mesh.dtype)
-            self.arguments["descent"] = descent
+            self.arguments["descent"] = constant(-mesh.frame.factor / mesh.steps, mesh.dtype)
 
     @staticmethod
     def kernels(mesh: Mesh) -> list[Kernel]:

@@ -57,7 +57,7 @@ class Gauge:
                 value = -split.laplace_background / volume
         if value is not None:
             column = np.broadcast_to(value, (self.rows,)).reshape(-1, 1) * self.factor
-            self.constant = self.xp.asarray(column, dtype=mesh.dtype)
+            self.constant = mesh.space.adapter.constant(column, mesh.dtype)
 
     def add(self, dens: Any, results: dict[str, Any]) -> None:
         """Add to the results (rows, targets) what belongs to a density (rows, sources)."""
@@ -83,7 +83,10 @@ def _sums(xp: Any, rows: Any) -> Any:
     """
     if xp is np or rows.shape[1] <= SHORT:
         return rows.sum(axis=1, keepdims=True)
-    return xp.stack([row.sum() for row in rows])[:, None]
+    sums = xp.empty((len(rows), 1), dtype=rows.dtype)
+    for place, row in enumerate(rows):  # what `stack` uploads, no graph would keep
+        sums[place] = row.sum()
+    return sums
 
 
 def _truncated(laplace: bool, mesh: Mesh) -> Any:

@@ -6,7 +6,6 @@ variants that spread and gather.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -59,14 +58,9 @@ class Sorted(CellList):
 
         Each has at most ``size`` points, of at most ``cells`` cells along x.
         """
-        length, columns = self.tiles.counts[0], math.prod(self.tiles.counts[1:])
-        pieces = -(-length // cells)
-        cuts = self.xp.arange(pieces) * length // pieces
-        edges = (length * self.xp.arange(columns)[:, None] + cuts).ravel()
-        edges = self.xp.append(self.starts[edges], self.starts[-1:])
-        found = runs(self.xp, edges, size)
-        found[0] //= pieces
-        return found
+        length, n = self.tiles.counts[0], self.order.size
+        how: dict[str, Any] = {"length": length, "executor": self.executor}
+        return runs(self.space, self.starts, size, n, pieces=-(-length // cells), **how)
 
 
 class Mesh:

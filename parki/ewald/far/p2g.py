@@ -17,7 +17,16 @@ from parki.errors import ParkiValueError
 from parki.ewald.far import p2g_paper
 from parki.ewald.far.host_memory import clear, zeros
 from parki.ewald.far.mesh import Mesh, Sorted
-from parki.ewald.far.sizes import P2G_PARTS, SIDES, owner_parts, owner_tiles, p2g_part, sizes_of
+from parki.ewald.far.sizes import (
+    P2G_PARTS,
+    SIDES,
+    UNCOUNTED,
+    most_reached,
+    owner_parts,
+    owner_tiles,
+    p2g_part,
+    sizes_of,
+)
 from parki.ewald.far.spreading import Variant
 from parki.runtime import Kernel
 from parki.settings import thread_count
@@ -109,7 +118,7 @@ class Owner(Variant):
         planewise = mesh.task.sum.tensor and not mesh.space.on_device
         self.load("p2g", "p2g_owner", BATCH=PLANEWISE if planewise else 1)
         threads = thread_count() if mesh.space.name == "OpenMP" else 1
-        self.colours = _colours(mesh.task.xp, self.tiles.counts, threads, points)
+        self.colours = _colours(mesh.space.adapter.constant, self.tiles.counts, threads, points)
 
     def work(self, sources: Sorted) -> dict[str, Any]:
         """Return where the tiles' sources start."""
@@ -156,15 +165,16 @@ class Tile(Variant):
         tiles = constant([*self.counts, self.tiles.counts[1]], np.int32)
         geometry = dict(self.mesh.arguments, tiles=tiles, starts=sources.starts)
         count(places, counts=counts, **geometry)
-        begins = xp.zeros(places + 1, dtype=np.int64)
-        xp.cumsum(counts, out=begins[1:])
-        total = int(begins[-1])
-        if total >= 2**31:
+        n, most = sources.order.size, most_reached(self.mesh.window.points)
+        if n * most >= 2**31:
             raise ParkiValueError(
-                f"{sources.order.size} sources reach {total} times into tiles of the grid, which "
-                "passes 2**31; share them out over ranks, or choose p2g_method='hybrid'"
+                f"{n} sources may reach {n * most} times into tiles of the grid, which passes "
+                "2**31; share them out over ranks, or choose p2g_method='hybrid'"
             )
-        begins = begins.astype(np.int32)
+        begins = xp.zeros(places + 1, dtype=np.int32)
+        xp.cumsum(counts, out=begins[1:], dtype=np.int32)
+        # Few sources' lists take the memory that they may need, and nobody waits for a number.
+        total = n * most if n <= UNCOUNTED and self.mesh.space.on_device else int(begins[-1])
         entries = xp.empty((2, max(1, total)), dtype=np.int32)
         fill(total, begins=begins, places=places, src=sources.points, entries=entries, **geometry)
         return {
@@ -182,16 +192,12 @@ class Tile(Variant):
         deterministic: then no more than two parts add to a value of the grid, whose sum is the same
         in either order.
         """
-        xp = self.mesh.task.xp
-        if not self.mesh.task.options.deterministic:
-            return runs(xp, xp.ascontiguousarray(begins[::planes]), p2g_part(total))
-        parts = min(P2G_PARTS // math.prod(self.counts), planes // self.mesh.window.points)
-        parts = max(1, parts)
-        cuts = np.arange(parts) * planes // parts
-        edges = begins[:-1].reshape(-1, planes)[:, cuts].ravel()
-        work = runs(xp, xp.append(edges, begins[-1:]), max(1, total))
-        work[0] //= parts
-        return work
+        size, pieces = p2g_part(total), 1
+        if self.mesh.task.options.deterministic:
+            pieces = min(P2G_PARTS // math.prod(self.counts), planes // self.mesh.window.points)
+            size, pieces = max(1, total), max(1, pieces)
+        how: dict[str, Any] = {"length": planes, "executor": self.mesh.task.executor}
+        return runs(self.mesh.space, begins, size, total, pieces=pieces, **how)
 
 
 def _spots(tile: tuple[int, int]) -> np.ndarray[Any, Any]:
@@ -208,7 +214,9 @@ def _batch(mesh: Mesh) -> int:
     return max(1, min(BATCH, rows // 2 - 1))
 
 
-def _colours(xp: Any, tiles: tuple[int, ...], threads: int, points: int) -> list[tuple[int, Any]]:
+def _colours(
+    constant: Any, tiles: tuple[int, ...], threads: int, points: int
+) -> list[tuple[int, Any]]:
     """Return (work items, (first x, first y, tiles, tiles per row, parts)) for each colour."""
     colours = []
     for x in range(min(2, tiles[0])):
@@ -216,7 +224,7 @@ def _colours(xp: Any, tiles: tuple[int, ...], threads: int, points: int) -> list
             per_row = (tiles[1] - y + 1) // 2
             count = (tiles[0] - x + 1) // 2 * per_row
             parts = owner_parts(count, threads, points)
-            numbers = xp.asarray([x, y, count, per_row, parts], dtype=np.int32)
+            numbers = constant([x, y, count, per_row, parts], np.int32)
             colours.append((count * parts, numbers))
     return colours
 

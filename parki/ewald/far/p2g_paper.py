@@ -75,7 +75,7 @@ class Grid(Variant):
 
     def work(self, sources: Sorted) -> dict[str, Any]:
         """Return the number of cubes of grid points, and where the tiles' sources start."""
-        cubes = self.mesh.task.xp.asarray(self.cubes, dtype=np.int32)
+        cubes = self.mesh.space.adapter.constant(self.cubes, np.int32)
         return {"cubes": cubes, "starts": sources.starts}
 
     def spread(self, arguments: dict[str, Any]) -> None:
@@ -94,4 +94,4 @@ class Hybrid(Variant):
 
     def work(self, sources: Sorted) -> dict[str, Any]:
         """Return the tiles' sources in parts that a team holds."""
-        return {"work": runs(self.mesh.task.xp, sources.starts, BATCH)}
+        return {"work": runs(self.mesh.space, sources.starts, BATCH, sources.order.size)}

@@ -51,8 +51,8 @@ class PlaneModes:
         # The grid starts at half a window before the points, in steps.
         shift = np.exp(-1j * turns * (mesh.window.points / 2 - 1))
         factor = mesh.window.fourier(turns) * mesh.window.fourier(0.0) ** 2 * shift
-        self.factor = self.xp.asarray(factor)
-        self.slope = self.xp.asarray(1j * turns / step)
+        self.factor = mesh.space.adapter.constant(factor, np.complex128)
+        self.slope = mesh.space.adapter.constant(1j * turns / step, np.complex128)
 
     @staticmethod
     def needed(mesh: Mesh) -> bool:

@@ -21,6 +21,8 @@ ATOMIC = (*UNORDERED, "tile")
 SIDES, TILE = (4, 8), (8, 16)
 # Entries of a part of a tile's list at most and at least, and the parts wanted.
 P2G_PART, P2G_LEAST, P2G_PARTS = 1024, 64, 4096
+# Sources whose lists of p2g_tile are not counted before they are written: see `most_reached`.
+UNCOUNTED = 2**20
 G2P_METHODS = ("auto", "target", "base", "tile")
 # g2p_tile: targets of a part at most and at least, the parts wanted, and cells along x of a part
 # of few targets, so that small sums need not wait for the longest walk along a column.
@@ -125,10 +127,18 @@ def reached(points: int, tile: tuple[int, int] = TILE) -> float:
     return math.prod((edge + -(-(points - 1) // side) * side) / edge for edge, side in edges)
 
 
-def list_bytes(points: int, sources: int, cells: int, tile: tuple[int, int] = TILE) -> float:
+def most_reached(points: int, tile: tuple[int, int] = TILE) -> int:
+    """Return how many tiles list a source at most; the last of a periodic axis may be cut."""
+    edges = zip(tile, SIDES, strict=True)
+    return math.prod(2 - (2 - side - points) // edge for edge, side in edges)
+
+
+def list_bytes(points: int, sources: int, cells: int, on_device: bool = True) -> float:
     """Return the bytes of the lists, and of starts and counts of sorted cells and of places."""
+    tile, counted = sizes_of(on_device).tile, not on_device or sources > UNCOUNTED
     index = 8.0 * cells / math.prod(SIDES) + 16.0 * cells / math.prod(tile)
-    return index + 8.0 * reached(points, tile) * sources
+    listed = reached(points, tile) if counted else most_reached(points, tile)
+    return index + 8.0 * listed * sources
 
 
 def g2p_part(targets: int) -> int:

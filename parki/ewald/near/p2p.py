@@ -75,8 +75,7 @@ class P2P:
     ) -> None:
         space, executor = task.space, task.executor
         box, origin, periodicity, factor = frame.box, frame.origin, frame.periodicity, frame.factor
-        cutoff, sizes = pair.cutoff, sizes_of(space)
-        xp = space.array_module
+        cutoff, sizes, constant = pair.cutoff, sizes_of(space), space.adapter.constant
         self.dtype = src.dtype
         # What wrapping may round. Along free axes nothing is, and equal points differ by zero.
         coincident = 1e-14 * float(box[:periodicity].max(initial=0.0))
@@ -96,14 +95,19 @@ class P2P:
             return CellList(points, None, box, periodic, corner, space, shape=shape, **how)
 
         self.sources = sort(src)
-        targets = self.sources if trg is src else sort(trg)
-        # A tile never spans two columns: its bounding box would span the box.
-        ends = targets.starts if launch is not None else targets.starts[:: shape[2]]
-        self.tiles = runs(xp, ends, tile.targets if launch is None else launch.targets)
+        self.targets = targets = self.sources if trg is src else sort(trg)
+
+        def cut(size: int) -> Any:
+            # A tile never spans two columns: its bounding box would span the box.
+            length = shape[2] if launch is None else 1
+            n = targets.order.size
+            return runs(space, targets.starts, size, n, length=length, executor=executor)
+
+        self.tiles = cut(tile.targets if launch is None else launch.targets)
         self.work = {"u": self.tiles, "derivatives": self.tiles}
         kernels = near_kernels(task, pair, tile, launch)
         if sizes.derivatives is not None and "derivatives" in kernels:
-            self.work["derivatives"] = runs(xp, ends, sizes.derivatives)
+            self.work["derivatives"] = cut(sizes.derivatives)
         self.norms = None
         if norms is not None:
             self.norms = self.sources.sort(norms, out=self.buffer(3))
@@ -120,7 +124,7 @@ class P2P:
 
         def table(name: str, values: Any) -> Any:
             values = np.asarray(values, dtype=self.dtype)
-            return values if kernels[name].translated.tables else xp.asarray(values)
+            return values if kernels[name].translated.tables else constant(values, self.dtype)
 
         rate = factor / cutoff  # its powers may pass all numbers, which ** would refuse
         power = rate ** (task.sum.decay - 1)
@@ -133,7 +137,6 @@ class P2P:
         if "derivatives" in kernels:
             radial = table("derivatives", pair.rows(task.sum.polynomials[1]))
             self.own["derivatives"] = {"radial": radial, "scale": rate * rate * power}
-        constant = space.adapter.constant
         self.arguments = {
             "trg": targets.points,
             "order": targets.order,

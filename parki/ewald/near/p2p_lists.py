@@ -68,6 +68,10 @@ class PairLists:
     ) -> None:
         self.space, self.kernel = space, cache(kernel)
         self.tiles, self.lanes, self.keep = tiles, lanes, keep
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, as for other points."""
         self.size: int | None = None
         self.begun = False  # a sum was made
         self.use = FORGETS
@@ -80,13 +84,13 @@ class PairLists:
         return self.use == TAKES
 
     @property
-    def settled(self) -> bool:
-        """Whether later sums launch what the last one did."""
-        return self.begun and (self.kept or not self.keep or self.size is not None)
+    def due(self) -> bool:
+        """Whether the next sum keeps lists, if there is room."""
+        return self.begun and self.keep and self.size is None
 
     def __call__(self, **arguments: Any) -> None:
         """Compute the near field; arguments as the kernel's, without those of lists."""
-        if self.begun and self.keep and self.size is None:
+        if self.due:
             self._make_room(arguments)
         self._launch(self.use, arguments)
         self.begun = True
@@ -103,7 +107,7 @@ class PairLists:
     def _make_room(self, arguments: dict[str, Any]) -> None:
         """Take the memory for lists, if there is enough."""
         xp = self.space.array_module
-        self.rows = needed = xp.empty(self.tiles, dtype=xp.int32)
+        self.rows = needed = xp.zeros(self.tiles, dtype=xp.int32)
         self._launch(COUNTS, arguments)
         total = int(needed.sum(dtype=xp.int64))
         self.size = 4 * self.lanes * total
