@@ -191,7 +191,7 @@ def test_updates(kernel, periodicity):
 @pytest.mark.gpu
 def test_many_densities_between_updates():
     """Lists of pairs are those of the points."""
-    xp, points, dens, _ = arrays("stokes_sl")
+    _, points, dens, _ = arrays("stokes_sl")
     plan = parki.Plan("stokes_sl", points, points, EwaldOptions(3, [1, 1, 1], 1e-5))
     for each in moved(points, 5):
         plan.update_points(each, each)
@@ -245,8 +245,8 @@ def test_memory_of_steps_is_flat():
     plan = parki.Plan("stokes_sl", points, points, EwaldOptions(2, [1, 1, 1], 1e-4))
     out, pool = xp.empty_like(points), xp.get_default_memory_pool()
     used = []
-    for each in moved(points, 30):
+    for each in moved(points, 200):
         plan.update_points(each, each)
         plan(dens[0], out=out)
-        used.append((pool.used_bytes(), xp.cuda.Device().mem_info[0]))
-    assert len(set(used[10:])) == 1
+        used.append((pool.used_bytes(), -xp.cuda.Device().mem_info[0]))
+    assert max(used[100:]) <= max(used[:100])
