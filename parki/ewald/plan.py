@@ -157,7 +157,7 @@ class Plan:
         tolerance = self.options.random_tolerance(survey.totals[1], components, self.dtype)
         squares: Any = None
         if "norms" in given.arrays:
-            squares = self.task.xp.square(given.arrays["norms"], dtype=np.float64).sum(axis=0)
+            squares = (given.arrays["norms"].astype(np.float64) ** 2).sum(axis=0)
         return Points(given.arrays, given.extents, survey, box, tolerance, squares)
 
     def _placed(self, points: Points, once: bool) -> Pipeline:

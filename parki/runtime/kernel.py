@@ -217,9 +217,11 @@ def load(
     if chosen not in EXECUTORS:
         raise ParkiValueError(f"executor is {chosen!r}; expected one of {', '.join(EXECUTORS)}")
     done = specialise(file, workunit, constants)
+    machine: tuple[Any, ...] = ()
     if not space.on_device:
         team_size = vector_length = 1
-    machine = (SETTINGS["PARKI_EMULATED_TEAM"].number(), SETTINGS["CXX"].value(), thread_count())
+        emulated = SETTINGS["PARKI_EMULATED_TEAM"].number()
+        machine = (emulated, SETTINGS["CXX"].value(), thread_count())
     shapes = tuple(sorted((tables or {}).items()))
     key = (done.text, done.real, space, chosen, team_size, vector_length, machine, shapes)
     if key not in _loaded:
