@@ -1,7 +1,8 @@
 """`parki bench`: the time of a sum on this machine, for some numbers of points.
 
 Random points in a cube that are sources and targets, as `parki tune` times. Beside what was
-measured stands what the cost model predicts, by which parameters are chosen.
+measured stands what the cost model predicts, by which parameters are chosen. Of points that move,
+it is the time of a step of a simulation.
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ import argparse
 import json
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from parki import __version__
 from parki.arguments import COMMON, add_common, add_json, command
 from parki.ewald.choice import machines
+from parki.ewald.plan import Plan
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.terminal import Console, progress
 from parki.tune import STAGES, Task, check, make
@@ -27,6 +31,9 @@ from parki.tune import run as run_stages
 POINTS = (1_000, 10_000, 100_000)
 # Applications that are timed at most, and seconds after which no more are.
 RUNS, SECONDS = 7, 2.0
+# Steps of points that move: those before the first that is timed, those timed, and how far points
+# go along each axis at most, over the cut-off of the near field.
+WARM, STEPS, STRIDE = 4, 20, 0.1
 
 DESCRIPTION = """\
 Time one sum on this machine, for each number of points: random points in a unit cube, which are
@@ -39,6 +46,14 @@ sources and targets, and a random density. Says, in milliseconds (JSON: in secon
   model    what an application was predicted to take, when parameters were chosen
 
 and points/s, points over the time of an application. These times are medians of a few runs.
+
+With --steps, the points move by up to a tenth of the cut-off along each axis between sums:
+
+  update   the plan is given the next points
+  apply    the first application after it
+  step     both, one after the other
+  plan     a new plan for such points
+  one-shot a sum in one call, such as stokes_sl
 """
 
 EPILOG = """\
@@ -46,6 +61,7 @@ Where apply is far from the model for large numbers of points, 'parki tune' meas
 and later plans choose better. Times on a busy machine are of little use. For example:
 
   parki bench --kernel stokes_sl --periodicity 1 --tolerance 1e-4 --points 100000 1000000
+  parki bench --steps --points 1000 10000
 """
 
 
@@ -65,6 +81,18 @@ class Bench:
         return self.points / self.apply
 
 
+@dataclass(frozen=True)
+class Steps:
+    """Seconds of a step of points that move, and of sums that keep nothing from the step before."""
+
+    points: int
+    update: float
+    apply: float
+    step: float
+    plan: float
+    one_shot: float
+
+
 def declare(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
     parser = command(commands, "bench", run, "time a sum on this machine", DESCRIPTION, EPILOG)
@@ -72,6 +100,7 @@ def declare(commands: Any) -> None:
     add_common(parser, **task, space="OpenMP")
     numbers = COMMON["points"] | {"help": f"numbers of points ({' '.join(map(str, POINTS))})"}
     parser.add_argument("--points", nargs="+", default=POINTS, **numbers)
+    parser.add_argument("--steps", action="store_true", help="time steps of points that move")
     add_json(parser)
 
 
@@ -83,7 +112,9 @@ def run(arguments: argparse.Namespace) -> int:
     for each in tasks:
         check(each, space)
     with progress() as shown:
-        sums = [bench(each, space) for each in shown.track(tasks, description="timing")]
+        timed = shown.track(tasks, description="timing")
+        moving = [steps(each, space) for each in timed] if arguments.steps else []
+        sums = [] if arguments.steps else [bench(each, space) for each in timed]
     found = {
         "parki": __version__,
         "machine": machines.identity(space),
@@ -96,7 +127,8 @@ def run(arguments: argparse.Namespace) -> int:
     }
     if arguments.json:
         rows = [{**asdict(each), "points_per_second": each.rate} for each in sums]
-        print(json.dumps({**found, "sums": rows}, indent=2))
+        rows += [asdict(each) for each in moving]
+        print(json.dumps({**found, "steps" if moving else "sums": rows}, indent=2))
         return 0
     out = Console()
     out.print(
@@ -105,6 +137,9 @@ def run(arguments: argparse.Namespace) -> int:
         soft_wrap=True,
         highlight=False,
     )
+    if moving:
+        out.print(report_steps(moving))
+        return 0
     out.print(report(sums))
     out.print(f"The model's numbers are {found['model']}.", soft_wrap=True, highlight=False)
     return 0
@@ -117,20 +152,71 @@ def bench(task: Task, space: ExecutionSpace) -> Bench:
     plan(values)  # touches memory for the first time
     times: list[float] = []
     while len(times) < RUNS and sum(times) < SECONDS:
-        space.adapter.synchronize()
-        begun = time.perf_counter()
-        plan(values)
-        space.adapter.synchronize()
-        times.append(time.perf_counter() - begun)
+        times.append(_seconds(space, lambda: plan(values)))
     apply, predicted = statistics.median(times), timing.chosen.seconds
     return Bench(task.points, plan.seconds["plan"], timing.seconds, apply, predicted)
 
 
+def steps(task: Task, space: ExecutionSpace) -> Steps:
+    """Time a task's steps, new plans and one-shot sums, of points that move."""
+    plan, values = make(task, space)
+    given, xp, rng = plan.points.arrays, space.array_module, np.random.default_rng(0)
+    points, norms = given["trg"], given.get("norms")
+    far = STRIDE * plan.parameters.cutoff if plan.parameters else 0.0
+    times: dict[str, list[float]] = {}
+
+    def update() -> None:
+        plan.update_points(points, points, norms)
+
+    def step() -> None:
+        update()
+        plan(values)
+
+    def new(**more: Any) -> Plan:
+        return Plan(task.kernel, points, points, norms, plan.options, **more)
+
+    works: dict[str, Callable[[], Any]] = {"update": update, "apply": lambda: plan(values)}
+    works |= {"step": step, "plan": new, "one_shot": lambda: new(dens=values)}
+    for turn in range(WARM + STEPS):
+        for name, work in works.items():
+            if name != "apply":
+                move = xp.asarray(rng.uniform(-far, far, points.shape), dtype=points.dtype)
+                points = (points + move) % 1
+            seconds = _seconds(space, work)
+            if turn >= WARM:
+                times.setdefault(name, []).append(seconds)
+    return Steps(task.points, **{name: statistics.median(each) for name, each in times.items()})
+
+
+def _seconds(space: ExecutionSpace, work: Callable[[], Any]) -> float:
+    """Return what work takes, until the device is done."""
+    space.adapter.synchronize()
+    begun = time.perf_counter()
+    work()
+    space.adapter.synchronize()
+    return time.perf_counter() - begun
+
+
+def _table(*columns: str) -> Table:
+    """Return a table of numbers, without rows."""
+    table = Table(box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
+    for name in columns:
+        table.add_column(name, justify="right")
+    return table
+
+
+def report_steps(moving: list[Steps]) -> Table:
+    """Return the times of steps as a table."""
+    table = _table("points", "update", "apply", "step", "plan", "one-shot")
+    for each in moving:
+        count, *seconds = asdict(each).values()
+        table.add_row(str(count), *map(_milliseconds, seconds))
+    return table
+
+
 def report(sums: list[Bench]) -> Table:
     """Return the times as a table."""
-    table = Table(box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
-    for name in ("points", "plan", *STAGES, "apply", "model", "points/s"):
-        table.add_column(name, justify="right")
+    table = _table("points", "plan", *STAGES, "apply", "model", "points/s")
     for each in sums:
         stages = [each.stages[name] for name in STAGES]
         seconds = [each.plan, *stages, each.apply, sum(each.predicted.values())]

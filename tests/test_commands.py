@@ -433,6 +433,19 @@ def test_bench(capsys: pytest.CaptureFixture[str]) -> None:
     assert text.count("\n   ") and "2000" in text and "points/s" in text
 
 
+def test_bench_of_steps(capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    monkeypatch.setattr(bench, "STEPS", 2)
+    words = ["bench", "--steps", "--tolerance", "1e-3", "--points", "300", "500"]
+    assert cli.main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each.pop("points") for each in found["steps"]] == [300, 500]
+    for each in found["steps"]:
+        assert set(each) == {"update", "apply", "step", "plan", "one_shot"}
+        assert min(each.values()) > 0
+    assert cli.main(words) == 0
+    assert "one-shot" in capsys.readouterr().out
+
+
 def test_bench_of_one_precision_and_space(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["bench", "--dtype", "float32", "--tolerance", "1e-2", "--points", "1", "--json"]
     assert cli.main([*words, "--space", "Serial"]) == 0
