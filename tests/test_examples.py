@@ -128,6 +128,17 @@ def test_swimmers(tmp_path: Path) -> None:
     assert picture.exists() == HAS_MATPLOTLIB
 
 
+def test_sedimentation(tmp_path: Path) -> None:
+    example, picture = load("sedimentation"), tmp_path / "cloud.png"
+    words = ["--points", "2000", "--steps", "12", "--output", str(picture)]
+    record = example.main(words)
+    assert record.speeds[0] == pytest.approx(1 - example.SLOWER, rel=0.02)
+    assert len(record.times) == len(record.clouds) == 4
+    spread = [np.linalg.norm(cloud, axis=0).mean() for cloud in record.clouds]
+    np.testing.assert_allclose(spread, 0.75, rtol=0.05)  # of a ball, which stays one for a while
+    assert picture.exists() == HAS_MATPLOTLIB
+
+
 def test_figure10() -> None:
     pot = load("figure10").main(2000, "CPU")
     assert pot.shape == (3, 2000)
