@@ -13,6 +13,7 @@ from functools import lru_cache
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
 
 import pytest
 
@@ -157,6 +158,11 @@ def test_other_messages_are_found_out() -> None:
     assert not in_source("there is no compiler on the shelf")
     assert not in_source("src has shape (3, 4); transpose it now")
     assert not in_source("norms is missing; stokes_dl wants normals")
+
+
+@pytest.mark.parametrize("picture", sorted(DOCS.glob("images/**/*.svg")), ids=lambda p: p.name)
+def test_pictures_are_xml(picture: Path) -> None:
+    ElementTree.parse(picture)  # a browser shows nothing of what is not
 
 
 def test_errors_named_are_those_of_parki() -> None:
