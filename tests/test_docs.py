@@ -8,12 +8,12 @@ import importlib.util
 import re
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from functools import lru_cache
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
-from xml.etree import ElementTree
 
 import pytest
 
@@ -162,7 +162,7 @@ def test_other_messages_are_found_out() -> None:
 
 @pytest.mark.parametrize("picture", sorted(DOCS.glob("images/**/*.svg")), ids=lambda p: p.name)
 def test_pictures_are_xml(picture: Path) -> None:
-    ElementTree.parse(picture)  # a browser shows nothing of what is not
+    ET.parse(picture)  # a browser shows nothing of what is not
 
 
 def test_errors_named_are_those_of_parki() -> None:
