@@ -99,7 +99,7 @@ class Setup:
         return _mesh(self.task, self.parameters, replace(self.frame, box=box), mesh.steps, padding)
 
     def kernels(self, targets: int) -> list[Kernel]:
-        """Return all kernels of a plan whose near field has so many targets."""
+        """Return all kernels of a plan with this number of targets in its near field."""
         task, chosen, mesh = self.task, self.parameters, self.mesh
         space, dtype, executor, rows = task.space, task.dtype, task.executor, task.sum.rows
         kernels = list(CellList.kernels(space, real_name(dtype), executor).values())

@@ -15,7 +15,7 @@ In the order a kernel passes through:
     spaces      execution spaces, what is available, and an adapter for each array module
     forks       which of them a process lost when it was forked
     libraries   opens shared objects of kernels, and says how long OpenMP's threads spin
-    pool        threads of a host for what is not a kernel
+    pool        CPU threads for what is not a kernel
 """
 
 from parki.runtime.kernel import Kernel, load, prepare

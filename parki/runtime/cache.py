@@ -79,7 +79,7 @@ def directory() -> Path:
     """Return the folder of the cache, made for this user alone where it is missing.
 
     Where it cannot be written, a temporary folder stands in for as long as the process lives, with
-    a warning: a computation should not fail for want of a cache.
+    a warning: a computation should not fail because a cache is missing.
     """
     folder, reason = cache_directory(), why_unusable()
     return _temporary(folder, reason) if reason else folder

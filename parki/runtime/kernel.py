@@ -120,7 +120,7 @@ class Kernel:
 
     @property
     def by_many(self) -> bool:
-        """Whether several threads of a host may launch at a time, each its own work items."""
+        """Whether several CPU threads may launch at a time, each its own work items."""
         return not (self._upstream or self.space.on_device)
 
     def _run(self, count: int, threads: int, arguments: dict[str, Any]) -> None:

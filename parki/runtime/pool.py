@@ -1,4 +1,4 @@
-"""Threads of a host for what is not a kernel: NumPy's and SciPy's calls, one thread each.
+"""CPU threads for what is not a kernel: NumPy's and SciPy's calls, one thread each.
 
 They let other threads run while they compute. SciPy's own threads share out one transform at a
 time, and leave what is around it, copies and padding, to one thread and to slow memory.

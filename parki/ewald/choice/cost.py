@@ -40,7 +40,7 @@ COUNTS = {
     "p2g_owner": ("colours", "sources", "updates", "idle", "values"),
     "p2g_tile": ("entries", "windows", "updates", "flushes", "part"),
     # Free directions take FGC more steps, by other threads than those of kernels, which fall asleep
-    # and which G2P wakes: threads, or 0. Values of a host's lines take nearly twice as long as
+    # and which G2P wakes: threads, or 0. Values of a CPU's lines take nearly twice as long as
     # those of its boxes and planes: lines cross memory in the largest strides.
     "fgc": ("boxes", "lines", "planes", "free"),
     "g2p_target": ("targets", "reads", "beyond", "free"),
@@ -90,7 +90,7 @@ class Machine:
     lanes : int
         Values of a vector, in which windows are computed; 1 on devices.
     threads : int
-        Of a host.
+        On the CPU.
     """
 
     name: str

@@ -20,7 +20,7 @@ from parki.ewald.extent import THINNEST, Extent, mean_edge
 Array = NDArray[np.float64]
 # Look where the last percent of the points makes the box this many times larger,
 LARGER = 8.0
-# and warn where it makes a call take this many times as long, and so many seconds more.
+# and warn where it makes a call take this many times as long, and this many seconds more.
 LONGER, SECONDS = 3.0, 0.1
 
 

@@ -219,7 +219,7 @@ def block_sizes(
 ) -> tuple[float, float]:
     """Return the modes of padded blocks that are convolved at a time, and the multiplier's values.
 
-    The largest block of a device, or one for each thread of a host; of a ``part`` of the modes
+    The largest block of a device, or one for each thread of a CPU; of a ``part`` of the modes
     along the first axis, from the first to the last + 1, or of all.
     """
     if padding.n_local == 0:

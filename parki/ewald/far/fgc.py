@@ -163,7 +163,7 @@ class Convolution:
         return _Block(first, last, lengths, values, arguments)
 
     def _parts(self, block: _Block) -> list[_Block]:
-        """Return a block of planes in parts that threads of a host convolve, one at a time each."""
+        """Return a block of planes in parts that CPU threads convolve, one at a time each."""
         size = self.components * self.complex_type.itemsize * block.modes
         found = []
         for part in cuts(block.last - block.first, parts(size, self.threads)):
@@ -180,7 +180,7 @@ class Convolution:
     def multiply(self, block: _Block, hat: Any, alone: bool = False) -> None:
         """Convolve a block of modes in place; ``hat`` is complex (components, ...), contiguous.
 
-        By this thread alone, or by all of a host.
+        By this thread alone, or by all threads of the CPU.
         """
         real = hat.reshape(self.components, -1).view(self.mesh.dtype)
         convolve = self.convolve.alone if alone else self.convolve
@@ -235,7 +235,7 @@ class FGC(Convolution):
     mesh, split
         As for `Convolution`.
     memory : array, 1-D
-        Where to put the field, and before it the modes of a host: `room` says how much of each.
+        Where to put the field, and before it on the CPU the modes: `room` says how much of each.
 
     Attributes
     ----------
@@ -258,7 +258,7 @@ class FGC(Convolution):
 
     @staticmethod
     def room(mesh: Mesh) -> tuple[int, int]:
-        """Return the numbers before the grid and the field, for modes of a host, and the field's.
+        """Return the numbers before the grid and the field, for modes on the CPU, and the field's.
 
         Many modes take the place of what was transformed already, one component after the other.
         """

@@ -125,7 +125,7 @@ class G2P:
 
 
 def part_cells(tiles: Tiles, on_device: bool) -> int:
-    """Return the most cells along x of a part of `g2p_tile`: a thread of a host walks on."""
+    """Return the most cells along x of a part of `g2p_tile`: a CPU thread walks on."""
     least = sizes_of(on_device).cells
     return tiles.counts[0] if least is None else max(least, math.prod(tiles.counts) // G2P_PARTS)
 

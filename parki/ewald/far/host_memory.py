@@ -41,7 +41,7 @@ def zeros(space: ExecutionSpace, size: int, dtype: Any) -> Any:
 
 
 def clear(memory: Any) -> None:
-    """Fill a contiguous array, of a host or a device, with zeros."""
+    """Fill a contiguous array, of the CPU or a device, with zeros."""
     threads = min(thread_count(), memory.nbytes // PIECE)
     if threads < 2 or not isinstance(memory, np.ndarray):
         memory.fill(0)

@@ -130,7 +130,7 @@ class Mesh:
         return int(np.dtype(self.dtype).itemsize)
 
     def scratch(self, teams: int) -> int:
-        """Return the bytes of scratch memory for each of so many teams on a multiprocessor."""
+        """Return the bytes of scratch memory for each of ``teams`` teams on a multiprocessor."""
         return sizes.scratch(teams, _scratch(self.space) if self.space.on_device else SCRATCH)
 
     @property

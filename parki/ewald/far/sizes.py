@@ -34,13 +34,13 @@ FFT_LEAST = 1 << 16
 # Threads that do not get in each other's way, as Python runs one at a time, and real numbers for
 # each of more.
 FEW, LARGE = 8, 1 << 20
-# Bytes of modes that a thread of a host transforms at a time: half a MB to two do as well.
+# Bytes of modes that a CPU thread transforms at a time: half a MB to two do as well.
 PART = 1 << 20
 # Bytes of modes, of all components, up to which a host keeps them apart from the grid.
 APART = 32 << 20
 # Bytes of the lines along x that a device transforms at a time, which bounds its work area.
 LINES = 1 << 30
-# A thread of a host convolves about as many bytes of modes as its cache holds.
+# A CPU thread convolves about as many bytes of modes as its cache holds.
 CHUNK = 2 << 20
 
 
@@ -79,7 +79,7 @@ def sizes_of(on_device: bool) -> Sizes:
 
 
 def owner_tiles(cells: Sequence[float], points: int, periodicity: int) -> tuple[int, int]:
-    """Return how many tiles `p2g_owner` has along x and y, of a grid of so many cells.
+    """Return how many tiles `p2g_owner` has along x and y, of a grid of ``cells``.
 
     An even number where periodic (for two colours), of at least P + 1 steps: that keeps those of
     one colour apart, as a tile's sources reach P - 1 points into the next one, whose own edge may
@@ -94,7 +94,7 @@ def owner_tiles(cells: Sequence[float], points: int, periodicity: int) -> tuple[
 
 
 def shared_work(parts: int) -> float:
-    """Return the work of `p2g_owner` for a tile in so many parts, over that for one in one.
+    """Return the work of `p2g_owner` for a tile in ``parts``, over that in one part.
 
     Windows are computed for each part: of P = 7 to 18, 4 to 13 percent more.
     """
@@ -108,7 +108,7 @@ def owner_turns(tiles: int, parts: int, threads: int) -> float:
 
 @lru_cache
 def owner_parts(tiles: int, threads: int, points: int) -> int:
-    """Return in how many parts `p2g_owner` takes the planes of a tile, of a colour of so many.
+    """Return in how many parts `p2g_owner` takes the planes of a tile, of a colour of ``tiles``.
 
     The fewest that take the least time. A source has P ``points`` planes, and as many parts at
     most.
@@ -160,13 +160,13 @@ def along_z(points: int, dtype: Any, periodicity: int, on_device: bool) -> tuple
 
 
 def workers(modes: float, threads: int) -> int:
-    """Return how many threads of a host shall transform so many modes."""
+    """Return how many CPU threads transform ``modes`` modes."""
     numbers = int(2 * modes)
     return max(1, min(threads, numbers // FFT_LEAST, max(FEW, numbers // LARGE)))
 
 
 def parts(size: float, threads: int) -> int:
-    """Return into how many parts to cut a block of so many bytes."""
+    """Return into how many parts to cut a block of ``size`` bytes."""
     return threads * math.ceil(size / (threads * CHUNK))
 
 

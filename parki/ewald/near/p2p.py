@@ -154,7 +154,7 @@ class P2P:
         }
 
     def buffer(self, rows: int) -> Any:
-        """Return memory for so many rows of sorted sources, with columns of zeros beyond them."""
+        """Return memory for ``rows`` rows of sorted sources, and columns of zeros beyond them."""
         sources = self.sources
         return with_spare(sources.xp, (rows, sources.order.size), self._spare, self.dtype)
 

@@ -29,7 +29,7 @@ FORGETS, COUNTS, KEEPS, TAKES = range(4)
 def most_pairs(space: ExecutionSpace, targets: int, ranks: int = 1) -> float:
     """Return about how many pairs lists will be kept of, for the choice of a cut-off.
 
-    By so many ranks, which share the targets out and have as much memory as this one. In steps of a
+    By all ``ranks``, which share the targets out and have as much memory as this one. In steps of a
     sixth: choices are kept, and memory comes and goes.
     """
     if not space.on_device:

@@ -136,7 +136,7 @@ def cells_of(
     launch: Launch | None,
     space: ExecutionSpace,
 ) -> tuple[int, int, int]:
-    """Return the cells along each axis: so many for each r_c, but no more than serve."""
+    """Return the cells along each axis: a fixed number for each r_c, but no more than help."""
     per_cutoff = (COLUMNS, COLUMNS, DEPTH) if launch is None else (1 / launch.width,) * 3
     per_edge = np.array(per_cutoff) * box / cutoff
     # Their numbers have 32 bits.
