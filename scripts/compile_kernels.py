@@ -18,7 +18,7 @@ import numpy as np
 from rich.progress import track
 
 from parki.arrays import USUAL, real_name
-from parki.cell_list import CellList
+from parki.cell_list import CellList, parts_kernels
 from parki.ewald.far import multiplier
 from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P
@@ -83,6 +83,7 @@ def kernels() -> Iterator[Kernel]:
 def base(dtype: np.dtype) -> Iterator[Kernel]:
     """Yield the kernels that depend on the precision alone."""
     yield from CellList.kernels(SPACE, real_name(dtype)).values()
+    yield from parts_kernels(SPACE)
     for rows in sorted({3, *(each.rows for each in SUMS.values())}):
         yield CellList.gather_kernel(SPACE, dtype, rows)
     for split in (Prolate(10.0, 0.1), Hasimoto(10.0)):
