@@ -308,7 +308,7 @@ class Slab:
 
 
 def _rows(values: Any, like: Iterable[Any]) -> list[Any]:
-    """Return the rows of an array in parts that have as many as each of others."""
+    """Return the rows of an array in parts, each with as many rows as one of others."""
     ends = accumulate(map(len, like), initial=0)
     return [values[a:b] for a, b in pairwise(ends)]
 

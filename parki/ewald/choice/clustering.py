@@ -21,9 +21,9 @@ from parki.interchange import to_host
 
 SAMPLE = 16384
 LEVELS = 9
-# Where cells begin along each axis, twice, in their largest edge: a cluster that faces of the one
-# cells cut, those of the others leave whole, as a third of 2^-n is not near a multiple of 2^-m.
-# Clusters lie in the middle of their box more often than elsewhere: no large cell ends there.
+# Where the two sets of cells begin along each axis, in their largest edge. A cluster that faces of
+# one set cut is whole in the other, as a third of 2^-n is not near a multiple of 2^-m. Clusters lie
+# in the middle of their box more often than elsewhere: no large cell ends there.
 OFFSETS = (0.137, 0.137 + 1 / 3)
 # A cell's edge over a radius, for the same part of the close pairs: those of a cube are further
 # apart than those of the sphere of its volume, whose ratio is 1.6.

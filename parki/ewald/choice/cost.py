@@ -32,7 +32,7 @@ from parki.ewald.sums import SUMS
 COUNTS = {
     # The last are operations of one target: however few tiles there are, one takes that long.
     "p2p_tile": ("targets", "pairs", "operations", "chain"),
-    # Of repeated sums, which take lists that are kept.
+    # For repeated sums, which take kept lists.
     "kept_tile": ("targets", "pairs", "operations", "chain"),
     "p2p_staged": ("targets", "computed", "operations"),
     # Values are the grid's: of sparse clouds it does not fit into a host's caches. G2P counts those

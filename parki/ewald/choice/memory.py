@@ -39,8 +39,8 @@ from parki.settings import thread_count
 
 # Larger cut-offs to propose where a plan does not fit: their grids are coarser.
 LARGER = (1.25, 1.6, 2.0, 2.5)
-# Planes with longer edges take a work area as large as they are, on an H200; but of these lengths,
-# by the bytes of a number, none. Longer lines take one twice as large as they are.
+# On an H200 planes with longer edges take a work area of their own size, but those of these lengths
+# (by the bytes of a number) take none. Longer lines take twice their size.
 LONG = 1024
 LIGHT = {8: (2048,), 4: (1050, 1120, 1200, 1536, 1680, 2048, 2100, 2400)}
 # Values of a component that the device's FFT library takes: its sizes are 32 bits.

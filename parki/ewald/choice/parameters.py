@@ -27,10 +27,10 @@ from parki.ewald.split.prolate import solve
 _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
 # Sources within a typical one, for each digit of the tolerance.
 TYPICAL = 3.0
-# Of the pairs of which lists would be kept, how many to have where that is worth a smaller cut-off.
+# Where lists of fewer pairs are worth a smaller cut-off: how many to have, of those with room.
 MARGIN = 0.97
-# Of more seconds than this: a glance at cut-offs beside the choice, of whose grids other lengths
-# are the next ones, and a look at the most promising. It gains 2.5 %, for 4 ms of the host.
+# Sums of more seconds than this are worth a look at the cut-offs beside the choice, whose grids
+# have other lengths of transforms.
 UNEVEN, BESIDE, LOOKS = 0.03, (0.9, 0.95, 1.05, 1.1), 2
 
 
