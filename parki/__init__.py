@@ -18,6 +18,7 @@ from parki.errors import (
 from parki.ewald import (
     EwaldOptions,
     Plan,
+    forget,
     laplace,
     stokes_comb,
     stokes_dipole,
@@ -44,6 +45,7 @@ __all__ = [
     "available_spaces",
     "distributed",
     "ewald",
+    "forget",
     "get_execution_space",
     "laplace",
     "reference",

@@ -22,7 +22,7 @@ from rich.table import Table
 from parki import __version__
 from parki.arguments import COMMON, add_common, add_json, command
 from parki.ewald.choice import machines
-from parki.ewald.plan import Plan
+from parki.ewald.plan import Plan, sum_once
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.terminal import Console, progress
 from parki.tune import STAGES, Task, check, make
@@ -172,11 +172,14 @@ def steps(task: Task, space: ExecutionSpace) -> Steps:
         update()
         plan(values)
 
-    def new(**more: Any) -> Plan:
-        return Plan(task.kernel, points, points, norms, plan.options, **more)
+    def new() -> None:
+        Plan(task.kernel, points, points, norms, plan.options)
+
+    def once() -> None:
+        sum_once(task.kernel, points, points, values, norms, plan.options, plan.want)
 
     works: dict[str, Callable[[], Any]] = {"update": update, "apply": lambda: plan(values)}
-    works |= {"step": step, "plan": new, "one_shot": lambda: new(dens=values)}
+    works |= {"step": step, "plan": new, "one_shot": once}
     for turn in range(WARM + STEPS):
         for name, work in works.items():
             if name != "apply":

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from parki.ewald import forget
 from parki.ewald.choice.clustering import pair_density
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.runtime.spaces import why_unavailable
@@ -30,6 +31,12 @@ def space(request: pytest.FixtureRequest) -> ExecutionSpace:
     if reason:
         pytest.skip(f"{request.param}: {reason}")
     return get_execution_space(request.param)
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    """Have every sum choose its parameters, whatever tests summed before."""
+    forget()
 
 
 @pytest.fixture

@@ -111,7 +111,7 @@ def launches():
             lanes = Launch(team=1, vectors=4, targets=20, chunk=30, width=0.5)
             patch.setattr(p2p, "choose_launch", lambda *_: lanes)
             make_sum("stokes_comb", 1, dtype, "owner", "embedded", p2p_method="sm2d")
-            # Of devices: on a host a sum counts chunk by chunk.
+            # Of devices: on a host a sum counts chunk by chunk, and NumPy looks for extremes.
             points = np.random.default_rng(0).random((3, POINTS)).astype(dtype)
             space = get_execution_space("OpenMP")
             shape = {"shape": (1, 1, 7), "execution_space": space}
@@ -121,6 +121,10 @@ def launches():
             kernels = {n: load("cell_list", n, space, REAL=real) for n in ("count_cells", *names)}
             in_turn = load("cell_list", "count_cells", get_execution_space("Serial"), REAL=real)
             cells._sort_on_device({**kernels, "count_cells": in_turn})
+            ends = dict(zip(("low", "high"), np.empty((2, 3, 4), dtype), strict=True))
+            sizes = {"total": POINTS, "items": 4, "rows": 3}
+            extremes = load("extremes", "extremes", space, REAL=real)
+            extremes(4, lows=points, highs=points, **sizes, **ends)
         recorded[dtype] = calls  # only now: a failed sum shall fail again, not look empty
         return calls
 

@@ -14,10 +14,12 @@ api                one-shot calls
 from parki.ewald.api import laplace, stokes_comb, stokes_dipole, stokes_dl, stokes_rotlet, stokes_sl
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
+from parki.ewald.recent import forget
 
 __all__ = [
     "EwaldOptions",
     "Plan",
+    "forget",
     "laplace",
     "stokes_comb",
     "stokes_dipole",

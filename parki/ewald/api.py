@@ -1,11 +1,11 @@
-"""One-shot calls: a plan used once."""
+"""One-shot calls: a plan used once, which leaves its pipeline for the next call like it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import Plan
+from parki.ewald.plan import sum_once
 
 # Double layers have a default for options, so that `Plan` can say that the normals are missing.
 Want = str | tuple[str, ...]
@@ -46,7 +46,7 @@ def stokes_comb(
     array, shape (3, Nt), (Nt,) or (3, 3, Nt), or a tuple of them in the order of ``want``
         Of the same kind as the inputs. See `Plan` for errors, and for many densities.
     """
-    return Plan("stokes_comb", trg, src, norms, options, want=want, dens=dens).first
+    return sum_once("stokes_comb", trg, src, dens, norms, options, want)
 
 
 def stokes_sl(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Want = "u") -> Any:
@@ -54,7 +54,7 @@ def stokes_sl(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Wan
 
     As `stokes_comb`, with ``dens`` of shape (3, Ns) and no normals; ``p = sum 2 r.f / r^3``.
     """
-    return Plan("stokes_sl", trg, src, None, options, want=want, dens=dens).first
+    return sum_once("stokes_sl", trg, src, dens, None, options, want)
 
 
 def stokes_dl(
@@ -71,7 +71,7 @@ def stokes_dl(
     As `stokes_comb`, with ``dens`` of shape (3, Ns);
     ``p = sum 4 [ q.n / r^3 - 3 (r.q) (r.n) / r^5 ]``.
     """
-    return Plan("stokes_dl", trg, src, norms, options, want=want, dens=dens).first
+    return sum_once("stokes_dl", trg, src, dens, norms, options, want)
 
 
 def stokes_rotlet(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Want = "u") -> Any:
@@ -80,7 +80,7 @@ def stokes_rotlet(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want:
     As `stokes_comb`, with ``dens`` of shape (3, Ns) and no normals; the pressure is zero. With
     three periodic directions the mean velocity over the box is zero.
     """
-    return Plan("stokes_rotlet", trg, src, None, options, want=want, dens=dens).first
+    return sum_once("stokes_rotlet", trg, src, dens, None, options, want)
 
 
 def stokes_dipole(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Want = "u") -> Any:
@@ -93,7 +93,7 @@ def stokes_dipole(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want:
     antisymmetric one, ``D_ik = sum_j eps_ijk t_j / 2``. A multiple of the identity has no flow, and
     no pressure but in the source and, with three periodic directions, what keeps its mean zero.
     """
-    return Plan("stokes_dipole", trg, src, None, options, want=want, dens=dens).first
+    return sum_once("stokes_dipole", trg, src, dens, None, options, want)
 
 
 def laplace(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Want = "u") -> Any:
@@ -103,4 +103,4 @@ def laplace(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Want 
     three periodic directions a uniform background neutralises the charges. ``want`` calls the
     potential "u" and its gradient, of shape (3, Nt), "grad_u".
     """
-    return Plan("laplace", trg, src, None, options, want=want, dens=dens).first
+    return sum_once("laplace", trg, src, dens, None, options, want)

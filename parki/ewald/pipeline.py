@@ -92,9 +92,9 @@ class OneDevice:
 
     ahead = True
 
-    def __init__(self) -> None:
-        self.setup: Setup | None = None
-        self.memory: Memory | None = None
+    def __init__(self, setup: Setup | None = None, memory: Memory | None = None) -> None:
+        self.setup, self.memory = setup, memory
+        self._sizes: Any = None  # shapes of the points, once there are any
         self.p2p: P2P
         self.p2g: P2G
         self.fgc: FGC
@@ -130,6 +130,11 @@ class OneDevice:
         """Return a pipeline without points."""
         return OneDevice()
 
+    @property
+    def holds(self) -> float:
+        """Bytes that the stages hold, as predicted."""
+        return sum(self.memory.parts.values()) if self.memory and self._sizes else 0.0
+
     def placed(self, task: Task, points: Points, once: bool) -> OneDevice:
         """Return a pipeline for other points: see `Pipeline.placed`."""
         placing, setup, arrays = self._placing, self.setup, self._named(points)
@@ -146,23 +151,26 @@ class OneDevice:
     def _renewed(self, task: Task, points: Points, once: bool) -> OneDevice:
         """Return another pipeline for points, which keeps what suits them."""
         new, arrays = OneDevice(), self._named(points)
+        new._sizes = {name: array.shape for name, array in arrays.items()}
         frame = self.setup.frame if self.setup else Frame.of(task, points.box)
         wrapped = _wrapped(task, frame, arrays)
         density = pair_density(*wrapped, frame.box)
         kept = self.setup is not None and self.setup.suits(density, points)
         if self.setup is not None and kept:
             setup = self.setup
-            new.memory = self.memory
         else:
             clouds = wrapped[wrapped[0] is wrapped[1] :]
             problem, chosen = choose(task, points, frame, density, clouds, once=once)
-            new.memory = check(problem, chosen, use(task, points, once), frame.length)
             setup = Setup.of(task, frame, problem, chosen)
+        old = self if kept and self._sizes else None
+        if old is not None:
+            new.memory = old.memory
+        else:
+            new.memory = check(*setup.asked(points), use(task, points, once), frame.length)
             prepare(setup.kernels(points.targets))
-        new.setup, new._follows = setup, kept
+        new.setup, new._follows = setup, kept and self._sizes == new._sizes
         new._plain = why_not(task.space, task.executor, points.targets, points.sources)
-        old = self if kept else None
-        if kept and self._follows and not new._plain and not self._waits:
+        if new._follows and self._follows and not new._plain and not self._waits:
 
             def place(given: dict[str, Any]) -> None:
                 new._place(setup, given, _wrapped(task, frame, given), old)

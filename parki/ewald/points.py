@@ -9,14 +9,18 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from parki.arrays import real_name
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS
 from parki.interchange import as_array, to_host
-from parki.runtime import ExecutionSpace, get_execution_space
+from parki.runtime import ExecutionSpace, get_execution_space, load
 
 RESULTS = ("u", "p", "grad_u", "stress")
+# Work items that look for extremes of a row on a device, and how many numbers the host looks at.
+MOST_ITEMS, FEW_ITEMS = 1 << 14, 1 << 8
 
 
 class Arguments(NamedTuple):
@@ -125,13 +129,9 @@ def check_points(name: str, points: Any, options: EwaldOptions) -> Any:
         raise ParkiValueError(f"{name} has shape {points.shape}; expected (3, N){hint}")
     if points.shape[1] == 0:
         return np.empty((0, 3))
-    xp = _module(points)
-    # Row by row: reductions to three numbers would occupy three multiprocessors of a device.
-    ends = xp.stack([row.min() for row in points] + [row.max() for row in points])
-    extent = np.asarray(to_host(ends), dtype=np.float64)
-    extent = extent.reshape(2, 3)
+    extent = extremes(points)
     if not np.isfinite(extent).all():
-        raise ParkiValueError(f"{name} contains NaN or infinity; {_first_bad(xp, points)}")
+        raise ParkiValueError(f"{name} contains NaN or infinity; {_first_bad(points)}")
     for axis, length in enumerate(options.box):
         if length is None:
             continue
@@ -169,10 +169,11 @@ def check_density(name: str, values: Any, shape: tuple[int, ...]) -> Any:
         raise ParkiValueError(
             f"{name} has shape {values.shape}; expected {shape} for the {count} sources given{hint}"
         )
-    xp = _module(values)
-    if not _finite(xp, values):
-        raise ParkiValueError(f"{name} contains NaN or infinity; {_first_bad(xp, values)}")
-    return xp.ascontiguousarray(values.reshape(rows, count))
+    values = _module(values).ascontiguousarray(values.reshape(rows, count))
+    if not _finite(values):
+        place = _first_bad(values.reshape(shape))
+        raise ParkiValueError(f"{name} contains NaN or infinity; {place}")
+    return values
 
 
 def check_want(kernel: str, want: Any) -> tuple[str, ...]:
@@ -285,22 +286,35 @@ def check_space(arrays: dict[str, Any], space: ExecutionSpace) -> None:
             )
 
 
-def _finite(xp: Any, values: Any) -> bool:
-    """Return whether all values are finite.
+def extremes(rows: Any) -> NDArray[np.float64]:
+    """Return the smallest and the largest value of each row, shape (2, rows), on the host.
 
-    On a device by their extremes, which are NaN if a value is: CuPy compiles ``all`` for six
-    seconds the first time. Their difference waits for the device once.
+    NaN where values of a row on a device are not finite; elsewhere as NumPy has it.
     """
-    if xp is np:
-        return bool(np.isfinite(values).all())
-    if values.size == 0:
-        return True
-    if math.isfinite(float(values.max() - values.min())):
-        return True
-    return math.isfinite(float(values.min())) and math.isfinite(float(values.max()))  # far apart
+    if isinstance(rows, np.ndarray):
+        return np.array([rows.min(axis=1), rows.max(axis=1)], dtype=np.float64)
+    xp, space = _module(rows), get_execution_space(None, rows)
+    kernel = load("extremes", "extremes", space, executor="embedded", REAL=real_name(rows.dtype))
+    low = high = xp.ascontiguousarray(rows)
+    for most in (MOST_ITEMS, FEW_ITEMS):
+        count, total = len(rows), low.shape[1]
+        found = xp.empty((2, count, min(most, total)), dtype=rows.dtype)
+        across = {"total": total, "items": found.shape[2], "rows": count}
+        kernel(found.shape[2], lows=low, highs=high, low=found[0], high=found[1], **across)
+        low, high = found
+    ends = to_host(found)
+    return np.array([ends[0].min(axis=1), ends[1].max(axis=1)], dtype=np.float64)
 
 
-def _first_bad(xp: Any, values: Any) -> str:
+def _finite(rows: Any) -> bool:
+    """Return whether all values are finite."""
+    if isinstance(rows, np.ndarray):
+        return bool(np.isfinite(rows).all())
+    return rows.size == 0 or bool(np.isfinite(extremes(rows)).all())
+
+
+def _first_bad(values: Any) -> str:
+    xp = _module(values)
     index = np.unravel_index(int(xp.argmin(xp.isfinite(values))), values.shape)
     return f"the first is at index {tuple(int(i) for i in index)}"
 

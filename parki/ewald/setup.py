@@ -87,6 +87,11 @@ class Setup:
         totals = points.survey.totals
         return suit(self.problem, self.parameters, density, points.tolerance, *totals)
 
+    def asked(self, points: Points) -> tuple[Problem, Parameters]:
+        """Return the problem that other points pose, and the parameters."""
+        targets, sources = points.survey.totals
+        return replace(self.problem, targets=targets, sources=sources), self.parameters
+
     def slab_mesh(self, first: int, last: int) -> Mesh:
         """Return the grid of a slab, cells ``first`` to ``last - 1``, with what windows reach."""
         mesh, n = self.mesh, max(last - first, 1)  # a slab without cells has a grid, of no use

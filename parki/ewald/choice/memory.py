@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiMemoryError, ParkiValueError
+from parki.ewald import recent
 from parki.ewald.choice.parameters import Parameters, select
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far.padding import Padding
@@ -166,6 +167,9 @@ def check(problem: Problem, chosen: Parameters, use: Use, length: float) -> Memo
     """
     needed = predict(problem, chosen, use)
     room = free_memory(use.space) + needed.held
+    if needed.peak > room:
+        recent.forget()
+        room = free_memory(use.space) + needed.held
     if needed.peak <= room:
         _check_values(problem, chosen, use)
         return needed

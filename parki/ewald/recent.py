@@ -1,0 +1,64 @@
+"""What finished sums and new plans leave for the next ones like them.
+
+A program that sums in a loop would else choose parameters, plan transforms and tabulate multipliers
+again and again. A one-shot sum leaves its pipeline, so that the next one is a time step of it; a
+plan leaves its set-up.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from parki.ewald.task import Task
+from parki.runtime.spaces import free_memory
+
+MOST = 4  # pipelines kept, of each kind
+PART = 1 / 4  # of the free memory, which those that are kept may take
+
+
+class Kept(Protocol):
+    """A pipeline, as far as it matters here."""
+
+    @property
+    def holds(self) -> float:
+        """Bytes that it holds."""
+
+
+# By task, device, and whether it was for one sum; what each used last, and the event after it.
+_kept: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+
+
+def take(task: Task, once: bool) -> tuple[Any, Any]:
+    """Return a pipeline that nobody uses, and the event to wait for; or None twice."""
+    return _kept.pop(_key(task, once), (None, None))
+
+
+def keep(task: Task, once: bool, pipeline: Kept, done: Any = None) -> None:
+    """Keep a pipeline that is not used any more, if there is room for it.
+
+    None is kept where the box depends on the points; nor where the options are deterministic, as
+    parameters would depend on the sums before.
+    """
+    if None in task.options.box or task.options.deterministic:
+        return
+    _kept[_key(task, once)] = pipeline, done
+    alike = [key for key in list(_kept) if key[1] == once]
+    for key in alike[:-MOST]:
+        _kept.pop(key, None)
+    held = sum(each.holds for each, _ in list(_kept.values()))
+    if held > PART * (free_memory(task.space) + held):
+        forget()
+
+
+def forget() -> None:
+    """Give back the memory that sums have left for the next ones like them.
+
+    `parki.stokes_comb` and its relatives keep grids and tables of the last four sums, in at most a
+    quarter of the free memory: sums in a loop cost what time steps of a plan cost. Plans are not
+    concerned.
+    """
+    _kept.clear()
+
+
+def _key(task: Task, once: bool) -> tuple[Any, ...]:
+    return task, once, task.space.adapter.device()

@@ -1,0 +1,138 @@
+"""Sums in a loop: what a finished sum leaves for the next one like it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import parki
+from parki import EwaldOptions
+from parki.ewald import recent
+from parki.ewald.pipeline import OneDevice
+from parki.ewald.recent import _kept
+
+OPTIONS = EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-5)
+
+
+@pytest.fixture
+def cloud(rng, to_space):
+    """Return what gives targets, sources and densities."""
+    return lambda n=400: (
+        [to_space(rng.random((3, n))) for _ in range(2)] + [to_space(rng.standard_normal((3, n)))]
+    )
+
+
+def close(found, trg, src, dens):
+    """Whether a sum keeps the promise of its tolerance, by a plan of a smaller one."""
+    exact = parki.Plan("stokes_sl", trg, src, EwaldOptions(3, [1, 1, 1], 1e-9))
+    error = float(((found - exact(dens)) ** 2).sum(axis=0).mean()) ** 0.5
+    return error <= exact.promise(dens) * OPTIONS.tolerance / 1e-9
+
+
+def test_next_sums_keep_parameters(space, cloud, monkeypatch):
+    chosen = []
+    choose = parki.ewald.pipeline.choose
+    monkeypatch.setattr(
+        "parki.ewald.pipeline.choose", lambda *a, **k: chosen.append(1) or choose(*a, **k)
+    )
+    for _ in range(6):
+        trg, src, dens = cloud()
+        assert close(parki.stokes_sl(trg, src, dens, OPTIONS), trg, src, dens)
+    # One of the sums, and one of the exact ones'.
+    assert len(chosen) == 2
+
+
+def test_other_numbers_of_points(space, cloud):
+    for n in (400, 430, 430, 430, 430, 410, 1, 3000, 390, 390):
+        trg, src, dens = cloud(n)
+        assert close(parki.stokes_sl(trg, src, dens, OPTIONS), trg, src, dens)
+
+
+def test_results_are_the_callers(space, cloud):
+    """No later sum writes to them."""
+    trg, src, dens = cloud()
+    first = [parki.stokes_sl(trg, src, dens, OPTIONS) for _ in range(5)]
+    before = [each.copy() for each in first]
+    parki.stokes_sl(*cloud(), OPTIONS)
+    for each, copy in zip(first, before, strict=True):
+        assert bool((each == copy).all())
+
+
+def test_crowded_points_choose_anew(space, cloud):
+    _, src, dens = cloud(2000)
+    for scale in (1.0, 1.0, 1.0, 1.0, 0.2, 0.2):
+        points = src * scale
+        found = parki.stokes_sl(points, points, dens, OPTIONS)
+        assert close(found, points, points, dens)
+
+
+def test_deterministic_sums_leave_nothing(space, cloud):
+    options = EwaldOptions(3, [1, 1, 1], 1e-5, deterministic=True)
+    trg, src, dens = cloud()
+    parki.stokes_sl(trg, src, dens, options)
+    parki.Plan("stokes_sl", trg, src, options)
+    assert not _kept
+
+
+def test_boxes_of_the_points_are_not_kept(cloud, space):
+    trg, src, dens = cloud()
+    options = EwaldOptions(0, tolerance=1e-5)
+    for factor in (1, 1, 3):
+        found = parki.stokes_sl(factor * trg, factor * src, dens, options)
+        assert found.shape == (3, 400)
+    assert not _kept
+
+
+def test_only_the_last_are_kept(space, cloud, monkeypatch):
+    trg, src, dens = cloud()
+    for power in range(3, 10):
+        parki.stokes_sl(trg, src, dens, EwaldOptions(3, [1, 1, 1], 10.0**-power))
+    assert [key[0].options.tolerance for key in _kept] == [1e-6, 1e-7, 1e-8, 1e-9]
+    monkeypatch.setattr(recent, "free_memory", lambda _: 1e5)
+    parki.stokes_sl(trg, src, dens, OPTIONS)
+    assert not _kept
+
+
+def test_forget(space, cloud):
+    parki.stokes_sl(*cloud(), OPTIONS)
+    assert _kept
+    parki.forget()
+    assert not _kept
+
+
+def test_plans_leave_their_set_up_alone(space, cloud):
+    """Two plans share no memory that is written."""
+    trg, src, dens = cloud()
+    first = parki.Plan("stokes_sl", trg, src, OPTIONS)
+    before = first(dens)
+    second = parki.Plan("stokes_sl", *cloud()[:2], OPTIONS)
+    second(dens)
+    assert second.setup is first.setup
+    assert bool((first(dens) == before).all()) or space.on_device
+    assert all(isinstance(each, OneDevice) and not each.holds for each, _ in _kept.values())
+
+
+def test_errors_leave_nothing_broken(space, cloud, monkeypatch):
+    trg, src, dens = cloud()
+    for _ in range(3):
+        expected = parki.stokes_sl(trg, src, dens, OPTIONS)
+    with pytest.raises(parki.ParkiValueError):
+        parki.stokes_sl(trg, src, dens * np.nan, OPTIONS)
+    with monkeypatch.context() as patch:
+        patch.setattr(OneDevice, "_stages", lambda *_: 1 / 0)
+        patch.setattr(OneDevice, "apply", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            parki.stokes_sl(trg, src, dens, OPTIONS)
+    found = parki.stokes_sl(trg, src, dens, OPTIONS)
+    assert float(abs(found - expected).max()) < 1e-4 * float(abs(expected).max())
+
+
+def test_threads(space, cloud):
+    from concurrent.futures import ThreadPoolExecutor
+
+    trg, src, dens = cloud()
+    expected = parki.stokes_sl(trg, src, dens, OPTIONS)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: parki.stokes_sl(trg, src, dens, OPTIONS), range(12)))
+    for each in found:
+        assert float(abs(each - expected).max()) < 1e-4 * float(abs(expected).max())
