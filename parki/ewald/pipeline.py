@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
+from parki.ewald import recent
 from parki.ewald.choice.clustering import pair_density
 from parki.ewald.choice.memory import Memory, check
 from parki.ewald.far.fgc import FGC
@@ -166,7 +167,8 @@ class OneDevice:
         if old is not None:
             new.memory = old.memory
         else:
-            new.memory = check(*setup.asked(points), use(task, points, once), frame.length)
+            needs = *setup.asked(points), use(task, points, once)
+            new.memory = check(*needs, frame.length, recent.forget)
             prepare(setup.kernels(points.targets))
         new.setup, new._follows = setup, kept and self._sizes == new._sizes
         new._plain = why_not(task.space, task.executor, points.targets, points.sources)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from parki.ewald.choice.machines import machine
+from parki.ewald.setup import Setup
 from parki.ewald.task import Task
 from parki.runtime.spaces import free_memory
 
@@ -20,6 +22,10 @@ class Kept(Protocol):
     """A pipeline, as far as it matters here."""
 
     @property
+    def setup(self) -> Setup | None:
+        """What its parameters decide."""
+
+    @property
     def holds(self) -> float:
         """Bytes that it holds."""
 
@@ -29,8 +35,14 @@ _kept: dict[tuple[Any, ...], tuple[Any, Any]] = {}
 
 
 def take(task: Task, once: bool) -> tuple[Any, Any]:
-    """Return a pipeline that nobody uses, and the event to wait for; or None twice."""
-    return _kept.pop(_key(task, once), (None, None))
+    """Return a pipeline that nobody uses, and the event to wait for; or None twice.
+
+    None, too, where other numbers of the machine would now choose its parameters.
+    """
+    kept, done = _kept.pop(_key(task, once), (None, None))
+    if kept is None or kept.setup.problem.machine != machine(task.space, task.dtype):
+        return None, None
+    return kept, done
 
 
 def keep(task: Task, once: bool, pipeline: Kept, done: Any = None) -> None:

@@ -8,14 +8,13 @@ is counted as it was found on an H200 for most lengths; some get by without one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from parki.errors import ParkiMemoryError, ParkiValueError
-from parki.ewald import recent
 from parki.ewald.choice.parameters import Parameters, select
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far.padding import Padding
@@ -149,7 +148,9 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     return Memory(parts, held, peak)
 
 
-def check(problem: Problem, chosen: Parameters, use: Use, length: float) -> Memory:
+def check(
+    problem: Problem, chosen: Parameters, use: Use, length: float, release: Callable[[], None]
+) -> Memory:
     """Return what a plan needs; refuse it where that is not free.
 
     Parameters
@@ -157,6 +158,8 @@ def check(problem: Problem, chosen: Parameters, use: Use, length: float) -> Memo
     problem, chosen, use
     length : float
         Cube root of the box's volume, in the user's unit.
+    release : callable
+        Gives back what is kept for later sums; called where memory is short.
 
     Raises
     ------
@@ -168,7 +171,7 @@ def check(problem: Problem, chosen: Parameters, use: Use, length: float) -> Memo
     needed = predict(problem, chosen, use)
     room = free_memory(use.space) + needed.held
     if needed.peak > room:
-        recent.forget()
+        release()
         room = free_memory(use.space) + needed.held
     if needed.peak <= room:
         _check_values(problem, chosen, use)
