@@ -112,8 +112,16 @@ class Slab:
         return Slab(self.team)
 
     # ------------------------------------------------------------------ placing points
+    def exchanged(self, task: Task, points: Points, given: Setup | None) -> Slab:
+        """Return a pipeline of the exchanged sum: see `Pipeline.exchanged`."""
+        return self._renewed(task, points, False, given)
+
     def placed(self, task: Task, points: Points, once: bool) -> Slab:
-        """Return a pipeline for other points: see `parki.ewald.pipeline.Pipeline.placed`.
+        """Return a pipeline for other points: see `parki.ewald.pipeline.Pipeline.placed`."""
+        return self._renewed(task, points, once)
+
+    def _renewed(self, task: Task, points: Points, once: bool, given: Setup | None = None) -> Slab:
+        """Return another pipeline for points, with a set-up that is ``given``, or that suits them.
 
         Slabs keep their bounds until one of them has `IMBALANCE` times the work it would have with
         others.
@@ -130,7 +138,7 @@ class Slab:
         same, arrays = points.survey.same, new.order.arrays(points.arrays)
         src = frame.wrap(task, arrays["src"])
         trg = src if same else frame.wrap(task, arrays["trg"])
-        setup = new.setup = self._choose(task, points, frame, trg, src, once)
+        setup = new.setup = given or self._choose(task, points, frame, trg, src, once)
         mesh = setup.mesh
         old = self if setup is self.setup else None
         cells = [_cells(setup, cloud) for cloud in (trg, src)]

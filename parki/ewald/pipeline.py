@@ -73,6 +73,12 @@ class Pipeline(Protocol):
         was given the points itself. ``once`` says that a density to sum follows at once.
         """
 
+    def exchanged(self, task: Task, points: Points, given: Setup | None) -> Pipeline:
+        """Return a pipeline of another sum, from this one's targets to its sources.
+
+        With a set-up that is given, or one that suits ``points``.
+        """
+
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         """Overwrite results, in the shapes of the public boundary, with the sum of a density."""
 
@@ -149,20 +155,28 @@ class OneDevice:
             placing(before, {})
             raise
 
-    def _renewed(self, task: Task, points: Points, once: bool) -> OneDevice:
-        """Return another pipeline for points, which keeps what suits them."""
+    def exchanged(self, task: Task, points: Points, given: Setup | None) -> OneDevice:
+        """Return a pipeline of the exchanged sum: see `Pipeline.exchanged`."""
+        return self._renewed(task, points, False, given)
+
+    def _renewed(
+        self, task: Task, points: Points, once: bool, given: Setup | None = None
+    ) -> OneDevice:
+        """Return another pipeline for points, which keeps what suits them.
+
+        With a set-up that is ``given``, whether or not it suits them.
+        """
         new, arrays = OneDevice(), self._named(points)
         new._sizes = {name: array.shape for name, array in arrays.items()}
-        frame = self.setup.frame if self.setup else Frame.of(task, points.box)
+        setup = given or self.setup
+        frame = setup.frame if setup else Frame.of(task, points.box)
         wrapped = _wrapped(task, frame, arrays)
         density = pair_density(*wrapped, frame.box)
-        kept = self.setup is not None and self.setup.suits(density, points)
-        if self.setup is not None and kept:
-            setup = self.setup
-        else:
+        if setup is None or (given is None and not setup.suits(density, points)):
             clouds = wrapped[wrapped[0] is wrapped[1] :]
             problem, chosen = choose(task, points, frame, density, clouds, once=once)
             setup = Setup.of(task, frame, problem, chosen)
+        kept = setup is self.setup
         old = self if kept and self._sizes else None
         if old is not None:
             new.memory = old.memory

@@ -10,12 +10,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald import recent, stress
+from parki.ewald.adjoint import Transpose
 from parki.ewald.checking import Check, measure
 from parki.ewald.choice.memory import Memory
 from parki.ewald.choice.moves import check_stay
@@ -123,6 +125,7 @@ class Plan:
             norms, options = None, norms
         self._lock = threading.RLock()  # calls share memory: one after the other
         self._done: Any = None
+        self._transpose: Transpose | None = None
         self.pipeline: Pipeline = OneDevice() if pipeline is None else pipeline
         with self.pipeline.together():
             given = check_arguments(kernel, trg, src, norms, options)
@@ -280,6 +283,50 @@ class Plan:
             results = self._apply(dens, None, watch)
         return as_given(results, dens), watch.seconds()
 
+    def adjoint(self, values: Any) -> Any:
+        """Return the transposed sum: of values at the targets, what they make at the sources.
+
+        ``<values, plan(dens)> = <plan.adjoint(values), dens>`` for every density, but for rounding.
+        The transpose is a sum of another kernel from the targets to the sources, and costs about
+        as much; ``docs/derivatives.md`` has the table. Its set-up is made by the first call, with
+        the plan's parameters, and kept.
+
+        Parameters
+        ----------
+        values : array, or tuple of arrays if ``want`` is one
+            Of the shapes that a call returns, in the dtype and memory of the points.
+
+        Returns
+        -------
+        array, shape (Ns,), (3, Ns), (6, Ns) or (3, 3, Ns)
+            As a density, in the library of ``values``. The rms of its error over the sources is at
+            most ``tolerance * sqrt(Q) / l**p``, with p as in `promise` and Q the sum of the squared
+            values; times the rms of the normals for double layers, and sqrt(3) for dipoles.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            If the values are impossible, or if parki has no sum for the transpose, as for the
+            pressures and stresses of double layers and dipoles.
+        ParkiMemoryError
+            If there is no room for the transposed sum.
+        """
+        many = not isinstance(self.want, str)
+        if many and not (isinstance(values, (tuple, list)) and len(values) == len(self.want)):
+            raise ParkiTypeError(
+                f"values is a {type(values).__name__}; expected a tuple of {len(self.want)} "
+                "arrays, as want has"
+            )
+        given = values if many else (values,)
+        with self._turn(), self.pipeline.together():
+            shapes, rows = self._shapes(), {}
+            for place, (name, shape) in enumerate(shapes.items()):
+                label = f"values[{place}]" if many else "values"
+                rows[name] = check_density(label, self._as_points(label, given[place]), shape)
+            self._transpose = self._transpose or Transpose(self.task)
+            found = self._transpose(self.points, self.pipeline, rows)
+        return as_given(found.reshape(self.task.sum.density_shape(self.n_sources)), given[0])
+
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """Wait for other threads and, on a device, other streams that use the plan's memory."""
@@ -315,13 +362,18 @@ class Plan:
 
     def _density(self, dens: Any) -> Any:
         """Return a density as (rows, sources), C-contiguous; refuse an impossible one."""
-        values = as_array("dens", dens)
-        check_space({"dens": values}, self.space)
+        values = self._as_points("dens", dens)
+        return check_density("dens", values, self.task.sum.density_shape(self.n_sources))
+
+    def _as_points(self, name: str, given: Any) -> Any:
+        """Return an array in the dtype and memory of the points, or refuse it."""
+        values = as_array(name, given)
+        check_space({name: values}, self.space)
         if values.dtype != self.dtype:
             raise ParkiTypeError(
-                f"dens has dtype {values.dtype}, but the points have {self.dtype}; convert one"
+                f"{name} has dtype {values.dtype}, but the points have {self.dtype}; convert one"
             )
-        return check_density("dens", values, self.task.sum.density_shape(self.n_sources))
+        return values
 
     # ------------------------------------------------------------------ views on the plan
     def promise(self, dens: Any) -> Any:
@@ -396,12 +448,13 @@ class Plan:
         return float(self.options.tolerance * bound)
 
     def as_linear_operator(self) -> Any:
-        """Return the plan as a linear operator on flattened densities, for GMRES.
+        """Return the plan as a linear operator on flattened densities, for GMRES and LSMR.
 
         SciPy's `scipy.sparse.linalg.LinearOperator`, or CuPy's on a device. Its matrix-vector
-        product takes a vector of length rows x Ns and returns the flattened result. Whole numbers
-        and other real types are converted to the plan's, in which the sum is computed; the result
-        has the type that the product with a matrix of the plan's type would have.
+        product takes a vector of length rows x Ns and returns the flattened result; its ``rmatvec``
+        is `adjoint`. Whole numbers and other real types are converted to the plan's, in which the
+        sum is computed; the result has the type that the product with a matrix of the plan's type
+        would have.
 
         Raises
         ------
@@ -413,18 +466,22 @@ class Plan:
                 f"as_linear_operator needs a plan with one result, but want is {self.want}; "
                 "make a plan with want='u'"
             )
-        density = self.task.sum.density_shape(self.n_sources)
+        shapes = self.task.sum.density_shape(self.n_sources), self._shapes()[self.want]
 
-        def matvec(vector: Any) -> Any:
-            values = as_array("dens", vector)
+        def product(name: str, call: Any, shape: tuple[int, ...], vector: Any) -> Any:
+            values = as_array(name, vector)
             given = values.dtype
             if given.kind in "biuf":
                 values = values.astype(self.dtype, copy=False)
-            result = self(values.reshape(density)).reshape(-1)
+            result = call(values.reshape(shape)).reshape(-1)
             return result.astype(np.result_type(self.dtype, given), copy=False)
 
-        shape = (math.prod(self._shapes()[self.want]), math.prod(density))
-        return self.space.adapter.linear_operator()(shape, matvec=matvec, dtype=self.dtype)
+        return self.space.adapter.linear_operator()(
+            (math.prod(shapes[1]), math.prod(shapes[0])),
+            matvec=partial(product, "dens", self, shapes[0]),
+            rmatvec=partial(product, "values", self.adjoint, shapes[1]),
+            dtype=self.dtype,
+        )
 
     def describe(self) -> str:
         """Return what the plan is and what was chosen, as text of a few lines."""

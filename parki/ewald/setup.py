@@ -25,11 +25,12 @@ from parki.ewald.far.gauge import Gauge
 from parki.ewald.far.mesh import Mesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import Padding, pad
+from parki.ewald.far.sizes import LITERATURE
 from parki.ewald.near.p2p import near_kernels
 from parki.ewald.near.p2p_lists import most_pairs
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
-from parki.ewald.near.sizes import near_tile
+from parki.ewald.near.sizes import CELL_METHODS, near_tile
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import choose_split
 from parki.ewald.split.window import KaiserBessel
@@ -81,6 +82,25 @@ class Setup:
         )
         mesh = _mesh(task, chosen, frame, steps, padding)
         return cls(task, frame, problem, chosen, split, pair, mesh)
+
+    def exchanged(self, task: Task) -> Setup:
+        """Return that of another sum, from the targets to the sources, with the same parameters.
+
+        Variants of the literature, which do not have every sum, give way to the usual ones.
+        """
+        (p2p, p2g, _), chosen = self.problem.machine.usual, self.parameters
+        p2p = p2p if chosen.p2p in CELL_METHODS else chosen.p2p
+        p2g = p2g if chosen.p2g in LITERATURE else chosen.p2g
+        problem = replace(
+            self.problem,
+            kernel=task.kernel,
+            want=task.want,
+            targets=self.problem.sources,
+            sources=self.problem.targets,
+            p2p=p2p,
+            p2g=p2g,
+        )
+        return Setup.of(task, self.frame, problem, replace(chosen, p2p=p2p, p2g=p2g))
 
     def suits(self, density: PairDensity, points: Points) -> bool:
         """Return whether the parameters suit other points than those they were chosen for."""

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from parki.arrays import vector_row
 from parki.ewald.sums import SUMS
 
-P2G_METHODS = ("auto", "owner", "tile", "base", "source", "grid", "hybrid")
+LITERATURE = ("base", "source", "grid", "hybrid")  # of P2G
+P2G_METHODS = ("auto", "owner", "tile", *LITERATURE)
 # They add to the grid by atomics, and the first three in any order.
 UNORDERED = ("base", "source", "hybrid")
 ATOMIC = (*UNORDERED, "tile")

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from parki.ewald.sums.adjoint import Adjoint
+
 Array = NDArray[np.float64]
 
 
@@ -129,6 +131,8 @@ class Kernel:
         Whether the far field takes the multiplier of Laplace's equation, not of Stokes'.
     axial : bool
         Whether densities change sign where coordinates are mirrored.
+    adjoints : mapping of str to Adjoint
+        How "u", "p" and "grad_u" are transposed, as far as there are sums for it.
     """
 
     name: str
@@ -147,6 +151,7 @@ class Kernel:
     charged: bool = False
     harmonic: bool = False
     axial: bool = False
+    adjoints: Mapping[str, Adjoint] = field(default_factory=dict, hash=False)
 
     @property
     def single_rows(self) -> int:

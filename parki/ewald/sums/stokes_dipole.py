@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from parki.ewald.sums import stokes_sl
+from parki.ewald.sums.adjoint import Adjoint, gradient
 from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Kernel, RadialPolynomials, Term
 
 _PI = math.pi
@@ -67,4 +68,8 @@ STOKES_DIPOLE = Kernel(
     operations=(2, 55),
     dipole=True,
     decay=2,
+    adjoints={
+        "u": Adjoint("stokes_sl", ("grad_u",), gradient),
+        "grad_u": Adjoint("stokes_dipole", ("grad_u",), gradient),
+    },
 )

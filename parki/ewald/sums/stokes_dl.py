@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from parki.ewald.sums.adjoint import Adjoint, mean_of_dipoles, mean_of_forces, traction
 from parki.ewald.sums.record import Array, Far, Half, Kernel, RadialPolynomials, Term
 
 _PI = math.pi
@@ -69,4 +70,8 @@ STOKES_DL = Kernel(
     polynomials=("SXR", "XRW"),
     operations=(3, 40),
     double=True,
+    adjoints={
+        "u": Adjoint("stokes_sl", ("p", "grad_u"), traction, mean=mean_of_forces),
+        "grad_u": Adjoint("stokes_dipole", ("p", "grad_u"), traction, mean=mean_of_dipoles),
+    },
 )

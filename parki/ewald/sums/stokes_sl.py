@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
 from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Kernel, RadialPolynomials, Term
 
 _PI = math.pi
@@ -54,4 +55,9 @@ STOKES_SL = Kernel(
     operations=(2, 25),
     single=True,
     charged=True,
+    adjoints={
+        "u": of_itself("stokes_sl"),
+        "p": Adjoint("laplace", ("grad_u",), lambda found, _: (2 * found["grad_u"],), finer=0.86),
+        "grad_u": Adjoint("stokes_dipole", ("u",), velocity),
+    },
 )

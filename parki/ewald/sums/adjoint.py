@@ -1,0 +1,105 @@
+"""`Adjoint`: how a result of a sum is transposed, which is a sum of another kernel.
+
+A sum has the matrix ``K(x_t - y_s)`` from sources y to targets x. Its transpose takes values at the
+targets to the sources: it is the *exchanged* sum, from targets to sources, of a kernel that makes
+of a vector v at x what a source at y would be multiplied by. See ``docs/derivatives.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+Arrays = dict[str, Any]
+Rows = tuple[Any, ...]
+
+
+def itself(values: Any) -> Any:
+    """Return values as the density of the exchanged sum."""
+    return values
+
+
+def velocity(found: Arrays, norms: Any) -> Rows:
+    """Return the exchanged sum itself."""
+    return (found["u"],)
+
+
+def gradient(found: Arrays, norms: Any) -> Rows:
+    """Return its gradient: row 3 j + k is the derivative of component j along axis k."""
+    return (found["grad_u"],)
+
+
+def traction(found: Arrays, norms: Any) -> Rows:
+    """Return ``-sigma n``, sigma the stress of the exchanged sum.
+
+    The double layer's ``T_jlm(r)`` is the stress of the single layer's flow of v_j, and odd in r,
+    which changes its sign when the points are exchanged.
+    """
+    slopes = found["grad_u"].reshape(3, 3, -1)
+    both = ((slopes + slopes.swapaxes(0, 1)) * norms).sum(axis=1)
+    return (found["p"] * norms - both,)
+
+
+def velocity_and_traction(found: Arrays, norms: Any) -> Rows:
+    """Return both, for the rows of the single and of the double layer."""
+    return velocity(found, norms) + traction(found, norms)
+
+
+def half_curl(found: Arrays, norms: Any) -> Rows:
+    """Return half the curl of the exchanged sum: a torque turns what a force moves."""
+    slopes = found["grad_u"].reshape(3, 3, -1)
+    rows = slopes[0].copy()
+    for axis in range(3):
+        after, last = (axis + 1) % 3, (axis + 2) % 3
+        rows[axis] = (slopes[last, after] - slopes[after, last]) / 2
+    return (rows,)
+
+
+def mean_of_forces(values: Any, points: Any) -> Any:
+    """Return gradient and constant of ``sum v.(y - x)``, which is linear in y."""
+    return *values.sum(axis=1), -(values * points).sum()
+
+
+def mean_of_dipoles(values: Any, points: Any) -> Any:
+    """Return the same of the derivative by x, ``-sum tr v``."""
+    return 0.0, 0.0, 0.0, -values[::4].sum()
+
+
+class Adjoint(NamedTuple):
+    """One result of a sum, transposed. Arrays have shape (rows, N).
+
+    Attributes
+    ----------
+    kernel : str
+        Of the exchanged sum.
+    want : tuple of str
+        What is needed of it.
+    rows : callable
+        ``rows(results, norms)``: the transpose's rows from these results, in blocks, with the
+        normals of the sources.
+    density : callable
+        Its density, made of the values at the targets.
+    symmetric : bool
+        Whether it is the very sum, but for the points.
+    finer : float or None
+        None where it has the same matrix but for rounding, if its parameters are those of the sum:
+        the same pair function, symbol and window. Otherwise it chooses its own, by a tolerance
+        smaller by this factor.
+    mean : callable or None
+        ``mean(density, targets)``: of a double layer without net flux, what the pressure has more,
+        over 8 pi / V: its gradient's three components, and a constant. It is the mean gradient that
+        balances forces in a triply periodic box.
+    """
+
+    kernel: str
+    want: tuple[str, ...]
+    rows: Callable[[Arrays, Any], Rows]
+    density: Callable[[Any], Any] = itself
+    symmetric: bool = False
+    finer: float | None = None
+    mean: Callable[[Any, Any], Any] | None = None
+
+
+def of_itself(kernel: str) -> Adjoint:
+    """Return the adjoint of a symmetric kernel."""
+    return Adjoint(kernel, ("u",), velocity, symmetric=True)
