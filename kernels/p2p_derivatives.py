@@ -22,6 +22,14 @@ s = 2 r^2 - 1, the derivatives d_j u_i and the pressure p are
                              - (tr D) (2 y^3 + 2 R - 4 X) ]
     rotlet   (1/r_c^3) [ (-3 y^3 + 2 R + 6 X) (t x e)_i e_j + (y^3 - 2 X) eps_ikj t_k ], p = 0
 
+A probe at a target, a tensor D and a strength s, reads D_jk d_k u_j + s p of the single layer.
+Minus the gradient of that is, but for s, the gradient of the dipole D contracted with f, and s
+multiplies that of p:
+
+    (1/r_c^3) [ A D^T f + B D f + (C e.D e + B tr D - 2 s (y^3 + R - 2 X)) f + C (f.e) (D e + D^T e)
+                + ((2 W r^2 - C) f.D e + C f.D^T e + (C tr D - (5 C + 2 W r^2) e.D e
+                   + 2 s (C - W r^2)) (f.e)) e ]                with A, B, C of the dipole
+
 with polynomials X, R, W in s (rows of ``radial``; W = R'/r). As in `p2p_staged`, y = 0 leaves the
 smooth remainder of a coinciding pair.
 """
@@ -30,6 +38,7 @@ from typing import List
 
 import pykokkos as pk
 
+from kernels.blocks.probe import feel, take_probe
 from kernels.blocks.walk import bound, clip, wrap
 
 REAL = pk.double
@@ -41,6 +50,7 @@ DIPOLE = False
 VECTOR = 1 - LAPLACE  # whether results are vectors
 PRESSURE = True
 GRADIENT = True
+PROBES = False  # whether targets have probes
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
 
@@ -63,14 +73,19 @@ def p2p_derivatives(
     cutoff: REAL,
     coincident: REAL,
     scale: REAL,
+    steep: REAL,
+    probes: pk.View2D[REAL],
     pressure: pk.View2D[REAL],
     gradient: pk.View2D[REAL],
+    pull: pk.View2D[REAL],
 ):
     """Derivatives of the near field of one tile (column, first, last + 1) of targets.
 
     ``norms`` are the normals over r_c. ``coincident`` is the squared distance, over r_c, below
     which a pair counts as one point. ``scale`` multiplies the result: the powers of r_c, and what
-    turns solver units into the user's. Row 3 i + j of ``gradient`` is d_j u_i, row j for Laplace.
+    turns solver units into the user's; ``steep`` has one more power. Row 3 i + j of ``gradient`` is
+    d_j u_i, row j for Laplace. Column i of ``probes`` is that of target i as given: rows 3 j + k
+    are D_jk, row 9 is s; ``pull`` is the gradient of what they read.
     """
     tile: int = team.league_rank()
     first: int = tiles[1][tile]
@@ -90,7 +105,7 @@ def p2p_derivatives(
         p0[k] = radial[0][k]
         if VECTOR:
             p1[k] = radial[1][k]
-        if DOUBLE or DIPOLE:
+        if DOUBLE or DIPOLE or PROBES:
             p2[k] = radial[2][k]
 
     def target(t: int):
@@ -105,6 +120,8 @@ def p2p_derivatives(
         g20: REAL = 0.0
         g21: REAL = 0.0
         g22: REAL = 0.0
+        if PROBES:
+            take_probe(order[i])
         for c0 in range(first0, last0 + 1):
             gap0: REAL = pk.fmax(REAL(c0) * width[0] - hi0, lo0 - REAL(c0 + 1) * width[0])
             gap0 = pk.fmax(gap0, 0.0)
@@ -193,11 +210,13 @@ def p2p_derivatives(
                                         z0 = cc * f0
                                         z1 = cc * f1
                                         z2 = cc * f2
-                                if DOUBLE or DIPOLE:
+                                if DOUBLE or DIPOLE or PROBES:
                                     pw: REAL = p2[0]
                                     for k in range(DEGREE):
                                         pw = pw * s + p2[k + 1]
                                 cube: REAL = yy * y
+                                if PROBES:
+                                    feel()
                                 if DOUBLE:
                                     pw = pw * rr
                                     q0: REAL = dens[3 * SINGLE][j]
@@ -319,6 +338,10 @@ def p2p_derivatives(
         out: int = order[i]
         if PRESSURE:
             pressure[0][out] = p * scale
+        if PROBES:
+            pull[0][out] = pull0 * steep
+            pull[1][out] = pull1 * steep
+            pull[2][out] = pull2 * steep
         if GRADIENT:
             gradient[0][out] = g00 * scale
             gradient[1][out] = g01 * scale

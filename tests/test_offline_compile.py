@@ -121,6 +121,11 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
                 GRADIENT=kernel != "stokes_dl",
             )
             for n, kernel in enumerate(SUMS)
+        ] + [dict(RECORDS["stokes_sl"].layers, PROBES=True, DEGREE=20, PERIODIC=2)]
+    if file == "g2p_probe":
+        return [
+            {"P": points, "ROW": points, "TERMS": points - 1, "GRADIENT": wanted}
+            for points, wanted in ((14, True), (4, False))
         ]
     if file == "p2g":
         shapes = [

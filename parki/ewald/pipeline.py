@@ -235,13 +235,14 @@ class OneDevice:
         task, frame, (trg, src) = setup.task, setup.frame, wrapped
         given = arrays["trg"], arrays.get("src", arrays["trg"])
         norms = arrays["norms"] * task.dtype.type(frame.factor) if "norms" in arrays else None
-        self.p2p = P2P(task, frame, setup.pair, *given, norms)
+        probes = arrays.get("probes")
+        self.p2p = P2P(task, frame, setup.pair, *given, norms, probes=probes)
         rows = task.sum.rows
         self._wide = self.p2p.buffer(rows)
         self.sorted = self._wide.reshape(-1)[: rows * src.shape[1]].reshape(rows, -1)
 
         def far() -> None:
-            self._place_far(setup, trg, src, norms, old)
+            self._place_far(setup, trg, src, norms, probes, old)
 
         if once:
             self._pending = far
@@ -256,9 +257,15 @@ class OneDevice:
                 self._crowds[place] = each.sum()
 
     def _place_far(
-        self, setup: Setup, trg: Any, src: Any, norms: Any, old: OneDevice | None
+        self,
+        setup: Setup,
+        trg: Any,
+        src: Any,
+        norms: Any,
+        probes: Any,
+        old: OneDevice | None,
     ) -> None:
-        """Set up the far field of wrapped points and normals in solver units."""
+        """Set up the far field of wrapped points and normals in solver units, and of probes."""
         mesh = setup.mesh
         # The field takes the place of the grid, whose values are in Fourier space by then.
         self.p2g = P2G(mesh, src, norms, FGC.room(mesh), old and old.p2g.memory)
@@ -266,7 +273,7 @@ class OneDevice:
         if PlaneModes.needed(mesh):
             self.plane = PlaneModes(mesh, sources.points[2], self.p2g.arguments["norms"])
         self.fgc = old.fgc if old is not None else FGC(mesh, setup.split, self.p2g.memory)
-        self.g2p = G2P(mesh, trg, sources, trg is src)
+        self.g2p = G2P(mesh, trg, sources, trg is src, probes)
         self.gauge = setup.gauge(trg, src, norms)
 
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:

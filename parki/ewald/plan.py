@@ -29,6 +29,7 @@ from parki.ewald.near.p2p_cells import check_wanted
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline import OneDevice, Pipeline, Watch, unwatched
 from parki.ewald.points import (
+    PROBE_ROWS,
     Arguments,
     check_arguments,
     check_density,
@@ -71,6 +72,10 @@ class Plan:
     dens : array, optional
         A density to sum at once, into `first`: checked along with the rest, before any work. On a
         device its near field runs while the far field is set up.
+    probes : array, shape (10, Nt), optional
+        Of the targets of a single layer: a tensor D, row 3 j + k of which is D_jk, and a strength
+        s. They read ``D_jk d u_j / d x_k + s p``, whose gradient, of shape (3, Nt), ``want`` then
+        can call "grad_probe": what the sources of `parki.vjp` feel.
     pipeline : Pipeline, optional
         What does the work: one device by default, or `parki.distributed`'s slab of a rank.
 
@@ -118,6 +123,7 @@ class Plan:
         *,
         want: str | tuple[str, ...] = "u",
         dens: Any = (),
+        probes: Any = None,
         pipeline: Pipeline | None = None,
     ) -> None:
         start = time.perf_counter()
@@ -130,12 +136,16 @@ class Plan:
         with self.pipeline.together():
             given = check_arguments(kernel, trg, src, norms, options)
             options, dtype = given.options, np.dtype(given.arrays["src"].dtype)
-            names = check_want(kernel, want)
+            names = check_want(kernel, want, probes is not None)
             check_wanted(options.p2p_method, options.radial, names)
             check_spreading(options.p2g_method, kernel)
             self.want = want if isinstance(want, str) else names
             self.task = Task(kernel, given.space, dtype, options, names)
             self.kernel, self.space, self.options, self.dtype = kernel, given.space, options, dtype
+            if probes is not None:
+                shape = PROBE_ROWS, given.arrays["trg"].shape[1]
+                probes = check_density("probes", self._as_points("probes", probes), shape)
+                given.arrays["probes"] = probes
             self.points = self._points(given)
             once = not (isinstance(dens, tuple) and dens == ())
             values = self._density(dens) if once else None

@@ -19,6 +19,8 @@ from parki.interchange import as_array, to_host
 from parki.runtime import ExecutionSpace, get_execution_space, load
 
 RESULTS = ("u", "p", "grad_u", "stress")
+PROBE = "grad_probe"  # a result of targets that have probes
+PROBE_ROWS = 10
 # Work items that look for extremes of a row on a device, and how many numbers the host looks at.
 MOST_ITEMS, FEW_ITEMS = 1 << 14, 1 << 8
 
@@ -176,7 +178,7 @@ def check_density(name: str, values: Any, shape: tuple[int, ...]) -> Any:
     return values
 
 
-def check_want(kernel: str, want: Any) -> tuple[str, ...]:
+def check_want(kernel: str, want: Any, probes: bool = False) -> tuple[str, ...]:
     """Return what is wanted of a kernel as a tuple of `RESULTS`; refuse what there is not."""
     names = (want,) if isinstance(want, str) else want
     if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
@@ -186,7 +188,7 @@ def check_want(kernel: str, want: Any) -> tuple[str, ...]:
     if not names:
         raise ParkiValueError(f"want is empty; expected one or more of {', '.join(RESULTS)}")
     for place, name in enumerate(names):
-        if name not in RESULTS:
+        if name not in RESULTS and not (probes and name == PROBE):
             raise ParkiValueError(f"want has {name!r}; expected names among {', '.join(RESULTS)}")
         if name in names[:place]:
             raise ParkiValueError(f"want has {name!r} twice; name each result once")
@@ -204,6 +206,7 @@ def result_shape(kernel: str, name: str, targets: int) -> tuple[int, ...]:
         "p": (targets,),
         "grad_u": (*vector, 3, targets),
         "stress": (3, 3, targets),
+        PROBE: (3, targets),
     }[name]
 
 

@@ -31,7 +31,7 @@ class Task:
     dtype : dtype
     options : EwaldOptions
     names : tuple of str
-        What is wanted: "u", "p", "grad_u", "stress".
+        What is wanted: "u", "p", "grad_u", "stress"; and "grad_probe", of targets with probes.
     """
 
     kernel: str
@@ -49,6 +49,11 @@ class Task:
     def want(self) -> tuple[str, ...]:
         """What is computed: what is wanted, and not zero everywhere."""
         return tuple(name for name in stress.parts(self.names) if self.sum.terms[name])
+
+    @property
+    def probes(self) -> bool:
+        """Whether targets have probes."""
+        return "grad_probe" in self.names
 
     @property
     def executor(self) -> str | None:
@@ -89,7 +94,8 @@ class Points:
     Attributes
     ----------
     arrays : dict
-        "trg" and "src", the arrays given (one, if the targets are the sources), and "norms".
+        "trg" and "src", the arrays given (one, if the targets are the sources), "norms" of sources
+        and "probes" of targets.
     extents : ndarray, shape (n, 3)
         Smallest and largest coordinates of this rank's clouds.
     survey : Survey

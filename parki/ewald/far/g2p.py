@@ -22,7 +22,8 @@ from parki.runtime import Kernel
 class Gathering:
     """A kernel and what it gathers: components ``first`` to ``first + count - 1`` of ``name``.
 
-    ``name`` is "u", "p" or "grad_u"; the last takes "u" along where both are wanted.
+    ``name`` is "u", "p", "grad_u", which takes "u" along where both are wanted, or "grad_probe",
+    which takes all.
     """
 
     kernel: Kernel
@@ -43,6 +44,8 @@ class G2P:
         The sources sorted by tiles; reused when the targets are the sources.
     same : bool
         Whether the targets are the sources.
+    probes : array, shape (10, N), or None
+        Of the targets, in the order given and in the user's unit.
 
     Attributes
     ----------
@@ -50,11 +53,15 @@ class G2P:
         The variant in words: the mesh's, or what took its place and why.
     """
 
-    def __init__(self, mesh: Mesh, trg: Any, sources: Sorted, same: bool) -> None:
+    def __init__(
+        self, mesh: Mesh, trg: Any, sources: Sorted, same: bool, probes: Any = None
+    ) -> None:
         constant, size = mesh.space.adapter.constant, tile_size(mesh)
         self.method = mesh.gather
         if mesh.gather == "tile" and size is None:
             self.method = f"target (no tile of P = {mesh.window.points} fits scratch memory)"
+            if probes is not None:
+                self.method = "target (tiles have no probes)"
         tiles = sources.tiles
         if size:
             tiles = mesh.columns(size.tile1, size.tile2)
@@ -66,6 +73,7 @@ class G2P:
         self.targets = sources if ready else mesh.sort(trg, tiles)
         self.launches = self.gathers(mesh)
         self.arguments = dict(mesh.arguments, trg=self.targets.points, order=self.targets.order)
+        self.arguments["probes"] = probes
         self.count = self.targets.order.size
         if size:
             cells = part_cells(tiles, mesh.space.on_device)
@@ -73,7 +81,7 @@ class G2P:
             self.arguments["starts"] = self.targets.starts
             self.arguments["tiles"] = constant(tiles.counts, np.int32)
             self.count = self.arguments["work"].shape[1]
-        if "grad_u" in mesh.task.want:
+        if "grad_u" in mesh.task.want or probes is not None:
             # From the solver's unit to the user's.
             self.arguments["descent"] = constant(-mesh.frame.factor / mesh.steps, mesh.dtype)
 
@@ -86,6 +94,10 @@ class G2P:
     def gathers(mesh: Mesh) -> list[Gathering]:
         """Return what is launched for the quantities wanted."""
         size, components, want = tile_size(mesh), mesh.task.sum.results, mesh.task.want
+        if mesh.task.probes:
+            parts = {"VALUES": "u", "GRADIENT": "grad_u", "PRESSURE": "p"}
+            flags = {flag: name in want for flag, name in parts.items()}
+            return [Gathering(mesh.load("g2p_probe", "g2p_probe", **flags), "grad_probe", 0, 4)]
         step = size.group if size else components
         wanted = [("grad_u" if "grad_u" in want else "u", components)]
         if "u" not in want and "grad_u" not in want:
@@ -120,6 +132,8 @@ class G2P:
                 field=field[-1:] if g.name == "p" else field[rows],
                 pot=None if pot is None else pot[rows],
                 gradient=None if gradient is None else gradient[3 * rows.start : 3 * rows.stop],
+                pressure=results.get("p"),
+                pull=results.get("grad_probe"),
                 **self.arguments,
             )
 
@@ -133,6 +147,7 @@ def part_cells(tiles: Tiles, on_device: bool) -> int:
 def tile_size(mesh: Mesh) -> Gather | None:
     """Return the sizes of `g2p_tile`.
 
-    None if the mesh has another variant, or if scratch memory holds no column.
+    None if the mesh has another variant, if targets have probes, or if scratch memory holds no
+    column.
     """
-    return Gather.of(mesh) if mesh.gather == "tile" else None
+    return Gather.of(mesh) if mesh.gather == "tile" and not mesh.task.probes else None

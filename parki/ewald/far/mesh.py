@@ -105,18 +105,18 @@ class Mesh:
         self.spread, self.gather = spread, gather
         xp, dtype, degree = task.xp, task.dtype, default_degree(window.points)
         self.row, self.spill = along_z(window.points, dtype, self.periodicity, self.space.on_device)
-        tables = []
-        for table in window.piecewise(degree):
-            padded = np.zeros((degree + 1, self.row))
-            padded[:, : window.points] = _rounded(table, dtype)
-            tables.append(xp.asarray(padded, dtype=dtype))
+        tables = dict(zip(("window", "slope"), window.piecewise(degree), strict=True))
+        if task.probes:
+            tables["curvature"] = window.curvature(degree)
         self.arguments = {
             "inverse_step": xp.asarray(1 / steps, dtype=dtype),
             "cells": xp.asarray(padding.cells, dtype=np.int32),
             "shape": xp.asarray(padding.grid, dtype=np.int32),
-            "window": tables[0],
-            "slope": tables[1],
         }
+        for name, table in tables.items():
+            padded = np.zeros((degree + 1, self.row))
+            padded[:, : window.points] = _rounded(table, dtype)
+            self.arguments[name] = xp.asarray(padded, dtype=dtype)
 
     @property
     def stored(self) -> tuple[int, int, int]:

@@ -190,5 +190,9 @@ def field_rows(kernel: str, want: tuple[str, ...]) -> int:
 
 
 def wanted(want: tuple[str, ...]) -> dict[str, bool]:
-    """Return the switches of the convolution: the gradient is gathered from the velocity."""
-    return {"VELOCITY": "u" in want or "grad_u" in want, "PRESSURE": "p" in want}
+    """Return the switches of the convolution: gradients are gathered from the velocity."""
+    found = {*want}
+    return {
+        "VELOCITY": bool(found & {"u", "grad_u", "grad_probe"}),
+        "PRESSURE": bool(found & {"p", "grad_probe"}),
+    }

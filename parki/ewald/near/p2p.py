@@ -49,6 +49,8 @@ class P2P:
         Points in the user's unit, not wrapped.
     norms : array, shape (3, N), or None
         Normals in solver units.
+    probes : array, shape (10, N), or None
+        Probes of the targets, in the order given and in the user's unit.
     launch : Launch or None
         How a variant by cells runs; None for its defaults.
     stretch : tuple of 2 floats, optional
@@ -70,6 +72,7 @@ class P2P:
         src: Any,
         norms: Any,
         *,
+        probes: Any = None,
         launch: Launch | None = None,
         stretch: tuple[float, float] | None = None,
     ) -> None:
@@ -135,8 +138,10 @@ class P2P:
             xi_rc = pair.evaluator.xi_rc if pair.evaluator else 0.0
             self.own["u"] = {"factor": factor * power, "radial": radial, "xi_rc": xi_rc}
         if "derivatives" in kernels:
-            radial = table("derivatives", pair.rows(task.sum.polynomials[1]))
-            self.own["derivatives"] = {"radial": radial, "scale": rate * rate * power}
+            radial = table("derivatives", pair.rows(task.sum.steep(task.want)))
+            scale = rate * rate * power
+            own = {"radial": radial, "scale": scale, "steep": rate * scale, "probes": probes}
+            self.own["derivatives"] = own
         self.arguments = {
             "trg": targets.points,
             "order": targets.order,
@@ -162,7 +167,7 @@ class P2P:
         """Overwrite ``results`` with the near field of ``dens`` (rows, sources).
 
         ``buffer`` comes from `buffer` and takes the sorted densities. Results have shape
-        (rows, targets): 1 or 3 rows of "u", 1 of "p", 3 or 9 of "grad_u".
+        (rows, targets): 1 or 3 rows of "u", 1 of "p", 3 or 9 of "grad_u", 3 of "grad_probe".
         """
         self.sources.sort(dens, out=buffer)
         for name, launch in self.launches.items():
@@ -172,6 +177,7 @@ class P2P:
                 pot=results.get("u"),
                 pressure=results.get("p"),
                 gradient=results.get("grad_u"),
+                pull=results.get("grad_probe"),
                 **self.own[name],
                 **self.arguments,
             )
@@ -188,8 +194,8 @@ def near_kernels(
             kernels["u"] = cells_kernel(task, pair, launch)
         else:
             kernels["u"] = near_kernel(task, pair, tile)
-    if "p" in want or "grad_u" in want:
-        shape = pair.rows(task.sum.polynomials[1]).shape
+    if want != ("u",):
+        shape = pair.rows(task.sum.steep(want)).shape
         kernels["derivatives"] = load(
             "p2p_derivatives",
             "p2p_derivatives",
@@ -202,6 +208,7 @@ def near_kernels(
             PERIODIC=task.options.periodicity,
             PRESSURE="p" in want,
             GRADIENT="grad_u" in want,
+            PROBES=task.probes,
             **task.sum.layers,
         )
     return kernels

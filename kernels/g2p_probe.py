@@ -1,0 +1,160 @@
+"""G2P for probes: also gathers the gradient of what a probe at each target reads of the far field.
+
+A probe, a tensor D and a strength s, reads D_jk d_k u_j + s p of a velocity u and its pressure p.
+Its gradient takes the window's second derivatives: the field is a sum over grid points g of
+w(g - x). One work item owns one target, as in `g2p_target`, reads P x P x P grid points of each
+component once, and gathers from them all that is wanted.
+"""
+
+from typing import List
+
+import pykokkos as pk
+
+from kernels.blocks.window import evaluate, place
+
+REAL = pk.double
+P = 8
+ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
+TERMS = 7
+VALUES = True  # whether the velocity is wanted
+GRADIENT = True
+PRESSURE = True
+
+
+@pk.workunit
+def g2p_probe(
+    i: int,
+    trg: pk.View2D[REAL],
+    order: pk.View1D[pk.int32],
+    inverse_step: pk.View1D[REAL],
+    descent: pk.View1D[REAL],
+    cells: pk.View1D[pk.int32],
+    shape: pk.View1D[pk.int32],
+    window: pk.View2D[REAL],
+    slope: pk.View2D[REAL],
+    curvature: pk.View2D[REAL],
+    field: pk.View4D[REAL],
+    probes: pk.View2D[REAL],
+    pot: pk.View2D[REAL],
+    gradient: pk.View2D[REAL],
+    pressure: pk.View2D[REAL],
+    pull: pk.View2D[REAL],
+):
+    """Add what is wanted at sorted target i to column order[i]; ``field`` is velocity, pressure.
+
+    Rows of ``gradient``, and ``descent``, are as in `g2p_gradient`, ``probes`` and ``pull`` as in
+    `p2p_derivatives`.
+    """
+    place(trg, i)
+    wx: List[REAL] = [0.0] * ROW
+    wy: List[REAL] = [0.0] * ROW
+    wz: List[REAL] = [0.0] * ROW
+    dx: List[REAL] = [0.0] * ROW
+    dy: List[REAL] = [0.0] * ROW
+    dz: List[REAL] = [0.0] * ROW
+    cx: List[REAL] = [0.0] * ROW
+    cy: List[REAL] = [0.0] * ROW
+    cz: List[REAL] = [0.0] * ROW
+    evaluate(window, wx, wy, wz)
+    evaluate(slope, dx, dy, dz)
+    evaluate(curvature, cx, cy, cz)
+    out: int = order[i]
+    pull0: REAL = 0.0
+    pull1: REAL = 0.0
+    pull2: REAL = 0.0
+    for c in range(3):
+        value: List[REAL] = [0.0] * ROW
+        along0: List[REAL] = [0.0] * ROW
+        along1: List[REAL] = [0.0] * ROW
+        along00: List[REAL] = [0.0] * ROW
+        along01: List[REAL] = [0.0] * ROW
+        along11: List[REAL] = [0.0] * ROW
+        for a in range(P):
+            g0: int = c0 + a
+            if g0 >= shape[0]:
+                g0 = g0 - shape[0]
+            for b in range(P):
+                g1: int = c1 + b
+                if g1 >= shape[1]:
+                    g1 = g1 - shape[1]
+                ww: REAL = wx[a] * wy[b]
+                dw: REAL = dx[a] * wy[b]
+                wd: REAL = wx[a] * dy[b]
+                cw: REAL = cx[a] * wy[b]
+                dd: REAL = dx[a] * dy[b]
+                wc: REAL = wx[a] * cy[b]
+                for z in range(ROW):
+                    v: REAL = field[c][g0][g1][c2 + z]
+                    value[z] += ww * v
+                    along0[z] += dw * v
+                    along1[z] += wd * v
+                    along00[z] += cw * v
+                    along01[z] += dd * v
+                    along11[z] += wc * v
+        u: REAL = 0.0
+        u0: REAL = 0.0
+        u1: REAL = 0.0
+        u2: REAL = 0.0
+        u00: REAL = 0.0
+        u01: REAL = 0.0
+        u02: REAL = 0.0
+        u11: REAL = 0.0
+        u12: REAL = 0.0
+        u22: REAL = 0.0
+        for z in range(ROW):
+            u += value[z] * wz[z]
+            u0 += along0[z] * wz[z]
+            u1 += along1[z] * wz[z]
+            u2 += value[z] * dz[z]
+            u00 += along00[z] * wz[z]
+            u01 += along01[z] * wz[z]
+            u02 += along0[z] * dz[z]
+            u11 += along11[z] * wz[z]
+            u12 += along1[z] * dz[z]
+            u22 += value[z] * cz[z]
+        if VALUES:
+            pot[c][out] += u
+        if GRADIENT:
+            gradient[3 * c][out] += u0 * descent[0]
+            gradient[3 * c + 1][out] += u1 * descent[1]
+            gradient[3 * c + 2][out] += u2 * descent[2]
+        s0: REAL = probes[3 * c][out] * descent[0]
+        s1: REAL = probes[3 * c + 1][out] * descent[1]
+        s2: REAL = probes[3 * c + 2][out] * descent[2]
+        pull0 += (s0 * u00 + s1 * u01 + s2 * u02) * descent[0]
+        pull1 += (s0 * u01 + s1 * u11 + s2 * u12) * descent[1]
+        pull2 += (s0 * u02 + s1 * u12 + s2 * u22) * descent[2]
+    level: List[REAL] = [0.0] * ROW
+    rise0: List[REAL] = [0.0] * ROW
+    rise1: List[REAL] = [0.0] * ROW
+    for a in range(P):
+        g0: int = c0 + a
+        if g0 >= shape[0]:
+            g0 = g0 - shape[0]
+        for b in range(P):
+            g1: int = c1 + b
+            if g1 >= shape[1]:
+                g1 = g1 - shape[1]
+            ww: REAL = wx[a] * wy[b]
+            dw: REAL = dx[a] * wy[b]
+            wd: REAL = wx[a] * dy[b]
+            for z in range(ROW):
+                q: REAL = field[3][g0][g1][c2 + z]
+                level[z] += ww * q
+                rise0[z] += dw * q
+                rise1[z] += wd * q
+    p: REAL = 0.0
+    p0: REAL = 0.0
+    p1: REAL = 0.0
+    p2: REAL = 0.0
+    for z in range(ROW):
+        p += level[z] * wz[z]
+        p0 += rise0[z] * wz[z]
+        p1 += rise1[z] * wz[z]
+        p2 += level[z] * dz[z]
+    if PRESSURE:
+        pressure[0][out] += p
+    strength: REAL = probes[9][out]
+    pull[0][out] += pull0 + strength * p0 * descent[0]
+    pull[1][out] += pull1 + strength * p1 * descent[1]
+    pull[2][out] += pull2 + strength * p2 * descent[2]
