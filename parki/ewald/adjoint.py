@@ -7,7 +7,8 @@ can, that sum takes the plan's own parameters, and has the same matrix as the pl
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from parki.errors import ParkiValueError
@@ -15,8 +16,8 @@ from parki.ewald.options import SMALLEST_TOLERANCE
 from parki.ewald.pipeline import Pipeline, unwatched
 from parki.ewald.points import result_shape
 from parki.ewald.setup import Setup
-from parki.ewald.sums.adjoint import Adjoint
-from parki.ewald.task import Points, Task
+from parki.ewald.sums.adjoint import Adjoint, Mean
+from parki.ewald.task import Frame, Points, Task
 
 
 class Transpose:
@@ -77,8 +78,7 @@ class _Exchanged:
     """The exchanged sum of one result."""
 
     def __init__(self, task: Task, record: Adjoint) -> None:
-        # Variants of the literature have no derivatives, and not every sum.
-        options = replace(task.options, radial="polynomial", p2p_method="auto", p2g_method="auto")
+        options = task.options.of_derivatives()
         self.own, self.record = task, record
         self.task = Task(record.kernel, task.space, task.dtype, options, record.want)
         self.kept: _Kept | None = None
@@ -94,8 +94,10 @@ class _Exchanged:
         found = {n: task.xp.empty(shape, dtype=task.dtype) for n, shape in shapes.items()}
         other.apply(task.xp.ascontiguousarray(density), found, unwatched)
         found = {n: a.reshape(math.prod(a.shape[:-1]), a.shape[-1]) for n, a in found.items()}
-        if record.mean is not None and self.own.options.dl_mean == "flux":
-            found["p"] += self._mean(points, pipeline, density)
+        setup = pipeline.setup
+        if setup is not None and record.mean is not None and task.options.dl_mean == "flux":
+            how = record.mean, density, pipeline.total
+            found["p"] += mean_pressure(task, setup.frame, points.arrays, *how)[1]
         return record.rows(found, points.arrays.get("norms"))
 
     def _placed(self, points: Points, pipeline: Pipeline) -> tuple[Pipeline, Points]:
@@ -130,21 +132,45 @@ class _Exchanged:
         swapped = {"trg": arrays["src"], "src": arrays["trg"]}
         return Points(swapped, points.extents, turned, points.box, tolerance, None)
 
-    def _mean(self, points: Points, pipeline: Pipeline, density: Any) -> Any:
-        """Return the mean pressure of a double layer without net flux, shape (1, sources)."""
-        setup = pipeline.setup
-        if setup is None or self.record.mean is None:
-            return 0.0
-        frame, wrapped = setup.frame, []
-        order = list(frame.axes)
-        for name in ("trg", "src"):
-            cloud = frame.wrap(self.own, points.arrays[name][order])
-            wrapped.append(cloud[[order.index(axis) for axis in range(3)]] * frame.unit)
-        *slope, constant = (
-            pipeline.total(float(part)) for part in self.record.mean(density, wrapped[0])
-        )
-        pressure = sum(part * row for part, row in zip(slope, wrapped[1], strict=True)) + constant
-        return 8 * math.pi / math.prod(points.box.box.tolist()) * pressure
+
+def mean_pressure(
+    task: Task,
+    frame: Frame,
+    arrays: dict[str, Any],
+    mean: Mean,
+    density: Any,
+    total: Callable[[float], float] = float,
+) -> tuple[list[float], Any]:
+    """Return what the exchanged sum's pressure has more, of a double layer without net flux.
+
+    Parameters
+    ----------
+    task : Task
+    frame : Frame
+        Of the box.
+    arrays : dict
+        "trg" and "src".
+    mean : callable
+        The record's.
+    density : array (rows, targets)
+        Of the exchanged sum.
+    total : callable
+        Adds up numbers of all ranks.
+
+    Returns
+    -------
+    slope : list of 3 floats
+        Gradient of the pressure.
+    pressure : array, shape (sources,)
+    """
+    order, wrapped = list(frame.axes), []
+    for name in ("trg", "src"):
+        cloud = frame.wrap(task, arrays[name][order])
+        wrapped.append(cloud[[order.index(axis) for axis in range(3)]] * frame.unit)
+    factor = 8 * math.pi / math.prod((frame.box * frame.unit).tolist())
+    *slope, constant = (factor * total(float(part)) for part in mean(density, wrapped[0]))
+    pressure = sum(part * row for part, row in zip(slope, wrapped[1], strict=True)) + constant
+    return slope, pressure
 
 
 @dataclass

@@ -518,9 +518,10 @@ def sum_once(
     norms: Any,
     options: EwaldOptions | None,
     want: str | tuple[str, ...],
+    probes: Any = None,
 ) -> Any:
     """Return the sum of one density, by what the last such sum left; leave it for the next."""
-    plan = Plan(kernel, trg, src, norms, options, want=want, dens=dens)
+    plan = Plan(kernel, trg, src, norms, options, want=want, dens=dens, probes=probes)
     if isinstance(plan.pipeline, OneDevice) and plan.setup is not None:
         recent.keep(plan.task, True, plan.pipeline, plan._done)
     return plan.first

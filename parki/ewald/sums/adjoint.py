@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 Arrays = dict[str, Any]
 Rows = tuple[Any, ...]
+Mean = Callable[[Any, Any], Any]
 
 
 def itself(values: Any) -> Any:
@@ -97,7 +98,7 @@ class Adjoint(NamedTuple):
     density: Callable[[Any], Any] = itself
     symmetric: bool = False
     finer: float | None = None
-    mean: Callable[[Any, Any], Any] | None = None
+    mean: Mean | None = None
 
 
 def of_itself(kernel: str) -> Adjoint:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.ewald.sums.adjoint import Adjoint
+from parki.ewald.sums.slopes import VECTORS, Slopes
 
 Array = NDArray[np.float64]
 
@@ -140,6 +141,8 @@ class Kernel:
         Whether densities change sign where coordinates are mirrored.
     adjoints : mapping of str to Adjoint
         How "u", "p" and "grad_u" are transposed, as far as there are sums for it.
+    slopes : Slopes
+        How the derivatives of "u" by normals and sources follow from its adjoint.
     """
 
     name: str
@@ -159,6 +162,7 @@ class Kernel:
     harmonic: bool = False
     axial: bool = False
     adjoints: Mapping[str, Adjoint] = field(default_factory=dict, hash=False)
+    slopes: Slopes = VECTORS
 
     def steep(self, want: tuple[str, ...]) -> str:
         """Return the polynomials that the derivatives take."""

@@ -10,6 +10,7 @@ from parki.ewald.sums.adjoint import (
     velocity_and_traction,
 )
 from parki.ewald.sums.record import Kernel
+from parki.ewald.sums.slopes import Slopes, by_normals, layer_probes, of_both
 
 _WANT = ("u", "p", "grad_u")
 STOKES_COMB = Kernel(
@@ -27,4 +28,5 @@ STOKES_COMB = Kernel(
         "u": Adjoint("stokes_sl", _WANT, velocity_and_traction, mean=mean_of_forces),
         "grad_u": Adjoint("stokes_dipole", _WANT, velocity_and_traction, mean=mean_of_dipoles),
     },
+    slopes=Slopes((*_WANT, "grad_probe"), of_both, layer_probes, by_normals, layer="stokes_dl"),
 )

@@ -10,6 +10,7 @@ import math
 from parki.ewald.sums import stokes_sl
 from parki.ewald.sums.adjoint import Adjoint, gradient
 from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Kernel, RadialPolynomials, Term
+from parki.ewald.sums.slopes import Slopes, dipole_probes, of_probes
 
 _PI = math.pi
 _FACTOR = math.sqrt(2) / 3 * 8 * _PI
@@ -72,4 +73,5 @@ STOKES_DIPOLE = Kernel(
         "u": Adjoint("stokes_sl", ("grad_u",), gradient),
         "grad_u": Adjoint("stokes_dipole", ("grad_u",), gradient),
     },
+    slopes=Slopes(("grad_u", "grad_probe"), of_probes, dipole_probes),
 )

@@ -16,6 +16,7 @@ from parki.ewald.sums.record import (
     RadialPolynomials,
     Term,
 )
+from parki.ewald.sums.slopes import VECTORS, Moved, products
 
 _PI = math.pi
 _FACTOR = math.sqrt(2 / 3) * 8 * _PI
@@ -83,4 +84,5 @@ STOKES_SL = Kernel(
         "p": Adjoint("laplace", ("grad_u",), lambda found, _: (2 * found["grad_u"],), finer=0.86),
         "grad_u": Adjoint("stokes_dipole", ("u",), velocity),
     },
+    slopes=VECTORS._replace(moved=Moved("stokes_dipole", "u", products)),
 )
