@@ -6,6 +6,7 @@ the far field. That of many ranks is `parki.distributed.slab.Slab`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
@@ -25,10 +26,14 @@ from parki.ewald.setup import Setup, choose, use
 from parki.ewald.task import Frame, Points, Survey, Task
 from parki.interchange import to_host
 from parki.runtime import prepare
+from parki.runtime.spaces import free_memory
 
 # While the pairs that share a cell change by no more than this, in parts of what they were when the
 # set-up was seen to suit the points, it suits them still: `choice.moves` allows more.
 CROWDED = 0.1
+# Densities whose grids a device has at a time, as many as there are; and the part of the free
+# memory that they may take.
+GRIDS, ROOM = (8, 4, 2), 1 / 4
 Watch = Callable[[str], AbstractContextManager[Any]]  # of the stages, by name
 
 
@@ -74,7 +79,10 @@ class Pipeline(Protocol):
         """
 
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
-        """Overwrite results, in the shapes of the public boundary, with the sum of a density."""
+        """Overwrite results with the sums of densities (k, rows, sources).
+
+        Results have shape (k, ...), as at the public boundary.
+        """
 
     @property
     def lists(self) -> PairLists | None:
@@ -102,12 +110,15 @@ class OneDevice:
         self.g2p: G2P
         self.plane: PlaneModes | None = None
         self.gauge: Gauge
-        self.sorted: Any = None  # the densities of P2G, in the memory of those of P2P
-        self._wide: Any = None
+        self.sorted: Any = None  # a density of P2G, in the memory of those of P2P
+        self._buffers: dict[int, Any] = {}  # for sorted densities of P2P, by how many at a time
+        self._grids: dict[int, tuple[Any, FGC]] = {}  # of several densities; with their FGC
         self._pending: Callable[[], None] | None = None  # to do beside the near field
         self._begun = False  # a density was summed
+        self._ready: set[int] = set()  # numbers of densities that were summed before
         self._plain = ""  # why launches are made one by one
-        self._replays: dict[bool, Replay] = {}  # of applications, by whether they take lists
+        # Of applications, by the number of densities and whether they take lists.
+        self._replays: dict[tuple[int, bool], Replay] = {}
         self._follows = False  # the points replaced others, and suited the set-up
         self._placing: Replay | None = None  # gives the pipeline other points
         self._waits = ""  # why placing points was not recorded
@@ -195,7 +206,7 @@ class OneDevice:
     def _suited(self, setup: Setup, points: Points) -> bool:
         """Begin anew with points that were placed; return whether the set-up suits them."""
         self._begun = False
-        self._replays.pop(True, None)
+        self._replays = {key: replay for key, replay in self._replays.items() if not key[1]}
         if self.lists is not None:
             self.lists.forget()
         crowds = self._crowded()
@@ -223,8 +234,8 @@ class OneDevice:
         norms = arrays["norms"] * task.dtype.type(frame.factor) if "norms" in arrays else None
         self.p2p = P2P(task, frame, setup.pair, *given, norms)
         rows = task.sum.rows
-        self._wide = self.p2p.buffer(rows)
-        self.sorted = self._wide.reshape(-1)[: rows * src.shape[1]].reshape(rows, -1)
+        self._buffers[1] = self.p2p.buffer(rows)
+        self.sorted = self._buffers[1].reshape(-1)[: rows * src.shape[1]].reshape(rows, -1)
 
         def far() -> None:
             self._place_far(setup, trg, src, norms, old)
@@ -252,19 +263,23 @@ class OneDevice:
         if PlaneModes.needed(mesh):
             self.plane = PlaneModes(mesh, sources.points[2], self.p2g.arguments["norms"])
         self.fgc = old.fgc if old is not None else FGC(mesh, setup.split, self.p2g.memory)
+        self._grids = old._grids if old is not None else {}
         self.g2p = G2P(mesh, trg, sources, trg is src)
         self.gauge = setup.gauge(trg, src, norms)
 
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         """Run the stages, or replay them where they launch the same again and again."""
-        lists, space = self.lists, self.p2p.sources.space
-        often = self._begun or self._placing is not None
+        lists, space, many = self.lists, self.p2p.sources.space, len(dens)
+        if many > 1 and lists is not None and self._placing is None:
+            lists.begun = True  # this is a repeated sum
+        often = many in self._ready and (self._begun or self._placing is not None)
         self._begun = True
         due = lists is not None and lists.due
         if self._plain or due or not often or watch is not unwatched or space.adapter.capturing():
             self._stages(dens, results, watch)
+            self._ready.add(many)
             return
-        kept = lists is not None and lists.kept
+        kept = many, lists is not None and lists.kept
         if kept not in self._replays:
             arrays = {"dens": dens, **results}
 
@@ -282,22 +297,73 @@ class OneDevice:
             lists.begun = True
 
     def _stages(self, dens: Any, results: dict[str, Any], watch: Watch = unwatched) -> None:
-        """Run the stages; they see results as (rows, targets)."""
+        """Run the stages; they see results as (k, rows, targets)."""
         space = self.p2p.sources.space
-        flat = {name: array.reshape(-1, array.shape[-1]) for name, array in results.items()}
+        flat = {n: array.reshape(len(dens), -1, array.shape[-1]) for n, array in results.items()}
         pending, self._pending = self._pending, None
         with space.adapter.beside(pending), watch("P2P"):
-            self.p2p.apply(dens, self._wide, flat)
+            self.p2p.apply(dens, self._buffer(len(dens)), flat)
+        done = 0
+        while done < len(dens):
+            many = self._together(len(dens) - done)
+            part = slice(done, done + many)
+            self._far(dens[part], {name: array[part] for name, array in flat.items()}, watch)
+            done += many
+
+    def _far(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
+        """Add the far field of densities whose grids there is memory for."""
+        many = len(dens)
+        grid, fgc = self._grids[many] if many > 1 else (None, self.fgc)
+        planes = []
         with watch("P2G"):
-            grid = self.p2g.apply(dens, self.sorted)
-            plane = None
-            if self.plane is not None:
-                plane = self.plane.apply(self.sorted if self.p2g.sorts else dens)
+            for place, each in enumerate(dens):
+                spread = self.p2g.apply(each, self.sorted, grid, place)
+                if self.plane is not None:
+                    planes.append(self.plane.apply(self.sorted if self.p2g.sorts else each))
         with watch("FGC"):
-            field = self.fgc.apply(grid, plane)
+            plane = self.p2g.sources.xp.concatenate(planes, axis=1) if planes else None
+            field = fgc.apply(spread, plane)
         with watch("G2P"):
-            self.g2p.apply(field, flat)
-            self.gauge.add(dens, flat)
+            for place, each in enumerate(dens):
+                own = {name: array[place] for name, array in results.items()}
+                self.g2p.apply(field, own, place)
+                self.gauge.add(each, own)
+
+    def _buffer(self, many: int) -> Any:
+        """Return memory for the sorted densities of P2P, of which it takes some at a time.
+
+        It is never given back: launches that were recorded may use it.
+        """
+        most = self.p2p.most(many)
+        if most not in self._buffers:
+            self._buffers[most] = self.p2p.buffer(most * self.p2p.rows)
+        return self._buffers[most]
+
+    def _together(self, many: int) -> int:
+        """Return of how many densities the far field takes the grids at a time; make these.
+
+        On a CPU one after the other, which finds its grid in the cache.
+        """
+        setup, memory = self.setup, self.memory
+        if many == 1 or setup is None or memory is None or not self.p2g.variant.several:
+            return 1
+        mesh, space = setup.mesh, setup.task.space
+        if not space.on_device:
+            return 1
+        names = ("grid", "modes", "padded block", "transforms")
+        own = sum(memory.parts[name] for name in names)
+        for most in [n for n in GRIDS if n <= many]:
+            if most not in self._grids and most * own <= ROOM * free_memory(space):
+                inputs, (x, y, z) = mesh.task.sum.components, mesh.stored
+                shape = (inputs, x, most * y, z)
+                values = mesh.task.xp.empty(
+                    max(FGC.room(mesh, most)[1], math.prod(shape)), mesh.dtype
+                )
+                fgc = FGC(mesh, setup.split, values, most, self.fgc)
+                self._grids[most] = values[: math.prod(shape)].reshape(shape), fgc
+            if most in self._grids:
+                return most
+        return 1
 
     @property
     def lists(self) -> PairLists | None:

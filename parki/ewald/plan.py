@@ -249,9 +249,10 @@ class Plan:
 
         Parameters
         ----------
-        dens : array, shape (Ns,), (3, Ns), (6, Ns) or (3, 3, Ns)
+        dens : array, shape (Ns,), (3, Ns), (6, Ns) or (3, 3, Ns), or with k first
             Charges (Laplace); f, q or torques t; rows 0-2 f of the single layer and 3-5 q of the
-            double layer; dipoles D. Same dtype and memory as the points.
+            double layer; dipoles D. Same dtype and memory as the points. Of k densities at once,
+            such as (k, 3, Ns), results have k first, too: pairs are computed for several of them.
         out : array or tuple of arrays, optional
             Where to write: as what is returned; C-contiguous. With it a repeated call allocates
             nothing but those lists, what the FFT library needs for itself, and the pressure where
@@ -297,12 +298,19 @@ class Plan:
             return self._summed(self._density(dens), out, watch)
 
     def _summed(self, values: Any, out: Any, watch: Watch) -> Any:
-        """Return what is wanted of a density that was checked."""
-        results = check_outputs(out, self.want, self._shapes(), values, self.space)
+        """Return what is wanted of a density, or of several, that were checked."""
+        shapes = self._shapes()
+        if several := values.ndim == 3:
+            shapes = {name: (len(values), *shape) for name, shape in shapes.items()}
+        results = check_outputs(out, self.want, shapes, values, self.space)
         summed = self.task.want if self.pipeline.setup else ()
         if summed:
             parts = stress.split(results, summed, self.space.array_module)
-            self.pipeline.apply(values, parts, watch)
+            if several:
+                self.pipeline.apply(values, parts, watch)
+            else:
+                each = {name: array[None] for name, array in parts.items()}
+                self.pipeline.apply(values[None], each, watch)
             stress.combine(results, parts)
             summed += ("stress",)
         for name in results.keys() - set(summed):
@@ -314,14 +322,18 @@ class Plan:
         return {n: result_shape(self.kernel, n, self.n_targets) for n in self.task.names}
 
     def _density(self, dens: Any) -> Any:
-        """Return a density as (rows, sources), C-contiguous; refuse an impossible one."""
+        """Return a density as (rows, sources), or several as (k, rows, sources), C-contiguous.
+
+        Refuse an impossible one.
+        """
         values = as_array("dens", dens)
         check_space({"dens": values}, self.space)
         if values.dtype != self.dtype:
             raise ParkiTypeError(
                 f"dens has dtype {values.dtype}, but the points have {self.dtype}; convert one"
             )
-        return check_density("dens", values, self.task.sum.density_shape(self.n_sources))
+        shape = self.task.sum.density_shape(self.n_sources)
+        return check_density("dens", values, shape, several=True)
 
     # ------------------------------------------------------------------ views on the plan
     def promise(self, dens: Any) -> Any:
@@ -338,6 +350,7 @@ class Plan:
         Returns
         -------
         float, or tuple of floats if ``want`` is a tuple
+            Of k densities at once, arrays of shape (k,).
 
         Raises
         ------
@@ -348,8 +361,13 @@ class Plan:
             values = as_array("dens", dens)
             check_dtypes({"dens": values})
             check_space({"dens": values}, self.space)
-            values = check_density("dens", values, self.task.sum.density_shape(self.n_sources))
-            bound = self._bound(values.astype(np.float64) ** 2)
+            shape = self.task.sum.density_shape(self.n_sources)
+            squares = check_density("dens", values, shape, several=True).astype(np.float64) ** 2
+            bound: Any
+            if squares.ndim == 3:
+                bound = np.array([self._bound(each) for each in squares])
+            else:
+                bound = self._bound(squares)
         steep = bound / mean_edge(self.box)
         known = {"u": bound, "stress": stress.OF_PARTS * steep}
         bounds = tuple(known.get(name, steep) for name in self.task.names)
@@ -399,7 +417,8 @@ class Plan:
         """Return the plan as a linear operator on flattened densities, for GMRES.
 
         SciPy's `scipy.sparse.linalg.LinearOperator`, or CuPy's on a device. Its matrix-vector
-        product takes a vector of length rows x Ns and returns the flattened result. Whole numbers
+        product takes a vector of length rows x Ns and returns the flattened result; that with a
+        matrix sums its columns at once. Whole numbers
         and other real types are converted to the plan's, in which the sum is computed; the result
         has the type that the product with a matrix of the plan's type would have.
 
@@ -415,16 +434,24 @@ class Plan:
             )
         density = self.task.sum.density_shape(self.n_sources)
 
-        def matvec(vector: Any) -> Any:
-            values = as_array("dens", vector)
+        shape = (math.prod(self._shapes()[self.want]), math.prod(density))
+
+        def product(columns: Any, many: tuple[int, ...]) -> Any:
+            values = as_array("dens", columns)
             given = values.dtype
             if given.kind in "biuf":
                 values = values.astype(self.dtype, copy=False)
-            result = self(values.reshape(density)).reshape(-1)
+            result = self(values.T.reshape(*many, *density)).reshape(*many, shape[0]).T
             return result.astype(np.result_type(self.dtype, given), copy=False)
 
-        shape = (math.prod(self._shapes()[self.want]), math.prod(density))
-        return self.space.adapter.linear_operator()(shape, matvec=matvec, dtype=self.dtype)
+        def matvec(vector: Any) -> Any:
+            return product(vector.reshape(-1), ())
+
+        def matmat(matrix: Any) -> Any:
+            return product(matrix, (matrix.shape[1],))
+
+        operator = self.space.adapter.linear_operator()
+        return operator(shape, matvec=matvec, matmat=matmat, dtype=self.dtype)
 
     def describe(self) -> str:
         """Return what the plan is and what was chosen, as text of a few lines."""

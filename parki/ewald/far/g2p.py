@@ -107,10 +107,11 @@ class G2P:
                 launches.append(Gathering(kernel, name, first, count))
         return launches
 
-    def apply(self, field: Any, results: dict[str, Any]) -> None:
+    def apply(self, field: Any, results: dict[str, Any], first: int = 0) -> None:
         """Add the far field (rows, x, y, z), the pressure in its last row, to the ``results``.
 
-        Results have shape (rows, targets), as for the near field.
+        Results have shape (rows, targets). Of several fields side by side along y, it is number
+        ``first``.
         """
         for g in self.launches:
             rows = slice(g.first, g.first + g.count)
@@ -120,6 +121,7 @@ class G2P:
                 field=field[-1:] if g.name == "p" else field[rows],
                 pot=None if pot is None else pot[rows],
                 gradient=None if gradient is None else gradient[3 * rows.start : 3 * rows.stop],
+                first=first,
                 **self.arguments,
             )
 

@@ -91,16 +91,21 @@ class P2G:
         """Return the kernels of the mesh's variant."""
         return VARIANTS[mesh.spread](mesh).launches
 
-    def apply(self, dens: Any, buffer: Any) -> Any:
-        """Spread ``dens`` (rows, sources); return the grid (components, x, y, z), reused."""
+    def apply(self, dens: Any, buffer: Any, grid: Any = None, first: int = 0) -> Any:
+        """Spread ``dens`` (rows, sources); return the grid (components, x, y, z), reused.
+
+        Or spread onto another ``grid``, which is several side by side along y: number ``first``.
+        """
         if self.sorts:
             self.sources.sort(dens, out=buffer)
             dens = buffer
-        if self.variant.adds and not self._clean:
-            clear(self.grid)
-        self._clean = False
-        self.variant.spread(dict(self.arguments, dens=dens, grid=self.grid))
-        return self.grid
+        own = grid is None
+        grid = self.grid if own else grid
+        if self.variant.adds and first == 0 and not (own and self._clean):
+            clear(grid)
+        self._clean = self._clean and not own
+        self.variant.spread(dict(self.arguments, dens=dens, grid=grid, first=first))
+        return grid
 
 
 class Owner(Variant):
@@ -109,6 +114,8 @@ class Owner(Variant):
     Where a colour has few tiles for the threads, items own every so many a plane of a tile, too.
     However many there are, a value of the grid sums the same sources in the same order.
     """
+
+    several = True
 
     def __init__(self, mesh: Mesh) -> None:
         cells, points = mesh.padding.cells, mesh.window.points
@@ -129,12 +136,16 @@ class Owner(Variant):
         for count, colour in self.colours:
             self.launches[0](count, colour=colour, **arguments)
         if self.mesh.periodicity == 3:
-            grid, n, spill = arguments["grid"], self.mesh.padding.grid[2], self.mesh.spill
+            (_, y, n), spill = self.mesh.padding.grid, self.mesh.spill
+            first = arguments["first"] * y
+            grid = arguments["grid"][:, :, first : first + y]
             grid[..., :spill] += grid[..., n : n + spill]
 
 
 class Tile(Variant):
     """`p2g_tile`: threads own columns of the grid, whose values stay in registers."""
+
+    several = True
 
     def __init__(self, mesh: Mesh) -> None:
         super().__init__(mesh, mesh.columns(*SIDES))
@@ -162,7 +173,7 @@ class Tile(Variant):
         places = math.prod(self.counts) * planes
         counts = xp.empty(places, dtype=np.int32)
         constant = self.mesh.task.space.adapter.constant
-        tiles = constant([*self.counts, self.tiles.counts[1]], np.int32)
+        tiles = constant([*self.counts, *self.tiles.counts[1:]], np.int32)
         geometry = dict(self.mesh.arguments, tiles=tiles, starts=sources.starts)
         count(places, counts=counts, **geometry)
         n, most = sources.order.size, most_reached(self.mesh.window.points)

@@ -66,7 +66,7 @@ class PlaneModes:
         )
 
     def apply(self, dens: Any) -> Any:
-        """Return components 1 and 2 of the modes, shape (2, modes), for ``dens`` (rows, N)."""
+        """Return components 1 and 2 of the modes, shape (2, 1, modes), for ``dens`` (rows, N)."""
         xp = self.xp
         single = dens[:2] if dens.shape[0] == 6 else None
         sums = xp.zeros((2, self.slope.size), dtype=np.complex128)
@@ -88,4 +88,4 @@ class PlaneModes:
                 sums[:, mode] += self.slope[mode] * found[:2]
                 if single is not None:
                     sums[:, mode] += found[2:]
-        return sums * self.factor
+        return (sums * self.factor)[:, None]

@@ -25,9 +25,12 @@ class Variant:
         Of a grid component.
     adds : bool
         Whether the kernels add to the grid, which must then be zero, rather than write it.
+    several : bool
+        Whether they know of grids side by side.
     """
 
     adds = True
+    several = False
 
     def __init__(self, mesh: Mesh, tiles: Tiles) -> None:
         self.mesh, self.tiles = mesh, tiles
