@@ -16,7 +16,7 @@ import numpy as np
 
 from parki.arrays import real_name
 from parki.ewald.far import multiplier
-from parki.ewald.far.mesh import Mesh
+from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.sizes import (
     field_rows,
     parts,
@@ -54,7 +54,7 @@ class Convolution:
 
     Parameters
     ----------
-    mesh : Mesh
+    mesh : EwaldMesh
         Of the whole box.
     split : Split
     modes : tuple of 2 ints, optional
@@ -69,7 +69,7 @@ class Convolution:
 
     def __init__(
         self,
-        mesh: Mesh,
+        mesh: EwaldMesh,
         split: Split,
         modes: tuple[int, int] | None = None,
     ) -> None:
@@ -244,7 +244,7 @@ class FGC(Convolution):
         alone is wanted, then the pressure, if it is.
     """
 
-    def __init__(self, mesh: Mesh, split: Split, memory: Any) -> None:
+    def __init__(self, mesh: EwaldMesh, split: Split, memory: Any) -> None:
         super().__init__(mesh, split)
         before, size = self.room(mesh)
         self.field = memory[before : before + size].reshape(self.rows, *mesh.stored)
@@ -257,7 +257,7 @@ class FGC(Convolution):
             self.hat = memory[:size].view(self.complex_type).reshape(modes)
 
     @staticmethod
-    def room(mesh: Mesh) -> tuple[int, int]:
+    def room(mesh: EwaldMesh) -> tuple[int, int]:
         """Return the numbers before the grid and the field, for modes on the CPU, and the field's.
 
         Many modes take the place of what was transformed already, one component after the other.
