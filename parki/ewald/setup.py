@@ -22,7 +22,7 @@ from parki.ewald.far import multiplier
 from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.gauge import Gauge
-from parki.ewald.far.mesh import Mesh
+from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import Padding, pad
 from parki.ewald.near.p2p import near_kernels
@@ -52,7 +52,7 @@ class Setup:
         Solver units, as the next.
     pair : Pair
         What the near field takes of the parameters.
-    mesh : Mesh
+    mesh : EwaldMesh
         The grid of the box.
     """
 
@@ -62,7 +62,7 @@ class Setup:
     parameters: Parameters
     split: Split
     pair: Pair
-    mesh: Mesh
+    mesh: EwaldMesh
 
     @classmethod
     def of(cls, task: Task, frame: Frame, problem: Problem, chosen: Parameters) -> Setup:
@@ -92,7 +92,7 @@ class Setup:
         targets, sources = points.survey.totals
         return replace(self.problem, targets=targets, sources=sources), self.parameters
 
-    def slab_mesh(self, first: int, last: int) -> Mesh:
+    def slab_mesh(self, first: int, last: int) -> EwaldMesh:
         """Return the grid of a slab, cells ``first`` to ``last - 1``, with what windows reach."""
         mesh, n = self.mesh, max(last - first, 1)  # a slab without cells has a grid, of no use
         padding = replace(
@@ -203,7 +203,7 @@ def _mesh(
     frame: Frame,
     steps: NDArray[np.float64],
     padding: Padding,
-) -> Mesh:
+) -> EwaldMesh:
     """Return a grid with the window that was chosen."""
     window = KaiserBessel(chosen.points, chosen.beta)
-    return Mesh(task, frame, steps, padding, window, chosen.p2g, chosen.g2p)
+    return EwaldMesh(task, frame, steps, padding, window, chosen.p2g, chosen.g2p)

@@ -259,7 +259,7 @@ def work_area(padding: Padding, lines: float, padded: float, item: int) -> float
 
 def _stored(problem: Problem, chosen: Parameters, use: Use, z: int) -> int:
     """Return the grid's planes along z, spill included."""
-    return z + along_z(chosen.points, use.dtype, problem.periodicity, use.space.on_device)[1]
+    return z + along_z(chosen.points, use.dtype, problem.periodicity == 3, use.space.on_device)[1]
 
 
 def _check_values(problem: Problem, chosen: Parameters, use: Use) -> None:

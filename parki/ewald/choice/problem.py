@@ -186,7 +186,11 @@ class Problem:
         p2g, g2p = machine.counted("p2g", self.p2g), machine.counted("g2p", self.g2p)
         grid = float(math.prod(padding.grid)) * scale**3
         passes = Passes(*(scale**3 * each for each in passes))
-        tiles = owner_tiles([scale * n for n in padding.cells], points, self.periodicity)
+        cells, wraps = (
+            [scale * n for n in padding.cells],
+            [self.periodicity > 0, self.periodicity > 1],
+        )
+        tiles = owner_tiles(cells, points, wraps)
         return {
             "P2G": machine.time(f"p2g_{p2g}", work.spread(p2g, points, grid, tiles)),
             "FGC": machine.time("fgc", work.far(passes)),

@@ -16,7 +16,7 @@ import numpy as np
 
 from parki.arrays import real_name
 from parki.ewald.far import multiplier
-from parki.ewald.far.mesh import Mesh
+from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.sizes import (
     field_rows,
     parts,
@@ -54,7 +54,7 @@ class Convolution:
 
     Parameters
     ----------
-    mesh : Mesh
+    mesh : EwaldMesh
         Of the whole box.
     split : Split
     modes : tuple of 2 ints, optional
@@ -73,7 +73,7 @@ class Convolution:
 
     def __init__(
         self,
-        mesh: Mesh,
+        mesh: EwaldMesh,
         split: Split,
         modes: tuple[int, int] | None = None,
         sets: int = 1,
@@ -257,7 +257,7 @@ class FGC(Convolution):
     """
 
     def __init__(
-        self, mesh: Mesh, split: Split, memory: Any, sets: int = 1, like: FGC | None = None
+        self, mesh: EwaldMesh, split: Split, memory: Any, sets: int = 1, like: FGC | None = None
     ) -> None:
         super().__init__(mesh, split, sets=sets, like=like)
         before, size = self.room(mesh, sets)
@@ -273,7 +273,7 @@ class FGC(Convolution):
             self.hat = memory[:size].view(self.complex_type).reshape(modes)
 
     @staticmethod
-    def room(mesh: Mesh, sets: int = 1) -> tuple[int, int]:
+    def room(mesh: EwaldMesh, sets: int = 1) -> tuple[int, int]:
         """Return the numbers before the grids and fields, for modes on the CPU, and the fields'.
 
         Many modes take the place of what was transformed already, one component after the other.

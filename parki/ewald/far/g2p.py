@@ -73,9 +73,8 @@ class G2P:
             self.arguments["starts"] = self.targets.starts
             self.arguments["tiles"] = constant(tiles.counts, np.int32)
             self.count = self.arguments["work"].shape[1]
-        if "grad_u" in mesh.task.want:
-            # From the solver's unit to the user's.
-            self.arguments["descent"] = constant(-mesh.frame.factor / mesh.steps, mesh.dtype)
+        if "grad_u" in mesh.fields.want:
+            self.arguments["descent"] = constant(-mesh.factor / mesh.steps, mesh.dtype)
 
     @staticmethod
     def kernels(mesh: Mesh) -> list[Kernel]:
@@ -85,7 +84,7 @@ class G2P:
     @staticmethod
     def gathers(mesh: Mesh) -> list[Gathering]:
         """Return what is launched for the quantities wanted."""
-        size, components, want = tile_size(mesh), mesh.task.sum.results, mesh.task.want
+        size, components, want = tile_size(mesh), mesh.fields.results, mesh.fields.want
         step = size.group if size else components
         wanted = [("grad_u" if "grad_u" in want else "u", components)]
         if "u" not in want and "grad_u" not in want:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.ewald.far.mesh import Mesh
+from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.truncated import zero_mode
 from parki.ewald.split.hasimoto import Split
 
@@ -26,7 +26,7 @@ class Gauge:
 
     Parameters
     ----------
-    mesh : Mesh
+    mesh : EwaldMesh
     split : Split
         Solver units.
     points : tuple of arrays (trg, src, norms), or None
@@ -37,7 +37,7 @@ class Gauge:
 
     def __init__(
         self,
-        mesh: Mesh,
+        mesh: EwaldMesh,
         split: Split,
         points: tuple[Any, Any, Any] | None,
         together: Callable[[Any], Any] = lambda value: value,
@@ -89,7 +89,7 @@ def _sums(xp: Any, rows: Any) -> Any:
     return sums
 
 
-def _truncated(laplace: bool, mesh: Mesh) -> Any:
+def _truncated(laplace: bool, mesh: EwaldMesh) -> Any:
     """Return what truncation changed and left out, per unit of the summed density (MATH D.5).
 
     Returns

@@ -73,7 +73,7 @@ class P2G:
         self.sorts = self.variant.tiles.counts != (1, 1, 1)
         if norms is not None:
             norms = self.sources.sort(norms)
-        shape = (mesh.task.sum.components, *self.variant.shape)
+        shape = (mesh.fields.components, *self.variant.shape)
         size = math.prod(shape)
         before, least = room
         self._clean = memory is None
@@ -82,7 +82,7 @@ class P2G:
         self.memory = memory
         self.grid = self.memory[before : before + size].reshape(shape)
         self.arguments = dict(mesh.arguments, norms=norms, src=self.sources.points)
-        constant = mesh.task.space.adapter.constant
+        constant = mesh.space.adapter.constant
         self.arguments["tiles"] = constant(self.variant.tiles.counts, np.int32)
         self.arguments.update(self.variant.work(self.sources))
 
@@ -118,11 +118,11 @@ class Owner(Variant):
     several = True
 
     def __init__(self, mesh: Mesh) -> None:
-        cells, points = mesh.padding.cells, mesh.window.points
-        counts = owner_tiles(cells, points, mesh.periodicity)
+        cells, points = mesh.cells, mesh.window.points
+        counts = owner_tiles(cells, points, mesh.wraps)
         super().__init__(mesh, mesh.divided(*counts, max(1, cells[2] // 8)))
         self.shape = mesh.stored
-        planewise = mesh.task.sum.tensor and not mesh.space.on_device
+        planewise = mesh.fields.tensor and not mesh.space.on_device
         self.load("p2g", "p2g_owner", BATCH=PLANEWISE if planewise else 1)
         threads = thread_count() if mesh.space.name == "OpenMP" else 1
         self.colours = _colours(mesh.space.adapter.constant, self.tiles.counts, threads, points)
@@ -135,8 +135,8 @@ class Owner(Variant):
         """Launch once for each colour, and fold the spill where it stands for the first planes."""
         for count, colour in self.colours:
             self.launches[0](count, colour=colour, **arguments)
-        if self.mesh.periodicity == 3:
-            (_, y, n), spill = self.mesh.padding.grid, self.mesh.spill
+        if self.mesh.wraps[2]:
+            (_, y, n), spill = self.mesh.grid, self.mesh.spill
             first = arguments["first"] * y
             grid = arguments["grid"][:, :, first : first + y]
             grid[..., :spill] += grid[..., n : n + spill]
@@ -162,9 +162,9 @@ class Tile(Variant):
 
     def work(self, sources: Sorted) -> dict[str, Any]:
         """Return the lists of the sources that reach each tile, and their parts."""
-        xp = self.mesh.task.xp
+        xp = self.mesh.xp
         _, count, fill = self.launches
-        planes = self.mesh.padding.cells[0]
+        planes = self.mesh.cells[0]
         if planes > MOST_PLANES:
             raise ParkiValueError(
                 f"the grid has {planes} cells along x; p2g_method='tile' takes {MOST_PLANES}: "
@@ -172,7 +172,7 @@ class Tile(Variant):
             )
         places = math.prod(self.counts) * planes
         counts = xp.empty(places, dtype=np.int32)
-        constant = self.mesh.task.space.adapter.constant
+        constant = self.mesh.space.adapter.constant
         tiles = constant([*self.counts, *self.tiles.counts[1:]], np.int32)
         geometry = dict(self.mesh.arguments, tiles=tiles, starts=sources.starts)
         count(places, counts=counts, **geometry)
@@ -204,10 +204,10 @@ class Tile(Variant):
         in either order.
         """
         size, pieces = p2g_part(total), 1
-        if self.mesh.task.options.deterministic:
+        if self.mesh.fields.deterministic:
             pieces = min(P2G_PARTS // math.prod(self.counts), planes // self.mesh.window.points)
             size, pieces = max(1, total), max(1, pieces)
-        how: dict[str, Any] = {"length": planes, "executor": self.mesh.task.executor}
+        how: dict[str, Any] = {"length": planes, "executor": self.mesh.executor}
         return runs(self.mesh.space, begins, size, total, pieces=pieces, **how)
 
 
@@ -220,7 +220,7 @@ def _spots(tile: tuple[int, int]) -> np.ndarray[Any, Any]:
 
 def _batch(mesh: Mesh) -> int:
     """Return the sources that `p2g_tile` stages at a time: scratch memory for TEAMS of them."""
-    weights = (3 + 3 * mesh.task.sum.tensor) * mesh.window.points
+    weights = (3 + 3 * mesh.fields.tensor) * mesh.window.points
     rows = (mesh.scratch(TEAMS) - 64) // (mesh.item * (weights + 10) + 16)
     return max(1, min(BATCH, rows // 2 - 1))
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.ewald.far.mesh import Mesh
+from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.sizes import sizes_of
 
 # How many modes: with 16 what is smooth along z falls by 30 (a box of 1:1:30) to 100 (1:1:300),
@@ -33,7 +33,7 @@ class PlaneModes:
 
     Parameters
     ----------
-    mesh : Mesh
+    mesh : EwaldMesh
         Of two periodic directions.
     heights : array, shape (N,)
         z of the sources in solver units, wrapped, in the order of the densities that follow.
@@ -41,7 +41,7 @@ class PlaneModes:
         Normals of the sources in solver units, if they have any.
     """
 
-    def __init__(self, mesh: Mesh, heights: Any, norms: Any) -> None:
+    def __init__(self, mesh: EwaldMesh, heights: Any, norms: Any) -> None:
         self.xp = mesh.task.xp
         self.heights, self.norms = heights, norms
         self.chunk = sizes_of(mesh.space.on_device).plane
@@ -55,7 +55,7 @@ class PlaneModes:
         self.slope = mesh.space.adapter.constant(1j * turns / step, np.complex128)
 
     @staticmethod
-    def needed(mesh: Mesh) -> bool:
+    def needed(mesh: EwaldMesh) -> bool:
         """Return whether the grid's own modes are worse than rounding elsewhere."""
         wide = float(mesh.box[0] * mesh.box[1]) ** 0.5
         return (

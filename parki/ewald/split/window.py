@@ -3,15 +3,15 @@
 Computes the Kaiser-Bessel window, its derivative, its Fourier transform and the piecewise
 polynomials that the P2G and G2P kernels evaluate instead of Bessel functions; and the images of
 grid modes that the window lets through, for the error estimates.  Takes a number of points and a
-shape from ``parameters``; knows nothing of boxes, kernels or devices.
+shape from ``parameters``; knows nothing of boxes, kernels or devices. `windows` has others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -56,6 +56,24 @@ def transform_shape(ak: Array, beta: Array | np.float64) -> Array:
     return np.divide(wave, t, out=np.ones_like(t), where=t > 0) * decay
 
 
+class Window(Protocol):
+    """What a grid takes of a window over ``points`` grid points per axis (grid spacing 1)."""
+
+    @property
+    def points(self) -> int:
+        """Grid points P under the window along one axis."""
+
+    @property
+    def degree(self) -> int:
+        """Degree of the polynomials that `piecewise` returns if not told."""
+
+    def fourier(self, k: ArrayLike) -> Array:
+        """Fourier transform ``integral w(r) exp(-i k r) dr``, ``k`` in radians per grid step."""
+
+    def piecewise(self, degree: int) -> tuple[Array, Array]:
+        """One polynomial per window point: see `KaiserBessel.piecewise`."""
+
+
 @dataclass(frozen=True)
 class KaiserBessel:
     """Kaiser-Bessel window of ``points`` grid points per axis (grid spacing 1).
@@ -75,6 +93,11 @@ class KaiserBessel:
 
     points: int
     beta: float
+
+    @property
+    def degree(self) -> int:
+        """See `default_degree`."""
+        return default_degree(self.points)
 
     def fourier(self, k: ArrayLike) -> Array:
         """Fourier transform ``integral w(r) exp(-i k r) dr``, ``k`` in radians per grid step.
@@ -114,26 +137,36 @@ class KaiserBessel:
 @lru_cache(maxsize=64)
 def _piecewise(points: int, beta: float, degree: int) -> tuple[Array, Array]:
     half_width = points / 2
-    # In extended precision where there is one: errors of a few roundings, the same for all
-    # sources, show in modes of small wavenumber (a 2-periodic box of 1:1:10 at 1e-12).
+    scale = 1 / _bessel_series(np.array([beta], dtype=np.longdouble) ** 2 / 4)[0][0]
+
+    def sample(r: Any) -> tuple[Any, Any]:
+        x = r / half_width
+        value, slope = _bessel_series(beta**2 * (1 - x) * (1 + x) / 4)
+        return scale * value, scale * slope * (-(beta**2) * x / (2 * half_width))
+
+    return fit(points, degree, sample, points * scale * np.sinh(np.longdouble(beta)) / beta)
+
+
+def fit(
+    points: int, degree: int, sample: Callable[[Any], tuple[Any, Any]], integral: Any
+) -> tuple[Array, Array]:
+    """Interpolate a window and its derivative on each of its points: see `KaiserBessel.piecewise`.
+
+    ``sample(r)`` returns both at r. In extended precision where there is one: errors of a few
+    roundings, the same for all sources, show in modes of small wavenumber (a 2-periodic box of
+    1:1:10 at 1e-12).
+    """
     n = degree + 1
     nodes = np.cos(np.pi * (np.arange(n, dtype=np.longdouble) + 0.5) / n)
     r = np.arange(points) - (points / 2 - 1) - (nodes[:, None] + 1) / 2
     basis = chebyshev.chebvander(nodes, degree)
     norm = np.where(np.arange(n) == 0, 1.0, 2.0)[:, None] / np.longdouble(n)
-    x = r / half_width
-    z2 = beta**2 * (1 - x) * (1 + x) / 4
-    value, slope = _bessel_series(z2)
-    scale = 1 / _bessel_series(np.array([beta], dtype=np.longdouble) ** 2 / 4)[0][0]
-    slope *= -(beta**2) * x / (2 * half_width)
-    value, slope = scale * value, scale * slope
+    value, slope = sample(r)
     # The samples of the window sum to its integral only nearly, and those of its derivative to
     # zero. Charges and stresses would put the rest into the modes that are constant across the box,
     # where the far field is largest.
-    value *= (points * scale * np.sinh(np.longdouble(beta)) / beta) / value.sum(
-        axis=1, keepdims=True
-    )
-    slope -= value * (slope.sum(axis=1) / value.sum(axis=1))[:, None]
+    value = value * (integral / value.sum(axis=1, keepdims=True))
+    slope = slope - value * (slope.sum(axis=1) / value.sum(axis=1))[:, None]
     w, dw = (horner_order(norm * (basis.T @ f), degree) for f in (value, slope))
     return w, dw
 
