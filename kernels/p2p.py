@@ -80,6 +80,8 @@ def p2p_staged(
 ):
     """Near field of one tile (column, first, last + 1) of targets, over all images in reach.
 
+    The columns of a system follow those of another, which has no part in its sums.
+
     ``norms`` are the normals over r_c. ``coincident`` is the squared distance, over r_c, below
     which a pair counts as one point. ``xi_rc`` is z above, not used by polynomials. ``factor``
     multiplies the result. Rows of the stage: position, shift of the target (periodic axes),
@@ -91,6 +93,7 @@ def p2p_staged(
     stage: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), ROWS, CHUNK + LANES)
     total: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), MANY * OUTPUTS, TILE)
     tile: int = team.league_rank()
+    system: int = tiles[0][tile] // (shape[0] * shape[1]) * (shape[0] * shape[1])
     first: int = tiles[1][tile]
     last: int = tiles[2][tile]
     bound(first, last)
@@ -196,7 +199,7 @@ def p2p_staged(
                         s1 = 0.0
                         x1 = 0.0
                         wrap(1, w1, s1, x1)
-                        column = (w0 * shape[1] + w1) * shape[2]
+                        column = (system + w0 * shape[1] + w1) * shape[2]
         staged: int = (filled + LANES - 1) // LANES * LANES
 
         def surplus(m: int):

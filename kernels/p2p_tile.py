@@ -86,6 +86,7 @@ def p2p_tile(
         tile: int = team.league_rank() * TILES + w
         lane: int = w * TILE * LANES
         table: int = w * RUNS
+        system: int = tiles[0][tile] // (shape[0] * shape[1]) * (shape[0] * shape[1])
         first: int = tiles[1][tile]
         last: int = tiles[2][tile]
 
@@ -175,7 +176,7 @@ def p2p_tile(
                             if above > shape[2] - 1:
                                 above = shape[2] - 1
                             if below <= above:
-                                column: int = (c0 * shape[1] + c1) * shape[2]
+                                column: int = (system + c0 * shape[1] + c1) * shape[2]
                                 begin = starts[column + below]
                                 end = starts[column + above + 1]
                         runs[0][table + q] = begin

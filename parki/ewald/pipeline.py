@@ -23,6 +23,7 @@ from parki.ewald.near.p2p import P2P
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.replay import Replay, why_not
 from parki.ewald.setup import Setup, choose, use
+from parki.ewald.systems import Systems
 from parki.ewald.task import Frame, Points, Survey, Task
 from parki.interchange import to_host
 from parki.runtime import prepare
@@ -104,6 +105,7 @@ class OneDevice:
     def __init__(self, setup: Setup | None = None, memory: Memory | None = None) -> None:
         self.setup, self.memory = setup, memory
         self._sizes: Any = None  # shapes of the points, once there are any
+        self._systems: Systems | None = None
         self.p2p: P2P
         self.p2g: P2G
         self.fgc: FGC
@@ -150,7 +152,8 @@ class OneDevice:
     def placed(self, task: Task, points: Points, once: bool) -> OneDevice:
         """Return a pipeline for other points: see `Pipeline.placed`."""
         placing, setup, arrays = self._placing, self.setup, self._named(points)
-        if placing is None or setup is None or not placing.takes(arrays):
+        same = points.systems is self._systems
+        if placing is None or setup is None or not (same and placing.takes(arrays)):
             return self._renewed(task, points, once)
         before = {name: array.copy() for name, array in placing.arrays.items()}
         placing(arrays, {})
@@ -164,9 +167,10 @@ class OneDevice:
         """Return another pipeline for points, which keeps what suits them."""
         new, arrays = OneDevice(), self._named(points)
         new._sizes = {name: array.shape for name, array in arrays.items()}
+        new._systems = points.systems
         frame = self.setup.frame if self.setup else Frame.of(task, points.box)
         wrapped = _wrapped(task, frame, arrays)
-        density = pair_density(*wrapped, frame.box)
+        density = pair_density(*wrapped, frame.box, points.systems)
         kept = self.setup is not None and self.setup.suits(density, points)
         if self.setup is not None and kept:
             setup = self.setup
@@ -174,14 +178,16 @@ class OneDevice:
             clouds = wrapped[wrapped[0] is wrapped[1] :]
             problem, chosen = choose(task, points, frame, density, clouds, once=once)
             setup = Setup.of(task, frame, problem, chosen)
-        old = self if kept and self._sizes else None
+        many = points.counts[2]
+        old = self if kept and self._sizes and many == _count(self._systems) else None
         if old is not None:
             new.memory = old.memory
         else:
             needs = *setup.asked(points), use(task, points, once)
             new.memory = check(*needs, frame.length, recent.forget)
             prepare(setup.kernels(points.targets))
-        new.setup, new._follows = setup, kept and self._sizes == new._sizes
+        new.setup, same = setup, new._systems is self._systems
+        new._follows = kept and same and self._sizes == new._sizes
         new._plain = why_not(task.space, task.executor, points.targets, points.sources)
         if new._follows and self._follows and not new._plain and not self._waits:
 
@@ -214,7 +220,7 @@ class OneDevice:
             return True
         wrapped = _wrapped(setup.task, setup.frame, self._named(points))
         self._judged = crowds
-        return setup.suits(pair_density(*wrapped, setup.frame.box), points)
+        return setup.suits(pair_density(*wrapped, setup.frame.box, points.systems), points)
 
     def _crowded(self) -> Any:
         """Return how many pairs share a cell of the near field, and of the far field's sorts."""
@@ -232,7 +238,7 @@ class OneDevice:
         task, frame, (trg, src) = setup.task, setup.frame, wrapped
         given = arrays["trg"], arrays.get("src", arrays["trg"])
         norms = arrays["norms"] * task.dtype.type(frame.factor) if "norms" in arrays else None
-        self.p2p = P2P(task, frame, setup.pair, *given, norms)
+        self.p2p = P2P(task, frame, setup.pair, *given, norms, systems=self._systems)
         rows = task.sum.rows
         self._buffers[1] = self.p2p.buffer(rows)
         self.sorted = self._buffers[1].reshape(-1)[: rows * src.shape[1]].reshape(rows, -1)
@@ -256,16 +262,20 @@ class OneDevice:
         self, setup: Setup, trg: Any, src: Any, norms: Any, old: OneDevice | None
     ) -> None:
         """Set up the far field of wrapped points and normals in solver units."""
-        mesh = setup.mesh
+        mesh, systems = setup.mesh, self._systems
+        count = _count(systems)
+        targets, sources_at = (systems.targets, systems.sources) if systems else (None, None)
         # The field takes the place of the grid, whose values are in Fourier space by then.
-        self.p2g = P2G(mesh, src, norms, FGC.room(mesh), old and old.p2g.memory)
+        room = FGC.room(mesh, count)
+        self.p2g = P2G(mesh, src, norms, room, old and old.p2g.memory, sources_at)
         sources = self.p2g.sources
         if PlaneModes.needed(mesh):
-            self.plane = PlaneModes(mesh, sources.points[2], self.p2g.arguments["norms"])
-        self.fgc = old.fgc if old is not None else FGC(mesh, setup.split, self.p2g.memory)
-        self._grids = old._grids if old is not None else {}
-        self.g2p = G2P(mesh, trg, sources, trg is src)
-        self.gauge = setup.gauge(trg, src, norms)
+            normals = self.p2g.arguments["norms"]
+            self.plane = PlaneModes(mesh, sources.points[2], normals, systems)
+        self.fgc = old.fgc if old else FGC(mesh, setup.split, self.p2g.memory, count)
+        self._grids = old._grids if old else {}
+        self.g2p = G2P(mesh, trg, sources, trg is src, targets)
+        self.gauge = setup.gauge(trg, src, norms, systems=systems)
 
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         """Run the stages, or replay them where they launch the same again and again."""
@@ -312,12 +322,12 @@ class OneDevice:
 
     def _far(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         """Add the far field of densities whose grids there is memory for."""
-        many = len(dens)
+        many, systems = len(dens), _count(self._systems)
         grid, fgc = self._grids[many] if many > 1 else (None, self.fgc)
         planes = []
         with watch("P2G"):
             for place, each in enumerate(dens):
-                spread = self.p2g.apply(each, self.sorted, grid, place)
+                spread = self.p2g.apply(each, self.sorted, grid, place * systems)
                 if self.plane is not None:
                     planes.append(self.plane.apply(self.sorted if self.p2g.sorts else each))
         with watch("FGC"):
@@ -326,7 +336,7 @@ class OneDevice:
         with watch("G2P"):
             for place, each in enumerate(dens):
                 own = {name: array[place] for name, array in results.items()}
-                self.g2p.apply(field, own, place)
+                self.g2p.apply(field, own, place * systems)
                 self.gauge.add(each, own)
 
     def _buffer(self, many: int) -> Any:
@@ -355,11 +365,11 @@ class OneDevice:
         for most in [n for n in GRIDS if n <= many]:
             if most not in self._grids and most * own <= ROOM * free_memory(space):
                 inputs, (x, y, z) = mesh.task.sum.components, mesh.stored
-                shape = (inputs, x, most * y, z)
-                values = mesh.task.xp.empty(
-                    max(FGC.room(mesh, most)[1], math.prod(shape)), mesh.dtype
-                )
-                fgc = FGC(mesh, setup.split, values, most, self.fgc)
+                sets = most * _count(self._systems)
+                shape = (inputs, x, sets * y, z)
+                size = max(FGC.room(mesh, sets)[1], math.prod(shape))
+                values = mesh.task.xp.empty(size, dtype=mesh.dtype)
+                fgc = FGC(mesh, setup.split, values, sets, self.fgc)
                 self._grids[most] = values[: math.prod(shape)].reshape(shape), fgc
             if most in self._grids:
                 return most
@@ -385,6 +395,10 @@ class OneDevice:
         if self._replays or self._plain:
             lines += f"\n  launches: {_how(self._plain)}"
         return lines
+
+
+def _count(systems: Systems | None) -> int:
+    return systems.count if systems else 1
 
 
 def _how(problem: str) -> str:

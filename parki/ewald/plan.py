@@ -37,9 +37,10 @@ from parki.ewald.points import (
     result_shape,
 )
 from parki.ewald.setup import Setup
+from parki.ewald.systems import Systems, check_systems
 from parki.ewald.task import Points, Task
 from parki.html import table
-from parki.interchange import as_array, as_given
+from parki.interchange import as_array, as_given, to_host
 from parki.runtime import forks
 
 STAGES = ("P2P", "P2G", "FGC", "G2P")
@@ -69,6 +70,10 @@ class Plan:
     dens : array, optional
         A density to sum at once, into `first`: checked along with the rest, before any work. On a
         device its near field runs while the far field is set up.
+    systems : sequence of int, or tuple of two, optional
+        For many systems that have nothing to do with each other, with the box and the tolerance in
+        common: where the points of each begin, and last how many points there are. Or one such
+        sequence for targets and one for sources. All systems are summed at once.
     pipeline : Pipeline, optional
         What does the work: one device by default, or `parki.distributed`'s slab of a rank.
 
@@ -116,6 +121,7 @@ class Plan:
         *,
         want: str | tuple[str, ...] = "u",
         dens: Any = (),
+        systems: Any = None,
         pipeline: Pipeline | None = None,
     ) -> None:
         start = time.perf_counter()
@@ -133,10 +139,11 @@ class Plan:
             self.want = want if isinstance(want, str) else names
             self.task = Task(kernel, given.space, dtype, options, names)
             self.kernel, self.space, self.options, self.dtype = kernel, given.space, options, dtype
-            self.points = self._points(given)
+            found = check_systems(systems, given.arrays, given.space, options)
+            self.points = self._points(given, found)
             once = not (isinstance(dens, tuple) and dens == ())
             values = self._density(dens) if once else None
-            if pipeline is None:
+            if pipeline is None and not found:
                 kept, self._done = recent.take(self.task, once)
                 self.pipeline = kept or self.pipeline
             self.first: Any = None
@@ -144,11 +151,11 @@ class Plan:
                 self.pipeline = self._placed(self.points, once)
                 if once:
                     self.first = as_given(self._summed(values, None, unwatched), dens)
-            if pipeline is None and not once and self.setup is not None:
+            if pipeline is None and not (once or found) and self.setup is not None:
                 recent.keep(self.task, False, OneDevice(self.setup, self.memory))
         self.seconds = {"plan": time.perf_counter() - start}
 
-    def _points(self, given: Arguments) -> Points:
+    def _points(self, given: Arguments, systems: Systems | None) -> Points:
         """Return the points with what they decide; their box is that of the plan, if it has one."""
         survey = self.pipeline.survey(self.task, given.arrays, given.extents)
         # Where there is nothing to sum the next points choose all anew, and so do these the box.
@@ -158,12 +165,14 @@ class Plan:
         else:
             box = self.points.box
             check_stay(self.options, box, given.extents)
-        components = self.task.sum.source_components
-        tolerance = self.options.random_tolerance(survey.totals[1], components, self.dtype)
+        components, sources = self.task.sum.source_components, survey.totals[1]
+        if systems:
+            sources = int(np.diff(systems.sources).max())
+        tolerance = self.options.random_tolerance(sources, components, self.dtype)
         squares: Any = None
         if "norms" in given.arrays:
             squares = self.task.xp.square(given.arrays["norms"], dtype=np.float64).sum(axis=0)
-        return Points(given.arrays, given.extents, survey, box, tolerance, squares)
+        return Points(given.arrays, given.extents, survey, box, tolerance, squares, systems)
 
     def _placed(self, points: Points, once: bool) -> Pipeline:
         """Return the pipeline for points."""
@@ -207,7 +216,7 @@ class Plan:
         return self.pipeline.memory
 
     # ------------------------------------------------------------------ other points
-    def update_points(self, trg: Any, src: Any, norms: Any = None) -> None:
+    def update_points(self, trg: Any, src: Any, norms: Any = None, *, systems: Any = None) -> None:
         """Give the plan other points, as those of the next time step; there may be more or fewer.
 
         What hangs on the box and the parameters alone is kept: grid, multiplier, kernels. Where
@@ -220,6 +229,8 @@ class Plan:
         trg, src, norms
             As for the plan, with its dtype and in its memory. Where ``box`` gives no length, the
             points must stay in `origin` to `origin` + `box`, the extent of the first ones.
+        systems
+            As for the plan, where it has systems. Default: as before.
 
         Raises
         ------
@@ -234,10 +245,22 @@ class Plan:
                     f"trg has dtype {given.arrays['trg'].dtype}, but the plan was made for "
                     f"{self.dtype}; convert the points, or make a new plan"
                 )
-            points = self._points(given)
+            points = self._points(given, self._systems_of(given, systems))
             pipeline = self._placed(points, False)
         self.points, self.pipeline, self.first = points, pipeline, None
         self.seconds = {**self.seconds, "update": time.perf_counter() - start}
+
+    def _systems_of(self, given: Arguments, systems: Any) -> Systems | None:
+        """Return the systems of other points; those that there were, if they are the same."""
+        old = self.points.systems
+        if systems is None:
+            systems = old and (old.targets, old.sources)
+        elif old is None:
+            raise ParkiValueError(
+                "systems was given, but the plan was made without; make a new plan with systems"
+            )
+        new = check_systems(systems, given.arrays, self.space, self.options)
+        return old if new == old else new
 
     # ------------------------------------------------------------------ apply
     def __call__(self, dens: Any, out: Any = None) -> Any:
@@ -350,7 +373,7 @@ class Plan:
         Returns
         -------
         float, or tuple of floats if ``want`` is a tuple
-            Of k densities at once, arrays of shape (k,).
+            Of k densities at once, arrays of shape (k,); of S systems, (S,), or both.
 
         Raises
         ------
@@ -403,15 +426,24 @@ class Plan:
         """
         return measure(self, dens, targets)
 
-    def _bound(self, squares: Any) -> float:
-        """Return what is promised of "u"; ``squares`` are those of the density."""
-        length, kind, total = mean_edge(self.box), self.task.sum, self.pipeline.total
-        single = kind.single_rows
-        bound = total(float(squares[:single].sum())) ** 0.5 / length**kind.decay
+    def _bound(self, squares: Any) -> Any:
+        """Return what is promised of "u"; ``squares`` are those of the density.
+
+        A number, or one for each system.
+        """
+        length, kind = mean_edge(self.box), self.task.sum
+        single, systems = kind.single_rows, self.points.systems
+
+        def root(values: Any) -> Any:
+            if systems:
+                return np.sqrt(to_host(systems.sums(values[None]))[0])
+            return self.pipeline.total(float(values.sum())) ** 0.5
+
+        bound = root(squares[:single].sum(axis=0)) / length**kind.decay
         if self.points.normal_squares is not None:
             double = squares[single:].sum(axis=0) * self.points.normal_squares
-            bound += total(float(double.sum())) ** 0.5 / length / length
-        return float(self.options.tolerance * bound)
+            bound += root(double) / length / length
+        return self.options.tolerance * bound
 
     def as_linear_operator(self) -> Any:
         """Return the plan as a linear operator on flattened densities, for GMRES.

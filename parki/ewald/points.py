@@ -182,7 +182,7 @@ def check_density(name: str, values: Any, shape: tuple[int, ...], *, several: bo
             f"{name} has shape {values.shape}; expected {shape} for the {count} sources given{hint}"
         )
     values = _module(values).ascontiguousarray(values.reshape(*many, rows, count))
-    if not _finite(values.reshape(-1, count)):
+    if not _finite(values.reshape(math.prod((*many, rows)), count)):
         place = _first_bad(values.reshape(*many, *shape))
         raise ParkiValueError(f"{name} contains NaN or infinity; {place}")
     return values

@@ -118,7 +118,7 @@ class Convolution:
         if mesh.periodicity == 3:
             modes = padding.grid[0]
             return [self._block(split, 0, modes, padding.plain, False)]
-        item = self.components * self.complex_type.itemsize
+        item = self.components * self.sets * self.complex_type.itemsize
         found = padding.blocks(sizes_of(mesh.space.on_device).block // item, self.modes)
         return [self._block(split, *each) for each in found]
 

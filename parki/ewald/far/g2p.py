@@ -43,6 +43,8 @@ class G2P:
         The sources sorted by tiles; reused when the targets are the sources.
     same : bool
         Whether the targets are the sources.
+    offsets : ndarray, optional
+        Of the targets of each system, which the variant by tiles knows.
 
     Attributes
     ----------
@@ -50,7 +52,9 @@ class G2P:
         The variant in words: the mesh's, or what took its place and why.
     """
 
-    def __init__(self, mesh: Mesh, trg: Any, sources: Sorted, same: bool) -> None:
+    def __init__(
+        self, mesh: Mesh, trg: Any, sources: Sorted, same: bool, offsets: Any = None
+    ) -> None:
         constant, size = mesh.space.adapter.constant, tile_size(mesh)
         self.method = mesh.gather
         if mesh.gather == "tile" and size is None:
@@ -63,7 +67,7 @@ class G2P:
         elif mesh.spread == "base":  # whose sources are not sorted
             tiles = mesh.cubes(mesh.window.points)
         ready = same and tiles == sources.tiles
-        self.targets = sources if ready else mesh.sort(trg, tiles)
+        self.targets = sources if ready else mesh.sort(trg, tiles, offsets)
         self.launches = self.gathers(mesh)
         self.arguments = dict(mesh.arguments, trg=self.targets.points, order=self.targets.order)
         self.count = self.targets.order.size

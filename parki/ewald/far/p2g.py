@@ -51,6 +51,8 @@ class P2G:
         Values of `memory` before the grid, and from there on at least.
     memory : array, optional
         That of another `P2G` of the same mesh and ``room``, which is not used any more.
+    offsets : ndarray, optional
+        Of the sources of each system: see `parki.CellList`. Their grids lie side by side along y.
 
     Attributes
     ----------
@@ -66,14 +68,16 @@ class P2G:
         norms: Any,
         room: tuple[int, int] = (0, 0),
         memory: Any = None,
+        offsets: Any = None,
     ) -> None:
         self.variant = VARIANTS[mesh.spread](mesh)
-        self.sources = mesh.sort(src, self.variant.tiles)
+        self.sources = mesh.sort(src, self.variant.tiles, offsets)
         # One tile holds the points as they were given, and densities need no sorting.
         self.sorts = self.variant.tiles.counts != (1, 1, 1)
         if norms is not None:
             norms = self.sources.sort(norms)
-        shape = (mesh.fields.components, *self.variant.shape)
+        x, y, z = self.variant.shape
+        shape = (mesh.fields.components, x, self.sources.systems * y, z)
         size = math.prod(shape)
         before, least = room
         self._clean = memory is None
@@ -84,6 +88,7 @@ class P2G:
         self.arguments = dict(mesh.arguments, norms=norms, src=self.sources.points)
         constant = mesh.space.adapter.constant
         self.arguments["tiles"] = constant(self.variant.tiles.counts, np.int32)
+        self.arguments["systems"] = self.sources.systems
         self.arguments.update(self.variant.work(self.sources))
 
     @staticmethod
@@ -94,7 +99,8 @@ class P2G:
     def apply(self, dens: Any, buffer: Any, grid: Any = None, first: int = 0) -> Any:
         """Spread ``dens`` (rows, sources); return the grid (components, x, y, z), reused.
 
-        Or spread onto another ``grid``, which is several side by side along y: number ``first``.
+        Or spread onto another ``grid``, which is several side by side along y, from number
+        ``first`` on.
         """
         if self.sorts:
             self.sources.sort(dens, out=buffer)
@@ -133,12 +139,13 @@ class Owner(Variant):
 
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch once for each colour, and fold the spill where it stands for the first planes."""
+        systems = arguments["systems"]
         for count, colour in self.colours:
-            self.launches[0](count, colour=colour, **arguments)
+            self.launches[0](systems * count, colour=colour, **arguments)
         if self.mesh.wraps[2]:
             (_, y, n), spill = self.mesh.grid, self.mesh.spill
-            first = arguments["first"] * y
-            grid = arguments["grid"][:, :, first : first + y]
+            first = arguments["first"]
+            grid = arguments["grid"][:, :, first * y : (first + systems) * y]
             grid[..., :spill] += grid[..., n : n + spill]
 
 
@@ -170,7 +177,7 @@ class Tile(Variant):
                 f"the grid has {planes} cells along x; p2g_method='tile' takes {MOST_PLANES}: "
                 "choose 'hybrid', or turn the box"
             )
-        places = math.prod(self.counts) * planes
+        places = sources.systems * math.prod(self.counts) * planes
         counts = xp.empty(places, dtype=np.int32)
         constant = self.mesh.space.adapter.constant
         tiles = constant([*self.counts, *self.tiles.counts[1:]], np.int32)

@@ -28,6 +28,7 @@ from parki.ewald.near.sizes import (
     near_tile,
     sizes_of,
 )
+from parki.ewald.systems import Systems
 from parki.ewald.task import Frame, Task
 from parki.runtime import ExecutionSpace, Kernel, load
 
@@ -56,6 +57,8 @@ class P2P:
     stretch : tuple of 2 floats, optional
         Part of the first axis, in solver units, that has all points and no images of theirs in
         reach: where the cells are. Points must be wrapped into it. Default: the box.
+    systems : Systems, optional
+        Which targets and sources are together. Default: all.
 
     Attributes
     ----------
@@ -74,6 +77,7 @@ class P2P:
         *,
         launch: Launch | None = None,
         stretch: tuple[float, float] | None = None,
+        systems: Systems | None = None,
     ) -> None:
         space, executor = task.space, task.executor
         box, origin, periodicity, factor = frame.box, frame.origin, frame.periodicity, frame.factor
@@ -89,15 +93,18 @@ class P2P:
             box = np.array([stretch[1] - stretch[0], box[1], box[2]])
         launch = launch or choose_launch(pair.method, space)
         tile = near_tile(space, pair.method, trg.shape[1], pair.read, self.dtype)
-        shape = cells_of(box, cutoff, src.shape[1], launch, space)
+        shape = cells_of(box, cutoff, src.shape[1], launch, space, systems.count if systems else 1)
         self._spare = _lanes(space, self.dtype) - 1
 
-        def sort(points: Any) -> CellList:
+        def sort(points: Any, offsets: Any) -> CellList:
             how: dict[str, Any] = {"scale": factor, "spare": self._spare, "executor": executor}
+            how["offsets"] = offsets
             return CellList(points, None, box, periodic, corner, space, shape=shape, **how)
 
-        self.sources = sort(src)
-        self.targets = targets = self.sources if trg is src else sort(trg)
+        self.sources = sort(src, systems and systems.sources)
+        self.targets = targets = self.sources
+        if trg is not src:
+            self.targets = targets = sort(trg, systems and systems.targets)
 
         def cut(size: int) -> Any:
             # A tile never spans two columns: its bounding box would span the box.
