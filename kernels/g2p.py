@@ -32,11 +32,16 @@ def g2p_target(
     cells: pk.View1D[pk.int32],
     shape: pk.View1D[pk.int32],
     window: pk.View2D[REAL],
+    first: int,
     field: pk.View4D[REAL],
     pot: pk.View2D[REAL],
 ):
-    """Add the far field at sorted target i to column order[i] of the potential."""
+    """Add the far field at sorted target i to column order[i] of the potential.
+
+    Fields lie side by side along y; this is number ``first``.
+    """
     place(trg, i)
+    above: int = first * shape[1]
     wx: List[REAL] = [0.0] * ROW
     wy: List[REAL] = [0.0] * ROW
     wz: List[REAL] = [0.0] * ROW
@@ -52,6 +57,7 @@ def g2p_target(
             g1: int = c1 + b
             if g1 >= shape[1]:
                 g1 = g1 - shape[1]
+            g1 = g1 + above
             ww: REAL = wx[a] * wy[b]
             for z in range(ROW):
                 sum0[z] += ww * field[0][g0][g1][c2 + z]
@@ -86,6 +92,7 @@ def g2p_gradient(
     shape: pk.View1D[pk.int32],
     window: pk.View2D[REAL],
     slope: pk.View2D[REAL],
+    first: int,
     field: pk.View4D[REAL],
     pot: pk.View2D[REAL],
     gradient: pk.View2D[REAL],
@@ -96,6 +103,7 @@ def g2p_gradient(
     the slope of the window is multiplied by: minus the inverse step, in the unit of the result.
     """
     place(trg, i)
+    above: int = first * shape[1]
     wx: List[REAL] = [0.0] * ROW
     wy: List[REAL] = [0.0] * ROW
     wz: List[REAL] = [0.0] * ROW
@@ -118,6 +126,7 @@ def g2p_gradient(
                 g1: int = c1 + b
                 if g1 >= shape[1]:
                     g1 = g1 - shape[1]
+                g1 = g1 + above
                 ww: REAL = wx[a] * wy[b]
                 dw: REAL = dx[a] * wy[b]
                 wd: REAL = wx[a] * dy[b]

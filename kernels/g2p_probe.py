@@ -33,6 +33,7 @@ def g2p_probe(
     window: pk.View2D[REAL],
     slope: pk.View2D[REAL],
     curvature: pk.View2D[REAL],
+    first: int,
     field: pk.View4D[REAL],
     probes: pk.View2D[REAL],
     pot: pk.View2D[REAL],
@@ -42,10 +43,11 @@ def g2p_probe(
 ):
     """Add what is wanted at sorted target i to column order[i]; ``field`` is velocity, pressure.
 
-    Rows of ``gradient``, and ``descent``, are as in `g2p_gradient`, ``probes`` and ``pull`` as in
-    `p2p_derivatives`.
+    Fields lie side by side along y; this is number ``first``. Rows of ``gradient``, and
+    ``descent``, are as in `g2p_gradient`, ``probes`` and ``pull`` as in `p2p_derivatives`.
     """
     place(trg, i)
+    above: int = first * shape[1]
     wx: List[REAL] = [0.0] * ROW
     wy: List[REAL] = [0.0] * ROW
     wz: List[REAL] = [0.0] * ROW
@@ -77,6 +79,7 @@ def g2p_probe(
                 g1: int = c1 + b
                 if g1 >= shape[1]:
                     g1 = g1 - shape[1]
+                g1 = g1 + above
                 ww: REAL = wx[a] * wy[b]
                 dw: REAL = dx[a] * wy[b]
                 wd: REAL = wx[a] * dy[b]
@@ -135,6 +138,7 @@ def g2p_probe(
             g1: int = c1 + b
             if g1 >= shape[1]:
                 g1 = g1 - shape[1]
+            g1 = g1 + above
             ww: REAL = wx[a] * wy[b]
             dw: REAL = dx[a] * wy[b]
             wd: REAL = wx[a] * dy[b]

@@ -224,7 +224,8 @@ def run(task: Task, space: ExecutionSpace, repeated: bool = True) -> Timing:
         raise ParkiValueError(f"{task} has no points to time")
     chosen, padding = plan.setup.parameters, plan.setup.mesh.padding
     work, grid = plan.setup.problem.work, float(math.prod(padding.grid))
-    tiles = owner_tiles(padding.cells, chosen.points, task.periodicity)
+    wraps = [task.periodicity > 0, task.periodicity > 1]
+    tiles = owner_tiles(padding.cells, chosen.points, wraps)
     near = near_name(chosen.p2p, lists is not None and lists.kept)
     counts = {
         near: work.near(chosen.p2p, chosen.pairs, chosen.degree),

@@ -22,7 +22,7 @@ from parki.cell_list import CellList, parts_kernels
 from parki.ewald.far import multiplier
 from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P
-from parki.ewald.far.mesh import Mesh
+from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import pad
 from parki.ewald.near.p2p import near_kernels
@@ -114,13 +114,13 @@ def task(
     return Task(kernel, SPACE, dtype, EwaldOptions(periodicity, [1, 1, 1]), want)
 
 
-def mesh(given: Task, points: int) -> Mesh:
+def mesh(given: Task, points: int) -> EwaldMesh:
     """Return a small grid with a window."""
     box = np.ones(3)
     steps = box / 64
     padding = pad(3, box, steps, points, 0.1, 1e-6)
     window = KaiserBessel(points, 2.4 * points)
-    return Mesh(given, Frame(box, np.zeros(3), 3), steps, padding, window, *USUAL[False][1:])
+    return EwaldMesh(given, Frame(box, np.zeros(3), 3), steps, padding, window, *USUAL[False][1:])
 
 
 def far(points: int, dtype: np.dtype) -> Iterator[Kernel]:

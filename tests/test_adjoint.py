@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -70,7 +71,7 @@ def exact(kernel, periodicity, values):
     """Return the transpose by direct sums from the targets to the sources."""
     record = SUMS[kernel].adjoints["u"]
     given = {"box": BOX, "periodicity": periodicity, "want": record.want}
-    found = direct_sum(record.kernel, SRC, TRG, record.density(values), **given)
+    found = direct_sum(record.kernel, SRC, TRG, values, **given)
     rows = {n: a.reshape(-1, NS) for n, a in zip(record.want, found, strict=True)}
     return np.concatenate(record.rows(rows, normals(kernel)))
 
@@ -252,6 +253,39 @@ def test_least_squares():
     assert rms(found.reshape(3, -1) - forces) <= 1e-9 * rms(forces)
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_several_at_once(kernel):
+    for want in ("u", ("u", "grad_u")):
+        plan = make(kernel, 1, want)
+        found = plan(np.stack([DENS[kernel], DENS[kernel]]))
+        values = values_like(found)
+        back = plan.adjoint(values)
+        assert back.shape == (2, *DENS[kernel].shape)
+        for place in (0, 1):
+            one = tuple(v[place] for v in values) if want != "u" else values[place]
+            assert rms((plan.adjoint(one) - back[place]).reshape(-1, NS)) <= 1e-12 * rms(
+                back[place].reshape(-1, NS)
+            )
+
+
+@pytest.mark.parametrize("mean", ["zero", "flux"])
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_comb", "stokes_dipole"])
+def test_many_systems(kernel, mean):
+    if mean == "flux" and not SUMS[kernel].double:
+        pytest.skip("only double layers have a mean to choose")
+    options = parki.EwaldOptions(3, BOX, 1e-4, dl_mean=mean)
+    targets, sources = [0, 20, 30, NT], [0, 40, 50, NS]
+    plan = parki.Plan(kernel, TRG, SRC, normals(kernel), options, systems=(targets, sources))
+    dens = DENS[kernel]
+    found = plan(dens)
+    values = values_like(found)
+    back = plan.adjoint(values)
+    for of_targets, of_sources in zip(pairwise(targets), pairwise(sources), strict=True):
+        t, s = slice(*of_targets), slice(*of_sources)
+        there, size = together(values[..., t], found[..., t])
+        assert abs(there - together(back[..., s], dens[..., s])[0]) <= ROUNDING["f8"] * size
+
+
 def test_any_densities():
     plan = make("stokes_rotlet", 3, "grad_u", tolerance=1e-4, densities="any")
     assert mismatch(plan, DENS["stokes_rotlet"]) <= 1e-5
@@ -277,7 +311,9 @@ def test_impossible_values():
     many = make("stokes_sl", want=("u", "p"))
     with pytest.raises(parki.ParkiTypeError, match="values is a ndarray; expected a tuple of 2"):
         many.adjoint(np.ones((3, NT)))
-    with pytest.raises(parki.ParkiValueError, match=r"values\[1\] has shape"):
+    with pytest.raises(parki.ParkiValueError, match=r"values\[1\] has shape \(3, 60\); expected"):
+        many.adjoint((np.ones((3, NT)), np.ones((3, NS))))
+    with pytest.raises(parki.ParkiValueError, match=r"\(3, 70\), \(3, 70\); expected as many"):
         many.adjoint((np.ones((3, NT)), np.ones((3, NT))))
 
 

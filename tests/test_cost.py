@@ -105,8 +105,9 @@ def test_few_tiles_are_shared_out(tiles, points, rounds, times, idle):
 )
 def test_tiles_of_more_steps_than_a_window(periodicity, tiles):
     """And an even number of them along periodic axes, one where there is no room for two."""
-    assert owner_tiles((36, 71, 8), 11, periodicity) == tiles
-    assert owner_tiles((23, 11.9, 8), 11, periodicity) == (1, 1)
+    wraps = [axis < periodicity for axis in range(3)]
+    assert owner_tiles((36, 71, 8), 11, wraps) == tiles
+    assert owner_tiles((23, 11.9, 8), 11, wraps) == (1, 1)
 
 
 @pytest.mark.parametrize("periodicity", range(4))
@@ -131,10 +132,8 @@ def test_rounds_that_are_predicted_are_those_that_run(periodicity, monkeypatch):
         more = [1 + 0.12 * (shares - 1) for _, _, shares in items]
         does = sum(t * m for (_, t, _), m in zip(items, more, strict=True)) / every
         takes = sum(-(-n // threads) / s * m for (n, _, s), m in zip(items, more, strict=True))
-        work, tiles = (
-            plan.setup.problem.work,
-            owner_tiles(plan.setup.mesh.padding.cells, 11, plan.options.periodicity),
-        )
+        work, mesh = plan.setup.problem.work, plan.setup.mesh
+        tiles = owner_tiles(mesh.cells, 11, mesh.wraps)
         rounds = replace(work, threads=threads).rounds(tiles, 11)
         assert rounds == (4, pytest.approx(does), pytest.approx(takes * threads / every - does))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 
 import numpy as np
@@ -16,7 +15,7 @@ from parki.ewald.far import p2g as p2g_module
 from parki.ewald.far import sizes
 from parki.ewald.far.columns import Gather
 from parki.ewald.far.g2p import G2P, part_cells
-from parki.ewald.far.mesh import Mesh, Tiles
+from parki.ewald.far.mesh import EwaldMesh, Tiles
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import pad
 from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS
@@ -39,20 +38,22 @@ SHORT = (18, 25, 23)
 
 def make_mesh(
     points: int, periodicity: int, dtype: type, spread="owner", gather="target", cells=SHORT
-) -> Mesh:
+) -> EwaldMesh:
     box, steps = np.array(cells) * STEPS, STEPS
     options = EwaldOptions(periodicity, [1, 1, 1])
     task = Task("stokes_sl", get_execution_space("OpenMP"), np.dtype(dtype), options)
     frame = Frame(box, np.zeros(3), periodicity, unit=2 / 3)
     padding = pad(periodicity, box, steps, points, 0.3, 1e-4)
-    return Mesh(task, frame, steps, padding, KaiserBessel(points, 2.3 * points), spread, gather)
+    return EwaldMesh(
+        task, frame, steps, padding, KaiserBessel(points, 2.3 * points), spread, gather
+    )
 
 
-def asked(mesh: Mesh, **task) -> Mesh:
+def asked(mesh: EwaldMesh, **task) -> EwaldMesh:
     """The mesh of another task."""
-    other = copy.copy(mesh)
-    other.task = dataclasses.replace(mesh.task, **task)
-    return other
+    other = dataclasses.replace(mesh.task, **task)
+    kept = (mesh.frame, mesh.steps, mesh.padding, mesh.window, mesh.spread, mesh.gather)
+    return EwaldMesh(other, *kept)
 
 
 def cloud(n: int, dtype: type, seed: int = 4, cells=SHORT) -> np.ndarray:
@@ -65,7 +66,7 @@ def cloud(n: int, dtype: type, seed: int = 4, cells=SHORT) -> np.ndarray:
     return np.minimum(share * box[:, None], np.nextafter(box, 0)[:, None]).astype(dtype)
 
 
-def spread(kernel: str, mesh: Mesh, n: int = 300) -> np.ndarray:
+def spread(kernel: str, mesh: EwaldMesh, n: int = 300) -> np.ndarray:
     """The grid of random densities, without its spill."""
     rng = np.random.default_rng(5)
     src = cloud(n, mesh.dtype)
@@ -77,7 +78,9 @@ def spread(kernel: str, mesh: Mesh, n: int = 300) -> np.ndarray:
     return p2g.apply(dens, buffer)[..., : mesh.padding.grid[2]]
 
 
-def gather(mesh: Mesh, components: int, want: tuple[str, ...], same: bool = False, n: int = 300):
+def gather(
+    mesh: EwaldMesh, components: int, want: tuple[str, ...], same: bool = False, n: int = 300
+):
     """What is gathered from a random field, by name."""
     mesh = asked(mesh, kernel="laplace" if components == 1 else "stokes_sl", names=want)
     src, trg = cloud(n, mesh.dtype), cloud(n, mesh.dtype, 6)

@@ -20,7 +20,7 @@ from parki.ewald.choice import memory as single
 from parki.ewald.choice.memory import Memory, Use, in_words
 from parki.ewald.choice.parameters import Parameters
 from parki.ewald.choice.problem import Problem
-from parki.ewald.far.mesh import Mesh
+from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.sizes import PART, field_rows, workers
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
@@ -34,7 +34,7 @@ class Place:
 
     Attributes
     ----------
-    mesh : Mesh
+    mesh : EwaldMesh
         The grid of the box, whose first axis is that of the slabs.
     slabs : Slabs
     rank : int
@@ -48,7 +48,7 @@ class Place:
         Sources of its slab and, as ghosts, of others.
     """
 
-    mesh: Mesh
+    mesh: EwaldMesh
     slabs: Slabs
     rank: int
     reach: int
@@ -110,7 +110,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
 
 
 def _convolve(
-    use: Use, mesh: Mesh, slabs: Slabs, rank: int, inputs: int, outputs: int
+    use: Use, mesh: EwaldMesh, slabs: Slabs, rank: int, inputs: int, outputs: int
 ) -> tuple[dict[str, float], list[float]]:
     """Return what `parki.distributed.fgc` takes, for components spread and transformed back.
 

@@ -173,7 +173,7 @@ class Slab:
         trg = src if same else frame.wrap(task, own["trg"])
         far = old.far if old and slabs == old.slabs else SlabFar(new.transport, slabs, setup)
         new.far = far.placed(trg, src, norms)
-        new.gauge = setup.gauge(trg, src, norms, self.team.sum)
+        new.gauge = setup.gauge(trg, src, norms, together=self.team.sum)
         at = _cells(setup, src)
         new.near = SlabP2P(new.transport, slabs, setup, own["trg"], own["src"], norms, at)
         return new
@@ -245,7 +245,18 @@ class Slab:
 
     # ------------------------------------------------------------------ apply
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
-        """Run the stages on the slab; they see results as (rows, targets)."""
+        """Run the stages on the slab, for one density after the other."""
+        counts = self.team.all(len(dens))
+        if len(set(counts)) > 1:
+            raise ParkiValueError(
+                f"dens holds {len(dens)} densities on rank {self.team.rank}, but the ranks have "
+                f"{', '.join(map(str, counts))}; all ranks give the same number"
+            )
+        for place, each in enumerate(dens):
+            self._sum(each, {name: array[place] for name, array in results.items()}, watch)
+
+    def _sum(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
+        """Sum a density (rows, sources); stages see results as (rows, targets)."""
         task, count = self.far.setup.task, self._to_targets.arriving
         flat = {
             name: array.reshape(math.prod(array.shape[:-1]), array.shape[-1])

@@ -11,12 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from parki.errors import ParkiValueError
 from parki.ewald.options import SMALLEST_TOLERANCE
 from parki.ewald.pipeline import Pipeline, unwatched
 from parki.ewald.points import result_shape
 from parki.ewald.setup import Setup
-from parki.ewald.sums.adjoint import Adjoint, Mean
+from parki.ewald.sums.adjoint import Adjoint
+from parki.ewald.systems import Systems
 from parki.ewald.task import Frame, Points, Task
 
 
@@ -43,38 +46,47 @@ class Transpose:
                     "derivatives that parki has no sum for; make a plan whose want is 'u' or "
                     "'grad_u'"
                 )
-        self.exchanged = {n: _Exchanged(task, task.sum.adjoints[n]) for n in task.want}
+        self.exchanged = {n: Exchanged(task, task.sum.adjoints[n]) for n in task.want}
 
     def __call__(self, points: Points, pipeline: Pipeline, values: dict[str, Any]) -> Any:
-        """Return the transpose (rows, sources) of values at the targets, by the result's name."""
-        task = self.task
-        found = task.xp.zeros((task.sum.rows, points.sources), dtype=task.dtype)
+        """Return the transpose (k, rows, sources) of values (k, rows, targets), by result."""
+        task, many = self.task, len(next(iter(values.values())))
+        found = task.xp.zeros((many, task.sum.rows, points.sources), dtype=task.dtype)
         if pipeline.setup is None:
             return found
-        for name, seed in seeds(values).items():
+        for name, each in seeds(values).items():
             if name in self.exchanged:  # all others are zero everywhere
-                row = 0
-                for block in self.exchanged[name](points, pipeline, seed):
-                    found[row : row + len(block)] += block
-                    row += len(block)
+                self.exchanged[name].add(points, pipeline, each, found)
         return found
 
 
 def seeds(values: dict[str, Any]) -> dict[str, Any]:
-    """Return values (rows, targets) of what is summed: those of a stress are of its parts."""
+    """Return values (k, rows, targets) of what is summed: those of a stress are of its parts."""
     found = {name: rows for name, rows in values.items() if name != "stress"}
     if "stress" in values:
-        stress = values["stress"].reshape(3, 3, -1)
+        rows = values["stress"]
+        many, _, count = rows.shape
+        stress = rows.reshape(many, 3, 3, count)
         of_parts = {
-            "p": -values["stress"][::4].sum(axis=0, keepdims=True),
-            "grad_u": (stress + stress.swapaxes(0, 1)).reshape(9, -1),
+            "p": -rows[:, ::4].sum(axis=1, keepdims=True),
+            "grad_u": (stress + stress.swapaxes(1, 2)).reshape(many, 9, count),
         }
-        for name, rows in of_parts.items():
-            found[name] = found[name] + rows if name in found else rows
+        for name, part in of_parts.items():
+            found[name] = found[name] + part if name in found else part
     return found
 
 
-class _Exchanged:
+@dataclass
+class _Kept:
+    """A pipeline with its points, the plan's points and the set-up it was made for."""
+
+    plan: Points
+    points: Points
+    setup: Setup | None
+    pipeline: Pipeline
+
+
+class Exchanged:
     """The exchanged sum of one result."""
 
     def __init__(self, task: Task, record: Adjoint) -> None:
@@ -83,22 +95,38 @@ class _Exchanged:
         self.task = Task(record.kernel, task.space, task.dtype, options, record.want)
         self.kept: _Kept | None = None
 
-    def __call__(self, points: Points, pipeline: Pipeline, values: Any) -> Any:
-        """Return the rows of the transpose, in blocks."""
-        record, task, density = self.record, self.task, self.record.density(values)
+    def add(self, points: Points, pipeline: Pipeline, values: Any, found: Any) -> None:
+        """Add to the transpose (k, rows, sources) what comes of values (k, rows, targets)."""
+        record, task = self.record, self.task
         if record.symmetric and points.survey.same and self.own.want == record.want:
             other, exchanged = pipeline, points
         else:
             other, exchanged = self._placed(points, pipeline)
-        shapes = {n: result_shape(task.kernel, n, exchanged.targets) for n in record.want}
-        found = {n: task.xp.empty(shape, dtype=task.dtype) for n, shape in shapes.items()}
-        other.apply(task.xp.ascontiguousarray(density), found, unwatched)
-        found = {n: a.reshape(math.prod(a.shape[:-1]), a.shape[-1]) for n, a in found.items()}
+        many, count = len(values), exchanged.targets
+        results = {
+            name: task.xp.empty((many, *result_shape(task.kernel, name, count)), dtype=task.dtype)
+            for name in record.want
+        }
+        other.apply(task.xp.ascontiguousarray(values), results, unwatched)
         setup = pipeline.setup
-        if setup is not None and record.mean is not None and task.options.dl_mean == "flux":
-            how = record.mean, density, pipeline.total
-            found["p"] += mean_pressure(task, setup.frame, points.arrays, *how)[1]
-        return record.rows(found, points.arrays.get("norms"))
+        flux = record.mean is not None and task.options.dl_mean == "flux"
+        for place, into in enumerate(found):
+            each = {name: flat(array[place]) for name, array in results.items()}
+            if flux and setup is not None:
+                pressure = mean_pressure(
+                    task,
+                    setup.frame,
+                    points.arrays,
+                    record,
+                    values[place],
+                    pipeline.total,
+                    exchanged.systems,
+                )
+                each["p"] += pressure[1]
+            row = 0
+            for block in record.rows(each, points.arrays.get("norms")):
+                into[row : row + len(block)] += block
+                row += len(block)
 
     def _placed(self, points: Points, pipeline: Pipeline) -> tuple[Pipeline, Points]:
         """Return a pipeline for points, with the plan's parameters if that has the same matrix."""
@@ -120,27 +148,40 @@ class _Exchanged:
 
     def _exchanged(self, points: Points) -> Points:
         """Return points whose targets are the sources."""
-        survey, arrays = points.survey, points.arrays
+        survey, arrays, kept = points.survey, points.arrays, self.kept
         turned = survey._replace(totals=survey.totals[::-1], before=survey.before[::-1])
+        systems = points.systems
+        if systems is not None:
+            if kept is not None and kept.plan.systems is systems:
+                systems = kept.points.systems
+            else:
+                how = self.task.space, self.task.executor
+                systems = Systems(systems.sources, systems.targets, *how)
         tolerance = points.tolerance
         if self.record.finer is not None:
-            components = self.task.sum.source_components
-            asked = self.task.options.random_tolerance(
-                turned.totals[1], components, self.task.dtype
-            )
+            sources, components = turned.totals[1], self.task.sum.source_components
+            if systems is not None:
+                sources = int(np.diff(systems.sources).max())
+            asked = self.task.options.random_tolerance(sources, components, self.task.dtype)
             tolerance = max(self.record.finer * asked, SMALLEST_TOLERANCE[self.task.dtype])
         swapped = {"trg": arrays["src"], "src": arrays["trg"]}
-        return Points(swapped, points.extents, turned, points.box, tolerance, None)
+        return Points(swapped, points.extents, turned, points.box, tolerance, None, systems)
+
+
+def flat(array: Any) -> Any:
+    """Return a result as (rows, targets)."""
+    return array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
 
 
 def mean_pressure(
     task: Task,
     frame: Frame,
     arrays: dict[str, Any],
-    mean: Mean,
-    density: Any,
+    record: Adjoint,
+    values: Any,
     total: Callable[[float], float] = float,
-) -> tuple[list[float], Any]:
+    systems: Systems | None = None,
+) -> tuple[Any, Any]:
     """Return what the exchanged sum's pressure has more, of a double layer without net flux.
 
     Parameters
@@ -149,35 +190,31 @@ def mean_pressure(
     frame : Frame
         Of the box.
     arrays : dict
-        "trg" and "src".
-    mean : callable
-        The record's.
-    density : array (rows, targets)
-        Of the exchanged sum.
+        "trg" and "src" of the plan.
+    record : Adjoint
+    values : array, shape (rows, targets)
     total : callable
         Adds up numbers of all ranks.
+    systems : Systems, optional
+        Of the exchanged sum.
 
     Returns
     -------
-    slope : list of 3 floats
+    slope : array, shape (3, 1) or (3, sources)
         Gradient of the pressure.
     pressure : array, shape (sources,)
     """
+    if record.mean is None:
+        return 0.0, 0.0
     order, wrapped = list(frame.axes), []
     for name in ("trg", "src"):
         cloud = frame.wrap(task, arrays[name][order])
         wrapped.append(cloud[[order.index(axis) for axis in range(3)]] * frame.unit)
     factor = 8 * math.pi / math.prod((frame.box * frame.unit).tolist())
-    *slope, constant = (factor * total(float(part)) for part in mean(density, wrapped[0]))
-    pressure = sum(part * row for part, row in zip(slope, wrapped[1], strict=True)) + constant
-    return slope, pressure
-
-
-@dataclass
-class _Kept:
-    """A pipeline with its points, the plan's points and the set-up it was made for."""
-
-    plan: Points
-    points: Points
-    setup: Setup | None
-    pipeline: Pipeline
+    parts = factor * record.mean(values, wrapped[0])
+    if systems is not None:
+        sums = systems.of_targets(systems.sums(parts))
+    else:
+        numbers = [[total(float(row.sum()))] for row in parts]
+        sums = task.xp.asarray(numbers, dtype=task.dtype)
+    return sums[:3], (sums[:3] * wrapped[1]).sum(axis=0) + sums[3]

@@ -74,7 +74,7 @@ def vjp(
     (3, 1000)
     """
     asked = _Sum.checked(kernel, trg, src, dens, norms, options, "wrt", wrt)
-    v = asked.like("values", values, asked.shape)
+    v = asked.like("values", values, asked.shape, "targets")
     found = asked.pulled(v, wrt)
     if "trg" in wrt:
         (gradient,) = asked.gradients([asked.dens])
@@ -113,7 +113,10 @@ def jvp(
         If an argument is impossible, as for a plan.
     """
     asked = _Sum.checked(kernel, trg, src, dens, norms, options, "tangents", tangents)
-    moves = {n: asked.like(f"tangents[{n!r}]", a, asked.shapes[n]) for n, a in tangents.items()}
+    moves = {}
+    for name, given in tangents.items():
+        of = "targets" if name == "trg" else "sources"
+        moves[name] = asked.like(f"tangents[{name!r}]", given, asked.shapes[name], of)
     found = asked.moved(moves)
     if "dens" in moves:
         found += asked.summed(kernel, "u", moves["dens"], asked.norms)
@@ -175,7 +178,7 @@ class _Sum(NamedTuple):
         points = {"trg": self.trg.shape, "src": self.src.shape, "norms": (3, count)}
         return {**points, "dens": self.kind.density_shape(count)}
 
-    def like(self, name: str, given: Any, shape: tuple[int, ...]) -> Any:
+    def like(self, name: str, given: Any, shape: tuple[int, ...], of: str = "sources") -> Any:
         """Return an array of some shape as (rows, N), in dtype and memory of the points."""
         values = as_array(name, given)
         check_space({name: values}, self.space)
@@ -184,7 +187,7 @@ class _Sum(NamedTuple):
                 f"{name} has dtype {values.dtype}, but the points have {self.trg.dtype}; "
                 "convert one"
             )
-        return check_density(name, values, shape)
+        return check_density(name, values, shape, of=of)
 
     def summed(self, kernel: str, want: str, dens: Any, norms: Any = None) -> Any:
         """Return a result of a sum over the same points, (rows, Nt)."""
@@ -198,7 +201,9 @@ class _Sum(NamedTuple):
         if len(densities) == 1:
             return [self.summed(name, "grad_u", densities[0], self.norms).reshape(shape)]
         plan = Plan(name, self.trg, self.src, self.norms, self.options, want="grad_u")
-        return [plan(dens.reshape(self.shapes["dens"])).reshape(shape) for dens in densities]
+        together = self.space.array_module.stack(densities)
+        found = plan(together.reshape(len(densities), *self.shapes["dens"]))
+        return list(found.reshape(len(densities), *shape))
 
     def pulled(self, v: Any, wrt: Iterable[str]) -> dict[str, Any]:
         """Return the derivatives by what sources have: density, normals, and place."""
@@ -211,20 +216,18 @@ class _Sum(NamedTuple):
         probes = None
         if "src" in wrt and slopes.probes is not None:
             probes = slopes.probes(self.dens, self.norms)
-        density = record.density(v)
-        shaped = density.reshape(SUMS[record.kernel].density_shape(density.shape[1]))
+        shaped = v.reshape(SUMS[record.kernel].density_shape(v.shape[1]))
         exchanged = record.kernel, self.src, self.trg, shaped, None, self.options, want
         results = zip(want, sum_once(*exchanged, probes=probes), strict=True)
         found = {name: array.reshape(-1, array.shape[-1]) for name, array in results}
         if record.mean is not None and self.options.dl_mean == "flux" and "p" in found:
-            arrays, extent = {"trg": self.trg, "src": self.src}, _box(self.options)
+            arrays = {"trg": self.trg, "src": self.src}
             task = Task(record.kernel, self.space, self.trg.dtype, self.options)
-            frame = Frame.of(task, extent)
-            slope, pressure = mean_pressure(task, frame, arrays, record.mean, density)
+            frame = Frame.of(task, _box(self.options))
+            slope, pressure = mean_pressure(task, frame, arrays, record, v)
             found["p"] += pressure
             if probes is not None:
-                for row, part in zip(found["grad_probe"], slope, strict=True):
-                    row += probes[-1] * part
+                found["grad_probe"] += probes[-1] * slope
         of_sources = {}
         if "dens" in wrt:
             of_sources["dens"] = self.space.array_module.concatenate(record.rows(found, self.norms))

@@ -155,10 +155,30 @@ def check_points(name: str, points: Any, options: EwaldOptions) -> Any:
     return extent
 
 
-def check_density(name: str, values: Any, shape: tuple[int, ...]) -> Any:
-    """Return density or normals as (rows, N), C-contiguous; refuse other shapes, NaN, infinity."""
+def check_density(
+    name: str,
+    values: Any,
+    shape: tuple[int, ...],
+    *,
+    several: bool = False,
+    of: str = "sources",
+) -> Any:
+    """Return density or normals as (rows, N), C-contiguous; refuse other shapes, NaN, infinity.
+
+    With ``several``, k of them at once are taken, too, and returned as (k, rows, N). What has them
+    is called ``of``.
+    """
     rows, count = math.prod(shape[:-1]), shape[-1]
-    if values.shape != shape:
+    many: tuple[int, ...] = ()
+    if several and values.ndim == len(shape) + 1:
+        many = (len(values),)
+        if values.shape[1:] != shape or not many[0]:
+            wanted = ", ".join(["k", *map(str, shape)])
+            raise ParkiValueError(
+                f"{name} has shape {values.shape}; expected {shape} for the {count} {of} given, "
+                f"or ({wanted}) for k densities at once"
+            )
+    elif values.shape != shape:
         hint = ""
         if name == "dens" and values.ndim == 2 and rows == 6 and values.shape[0] == 3:
             hint = "; rows 0-2 are the single layer's density, rows 3-5 the double layer's"
@@ -169,11 +189,11 @@ def check_density(name: str, values: Any, shape: tuple[int, ...]) -> Any:
         elif values.shape == shape[::-1]:
             hint = f"; transpose it ({name}.T)"
         raise ParkiValueError(
-            f"{name} has shape {values.shape}; expected {shape} for the {count} sources given{hint}"
+            f"{name} has shape {values.shape}; expected {shape} for the {count} {of} given{hint}"
         )
-    values = _module(values).ascontiguousarray(values.reshape(rows, count))
-    if not _finite(values):
-        place = _first_bad(values.reshape(shape))
+    values = _module(values).ascontiguousarray(values.reshape(*many, rows, count))
+    if not _finite(values.reshape(math.prod((*many, rows)), count)):
+        place = _first_bad(values.reshape(*many, *shape))
         raise ParkiValueError(f"{name} contains NaN or infinity; {place}")
     return values
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from parki.arrays import USUAL
 from parki.ewald.far.g2p import G2P
-from parki.ewald.far.mesh import Mesh
+from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import pad
 from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS
@@ -41,7 +41,7 @@ class Spreading:
         self.points, self.dens, self.norms = run.cloud("stokes_comb", n)
         self.buffer = run.xp.empty_like(self.dens)
 
-    def mesh(self, spread: str = "", gather: str = "") -> Mesh:
+    def mesh(self, spread: str = "", gather: str = "") -> EwaldMesh:
         """Return the mesh with its variants, the usual ones if not told."""
         usual = USUAL[self.run.space.on_device]
         variants = spread or usual[1], gather or usual[2]
@@ -51,7 +51,7 @@ class Spreading:
         task = Task("stokes_comb", self.run.space, np.dtype(np.float64), options)
         padding = pad(3, box, steps, self.p, 0.1, 1e-4)
         window = KaiserBessel(self.p, BETA * self.p)
-        return Mesh(task, Frame(box, np.zeros(3), 3), steps, padding, window, *variants)
+        return EwaldMesh(task, Frame(box, np.zeros(3), 3), steps, padding, window, *variants)
 
     def spread(self, method: str) -> tuple[list[float], Any, models.Work, str]:
         """Return the seconds of P2G, the grid, its work, and the variant that ran."""
@@ -75,12 +75,12 @@ class Spreading:
         return seconds, first, gather_work(g2p, mesh, self.n), g2p.method
 
 
-def spread_work(p2g: P2G, mesh: Mesh, n: int) -> models.Work:
+def spread_work(p2g: P2G, mesh: EwaldMesh, n: int) -> models.Work:
     """Return the work of spreading ``n`` sources as it is done."""
     return models.spread(mesh.spread, mesh, n, _teams(p2g.arguments))
 
 
-def gather_work(g2p: G2P, mesh: Mesh, n: int) -> models.Work:
+def gather_work(g2p: G2P, mesh: EwaldMesh, n: int) -> models.Work:
     """Return the work of gathering for ``n`` targets as it is done."""
     method = g2p.method.partition(" ")[0]  # the rest says why it took another's place
     return models.gather(method, mesh, n, _teams(g2p.arguments), g2p.targets.tiles.counts)

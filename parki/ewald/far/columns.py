@@ -45,7 +45,7 @@ class Gather:
     @classmethod
     def of(cls, mesh: Mesh) -> Gather | None:
         """Return the sizes for a mesh, or None if scratch memory holds no column."""
-        sums, components = 1 + 3 * ("grad_u" in mesh.task.want), mesh.task.sum.results
+        sums, components = 1 + 3 * ("grad_u" in mesh.fields.want), mesh.fields.results
         p, threads, device = mesh.window.points, _threads(mesh), mesh.space.on_device
         limits = tuple(mesh.scratch(teams) for teams, *_ in FILLINGS)
         return _fitted(p, mesh.item, threads, components, sums, limits, device)

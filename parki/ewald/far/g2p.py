@@ -44,7 +44,9 @@ class G2P:
         The sources sorted by tiles; reused when the targets are the sources.
     same : bool
         Whether the targets are the sources.
-    probes : array, shape (10, N), or None
+    offsets : ndarray, optional
+        Of the targets of each system, which the variant by tiles knows.
+    probes : array, shape (10, N), optional
         Of the targets, in the order given and in the user's unit.
 
     Attributes
@@ -54,13 +56,19 @@ class G2P:
     """
 
     def __init__(
-        self, mesh: Mesh, trg: Any, sources: Sorted, same: bool, probes: Any = None
+        self,
+        mesh: Mesh,
+        trg: Any,
+        sources: Sorted,
+        same: bool,
+        offsets: Any = None,
+        probes: Any = None,
     ) -> None:
         constant, size = mesh.space.adapter.constant, tile_size(mesh)
         self.method = mesh.gather
         if mesh.gather == "tile" and size is None:
             self.method = f"target (no tile of P = {mesh.window.points} fits scratch memory)"
-            if probes is not None:
+            if mesh.fields.probes:
                 self.method = "target (tiles have no probes)"
         tiles = sources.tiles
         if size:
@@ -70,7 +78,7 @@ class G2P:
         elif mesh.spread == "base":  # whose sources are not sorted
             tiles = mesh.cubes(mesh.window.points)
         ready = same and tiles == sources.tiles
-        self.targets = sources if ready else mesh.sort(trg, tiles)
+        self.targets = sources if ready else mesh.sort(trg, tiles, offsets)
         self.launches = self.gathers(mesh)
         self.arguments = dict(mesh.arguments, trg=self.targets.points, order=self.targets.order)
         self.arguments["probes"] = probes
@@ -81,9 +89,8 @@ class G2P:
             self.arguments["starts"] = self.targets.starts
             self.arguments["tiles"] = constant(tiles.counts, np.int32)
             self.count = self.arguments["work"].shape[1]
-        if "grad_u" in mesh.task.want or probes is not None:
-            # From the solver's unit to the user's.
-            self.arguments["descent"] = constant(-mesh.frame.factor / mesh.steps, mesh.dtype)
+        if "grad_u" in mesh.fields.want or mesh.fields.probes:
+            self.arguments["descent"] = constant(-mesh.factor / mesh.steps, mesh.dtype)
 
     @staticmethod
     def kernels(mesh: Mesh) -> list[Kernel]:
@@ -93,8 +100,8 @@ class G2P:
     @staticmethod
     def gathers(mesh: Mesh) -> list[Gathering]:
         """Return what is launched for the quantities wanted."""
-        size, components, want = tile_size(mesh), mesh.task.sum.results, mesh.task.want
-        if mesh.task.probes:
+        size, components, want = tile_size(mesh), mesh.fields.results, mesh.fields.want
+        if mesh.fields.probes:
             parts = {"VALUES": "u", "GRADIENT": "grad_u", "PRESSURE": "p"}
             flags = {flag: name in want for flag, name in parts.items()}
             return [Gathering(mesh.load("g2p_probe", "g2p_probe", **flags), "grad_probe", 0, 4)]
@@ -119,10 +126,11 @@ class G2P:
                 launches.append(Gathering(kernel, name, first, count))
         return launches
 
-    def apply(self, field: Any, results: dict[str, Any]) -> None:
+    def apply(self, field: Any, results: dict[str, Any], first: int = 0) -> None:
         """Add the far field (rows, x, y, z), the pressure in its last row, to the ``results``.
 
-        Results have shape (rows, targets), as for the near field.
+        Results have shape (rows, targets). Of several fields side by side along y, it is number
+        ``first``.
         """
         for g in self.launches:
             rows = slice(g.first, g.first + g.count)
@@ -134,6 +142,7 @@ class G2P:
                 gradient=None if gradient is None else gradient[3 * rows.start : 3 * rows.stop],
                 pressure=results.get("p"),
                 pull=results.get("grad_probe"),
+                first=first,
                 **self.arguments,
             )
 
@@ -150,4 +159,4 @@ def tile_size(mesh: Mesh) -> Gather | None:
     None if the mesh has another variant, if targets have probes, or if scratch memory holds no
     column.
     """
-    return Gather.of(mesh) if mesh.gather == "tile" and not mesh.task.probes else None
+    return Gather.of(mesh) if mesh.gather == "tile" and not mesh.fields.probes else None

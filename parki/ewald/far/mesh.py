@@ -1,23 +1,25 @@
-"""`Mesh`: what P2G, FGC and G2P share: the grid's geometry, the window's tables, sorting by tiles.
+"""`Mesh`: what spreading and gathering share: the grid, the window's tables, sorting by tiles.
 
-Takes what the parameters and the padding chose; knows nothing of kernels' symbols, nor of the
-variants that spread and gather.
+Knows nothing of sums, nor of the variants that spread and gather: `parki.mesh` takes it as it is.
+`EwaldMesh` is that of a sum, which FGC and the gauge take.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parki.arrays import real_name
 from parki.cell_list import CellList, runs
 from parki.ewald.far import sizes
 from parki.ewald.far.padding import Padding
 from parki.ewald.far.sizes import SCRATCH, along_z
-from parki.ewald.split.window import KaiserBessel, default_degree
+from parki.ewald.split.window import KaiserBessel, Window
 from parki.ewald.task import Frame, Task
 from parki.runtime import ExecutionSpace, Kernel, load
 
@@ -38,7 +40,12 @@ class Sorted(CellList):
     """Points sorted by tiles."""
 
     def __init__(
-        self, points: Any, tiles: Tiles, space: ExecutionSpace, executor: str | None
+        self,
+        points: Any,
+        tiles: Tiles,
+        space: ExecutionSpace,
+        executor: str | None,
+        offsets: Any = None,
     ) -> None:
         step = -1 if tiles.along else 1
         super().__init__(
@@ -47,6 +54,7 @@ class Sorted(CellList):
             tiles.extent[::step],
             execution_space=space,
             shape=tiles.counts[::step],
+            offsets=offsets,
             executor=executor,
         )
         self.tiles = tiles
@@ -63,20 +71,73 @@ class Sorted(CellList):
         return runs(self.space, self.starts, size, n, pieces=-(-length // cells), **how)
 
 
+@dataclass(frozen=True)
+class Fields:
+    """What is spread onto a grid, and what is gathered from it.
+
+    Attributes
+    ----------
+    layers : mapping
+        The switches of P2G's kernels.
+    components, results : int
+        Of what is spread, and of what is gathered.
+    tensor : bool
+        Whether sources have tensors, which are spread with the window's gradient.
+    want : tuple of str
+        What is gathered: "u", "p", "grad_u", and "grad_probe" of probes at the targets.
+    deterministic : bool
+        Whether values of the grid must be the same bits every time.
+    """
+
+    layers: Mapping[str, Any] = field(hash=False)
+    components: int
+    results: int
+    tensor: bool = False
+    want: tuple[str, ...] = ("u",)
+    deterministic: bool = False
+
+    @property
+    def probes(self) -> bool:
+        """Whether targets have probes."""
+        return "grad_probe" in self.want
+
+    @classmethod
+    def of(cls, task: Task) -> Fields:
+        """Return those of a sum."""
+        kind = task.sum
+        return cls(
+            kind.spread_layers,
+            kind.components,
+            kind.results,
+            kind.tensor,
+            task.want,
+            task.options.deterministic,
+        )
+
+
 class Mesh:
-    """The grid and the window of a task, on its execution space.
+    """A grid and a window on an execution space.
 
     Parameters
     ----------
-    task : Task
-    frame : Frame
-        Its box is that of the grid.
+    space : ExecutionSpace
+    dtype : dtype
+    fields : Fields
+    box : ndarray, shape (3,)
+        Edge lengths, within which points are.
     steps : ndarray, shape (3,)
-        Grid spacings in solver units.
-    padding : Padding
-    window : KaiserBessel
+        Grid spacings.
+    cells, grid : tuple of 3 ints
+        Grid cells in which a point's window can start, and grid points: as many along an axis that
+        is periodic, P - 1 more along others.
+    window : Window
     spread, gather : str
         Variants of P2G and G2P: of P2G_METHODS and G2P_METHODS, but "auto".
+    executor : str, optional
+    factor : float
+        What derivatives along the axes are multiplied by.
+    planar : bool
+        Whether the grid has two dimensions: one cell along x, where the window is 1.
 
     Attributes
     ----------
@@ -85,33 +146,47 @@ class Mesh:
     spill : int
         Grid planes beyond the last along z, which stand for the first ones again where z is
         periodic: windows then need no wrapping along z.
+    planes : int
+        Points of the window along x: P, or 1.
     arguments : dict
         The kernels' arguments that depend on the grid and the window.
     """
 
     def __init__(
         self,
-        task: Task,
-        frame: Frame,
-        steps: np.ndarray[Any, np.dtype[np.float64]],
-        padding: Padding,
-        window: KaiserBessel,
+        space: ExecutionSpace,
+        dtype: Any,
+        fields: Fields,
+        box: NDArray[np.float64],
+        steps: NDArray[np.float64],
+        cells: tuple[int, int, int],
+        grid: tuple[int, int, int],
+        window: Window,
         spread: str,
         gather: str,
+        *,
+        executor: str | None = None,
+        factor: float = 1.0,
+        planar: bool = False,
     ) -> None:
-        self.task, self.space, self.dtype = task, task.space, task.dtype
-        self.frame, self.box, self.periodicity = frame, frame.box, frame.periodicity
-        self.steps, self.padding, self.window = steps, padding, window
-        self.spread, self.gather = spread, gather
-        xp, dtype, degree = task.xp, task.dtype, default_degree(window.points)
-        self.row, self.spill = along_z(window.points, dtype, self.periodicity, self.space.on_device)
+        self.space, self.dtype, self.fields, self.executor = (
+            space,
+            np.dtype(dtype),
+            fields,
+            executor,
+        )
+        self.box, self.steps, self.cells, self.grid = box, steps, cells, grid
+        self.window, self.spread, self.gather, self.factor = window, spread, gather, factor
+        self.planes = 1 if planar else window.points
+        xp, dtype, degree = self.xp, self.dtype, window.degree
+        self.row, self.spill = along_z(window.points, dtype, self.wraps[2], space.on_device)
         tables = dict(zip(("window", "slope"), window.piecewise(degree), strict=True))
-        if task.probes:
+        if fields.probes and isinstance(window, KaiserBessel):
             tables["curvature"] = window.curvature(degree)
         self.arguments = {
             "inverse_step": xp.asarray(1 / steps, dtype=dtype),
-            "cells": xp.asarray(padding.cells, dtype=np.int32),
-            "shape": xp.asarray(padding.grid, dtype=np.int32),
+            "cells": xp.asarray(cells, dtype=np.int32),
+            "shape": xp.asarray(grid, dtype=np.int32),
         }
         for name, table in tables.items():
             padded = np.zeros((degree + 1, self.row))
@@ -119,9 +194,19 @@ class Mesh:
             self.arguments[name] = xp.asarray(padded, dtype=dtype)
 
     @property
+    def xp(self) -> Any:
+        """The array module of the space."""
+        return self.space.array_module
+
+    @property
+    def wraps(self) -> tuple[bool, ...]:
+        """Whether windows go on at the other end, along each axis."""
+        return tuple(n == cells for n, cells in zip(self.grid, self.cells, strict=True))
+
+    @property
     def stored(self) -> tuple[int, int, int]:
         """Shape of a grid component in memory: with the spill along z."""
-        x, y, z = self.padding.grid
+        x, y, z = self.grid
         return x, y, z + self.spill
 
     @property
@@ -136,7 +221,7 @@ class Mesh:
     @property
     def terms(self) -> int:
         """Coefficients of the window's polynomials."""
-        return default_degree(self.window.points) + 1
+        return self.window.degree + 1
 
     def load(self, file: str, workunit: str, **constants: Any) -> Kernel:
         """Return a kernel that takes the window's tables, given the rest of what `load` takes."""
@@ -144,7 +229,7 @@ class Mesh:
             file,
             workunit,
             self.space,
-            executor=self.task.executor,
+            executor=self.executor,
             REAL=real_name(self.dtype),
             P=self.window.points,
             ROW=self.row,
@@ -154,13 +239,13 @@ class Mesh:
 
     def cubes(self, edge: int) -> Tiles:
         """Return tiles of ``edge`` grid steps along each axis, the last ones cut by the box."""
-        counts = tuple(-(-n // edge) for n in self.padding.cells)
+        counts = tuple(-(-n // edge) for n in self.cells)
         return Tiles(counts, tuple((np.array(counts) * edge * self.steps).tolist()))
 
     def columns(self, tile1: int, tile2: int) -> Tiles:
         """Return columns along x of ``tile1`` by ``tile2`` grid steps, in tiles of one step."""
         edges = (1, tile1, tile2)
-        counts = tuple(-(-n // e) for n, e in zip(self.padding.cells, edges, strict=True))
+        counts = tuple(-(-n // e) for n, e in zip(self.cells, edges, strict=True))
         extent = np.array(counts) * edges * self.steps
         return Tiles(counts, tuple(extent.tolist()), along=True)
 
@@ -168,9 +253,54 @@ class Mesh:
         """Return as many tiles along each axis, all of one size; one keeps points as given."""
         return Tiles(counts, tuple(self.box.tolist()))
 
-    def sort(self, points: Any, tiles: Tiles) -> Sorted:
-        """Return the points (wrapped already) sorted by tiles."""
-        return Sorted(points, tiles, self.space, self.task.executor)
+    def sort(self, points: Any, tiles: Tiles, offsets: Any = None) -> Sorted:
+        """Return the points (wrapped already) sorted by tiles, of one system or of several."""
+        return Sorted(points, tiles, self.space, self.executor, offsets)
+
+
+class EwaldMesh(Mesh):
+    """The grid of a sum, in solver units.
+
+    Parameters
+    ----------
+    task : Task
+    frame : Frame
+        Its box is that of the grid.
+    steps : ndarray, shape (3,)
+    padding : Padding
+    window : KaiserBessel
+    spread, gather : str
+        As for `Mesh`.
+    """
+
+    window: KaiserBessel
+
+    def __init__(
+        self,
+        task: Task,
+        frame: Frame,
+        steps: NDArray[np.float64],
+        padding: Padding,
+        window: KaiserBessel,
+        spread: str,
+        gather: str,
+    ) -> None:
+        self.task, self.frame, self.padding = task, frame, padding
+        self.periodicity = frame.periodicity
+        super().__init__(
+            task.space,
+            task.dtype,
+            Fields.of(task),
+            frame.box,
+            steps,
+            padding.cells,
+            padding.grid,
+            window,
+            spread,
+            gather,
+            executor=task.executor,
+            factor=frame.factor,
+        )
 
 
 def _rounded(table: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:

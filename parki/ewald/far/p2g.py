@@ -51,6 +51,8 @@ class P2G:
         Values of `memory` before the grid, and from there on at least.
     memory : array, optional
         That of another `P2G` of the same mesh and ``room``, which is not used any more.
+    offsets : ndarray, optional
+        Of the sources of each system: see `parki.CellList`. Their grids lie side by side along y.
 
     Attributes
     ----------
@@ -66,14 +68,16 @@ class P2G:
         norms: Any,
         room: tuple[int, int] = (0, 0),
         memory: Any = None,
+        offsets: Any = None,
     ) -> None:
         self.variant = VARIANTS[mesh.spread](mesh)
-        self.sources = mesh.sort(src, self.variant.tiles)
+        self.sources = mesh.sort(src, self.variant.tiles, offsets)
         # One tile holds the points as they were given, and densities need no sorting.
         self.sorts = self.variant.tiles.counts != (1, 1, 1)
         if norms is not None:
             norms = self.sources.sort(norms)
-        shape = (mesh.task.sum.components, *self.variant.shape)
+        x, y, z = self.variant.shape
+        shape = (mesh.fields.components, x, self.sources.systems * y, z)
         size = math.prod(shape)
         before, least = room
         self._clean = memory is None
@@ -82,8 +86,9 @@ class P2G:
         self.memory = memory
         self.grid = self.memory[before : before + size].reshape(shape)
         self.arguments = dict(mesh.arguments, norms=norms, src=self.sources.points)
-        constant = mesh.task.space.adapter.constant
+        constant = mesh.space.adapter.constant
         self.arguments["tiles"] = constant(self.variant.tiles.counts, np.int32)
+        self.arguments["systems"] = self.sources.systems
         self.arguments.update(self.variant.work(self.sources))
 
     @staticmethod
@@ -91,16 +96,22 @@ class P2G:
         """Return the kernels of the mesh's variant."""
         return VARIANTS[mesh.spread](mesh).launches
 
-    def apply(self, dens: Any, buffer: Any) -> Any:
-        """Spread ``dens`` (rows, sources); return the grid (components, x, y, z), reused."""
+    def apply(self, dens: Any, buffer: Any, grid: Any = None, first: int = 0) -> Any:
+        """Spread ``dens`` (rows, sources); return the grid (components, x, y, z), reused.
+
+        Or spread onto another ``grid``, which is several side by side along y, from number
+        ``first`` on.
+        """
         if self.sorts:
             self.sources.sort(dens, out=buffer)
             dens = buffer
-        if self.variant.adds and not self._clean:
-            clear(self.grid)
-        self._clean = False
-        self.variant.spread(dict(self.arguments, dens=dens, grid=self.grid))
-        return self.grid
+        own = grid is None
+        grid = self.grid if own else grid
+        if self.variant.adds and first == 0 and not (own and self._clean):
+            clear(grid)
+        self._clean = self._clean and not own
+        self.variant.spread(dict(self.arguments, dens=dens, grid=grid, first=first))
+        return grid
 
 
 class Owner(Variant):
@@ -110,12 +121,14 @@ class Owner(Variant):
     However many there are, a value of the grid sums the same sources in the same order.
     """
 
+    several = True
+
     def __init__(self, mesh: Mesh) -> None:
-        cells, points = mesh.padding.cells, mesh.window.points
-        counts = owner_tiles(cells, points, mesh.periodicity)
+        cells, points = mesh.cells, mesh.window.points
+        counts = owner_tiles(cells, points, mesh.wraps)
         super().__init__(mesh, mesh.divided(*counts, max(1, cells[2] // 8)))
         self.shape = mesh.stored
-        planewise = mesh.task.sum.tensor and not mesh.space.on_device
+        planewise = mesh.fields.tensor and not mesh.space.on_device
         self.load("p2g", "p2g_owner", BATCH=PLANEWISE if planewise else 1)
         threads = thread_count() if mesh.space.name == "OpenMP" else 1
         self.colours = _colours(mesh.space.adapter.constant, self.tiles.counts, threads, points)
@@ -126,15 +139,20 @@ class Owner(Variant):
 
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch once for each colour, and fold the spill where it stands for the first planes."""
+        systems = arguments["systems"]
         for count, colour in self.colours:
-            self.launches[0](count, colour=colour, **arguments)
-        if self.mesh.periodicity == 3:
-            grid, n, spill = arguments["grid"], self.mesh.padding.grid[2], self.mesh.spill
+            self.launches[0](systems * count, colour=colour, **arguments)
+        if self.mesh.wraps[2]:
+            (_, y, n), spill = self.mesh.grid, self.mesh.spill
+            first = arguments["first"]
+            grid = arguments["grid"][:, :, first * y : (first + systems) * y]
             grid[..., :spill] += grid[..., n : n + spill]
 
 
 class Tile(Variant):
     """`p2g_tile`: threads own columns of the grid, whose values stay in registers."""
+
+    several = True
 
     def __init__(self, mesh: Mesh) -> None:
         super().__init__(mesh, mesh.columns(*SIDES))
@@ -151,18 +169,18 @@ class Tile(Variant):
 
     def work(self, sources: Sorted) -> dict[str, Any]:
         """Return the lists of the sources that reach each tile, and their parts."""
-        xp = self.mesh.task.xp
+        xp = self.mesh.xp
         _, count, fill = self.launches
-        planes = self.mesh.padding.cells[0]
+        planes = self.mesh.cells[0]
         if planes > MOST_PLANES:
             raise ParkiValueError(
                 f"the grid has {planes} cells along x; p2g_method='tile' takes {MOST_PLANES}: "
                 "choose 'hybrid', or turn the box"
             )
-        places = math.prod(self.counts) * planes
+        places = sources.systems * math.prod(self.counts) * planes
         counts = xp.empty(places, dtype=np.int32)
-        constant = self.mesh.task.space.adapter.constant
-        tiles = constant([*self.counts, self.tiles.counts[1]], np.int32)
+        constant = self.mesh.space.adapter.constant
+        tiles = constant([*self.counts, *self.tiles.counts[1:]], np.int32)
         geometry = dict(self.mesh.arguments, tiles=tiles, starts=sources.starts)
         count(places, counts=counts, **geometry)
         n, most = sources.order.size, most_reached(self.mesh.window.points)
@@ -193,10 +211,10 @@ class Tile(Variant):
         in either order.
         """
         size, pieces = p2g_part(total), 1
-        if self.mesh.task.options.deterministic:
+        if self.mesh.fields.deterministic:
             pieces = min(P2G_PARTS // math.prod(self.counts), planes // self.mesh.window.points)
             size, pieces = max(1, total), max(1, pieces)
-        how: dict[str, Any] = {"length": planes, "executor": self.mesh.task.executor}
+        how: dict[str, Any] = {"length": planes, "executor": self.mesh.executor}
         return runs(self.mesh.space, begins, size, total, pieces=pieces, **how)
 
 
@@ -209,7 +227,7 @@ def _spots(tile: tuple[int, int]) -> np.ndarray[Any, Any]:
 
 def _batch(mesh: Mesh) -> int:
     """Return the sources that `p2g_tile` stages at a time: scratch memory for TEAMS of them."""
-    weights = (3 + 3 * mesh.task.sum.tensor) * mesh.window.points
+    weights = (3 + 3 * mesh.fields.tensor) * mesh.window.points
     rows = (mesh.scratch(TEAMS) - 64) // (mesh.item * (weights + 10) + 16)
     return max(1, min(BATCH, rows // 2 - 1))
 

@@ -70,7 +70,7 @@ class Grid(Variant):
     def __init__(self, mesh: Mesh) -> None:
         edge = half_window(mesh)
         super().__init__(mesh, mesh.cubes(edge))
-        self.cubes = [-(-n // edge) for n in mesh.padding.grid]
+        self.cubes = [-(-n // edge) for n in mesh.grid]
         self.load("literature/p2g_paper", "p2g_grid", team_size=_team(edge**3), TILE=edge)
 
     def work(self, sources: Sorted) -> dict[str, Any]:

@@ -79,17 +79,17 @@ def sizes_of(on_device: bool) -> Sizes:
     return DEVICE if on_device else CPU
 
 
-def owner_tiles(cells: Sequence[float], points: int, periodicity: int) -> tuple[int, int]:
+def owner_tiles(cells: Sequence[float], points: int, wraps: Sequence[bool]) -> tuple[int, int]:
     """Return how many tiles `p2g_owner` has along x and y, of a grid of ``cells``.
 
-    An even number where periodic (for two colours), of at least P + 1 steps: that keeps those of
-    one colour apart, as a tile's sources reach P - 1 points into the next one, whose own edge may
-    lie between grid points.
+    An even number where the axis ``wraps``, that is, is periodic (for two colours), of at least
+    P + 1 steps: that keeps those of one colour apart, as a tile's sources reach P - 1 points into
+    the next one, whose own edge may lie between grid points.
     """
     x, y = (int(n // (points + 1)) for n in cells[:2])
-    if periodicity > 0:
+    if wraps[0]:
         x -= x % 2
-    if periodicity > 1:
+    if wraps[1]:
         y -= y % 2
     return max(1, x), max(1, y)
 
@@ -154,10 +154,10 @@ def scratch(teams: int, most: tuple[int, int]) -> int:
     return min(whole, 2 * (half + 1024) // teams - 1024)
 
 
-def along_z(points: int, dtype: Any, periodicity: int, on_device: bool) -> tuple[int, int]:
+def along_z(points: int, dtype: Any, wraps: bool, on_device: bool) -> tuple[int, int]:
     """Return the values of a window's row along z, and the spill of the grid for P ``points``."""
     row = points if on_device else vector_row(points, dtype)
-    return row, row - points + (points - 1 if periodicity == 3 else 0)
+    return row, row - points + (points - 1 if wraps else 0)
 
 
 def workers(modes: float, threads: int) -> int:

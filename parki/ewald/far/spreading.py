@@ -25,18 +25,21 @@ class Variant:
         Of a grid component.
     adds : bool
         Whether the kernels add to the grid, which must then be zero, rather than write it.
+    several : bool
+        Whether they know of grids side by side.
     """
 
     adds = True
+    several = False
 
     def __init__(self, mesh: Mesh, tiles: Tiles) -> None:
         self.mesh, self.tiles = mesh, tiles
-        self.shape = mesh.padding.grid
+        self.shape = mesh.grid
         self.launches: list[Kernel] = []
 
     def load(self, file: str, workunit: str, **constants: Any) -> None:
-        """Add a kernel for the task's sum."""
-        layers = self.mesh.task.sum.spread_layers
+        """Add a kernel for the mesh's fields."""
+        layers = self.mesh.fields.layers
         self.launches.append(self.mesh.load(file, workunit, **layers, **constants))
 
     def work(self, sources: Sorted) -> dict[str, Any]:

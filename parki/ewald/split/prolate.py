@@ -239,20 +239,8 @@ def _losses(c: float, term: str) -> Array:
 
 @lru_cache(maxsize=256)
 def _prolate(c: float) -> _Functions:
-    """Everything dimensionless, from the even Legendre series of psi_0.
-
-    Its coefficients are the eigenvector of least eigenvalue chi of a tridiagonal matrix; chi is
-    also ``-psi_0''(0) / psi_0(0)``, by the differential equation.  The transform of a prolate
-    function is itself, so that one series serves r and k.
-    """
-    k = 2.0 * np.arange(24 + int(0.7 * c))
-    diagonal = k * (k + 1) + c**2 * (2 * k * (k + 1) - 1) / ((2 * k + 3) * (2 * k - 1))
-    i = k[:-1]
-    beside = c**2 * (i + 2) * (i + 1) / ((2 * i + 3) * np.sqrt((2 * i + 1) * (2 * i + 5)))
-    chi, vectors = eigh_tridiagonal(diagonal, beside, select="i", select_range=(0, 0))
-    terms = np.zeros(2 * k.size - 1)
-    terms[::2] = vectors[:, 0] * np.sqrt(k + 0.5)
-    terms /= 2 * terms[0]  # the integral of psi_0 is now 1
+    """Everything dimensionless; the transform of psi_0 is itself: one series serves r and k."""
+    terms, chi = legendre_series(c)
     count = 20 + int(4 * math.sqrt(c))
     # Chebyshev points of s = 2 t^2 - 1 by their angle: half of it belongs to t.
     t = np.cos(np.pi / (4 * count) * (2 * np.arange(count) + 1))
@@ -262,7 +250,24 @@ def _prolate(c: float) -> _Functions:
     psi0 = float(legendre.legval(0.0, terms))
     gammas = [_chebyshev(f / psi0) for f in (psi, psi - steep)]
     laplace, stokes = (horner_order(f, f.size - 1) for f in gammas)
-    return _Functions(radial_series(_chebyshev(psi)), laplace, stokes, psi0, float(chi[0]))
+    return _Functions(radial_series(_chebyshev(psi)), laplace, stokes, psi0, chi)
+
+
+@lru_cache(maxsize=256)
+def legendre_series(c: float) -> tuple[Array, float]:
+    """Return the Legendre series of psi_0 on [-1, 1], with an integral of 1, and its eigenvalue.
+
+    Its even coefficients are the eigenvector of least eigenvalue chi of a tridiagonal matrix; chi
+    is also ``-psi_0''(0) / psi_0(0)``, by the differential equation.
+    """
+    k = 2.0 * np.arange(24 + int(0.7 * c))
+    diagonal = k * (k + 1) + c**2 * (2 * k * (k + 1) - 1) / ((2 * k + 3) * (2 * k - 1))
+    i = k[:-1]
+    beside = c**2 * (i + 2) * (i + 1) / ((2 * i + 3) * np.sqrt((2 * i + 1) * (2 * i + 5)))
+    chi, vectors = eigh_tridiagonal(diagonal, beside, select="i", select_range=(0, 0))
+    terms = np.zeros(2 * k.size - 1)
+    terms[::2] = vectors[:, 0] * np.sqrt(k + 0.5)
+    return terms / (2 * terms[0]), float(chi[0])
 
 
 def _chebyshev(values: Array) -> Array:

@@ -3,15 +3,15 @@
 Computes the Kaiser-Bessel window, its derivative, its Fourier transform and the piecewise
 polynomials that the P2G and G2P kernels evaluate instead of Bessel functions; and the images of
 grid modes that the window lets through, for the error estimates.  Takes a number of points and a
-shape from ``parameters``; knows nothing of boxes, kernels or devices.
+shape from ``parameters``; knows nothing of boxes, kernels or devices. `windows` has others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -56,6 +56,24 @@ def transform_shape(ak: Array, beta: Array | np.float64) -> Array:
     return np.divide(wave, t, out=np.ones_like(t), where=t > 0) * decay
 
 
+class Window(Protocol):
+    """What a grid takes of a window over ``points`` grid points per axis (grid spacing 1)."""
+
+    @property
+    def points(self) -> int:
+        """Grid points P under the window along one axis."""
+
+    @property
+    def degree(self) -> int:
+        """Degree of the polynomials that `piecewise` returns if not told."""
+
+    def fourier(self, k: ArrayLike) -> Array:
+        """Fourier transform ``integral w(r) exp(-i k r) dr``, ``k`` in radians per grid step."""
+
+    def piecewise(self, degree: int) -> tuple[Array, Array]:
+        """One polynomial per window point: see `KaiserBessel.piecewise`."""
+
+
 @dataclass(frozen=True)
 class KaiserBessel:
     """Kaiser-Bessel window of ``points`` grid points per axis (grid spacing 1).
@@ -75,6 +93,11 @@ class KaiserBessel:
 
     points: int
     beta: float
+
+    @property
+    def degree(self) -> int:
+        """See `default_degree`."""
+        return default_degree(self.points)
 
     def fourier(self, k: ArrayLike) -> Array:
         """Fourier transform ``integral w(r) exp(-i k r) dr``, ``k`` in radians per grid step.
@@ -108,7 +131,8 @@ class KaiserBessel:
             every s the sum over the points is the window's integral, and zero for the derivative:
             the window is scaled, and the derivative's rest taken off in proportion to it.
         """
-        return _piecewise(self.points, self.beta, degree)[:2]
+        value, slope, _ = _piecewise(self.points, self.beta, degree)
+        return value, slope
 
     def curvature(self, degree: int) -> Array:
         """Return the polynomials of ``d^2 w / dr^2``, as those of `piecewise`, of sum zero."""
@@ -116,33 +140,41 @@ class KaiserBessel:
 
 
 @lru_cache(maxsize=64)
-def _piecewise(points: int, beta: float, degree: int) -> tuple[Array, Array, Array]:
+def _piecewise(points: int, beta: float, degree: int) -> tuple[Array, ...]:
     half_width = points / 2
-    # In extended precision where there is one: errors of a few roundings, the same for all
-    # sources, show in modes of small wavenumber (a 2-periodic box of 1:1:10 at 1e-12).
+    scale = 1 / _bessel_series(np.array([beta], dtype=np.longdouble) ** 2 / 4)[0][0]
+
+    def sample(r: Any) -> tuple[Any, ...]:
+        x = r / half_width
+        value, slope, curvature = _bessel_series(beta**2 * (1 - x) * (1 + x) / 4)
+        inner = -(beta**2) * x / (2 * half_width)  # the derivative of what the series takes
+        curvature = curvature * inner**2 - slope * beta**2 / (2 * half_width**2)
+        return scale * value, scale * slope * inner, scale * curvature
+
+    return fit(points, degree, sample, points * scale * np.sinh(np.longdouble(beta)) / beta)
+
+
+def fit(
+    points: int, degree: int, sample: Callable[[Any], tuple[Any, ...]], integral: Any
+) -> tuple[Array, ...]:
+    """Interpolate a window and its derivatives on its points: see `KaiserBessel.piecewise`.
+
+    ``sample(r)`` returns all of them at r. In extended precision where there is one: errors of a
+    few roundings, the same for all sources, show in modes of small wavenumber (a 2-periodic box of
+    1:1:10 at 1e-12).
+    """
     n = degree + 1
     nodes = np.cos(np.pi * (np.arange(n, dtype=np.longdouble) + 0.5) / n)
     r = np.arange(points) - (points / 2 - 1) - (nodes[:, None] + 1) / 2
     basis = chebyshev.chebvander(nodes, degree)
     norm = np.where(np.arange(n) == 0, 1.0, 2.0)[:, None] / np.longdouble(n)
-    x = r / half_width
-    z2 = beta**2 * (1 - x) * (1 + x) / 4
-    value, slope, curvature = _bessel_series(z2)
-    scale = 1 / _bessel_series(np.array([beta], dtype=np.longdouble) ** 2 / 4)[0][0]
-    inner = -(beta**2) * x / (2 * half_width)  # the derivative of z2
-    curvature = curvature * inner**2 - slope * beta**2 / (2 * half_width**2)
-    slope *= inner
-    value, slope, curvature = scale * value, scale * slope, scale * curvature
+    value, *derivatives = sample(r)
     # The samples of the window sum to its integral only nearly, and those of its derivatives to
     # zero. Charges and stresses would put the rest into the modes that are constant across the box,
     # where the far field is largest.
-    value *= (points * scale * np.sinh(np.longdouble(beta)) / beta) / value.sum(
-        axis=1, keepdims=True
-    )
-    for derivative in (slope, curvature):
-        derivative -= value * (derivative.sum(axis=1) / value.sum(axis=1))[:, None]
-    w, dw, ddw = (horner_order(norm * (basis.T @ f), degree) for f in (value, slope, curvature))
-    return w, dw, ddw
+    value = value * (integral / value.sum(axis=1, keepdims=True))
+    kept = [d - value * (d.sum(axis=1) / value.sum(axis=1))[:, None] for d in derivatives]
+    return tuple(horner_order(norm * (basis.T @ f), degree) for f in (value, *kept))
 
 
 def _bessel_series(y: Any) -> tuple[Any, Any, Any]:

@@ -10,14 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 Arrays = dict[str, Any]
 Rows = tuple[Any, ...]
 Mean = Callable[[Any, Any], Any]
-
-
-def itself(values: Any) -> Any:
-    """Return values as the density of the exchanged sum."""
-    return values
 
 
 def velocity(found: Arrays, norms: Any) -> Rows:
@@ -57,13 +54,15 @@ def half_curl(found: Arrays, norms: Any) -> Rows:
 
 
 def mean_of_forces(values: Any, points: Any) -> Any:
-    """Return gradient and constant of ``sum v.(y - x)``, which is linear in y."""
-    return *values.sum(axis=1), -(values * points).sum()
+    """Return ``v.(y - x)`` of each target x, which is linear in y: slope and constant, (4, N)."""
+    return np.concatenate([values, -(values * points).sum(axis=0, keepdims=True)])
 
 
 def mean_of_dipoles(values: Any, points: Any) -> Any:
-    """Return the same of the derivative by x, ``-sum tr v``."""
-    return 0.0, 0.0, 0.0, -values[::4].sum()
+    """Return the same of its derivative by x, ``-tr v``."""
+    rows = np.zeros_like(values, shape=(4, values.shape[1]))
+    rows[3] = -values[::4].sum(axis=0)
+    return rows
 
 
 class Adjoint(NamedTuple):
@@ -72,14 +71,12 @@ class Adjoint(NamedTuple):
     Attributes
     ----------
     kernel : str
-        Of the exchanged sum.
+        Of the exchanged sum, whose density are the values at the targets.
     want : tuple of str
         What is needed of it.
     rows : callable
         ``rows(results, norms)``: the transpose's rows from these results, in blocks, with the
         normals of the sources.
-    density : callable
-        Its density, made of the values at the targets.
     symmetric : bool
         Whether it is the very sum, but for the points.
     finer : float or None
@@ -87,15 +84,14 @@ class Adjoint(NamedTuple):
         the same pair function, symbol and window. Otherwise it chooses its own, by a tolerance
         smaller by this factor.
     mean : callable or None
-        ``mean(density, targets)``: of a double layer without net flux, what the pressure has more,
-        over 8 pi / V: its gradient's three components, and a constant. It is the mean gradient that
-        balances forces in a triply periodic box.
+        ``mean(values, targets)``: of a double layer without net flux, what each target adds to the
+        pressure, over 8 pi / V: three components of its gradient, and a constant, (4, Nt). It is
+        the mean gradient that balances forces in a triply periodic box.
     """
 
     kernel: str
     want: tuple[str, ...]
     rows: Callable[[Arrays, Any], Rows]
-    density: Callable[[Any], Any] = itself
     symmetric: bool = False
     finer: float | None = None
     mean: Mean | None = None

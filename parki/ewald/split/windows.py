@@ -1,0 +1,183 @@
+"""Other windows than Kaiser and Bessel's: B-splines, M'4 and the prolate function.
+
+Each has what `parki.ewald.split.window.Window` asks for. B-splines and M'4 are piecewise
+polynomials, which the tables hold exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import legendre
+from numpy.typing import ArrayLike, NDArray
+
+from parki.errors import ParkiValueError
+from parki.ewald.split.prolate import legendre_series
+from parki.ewald.split.window import default_degree, fit
+
+Array = NDArray[np.float64]
+ORDERS = range(2, 11)  # of B-splines
+NODES = 80  # of the quadrature of a transform, which wavenumbers of a grid and some images take
+
+
+@dataclass(frozen=True)
+class BSpline:
+    """The cardinal B-spline of an order: a polynomial of degree ``order`` - 1 on each grid step.
+
+    Essmann et al. (1995), equation (4.1); Guo et al. (2015) spread with orders 4 and 6. Its values
+    at the points of a grid sum to 1.
+
+    Parameters
+    ----------
+    order : int
+        From 2 to 10; as many grid points are under the window along an axis.
+    """
+
+    order: int
+
+    def __post_init__(self) -> None:
+        if self.order not in ORDERS:
+            raise ParkiValueError(
+                f"order is {self.order!r}; expected a B-spline's, {ORDERS[0]} to {ORDERS[-1]}"
+            )
+
+    @property
+    def points(self) -> int:
+        """Grid points under the window along one axis."""
+        return self.order
+
+    @property
+    def degree(self) -> int:
+        """Degree of the polynomials."""
+        return self.order - 1
+
+    def fourier(self, k: ArrayLike) -> Array:
+        """Fourier transform: that of a step's mean value, to the power of the order."""
+        return np.asarray(np.sinc(np.asarray(k, dtype=np.float64) / (2 * np.pi)) ** self.order)
+
+    def piecewise(self, degree: int) -> tuple[Array, Array]:
+        """One polynomial per window point: see `KaiserBessel.piecewise`."""
+        return _splines(self.order, degree)
+
+
+@dataclass(frozen=True)
+class M4Prime:
+    """The window M'4, which conserves moments: four cubic polynomials.
+
+    Monaghan (1985); Rossinelli, Conti and Koumoutsakos (2011), equation (2.3). Its values at the
+    points of a grid sum to 1, and polynomials of degree 2 are interpolated exactly.
+    """
+
+    points: int = 4
+    degree: int = 3
+
+    def fourier(self, k: ArrayLike) -> Array:
+        """Fourier transform, by quadrature."""
+        return _transform(self, k)
+
+    def piecewise(self, degree: int) -> tuple[Array, Array]:
+        """One polynomial per window point: see `KaiserBessel.piecewise`."""
+        # In u, the place in a grid step, lowest power first, for r = -1 - u, -u, 1 - u and 2 - u.
+        outer, inner = np.array([0, -0.5, 1, -0.5]), np.array([1, 0, -2.5, 1.5])
+        return tables([outer, inner, _turned(inner), _turned(outer)], degree)
+
+
+@dataclass(frozen=True)
+class ProlateWindow:
+    """The prolate spheroidal wave function of order zero over ``points`` grid points, 1 at 0.
+
+    Of all functions over as many points it has least of its transform beyond a wavenumber.
+
+    Parameters
+    ----------
+    points : int
+        Grid points P under the window along one axis.
+    c : float
+        Bandwidth: half the window's width in grid steps times the wavenumber.
+    """
+
+    points: int
+    c: float
+
+    @property
+    def degree(self) -> int:
+        """As for Kaiser and Bessel's window, which is much alike."""
+        return default_degree(self.points)
+
+    def fourier(self, k: ArrayLike) -> Array:
+        """Fourier transform, by quadrature."""
+        return _transform(self, k)
+
+    def piecewise(self, degree: int) -> tuple[Array, Array]:
+        """One polynomial per window point: see `KaiserBessel.piecewise`."""
+        terms, _ = legendre_series(self.c)
+        scale, half = 1 / legendre.legval(0.0, terms), self.points / 2
+
+        def sample(r: Any) -> tuple[Any, Any]:
+            x = (r / half).astype(np.float64)
+            slope = legendre.legval(x, legendre.legder(terms))
+            return scale * legendre.legval(x, terms), scale / half * slope
+
+        value, slope = fit(self.points, degree, sample, scale * half)  # an integral of 1, scaled
+        return value, slope
+
+
+def tables(pieces: Sequence[Any], degree: int) -> tuple[Array, Array]:
+    """Return the tables of a window and of its derivative from its polynomials.
+
+    Parameters
+    ----------
+    pieces : sequence of ndarray
+        Of each window point, in u = (s + 1) / 2, lowest power first.
+    degree : int
+        Of the tables; not less than that of the pieces.
+    """
+    w = np.zeros((degree + 1, len(pieces)))
+    for column, piece in enumerate(pieces):
+        found = np.zeros(1, dtype=np.longdouble)
+        for coefficient in piece[::-1]:  # Horner's rule, by polynomials in s
+            found = np.convolve(found, np.array([0.5, 0.5], dtype=np.longdouble))
+            found[0] += coefficient
+        found = np.trim_zeros(found, "b")
+        w[degree + 1 - found.size :, column] = found[::-1]
+    powers = np.arange(degree, -1, -1)[:, None]
+    dw = np.zeros_like(w)
+    dw[1:] = -2 * (powers * w)[:-1]  # r falls by half a step as s grows by one
+    return w, dw
+
+
+def _turned(piece: Array) -> Array:
+    """Return a polynomial in 1 - u from one in u."""
+    found = np.zeros(1)
+    for coefficient in piece[::-1]:
+        found = np.convolve(found, [1.0, -1.0])
+        found[0] += coefficient
+    return found[: piece.size]
+
+
+@lru_cache(maxsize=64)
+def _splines(order: int, degree: int) -> tuple[Array, Array]:
+    """By the recursion from order to order, on [j, j + 1] in u = x - j."""
+    pieces: list[Any] = [np.ones(1, dtype=np.longdouble)]
+    for n in range(2, order + 1):
+        zero = np.zeros(n - 1, dtype=np.longdouble)
+        before = [zero, *pieces, zero]
+        pieces = [
+            (np.convolve(before[j + 1], [j, 1]) + np.convolve(before[j], [n - j, -1])) / (n - 1)
+            for j in range(n)
+        ]
+    return tables(pieces[::-1], degree)
+
+
+def _transform(window: Any, k: ArrayLike) -> Array:
+    """Return the Fourier transform of the window that the tables hold, an even function."""
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    w, _ = window.piecewise(window.degree)
+    values = np.stack([np.polyval(column, nodes) for column in w.T], axis=1)
+    r = np.arange(window.points) - (window.points / 2 - 1) - (nodes[:, None] + 1) / 2
+    wave = np.cos(np.multiply.outer(np.asarray(k, dtype=np.float64), r))
+    return np.asarray((wave * (values * weights[:, None] / 2)).sum(axis=(-2, -1)))
