@@ -122,18 +122,25 @@ def g2p_gradient(
             g0: int = c0 + a
             if g0 >= shape[0]:
                 g0 = g0 - shape[0]
+            # Sums of a plane first: they serve all derivatives along x.
+            plane: List[REAL] = [0.0] * ROW
+            slopes: List[REAL] = [0.0] * ROW
             for b in range(P):
                 g1: int = c1 + b
                 if g1 >= shape[1]:
                     g1 = g1 - shape[1]
                 g1 = g1 + above
-                ww: REAL = wx[a] * wy[b]
-                dw: REAL = dx[a] * wy[b]
-                wd: REAL = wx[a] * dy[b]
+                w: REAL = wy[b]
+                d: REAL = dy[b]
                 for z in range(ROW):
-                    value[z] += ww * field[c][g0][g1][c2 + z]
-                    along0[z] += dw * field[c][g0][g1][c2 + z]
-                    along1[z] += wd * field[c][g0][g1][c2 + z]
+                    plane[z] += w * field[c][g0][g1][c2 + z]
+                    slopes[z] += d * field[c][g0][g1][c2 + z]
+            x: REAL = wx[a]
+            x0: REAL = dx[a]
+            for z in range(ROW):
+                value[z] += x * plane[z]
+                along0[z] += x0 * plane[z]
+                along1[z] += x * slopes[z]
         u: REAL = 0.0
         u0: REAL = 0.0
         u1: REAL = 0.0

@@ -75,25 +75,32 @@ def g2p_probe(
             g0: int = c0 + a
             if g0 >= shape[0]:
                 g0 = g0 - shape[0]
+            # Sums of a plane first: they serve all derivatives along x.
+            plane: List[REAL] = [0.0] * ROW
+            slopes: List[REAL] = [0.0] * ROW
+            bends: List[REAL] = [0.0] * ROW
             for b in range(P):
                 g1: int = c1 + b
                 if g1 >= shape[1]:
                     g1 = g1 - shape[1]
                 g1 = g1 + above
-                ww: REAL = wx[a] * wy[b]
-                dw: REAL = dx[a] * wy[b]
-                wd: REAL = wx[a] * dy[b]
-                cw: REAL = cx[a] * wy[b]
-                dd: REAL = dx[a] * dy[b]
-                wc: REAL = wx[a] * cy[b]
+                w: REAL = wy[b]
+                d: REAL = dy[b]
+                e: REAL = cy[b]
                 for z in range(ROW):
-                    v: REAL = field[c][g0][g1][c2 + z]
-                    value[z] += ww * v
-                    along0[z] += dw * v
-                    along1[z] += wd * v
-                    along00[z] += cw * v
-                    along01[z] += dd * v
-                    along11[z] += wc * v
+                    plane[z] += w * field[c][g0][g1][c2 + z]
+                    slopes[z] += d * field[c][g0][g1][c2 + z]
+                    bends[z] += e * field[c][g0][g1][c2 + z]
+            x: REAL = wx[a]
+            x0: REAL = dx[a]
+            x00: REAL = cx[a]
+            for z in range(ROW):
+                value[z] += x * plane[z]
+                along0[z] += x0 * plane[z]
+                along1[z] += x * slopes[z]
+                along00[z] += x00 * plane[z]
+                along01[z] += x0 * slopes[z]
+                along11[z] += x * bends[z]
         u: REAL = 0.0
         u0: REAL = 0.0
         u1: REAL = 0.0
@@ -134,19 +141,24 @@ def g2p_probe(
         g0: int = c0 + a
         if g0 >= shape[0]:
             g0 = g0 - shape[0]
+        flat: List[REAL] = [0.0] * ROW
+        rises: List[REAL] = [0.0] * ROW
         for b in range(P):
             g1: int = c1 + b
             if g1 >= shape[1]:
                 g1 = g1 - shape[1]
             g1 = g1 + above
-            ww: REAL = wx[a] * wy[b]
-            dw: REAL = dx[a] * wy[b]
-            wd: REAL = wx[a] * dy[b]
+            w: REAL = wy[b]
+            d: REAL = dy[b]
             for z in range(ROW):
-                q: REAL = field[3][g0][g1][c2 + z]
-                level[z] += ww * q
-                rise0[z] += dw * q
-                rise1[z] += wd * q
+                flat[z] += w * field[3][g0][g1][c2 + z]
+                rises[z] += d * field[3][g0][g1][c2 + z]
+        x: REAL = wx[a]
+        x0: REAL = dx[a]
+        for z in range(ROW):
+            level[z] += x * flat[z]
+            rise0[z] += x0 * flat[z]
+            rise1[z] += x * rises[z]
     p: REAL = 0.0
     p0: REAL = 0.0
     p1: REAL = 0.0

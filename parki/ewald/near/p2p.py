@@ -115,10 +115,11 @@ class P2P:
             n = targets.order.size
             return runs(space, targets.starts, size, n, length=length, executor=executor)
 
-        self.tiles = cut(tile.targets if launch is None else launch.targets)
+        size = tile.targets if launch is None else launch.targets
+        self.tiles = cut(size)
         self.work = {"u": self.tiles, "derivatives": self.tiles}
         kernels = near_kernels(task, pair, tile, launch)
-        if sizes.derivatives is not None and "derivatives" in kernels:
+        if sizes.derivatives != size and "derivatives" in kernels:
             self.work["derivatives"] = cut(sizes.derivatives)
         self.norms = None
         if norms is not None:
@@ -156,10 +157,15 @@ class P2P:
             self.own["u"] = {"factor": factor * power, "radial": radial, "xi_rc": xi_rc}
             self.own["u"]["tiles"] = self.tiles
         if "derivatives" in kernels:
-            radial = table("derivatives", pair.rows(task.sum.steep(task.want)))
+            names = task.sum.steep(task.want, together(task, pair))
             scale = rate * rate * power
-            own = {"radial": radial, "scale": scale, "steep": rate * scale, "probes": probes}
-            self.own["derivatives"] = own
+            self.own["derivatives"] = {
+                "radial": table("derivatives", pair.rows(names)),
+                "gentle": rate * power,
+                "scale": scale,
+                "steep": rate * scale,
+                "probes": probes,
+            }
         self.arguments = {
             "trg": targets.points,
             "order": targets.order,
@@ -210,6 +216,7 @@ class P2P:
                     self.launches["derivatives"](
                         tiles=self.work["derivatives"],
                         dens=buffer[place * rows : (place + 1) * rows],
+                        pot=own.get("u"),
                         pressure=own.get("p"),
                         gradient=own.get("grad_u"),
                         pull=own.get("grad_probe"),
@@ -219,25 +226,35 @@ class P2P:
             done += many
 
 
+def together(task: Task, pair: Pair) -> bool:
+    """Return whether one kernel sums the potential and its derivatives, as on a CPU."""
+    usual = pair.method == "staged" and not task.space.on_device
+    return usual and "u" in task.want and task.want != ("u",)
+
+
 def near_kernels(
     task: Task, pair: Pair, tile: Tile, launch: Launch | None = None
 ) -> dict[str, Kernel]:
     """Return the P2P kernels: of the potential, and of its derivatives, as far as wanted."""
-    kernels, want = {}, task.want
-    if "u" in want:
+    kernels, want, values = {}, task.want, together(task, pair)
+    if "u" in want and not values:
         launch = launch or choose_launch(pair.method, task.space)
         if launch is not None:
             kernels["u"] = cells_kernel(task, pair, launch)
         else:
             kernels["u"] = near_kernel(task, pair, tile)
     if want != ("u",):
-        shape = pair.rows(task.sum.steep(want)).shape
+        shape, sizes = pair.rows(task.sum.steep(want, values)).shape, sizes_of(task.space)
+        workunit, constants = "p2p_derivatives", {}
+        if not task.space.on_device:
+            workunit = "p2p_staged_derivatives"
+            constants = {"CHUNK": sizes.chunk, "LANES": _lanes(task.space, task.dtype)}
         kernels["derivatives"] = load(
             "p2p_derivatives",
-            "p2p_derivatives",
+            workunit,
             task.space,
             executor=task.executor,
-            team_size=sizes_of(task.space).derivatives or 1,
+            team_size=sizes.derivatives,
             tables={"radial": shape},
             REAL=real_name(task.dtype),
             DEGREE=shape[1] - 1,
@@ -245,6 +262,9 @@ def near_kernels(
             PRESSURE="p" in want,
             GRADIENT="grad_u" in want,
             PROBES=task.probes,
+            VALUES=values,
+            TILE=sizes.derivatives,
+            **constants,
             **task.sum.layers,
         )
     return kernels

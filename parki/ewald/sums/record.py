@@ -164,9 +164,10 @@ class Kernel:
     adjoints: Mapping[str, Adjoint] = field(default_factory=dict, hash=False)
     slopes: Slopes = VECTORS
 
-    def steep(self, want: tuple[str, ...]) -> str:
-        """Return the polynomials that the derivatives take."""
-        return self.polynomials[2] if "grad_probe" in want else self.polynomials[1]
+    def steep(self, want: tuple[str, ...], values: bool = False) -> str:
+        """Return the polynomials that the derivatives take, and the values beside them."""
+        found = self.polynomials[2] if "grad_probe" in want else self.polynomials[1]
+        return found + values * ("S" * self.single + "L" * self.laplace)
 
     @property
     def single_rows(self) -> int:
