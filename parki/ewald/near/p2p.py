@@ -125,9 +125,11 @@ class P2P:
             self.norms = self.sources.sort(norms, out=self._rows(3))
             self.norms /= cutoff
         near: dict[str, Any] = {"src": self.sources.points, "norms": self.norms}
+        self._sorted = None  # densities in rows, beside those in records
         if self.records:
             near = {name: self._recorded(rows) for name, rows in near.items()}
-        self._sorted = self._rows(self.rows) if self.records and "derivatives" in kernels else None
+            if "derivatives" in kernels:
+                self._sorted = self._rows(self.rows)
         self.lists: PairLists | None = None
         self.launches: dict[str, Callable[..., None]] = {}
         if "u" in kernels:
