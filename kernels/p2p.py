@@ -36,6 +36,7 @@ from typing import List
 import pykokkos as pk
 
 from kernels.blocks.pair import interact, take_radial
+from kernels.blocks.rows import take
 from kernels.blocks.stage import begin_walk, fill_stage
 
 REAL = pk.double

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -34,6 +35,8 @@ SCRATCH_LIMIT = 163 * 1024
 def compile_offline(translated: Translated, architecture: str) -> bytes:
     """Compile for an architecture that need not be present, such as ``sm_90`` or ``gfx90a``.
 
+    For ``compute_90`` to PTX, which people can read.
+
     NVRTC comes from PyPI (nvidia-cuda-nvrtc, cuda-bindings), hipcc from the system.
     """
     build = _compile_hip if architecture.startswith("gfx") else _compile_cuda
@@ -51,9 +54,10 @@ def _compile_cuda(text: str, architecture: str) -> bytes:
         log = bytes(size)
         nvrtc.nvrtcGetProgramLog(program, log)
         raise KernelError(f"NVRTC refused a kernel for {architecture}:\n{log.decode()[:3000]}")
-    _, size = nvrtc.nvrtcGetCUBINSize(program)
+    kind = "PTX" if architecture.startswith("compute") else "CUBIN"
+    _, size = getattr(nvrtc, f"nvrtcGet{kind}Size")(program)
     binary = bytes(size)
-    nvrtc.nvrtcGetCUBIN(program, binary)
+    getattr(nvrtc, f"nvrtcGet{kind}")(program, binary)
     return binary
 
 
@@ -95,6 +99,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             dict(RECORDS[kernel].layers, PERIODIC=3, EVALUATOR=number, DEGREE=degree)
             for kernel, number, degree in evaluators
         ]
+        sums[0]["MANY"] = 4
         if file == "p2p_tile":  # as on a device: whose lists are forgotten, counted, kept, taken
             tile = dict(shapes[1], TILES=4, TILE=8, LANES=4)
             sums += [dict(tile, LISTS=use, LIST=1 if use else 64) for use in range(4)]
@@ -144,7 +149,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"P": 4, "TERMS": 5, "TILE1": 4, "TILE2": 8, "OWN": 2},
             {"P": 8, "TERMS": 9},
             {"P": 5, "TERMS": 6, "SIDE2": 4, "BATCH": 21},
-            {"P": 9, "TERMS": 8},
+            {"P": 9, "TERMS": 8, "SEVERAL": True},
         ]
         return [
             dict(shape, COUNTING=n % 2 == 0, **RECORDS[kernel].spread_layers)
@@ -216,6 +221,18 @@ def test_cuda(file, name, real, architecture):
         binary = compile_offline(kernel, architecture)
         assert binary.startswith(b"\x7fELF") and b"parki_launch" in binary
         assert kernel.scratch <= SCRATCH_LIMIT
+
+
+@pytest.mark.usefixtures("nvrtc")
+def test_records_are_loaded_two_numbers_at_a_time():
+    """Positions, normals and densities of the near field."""
+    constants = {"REAL": "double", "TILES": 4, "TILE": 8, "LANES": 4, "LISTS": 3, "LIST": 1}
+    workunit, widths = specialise("p2p_tile", "p2p_tile", constants), {"src": 4, "dens": 6}
+    kernels = [translate(workunit, 128, None, records) for records in (None, widths)]
+    before, after = (compile_offline(kernel, "compute_90").decode() for kernel in kernels)
+    pairs = re.compile(r"ld\.global[.a-z]*\.v2\.f64")
+    assert not pairs.findall(before)
+    assert len(pairs.findall(after)) >= 3  # of a density alone
 
 
 @pytest.mark.usefixtures("nvrtc")

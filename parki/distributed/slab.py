@@ -32,7 +32,7 @@ from parki.ewald.choice.clustering import SAMPLE, pair_density
 from parki.ewald.choice.memory import Memory
 from parki.ewald.far.gauge import Gauge
 from parki.ewald.near.p2p_lists import PairLists
-from parki.ewald.pipeline import Watch, unwatched
+from parki.ewald.pipeline import Watch, normal_squares, unwatched
 from parki.ewald.setup import Setup, choose, use
 from parki.ewald.task import Frame, Points, Survey, Task
 from parki.interchange import to_host
@@ -61,6 +61,7 @@ class Slab:
         self.setup: Setup | None = None
         self.memory: Memory | None = None
         self.sent: dict[str, int] = {}
+        self.normal_squares: Any = None
         self.transport: Transport
         self.slabs: Slabs
         self.order: Order
@@ -134,6 +135,7 @@ class Slab:
             axes = longest_first(points.box.box, task.options.periodicity)
             frame = Frame.of(task, points.box, tuple(axes))
             new.transport = choose_transport(self.team, task.space)
+        new.normal_squares = normal_squares(points.arrays)
         new.order = Order(list(frame.axes))
         same, arrays = points.survey.same, new.order.arrays(points.arrays)
         src = frame.wrap(task, arrays["src"])

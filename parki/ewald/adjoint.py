@@ -165,7 +165,7 @@ class Exchanged:
             asked = self.task.options.random_tolerance(sources, components, self.task.dtype)
             tolerance = max(self.record.finer * asked, SMALLEST_TOLERANCE[self.task.dtype])
         swapped = {"trg": arrays["src"], "src": arrays["trg"]}
-        return Points(swapped, points.extents, turned, points.box, tolerance, None, systems)
+        return Points(swapped, points.extents, turned, points.box, tolerance, systems)
 
 
 def flat(array: Any) -> Any:

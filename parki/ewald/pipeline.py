@@ -11,6 +11,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
+import numpy as np
+
 from parki.ewald import recent
 from parki.ewald.choice.clustering import pair_density
 from parki.ewald.choice.memory import Memory, check
@@ -54,11 +56,14 @@ class Pipeline(Protocol):
         What this rank needs, as predicted for the points that the parameters were chosen for.
     ahead : bool
         Whether all stages can be launched before the first runs.
+    normal_squares : array, shape (Ns,), or None
+        Squares of the normals, for the promise; None if there are none, or nothing to sum.
     """
 
     setup: Setup | None
     memory: Memory | None
     ahead: bool
+    normal_squares: Any
 
     def together(self) -> AbstractContextManager[Any]:
         """Raise on all ranks what is raised on one of them."""
@@ -110,6 +115,7 @@ class OneDevice:
 
     def __init__(self, setup: Setup | None = None, memory: Memory | None = None) -> None:
         self.setup, self.memory = setup, memory
+        self.normal_squares: Any = None
         self._sizes: Any = None  # shapes of the points, once there are any
         self._systems: Systems | None = None
         self.p2p: P2P
@@ -251,11 +257,13 @@ class OneDevice:
         """Set up the stages for points; waits for nothing where ``old`` did the same."""
         task, frame, (trg, src) = setup.task, setup.frame, wrapped
         given = arrays["trg"], arrays.get("src", arrays["trg"])
-        norms = arrays["norms"] * task.dtype.type(frame.factor) if "norms" in arrays else None
+        norms, self.normal_squares = None, normal_squares(arrays)
+        if "norms" in arrays:
+            norms = arrays["norms"] * task.dtype.type(frame.factor)
         probes = arrays.get("probes")
         self.p2p = P2P(task, frame, setup.pair, *given, norms, probes=probes, systems=self._systems)
         rows = task.sum.rows
-        self._buffers[1] = self.p2p.buffer(rows)
+        self._buffers[1] = self.p2p.buffer()
         self.sorted = self._buffers[1].reshape(-1)[: rows * src.shape[1]].reshape(rows, -1)
 
         def far() -> None:
@@ -367,7 +375,7 @@ class OneDevice:
         """
         most = self.p2p.most(many)
         if most not in self._buffers:
-            self._buffers[most] = self.p2p.buffer(most * self.p2p.rows)
+            self._buffers[most] = self.p2p.buffer(most)
         return self._buffers[most]
 
     def _together(self, many: int) -> int:
@@ -416,6 +424,12 @@ class OneDevice:
         if self._replays or self._plain:
             lines += f"\n  launches: {_how(self._plain)}"
         return lines
+
+
+def normal_squares(arrays: dict[str, Any]) -> Any:
+    """Return the squares of the normals among arrays that were given, or None."""
+    norms = arrays.get("norms")
+    return None if norms is None else (norms.astype(np.float64) ** 2).sum(axis=0)
 
 
 def _count(systems: Systems | None) -> int:

@@ -27,7 +27,7 @@ from parki.ewald.extent import mean_edge, resolve
 from parki.ewald.far.p2g_paper import check_spreading
 from parki.ewald.near.p2p_cells import check_wanted
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline import OneDevice, Pipeline, Watch, unwatched
+from parki.ewald.pipeline import OneDevice, Pipeline, Watch, normal_squares, unwatched
 from parki.ewald.points import (
     PROBE_ROWS,
     Arguments,
@@ -182,10 +182,7 @@ class Plan:
         if systems:
             sources = int(np.diff(systems.sources).max())
         tolerance = self.options.random_tolerance(sources, components, self.dtype)
-        squares: Any = None
-        if "norms" in given.arrays:
-            squares = self.task.xp.square(given.arrays["norms"], dtype=np.float64).sum(axis=0)
-        return Points(given.arrays, given.extents, survey, box, tolerance, squares, systems)
+        return Points(given.arrays, given.extents, survey, box, tolerance, systems)
 
     def _placed(self, points: Points, once: bool) -> Pipeline:
         """Return the pipeline for points."""
@@ -513,8 +510,11 @@ class Plan:
             return self.pipeline.total(float(values.sum())) ** 0.5
 
         bound = root(squares[:single].sum(axis=0)) / length**kind.decay
-        if self.points.normal_squares is not None:
-            double = squares[single:].sum(axis=0) * self.points.normal_squares
+        if kind.double:
+            normals = self.pipeline.normal_squares
+            if normals is None:
+                normals = normal_squares(self.points.arrays)
+            double = squares[single:].sum(axis=0) * normals
             bound += root(double) / length / length
         return self.options.tolerance * bound
 

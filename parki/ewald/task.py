@@ -103,8 +103,6 @@ class Points:
     box : Extent
     tolerance : float
         What parameters are chosen by.
-    normal_squares : array, shape (Ns,), or None
-        Squares of the normals, if there are any.
     systems : Systems or None
         Which targets and sources are together; None: all are.
     """
@@ -114,7 +112,6 @@ class Points:
     survey: Survey
     box: Extent
     tolerance: float
-    normal_squares: Any
     systems: Systems | None = None
 
     @property

@@ -2,8 +2,8 @@
 
 A kernel file says ``from kernels.blocks.pair import interact`` and calls it as a statement of its
 own. The call becomes the function's body with arguments for parameters; all other names are those
-of the caller. Blocks may call blocks that their files import. What reads kernels after this,
-upstream PyKokkos included, sees plain files.
+of the caller, other blocks' names included. Blocks may call blocks that the kernel's file or their
+own import. What reads kernels after this, upstream PyKokkos included, sees plain files.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ class _Expander(ast.NodeTransformer):
             )
         put = _Put(dict(zip(names, call.args, strict=True)), node)
         body = block.body[1:] if ast.get_docstring(block) is not None else block.body
-        found: list[ast.stmt] = []
+        written: list[ast.stmt] = []
         for statement in body:
-            written = self.visit(put.visit(copy_tree(statement)))
-            found += written if isinstance(written, list) else [written]
-        return found
+            found = self.visit(put.visit(copy_tree(statement)))  # blocks may call others
+            written += found if isinstance(found, list) else [found]
+        return written
 
 
 class _Put(ast.NodeTransformer):

@@ -63,6 +63,11 @@ def device() -> int:
     return int(array_module().cuda.Device().id)
 
 
+def choose(number: int) -> None:
+    """Make a device the current one of this thread."""
+    array_module().cuda.Device(number).use()
+
+
 def synchronize() -> None:
     """Wait for all that the current device was given."""
     array_module().cuda.Device().synchronize()

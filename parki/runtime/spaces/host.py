@@ -30,6 +30,10 @@ def device() -> None:
     """Return None: all arrays are in one memory."""
 
 
+def choose(_: None) -> None:
+    """Do nothing: see `device`."""
+
+
 def synchronize() -> None:
     """Do nothing: no work is left when a call returns."""
 
