@@ -134,6 +134,8 @@ class P2P:
             near = {name: self._recorded(rows) for name, rows in near.items()}
             if "derivatives" in kernels:
                 self._sorted = self._rows(self.rows)
+            else:
+                self.norms = None
         self.lists: PairLists | None = None
         self.launches: dict[str, Callable[..., None]] = {}
         if "u" in kernels:
