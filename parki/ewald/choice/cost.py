@@ -197,12 +197,14 @@ class Work:
     def gather(self, variant: str, points: int, grid: float) -> tuple[float, ...]:
         """Return the counts of G2P; a gradient takes the window's slopes beside its values.
 
-        Tiles stage values of the grid, and a team takes its part of the targets one by one.
+        Along y each value is multiplied by both, and planes of sums then along x; tiles multiply
+        by all products. Tiles stage values of the grid, and a team takes its part of the targets one by one.
         """
-        fields = 4 if "grad_u" in self.want else "u" in self.want
+        slopes = 4 if variant == "tile" else 2
+        fields = slopes if "grad_u" in self.want else "u" in self.want
         components = SUMS[self.kernel].results * fields + ("p" in self.want)
         if "grad_probe" in self.want:  # second derivatives of three components, and slopes of one
-            variant, components = "target", 22
+            components = 11
         reads = self._updates(self.targets, components, points)
         if variant != "tile":
             beyond = max(0.0, components * grid - CACHED)
