@@ -11,6 +11,7 @@ checking           the error of a sum, measured
 api                one-shot calls
 adjoint            the transpose of a plan
 derivatives        by densities, normals and points
+fixed              a plan as a function of densities
 """
 
 from parki.ewald.api import laplace, stokes_comb, stokes_dipole, stokes_dl, stokes_rotlet, stokes_sl

@@ -15,9 +15,10 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.adjoint import mean_pressure
 from parki.ewald.extent import Extent
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import Plan, sum_once
+from parki.ewald.plan import sum_once
 from parki.ewald.points import check_arguments, check_density, check_space, result_shape
 from parki.ewald.sums import SUMS
+from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.record import Kernel
 from parki.ewald.task import Frame, Task
 from parki.interchange import as_array, as_given
@@ -45,17 +46,19 @@ def vjp(
         As for `Plan`. Targets that are sources, one object, have derivatives in both roles: add
         them up.
     dens : array
-        The density of the sum; may be None where derivatives by densities alone are asked for.
+        The density of the sum, or k of them at once; may be None where derivatives by densities
+        alone are asked for.
     values : array, shape (3, Nt), or (Nt,) for Laplace
-        In the dtype and memory of the points.
+        In the dtype and memory of the points; with k first if there are k densities.
     wrt : tuple of {"dens", "norms", "trg", "src"}
         Which derivatives.
 
     Returns
     -------
     dict of str to array
-        By the names of ``wrt``: of the shape of that argument, in the library of ``values``. Errors
-        are those of the sums that they are made of: see ``docs/derivatives.md``.
+        By the names of ``wrt``: of the shape of that argument, in the library of ``values``. Of k
+        densities, those by normals and points are summed. Errors are those of the sums that they
+        are made of: see ``docs/derivatives.md``.
 
     Raises
     ------
@@ -74,12 +77,20 @@ def vjp(
     (3, 1000)
     """
     asked = _Sum.checked(kernel, trg, src, dens, norms, options, "wrt", wrt)
-    v = asked.like("values", values, asked.shape, "targets")
-    found = asked.pulled(v, wrt)
-    if "trg" in wrt:
-        (gradient,) = asked.gradients([asked.dens])
-        found["trg"] = (v[:, None] * gradient).sum(axis=0)
-    return {name: as_given(found[name].reshape(asked.shapes[name]), values) for name in wrt}
+    v = asked.like("values", values, "u")
+    several, v = v.ndim == 3, v.reshape(-1, *v.shape[-2:])
+    if {*wrt} == {"dens"}:
+        parts = [asked.pulled(v, None, wrt)]
+    else:
+        asked.check_as_many("values", v)
+        pairs = zip(v, asked.dens, strict=True)
+        parts = [asked.pulled(each[None], density, wrt) for each, density in pairs]
+    found = {name: sum(part[name] for part in parts) for name in wrt if name != "dens"}
+    shapes = dict(asked.shapes)
+    if "dens" in wrt:
+        found["dens"] = asked.space.array_module.concatenate([part["dens"] for part in parts])
+        shapes["dens"] = (*v.shape[: 1 if several else 0], *shapes["dens"])
+    return {name: as_given(found[name].reshape(shapes[name]), values) for name in wrt}
 
 
 def jvp(
@@ -113,20 +124,27 @@ def jvp(
         If an argument is impossible, as for a plan.
     """
     asked = _Sum.checked(kernel, trg, src, dens, norms, options, "tangents", tangents)
-    moves = {}
-    for name, given in tangents.items():
-        of = "targets" if name == "trg" else "sources"
-        moves[name] = asked.like(f"tangents[{name!r}]", given, asked.shapes[name], of)
-    found = asked.moved(moves)
-    if "dens" in moves:
-        found += asked.summed(kernel, "u", moves["dens"], asked.norms)
+    moves = {n: asked.like(f"tangents[{n!r}]", given, n) for n, given in tangents.items()}
+    like, changes = next(iter(tangents.values())), moves.pop("dens", None)
+    many = asked.dens if asked.dens is not None else changes.reshape(-1, *changes.shape[-2:])
+    xp, count = asked.space.array_module, asked.trg.shape[1]
+    found = xp.zeros((len(many), asked.kind.results, count), dtype=asked.trg.dtype)
+    if changes is not None:
+        changes = changes.reshape(-1, *changes.shape[-2:])
+        asked.check_as_many("tangents['dens']", changes)
+        found += asked.summed(kernel, "u", changes, asked.norms)
     if "norms" in moves:  # to which q is what they are to q
-        found += asked.summed(asked.kind.slopes.layer, "u", asked.dens[-3:], moves["norms"])
-    return as_given(found.reshape(asked.shape), next(iter(tangents.values())))
+        found += asked.summed(asked.kind.slopes.layer, "u", many[:, -3:], moves.pop("norms"))
+    if moves:
+        for density, into in zip(many, found, strict=True):
+            into += asked.moved(density, moves)
+    several = asked.several or (asked.dens is None and len(many) > 1)
+    shape = asked.shapes["u"]
+    return as_given(found.reshape(*found.shape[: 1 if several else 0], *shape), like)
 
 
 class _Sum(NamedTuple):
-    """A sum whose arguments were checked; densities and normals have shape (rows, Ns)."""
+    """A sum whose arguments were checked: densities (k, rows, Ns), normals (3, Ns)."""
 
     kind: Kernel
     options: EwaldOptions
@@ -135,6 +153,7 @@ class _Sum(NamedTuple):
     src: Any
     dens: Any
     norms: Any
+    several: bool = False
 
     @classmethod
     def checked(
@@ -158,56 +177,67 @@ class _Sum(NamedTuple):
             raise ParkiValueError(
                 f"{label} is {names!r}; expected names of inputs of {kernel}: {', '.join(inputs)}"
             )
-        plain = given.options.of_derivatives()
-        found = cls(
-            kind, plain, given.space, arrays["trg"], arrays["src"], None, arrays.get("norms")
-        )
+        points = arrays["trg"], arrays["src"], None, arrays.get("norms")
+        found = cls(kind, given.options.of_derivatives(), given.space, *points)
         if dens is None and {*names} == {"dens"}:
             return found
-        return found._replace(dens=found.like("dens", dens, found.shapes["dens"]))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the sum."""
-        return result_shape(self.kind.name, "u", self.trg.shape[1])
+        values = found.like("dens", dens, "dens")
+        many = values.reshape(-1, *values.shape[-2:])
+        return found._replace(dens=many, several=values.ndim == 3)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of each input."""
-        count = self.src.shape[1]
-        points = {"trg": self.trg.shape, "src": self.src.shape, "norms": (3, count)}
-        return {**points, "dens": self.kind.density_shape(count)}
+        """Shapes of the inputs, and of the sum "u"."""
+        targets, sources, name = self.trg.shape[1], self.src.shape[1], self.kind.name
+        return {
+            "trg": (3, targets),
+            "src": (3, sources),
+            "norms": (3, sources),
+            "dens": self.kind.density_shape(sources),
+            "u": result_shape(name, "u", targets),
+        }
 
-    def like(self, name: str, given: Any, shape: tuple[int, ...], of: str = "sources") -> Any:
-        """Return an array of some shape as (rows, N), in dtype and memory of the points."""
-        values = as_array(name, given)
-        check_space({name: values}, self.space)
+    def like(self, label: str, given: Any, name: str) -> Any:
+        """Return an array of the shape of an input as (rows, N), or densities as (k, rows, N)."""
+        values = as_array(label, given)
+        check_space({label: values}, self.space)
         if values.dtype != self.trg.dtype:
             raise ParkiTypeError(
-                f"{name} has dtype {values.dtype}, but the points have {self.trg.dtype}; "
+                f"{label} has dtype {values.dtype}, but the points have {self.trg.dtype}; "
                 "convert one"
             )
-        return check_density(name, values, shape, of=of)
+        how: dict[str, Any] = {"of": "targets" if name in ("trg", "u") else "sources"}
+        return check_density(label, values, self.shapes[name], several=name in ("dens", "u"), **how)
+
+    def check_as_many(self, label: str, values: Any) -> None:
+        """Refuse values (k, rows, N) that are not as many as the densities, if there are any."""
+        if self.dens is not None and len(values) != len(self.dens):
+            raise ParkiValueError(
+                f"{label} has {len(values)} of them at once, but dens has {len(self.dens)}; "
+                "expected as many"
+            )
 
     def summed(self, kernel: str, want: str, dens: Any, norms: Any = None) -> Any:
-        """Return a result of a sum over the same points, (rows, Nt)."""
-        dens = dens.reshape(SUMS[kernel].density_shape(dens.shape[1]))
-        found = sum_once(kernel, self.trg, self.src, dens, norms, self.options, want)
-        return found.reshape(-1, found.shape[-1])
+        """Return a result (k, rows, Nt) of a sum over the same points."""
+        shaped = dens.reshape(len(dens), *SUMS[kernel].density_shape(dens.shape[-1]))
+        found = sum_once(kernel, self.trg, self.src, shaped, norms, self.options, want)
+        return found.reshape(len(dens), -1, found.shape[-1])
 
-    def gradients(self, densities: list[Any]) -> list[Any]:
-        """Return the gradients of the sum for some densities, (results, 3, Nt) each."""
-        name, shape = self.kind.name, (self.kind.results, 3, self.trg.shape[1])
-        if len(densities) == 1:
-            return [self.summed(name, "grad_u", densities[0], self.norms).reshape(shape)]
-        plan = Plan(name, self.trg, self.src, self.norms, self.options, want="grad_u")
-        together = self.space.array_module.stack(densities)
-        found = plan(together.reshape(len(densities), *self.shapes["dens"]))
-        return list(found.reshape(len(densities), *shape))
+    def gradients(self, densities: Any) -> Any:
+        """Return the gradients of the sum for densities, (k, results, 3, Nt)."""
+        shape = len(densities), self.kind.results, 3, self.trg.shape[1]
+        return self.summed(self.kind.name, "grad_u", densities, self.norms).reshape(shape)
 
-    def pulled(self, v: Any, wrt: Iterable[str]) -> dict[str, Any]:
+    def pulled(self, v: Any, dens: Any, wrt: Iterable[str]) -> dict[str, Any]:
+        """Return the derivatives for values (k, rows, Nt), of k = 1 but for those by densities."""
+        found = self._of_sources(v, dens, wrt)
+        if "trg" in wrt:
+            found["trg"] = (v[0][:, None] * self.gradients(dens[None])[0]).sum(axis=0)
+        return found
+
+    def _of_sources(self, v: Any, dens: Any, wrt: Iterable[str]) -> dict[str, Any]:
         """Return the derivatives by what sources have: density, normals, and place."""
-        record, slopes = self.kind.adjoints["u"], self.kind.slopes
+        record, slopes, xp = self.kind.adjoints["u"], self.kind.slopes, self.space.array_module
         want: tuple[str, ...] = record.want if {"dens", "norms"} & {*wrt} else ()
         if "src" in wrt:
             want += tuple(name for name in slopes.want if name not in want)
@@ -215,48 +245,49 @@ class _Sum(NamedTuple):
             return {}
         probes = None
         if "src" in wrt and slopes.probes is not None:
-            probes = slopes.probes(self.dens, self.norms)
-        shaped = v.reshape(SUMS[record.kernel].density_shape(v.shape[1]))
+            probes = slopes.probes(dens, self.norms)
+        shaped = v.reshape(len(v), *SUMS[record.kernel].density_shape(v.shape[-1]))
         exchanged = record.kernel, self.src, self.trg, shaped, None, self.options, want
         results = zip(want, sum_once(*exchanged, probes=probes), strict=True)
-        found = {name: array.reshape(-1, array.shape[-1]) for name, array in results}
-        if record.mean is not None and self.options.dl_mean == "flux" and "p" in found:
-            arrays = {"trg": self.trg, "src": self.src}
-            task = Task(record.kernel, self.space, self.trg.dtype, self.options)
-            frame = Frame.of(task, _box(self.options))
-            slope, pressure = mean_pressure(task, frame, arrays, record, v)
-            found["p"] += pressure
-            if probes is not None:
-                found["grad_probe"] += probes[-1] * slope
-        of_sources = {}
+        each = {name: array.reshape(len(v), -1, array.shape[-1]) for name, array in results}
+        if record.mean is not None and self.options.dl_mean == "flux":
+            for place, values in enumerate(v):
+                self._add_mean(record, values, {n: a[place] for n, a in each.items()}, probes)
+        found = {}
         if "dens" in wrt:
-            of_sources["dens"] = self.space.array_module.concatenate(record.rows(found, self.norms))
+            many = [{n: a[place] for n, a in each.items()} for place in range(len(v))]
+            found["dens"] = xp.stack([xp.concatenate(record.rows(n, self.norms)) for n in many])
+        first = {name: array[0] for name, array in each.items()}
         if "norms" in wrt and slopes.normals is not None:
-            of_sources["norms"] = slopes.normals(found, self.dens)
+            found["norms"] = slopes.normals(first, dens)
         if "src" in wrt:
-            of_sources["src"] = slopes.sources(found, self.dens)
-        return of_sources
+            found["src"] = slopes.sources(first, dens)
+        return found
 
-    def moved(self, moves: dict[str, Any]) -> Any:
+    def _add_mean(self, record: Adjoint, v: Any, found: dict[str, Any], probes: Any) -> None:
+        """Add the pressure of a double layer without net flux, and what probes feel of it."""
+        arrays = {"trg": self.trg, "src": self.src}
+        box = Extent(np.zeros(3), np.array(self.options.box, dtype=np.float64))
+        task = Task(record.kernel, self.space, self.trg.dtype, self.options)
+        slope, pressure = mean_pressure(task, Frame.of(task, box), arrays, record, v)
+        found["p"] += pressure
+        if probes is not None:
+            found["grad_probe"] += probes[-1] * slope
+
+    def moved(self, dens: Any, moves: dict[str, Any]) -> Any:
         """Return by how much the sum changes as targets and sources move, (results, Nt)."""
-        count, moved = self.trg.shape[1], self.kind.slopes.moved
-        found = self.space.array_module.zeros((self.kind.results, count), dtype=self.trg.dtype)
-        densities = [self.dens] if "trg" in moves else []
-        apart = moves.get("src") if moved is None else None
-        if apart is not None:
-            densities += [self.dens * row for row in apart]
-        gradients = self.gradients(densities) if densities else []
+        xp, moved = self.space.array_module, self.kind.slopes.moved
+        found = xp.zeros((self.kind.results, self.trg.shape[1]), dtype=self.trg.dtype)
+        densities = [dens] if "trg" in moves else []
+        if "src" in moves and moved is None:
+            densities += [dens * row for row in moves["src"]]
+        gradients = list(self.gradients(xp.stack(densities))) if densities else []
         if "trg" in moves:
             found += (gradients.pop(0) * moves["trg"]).sum(axis=1)
         # A pair does not change if both of its points move alike.
         for axis, gradient in enumerate(gradients):
             found -= gradient[:, axis]
         if "src" in moves and moved is not None:
-            density = moved.density(self.dens, moves["src"])
-            found += moved.factor * self.summed(moved.kernel, moved.want, density)
+            density = moved.density(dens, moves["src"])
+            found += moved.factor * self.summed(moved.kernel, moved.want, density[None])[0]
         return found
-
-
-def _box(options: EwaldOptions) -> Extent:
-    """Return a box whose lengths are all given."""
-    return Extent(np.zeros(3), np.array(options.box, dtype=np.float64))

@@ -198,7 +198,8 @@ class Work:
         """Return the counts of G2P; a gradient takes the window's slopes beside its values.
 
         Along y each value is multiplied by both, and planes of sums then along x; tiles multiply
-        by all products. Tiles stage values of the grid, and a team takes its part of the targets one by one.
+        by all products. Tiles stage values of the grid, and a team takes its part of the targets
+        one by one.
         """
         slopes = 4 if variant == "tile" else 2
         fields = slopes if "grad_u" in self.want else "u" in self.want
