@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.adjoint import mean_pressure
+from parki.ewald.adjoint import flat, mean_pressure
 from parki.ewald.extent import Extent
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import sum_once
@@ -78,7 +78,7 @@ def vjp(
     """
     asked = _Sum.checked(kernel, trg, src, dens, norms, options, "wrt", wrt)
     v = asked.like("values", values, "u")
-    several, v = v.ndim == 3, v.reshape(-1, *v.shape[-2:])
+    several, v = v.ndim == 3, _many(v)
     if {*wrt} == {"dens"}:
         parts = [asked.pulled(v, None, wrt)]
     else:
@@ -126,11 +126,11 @@ def jvp(
     asked = _Sum.checked(kernel, trg, src, dens, norms, options, "tangents", tangents)
     moves = {n: asked.like(f"tangents[{n!r}]", given, n) for n, given in tangents.items()}
     like, changes = next(iter(tangents.values())), moves.pop("dens", None)
-    many = asked.dens if asked.dens is not None else changes.reshape(-1, *changes.shape[-2:])
+    many = asked.dens if asked.dens is not None else _many(changes)
     xp, count = asked.space.array_module, asked.trg.shape[1]
     found = xp.zeros((len(many), asked.kind.results, count), dtype=asked.trg.dtype)
     if changes is not None:
-        changes = changes.reshape(-1, *changes.shape[-2:])
+        changes = _many(changes)
         asked.check_as_many("tangents['dens']", changes)
         found += asked.summed(kernel, "u", changes, asked.norms)
     if "norms" in moves:  # to which q is what they are to q
@@ -182,8 +182,7 @@ class _Sum(NamedTuple):
         if dens is None and {*names} == {"dens"}:
             return found
         values = found.like("dens", dens, "dens")
-        many = values.reshape(-1, *values.shape[-2:])
-        return found._replace(dens=many, several=values.ndim == 3)
+        return found._replace(dens=_many(values), several=values.ndim == 3)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -221,7 +220,7 @@ class _Sum(NamedTuple):
         """Return a result (k, rows, Nt) of a sum over the same points."""
         shaped = dens.reshape(len(dens), *SUMS[kernel].density_shape(dens.shape[-1]))
         found = sum_once(kernel, self.trg, self.src, shaped, norms, self.options, want)
-        return found.reshape(len(dens), -1, found.shape[-1])
+        return found.reshape(len(dens), *flat(found[0]).shape)
 
     def gradients(self, densities: Any) -> Any:
         """Return the gradients of the sum for densities, (k, results, 3, Nt)."""
@@ -249,7 +248,7 @@ class _Sum(NamedTuple):
         shaped = v.reshape(len(v), *SUMS[record.kernel].density_shape(v.shape[-1]))
         exchanged = record.kernel, self.src, self.trg, shaped, None, self.options, want
         results = zip(want, sum_once(*exchanged, probes=probes), strict=True)
-        each = {name: array.reshape(len(v), -1, array.shape[-1]) for name, array in results}
+        each = {name: array.reshape(len(v), *flat(array[0]).shape) for name, array in results}
         if record.mean is not None and self.options.dl_mean == "flux":
             for place, values in enumerate(v):
                 self._add_mean(record, values, {n: a[place] for n, a in each.items()}, probes)
@@ -291,3 +290,8 @@ class _Sum(NamedTuple):
             density = moved.density(dens, moves["src"])
             found += moved.factor * self.summed(moved.kernel, moved.want, density[None])[0]
         return found
+
+
+def _many(values: Any) -> Any:
+    """Return values (rows, N) or (k, rows, N) as (k, rows, N)."""
+    return values if values.ndim == 3 else values[None]

@@ -71,7 +71,8 @@ def run_pull(
 
 def run_linear(values: Any, *, plan: Fixed, transposed: bool) -> Any:
     """Apply a plan, or its adjoint."""
+    found = plan.found(values.shape, transposed)
     inner, _ = plan.shapes(transposed)
     many = values.shape[: values.ndim - len(inner)]
     stacked = values.reshape(*[math.prod(many)][: len(many)], *inner)
-    return plan(stacked, transposed).reshape(plan.found(values.shape, transposed))
+    return plan(stacked, transposed).reshape(found)
