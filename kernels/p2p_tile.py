@@ -18,7 +18,6 @@ from typing import List
 import pykokkos as pk
 
 from kernels.blocks.pair import interact, take_radial
-from kernels.blocks.records import take
 from kernels.blocks.walk import bound
 
 REAL = pk.double
@@ -29,7 +28,7 @@ ROTLET = False
 DIPOLE = False
 OUTPUTS = 3 - 2 * LAPLACE  # rows of results
 CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET + 9 * DIPOLE  # rows of a density
-MANY = 1  # densities summed at once, side by side in ``dens`` and in the rows of ``pot``
+MANY = 1  # densities summed at once, in the rows of ``dens`` and ``pot``
 EVALUATOR = 0  # of the radial functions, as DEGREE: see p2p.py
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
@@ -67,8 +66,6 @@ def p2p_tile(
     pot: pk.View2D[REAL],
 ):
     """Near field of ``number`` tiles of at most TILE targets; arguments as for p2p_staged.
-
-    But the quantities of a source lie side by side in ``src``, ``dens`` and ``norms``.
 
     ``lists`` (all rows, TILE * LANES) are those kept, and ``rows`` (number) says where those of a
     tile begin; or takes how many rows they need, where they are counted.
@@ -212,9 +209,9 @@ def p2p_tile(
                                     if stop > here + looks * LANES:
                                         stop = here + looks * LANES
                                     for k in range(here + v % LANES, stop, LANES):
-                                        d0: REAL = z0 - src[k][0]
-                                        d1: REAL = z1 - src[k][1]
-                                        d2: REAL = z2 - src[k][2]
+                                        d0: REAL = z0 - src[0][k]
+                                        d1: REAL = z1 - src[1][k]
+                                        d2: REAL = z2 - src[2][k]
                                         if d0 * d0 + d1 * d1 + d2 * d2 < cutoff * cutoff:
                                             if LISTS == 0:
                                                 near[found][lane + v] = k
@@ -286,9 +283,9 @@ def p2p_tile(
                             if LISTS > 0:
                                 if found > 1:
                                     beyond = lists[row + 2][v]
-                            y0: REAL = src[ahead][0]
-                            y1: REAL = src[ahead][1]
-                            y2: REAL = src[ahead][2]
+                            y0: REAL = src[0][ahead]
+                            y1: REAL = src[1][ahead]
+                            y2: REAL = src[2][ahead]
                             for k in range(found):
                                 m: int = ahead
                                 if PERIODIC > 0:
@@ -306,9 +303,9 @@ def p2p_tile(
                                         beyond = lists[row + k + 3][v]
                                 elif k + 1 < found:
                                     ahead = near[k + 1][lane + v]
-                                y0 = src[ahead][0]
-                                y1 = src[ahead][1]
-                                y2 = src[ahead][2]
+                                y0 = src[0][ahead]
+                                y1 = src[1][ahead]
+                                y2 = src[2][ahead]
                                 rr: REAL = r0 * r0 + r1 * r1 + r2 * r2
                                 y: REAL = 1.0 / pk.sqrt(rr)
                                 if rr <= coincident:

@@ -248,7 +248,7 @@ class OneDevice:
             norms = arrays["norms"] * task.dtype.type(frame.factor)
         self.p2p = P2P(task, frame, setup.pair, *given, norms, systems=self._systems)
         rows = task.sum.rows
-        self._buffers[1] = self.p2p.buffer()
+        self._buffers[1] = self.p2p.buffer(rows)
         self.sorted = self._buffers[1].reshape(-1)[: rows * src.shape[1]].reshape(rows, -1)
 
         def far() -> None:
@@ -354,7 +354,7 @@ class OneDevice:
         """
         most = self.p2p.most(many)
         if most not in self._buffers:
-            self._buffers[most] = self.p2p.buffer(most)
+            self._buffers[most] = self.p2p.buffer(most * self.p2p.rows)
         return self._buffers[most]
 
     def _together(self, many: int) -> int:

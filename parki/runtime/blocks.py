@@ -2,8 +2,7 @@
 
 A kernel file says ``from kernels.blocks.pair import interact`` and calls it as a statement of its
 own. The call becomes the function's body with arguments for parameters; all other names are those
-of the caller, other blocks' names included. What reads kernels after this, upstream PyKokkos
-included, sees plain files.
+of the caller. What reads kernels after this, upstream PyKokkos included, sees plain files.
 """
 
 from __future__ import annotations
@@ -70,11 +69,7 @@ class _Expander(ast.NodeTransformer):
             )
         put = _Put(dict(zip(names, call.args, strict=True)), node)
         body = block.body[1:] if ast.get_docstring(block) is not None else block.body
-        written: list[ast.stmt] = []
-        for statement in body:
-            found = self.visit(put.visit(copy_tree(statement)))  # blocks may call others
-            written += found if isinstance(found, list) else [found]
-        return written
+        return [put.visit(copy_tree(statement)) for statement in body]
 
 
 class _Put(ast.NodeTransformer):

@@ -202,13 +202,8 @@ def points_bytes(
     lists = 1 if use.same else 2
     launch = choose_launch(chosen.p2p, use.space)
     shape = cells_of(problem.box, chosen.cutoff, sources, launch, use.space, systems)
-    near = each * both + 8.0 * lists * systems * math.prod(shape)
-    recorded, derived = chosen.p2p == "tile", problem.want != ("u",)
-    if recorded:  # of positions and normals
-        near += 4 * item * sources * (2 if normals else 1)
-    if derived or not recorded:
-        near += normals
-    kinds = 1 + (on_device and derived)
+    near = each * both + 8.0 * lists * systems * math.prod(shape) + normals
+    kinds = 1 + (on_device and problem.want != ("u",))
     tile = near_tile(use.space, chosen.p2p, targets, chosen.read, use.dtype)
     tiles = targets / tile.targets + systems * shape[0] * shape[1]
     near += 12.0 * kinds * min(tiles, targets)
