@@ -55,4 +55,5 @@ class Pair(NamedTuple):
             DEGREE=degree,
             PERIODIC=task.options.periodicity,
             EVALUATOR=number,
+            LOW=task.mixed,
         )
