@@ -126,3 +126,6 @@ def test_what_is_refused(rng):
         with pytest.raises(ParkiValueError, match=r"dens has values of up to .*e[+-]30; precision"):
             total(points, dens * scale)
     assert not total(points, 0 * dens).any()
+    options = EwaldOptions(3, [1e-12] * 3, 1e-4, precision="mixed")
+    with pytest.raises(ParkiValueError, match="the box has edges of about 1e-12; precision"):
+        parki.stokes_sl(1e-12 * points, 1e-12 * points, dens, options)

@@ -170,6 +170,11 @@ class Frame:
                 f"the box has edges of about {length:g}, whose inverse {task.dtype} does not hold; "
                 "give lengths in another unit"
             )
+        if task.mixed and not 1e-9 <= unit <= 1e9:
+            raise ParkiValueError(
+                f"the box has edges of about {length:g}; precision='mixed' takes 1e-9 to 1e9: "
+                "give lengths in another unit"
+            )
         order = list(axes)
         edges, origin = box.box[order] / unit, box.origin[order] / unit
         return cls(edges, origin, task.options.periodicity, unit, length, axes)
