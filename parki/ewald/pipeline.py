@@ -174,8 +174,11 @@ class OneDevice:
         new, arrays = OneDevice(), self._named(points)
         new._sizes = {name: array.shape for name, array in arrays.items()}
         new._systems = points.systems
+        new._plain = why_not(task.space, task.executor, points.targets, points.sources)
         frame = self.setup.frame if self.setup else Frame.of(task, points.box)
         wrapped = _wrapped(task, frame, arrays)
+        if new._plain and not once and self._suits(new, arrays, wrapped):
+            return new
         density = pair_density(*wrapped, frame.box, points.systems)
         kept = self.setup is not None and self.setup.suits(density, points)
         if self.setup is not None and kept:
@@ -194,7 +197,6 @@ class OneDevice:
             prepare(setup.kernels(points.targets))
         new.setup, same = setup, new._systems is self._systems
         new._follows = kept and same and self._sizes == new._sizes
-        new._plain = why_not(task.space, task.executor, points.targets, points.sources)
         if new._follows and self._follows and not new._plain and not self._waits:
 
             def place(given: dict[str, Any]) -> None:
@@ -207,7 +209,21 @@ class OneDevice:
                 new._placing, new._judged = placing, new._crowded()
                 return new
         new._place(setup, arrays, wrapped, old, once)
+        if new._plain and not once:
+            new._judged = new._crowded()
         return new
+
+    def _suits(self, new: OneDevice, arrays: dict[str, Any], wrapped: tuple[Any, Any]) -> bool:
+        """Place points by the set-up of now; return whether they are crowded as those it suited."""
+        if self.setup is None or self._judged is None or new._systems is not self._systems:
+            return False
+        new.setup, new.memory, new._judged = self.setup, self.memory, self._judged
+        new._follows = True
+        new._place(self.setup, arrays, wrapped, self)
+        return self._alike(new._crowded())
+
+    def _alike(self, crowds: Any) -> bool:
+        return bool((abs(crowds - self._judged) <= CROWDED * self._judged).all())
 
     @staticmethod
     def _named(points: Points) -> dict[str, Any]:
@@ -222,7 +238,7 @@ class OneDevice:
         if self.lists is not None:
             self.lists.forget()
         crowds = self._crowded()
-        if (abs(crowds - self._judged) <= CROWDED * self._judged).all():
+        if self._alike(crowds):
             return True
         wrapped = _wrapped(setup.task, setup.frame, self._named(points))
         self._judged = crowds
@@ -258,7 +274,7 @@ class OneDevice:
             self._pending = far
             return
         far()
-        if self._follows and not self._plain:
+        if self._follows or self._plain:
             cells = (self.p2p.targets, self.p2p.sources, self.g2p.targets, self.p2g.sources)
             trg_near, src_near, trg_far, src_far = (each.counts * 1.0 for each in cells)
             pairs = (trg_near * src_near, trg_far * trg_far, src_far * src_far)
