@@ -4,9 +4,9 @@
 `order_cells`, by which devices sort: a point takes a number in its cell, in any order, and then the
 place that is due to it, after all points of the cell that come earlier in the input. CPUs sort by
 `count_chunk` and `place_chunk`: one work item owns a chunk of consecutive points and a row of the
-histogram. Both sorts are stable, so that equal input gives equal output. `gather_rows` and
-`gather_records`: one work item owns one column. `count_parts` and `list_parts` cut columns of cells
-into parts: one work item owns a run of cells, and then a part.
+histogram. Both sorts are stable, so that equal input gives equal output. `gather_rows`: one work
+item owns one column. `count_parts` and `list_parts` cut columns of cells into parts: one work item
+owns a run of cells, and then a part.
 """
 
 from typing import List
@@ -183,19 +183,6 @@ def gather_rows(
     """Permute the columns of an array: column i of the result is column order[i]."""
     for c in range(ROWS):
         sorted_rows[c][i] = rows[c][order[i]]
-
-
-@pk.workunit
-def gather_records(
-    i: int,
-    rows: pk.View2D[REAL],
-    order: pk.View1D[pk.int32],
-    first: int,
-    records: pk.View2D[REAL],
-):
-    """Permute the columns of an array to records: column order[i] to ``first`` ... of record i."""
-    for c in range(ROWS):
-        records[i][first + c] = rows[c][order[i]]
 
 
 @pk.workunit

@@ -58,6 +58,8 @@ VALUES = False  # whether p2p_staged_derivatives sums the velocity or potential,
 LAST = 1 + VECTOR + DOUBLE + DIPOLE + PROBES  # row of ``radial`` that values take besides: S or L
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
+LOW = False  # positions have a second part, as in p2p.py
+UNIT = 5.9604644775390625e-08  # of it
 # Of p2p_staged_derivatives, as of p2p_staged:
 TILE = 4
 CHUNK = 256
@@ -65,7 +67,8 @@ LANES = 8
 CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET + 9 * DIPOLE
 MANY = 1
 NORMAL = 3 + PERIODIC + CHARGES
-ROWS = NORMAL + 3 * DOUBLE
+LOWER = NORMAL + 3 * DOUBLE
+ROWS = LOWER + 3 * LOW
 # Rows of its sums: values, the pressure, the gradient from SLOPES on, and from PULL on what probes
 # feel.
 LEVEL = (1 + 2 * VECTOR) * VALUES
@@ -92,6 +95,8 @@ def p2p_derivatives(
     cutoff: REAL,
     coincident: REAL,
     scale: REAL,
+    trg_low: pk.View2D[REAL],
+    src_low: pk.View2D[REAL],
     steep: REAL,
     probes: pk.View2D[REAL],
     pressure: pk.View2D[REAL],
@@ -163,6 +168,10 @@ def p2p_derivatives(
                         r0: REAL = (x0 - (src[0][j] + s0)) * inverse
                         r1: REAL = (x1 - (src[1][j] + s1)) * inverse
                         r2: REAL = (x2 - (src[2][j] + s2)) * inverse
+                        if LOW:
+                            r0 += (trg_low[0][i] - src_low[0][j]) * (inverse * UNIT)
+                            r1 += (trg_low[1][i] - src_low[1][j]) * (inverse * UNIT)
+                            r2 += (trg_low[2][i] - src_low[2][j]) * (inverse * UNIT)
                         rr: REAL = r0 * r0 + r1 * r1 + r2 * r2
                         if rr < 1.0:
                             y: REAL = 1.0 / pk.sqrt(rr)
@@ -212,6 +221,8 @@ def p2p_staged_derivatives(
     steep: REAL,
     gentle: REAL,
     probes: pk.View2D[REAL],
+    trg_low: pk.View2D[REAL],
+    src_low: pk.View2D[REAL],
     pot: pk.View2D[REAL],
     pressure: pk.View2D[REAL],
     gradient: pk.View2D[REAL],
@@ -239,6 +250,11 @@ def p2p_staged_derivatives(
             y0: REAL = trg[0][first + t]
             y1: REAL = trg[1][first + t]
             y2: REAL = trg[2][first + t]
+            if LOW:
+                l0: REAL = trg_low[0][first + t]
+                l1: REAL = trg_low[1][first + t]
+                l2: REAL = trg_low[2][first + t]
+                tiny: REAL = inverse * UNIT
             begin_sums()
             if PROBES:
                 take_probe(order[first + t])
@@ -255,6 +271,10 @@ def p2p_staged_derivatives(
                 r0 = r0 * inverse
                 r1 = r1 * inverse
                 r2 = r2 * inverse
+                if LOW:
+                    r0 += (l0 - stage[LOWER][m]) * tiny
+                    r1 += (l1 - stage[LOWER + 1][m]) * tiny
+                    r2 += (l2 - stage[LOWER + 2][m]) * tiny
                 rr: REAL = r0 * r0 + r1 * r1 + r2 * r2
                 y: REAL = 1.0 / pk.sqrt(rr)
                 if rr <= coincident:

@@ -18,7 +18,6 @@ from typing import List
 import pykokkos as pk
 
 from kernels.blocks.pair import interact, take_radial
-from kernels.blocks.records import take
 from kernels.blocks.walk import bound
 
 REAL = pk.double
@@ -29,7 +28,9 @@ ROTLET = False
 DIPOLE = False
 OUTPUTS = 3 - 2 * LAPLACE  # rows of results
 CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET + 9 * DIPOLE  # rows of a density
-MANY = 1  # densities summed at once, side by side in ``dens`` and in the rows of ``pot``
+LOW = False  # positions have a second part, as in p2p.py
+UNIT = 5.9604644775390625e-08  # of it
+MANY = 1  # densities summed at once, in the rows of ``dens`` and ``pot``
 EVALUATOR = 0  # of the radial functions, as DEGREE: see p2p.py
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
@@ -64,11 +65,11 @@ def p2p_tile(
     factor: REAL,
     rows: pk.View1D[pk.int32],
     lists: pk.View2D[pk.int32],
+    trg_low: pk.View2D[REAL],
+    src_low: pk.View2D[REAL],
     pot: pk.View2D[REAL],
 ):
     """Near field of ``number`` tiles of at most TILE targets; arguments as for p2p_staged.
-
-    But the quantities of a source lie side by side in ``src``, ``dens`` and ``norms``.
 
     ``lists`` (all rows, TILE * LANES) are those kept, and ``rows`` (number) says where those of a
     tile begin; or takes how many rows they need, where they are counted.
@@ -212,9 +213,9 @@ def p2p_tile(
                                     if stop > here + looks * LANES:
                                         stop = here + looks * LANES
                                     for k in range(here + v % LANES, stop, LANES):
-                                        d0: REAL = z0 - src[k][0]
-                                        d1: REAL = z1 - src[k][1]
-                                        d2: REAL = z2 - src[k][2]
+                                        d0: REAL = z0 - src[0][k]
+                                        d1: REAL = z1 - src[1][k]
+                                        d2: REAL = z2 - src[2][k]
                                         if d0 * d0 + d1 * d1 + d2 * d2 < cutoff * cutoff:
                                             if LISTS == 0:
                                                 near[found][lane + v] = k
@@ -266,6 +267,11 @@ def p2p_tile(
                             x1: REAL = trg[1][i] - s1
                             x2: REAL = trg[2][i] - s2
                             u: List[REAL] = [0.0] * (MANY * OUTPUTS)
+                            if LOW:
+                                l0: REAL = trg_low[0][i]
+                                l1: REAL = trg_low[1][i]
+                                l2: REAL = trg_low[2][i]
+                                tiny: REAL = inverse * UNIT
                             found: int = 0
                             if LISTS == 3:
                                 found = lists[row][v] % 1024
@@ -286,9 +292,9 @@ def p2p_tile(
                             if LISTS > 0:
                                 if found > 1:
                                     beyond = lists[row + 2][v]
-                            y0: REAL = src[ahead][0]
-                            y1: REAL = src[ahead][1]
-                            y2: REAL = src[ahead][2]
+                            y0: REAL = src[0][ahead]
+                            y1: REAL = src[1][ahead]
+                            y2: REAL = src[2][ahead]
                             for k in range(found):
                                 m: int = ahead
                                 if PERIODIC > 0:
@@ -300,15 +306,19 @@ def p2p_tile(
                                 r0: REAL = (x0 - y0) * inverse
                                 r1: REAL = (x1 - y1) * inverse
                                 r2: REAL = (x2 - y2) * inverse
+                                if LOW:
+                                    r0 += (l0 - src_low[0][m]) * tiny
+                                    r1 += (l1 - src_low[1][m]) * tiny
+                                    r2 += (l2 - src_low[2][m]) * tiny
                                 if LISTS > 0:
                                     ahead = beyond
                                     if k + 2 < found:
                                         beyond = lists[row + k + 3][v]
                                 elif k + 1 < found:
                                     ahead = near[k + 1][lane + v]
-                                y0 = src[ahead][0]
-                                y1 = src[ahead][1]
-                                y2 = src[ahead][2]
+                                y0 = src[0][ahead]
+                                y1 = src[1][ahead]
+                                y2 = src[2][ahead]
                                 rr: REAL = r0 * r0 + r1 * r1 + r2 * r2
                                 y: REAL = 1.0 / pk.sqrt(rr)
                                 if rr <= coincident:

@@ -204,31 +204,14 @@ class CellList:
         )
         return result.reshape(rows.shape) if out is None else out
 
-    def sort_records(self, rows: Any, out: Any, first: int = 0) -> None:
-        """Sort a payload array along with the points, with what belongs to a point side by side.
-
-        Parameters
-        ----------
-        rows : array, shape (C, N)
-        out : array, shape (N, first + C) or wider
-            Takes them from column ``first`` on.
-        """
-        self.gather_kernel(self.space, rows.dtype, len(rows), self.executor, records=True)(
-            self.order.size, rows=rows, order=self.order, records=out, first=first
-        )
-
     @staticmethod
     def gather_kernel(
-        space: ExecutionSpace,
-        dtype: Any,
-        rows: int,
-        executor: str | None = None,
-        *,
-        records: bool = False,
+        space: ExecutionSpace, dtype: Any, rows: int, executor: str | None = None
     ) -> Kernel:
-        """Return the kernel that `sort`, or `sort_records`, runs for arrays of ``rows`` rows."""
-        name, real = "gather_records" if records else "gather_rows", real_name(dtype)
-        return load("cell_list", name, space, executor=executor, REAL=real, ROWS=rows)
+        """Return the kernel that `sort` runs for arrays of ``rows`` rows."""
+        return load(
+            "cell_list", "gather_rows", space, executor=executor, REAL=real_name(dtype), ROWS=rows
+        )
 
     def padded(self) -> Any:
         """Return the padded form: shape (n_cells, largest count), int32.

@@ -136,6 +136,14 @@ def test_single_precision(kernel):
     assert plan.adjoint(values_like(plan(DENS[kernel].astype("f4")))).dtype == np.float32
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_mixed_precision(kernel):
+    plan = make(kernel, 2, precision="mixed", tolerance=1e-4)
+    values = values_like(plan(DENS[kernel]))
+    assert plan.adjoint(values).dtype == np.float64
+    assert mismatch(plan, DENS[kernel]) <= ROUNDING["f4"]
+
+
 @pytest.mark.parametrize("split", ["prolate", "hasimoto"])
 @pytest.mark.parametrize("kernel", ["laplace", "stokes_comb", "stokes_dipole"])
 def test_any_split(kernel, split):

@@ -172,6 +172,22 @@ def test_several_densities(kernel):
         np.testing.assert_allclose(change[place], parki.jvp(*single, tangents=one), atol=1e-9)
 
 
+def test_mixed_precision():
+    given = inputs("stokes_comb", sources=40, targets=30)
+    values = np.ones((3, 30))
+    found = [
+        parki.vjp(
+            *given_to("stokes_comb", given, parki.EwaldOptions(2, BOX, tolerance, precision=how)),
+            values=values,
+            wrt=names(given),
+        )
+        for tolerance, how in ((1e-4, "mixed"), (1e-7, "double"))
+    ]
+    for name, array in found[0].items():
+        assert array.dtype == np.float64
+        assert rms(array - found[1][name]) <= 2e-4 * rms(found[1][name]), name
+
+
 def test_single_precision():
     given = {n: a.astype("f4") for n, a in inputs("stokes_comb", sources=40, targets=30).items()}
     options = parki.EwaldOptions(2, BOX, 1e-4)

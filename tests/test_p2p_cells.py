@@ -88,9 +88,9 @@ def near_field(
         launch=launch,
     )
     pot = xp.full((1 if kernel == "laplace" else 3, trg.shape[1]), np.nan, dtype=dtype)
-    buffer = p2p.buffer()
+    buffer = p2p.buffer(len(dens))
     for rows in (buffer, p2p.sources.points, p2p.norms):
-        if rows is not None and len(rows) < N:
+        if rows is not None:
             rows[:, N:] = beyond
     p2p.apply(dens[None], buffer, {"u": pot[None]})
     return np.asarray(pot.get() if space.on_device else pot)

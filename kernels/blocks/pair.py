@@ -21,11 +21,9 @@ def take_radial(radial, xi_rc):
 def interact(density, row, normal, first_normal, at):
     """Add to u what one source does, for each of MANY densities.
 
-    Density d is that of source ``at`` of ``density``, from ``row`` + d CHARGES on, and adds to u
-    from d OUTPUTS on; its normal likewise, once. How they lie in memory says the block ``take``,
-    which the caller imports from ``rows`` or ``records``. Of the caller: the distance over r_c (r0,
-    r1, r2), its square rr, and y, which is 0 for a coinciding pair; coincident, and what
-    `take_radial` took.
+    Density d is in column ``at`` of ``density``, from ``row`` + d CHARGES on, and adds to u from
+    d OUTPUTS on; its normal likewise, once. Of the caller: the distance over r_c (r0, r1, r2), its
+    square rr, and y, which is 0 for a coinciding pair; coincident, and what `take_radial` took.
     """
     if EVALUATOR == 0:
         s: REAL = 2.0 * rr - 1.0
@@ -53,8 +51,7 @@ def interact(density, row, normal, first_normal, at):
     if LAPLACE:
         a = y - 2.0 * a
         for d in range(MANY):
-            take(density, row + d, at, charge)
-            u[d] += a * charge
+            u[d] += a * density[row + d][at]
     if SINGLE or DOUBLE or ROTLET or DIPOLE:
         e0: REAL = r0 * y
         e1: REAL = r1 * y
@@ -67,9 +64,9 @@ def interact(density, row, normal, first_normal, at):
     if ROTLET:
         a = y * y - 2.0 * a * rr * y
         for d in range(MANY):
-            take(density, row + CHARGES * d, at, t0)
-            take(density, row + CHARGES * d + 1, at, t1)
-            take(density, row + CHARGES * d + 2, at, t2)
+            t0: REAL = density[row + CHARGES * d][at]
+            t1: REAL = density[row + CHARGES * d + 1][at]
+            t2: REAL = density[row + CHARGES * d + 2][at]
             u[3 * d] += a * (t1 * e2 - t2 * e1)
             u[3 * d + 1] += a * (t2 * e0 - t0 * e2)
             u[3 * d + 2] += a * (t0 * e1 - t1 * e0)
@@ -82,15 +79,15 @@ def interact(density, row, normal, first_normal, at):
         cc: REAL = 2.0 * a * r - y * y
         cb: REAL = 3.0 * y * y - 2.0 * (b + 3.0 * a) * r
         for d in range(MANY):
-            take(density, row + CHARGES * d, at, d00)
-            take(density, row + CHARGES * d + 1, at, d01)
-            take(density, row + CHARGES * d + 2, at, d02)
-            take(density, row + CHARGES * d + 3, at, d10)
-            take(density, row + CHARGES * d + 4, at, d11)
-            take(density, row + CHARGES * d + 5, at, d12)
-            take(density, row + CHARGES * d + 6, at, d20)
-            take(density, row + CHARGES * d + 7, at, d21)
-            take(density, row + CHARGES * d + 8, at, d22)
+            d00: REAL = density[row + CHARGES * d][at]
+            d01: REAL = density[row + CHARGES * d + 1][at]
+            d02: REAL = density[row + CHARGES * d + 2][at]
+            d10: REAL = density[row + CHARGES * d + 3][at]
+            d11: REAL = density[row + CHARGES * d + 4][at]
+            d12: REAL = density[row + CHARGES * d + 5][at]
+            d20: REAL = density[row + CHARGES * d + 6][at]
+            d21: REAL = density[row + CHARGES * d + 7][at]
+            d22: REAL = density[row + CHARGES * d + 8][at]
             v0: REAL = d00 * e0 + d01 * e1 + d02 * e2
             v1: REAL = d10 * e0 + d11 * e1 + d12 * e2
             v2: REAL = d20 * e0 + d21 * e1 + d22 * e2
@@ -104,9 +101,9 @@ def interact(density, row, normal, first_normal, at):
             u[3 * d + 2] += cc * (d02 * e0 + d12 * e1 + d22 * e2)
     if SINGLE or DOUBLE:
         if DOUBLE:
-            take(normal, first_normal, at, n0)
-            take(normal, first_normal + 1, at, n1)
-            take(normal, first_normal + 2, at, n2)
+            n0: REAL = normal[first_normal][at]
+            n1: REAL = normal[first_normal + 1][at]
+            n2: REAL = normal[first_normal + 2][at]
             ne: REAL = n0 * e0 + n1 * e1 + n2 * e2
             if EVALUATOR == 0:
                 g: REAL = p2[0]
@@ -125,17 +122,17 @@ def interact(density, row, normal, first_normal, at):
         for d in range(MANY):
             along: REAL = 0.0
             if SINGLE:
-                take(density, row + CHARGES * d, at, f0)
-                take(density, row + CHARGES * d + 1, at, f1)
-                take(density, row + CHARGES * d + 2, at, f2)
+                f0: REAL = density[row + CHARGES * d][at]
+                f1: REAL = density[row + CHARGES * d + 1][at]
+                f2: REAL = density[row + CHARGES * d + 2][at]
                 along = b * (f0 * e0 + f1 * e1 + f2 * e2)
                 u[3 * d] += a * f0
                 u[3 * d + 1] += a * f1
                 u[3 * d + 2] += a * f2
             if DOUBLE:
-                take(density, row + CHARGES * d + 3 * SINGLE, at, q0)
-                take(density, row + CHARGES * d + 3 * SINGLE + 1, at, q1)
-                take(density, row + CHARGES * d + 3 * SINGLE + 2, at, q2)
+                q0: REAL = density[row + CHARGES * d + 3 * SINGLE][at]
+                q1: REAL = density[row + CHARGES * d + 3 * SINGLE + 1][at]
+                q2: REAL = density[row + CHARGES * d + 3 * SINGLE + 2][at]
                 qe: REAL = q0 * e0 + q1 * e1 + q2 * e2
                 qn: REAL = q0 * n0 + q1 * n1 + q2 * n2
                 along = along + g * qn + h * qe

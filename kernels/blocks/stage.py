@@ -65,6 +65,9 @@ def fill_stage():
                     if DOUBLE:
                         for row in range(3):
                             stage[NORMAL + row][filled + m] = norms[row][j + m]
+                    if LOW:
+                        for row in range(3):
+                            stage[LOWER + row][filled + m] = src_low[row][j + m]
 
             pk.parallel_for(pk.TeamThreadRange(team, (count + LANES - 1) // LANES), fill)
             if LANES > 1:

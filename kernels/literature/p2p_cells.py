@@ -18,7 +18,6 @@ from typing import List
 import pykokkos as pk
 
 from kernels.blocks.pair import interact, take_radial
-from kernels.blocks.rows import take
 from kernels.blocks.walk import clip, wrap
 
 REAL = pk.double

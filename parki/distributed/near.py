@@ -63,7 +63,7 @@ class SlabP2P:
             if frame.periodicity:
                 src, trg = (_turned(setup, points, start) for points in (src, trg))
         self.p2p = P2P(task, frame, setup.pair, trg, src, norms, stretch=ends)
-        self.buffer = self.p2p.buffer()
+        self.buffer = self.p2p.buffer(task.sum.rows)
 
     def fetch(self, values: Any) -> Any:
         """Return an array of the slab's sources (rows, N) with what the ghosts have behind."""

@@ -50,8 +50,8 @@ class Transpose:
 
     def __call__(self, points: Points, pipeline: Pipeline, values: dict[str, Any]) -> Any:
         """Return the transpose (k, rows, sources) of values (k, rows, targets), by result."""
-        task, many = self.task, len(next(iter(values.values())))
-        found = task.xp.zeros((many, task.sum.rows, points.sources), dtype=task.dtype)
+        task, first = self.task, next(iter(values.values()))
+        found = task.xp.zeros((len(first), task.sum.rows, points.sources), dtype=first.dtype)
         if pipeline.setup is None:
             return found
         for name, each in seeds(values).items():
@@ -104,7 +104,7 @@ class Exchanged:
             other, exchanged = self._placed(points, pipeline)
         many, count = len(values), exchanged.targets
         results = {
-            name: task.xp.empty((many, *result_shape(task.kernel, name, count)), dtype=task.dtype)
+            name: task.xp.empty((many, *result_shape(task.kernel, name, count)), dtype=values.dtype)
             for name in record.want
         }
         other.apply(task.xp.ascontiguousarray(values), results, unwatched)
@@ -216,5 +216,5 @@ def mean_pressure(
         sums = systems.of_targets(systems.sums(parts))
     else:
         numbers = [[total(float(row.sum()))] for row in parts]
-        sums = task.xp.asarray(numbers, dtype=task.dtype)
+        sums = task.xp.asarray(numbers, dtype=values.dtype)
     return sums[:3], (sums[:3] * wrapped[1]).sum(axis=0) + sums[3]

@@ -189,9 +189,12 @@ class OneDevice:
         new, arrays = OneDevice(), self._named(points)
         new._sizes = {name: array.shape for name, array in arrays.items()}
         new._systems = points.systems
+        new._plain = why_not(task.space, task.executor, points.targets, points.sources)
         setup = given or self.setup
         frame = setup.frame if setup else Frame.of(task, points.box)
         wrapped = _wrapped(task, frame, arrays)
+        if new._plain and not once and self._suits(new, arrays, wrapped):
+            return new
         density = pair_density(*wrapped, frame.box, points.systems)
         if setup is None or (given is None and not setup.suits(density, points)):
             clouds = wrapped[wrapped[0] is wrapped[1] :]
@@ -208,7 +211,6 @@ class OneDevice:
             prepare(setup.kernels(points.targets))
         new.setup, same = setup, new._systems is self._systems
         new._follows = kept and same and self._sizes == new._sizes
-        new._plain = why_not(task.space, task.executor, points.targets, points.sources)
         if new._follows and self._follows and not new._plain and not self._waits:
 
             def place(given: dict[str, Any]) -> None:
@@ -221,7 +223,21 @@ class OneDevice:
                 new._placing, new._judged = placing, new._crowded()
                 return new
         new._place(setup, arrays, wrapped, old, once)
+        if new._plain and not once:
+            new._judged = new._crowded()
         return new
+
+    def _suits(self, new: OneDevice, arrays: dict[str, Any], wrapped: tuple[Any, Any]) -> bool:
+        """Place points by the set-up of now; return whether they are crowded as those it suited."""
+        if self.setup is None or self._judged is None or new._systems is not self._systems:
+            return False
+        new.setup, new.memory, new._judged = self.setup, self.memory, self._judged
+        new._follows = True
+        new._place(self.setup, arrays, wrapped, self)
+        return self._alike(new._crowded())
+
+    def _alike(self, crowds: Any) -> bool:
+        return bool((abs(crowds - self._judged) <= CROWDED * self._judged).all())
 
     @staticmethod
     def _named(points: Points) -> dict[str, Any]:
@@ -236,7 +252,7 @@ class OneDevice:
         if self.lists is not None:
             self.lists.forget()
         crowds = self._crowded()
-        if (abs(crowds - self._judged) <= CROWDED * self._judged).all():
+        if self._alike(crowds):
             return True
         wrapped = _wrapped(setup.task, setup.frame, self._named(points))
         self._judged = crowds
@@ -259,11 +275,13 @@ class OneDevice:
         given = arrays["trg"], arrays.get("src", arrays["trg"])
         norms, self.normal_squares = None, normal_squares(arrays)
         if "norms" in arrays:
-            norms = arrays["norms"] * task.dtype.type(frame.factor)
+            norms = (arrays["norms"] * task.dtype.type(frame.factor)).astype(task.dtype)
         probes = arrays.get("probes")
+        if probes is not None:
+            probes = probes.astype(task.dtype, copy=False)
         self.p2p = P2P(task, frame, setup.pair, *given, norms, probes=probes, systems=self._systems)
         rows = task.sum.rows
-        self._buffers[1] = self.p2p.buffer()
+        self._buffers[1] = self.p2p.buffer(rows)
         self.sorted = self._buffers[1].reshape(-1)[: rows * src.shape[1]].reshape(rows, -1)
 
         def far() -> None:
@@ -273,7 +291,7 @@ class OneDevice:
             self._pending = far
             return
         far()
-        if self._follows and not self._plain:
+        if self._follows or self._plain:
             cells = (self.p2p.targets, self.p2p.sources, self.g2p.targets, self.p2g.sources)
             trg_near, src_near, trg_far, src_far = (each.counts * 1.0 for each in cells)
             pairs = (trg_near * src_near, trg_far * trg_far, src_far * src_far)
@@ -337,8 +355,12 @@ class OneDevice:
 
     def _stages(self, dens: Any, results: dict[str, Any], watch: Watch = unwatched) -> None:
         """Run the stages; they see results as (k, rows, targets)."""
-        space = self.p2p.sources.space
+        space, xp, real = self.p2p.sources.space, self.p2p.sources.xp, self.p2p.dtype
         flat = {n: array.reshape(len(dens), -1, array.shape[-1]) for n, array in results.items()}
+        given = flat
+        if dens.dtype != real:
+            dens = dens.astype(real)
+            flat = {name: xp.empty(array.shape, dtype=real) for name, array in given.items()}
         pending, self._pending = self._pending, None
         with space.adapter.beside(pending), watch("P2P"):
             self.p2p.apply(dens, self._buffer(len(dens)), flat)
@@ -348,6 +370,9 @@ class OneDevice:
             part = slice(done, done + many)
             self._far(dens[part], {name: array[part] for name, array in flat.items()}, watch)
             done += many
+        for name, array in given.items():
+            if array is not flat[name]:
+                array[...] = flat[name]
 
     def _far(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         """Add the far field of densities whose grids there is memory for."""
@@ -375,7 +400,7 @@ class OneDevice:
         """
         most = self.p2p.most(many)
         if most not in self._buffers:
-            self._buffers[most] = self.p2p.buffer(most)
+            self._buffers[most] = self.p2p.buffer(most * self.p2p.rows)
         return self._buffers[most]
 
     def _together(self, many: int) -> int:

@@ -146,7 +146,7 @@ class Plan:
             check_wanted(options.p2p_method, options.radial, names)
             check_spreading(options.p2g_method, kernel)
             self.want = want if isinstance(want, str) else names
-            self.task = Task(kernel, given.space, dtype, options, names)
+            self.task = Task(kernel, given.space, options.arithmetic(dtype), options, names)
             self.kernel, self.space, self.options, self.dtype = kernel, given.space, options, dtype
             found = check_systems(systems, given.arrays, given.space, options)
             if probes is not None:
@@ -181,7 +181,7 @@ class Plan:
         components, sources = self.task.sum.source_components, survey.totals[1]
         if systems:
             sources = int(np.diff(systems.sources).max())
-        tolerance = self.options.random_tolerance(sources, components, self.dtype)
+        tolerance = self.options.random_tolerance(sources, components, self.task.dtype)
         return Points(given.arrays, given.extents, survey, box, tolerance, systems)
 
     def _placed(self, points: Points, once: bool) -> Pipeline:
@@ -355,7 +355,8 @@ class Plan:
             for place, (name, shape) in enumerate(shapes.items()):
                 label = f"values[{place}]" if many else "values"
                 array = self._as_points(label, given[place])
-                rows[name] = check_density(label, array, shape, several=True, of="targets")
+                how: dict[str, Any] = {"several": True, "single": self.task.mixed}
+                rows[name] = check_density(label, array, shape, **how, of="targets")
             sizes = {array.shape[:-2] for array in rows.values()}
             if len(sizes) > 1:
                 raise ParkiValueError(
@@ -416,7 +417,7 @@ class Plan:
         """
         values = self._as_points("dens", dens)
         shape = self.task.sum.density_shape(self.n_sources)
-        return check_density("dens", values, shape, several=True)
+        return check_density("dens", values, shape, several=True, single=self.task.mixed)
 
     def _as_points(self, name: str, given: Any) -> Any:
         """Return an array in the dtype and memory of the points, or refuse it."""

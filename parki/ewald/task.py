@@ -30,6 +30,7 @@ class Task:
     kernel : str
     space : ExecutionSpace
     dtype : dtype
+        Of the arithmetic; arrays that are given may have another (`EwaldOptions.precision`).
     options : EwaldOptions
     names : tuple of str
         What is wanted: "u", "p", "grad_u", "stress"; and "grad_probe", of targets with probes.
@@ -55,6 +56,11 @@ class Task:
     def probes(self) -> bool:
         """Whether targets have probes."""
         return "grad_probe" in self.names
+
+    @property
+    def mixed(self) -> bool:
+        """Whether arrays are float64, and most of the arithmetic is not."""
+        return self.options.precision == "mixed"
 
     @property
     def executor(self) -> str | None:
@@ -170,6 +176,11 @@ class Frame:
                 f"the box has edges of about {length:g}, whose inverse {task.dtype} does not hold; "
                 "give lengths in another unit"
             )
+        if task.mixed and not 1e-9 <= unit <= 1e9:
+            raise ParkiValueError(
+                f"the box has edges of about {length:g}; precision='mixed' takes 1e-9 to 1e9: "
+                "give lengths in another unit"
+            )
         order = list(axes)
         edges, origin = box.box[order] / unit, box.origin[order] / unit
         return cls(edges, origin, task.options.periodicity, unit, length, axes)
@@ -184,7 +195,7 @@ class Frame:
         if self.origin.any():
             # Rounds; the grid does not mind, and the near field takes the points as given.
             corner = self.origin[:, None] * self.unit
-            points = points - task.space.adapter.constant(corner, task.dtype)
+            points = points - task.space.adapter.constant(corner, points.dtype)
         wrapped, _ = locate(
             points,
             self.box,
@@ -195,4 +206,4 @@ class Frame:
             scale=self.factor,
             executor=task.executor,
         )
-        return wrapped
+        return wrapped.astype(task.dtype, copy=False)

@@ -2,8 +2,8 @@
 
 A kernel file says ``from kernels.blocks.pair import interact`` and calls it as a statement of its
 own. The call becomes the function's body with arguments for parameters; all other names are those
-of the caller, other blocks' names included. Blocks may call blocks that the kernel's file or their
-own import. What reads kernels after this, upstream PyKokkos included, sees plain files.
+of the caller. Blocks may call blocks that the kernel's file or their own import. What reads kernels
+after this, upstream PyKokkos included, sees plain files.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _Expander(ast.NodeTransformer):
         body = block.body[1:] if ast.get_docstring(block) is not None else block.body
         written: list[ast.stmt] = []
         for statement in body:
-            found = self.visit(put.visit(copy_tree(statement)))  # blocks may call others
+            found = self.visit(put.visit(copy_tree(statement)))
             written += found if isinstance(found, list) else [found]
         return written
 

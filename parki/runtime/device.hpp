@@ -3,7 +3,6 @@
 #define PK_RESTRICT __restrict__
 #define PK_FUNCTION static __device__ __forceinline__
 #define PK_WORKUNIT static __device__ __forceinline__
-#define PK_ALIGNED(type, pointer) ((type*)__builtin_assume_aligned(pointer, 16))
 #define PK_PRAGMA(x) _Pragma(#x)
 #define PK_UNROLL PK_PRAGMA(unroll)
 #define PK_ELEMENTWISE PK_UNROLL

@@ -21,7 +21,7 @@ from parki.runtime.messages import follow
 from parki.runtime.spaces import ExecutionSpace
 from parki.runtime.specialise import Constant, Specialised, specialise
 from parki.runtime.syntax import DTYPES, REALS
-from parki.runtime.translate import ALIGNED, View, translate
+from parki.runtime.translate import View, translate
 from parki.settings import EXECUTORS, SETTINGS, thread_count
 
 LARGEST = 2**31 - 1  # of the indices, and of what the dialect calls int
@@ -44,7 +44,6 @@ class Kernel:
         team_size: int,
         vector_length: int,
         tables: dict[str, tuple[int, ...]] | None = None,
-        records: dict[str, int] | None = None,
     ) -> None:
         self.workunit = workunit
         self.space = space
@@ -52,9 +51,8 @@ class Kernel:
         self._lock = threading.Lock()
         self._upstream = executor == "pykokkos"
         bound = team_size * vector_length if workunit.is_team else device.RANGE_BLOCK
-        if not space.on_device or self._upstream:
-            tables = records = None
-        self.translated = translate(workunit, bound, tables, records)
+        by_value = space.on_device and not self._upstream
+        self.translated = translate(workunit, bound, tables if by_value else None)
         self._object: host.HostObject | device.DeviceObject | upstream.UpstreamObject
         if self._upstream:
             self._object = upstream.UpstreamObject(
@@ -154,8 +152,6 @@ class Kernel:
                 if self._upstream:
                     values.append(value)
                     continue
-                if name in self.translated.records:
-                    self._check_records(name, value)
                 values.append(value.data.ptr if self.space.on_device else value.ctypes.data)
                 values.extend(value.shape)
         except KeyError as error:
@@ -175,14 +171,6 @@ class Kernel:
                 f"expected a NumPy array of shape {shape}, which is passed by value"
             )
         return list(table.ravel())
-
-    def _check_records(self, name: str, value: Any) -> None:
-        width = self.translated.records[name]
-        if value.shape[1] != width or value.data.ptr % ALIGNED:
-            raise ParkiValueError(
-                f"{self.workunit.name}: {name} has shape {value.shape} and begins at byte "
-                f"{value.data.ptr % ALIGNED} of {ALIGNED}; expected rows of {width} from byte 0"
-            )
 
     def _scalar(self, name: str, kind: int | str, value: Any) -> int | float:
         if kind in REALS:
@@ -206,7 +194,6 @@ def load(
     team_size: int = 1,
     vector_length: int = 1,
     tables: dict[str, tuple[int, ...]] | None = None,
-    records: dict[str, int] | None = None,
     **constants: Constant,
 ) -> Kernel:
     """Return the kernel for a workunit of a kernel file; the same object for the same request.
@@ -223,25 +210,28 @@ def load(
     tables : dict from str to tuple of int, optional
         Small views of known shape that are only read by constant indices: on a device they are
         NumPy arrays, passed by value, and lie in constant memory. Elsewhere they are as others.
-    records : dict from str to int, optional
-        Views of rank 2 whose rows have a known length, and begin at a multiple of 16 bytes: a
-        device loads several numbers of a row at a time. Elsewhere they are as others.
     **constants
         Values of the file's compile-time constants.
     """
     chosen = executor or SETTINGS["PARKI_EXECUTOR"].value()
     if chosen not in EXECUTORS:
         raise ParkiValueError(f"executor is {chosen!r}; expected one of {', '.join(EXECUTORS)}")
-    done = specialise(file, workunit, constants)
     machine: tuple[Any, ...] = ()
     if not space.on_device:
         team_size = vector_length = 1
         emulated = SETTINGS["PARKI_EMULATED_TEAM"].number()
         machine = (emulated, SETTINGS["CXX"].value(), thread_count())
-    known = tuple(sorted((tables or {}).items())), tuple(sorted((records or {}).items()))
-    key = (done.text, done.real, space, chosen, team_size, vector_length, machine, known)
+    shapes = tuple(sorted((tables or {}).items()))
+    how = (space, chosen, team_size, vector_length, machine, shapes)
+    # Types, because 1 == 1.0. Files of others may be edited meanwhile, parki's own are not.
+    asked = (file, workunit, *how, *((n, v.__class__, v) for n, v in constants.items()))
+    if asked in _loaded and not file.endswith(".py"):
+        return _loaded[asked]
+    done = specialise(file, workunit, constants)
+    key = (done.text, done.real, *how)
     if key not in _loaded:
-        _loaded[key] = Kernel(done, space, chosen, team_size, vector_length, tables, records)
+        _loaded[key] = Kernel(done, space, chosen, team_size, vector_length, tables)
+    _loaded[asked] = _loaded[key]
     return _loaded[key]
 
 

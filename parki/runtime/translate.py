@@ -57,8 +57,6 @@ class Translated:
         Bytes of scratch memory a team needs.
     team : bool
         Whether one work item is a team.
-    records : mapping from str to int
-        Views of rank 2 whose rows have a known length, with it.
     tables : mapping from str to tuple of int
         Views that are passed by value, element by element, with their shapes.
     """
@@ -68,7 +66,6 @@ class Translated:
     scratch: int
     team: bool
     tables: Mapping[str, tuple[int, ...]]
-    records: Mapping[str, int]
 
 
 def view_type(annotation: str) -> View | str:
@@ -82,7 +79,6 @@ def translate(
     workunit: Specialised,
     launch_bound: int = 0,
     tables: Mapping[str, tuple[int, ...]] | None = None,
-    records: Mapping[str, int] | None = None,
 ) -> Translated:
     """Translate a specialised workunit to C++.
 
@@ -94,9 +90,6 @@ def translate(
     tables : mapping from str to tuple of int, optional
         Views that are passed by value, with their shapes: their elements are parameters of the
         entry, which a GPU keeps in constant memory, free to read and never in registers.
-    records : mapping from str to int, optional
-        Views of rank 2 that begin at a multiple of `ALIGNED` bytes, with the length of their rows:
-        a GPU's compiler then loads several numbers of a row at a time.
     """
     arguments = tuple((name, view_type(text)) for name, text in workunit.arguments)
     emitter = _Emitter(workunit)
@@ -108,13 +101,8 @@ def translate(
         else:
             parts.append(emitter.workunit(node, dict(arguments)))
     shapes = dict(tables or {})
-    widths = dict(records or {})
-    parts.append(_entry(arguments, emitter.team, launch_bound, emitter.scratch, shapes, widths))
-    text = "\n".join(parts)
-    return Translated(text, arguments, emitter.scratch, bool(emitter.team), shapes, widths)
-
-
-ALIGNED = 16  # bytes, of views with records
+    parts.append(_entry(arguments, emitter.team, launch_bound, emitter.scratch, shapes))
+    return Translated("\n".join(parts), arguments, emitter.scratch, bool(emitter.team), shapes)
 
 
 def extent(view: str, axis: int) -> str:
@@ -133,7 +121,6 @@ def _entry(
     launch_bound: int,
     scratch: int,
     tables: Mapping[str, tuple[int, ...]],
-    records: Mapping[str, int],
 ) -> str:
     """Return the entry point: a macro of the prelude opens it, as the two sides differ."""
     parameters, calls = [], []
@@ -145,13 +132,11 @@ def _entry(
             table = f"pk::Table<{ctype}, {len(values)}>"
             calls += [f"{table}{{{{{', '.join(values)}}}}}.values", *map(str, shape)]
         elif isinstance(kind, View):
-            ctype = TYPES[kind.element]
-            parameters.append(f"PK_POINTER({ctype}, {name})")
-            calls.append(f"PK_ALIGNED({ctype}, {name})" if name in records else name)
+            parameters.append(f"PK_POINTER({TYPES[kind.element]}, {name})")
+            calls.append(name)
             for axis in range(kind.rank):
                 parameters.append(f"PK_SCALAR(long long, {extent(name, axis)})")
-                known = axis == 1 and name in records
-                calls.append(str(records[name]) if known else extent(name, axis))
+                calls.append(extent(name, axis))
         else:
             ctype = "double" if kind in REALS else "long long"
             parameters.append(f"PK_SCALAR({ctype}, {name})")

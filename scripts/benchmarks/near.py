@@ -102,7 +102,7 @@ class Near:
         if p2p.lists is not None:
             p2p.lists.keep = False
         pot = self.run.xp.empty_like(self.points[: 1 if len(self.dens) == 1 else 3])
-        buffer = p2p.buffer()
+        buffer = p2p.buffer(len(self.dens))
 
         def call() -> Any:
             p2p.apply(self.dens[None], buffer, {"u": pot[None]})

@@ -85,7 +85,7 @@ class P2P:
         space, executor = task.space, task.executor
         box, origin, periodicity, factor = frame.box, frame.origin, frame.periodicity, frame.factor
         cutoff, sizes, constant = pair.cutoff, sizes_of(space), space.adapter.constant
-        self.dtype = src.dtype
+        self.dtype = task.dtype
         # What wrapping may round. Along free axes nothing is, and equal points differ by zero.
         coincident = 1e-14 * float(box[:periodicity].max(initial=0.0))
         periodic = [axis < periodicity for axis in range(3)]
@@ -121,22 +121,12 @@ class P2P:
         kernels = near_kernels(task, pair, tile, launch)
         if sizes.derivatives != size and "derivatives" in kernels:
             self.work["derivatives"] = cut(sizes.derivatives)
-        self.rows, self.together = task.sum.rows, TOGETHER if launch is None else (1,)
-        # Of variants that take sources in records, those are of positions, normals and densities.
-        self.records = launch is None and pair.method == "tile"
         self.norms = None
         if norms is not None:
-            self.norms = self.sources.sort(norms, out=self._rows(3))
+            self.norms = self.sources.sort(norms, out=self.buffer(3))
             self.norms /= cutoff
-        near: dict[str, Any] = {"src": self.sources.points, "norms": self.norms}
-        self._sorted = None  # densities in rows, beside those in records
-        if self.records:
-            near = {name: self._recorded(rows) for name, rows in near.items()}
-            if "derivatives" in kernels:
-                self._sorted = self._rows(self.rows)
-            else:
-                self.norms = None
         self.lists: PairLists | None = None
+        self.rows, self.together = task.sum.rows, TOGETHER if launch is None else (1,)
         self.launches: dict[str, Callable[..., None]] = {}
         if "u" in kernels:
             special, count = cache(partial(near_kernel, task, pair, tile)), self.tiles.shape[1]
@@ -165,7 +155,7 @@ class P2P:
             radial = table("u", pair.table(task.kernel))
             xi_rc = pair.evaluator.xi_rc if pair.evaluator else 0.0
             self.own["u"] = {"factor": factor * power, "radial": radial, "xi_rc": xi_rc}
-            self.own["u"].update(near, tiles=self.tiles)
+            self.own["u"]["tiles"] = self.tiles
         if "derivatives" in kernels:
             names = task.sum.steep(task.want, together(task, pair))
             scale = rate * rate * power
@@ -175,12 +165,18 @@ class P2P:
                 "scale": scale,
                 "steep": rate * scale,
                 "probes": probes,
-                "src": self.sources.points,
-                "norms": self.norms,
             }
+        src_high, src_low = self._parts(self.sources.points)
+        trg_high, trg_low = src_high, src_low
+        if targets is not self.sources:
+            trg_high, trg_low = self._parts(targets.points)
         self.arguments = {
-            "trg": targets.points,
+            "trg": trg_high,
+            "trg_low": trg_low,
             "order": targets.order,
+            "src": src_high,
+            "src_low": src_low,
+            "norms": self.norms,
             "starts": self.sources.starts,
             "shape": constant(shape, np.int32),
             "width": constant(box / np.array(shape), self.dtype),
@@ -192,37 +188,31 @@ class P2P:
             "coincident": max((coincident / cutoff) ** 2, float(np.finfo(self.dtype).tiny)),
         }
 
+    def _parts(self, points: Any) -> tuple[Any, Any]:
+        """Return positions in the dtype of the arithmetic, and what these lack, over 2^-24.
+
+        Distances of close points are then as exact as those of the positions given.
+        """
+        if points.dtype == self.dtype:
+            return points, None
+        high = points.astype(self.dtype)
+        return high, ((points - high) * 2.0**24).astype(self.dtype)
+
     def most(self, many: int) -> int:
         """Return of how many densities, of ``many`` at most, a kernel takes at a time."""
         return next(n for n in self.together if n <= many)
 
-    def buffer(self, many: int = 1) -> Any:
-        """Return memory for ``many`` sorted densities."""
-        if not self.records:
-            return self._rows(many * self.rows)
-        xp, n = self.sources.xp, self.sources.order.size
-        return xp.empty((n, record_width(many * self.rows)), dtype=self.dtype)
-
-    def _rows(self, rows: int) -> Any:
-        """Return memory for rows of sorted sources, and columns of zeros beyond them."""
+    def buffer(self, rows: int) -> Any:
+        """Return memory for ``rows`` rows of sorted sources, and columns of zeros beyond them."""
         sources = self.sources
         return with_spare(sources.xp, (rows, sources.order.size), self._spare, self.dtype)
-
-    def _recorded(self, rows: Any) -> Any:
-        """Return rows of sorted sources as records, or None."""
-        if rows is None:
-            return None
-        n = self.sources.order.size
-        records = self.sources.xp.empty((n, record_width(len(rows))), dtype=self.dtype)
-        records[:, : len(rows)] = rows[:, :n].T
-        return records
 
     def apply(self, dens: Any, buffer: Any, results: dict[str, Any]) -> None:
         """Overwrite ``results`` with the near field of densities (k, rows, sources).
 
-        ``buffer`` comes from `buffer`, for `most` densities, and takes the sorted ones. Results
-        have shape (k, rows, targets): 1 or 3 rows of "u", 1 of "p", 3 or 9 of "grad_u", 3 of
-        "grad_probe".
+        ``buffer`` comes from `buffer`, with the rows of `most` densities, and takes the sorted
+        ones. Results have shape (k, rows, targets): 1 or 3 rows of "u", 1 of "p",
+        3 or 9 of "grad_u", 3 of "grad_probe".
         """
         done, rows = 0, self.rows
         while done < len(dens):
@@ -230,14 +220,8 @@ class P2P:
             most = 1 if self.lists is not None and self.lists.due else len(dens) - done
             many = self.most(most)
             part = slice(done, done + many)
-            if self.records and "u" in self.launches:
-                width = record_width(many * rows)
-                buffer = buffer.reshape(-1)[: len(buffer) * width].reshape(-1, width)
-                for place, each in enumerate(dens[part]):
-                    self.sources.sort_records(each, buffer, place * rows)
-            else:
-                for place, each in enumerate(dens[part]):
-                    self.sources.sort(each, out=buffer[place * rows : (place + 1) * rows])
+            for place, each in enumerate(dens[part]):
+                self.sources.sort(each, out=buffer[place * rows : (place + 1) * rows])
             if "u" in self.launches:
                 pot = results["u"][part]
                 pot = pot.reshape(-1, pot.shape[-1])
@@ -245,13 +229,9 @@ class P2P:
             if "derivatives" in self.launches:
                 for place in range(many):
                     own = {name: array[done + place] for name, array in results.items()}
-                    if self._sorted is not None:
-                        there = self.sources.sort(dens[done + place], out=self._sorted)
-                    else:
-                        there = buffer[place * rows : (place + 1) * rows]
                     self.launches["derivatives"](
                         tiles=self.work["derivatives"],
-                        dens=there,
+                        dens=buffer[place * rows : (place + 1) * rows],
                         pot=own.get("u"),
                         pressure=own.get("p"),
                         gradient=own.get("grad_u"),
@@ -301,6 +281,7 @@ def near_kernels(
             VALUES=values,
             TILE=sizes.derivatives,
             **constants,
+            LOW=task.mixed,
             **task.sum.layers,
         )
     return kernels
@@ -321,23 +302,16 @@ def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: 
             constants.update(LOOKS=tile.looks, LIST=1)
     else:
         constants.update(CHUNK=sizes_of(space).chunk, LANES=_lanes(space, task.dtype))
-    rows = {"src": 3, "norms": 3, "dens": many * task.sum.rows} if tiles else {}
     return load(
         "p2p_tile" if tiles else "p2p",
         "p2p_tile" if tiles else "p2p_staged",
         space,
-        records={name: record_width(count) for name, count in rows.items()},
         executor=task.executor,
         team_size=TEAM if tiles else tile.targets,
         vector_length=tile.targets * tile.lanes if tiles else 1,
         tables={"radial": pair.table(task.kernel).shape},
         **constants,
     )
-
-
-def record_width(rows: int) -> int:
-    """Return the length of records of so many numbers: even, as two are loaded at a time."""
-    return rows + rows % 2 if rows > 1 else 1
 
 
 def _lanes(space: ExecutionSpace, dtype: Any) -> int:
