@@ -177,6 +177,12 @@ class OneDevice:
 
     def exchanged(self, task: Task, points: Points, given: Setup | None) -> OneDevice:
         """Return a pipeline of the exchanged sum: see `Pipeline.exchanged`."""
+        placing, arrays = self._placing, self._named(points)
+        same = given is self.setup and points.systems is self._systems
+        if placing is not None and given is not None and same and placing.takes(arrays):
+            placing(arrays, {})
+            self._begin()
+            return self
         return self._renewed(task, points, False, given)
 
     def _renewed(
@@ -245,12 +251,16 @@ class OneDevice:
         left_out = {"src"} if points.survey.same else set()
         return {name: a for name, a in points.arrays.items() if name not in left_out}
 
-    def _suited(self, setup: Setup, points: Points) -> bool:
-        """Begin anew with points that were placed; return whether the set-up suits them."""
+    def _begin(self) -> None:
+        """Forget what hangs on the points before."""
         self._begun = False
         self._replays = {key: replay for key, replay in self._replays.items() if not key[1]}
         if self.lists is not None:
             self.lists.forget()
+
+    def _suited(self, setup: Setup, points: Points) -> bool:
+        """Begin anew with points that were placed; return whether the set-up suits them."""
+        self._begin()
         crowds = self._crowded()
         if self._alike(crowds):
             return True
