@@ -103,13 +103,15 @@ class G2P:
         size, components, want = tile_size(mesh), mesh.fields.results, mesh.fields.want
         if mesh.fields.probes:
             parts = {"VALUES": "u", "GRADIENT": "grad_u", "PRESSURE": "p"}
-            flags = {flag: name in want for flag, name in parts.items()}
+            flags: dict[str, Any] = {flag: name in want for flag, name in parts.items()}
+            flags["TOGETHER"] = 1 if mesh.space.on_device else 4
             return [Gathering(mesh.load("g2p_probe", "g2p_probe", **flags), "grad_probe", 0, 4)]
         step = size.group if size else components
         wanted = [("grad_u" if "grad_u" in want else "u", components)]
         if "u" not in want and "grad_u" not in want:
             wanted = []
-        if "p" in want:
+        both = "p" in want and "grad_u" in want and not mesh.space.on_device and not size
+        if "p" in want and not both:
             wanted.append(("p", 1))
         launches = []
         for name, rows in wanted:
@@ -122,6 +124,9 @@ class G2P:
                     kernel = mesh.load("g2p_tile", "g2p_tile", team_size=team, **constants)
                 else:
                     workunit = "g2p_gradient" if gradient else "g2p_target"
+                    if gradient:
+                        together = 1 if mesh.space.on_device else count
+                        constants.update(TOGETHER=together, PRESSURE=both)
                     kernel = mesh.load("g2p", workunit, **constants)
                 launches.append(Gathering(kernel, name, first, count))
         return launches
@@ -137,7 +142,7 @@ class G2P:
             pot, gradient = results.get("p" if g.name == "p" else "u"), results.get("grad_u")
             g.kernel(
                 self.count,
-                field=field[-1:] if g.name == "p" else field[rows],
+                field=field[-1:] if g.name == "p" else field[g.first :],
                 pot=None if pot is None else pot[rows],
                 gradient=None if gradient is None else gradient[3 * rows.start : 3 * rows.stop],
                 pressure=results.get("p"),
