@@ -116,7 +116,7 @@ def g2p_gradient(
     evaluate(window, wx, wy, wz)
     evaluate(slope, dx, dy, dz)
     out: int = order[i]
-    # Each component by itself waits for its sums; those of all fill more registers than devices have.
+    # Each component by itself waits for its sums; those of all fill more registers than a GPU has.
     for group in range(COMPONENTS // TOGETHER):
         at: int = group * TOGETHER
         value: List[REAL] = [0.0] * (TOGETHER * ROW)
