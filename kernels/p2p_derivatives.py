@@ -50,6 +50,7 @@ DOUBLE = True
 LAPLACE = False
 ROTLET = False
 DIPOLE = False
+TURNED = False
 VECTOR = 1 - LAPLACE  # whether results are vectors
 PRESSURE = True
 GRADIENT = True

@@ -62,7 +62,7 @@ def fill_stage():
                         stage[5][filled + m] = x2
                     for row in range(MANY * CHARGES):
                         stage[3 + PERIODIC + row][filled + m] = dens[row][j + m]
-                    if DOUBLE:
+                    if DOUBLE and TURNED == 0:
                         for row in range(3):
                             stage[NORMAL + row][filled + m] = norms[row][j + m]
                     if LOW:

@@ -170,11 +170,12 @@ class Slab:
             own["trg"] = new._to_targets.forward("points", arrays["trg"])
         if "norms" in arrays:
             norms = arrays["norms"] * task.dtype.type(frame.factor)
-            norms = new._from_sources.forward("points", norms)
+            route = new._to_targets if task.turned else new._from_sources
+            norms = route.forward("points", norms)
         src = frame.wrap(task, own["src"])
         trg = src if same else frame.wrap(task, own["trg"])
         far = old.far if old and slabs == old.slabs else SlabFar(new.transport, slabs, setup)
-        new.far = far.placed(trg, src, norms)
+        new.far = far.placed(trg, src, None if task.turned else norms)
         new.gauge = setup.gauge(trg, src, norms, together=self.team.sum)
         at = _cells(setup, src)
         new.near = SlabP2P(new.transport, slabs, setup, own["trg"], own["src"], norms, at)
@@ -296,8 +297,8 @@ class Slab:
         with watch("results"):
             back = task.xp.empty((rows, next(iter(flat.values())).shape[1]), dtype=task.dtype)
             self._to_targets.backward("results", together, back)
-            for (name, array), part in zip(flat.items(), _rows(back, flat.values()), strict=True):
-                array[self.order.places(name, task.sum.results)] = part
+            for array, part in zip(flat.values(), _rows(back, flat.values()), strict=True):
+                array[self.order.places(len(part))] = part
         sent = {n: count - before.get(n, 0) for n, count in self.transport.sent.items()}
         self.sent = {label: count for label, count in sent.items() if count}
 

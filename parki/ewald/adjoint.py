@@ -92,7 +92,8 @@ class Exchanged:
     def __init__(self, task: Task, record: Adjoint) -> None:
         options = task.options.of_derivatives()
         self.own, self.record = task, record
-        self.task = Task(record.kernel, task.space, task.dtype, options, record.want)
+        turned = task.kernel if record.turned else ""
+        self.task = Task(record.kernel, task.space, task.dtype, options, record.want, turned)
         self.kept: _Kept | None = None
 
     def add(self, points: Points, pipeline: Pipeline, values: Any, found: Any) -> None:
@@ -107,6 +108,8 @@ class Exchanged:
             name: task.xp.empty((many, *result_shape(task.kernel, name, count)), dtype=values.dtype)
             for name in record.want
         }
+        if task.turned:
+            results["turned"] = task.xp.empty((many, self.own.sum.rows, count), dtype=values.dtype)
         other.apply(task.xp.ascontiguousarray(values), results, unwatched)
         setup = pipeline.setup
         flux = record.mean is not None and task.options.dl_mean == "flux"
@@ -127,6 +130,8 @@ class Exchanged:
             for block in record.rows(each, points.arrays.get("norms")):
                 into[row : row + len(block)] += block
                 row += len(block)
+            if task.turned:
+                into += each["turned"]
 
     def _placed(self, points: Points, pipeline: Pipeline) -> tuple[Pipeline, Points]:
         """Return a pipeline for points, with the plan's parameters if that has the same matrix."""
@@ -165,6 +170,8 @@ class Exchanged:
             asked = self.task.options.random_tolerance(sources, components, self.task.dtype)
             tolerance = max(self.record.finer * asked, SMALLEST_TOLERANCE[self.task.dtype])
         swapped = {"trg": arrays["src"], "src": arrays["trg"]}
+        if self.task.turned and "norms" in arrays:
+            swapped["norms"] = arrays["norms"]
         return Points(swapped, points.extents, turned, points.box, tolerance, systems)
 
 

@@ -295,7 +295,8 @@ class OneDevice:
         self.sorted = self._buffers[1].reshape(-1)[: rows * src.shape[1]].reshape(rows, -1)
 
         def far() -> None:
-            self._place_far(setup, trg, src, norms, probes, old)
+            spread = None if task.turned else norms
+            self._place_far(setup, trg, src, spread, probes, old)
 
         if once:
             self._pending = far

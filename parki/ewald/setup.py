@@ -77,7 +77,7 @@ class Setup:
             cutoff,
             split.radial_polynomials(cutoff, chosen.degree),
             chosen.p2p,
-            choose_evaluator(task.options.radial, task.kernel, split, cutoff, chosen.degree),
+            choose_evaluator(task.options.radial, task.pair.name, split, cutoff, chosen.degree),
             chosen.read,
         )
         mesh = _mesh(task, chosen, frame, steps, padding)
@@ -91,10 +91,11 @@ class Setup:
         (p2p, p2g, _), chosen = self.problem.machine.usual, self.parameters
         p2p = p2p if chosen.p2p in CELL_METHODS else chosen.p2p
         p2g = p2g if chosen.p2g in LITERATURE else chosen.p2g
+        kernel, want = task.chosen_by
         problem = replace(
             self.problem,
-            kernel=task.kernel,
-            want=task.want,
+            kernel=kernel,
+            want=want,
             targets=self.problem.sources,
             sources=self.problem.targets,
             p2p=p2p,
@@ -185,10 +186,11 @@ def choose(
     )
     if systems > 1 and g2p == "target":
         g2p = "tile"  # which knows of systems
+    kernel, want = task.chosen_by
     problem = Problem(
-        task.kernel,
-        task.want,
-        choose_split(options.split, task.kernel, task.want, points.tolerance),
+        kernel,
+        want,
+        choose_split(options.split, kernel, want, points.tolerance),
         options.periodicity,
         points.box.box / frame.length,
         points.tolerance,

@@ -34,6 +34,10 @@ class Task:
     options : EwaldOptions
     names : tuple of str
         What is wanted: "u", "p", "grad_u", "stress"; and "grad_probe", of targets with probes.
+    turned : str
+        Kernel of the sum whose transpose this is a part of, if its near field is that sum's: the
+        pair function turned around, with normals of the targets. Its result is "turned", and what
+        is wanted is of the far field alone.
     """
 
     kernel: str
@@ -41,11 +45,22 @@ class Task:
     dtype: Any
     options: EwaldOptions
     names: tuple[str, ...] = ("u",)
+    turned: str = ""
 
     @property
     def sum(self) -> Kernel:
         """The record of the kernel."""
         return SUMS[self.kernel]
+
+    @property
+    def pair(self) -> Kernel:
+        """The record of the kernel that the near field is of."""
+        return SUMS[self.turned or self.kernel]
+
+    @property
+    def chosen_by(self) -> tuple[str, tuple[str, ...]]:
+        """The kernel, and what of it is wanted, by which parameters are chosen."""
+        return (self.turned, ("u",)) if self.turned else (self.kernel, self.want)
 
     @cached_property
     def want(self) -> tuple[str, ...]:

@@ -81,8 +81,11 @@ class Adjoint(NamedTuple):
         Whether it is the very sum, but for the points.
     finer : float or None
         None where it has the same matrix but for rounding, if its parameters are those of the sum:
-        the same pair function, symbol and window. Otherwise it chooses its own, by a tolerance
-        smaller by this factor.
+        the same symbol and window, and the same pair function. Otherwise it chooses its own, by a
+        tolerance smaller by this factor.
+    turned : bool
+        Whether its near field is that of the sum's pair function turned around, which is faster
+        than that of several results.
     mean : callable or None
         ``mean(values, targets)``: of a double layer without net flux, what each target adds to the
         pressure, over 8 pi / V: three components of its gradient, and a constant, (4, Nt). It is
@@ -95,6 +98,7 @@ class Adjoint(NamedTuple):
     symmetric: bool = False
     finer: float | None = None
     mean: Mean | None = None
+    turned: bool = False
 
 
 def of_itself(kernel: str) -> Adjoint:

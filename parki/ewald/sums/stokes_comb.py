@@ -25,7 +25,7 @@ STOKES_COMB = Kernel(
     double=True,
     charged=True,
     adjoints={
-        "u": Adjoint("stokes_sl", _WANT, velocity_and_traction, mean=mean_of_forces),
+        "u": Adjoint("stokes_sl", _WANT, velocity_and_traction, mean=mean_of_forces, turned=True),
         "grad_u": Adjoint("stokes_dipole", _WANT, velocity_and_traction, mean=mean_of_dipoles),
     },
     slopes=Slopes((*_WANT, "grad_probe"), of_both, layer_probes, by_normals, layer="stokes_dl"),

@@ -70,7 +70,7 @@ STOKES_DIPOLE = Kernel(
     dipole=True,
     decay=2,
     adjoints={
-        "u": Adjoint("stokes_sl", ("grad_u",), gradient),
+        "u": Adjoint("stokes_sl", ("grad_u",), gradient, turned=True),
         "grad_u": Adjoint("stokes_dipole", ("grad_u",), gradient),
     },
     slopes=Slopes(("grad_u", "grad_probe"), of_probes, dipole_probes),

@@ -72,7 +72,7 @@ STOKES_DL = Kernel(
     operations=(3, 40),
     double=True,
     adjoints={
-        "u": Adjoint("stokes_sl", ("p", "grad_u"), traction, mean=mean_of_forces),
+        "u": Adjoint("stokes_sl", ("p", "grad_u"), traction, mean=mean_of_forces, turned=True),
         "grad_u": Adjoint("stokes_dipole", ("p", "grad_u"), traction, mean=mean_of_dipoles),
     },
     slopes=Slopes(
