@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +25,7 @@ from parki.ewald.far.plane import PlaneModes
 from parki.ewald.near.p2p import P2P
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.replay import Replay, why_not
+from parki.ewald.room import Room
 from parki.ewald.setup import Setup, choose, use
 from parki.ewald.systems import Systems
 from parki.ewald.task import Frame, Points, Survey, Task
@@ -118,6 +120,7 @@ class OneDevice:
         self.normal_squares: Any = None
         self._sizes: Any = None  # shapes of the points, once there are any
         self._systems: Systems | None = None
+        self._room: Room | None = None  # where the number of points has changed
         self.p2p: P2P
         self.p2g: P2G
         self.fgc: FGC
@@ -165,6 +168,8 @@ class OneDevice:
         """Return a pipeline for other points: see `Pipeline.placed`."""
         placing, setup, arrays = self._placing, self.setup, self._named(points)
         same = points.systems is self._systems
+        if self._room is not None and self._room.takes(arrays):
+            arrays = self._room.points(task.xp, arrays)
         if placing is None or setup is None or not (same and placing.takes(arrays)):
             return self._renewed(task, points, once)
         before = {name: array.copy() for name, array in placing.arrays.items()}
@@ -179,6 +184,8 @@ class OneDevice:
         """Return a pipeline of the exchanged sum: see `Pipeline.exchanged`."""
         placing, arrays = self._placing, self._named(points)
         same = given is self.setup and points.systems is self._systems
+        if self._room is not None and self._room.takes(arrays):
+            arrays = self._room.points(task.xp, arrays)
         if placing is not None and given is not None and same and placing.takes(arrays):
             placing(arrays, {})
             self._begin()
@@ -193,15 +200,20 @@ class OneDevice:
         With a set-up that is ``given``, whether or not it suits them.
         """
         new, arrays = OneDevice(), self._named(points)
-        new._sizes = {name: array.shape for name, array in arrays.items()}
-        new._systems = points.systems
         new._plain = why_not(task.space, task.executor, points.targets, points.sources)
         setup = given or self.setup
         frame = setup.frame if setup else Frame.of(task, points.box)
         wrapped = _wrapped(task, frame, arrays)
-        if new._plain and not once and self._suits(new, arrays, wrapped):
+        if new._plain and not once and self._suits(new, points, arrays, wrapped):
             return new
         density = pair_density(*wrapped, frame.box, points.systems)
+        if not (new._plain or once or points.systems):
+            new._room = self._made(task, arrays)
+        if new._room is not None:
+            arrays = new._room.points(task.xp, arrays)
+            wrapped = _wrapped(task, frame, arrays)
+        new._sizes = {name: array.shape for name, array in arrays.items()}
+        new._systems = points.systems
         if setup is None or (given is None and not setup.suits(density, points)):
             clouds = wrapped[wrapped[0] is wrapped[1] :]
             problem, chosen = choose(task, points, frame, density, clouds, once=once)
@@ -212,7 +224,11 @@ class OneDevice:
         if old is not None:
             new.memory = old.memory
         else:
-            needs = *setup.asked(points), use(task, points, once)
+            problem, chosen = setup.asked(points)
+            if new._room is not None:
+                room = new._room
+                problem = replace(problem, targets=room.targets, sources=room.sources)
+            needs = problem, chosen, use(task, points, once)
             new.memory = check(*needs, frame.length, recent.forget)
             prepare(setup.kernels(points.targets))
         new.setup, same = setup, new._systems is self._systems
@@ -233,10 +249,22 @@ class OneDevice:
             new._judged = new._crowded()
         return new
 
-    def _suits(self, new: OneDevice, arrays: dict[str, Any], wrapped: tuple[Any, Any]) -> bool:
+    def _made(self, task: Task, arrays: dict[str, Any]) -> Room | None:
+        """Return the room for points: as there is, or more where their number has changed."""
+        if self._room is not None and self._room.takes(arrays):
+            return self._room
+        sizes = {name: array.shape for name, array in arrays.items()}
+        changed = bool(self._sizes) and sizes != self._sizes
+        return Room.of(arrays, norms=task.turned == "") if changed else None
+
+    def _suits(
+        self, new: OneDevice, points: Points, arrays: dict[str, Any], wrapped: tuple[Any, Any]
+    ) -> bool:
         """Place points by the set-up of now; return whether they are crowded as those it suited."""
-        if self.setup is None or self._judged is None or new._systems is not self._systems:
+        if self.setup is None or self._judged is None or points.systems is not self._systems:
             return False
+        new._sizes = {name: array.shape for name, array in arrays.items()}
+        new._systems = points.systems
         new.setup, new.memory, new._judged = self.setup, self.memory, self._judged
         new._follows = True
         new._place(self.setup, arrays, wrapped, self)
@@ -337,6 +365,17 @@ class OneDevice:
 
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         """Run the stages, or replay them where they launch the same again and again."""
+        if self._room is None:
+            self._applied(dens, results, watch)
+            return
+        xp = self.p2p.sources.xp
+        found = self._room.results(xp, results)
+        self._applied(self._room.densities(xp, dens), found, watch)
+        for name, array in results.items():
+            array[...] = found[name][..., : array.shape[-1]]
+
+    def _applied(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
+        """Apply to densities of as many sources as there is room for."""
         lists, space, many = self.lists, self.p2p.sources.space, len(dens)
         if many > 1 and lists is not None and self._placing is None:
             lists.begun = True  # this is a repeated sum
@@ -455,6 +494,8 @@ class OneDevice:
         lines = ""
         if self.setup is None or not self.setup.task.space.on_device:
             return lines
+        if self._room is not None:
+            lines += f"\n  room for {self._room.targets} targets, {self._room.sources} sources"
         if self._placing is not None or self._waits:
             lines += f"\n  updates: {_how(self._waits)}"
         if self._replays or self._plain:
