@@ -17,6 +17,7 @@ from kernels.blocks.window import evaluate, place
 REAL = pk.double
 COMPONENTS = 3
 P = 8
+PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
 TERMS = 7
 # g2p_gradient only:
@@ -44,22 +45,36 @@ def g2p_target(
     sum0: List[REAL] = [0.0] * ROW
     sum1: List[REAL] = [0.0] * ROW
     sum2: List[REAL] = [0.0] * ROW
-    for a in range(P):
+    for a in range(PX):
         g0: int = c0 + a
         if g0 >= shape[0]:
             g0 = g0 - shape[0]
+        # Sums of a plane first: one sum of all would wait for itself P * P times.
+        plane0: List[REAL] = [0.0] * ROW
+        plane1: List[REAL] = [0.0] * ROW
+        plane2: List[REAL] = [0.0] * ROW
         for b in range(P):
             g1: int = c1 + b
             if g1 >= shape[1]:
                 g1 = g1 - shape[1]
-            ww: REAL = wx[a] * wy[b]
+            w: REAL = wy[b]
             for z in range(ROW):
-                sum0[z] += ww * field[0][g0][g1][c2 + z]
+                plane0[z] += w * field[0][g0][g1][c2 + z]
             if COMPONENTS == 3:
                 for z in range(ROW):
-                    sum1[z] += ww * field[1][g0][g1][c2 + z]
+                    plane1[z] += w * field[1][g0][g1][c2 + z]
                 for z in range(ROW):
-                    sum2[z] += ww * field[2][g0][g1][c2 + z]
+                    plane2[z] += w * field[2][g0][g1][c2 + z]
+        x: REAL = 1.0
+        if PX > 1:
+            x = wx[a]
+        for z in range(ROW):
+            sum0[z] += x * plane0[z]
+        if COMPONENTS == 3:
+            for z in range(ROW):
+                sum1[z] += x * plane1[z]
+            for z in range(ROW):
+                sum2[z] += x * plane2[z]
     u0: REAL = 0.0
     u1: REAL = 0.0
     u2: REAL = 0.0

@@ -26,6 +26,7 @@ LAPLACE = False
 DIPOLE = False
 TENSOR = DOUBLE + DIPOLE
 P = 8
+PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
 TERMS = 7  # polynomial terms of the window
 BATCH = 1  # sources that are spread together
@@ -97,7 +98,7 @@ def p2g_owner(
                     dx[k * ROW + p] = v0[p] * inverse_step[0]
                     dy[k * ROW + p] = v1[p] * inverse_step[1]
                     dz[k * ROW + p] = v2[p] * inverse_step[2]
-        for plane in range(low, high + P):
+        for plane in range(low, high + PX):
             g0: int = plane
             if g0 >= shape[0]:
                 g0 = g0 - shape[0]
@@ -106,12 +107,14 @@ def p2g_owner(
                 mine = 0
             for k in range(mine):
                 a: int = plane - cx[k]
-                if a >= 0 and a < P:
+                if a >= 0 and a < PX:
                     j: int = batch + k
                     at: int = k * ROW
                     c1: int = cy[k]
                     c2: int = cz[k]
-                    x: REAL = wx[at + a]
+                    x: REAL = 1.0
+                    if PX > 1:
+                        x = wx[at + a]
                     f0: REAL = 0.0
                     f1: REAL = 0.0
                     f2: REAL = 0.0

@@ -139,6 +139,7 @@ def build(sources: dict[str, str], level: str, folder: Path, jobs: int) -> None:
     if level == "x86-64-v4":
         flags.append("-mprefer-vector-width=512")
     compiler = host.compiler()
+    flags += host.loop_flags(compiler)
     identity = cache.key(compiler.version, *flags)[:8]
     objects = folder / "objects" / f"{level}-{identity}"
     objects.mkdir(parents=True, exist_ok=True)

@@ -28,6 +28,7 @@ DOUBLE = True
 LAPLACE = False
 TENSOR = DOUBLE
 P = 8
+PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
 TERMS = 7  # polynomial terms of the window
 TILE = 4  # grid steps along the edge of a tile
@@ -70,7 +71,7 @@ def p2g_source(
         dz: List[REAL] = [0.0] * ROW
         evaluate(slope, dx, dy, dz)
         stresslet(j)
-    for a in range(P):
+    for a in range(PX):
         g0: int = c0 + a
         if g0 >= shape[0]:
             g0 = g0 - shape[0]
@@ -78,7 +79,9 @@ def p2g_source(
             g1: int = c1 + b
             if g1 >= shape[1]:
                 g1 = g1 - shape[1]
-            ww: REAL = wx[a] * wy[b]
+            ww: REAL = wy[b]
+            if PX > 1:
+                ww = wx[a] * wy[b]
             a0: REAL = f0 * ww
             a1: REAL = f1 * ww
             a2: REAL = f2 * ww
