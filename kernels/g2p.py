@@ -15,7 +15,7 @@ import pykokkos as pk
 from kernels.blocks.window import evaluate, place
 
 REAL = pk.double
-COMPONENTS = 3
+COMPONENTS = 3  # at most
 P = 8
 PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
@@ -60,9 +60,10 @@ def g2p_target(
             w: REAL = wy[b]
             for z in range(ROW):
                 plane0[z] += w * field[0][g0][g1][c2 + z]
-            if COMPONENTS == 3:
+            if COMPONENTS > 1:
                 for z in range(ROW):
                     plane1[z] += w * field[1][g0][g1][c2 + z]
+            if COMPONENTS > 2:
                 for z in range(ROW):
                     plane2[z] += w * field[2][g0][g1][c2 + z]
         x: REAL = 1.0
@@ -70,9 +71,10 @@ def g2p_target(
             x = wx[a]
         for z in range(ROW):
             sum0[z] += x * plane0[z]
-        if COMPONENTS == 3:
+        if COMPONENTS > 1:
             for z in range(ROW):
                 sum1[z] += x * plane1[z]
+        if COMPONENTS > 2:
             for z in range(ROW):
                 sum2[z] += x * plane2[z]
     u0: REAL = 0.0
@@ -80,13 +82,15 @@ def g2p_target(
     u2: REAL = 0.0
     for z in range(ROW):
         u0 += sum0[z] * wz[z]
-        if COMPONENTS == 3:
+        if COMPONENTS > 1:
             u1 += sum1[z] * wz[z]
+        if COMPONENTS > 2:
             u2 += sum2[z] * wz[z]
     out: int = order[i]
     pot[0][out] += u0
-    if COMPONENTS == 3:
+    if COMPONENTS > 1:
         pot[1][out] += u1
+    if COMPONENTS > 2:
         pot[2][out] += u2
 
 

@@ -17,6 +17,8 @@ from parki.ewald.far.mesh import Mesh, Sorted, Tiles
 from parki.ewald.far.sizes import G2P_PARTS, g2p_part, sizes_of
 from parki.runtime import Kernel
 
+GROUP = 3  # components that `g2p_target` gathers at a time
+
 
 @dataclass(frozen=True)
 class Gathering:
@@ -39,7 +41,7 @@ class G2P:
     mesh : Mesh
     trg : array, shape (3, N)
         Targets in solver units, wrapped.
-    sources : Sorted
+    sources : Sorted, optional
         The sources sorted by tiles; reused when the targets are the sources.
     same : bool
         Whether the targets are the sources.
@@ -50,20 +52,21 @@ class G2P:
         The variant in words: the mesh's, or what took its place and why.
     """
 
-    def __init__(self, mesh: Mesh, trg: Any, sources: Sorted, same: bool) -> None:
+    def __init__(self, mesh: Mesh, trg: Any, sources: Sorted | None, same: bool) -> None:
         constant, size = mesh.space.adapter.constant, tile_size(mesh)
         self.method = mesh.gather
         if mesh.gather == "tile" and size is None:
             self.method = f"target (no tile of P = {mesh.window.points} fits scratch memory)"
-        tiles = sources.tiles
         if size:
             tiles = mesh.columns(size.tile1, size.tile2)
         elif mesh.gather == "base":
             tiles = mesh.divided(1, 1, 1)
-        elif mesh.spread == "base":  # whose sources are not sorted
+        elif sources is None or mesh.spread == "base":  # whose sources are not sorted
             tiles = mesh.cubes(mesh.window.points)
-        ready = same and tiles == sources.tiles
-        self.targets = sources if ready else mesh.sort(trg, tiles)
+        else:
+            tiles = sources.tiles
+        ready = same and sources is not None and tiles == sources.tiles
+        self.targets = sources if sources is not None and ready else mesh.sort(trg, tiles)
         self.launches = self.gathers(mesh)
         self.arguments = dict(mesh.arguments, trg=self.targets.points, order=self.targets.order)
         self.count = self.targets.order.size
@@ -85,7 +88,7 @@ class G2P:
     def gathers(mesh: Mesh) -> list[Gathering]:
         """Return what is launched for the quantities wanted."""
         size, components, want = tile_size(mesh), mesh.fields.results, mesh.fields.want
-        step = size.group if size else components
+        step = size.group if size else min(components, GROUP)
         wanted = [("grad_u" if "grad_u" in want else "u", components)]
         if "u" not in want and "grad_u" not in want:
             wanted = []

@@ -214,6 +214,8 @@ class Mesh:
 
     def load(self, file: str, workunit: str, **constants: Any) -> Kernel:
         """Return a kernel that takes the window's tables, given the rest of what `load` takes."""
+        if self.planes == 1:
+            constants["PX"] = 1
         return load(
             file,
             workunit,

@@ -68,11 +68,8 @@ class P2G:
         memory: Any = None,
     ) -> None:
         self.variant = VARIANTS[mesh.spread](mesh)
-        self.sources = mesh.sort(src, self.variant.tiles)
-        # One tile holds the points as they were given, and densities need no sorting.
-        self.sorts = self.variant.tiles.counts != (1, 1, 1)
-        if norms is not None:
-            norms = self.sources.sort(norms)
+        self.sources, self.arguments = self.variant.place(src, norms)
+        self.sorts = self.variant.sorts
         shape = (mesh.fields.components, *self.variant.shape)
         size = math.prod(shape)
         before, least = room
@@ -81,10 +78,6 @@ class P2G:
             memory = zeros(mesh.space, before + max(size, least), mesh.dtype)
         self.memory = memory
         self.grid = self.memory[before : before + size].reshape(shape)
-        self.arguments = dict(mesh.arguments, norms=norms, src=self.sources.points)
-        constant = mesh.space.adapter.constant
-        self.arguments["tiles"] = constant(self.variant.tiles.counts, np.int32)
-        self.arguments.update(self.variant.work(self.sources))
 
     @staticmethod
     def kernels(mesh: Mesh) -> list[Kernel]:
@@ -118,7 +111,8 @@ class Owner(Variant):
         planewise = mesh.fields.tensor and not mesh.space.on_device
         self.load("p2g", "p2g_owner", BATCH=PLANEWISE if planewise else 1)
         threads = thread_count() if mesh.space.name == "OpenMP" else 1
-        self.colours = _colours(mesh.space.adapter.constant, self.tiles.counts, threads, points)
+        constant = mesh.space.adapter.constant
+        self.colours = _colours(constant, self.tiles.counts, threads, mesh.planes)
 
     def work(self, sources: Sorted) -> dict[str, Any]:
         """Return where the tiles' sources start."""
@@ -215,7 +209,7 @@ def _batch(mesh: Mesh) -> int:
 
 
 def _colours(
-    constant: Any, tiles: tuple[int, ...], threads: int, points: int
+    constant: Any, tiles: tuple[int, ...], threads: int, planes: int
 ) -> list[tuple[int, Any]]:
     """Return (work items, (first x, first y, tiles, tiles per row, parts)) for each colour."""
     colours = []
@@ -223,7 +217,7 @@ def _colours(
         for y in range(min(2, tiles[1])):
             per_row = (tiles[1] - y + 1) // 2
             count = (tiles[0] - x + 1) // 2 * per_row
-            parts = owner_parts(count, threads, points)
+            parts = owner_parts(count, threads, planes)
             numbers = constant([x, y, count, per_row, parts], np.int32)
             colours.append((count * parts, numbers))
     return colours
