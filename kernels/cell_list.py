@@ -52,6 +52,46 @@ def find_cells(
 
 
 @pk.workunit
+def place_systems(
+    i: int,
+    cells: pk.View1D[pk.int32],
+    offsets: pk.View1D[pk.int32],
+    systems: int,
+    each: int,
+):
+    """Move a point's cell to those of its system, which has ``each``.
+
+    System s has the points ``offsets[s]`` to ``offsets[s + 1] - 1``.
+    """
+    system: int = 0
+    last: int = systems
+    while last - system > 1:
+        middle: int = (system + last) // 2
+        if offsets[middle] <= i:
+            system = middle
+        else:
+            last = middle
+    cells[i] = cells[i] + system * each
+
+
+@pk.workunit
+def sum_systems(
+    i: int,
+    rows: pk.View2D[REAL],
+    offsets: pk.View1D[pk.int32],
+    systems: int,
+    sums: pk.View2D[REAL],
+):
+    """Add up one row of the points of one system: item i is (row, system)."""
+    row: int = i // systems
+    system: int = i % systems
+    sum: REAL = 0.0
+    for k in range(offsets[system], offsets[system + 1]):
+        sum += rows[row][k]
+    sums[row][system] = sum
+
+
+@pk.workunit
 def count_cells(
     i: int,
     cells: pk.View1D[pk.int32],

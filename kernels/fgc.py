@@ -44,8 +44,11 @@ def convolve(
     square1: pk.View1D[REAL],
     square2: pk.View1D[REAL],
     inverse_unit: REAL,
+    sets: int,
 ):
-    """Convolve mode i of a block of ``shape`` modes.
+    """Convolve mode i of a block of ``shape`` modes, for each of ``sets`` grids.
+
+    Those of a grid follow those of another within each plane of the first axis.
 
     ``k`` is zero at the Nyquist index of an even length (an odd factor has no place there),
     ``square`` is k^2 everywhere. ``full`` holds the transform lengths: the multiplier is folded at
@@ -54,7 +57,7 @@ def convolve(
     """
     i2: int = i % shape[2]
     i1: int = i // shape[2] % shape[1]
-    i0: int = i // shape[2] // shape[1]
+    i0: int = i // shape[2] // shape[1] // sets
     f1: int = i1
     if 2 * f1 > full[1]:
         f1 = full[1] - f1

@@ -33,11 +33,16 @@ def g2p_target(
     cells: pk.View1D[pk.int32],
     shape: pk.View1D[pk.int32],
     window: pk.View2D[REAL],
+    first: int,
     field: pk.View4D[REAL],
     pot: pk.View2D[REAL],
 ):
-    """Add the far field at sorted target i to column order[i] of the potential."""
+    """Add the far field at sorted target i to column order[i] of the potential.
+
+    Fields lie side by side along y; this is number ``first``.
+    """
     place(trg, i)
+    above: int = first * shape[1]
     wx: List[REAL] = [0.0] * ROW
     wy: List[REAL] = [0.0] * ROW
     wz: List[REAL] = [0.0] * ROW
@@ -57,6 +62,7 @@ def g2p_target(
             g1: int = c1 + b
             if g1 >= shape[1]:
                 g1 = g1 - shape[1]
+            g1 = g1 + above
             w: REAL = wy[b]
             for z in range(ROW):
                 plane0[z] += w * field[0][g0][g1][c2 + z]
@@ -105,6 +111,7 @@ def g2p_gradient(
     shape: pk.View1D[pk.int32],
     window: pk.View2D[REAL],
     slope: pk.View2D[REAL],
+    first: int,
     field: pk.View4D[REAL],
     pot: pk.View2D[REAL],
     gradient: pk.View2D[REAL],
@@ -115,6 +122,7 @@ def g2p_gradient(
     the slope of the window is multiplied by: minus the inverse step, in the unit of the result.
     """
     place(trg, i)
+    above: int = first * shape[1]
     wx: List[REAL] = [0.0] * ROW
     wy: List[REAL] = [0.0] * ROW
     wz: List[REAL] = [0.0] * ROW
@@ -137,6 +145,7 @@ def g2p_gradient(
                 g1: int = c1 + b
                 if g1 >= shape[1]:
                     g1 = g1 - shape[1]
+                g1 = g1 + above
                 ww: REAL = wx[a] * wy[b]
                 dw: REAL = dx[a] * wy[b]
                 wd: REAL = wx[a] * dy[b]

@@ -56,11 +56,14 @@ def g2p_tile(
     shape: pk.View1D[pk.int32],
     window: pk.View2D[REAL],
     slope: pk.View2D[REAL],
+    first: int,
     field: pk.View4D[REAL],
     pot: pk.View2D[REAL],
     gradient: pk.View2D[REAL],
 ):
     """Add the far field at one part of the sorted targets; ``work`` is (column, first, last + 1).
+
+    Fields lie side by side along y: those of the systems from ``first`` on.
 
     Targets of cell x of column i begin at ``starts[i tiles[0] + x]``. Results go to the columns
     ``order`` of the potential and the gradient, as in `g2p_gradient`.
@@ -78,8 +81,9 @@ def g2p_tile(
     begin: int = work[1][part]
     end: int = work[2][part]
     base1: int = TILE1 * (column % tiles[1])
-    base2: int = TILE2 * (column // tiles[1])
-    first: int = column * tiles[0]
+    base2: int = TILE2 * (column // tiles[1] % tiles[2])
+    above: int = (first + column // tiles[1] // tiles[2]) * shape[1]
+    cell: int = column * tiles[0]
     now: int = 0  # the cell along x where a batch begins
     staged: int = 0  # the plane after the last one that was read
     batch: int = begin
@@ -88,12 +92,12 @@ def g2p_tile(
         near: int = int(trg[0][batch] * inverse_step[0]) - 1
         if near > now:
             now = near
-        while starts[first + now + 1] <= batch:
+        while starts[cell + now + 1] <= batch:
             now = now + 1
         ahead: int = now + PLANES
         if ahead > tiles[0]:
             ahead = tiles[0]
-        count: int = starts[first + ahead] - batch
+        count: int = starts[cell + ahead] - batch
         if count > end - batch:
             count = end - batch
         if count > BATCH:
@@ -117,6 +121,7 @@ def g2p_tile(
                 g1 = g1 - shape[1]
             while g2 >= shape[2]:
                 g2 = g2 - shape[2]
+            g1 = g1 + above
             for k in range(COMPONENTS):
                 local[k][place] = field[k][g0][g1][g2]
 

@@ -47,17 +47,21 @@ def p2g_owner(
     shape: pk.View1D[pk.int32],
     window: pk.View2D[REAL],
     slope: pk.View2D[REAL],
+    first: int,
     grid: pk.View4D[REAL],
 ):
     """Spread the sources of one column of tiles onto its part of the planes.
 
-    ``colour`` is (first x, first y, tiles, tiles per row, parts).
+    ``colour`` is (first x, first y, tiles, tiles per row, parts). Grids lie side by side along y:
+    those of the systems from ``first`` on.
     """
     item: int = i % colour[2]
-    own: int = i // colour[2]
+    own: int = i // colour[2] % colour[4]
+    system: int = i // colour[2] // colour[4]
     tile0: int = colour[0] + 2 * (item // colour[3])
     tile1: int = colour[1] + 2 * (item % colour[3])
-    column: int = (tile0 * tiles[1] + tile1) * tiles[2]
+    column: int = ((system * tiles[0] + tile0) * tiles[1] + tile1) * tiles[2]
+    above: int = (first + system) * shape[1]
     end: int = starts[column + tiles[2]]
     wx: List[REAL] = [0.0] * VALUES
     wy: List[REAL] = [0.0] * VALUES
@@ -161,6 +165,7 @@ def p2g_owner(
                         g1: int = c1 + b
                         if g1 >= shape[1]:
                             g1 = g1 - shape[1]
+                        g1 = g1 + above
                         y: REAL = wy[at + b]
                         if TENSOR:
                             d: REAL = dy[at + b]

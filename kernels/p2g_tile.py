@@ -85,9 +85,10 @@ def reach(
 ):
     """Count the sources in a plane of cells that reach a tile, or write one entry of the lists.
 
-    A place is a tile and a plane, (tile, plane) with the plane running fastest. Counting, item i is
-    place i; else it is entry i, and the entries of place p begin at ``begins[p]``. ``tiles``
-    are the tiles along y and along z, and the sorted columns along y.
+    A place is a tile and a plane, (tile, plane) with the plane running fastest, and the tiles of
+    one system after those of another. Counting, item i is place i; else it is entry i, and the
+    entries of place p begin at ``begins[p]``. ``tiles`` are the tiles along y and along z, and the
+    sorted columns along y and along z.
     """
     place: int = i
     rest: int = 0
@@ -102,7 +103,8 @@ def reach(
                 last = middle
         rest = i - begins[place]
     plane: int = place % cells[0]
-    tile: int = place // cells[0]
+    tile: int = place // cells[0] % (tiles[0] * tiles[1])
+    columns: int = place // cells[0] // (tiles[0] * tiles[1]) * tiles[2] * tiles[3]
     base1: int = tile // tiles[1] * TILE1
     base2: int = tile % tiles[1] * TILE2
     # Beyond the end of a periodic axis, the image of a cell reaches the tile, one period before it.
@@ -115,7 +117,7 @@ def reach(
             if last1 >= first1 and last2 >= first2:
                 for side2 in range(first2 // SIDE2, last2 // SIDE2 + 1):
                     for side1 in range(first1 // SIDE1, last1 // SIDE1 + 1):
-                        at: int = (side2 * tiles[2] + side1) * cells[0] + plane
+                        at: int = (columns + side2 * tiles[2] + side1) * cells[0] + plane
                         here: int = starts[at + 1] - starts[at]
                         if LISTING:
                             if rest >= 0 and rest < here:
@@ -147,9 +149,12 @@ def p2g_tile(
     shape: pk.View1D[pk.int32],
     window: pk.View2D[REAL],
     slope: pk.View2D[REAL],
+    first: int,
     grid: pk.View4D[REAL],
 ):
     """Spread one part of a tile's list; ``work`` is (tile, first, last + 1) by team.
+
+    Grids lie side by side along y: those of the systems from ``first`` on.
 
     ``spots`` are the y and z of the columns in a tile, by thread; ``points`` is P, which the
     compiler must not know where it would unroll loops.
@@ -158,7 +163,8 @@ def p2g_tile(
     strength: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 2 * BATCH + 2, 10)
     anchor: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), 2 * BATCH + 2, 4)
     part: int = team.league_rank()
-    tile: int = work[0][part]
+    tile: int = work[0][part] % (tiles[0] * tiles[1])
+    above: int = (first + work[0][part] // (tiles[0] * tiles[1])) * shape[1]
     batch: int = work[1][part]
     end: int = work[2][part]
     base1: int = tile // tiles[1] * TILE1
@@ -261,6 +267,7 @@ def p2g_tile(
                         g1: int = base1 + y[o]
                         g2: int = base2 + z[o]
                         if g1 < shape[1] and g2 < shape[2]:
+                            g1 = g1 + above
                             add_to_grid(sum0[o * P], sum1[o * P], sum2[o * P], sum3[o * P])
                         for x in range(P - 1):
                             sum0[o * P + x] = sum0[o * P + x + 1]
@@ -331,4 +338,5 @@ def p2g_tile(
             g1: int = base1 + y[o]
             g2: int = base2 + z[o]
             if g1 < shape[1] and g2 < shape[2]:
+                g1 = g1 + above
                 add_to_grid(sum0[o * P + s], sum1[o * P + s], sum2[o * P + s], sum3[o * P + s])

@@ -51,8 +51,10 @@ PERIODIC = 3  # the first PERIODIC axes repeat
 TILE = 4  # most targets of a tile
 CHUNK = 256  # sources staged at a time, a multiple of LANES
 LANES = 8  # sources are staged by whole vectors
-CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET + 9 * DIPOLE  # rows of ``dens``
-ROWS = 3 + PERIODIC + CHARGES + 3 * DOUBLE
+CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET + 9 * DIPOLE  # rows of a density
+MANY = 1  # densities summed at once, in the rows of ``dens`` and ``pot``
+NORMAL = 3 + PERIODIC + MANY * CHARGES
+ROWS = NORMAL + 3 * DOUBLE
 
 
 @pk.workunit
@@ -78,6 +80,8 @@ def p2p_staged(
 ):
     """Near field of one tile (column, first, last + 1) of targets, over all images in reach.
 
+    The columns of a system follow those of another, which has no part in its sums.
+
     ``norms`` are the normals over r_c. ``coincident`` is the squared distance, over r_c, below
     which a pair counts as one point. ``xi_rc`` is z above, not used by polynomials. ``factor``
     multiplies the result. Rows of the stage: position, shift of the target (periodic axes),
@@ -87,8 +91,9 @@ def p2p_staged(
     the last source. What a vector copies beyond its run, the next run or the surplus overwrites.
     """
     stage: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), ROWS, CHUNK + LANES)
-    total: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 3, TILE)
+    total: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), MANY * OUTPUTS, TILE)
     tile: int = team.league_rank()
+    system: int = tiles[0][tile] // (shape[0] * shape[1]) * (shape[0] * shape[1])
     first: int = tiles[1][tile]
     last: int = tiles[2][tile]
     bound(first, last)
@@ -104,7 +109,7 @@ def p2p_staged(
     take_radial(radial, xi_rc)
 
     def clear(t: int):
-        for d in range(OUTPUTS):
+        for d in range(MANY * OUTPUTS):
             total[d][t] = 0.0
 
     pk.parallel_for(pk.TeamThreadRange(team, last - first), clear)
@@ -144,11 +149,11 @@ def p2p_staged(
                             stage[4][filled + m] = x1
                         if PERIODIC > 2:
                             stage[5][filled + m] = x2
-                        for row in range(CHARGES):
+                        for row in range(MANY * CHARGES):
                             stage[3 + PERIODIC + row][filled + m] = dens[row][j + m]
                         if DOUBLE:
                             for row in range(3):
-                                stage[3 + PERIODIC + CHARGES + row][filled + m] = norms[row][j + m]
+                                stage[NORMAL + row][filled + m] = norms[row][j + m]
 
                 pk.parallel_for(pk.TeamThreadRange(team, (count + LANES - 1) // LANES), fill)
                 if LANES > 1:
@@ -194,7 +199,7 @@ def p2p_staged(
                         s1 = 0.0
                         x1 = 0.0
                         wrap(1, w1, s1, x1)
-                        column = (w0 * shape[1] + w1) * shape[2]
+                        column = (system + w0 * shape[1] + w1) * shape[2]
         staged: int = (filled + LANES - 1) // LANES * LANES
 
         def surplus(m: int):
@@ -210,9 +215,7 @@ def p2p_staged(
             y0: REAL = trg[0][first + t]
             y1: REAL = trg[1][first + t]
             y2: REAL = trg[2][first + t]
-            u0: REAL = 0.0
-            u1: REAL = 0.0
-            u2: REAL = 0.0
+            u: List[REAL] = [0.0] * (MANY * OUTPUTS)
             for m in range(staged):
                 r0: REAL = y0 - stage[0][m]
                 r1: REAL = y1 - stage[1][m]
@@ -231,11 +234,9 @@ def p2p_staged(
                 if rr <= coincident:
                     y = 0.0
                 if rr < 1.0:
-                    interact(stage, 3 + PERIODIC, stage, 3 + PERIODIC + CHARGES, m)
-            total[0][t] += u0
-            if OUTPUTS > 1:
-                total[1][t] += u1
-                total[2][t] += u2
+                    interact(stage, 3 + PERIODIC, stage, NORMAL, m)
+            for d in range(MANY * OUTPUTS):
+                total[d][t] += u[d]
 
         pk.parallel_for(pk.TeamThreadRange(team, last - first), target)
         team.team_barrier()
@@ -243,7 +244,7 @@ def p2p_staged(
     def store(t: int):
         out: int = order[first + t]
         scale: REAL = inverse * factor
-        for d in range(OUTPUTS):
+        for d in range(MANY * OUTPUTS):
             pot[d][out] = total[d][t] * scale
 
     pk.parallel_for(pk.TeamThreadRange(team, last - first), store)

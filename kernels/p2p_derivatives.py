@@ -73,6 +73,7 @@ def p2p_derivatives(
     turns solver units into the user's. Row 3 i + j of ``gradient`` is d_j u_i, row j for Laplace.
     """
     tile: int = team.league_rank()
+    system: int = tiles[0][tile] // (shape[0] * shape[1]) * (shape[0] * shape[1])
     first: int = tiles[1][tile]
     last: int = tiles[2][tile]
     bound(first, last)
@@ -126,7 +127,7 @@ def p2p_derivatives(
                 below: int = int(pk.floor((lo2 - reach) / width[2]))
                 above: int = int(pk.floor((hi2 + reach) / width[2]))
                 clip(2, below, above)
-                column: int = (w0 * shape[1] + w1) * shape[2]
+                column: int = (system + w0 * shape[1] + w1) * shape[2]
                 while below <= above:
                     # One run of cells, up to the top of the box; the rest is the next image.
                     w2: int = below

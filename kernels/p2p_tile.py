@@ -27,6 +27,8 @@ LAPLACE = False
 ROTLET = False
 DIPOLE = False
 OUTPUTS = 3 - 2 * LAPLACE  # rows of results
+CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET + 9 * DIPOLE  # rows of a density
+MANY = 1  # densities summed at once, in the rows of ``dens`` and ``pot``
 EVALUATOR = 0  # of the radial functions, as DEGREE: see p2p.py
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
@@ -68,7 +70,9 @@ def p2p_tile(
     ``lists`` (all rows, TILE * LANES) are those kept, and ``rows`` (number) says where those of a
     tile begin; or takes how many rows they need, where they are counted.
     """
-    total: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 3, TILES * TILE * LANES)
+    total: pk.ScratchView2D[REAL] = pk.ScratchView2D(
+        team.team_scratch(0), MANY * OUTPUTS, TILES * TILE * LANES
+    )
     runs: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), 2, TILES * RUNS)
     near: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(
         team.team_scratch(0), LIST, TILES * TILE * LANES
@@ -82,13 +86,14 @@ def p2p_tile(
         tile: int = team.league_rank() * TILES + w
         lane: int = w * TILE * LANES
         table: int = w * RUNS
+        system: int = tiles[0][tile] // (shape[0] * shape[1]) * (shape[0] * shape[1])
         first: int = tiles[1][tile]
         last: int = tiles[2][tile]
 
         bound(first, last)
 
         def clear(v: int):
-            for d in range(OUTPUTS):
+            for d in range(MANY * OUTPUTS):
                 total[d][lane + v] = 0.0
 
         pk.parallel_for(pk.ThreadVectorRange(team, TILE * LANES), clear)
@@ -171,7 +176,7 @@ def p2p_tile(
                             if above > shape[2] - 1:
                                 above = shape[2] - 1
                             if below <= above:
-                                column: int = (c0 * shape[1] + c1) * shape[2]
+                                column: int = (system + c0 * shape[1] + c1) * shape[2]
                                 begin = starts[column + below]
                                 end = starts[column + above + 1]
                         runs[0][table + q] = begin
@@ -257,9 +262,7 @@ def p2p_tile(
                             x0: REAL = trg[0][i] - s0
                             x1: REAL = trg[1][i] - s1
                             x2: REAL = trg[2][i] - s2
-                            u0: REAL = 0.0
-                            u1: REAL = 0.0
-                            u2: REAL = 0.0
+                            u: List[REAL] = [0.0] * (MANY * OUTPUTS)
                             found: int = 0
                             if LISTS == 3:
                                 found = lists[row][v] % 1024
@@ -308,10 +311,8 @@ def p2p_tile(
                                 if rr <= coincident:
                                     y = 0.0
                                 interact(dens, 0, norms, 0, m)
-                            total[0][lane + v] += u0
-                            if OUTPUTS > 1:
-                                total[1][lane + v] += u1
-                                total[2][lane + v] += u2
+                            for d in range(MANY * OUTPUTS):
+                                total[d][lane + v] += u[d]
 
                         pk.parallel_for(pk.ThreadVectorRange(team, (last - first) * LANES), compute)
                     row = row + most + 1
@@ -321,7 +322,7 @@ def p2p_tile(
             def add(t: int):
                 out: int = order[first + t]
                 scale: REAL = inverse * factor
-                for d in range(OUTPUTS):
+                for d in range(MANY * OUTPUTS):
                     sum: REAL = 0.0
                     for k in range(LANES):
                         sum += total[d][lane + t * LANES + k]

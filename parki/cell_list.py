@@ -46,6 +46,9 @@ class CellList:
         Factor applied to the points first; ``box`` and ``origin`` are in the scaled unit.
     spare : int
         Columns of ``points`` beyond the N, of zeros.
+    offsets : array, shape (S + 1,), int32, optional
+        Of S systems, which share no cells: system s has the points ``offsets[s]`` to
+        ``offsets[s + 1] - 1``, in cells of its own, which follow those of the system before.
 
     Attributes
     ----------
@@ -80,6 +83,7 @@ class CellList:
         shape: Sequence[int] | None = None,
         scale: float = 1.0,
         spare: int = 0,
+        offsets: NDArray[np.int32] | None = None,
         executor: str | None = None,
     ) -> None:
         self.space = get_execution_space(execution_space, points)
@@ -96,9 +100,12 @@ class CellList:
         self.shape = _each("shape", shape, operator.index, "3 positive counts")
         self.periodic = tuple(bool(p) for p in periodic)
         corner = _each("origin", origin, as_number, "3 finite coordinates")
-        if len(self.shape) != 3 or min(self.shape) < 1 or np.prod(self.shape, dtype=float) >= 2**31:
+        self.systems = 1 if offsets is None else len(offsets) - 1
+        cells = np.prod(self.shape, dtype=float) * self.systems
+        if len(self.shape) != 3 or min(self.shape) < 1 or cells >= 2**31:
+            of = f" for each of {self.systems} systems" if self.systems > 1 else ""
             raise ParkiValueError(
-                f"shape is {self.shape}; expected 3 positive counts, under 2**31 cells"
+                f"shape is {self.shape}{of}; expected 3 positive counts, under 2**31 cells"
             )
         if len(self.box) != 3 or not all(np.isfinite(self.box)) or min(self.box) <= 0:
             raise ParkiValueError(f"box is {self.box}; expected 3 positive lengths")
@@ -111,9 +118,17 @@ class CellList:
         self.executor = executor
         self.dtype = points.dtype
         self._real = real_name(points.dtype)
-        cells = (self.box, self.shape, self.periodic, corner, self.space)
-        wrapped, self.cells = locate(points, *cells, scale=scale, executor=executor)
+        grid = (self.box, self.shape, self.periodic, corner, self.space)
+        wrapped, self.cells = locate(points, *grid, scale=scale, executor=executor)
         kernels = self.kernels(self.space, self._real, executor)
+        if offsets is not None:
+            load("cell_list", "place_systems", self.space, executor=executor)(
+                self.cells.size,
+                cells=self.cells,
+                offsets=self.space.adapter.constant(offsets, np.int32),
+                systems=self.systems,
+                each=int(np.prod(self.shape)),
+            )
         if self.space.on_device:
             self._sort_on_device(kernels)
         else:
@@ -130,8 +145,8 @@ class CellList:
 
     @property
     def n_cells(self) -> int:
-        """Number of cells."""
-        return int(np.prod(self.shape))
+        """Number of cells, of all systems."""
+        return int(np.prod(self.shape)) * self.systems
 
     def _sort_on_device(self, kernels: dict[str, Kernel]) -> None:
         """Sort without waiting for the device: see ``kernels/cell_list.py``."""

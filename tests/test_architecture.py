@@ -14,10 +14,10 @@ EWALD = Path(parki.__file__).parent / "ewald"
 ALLOWED = {
     "sums": (),
     "split": ("sums",),
-    "near": ("sums", "split", "task"),
-    "far": ("sums", "split", "task"),
+    "near": ("sums", "split", "task", "systems"),
+    "far": ("sums", "split", "task", "systems"),
     "choice": (
-        *("sums", "split", "options", "extent", "points"),
+        *("sums", "split", "options", "extent", "points", "systems"),
         # Sizes, which launch nothing.
         *("near.sizes", "far.sizes", "far.columns", "far.lengths", "far.padding"),
     ),

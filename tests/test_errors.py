@@ -280,7 +280,7 @@ def test_surplus_normals(no_work, kernel):
 
 DENSITIES = [
     ("laplace", VALUE, "dens has shape (6,); expected (5,) for the 5 sources given", numbers(6)),
-    ("laplace", VALUE, "dens has shape (1, 5); expected (5,)", numbers(1, N)),
+    ("laplace", VALUE, "dens has shape (1, 6); expected (5,)", numbers(1, N + 1)),
     ("laplace", VALUE, "dens contains NaN or infinity; the first is at index (3,)", (3, np.nan)),
     ("stokes_sl", VALUE, "dens has shape (5,); expected (3, 5)", numbers(N)),
     ("stokes_sl", VALUE, "(5, 3); expected (3, 5) for the 5 sources given; tra", numbers(N, 3)),

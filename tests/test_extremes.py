@@ -24,10 +24,12 @@ def test_kernel(real, items):
     assert np.isnan(high[1:].max(axis=1)).all()
 
 
-@pytest.mark.parametrize("count", [1, 300, 40_000])
+@pytest.mark.parametrize("count", [1, 300, 10_000, 40_000])
 def test_all_spaces(space, to_space, count):
     rows = np.random.default_rng(3).standard_normal((6, count))
-    found = points.extremes(to_space(rows))
+    found, none, few = points.extremes(to_space(rows), to_space(rows[:2, :0]), to_space(rows[:1]))
     np.testing.assert_array_equal(found, [rows.min(axis=1), rows.max(axis=1)])
+    assert none.shape == (0, 2)
+    np.testing.assert_array_equal(few, found[:, :1])
     rows[4, count // 2] = np.inf
-    assert not np.isfinite(points.extremes(to_space(rows))).all()
+    assert not np.isfinite(*points.extremes(to_space(rows))).all()

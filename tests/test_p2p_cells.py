@@ -92,7 +92,7 @@ def near_field(
     for rows in (buffer, p2p.sources.points, p2p.norms):
         if rows is not None:
             rows[:, N:] = beyond
-    p2p.apply(dens, buffer, {"u": pot})
+    p2p.apply(dens[None], buffer, {"u": pot[None]})
     return np.asarray(pot.get() if space.on_device else pot)
 
 

@@ -47,8 +47,8 @@ def test_modes_of_the_grid(kernel, p2g, monkeypatch):
     exact(same)
     plan(dens)
     found = plan.pipeline.plane.apply(plan.pipeline.sorted if plan.pipeline.p2g.sorts else dens)
-    assert found.shape == (2, MODES)
-    expected = seen["modes"][:, 1 : MODES + 1]
+    assert found.shape == (2, 1, MODES)
+    expected = seen["modes"][:, None, 1 : MODES + 1]
     assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
 
 

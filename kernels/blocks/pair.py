@@ -19,11 +19,11 @@ def take_radial(radial, xi_rc):
 
 
 def interact(density, row, normal, first_normal, at):
-    """Add to u0, u1, u2 what one source does.
+    """Add to u what one source does, for each of MANY densities.
 
-    Its density is in column ``at`` of ``density``, from ``row`` on; likewise its normal. Of the
-    caller: the distance over r_c (r0, r1, r2), its square rr, and y, which is 0 for a coinciding
-    pair; coincident, and what `take_radial` took.
+    Density d is in column ``at`` of ``density``, from ``row`` + d CHARGES on, and adds to u from
+    d OUTPUTS on; its normal likewise, once. Of the caller: the distance over r_c (r0, r1, r2), its
+    square rr, and y, which is 0 for a coinciding pair; coincident, and what `take_radial` took.
     """
     if EVALUATOR == 0:
         s: REAL = 2.0 * rr - 1.0
@@ -49,7 +49,9 @@ def interact(density, row, normal, first_normal, at):
             if ROTLET:
                 a = b
     if LAPLACE:
-        u0 += (y - 2.0 * a) * density[row][at]
+        a = y - 2.0 * a
+        for d in range(MANY):
+            u[d] += a * density[row + d][at]
     if SINGLE or DOUBLE or ROTLET or DIPOLE:
         e0: REAL = r0 * y
         e1: REAL = r1 * y
@@ -60,59 +62,49 @@ def interact(density, row, normal, first_normal, at):
             for power in range(DEGREE):
                 b = b * s + p1[power + 1]
     if ROTLET:
-        t0: REAL = density[row][at]
-        t1: REAL = density[row + 1][at]
-        t2: REAL = density[row + 2][at]
         a = y * y - 2.0 * a * rr * y
-        u0 += a * (t1 * e2 - t2 * e1)
-        u1 += a * (t2 * e0 - t0 * e2)
-        u2 += a * (t0 * e1 - t1 * e0)
+        for d in range(MANY):
+            t0: REAL = density[row + CHARGES * d][at]
+            t1: REAL = density[row + CHARGES * d + 1][at]
+            t2: REAL = density[row + CHARGES * d + 2][at]
+            u[3 * d] += a * (t1 * e2 - t2 * e1)
+            u[3 * d + 1] += a * (t2 * e0 - t0 * e2)
+            u[3 * d + 2] += a * (t0 * e1 - t1 * e0)
     if DIPOLE:
         if EVALUATOR > 0:
             a = b
             b = (0.0 - 2.0 * steep) * psi
         r: REAL = rr * y
-        d00: REAL = density[row][at]
-        d01: REAL = density[row + 1][at]
-        d02: REAL = density[row + 2][at]
-        d10: REAL = density[row + 3][at]
-        d11: REAL = density[row + 4][at]
-        d12: REAL = density[row + 5][at]
-        d20: REAL = density[row + 6][at]
-        d21: REAL = density[row + 7][at]
-        d22: REAL = density[row + 8][at]
-        v0: REAL = d00 * e0 + d01 * e1 + d02 * e2
-        v1: REAL = d10 * e0 + d11 * e1 + d12 * e2
-        v2: REAL = d20 * e0 + d21 * e1 + d22 * e2
         ca: REAL = y * y + 2.0 * (b - a) * r
         cc: REAL = 2.0 * a * r - y * y
-        along: REAL = cc * (d00 + d11 + d22)
         cb: REAL = 3.0 * y * y - 2.0 * (b + 3.0 * a) * r
-        along += cb * (v0 * e0 + v1 * e1 + v2 * e2)
-        u0 += ca * v0 + along * e0
-        u0 += cc * (d00 * e0 + d10 * e1 + d20 * e2)
-        u1 += ca * v1 + along * e1
-        u1 += cc * (d01 * e0 + d11 * e1 + d21 * e2)
-        u2 += ca * v2 + along * e2
-        u2 += cc * (d02 * e0 + d12 * e1 + d22 * e2)
+        for d in range(MANY):
+            d00: REAL = density[row + CHARGES * d][at]
+            d01: REAL = density[row + CHARGES * d + 1][at]
+            d02: REAL = density[row + CHARGES * d + 2][at]
+            d10: REAL = density[row + CHARGES * d + 3][at]
+            d11: REAL = density[row + CHARGES * d + 4][at]
+            d12: REAL = density[row + CHARGES * d + 5][at]
+            d20: REAL = density[row + CHARGES * d + 6][at]
+            d21: REAL = density[row + CHARGES * d + 7][at]
+            d22: REAL = density[row + CHARGES * d + 8][at]
+            v0: REAL = d00 * e0 + d01 * e1 + d02 * e2
+            v1: REAL = d10 * e0 + d11 * e1 + d12 * e2
+            v2: REAL = d20 * e0 + d21 * e1 + d22 * e2
+            along: REAL = cc * (d00 + d11 + d22)
+            along += cb * (v0 * e0 + v1 * e1 + v2 * e2)
+            u[3 * d] += ca * v0 + along * e0
+            u[3 * d] += cc * (d00 * e0 + d10 * e1 + d20 * e2)
+            u[3 * d + 1] += ca * v1 + along * e1
+            u[3 * d + 1] += cc * (d01 * e0 + d11 * e1 + d21 * e2)
+            u[3 * d + 2] += ca * v2 + along * e2
+            u[3 * d + 2] += cc * (d02 * e0 + d12 * e1 + d22 * e2)
     if SINGLE or DOUBLE:
-        along: REAL = 0.0
-        if SINGLE:
-            f0: REAL = density[row][at]
-            f1: REAL = density[row + 1][at]
-            f2: REAL = density[row + 2][at]
-            a = y - 2.0 * a
-            along = (y - 2.0 * b * rr) * (f0 * e0 + f1 * e1 + f2 * e2)
-            u0 += a * f0
-            u1 += a * f1
-            u2 += a * f2
         if DOUBLE:
-            q0: REAL = density[row + 3 * SINGLE][at]
-            q1: REAL = density[row + 3 * SINGLE + 1][at]
-            q2: REAL = density[row + 3 * SINGLE + 2][at]
             n0: REAL = normal[first_normal][at]
             n1: REAL = normal[first_normal + 1][at]
             n2: REAL = normal[first_normal + 2][at]
+            ne: REAL = n0 * e0 + n1 * e1 + n2 * e2
             if EVALUATOR == 0:
                 g: REAL = p2[0]
                 for power in range(DEGREE):
@@ -120,20 +112,37 @@ def interact(density, row, normal, first_normal, at):
             if EVALUATOR > 0:
                 g: REAL = (0.0 - 2.0 * steep) * psi
             r: REAL = rr * y
-            qe: REAL = q0 * e0 + q1 * e1 + q2 * e2
-            ne: REAL = n0 * e0 + n1 * e1 + n2 * e2
-            qn: REAL = q0 * n0 + q1 * n1 + q2 * n2
             h: REAL = (4.0 * g + 12.0 * b) * r - 6.0 * y * y
             g = -2.0 * g * r
-            along = along + g * qn + h * qe * ne
-            qe = g * qe
-            ne = g * ne
-            u0 += ne * q0
-            u0 += qe * n0
-            u1 += ne * q1
-            u1 += qe * n1
-            u2 += ne * q2
-            u2 += qe * n2
-        u0 += along * e0
-        u1 += along * e1
-        u2 += along * e2
+            gn: REAL = g * ne
+            h = h * ne
+        if SINGLE:
+            a = y - 2.0 * a
+            b = y - 2.0 * b * rr
+        for d in range(MANY):
+            along: REAL = 0.0
+            if SINGLE:
+                f0: REAL = density[row + CHARGES * d][at]
+                f1: REAL = density[row + CHARGES * d + 1][at]
+                f2: REAL = density[row + CHARGES * d + 2][at]
+                along = b * (f0 * e0 + f1 * e1 + f2 * e2)
+                u[3 * d] += a * f0
+                u[3 * d + 1] += a * f1
+                u[3 * d + 2] += a * f2
+            if DOUBLE:
+                q0: REAL = density[row + CHARGES * d + 3 * SINGLE][at]
+                q1: REAL = density[row + CHARGES * d + 3 * SINGLE + 1][at]
+                q2: REAL = density[row + CHARGES * d + 3 * SINGLE + 2][at]
+                qe: REAL = q0 * e0 + q1 * e1 + q2 * e2
+                qn: REAL = q0 * n0 + q1 * n1 + q2 * n2
+                along = along + g * qn + h * qe
+                qe = g * qe
+                u[3 * d] += gn * q0
+                u[3 * d] += qe * n0
+                u[3 * d + 1] += gn * q1
+                u[3 * d + 1] += qe * n1
+                u[3 * d + 2] += gn * q2
+                u[3 * d + 2] += qe * n2
+            u[3 * d] += along * e0
+            u[3 * d + 1] += along * e1
+            u[3 * d + 2] += along * e2

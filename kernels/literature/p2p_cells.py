@@ -35,6 +35,7 @@ TARGETS = 64  # most targets of a team
 CHUNK = 64  # sources staged at a time
 OUTPUTS = 3 - 2 * LAPLACE
 CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET + 9 * DIPOLE  # rows of ``dens``
+MANY = 1  # densities
 ROWS = 3 + CHARGES + 3 * DOUBLE  # of the stage: position, density, normal
 
 
@@ -151,9 +152,7 @@ def p2p_cells(
                         y2: REAL = trg[2][first + t] + x2
 
                         def lane(v: int):
-                            u0: REAL = 0.0
-                            u1: REAL = 0.0
-                            u2: REAL = 0.0
+                            u: List[REAL] = [0.0] * OUTPUTS
                             for m in range(v, count, VECTORS):
                                 if STAGED:
                                     r0: REAL = (y0 - stage[0][m]) * inverse
@@ -172,10 +171,8 @@ def p2p_cells(
                                         interact(stage, 3, stage, 3 + CHARGES, m)
                                     else:
                                         interact(dens, 0, norms, 0, j + m)
-                            partial[0][t][v] += u0
-                            if OUTPUTS > 1:
-                                partial[1][t][v] += u1
-                                partial[2][t][v] += u2
+                            for d in range(OUTPUTS):
+                                partial[d][t][v] += u[d]
 
                         pk.parallel_for(pk.ThreadVectorRange(team, VECTORS), lane)
 

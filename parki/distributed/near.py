@@ -72,7 +72,8 @@ class SlabP2P:
     def apply(self, dens: Any, results: dict[str, Any]) -> None:
         """Overwrite ``results`` with the near field of densities fetched, where there are pairs."""
         if self.p2p is not None:
-            self.p2p.apply(dens, self.buffer, results)
+            own = {name: array[None] for name, array in results.items()}
+            self.p2p.apply(dens[None], self.buffer, own)
 
 
 def _turned(setup: Setup, points: Any, start: float) -> Any:

@@ -81,15 +81,17 @@ class Plan(single.Plan):
         """Bytes that this rank sent to others in the last application, by step."""
         return self.pipeline.sent
 
-    def update_points(self, trg: Any, src: Any, norms: Any = None) -> None:
+    def update_points(self, trg: Any, src: Any, norms: Any = None, *, systems: Any = None) -> None:
         """Give the plan other points, on all ranks: see `parki.ewald.Plan.update_points`.
+
+        There are no ``systems``.
 
         Each rank may have more points than before, or fewer. Slabs keep their bounds until one of
         them has 1.3 times the work it would have with others. Points that are on their slab's rank
         when they are given (`owners`, `migrate`) cross no network; ranks that have nothing for each
         other exchange nothing.
         """
-        super().update_points(trg, src, norms)
+        super().update_points(trg, src, norms, systems=systems)
 
     def owners(self, points: Any) -> Any:
         """Return the rank on whose slab each point is; shape (N,) for points (3, N)."""

@@ -32,7 +32,7 @@ from parki.ewald.choice.clustering import SAMPLE, pair_density
 from parki.ewald.choice.memory import Memory
 from parki.ewald.far.gauge import Gauge
 from parki.ewald.near.p2p_lists import PairLists
-from parki.ewald.pipeline import Watch, unwatched
+from parki.ewald.pipeline import Watch, normal_squares, unwatched
 from parki.ewald.setup import Setup, choose, use
 from parki.ewald.task import Frame, Points, Survey, Task
 from parki.interchange import to_host
@@ -61,6 +61,7 @@ class Slab:
         self.setup: Setup | None = None
         self.memory: Memory | None = None
         self.sent: dict[str, int] = {}
+        self.normal_squares: Any = None
         self.transport: Transport
         self.slabs: Slabs
         self.order: Order
@@ -126,6 +127,7 @@ class Slab:
             axes = longest_first(points.box.box, task.options.periodicity)
             frame = Frame.of(task, points.box, tuple(axes))
             new.transport = choose_transport(self.team, task.space)
+        new.normal_squares = normal_squares(points.arrays)
         new.order = Order(list(frame.axes))
         same, arrays = points.survey.same, new.order.arrays(points.arrays)
         src = frame.wrap(task, arrays["src"])
@@ -165,7 +167,7 @@ class Slab:
         trg = src if same else frame.wrap(task, own["trg"])
         far = old.far if old and slabs == old.slabs else SlabFar(new.transport, slabs, setup)
         new.far = far.placed(trg, src, norms)
-        new.gauge = setup.gauge(trg, src, norms, self.team.sum)
+        new.gauge = setup.gauge(trg, src, norms, together=self.team.sum)
         at = _cells(setup, src)
         new.near = SlabP2P(new.transport, slabs, setup, own["trg"], own["src"], norms, at)
         return new
@@ -237,7 +239,18 @@ class Slab:
 
     # ------------------------------------------------------------------ apply
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
-        """Run the stages on the slab; they see results as (rows, targets)."""
+        """Run the stages on the slab, for one density after the other."""
+        counts = self.team.all(len(dens))
+        if len(set(counts)) > 1:
+            raise ParkiValueError(
+                f"dens holds {len(dens)} densities on rank {self.team.rank}, but the ranks have "
+                f"{', '.join(map(str, counts))}; all ranks give the same number"
+            )
+        for place, each in enumerate(dens):
+            self._sum(each, {name: array[place] for name, array in results.items()}, watch)
+
+    def _sum(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
+        """Sum a density (rows, sources); stages see results as (rows, targets)."""
         task, count = self.far.setup.task, self._to_targets.arriving
         flat = {
             name: array.reshape(math.prod(array.shape[:-1]), array.shape[-1])

@@ -77,6 +77,14 @@ def measure(plan: Plan, dens: Any, targets: int) -> Check | tuple[Check, ...]:
     xp = plan.space.array_module
     points = _points(plan)
     values = as_array("dens", dens)
+    if plan.points.systems:
+        raise ParkiValueError(
+            "check takes plans without systems; check some systems by plans of their own"
+        )
+    if values.ndim > len(plan.task.sum.density_shape(0)):
+        raise ParkiValueError(
+            f"dens has shape {values.shape}; check takes one density at a time, such as dens[0]"
+        )
     found = plan(values)
     chosen = np.arange(plan.n_targets)
     if count < plan.n_targets:

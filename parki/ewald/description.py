@@ -59,8 +59,9 @@ def facts(plan: Plan) -> dict[str, str]:
 
 def _counts(plan: Plan) -> str:
     """Return how many points there are."""
-    targets, sources = plan.points.survey.totals
-    return f"{sources} sources, {targets} targets"
+    (targets, sources), systems = plan.points.survey.totals, plan.points.systems
+    of = f" of {systems.count} systems" if systems else ""
+    return f"{sources} sources, {targets} targets{of}"
 
 
 def _densities(plan: Plan) -> str:
@@ -111,7 +112,7 @@ def describe(plan: Plan) -> str:
         f"  tolerance {plan.options.tolerance:g}{_densities(plan)}; "
         "predicted error over tolerance: " + ", ".join(f"{k} {v:.2f}" for k, v in p.errors.items()),
         f"  near field: r_c = {p.cutoff * length:.4g} "
-        f"({plan.points.survey.totals[1] * p.cutoff**3:.0f} sources per r_c^3), "
+        f"({plan.points.counts[1] * p.cutoff**3:.0f} sources per r_c^3), "
         f"{p.split.scaled(length).name}, {evaluation}, P2P by {p.p2p}",
         f"  far field: grid {grid[0]} x {grid[1]} x {grid[2]}, "
         f"{SUMS[plan.kernel].components} components, window of {p.points} points "

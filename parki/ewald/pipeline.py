@@ -6,9 +6,12 @@ the far field. That of many ranks is `parki.distributed.slab.Slab`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
+
+import numpy as np
 
 from parki.ewald import recent
 from parki.ewald.choice.clustering import pair_density
@@ -22,13 +25,18 @@ from parki.ewald.near.p2p import P2P
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.replay import Replay, why_not
 from parki.ewald.setup import Setup, choose, use
+from parki.ewald.systems import Systems
 from parki.ewald.task import Frame, Points, Survey, Task
 from parki.interchange import to_host
 from parki.runtime import prepare
+from parki.runtime.spaces import free_memory
 
 # While the pairs that share a cell change by no more than this, in parts of what they were when the
 # set-up was seen to suit the points, it suits them still: `choice.moves` allows more.
 CROWDED = 0.1
+# Densities whose grids a device has at a time, as many as there are; and the part of the free
+# memory that they may take.
+GRIDS, ROOM = (8, 4, 2), 1 / 4
 Watch = Callable[[str], AbstractContextManager[Any]]  # of the stages, by name
 
 
@@ -48,11 +56,14 @@ class Pipeline(Protocol):
         What this rank needs, as predicted for the points that the parameters were chosen for.
     ahead : bool
         Whether all stages can be launched before the first runs.
+    normal_squares : array, shape (Ns,), or None
+        Squares of the normals, for the promise; None if there are none, or nothing to sum.
     """
 
     setup: Setup | None
     memory: Memory | None
     ahead: bool
+    normal_squares: Any
 
     def together(self) -> AbstractContextManager[Any]:
         """Raise on all ranks what is raised on one of them."""
@@ -74,7 +85,10 @@ class Pipeline(Protocol):
         """
 
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
-        """Overwrite results, in the shapes of the public boundary, with the sum of a density."""
+        """Overwrite results with the sums of densities (k, rows, sources).
+
+        Results have shape (k, ...), as at the public boundary.
+        """
 
     @property
     def lists(self) -> PairLists | None:
@@ -95,19 +109,24 @@ class OneDevice:
 
     def __init__(self, setup: Setup | None = None, memory: Memory | None = None) -> None:
         self.setup, self.memory = setup, memory
+        self.normal_squares: Any = None
         self._sizes: Any = None  # shapes of the points, once there are any
+        self._systems: Systems | None = None
         self.p2p: P2P
         self.p2g: P2G
         self.fgc: FGC
         self.g2p: G2P
         self.plane: PlaneModes | None = None
         self.gauge: Gauge
-        self.sorted: Any = None  # the densities of P2G, in the memory of those of P2P
-        self._wide: Any = None
+        self.sorted: Any = None  # a density of P2G, in the memory of those of P2P
+        self._buffers: dict[int, Any] = {}  # for sorted densities of P2P, by how many at a time
+        self._grids: dict[int, tuple[Any, FGC]] = {}  # of several densities; with their FGC
         self._pending: Callable[[], None] | None = None  # to do beside the near field
         self._begun = False  # a density was summed
+        self._ready: set[int] = set()  # numbers of densities that were summed before
         self._plain = ""  # why launches are made one by one
-        self._replays: dict[bool, Replay] = {}  # of applications, by whether they take lists
+        # Of applications, by the number of densities and whether they take lists.
+        self._replays: dict[tuple[int, bool], Replay] = {}
         self._follows = False  # the points replaced others, and suited the set-up
         self._placing: Replay | None = None  # gives the pipeline other points
         self._waits = ""  # why placing points was not recorded
@@ -139,7 +158,8 @@ class OneDevice:
     def placed(self, task: Task, points: Points, once: bool) -> OneDevice:
         """Return a pipeline for other points: see `Pipeline.placed`."""
         placing, setup, arrays = self._placing, self.setup, self._named(points)
-        if placing is None or setup is None or not placing.takes(arrays):
+        same = points.systems is self._systems
+        if placing is None or setup is None or not (same and placing.takes(arrays)):
             return self._renewed(task, points, once)
         before = {name: array.copy() for name, array in placing.arrays.items()}
         placing(arrays, {})
@@ -153,9 +173,10 @@ class OneDevice:
         """Return another pipeline for points, which keeps what suits them."""
         new, arrays = OneDevice(), self._named(points)
         new._sizes = {name: array.shape for name, array in arrays.items()}
+        new._systems = points.systems
         frame = self.setup.frame if self.setup else Frame.of(task, points.box)
         wrapped = _wrapped(task, frame, arrays)
-        density = pair_density(*wrapped, frame.box)
+        density = pair_density(*wrapped, frame.box, points.systems)
         kept = self.setup is not None and self.setup.suits(density, points)
         if self.setup is not None and kept:
             setup = self.setup
@@ -163,14 +184,16 @@ class OneDevice:
             clouds = wrapped[wrapped[0] is wrapped[1] :]
             problem, chosen = choose(task, points, frame, density, clouds, once=once)
             setup = Setup.of(task, frame, problem, chosen)
-        old = self if kept and self._sizes else None
+        many = points.counts[2]
+        old = self if kept and self._sizes and many == _count(self._systems) else None
         if old is not None:
             new.memory = old.memory
         else:
             needs = *setup.asked(points), use(task, points, once)
             new.memory = check(*needs, frame.length, recent.forget)
             prepare(setup.kernels(points.targets))
-        new.setup, new._follows = setup, kept and self._sizes == new._sizes
+        new.setup, same = setup, new._systems is self._systems
+        new._follows = kept and same and self._sizes == new._sizes
         new._plain = why_not(task.space, task.executor, points.targets, points.sources)
         if new._follows and self._follows and not new._plain and not self._waits:
 
@@ -195,7 +218,7 @@ class OneDevice:
     def _suited(self, setup: Setup, points: Points) -> bool:
         """Begin anew with points that were placed; return whether the set-up suits them."""
         self._begun = False
-        self._replays.pop(True, None)
+        self._replays = {key: replay for key, replay in self._replays.items() if not key[1]}
         if self.lists is not None:
             self.lists.forget()
         crowds = self._crowded()
@@ -203,7 +226,7 @@ class OneDevice:
             return True
         wrapped = _wrapped(setup.task, setup.frame, self._named(points))
         self._judged = crowds
-        return setup.suits(pair_density(*wrapped, setup.frame.box), points)
+        return setup.suits(pair_density(*wrapped, setup.frame.box, points.systems), points)
 
     def _crowded(self) -> Any:
         """Return how many pairs share a cell of the near field, and of the far field's sorts."""
@@ -220,11 +243,13 @@ class OneDevice:
         """Set up the stages for points; waits for nothing where ``old`` did the same."""
         task, frame, (trg, src) = setup.task, setup.frame, wrapped
         given = arrays["trg"], arrays.get("src", arrays["trg"])
-        norms = arrays["norms"] * task.dtype.type(frame.factor) if "norms" in arrays else None
-        self.p2p = P2P(task, frame, setup.pair, *given, norms)
+        norms, self.normal_squares = None, normal_squares(arrays)
+        if "norms" in arrays:
+            norms = arrays["norms"] * task.dtype.type(frame.factor)
+        self.p2p = P2P(task, frame, setup.pair, *given, norms, systems=self._systems)
         rows = task.sum.rows
-        self._wide = self.p2p.buffer(rows)
-        self.sorted = self._wide.reshape(-1)[: rows * src.shape[1]].reshape(rows, -1)
+        self._buffers[1] = self.p2p.buffer(rows)
+        self.sorted = self._buffers[1].reshape(-1)[: rows * src.shape[1]].reshape(rows, -1)
 
         def far() -> None:
             self._place_far(setup, trg, src, norms, old)
@@ -245,26 +270,34 @@ class OneDevice:
         self, setup: Setup, trg: Any, src: Any, norms: Any, old: OneDevice | None
     ) -> None:
         """Set up the far field of wrapped points and normals in solver units."""
-        mesh = setup.mesh
+        mesh, systems = setup.mesh, self._systems
+        count = _count(systems)
+        targets, sources_at = (systems.targets, systems.sources) if systems else (None, None)
         # The field takes the place of the grid, whose values are in Fourier space by then.
-        self.p2g = P2G(mesh, src, norms, FGC.room(mesh), old and old.p2g.memory)
+        room = FGC.room(mesh, count)
+        self.p2g = P2G(mesh, src, norms, room, old and old.p2g.memory, sources_at)
         sources = self.p2g.sources
         if PlaneModes.needed(mesh):
-            self.plane = PlaneModes(mesh, sources.points[2], self.p2g.arguments["norms"])
-        self.fgc = old.fgc if old is not None else FGC(mesh, setup.split, self.p2g.memory)
-        self.g2p = G2P(mesh, trg, sources, trg is src)
-        self.gauge = setup.gauge(trg, src, norms)
+            normals = self.p2g.arguments["norms"]
+            self.plane = PlaneModes(mesh, sources.points[2], normals, systems)
+        self.fgc = old.fgc if old else FGC(mesh, setup.split, self.p2g.memory, count)
+        self._grids = old._grids if old else {}
+        self.g2p = G2P(mesh, trg, sources, trg is src, targets)
+        self.gauge = setup.gauge(trg, src, norms, systems=systems)
 
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         """Run the stages, or replay them where they launch the same again and again."""
-        lists, space = self.lists, self.p2p.sources.space
-        often = self._begun or self._placing is not None
+        lists, space, many = self.lists, self.p2p.sources.space, len(dens)
+        if many > 1 and lists is not None and self._placing is None:
+            lists.begun = True  # this is a repeated sum
+        often = many in self._ready and (self._begun or self._placing is not None)
         self._begun = True
         due = lists is not None and lists.due
         if self._plain or due or not often or watch is not unwatched or space.adapter.capturing():
             self._stages(dens, results, watch)
+            self._ready.add(many)
             return
-        kept = lists is not None and lists.kept
+        kept = many, lists is not None and lists.kept
         if kept not in self._replays:
             arrays = {"dens": dens, **results}
 
@@ -282,22 +315,73 @@ class OneDevice:
             lists.begun = True
 
     def _stages(self, dens: Any, results: dict[str, Any], watch: Watch = unwatched) -> None:
-        """Run the stages; they see results as (rows, targets)."""
+        """Run the stages; they see results as (k, rows, targets)."""
         space = self.p2p.sources.space
-        flat = {name: array.reshape(-1, array.shape[-1]) for name, array in results.items()}
+        flat = {n: array.reshape(len(dens), -1, array.shape[-1]) for n, array in results.items()}
         pending, self._pending = self._pending, None
         with space.adapter.beside(pending), watch("P2P"):
-            self.p2p.apply(dens, self._wide, flat)
+            self.p2p.apply(dens, self._buffer(len(dens)), flat)
+        done = 0
+        while done < len(dens):
+            many = self._together(len(dens) - done)
+            part = slice(done, done + many)
+            self._far(dens[part], {name: array[part] for name, array in flat.items()}, watch)
+            done += many
+
+    def _far(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
+        """Add the far field of densities whose grids there is memory for."""
+        many, systems = len(dens), _count(self._systems)
+        grid, fgc = self._grids[many] if many > 1 else (None, self.fgc)
+        planes = []
         with watch("P2G"):
-            grid = self.p2g.apply(dens, self.sorted)
-            plane = None
-            if self.plane is not None:
-                plane = self.plane.apply(self.sorted if self.p2g.sorts else dens)
+            for place, each in enumerate(dens):
+                spread = self.p2g.apply(each, self.sorted, grid, place * systems)
+                if self.plane is not None:
+                    planes.append(self.plane.apply(self.sorted if self.p2g.sorts else each))
         with watch("FGC"):
-            field = self.fgc.apply(grid, plane)
+            plane = self.p2g.sources.xp.concatenate(planes, axis=1) if planes else None
+            field = fgc.apply(spread, plane)
         with watch("G2P"):
-            self.g2p.apply(field, flat)
-            self.gauge.add(dens, flat)
+            for place, each in enumerate(dens):
+                own = {name: array[place] for name, array in results.items()}
+                self.g2p.apply(field, own, place * systems)
+                self.gauge.add(each, own)
+
+    def _buffer(self, many: int) -> Any:
+        """Return memory for the sorted densities of P2P, of which it takes some at a time.
+
+        It is never given back: launches that were recorded may use it.
+        """
+        most = self.p2p.most(many)
+        if most not in self._buffers:
+            self._buffers[most] = self.p2p.buffer(most * self.p2p.rows)
+        return self._buffers[most]
+
+    def _together(self, many: int) -> int:
+        """Return of how many densities the far field takes the grids at a time; make these.
+
+        On a CPU one after the other, which finds its grid in the cache.
+        """
+        setup, memory = self.setup, self.memory
+        if many == 1 or setup is None or memory is None or not self.p2g.variant.several:
+            return 1
+        mesh, space = setup.mesh, setup.task.space
+        if not space.on_device:
+            return 1
+        names = ("grid", "modes", "padded block", "transforms")
+        own = sum(memory.parts[name] for name in names)
+        for most in [n for n in GRIDS if n <= many]:
+            if most not in self._grids and most * own <= ROOM * free_memory(space):
+                inputs, (x, y, z) = mesh.task.sum.components, mesh.stored
+                sets = most * _count(self._systems)
+                shape = (inputs, x, sets * y, z)
+                size = max(FGC.room(mesh, sets)[1], math.prod(shape))
+                values = mesh.task.xp.empty(size, dtype=mesh.dtype)
+                fgc = FGC(mesh, setup.split, values, sets, self.fgc)
+                self._grids[most] = values[: math.prod(shape)].reshape(shape), fgc
+            if most in self._grids:
+                return most
+        return 1
 
     @property
     def lists(self) -> PairLists | None:
@@ -319,6 +403,16 @@ class OneDevice:
         if self._replays or self._plain:
             lines += f"\n  launches: {_how(self._plain)}"
         return lines
+
+
+def normal_squares(arrays: dict[str, Any]) -> Any:
+    """Return the squares of the normals among arrays that were given, or None."""
+    norms = arrays.get("norms")
+    return None if norms is None else (norms.astype(np.float64) ** 2).sum(axis=0)
+
+
+def _count(systems: Systems | None) -> int:
+    return systems.count if systems else 1
 
 
 def _how(problem: str) -> str:

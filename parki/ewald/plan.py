@@ -25,7 +25,7 @@ from parki.ewald.extent import mean_edge, resolve
 from parki.ewald.far.p2g_paper import check_spreading
 from parki.ewald.near.p2p_cells import check_wanted
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline import OneDevice, Pipeline, Watch, unwatched
+from parki.ewald.pipeline import OneDevice, Pipeline, Watch, normal_squares, unwatched
 from parki.ewald.points import (
     Arguments,
     check_arguments,
@@ -37,9 +37,10 @@ from parki.ewald.points import (
     result_shape,
 )
 from parki.ewald.setup import Setup
+from parki.ewald.systems import Systems, check_systems
 from parki.ewald.task import Points, Task
 from parki.html import table
-from parki.interchange import as_array, as_given
+from parki.interchange import as_array, as_given, to_host
 from parki.runtime import forks
 
 STAGES = ("P2P", "P2G", "FGC", "G2P")
@@ -69,6 +70,10 @@ class Plan:
     dens : array, optional
         A density to sum at once, into `first`: checked along with the rest, before any work. On a
         device its near field runs while the far field is set up.
+    systems : sequence of int, or tuple of two, optional
+        For many systems that have nothing to do with each other, with the box and the tolerance in
+        common: where the points of each begin, and last how many points there are. Or one such
+        sequence for targets and one for sources. All systems are summed at once.
     pipeline : Pipeline, optional
         What does the work: one device by default, or `parki.distributed`'s slab of a rank.
 
@@ -116,6 +121,7 @@ class Plan:
         *,
         want: str | tuple[str, ...] = "u",
         dens: Any = (),
+        systems: Any = None,
         pipeline: Pipeline | None = None,
     ) -> None:
         start = time.perf_counter()
@@ -133,10 +139,11 @@ class Plan:
             self.want = want if isinstance(want, str) else names
             self.task = Task(kernel, given.space, dtype, options, names)
             self.kernel, self.space, self.options, self.dtype = kernel, given.space, options, dtype
-            self.points = self._points(given)
+            found = check_systems(systems, given.arrays, given.space, options)
+            self.points = self._points(given, found)
             once = not (isinstance(dens, tuple) and dens == ())
             values = self._density(dens) if once else None
-            if pipeline is None:
+            if pipeline is None and not found:
                 kept, self._done = recent.take(self.task, once)
                 self.pipeline = kept or self.pipeline
             self.first: Any = None
@@ -144,11 +151,11 @@ class Plan:
                 self.pipeline = self._placed(self.points, once)
                 if once:
                     self.first = as_given(self._summed(values, None, unwatched), dens)
-            if pipeline is None and not once and self.setup is not None:
+            if pipeline is None and not (once or found) and self.setup is not None:
                 recent.keep(self.task, False, OneDevice(self.setup, self.memory))
         self.seconds = {"plan": time.perf_counter() - start}
 
-    def _points(self, given: Arguments) -> Points:
+    def _points(self, given: Arguments, systems: Systems | None) -> Points:
         """Return the points with what they decide; their box is that of the plan, if it has one."""
         survey = self.pipeline.survey(self.task, given.arrays, given.extents)
         # Where there is nothing to sum the next points choose all anew, and so do these the box.
@@ -158,12 +165,11 @@ class Plan:
         else:
             box = self.points.box
             check_stay(self.options, box, given.extents)
-        components = self.task.sum.source_components
-        tolerance = self.options.random_tolerance(survey.totals[1], components, self.dtype)
-        squares: Any = None
-        if "norms" in given.arrays:
-            squares = self.task.xp.square(given.arrays["norms"], dtype=np.float64).sum(axis=0)
-        return Points(given.arrays, given.extents, survey, box, tolerance, squares)
+        components, sources = self.task.sum.source_components, survey.totals[1]
+        if systems:
+            sources = int(np.diff(systems.sources).max())
+        tolerance = self.options.random_tolerance(sources, components, self.dtype)
+        return Points(given.arrays, given.extents, survey, box, tolerance, systems)
 
     def _placed(self, points: Points, once: bool) -> Pipeline:
         """Return the pipeline for points."""
@@ -207,7 +213,7 @@ class Plan:
         return self.pipeline.memory
 
     # ------------------------------------------------------------------ other points
-    def update_points(self, trg: Any, src: Any, norms: Any = None) -> None:
+    def update_points(self, trg: Any, src: Any, norms: Any = None, *, systems: Any = None) -> None:
         """Give the plan other points, as those of the next time step; there may be more or fewer.
 
         What hangs on the box and the parameters alone is kept: grid, multiplier, kernels. Where
@@ -220,6 +226,8 @@ class Plan:
         trg, src, norms
             As for the plan, with its dtype and in its memory. Where ``box`` gives no length, the
             points must stay in `origin` to `origin` + `box`, the extent of the first ones.
+        systems
+            As for the plan, where it has systems. Default: as before.
 
         Raises
         ------
@@ -234,10 +242,22 @@ class Plan:
                     f"trg has dtype {given.arrays['trg'].dtype}, but the plan was made for "
                     f"{self.dtype}; convert the points, or make a new plan"
                 )
-            points = self._points(given)
+            points = self._points(given, self._systems_of(given, systems))
             pipeline = self._placed(points, False)
         self.points, self.pipeline, self.first = points, pipeline, None
         self.seconds = {**self.seconds, "update": time.perf_counter() - start}
+
+    def _systems_of(self, given: Arguments, systems: Any) -> Systems | None:
+        """Return the systems of other points; those that there were, if they are the same."""
+        old = self.points.systems
+        if systems is None:
+            systems = old and (old.targets, old.sources)
+        elif old is None:
+            raise ParkiValueError(
+                "systems was given, but the plan was made without; make a new plan with systems"
+            )
+        new = check_systems(systems, given.arrays, self.space, self.options)
+        return old if new == old else new
 
     # ------------------------------------------------------------------ apply
     def __call__(self, dens: Any, out: Any = None) -> Any:
@@ -249,9 +269,10 @@ class Plan:
 
         Parameters
         ----------
-        dens : array, shape (Ns,), (3, Ns), (6, Ns) or (3, 3, Ns)
+        dens : array, shape (Ns,), (3, Ns), (6, Ns) or (3, 3, Ns), or with k first
             Charges (Laplace); f, q or torques t; rows 0-2 f of the single layer and 3-5 q of the
-            double layer; dipoles D. Same dtype and memory as the points.
+            double layer; dipoles D. Same dtype and memory as the points. Of k densities at once,
+            such as (k, 3, Ns), results have k first, too: pairs are computed for several of them.
         out : array or tuple of arrays, optional
             Where to write: as what is returned; C-contiguous. With it a repeated call allocates
             nothing but those lists, what the FFT library needs for itself, and the pressure where
@@ -297,12 +318,19 @@ class Plan:
             return self._summed(self._density(dens), out, watch)
 
     def _summed(self, values: Any, out: Any, watch: Watch) -> Any:
-        """Return what is wanted of a density that was checked."""
-        results = check_outputs(out, self.want, self._shapes(), values, self.space)
+        """Return what is wanted of a density, or of several, that were checked."""
+        shapes = self._shapes()
+        if several := values.ndim == 3:
+            shapes = {name: (len(values), *shape) for name, shape in shapes.items()}
+        results = check_outputs(out, self.want, shapes, values, self.space)
         summed = self.task.want if self.pipeline.setup else ()
         if summed:
             parts = stress.split(results, summed, self.space.array_module)
-            self.pipeline.apply(values, parts, watch)
+            if several:
+                self.pipeline.apply(values, parts, watch)
+            else:
+                each = {name: array[None] for name, array in parts.items()}
+                self.pipeline.apply(values[None], each, watch)
             stress.combine(results, parts)
             summed += ("stress",)
         for name in results.keys() - set(summed):
@@ -314,14 +342,18 @@ class Plan:
         return {n: result_shape(self.kernel, n, self.n_targets) for n in self.task.names}
 
     def _density(self, dens: Any) -> Any:
-        """Return a density as (rows, sources), C-contiguous; refuse an impossible one."""
+        """Return a density as (rows, sources), or several as (k, rows, sources), C-contiguous.
+
+        Refuse an impossible one.
+        """
         values = as_array("dens", dens)
         check_space({"dens": values}, self.space)
         if values.dtype != self.dtype:
             raise ParkiTypeError(
                 f"dens has dtype {values.dtype}, but the points have {self.dtype}; convert one"
             )
-        return check_density("dens", values, self.task.sum.density_shape(self.n_sources))
+        shape = self.task.sum.density_shape(self.n_sources)
+        return check_density("dens", values, shape, several=True)
 
     # ------------------------------------------------------------------ views on the plan
     def promise(self, dens: Any) -> Any:
@@ -338,6 +370,7 @@ class Plan:
         Returns
         -------
         float, or tuple of floats if ``want`` is a tuple
+            Of k densities at once, arrays of shape (k,); of S systems, (S,), or both.
 
         Raises
         ------
@@ -348,8 +381,13 @@ class Plan:
             values = as_array("dens", dens)
             check_dtypes({"dens": values})
             check_space({"dens": values}, self.space)
-            values = check_density("dens", values, self.task.sum.density_shape(self.n_sources))
-            bound = self._bound(values.astype(np.float64) ** 2)
+            shape = self.task.sum.density_shape(self.n_sources)
+            squares = check_density("dens", values, shape, several=True).astype(np.float64) ** 2
+            bound: Any
+            if squares.ndim == 3:
+                bound = np.array([self._bound(each) for each in squares])
+            else:
+                bound = self._bound(squares)
         steep = bound / mean_edge(self.box)
         known = {"u": bound, "stress": stress.OF_PARTS * steep}
         bounds = tuple(known.get(name, steep) for name in self.task.names)
@@ -385,21 +423,34 @@ class Plan:
         """
         return measure(self, dens, targets)
 
-    def _bound(self, squares: Any) -> float:
-        """Return what is promised of "u"; ``squares`` are those of the density."""
-        length, kind, total = mean_edge(self.box), self.task.sum, self.pipeline.total
-        single = kind.single_rows
-        bound = total(float(squares[:single].sum())) ** 0.5 / length**kind.decay
-        if self.points.normal_squares is not None:
-            double = squares[single:].sum(axis=0) * self.points.normal_squares
-            bound += total(float(double.sum())) ** 0.5 / length / length
-        return float(self.options.tolerance * bound)
+    def _bound(self, squares: Any) -> Any:
+        """Return what is promised of "u"; ``squares`` are those of the density.
+
+        A number, or one for each system.
+        """
+        length, kind = mean_edge(self.box), self.task.sum
+        single, systems = kind.single_rows, self.points.systems
+
+        def root(values: Any) -> Any:
+            if systems:
+                return np.sqrt(to_host(systems.sums(values[None]))[0])
+            return self.pipeline.total(float(values.sum())) ** 0.5
+
+        bound = root(squares[:single].sum(axis=0)) / length**kind.decay
+        if kind.double:
+            normals = self.pipeline.normal_squares
+            if normals is None:
+                normals = normal_squares(self.points.arrays)
+            double = squares[single:].sum(axis=0) * normals
+            bound += root(double) / length / length
+        return self.options.tolerance * bound
 
     def as_linear_operator(self) -> Any:
         """Return the plan as a linear operator on flattened densities, for GMRES.
 
         SciPy's `scipy.sparse.linalg.LinearOperator`, or CuPy's on a device. Its matrix-vector
-        product takes a vector of length rows x Ns and returns the flattened result. Whole numbers
+        product takes a vector of length rows x Ns and returns the flattened result; that with a
+        matrix sums its columns at once. Whole numbers
         and other real types are converted to the plan's, in which the sum is computed; the result
         has the type that the product with a matrix of the plan's type would have.
 
@@ -415,16 +466,24 @@ class Plan:
             )
         density = self.task.sum.density_shape(self.n_sources)
 
-        def matvec(vector: Any) -> Any:
-            values = as_array("dens", vector)
+        shape = (math.prod(self._shapes()[self.want]), math.prod(density))
+
+        def product(columns: Any, many: tuple[int, ...]) -> Any:
+            values = as_array("dens", columns)
             given = values.dtype
             if given.kind in "biuf":
                 values = values.astype(self.dtype, copy=False)
-            result = self(values.reshape(density)).reshape(-1)
+            result = self(values.T.reshape(*many, *density)).reshape(*many, shape[0]).T
             return result.astype(np.result_type(self.dtype, given), copy=False)
 
-        shape = (math.prod(self._shapes()[self.want]), math.prod(density))
-        return self.space.adapter.linear_operator()(shape, matvec=matvec, dtype=self.dtype)
+        def matvec(vector: Any) -> Any:
+            return product(vector.reshape(-1), ())
+
+        def matmat(matrix: Any) -> Any:
+            return product(matrix, (matrix.shape[1],))
+
+        operator = self.space.adapter.linear_operator()
+        return operator(shape, matvec=matvec, matmat=matmat, dtype=self.dtype)
 
     def describe(self) -> str:
         """Return what the plan is and what was chosen, as text of a few lines."""

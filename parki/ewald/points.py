@@ -6,6 +6,7 @@ Nothing past this module checks a user's array again.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +17,12 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS
 from parki.interchange import as_array, to_host
-from parki.runtime import ExecutionSpace, get_execution_space, load
+from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
 
 RESULTS = ("u", "p", "grad_u", "stress")
-# Work items that look for extremes of a row on a device, and how many numbers the host looks at.
-MOST_ITEMS, FEW_ITEMS = 1 << 14, 1 << 8
+# Work items that look for extremes of a row on a device, and how many numbers the host looks at;
+# columns up to which there are as many items from the first.
+MOST_ITEMS, FEW_ITEMS, AT_ONCE = 1 << 14, 1 << 8, 1 << 13
 
 
 class Arguments(NamedTuple):
@@ -81,9 +83,18 @@ def check_arguments(
     clouds = {name: arrays[name] for name in ("trg", "src")}
     if arrays["src"] is arrays["trg"]:
         del clouds["src"]
-    extents = [check_points(name, points, options) for name, points in clouds.items()]
+    for name, points in clouds.items():
+        _check_shape(name, points)
     if "norms" in arrays:
-        arrays["norms"] = check_density("norms", arrays["norms"], (3, arrays["src"].shape[1]))
+        arrays["norms"] = _as_rows("norms", arrays["norms"], (3, arrays["src"].shape[1]))
+    looked_at = [*clouds.values(), *([arrays["norms"]] if "norms" in arrays else [])]
+    found = extremes(*looked_at)
+    extents = [
+        _check_extent(name, points, extent, options)
+        for (name, points), extent in zip(clouds.items(), found, strict=False)
+    ]
+    if "norms" in arrays:
+        _check_finite("norms", arrays["norms"], found[-1])
     return Arguments(space, options, arrays, np.concatenate(extents))
 
 
@@ -124,14 +135,21 @@ def check_points(name: str, points: Any, options: EwaldOptions) -> Any:
     ndarray, shape (2, 3)
         Smallest and largest coordinates; of no points, an array of shape (0, 3).
     """
+    _check_shape(name, points)
+    return _check_extent(name, points, extremes(points)[0], options)
+
+
+def _check_shape(name: str, points: Any) -> None:
     if points.ndim != 2 or points.shape[0] != 3:
         hint = f"; transpose it ({name}.T)" if points.ndim == 2 and points.shape[1] == 3 else ""
         raise ParkiValueError(f"{name} has shape {points.shape}; expected (3, N){hint}")
-    if points.shape[1] == 0:
-        return np.empty((0, 3))
-    extent = extremes(points)
-    if not np.isfinite(extent).all():
-        raise ParkiValueError(f"{name} contains NaN or infinity; {_first_bad(points)}")
+
+
+def _check_extent(name: str, points: Any, extent: Any, options: EwaldOptions) -> Any:
+    """Refuse points whose `extremes` are not finite, or outside of the box; return them."""
+    _check_finite(name, points, extent)
+    if not len(extent):
+        return extent
     for axis, length in enumerate(options.box):
         if length is None:
             continue
@@ -153,10 +171,30 @@ def check_points(name: str, points: Any, options: EwaldOptions) -> Any:
     return extent
 
 
-def check_density(name: str, values: Any, shape: tuple[int, ...]) -> Any:
-    """Return density or normals as (rows, N), C-contiguous; refuse other shapes, NaN, infinity."""
+def check_density(name: str, values: Any, shape: tuple[int, ...], *, several: bool = False) -> Any:
+    """Return density or normals as (rows, N), C-contiguous; refuse other shapes, NaN, infinity.
+
+    With ``several``, k of them at once are taken, too, and returned as (k, rows, N).
+    """
+    values = _as_rows(name, values, shape, several)
+    flat = values.reshape(math.prod(values.shape[:-1]), shape[-1])
+    _check_finite(name, values.reshape(*values.shape[:-2], *shape), *extremes(flat))
+    return values
+
+
+def _as_rows(name: str, values: Any, shape: tuple[int, ...], several: bool = False) -> Any:
+    """Return density or normals as (rows, N) or (k, rows, N); refuse other shapes."""
     rows, count = math.prod(shape[:-1]), shape[-1]
-    if values.shape != shape:
+    many: tuple[int, ...] = ()
+    if several and values.ndim == len(shape) + 1:
+        many = (len(values),)
+        if values.shape[1:] != shape or not many[0]:
+            wanted = ", ".join(["k", *map(str, shape)])
+            raise ParkiValueError(
+                f"{name} has shape {values.shape}; expected {shape} for the {count} sources given, "
+                f"or ({wanted}) for k densities at once"
+            )
+    elif values.shape != shape:
         hint = ""
         if name == "dens" and values.ndim == 2 and rows == 6 and values.shape[0] == 3:
             hint = "; rows 0-2 are the single layer's density, rows 3-5 the double layer's"
@@ -169,11 +207,7 @@ def check_density(name: str, values: Any, shape: tuple[int, ...]) -> Any:
         raise ParkiValueError(
             f"{name} has shape {values.shape}; expected {shape} for the {count} sources given{hint}"
         )
-    values = _module(values).ascontiguousarray(values.reshape(rows, count))
-    if not _finite(values):
-        place = _first_bad(values.reshape(shape))
-        raise ParkiValueError(f"{name} contains NaN or infinity; {place}")
-    return values
+    return _module(values).ascontiguousarray(values.reshape(*many, rows, count))
 
 
 def check_want(kernel: str, want: Any) -> tuple[str, ...]:
@@ -286,31 +320,52 @@ def check_space(arrays: dict[str, Any], space: ExecutionSpace) -> None:
             )
 
 
-def extremes(rows: Any) -> NDArray[np.float64]:
+def extremes(*arrays: Any) -> list[NDArray[np.float64]]:
     """Return the smallest and the largest value of each row, shape (2, rows), on the host.
 
-    NaN where values of a row on a device are not finite; elsewhere as NumPy has it.
+    NaN where values of a row on a device are not finite; elsewhere as NumPy has it. Of no columns,
+    an array of shape (0, rows). Devices are waited for once, for all arrays, of one dtype.
     """
-    if isinstance(rows, np.ndarray):
-        return np.array([rows.min(axis=1), rows.max(axis=1)], dtype=np.float64)
-    xp, space = _module(rows), get_execution_space(None, rows)
-    kernel = load("extremes", "extremes", space, executor="embedded", REAL=real_name(rows.dtype))
-    low = high = xp.ascontiguousarray(rows)
-    for most in (MOST_ITEMS, FEW_ITEMS):
-        count, total = len(rows), low.shape[1]
-        found = xp.empty((2, count, min(most, total)), dtype=rows.dtype)
-        across = {"total": total, "items": found.shape[2], "rows": count}
-        kernel(found.shape[2], lows=low, highs=high, low=found[0], high=found[1], **across)
-        low, high = found
-    ends = to_host(found)
-    return np.array([ends[0].min(axis=1), ends[1].max(axis=1)], dtype=np.float64)
+    if isinstance(arrays[0], np.ndarray):
+        return [_ends(array, array) for array in arrays]
+    xp, dtype = _module(arrays[0]), arrays[0].dtype
+    kernel = _extremes_kernel(get_execution_space(None, arrays[0]), dtype)
+    sizes = [(2, len(a), min(FEW_ITEMS, a.shape[1])) for a in arrays]
+    begins = np.cumsum([0, *map(math.prod, sizes)])
+    together = xp.empty(int(begins[-1]), dtype=dtype)
+
+    def parts(memory: Any) -> list[Any]:
+        return [memory[a:b].reshape(n) for a, b, n in zip(begins, begins[1:], sizes, strict=False)]
+
+    for array, few in zip(arrays, parts(together), strict=True):
+        low = high = xp.ascontiguousarray(array)
+        steps, total = [few], array.shape[1]
+        if total > AT_ONCE:
+            steps.insert(0, xp.empty((2, len(array), min(MOST_ITEMS, total)), dtype=dtype))
+        for found in steps:
+            items = found.shape[2]
+            across = {"total": low.shape[1], "items": items, "rows": len(array)}
+            kernel(items, lows=low, highs=high, low=found[0], high=found[1], **across)
+            low, high = found
+    return [_ends(low, high) for low, high in parts(to_host(together))]
 
 
-def _finite(rows: Any) -> bool:
-    """Return whether all values are finite."""
-    if isinstance(rows, np.ndarray):
-        return bool(np.isfinite(rows).all())
-    return rows.size == 0 or bool(np.isfinite(extremes(rows)).all())
+def _ends(low: Any, high: Any) -> NDArray[np.float64]:
+    """Return the least of each row of one array, and the largest of another."""
+    if not low.shape[1]:
+        return np.empty((0, len(low)))
+    return np.array([low.min(axis=1), high.max(axis=1)], dtype=np.float64)
+
+
+@lru_cache(maxsize=4)
+def _extremes_kernel(space: ExecutionSpace, dtype: Any) -> Kernel:
+    return load("extremes", "extremes", space, executor="embedded", REAL=real_name(dtype))
+
+
+def _check_finite(name: str, values: Any, ends: NDArray[np.float64]) -> None:
+    """Refuse values whose `extremes` are not finite."""
+    if not np.isfinite(ends).all():
+        raise ParkiValueError(f"{name} contains NaN or infinity; {_first_bad(values)}")
 
 
 def _first_bad(values: Any) -> str:

@@ -84,13 +84,14 @@ class Setup:
 
     def suits(self, density: PairDensity, points: Points) -> bool:
         """Return whether the parameters suit other points than those they were chosen for."""
-        totals = points.survey.totals
-        return suit(self.problem, self.parameters, density, points.tolerance, *totals)
+        tolerance = points.tolerance
+        return suit(self.problem, self.parameters, density, tolerance, *points.counts)
 
     def asked(self, points: Points) -> tuple[Problem, Parameters]:
         """Return the problem that other points pose, and the parameters."""
-        targets, sources = points.survey.totals
-        return replace(self.problem, targets=targets, sources=sources), self.parameters
+        targets, sources, systems = points.counts
+        problem = replace(self.problem, targets=targets, sources=sources, systems=systems)
+        return problem, self.parameters
 
     def slab_mesh(self, first: int, last: int) -> EwaldMesh:
         """Return the grid of a slab, cells ``first`` to ``last - 1``, with what windows reach."""
@@ -118,11 +119,14 @@ class Setup:
         kernels += multiplier.kernels(task, chosen.split)
         return kernels
 
-    def gauge(self, trg: Any, src: Any, norms: Any, *together: Any) -> Gauge:
-        """Return the constants of the sum of wrapped points, with normals in solver units."""
+    def gauge(self, trg: Any, src: Any, norms: Any, **how: Any) -> Gauge:
+        """Return the constants of the sum of wrapped points, with normals in solver units.
+
+        ``how`` goes to `Gauge`.
+        """
         flux = self.task.sum.double and self.task.options.dl_mean == "flux"
         points = (trg, src, norms) if flux else None
-        return Gauge(self.mesh, self.split, points, *together)
+        return Gauge(self.mesh, self.split, points, **how)
 
 
 def choose(
@@ -144,10 +148,10 @@ def choose(
     once : bool
         Whether the plan is made for a single density: then no lists of pairs are kept.
     """
-    options, (targets, sources) = task.options, points.survey.totals
+    options, (targets, sources, systems) = task.options, points.counts
     kept = 0.0
     if not once and not options.deterministic:
-        kept = most_pairs(task.space, targets, ranks)
+        kept = most_pairs(task.space, systems * targets, ranks)
     best = machine(task.space, task.dtype, fixed=options.deterministic)
     cutoff = None
     if options.cutoff is not None:
@@ -159,6 +163,8 @@ def choose(
         usual if method == "auto" else method
         for method, usual in zip(asked, best.usual, strict=True)
     )
+    if systems > 1 and g2p == "target":
+        g2p = "tile"  # which knows of systems
     problem = Problem(
         task.kernel,
         task.want,
@@ -176,8 +182,11 @@ def choose(
         options.windows(task.dtype),
         cutoff,
         kept,
+        systems,
     )
     chosen = select(problem)
+    if points.systems:
+        return problem, chosen
     order = np.argsort(frame.axes)
     warn_of_far_points(
         problem,

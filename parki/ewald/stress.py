@@ -30,7 +30,7 @@ def split(results: dict[str, Any], summed: tuple[str, ...], xp: Any) -> dict[str
         elif name == "grad_u":
             found[name] = stress
         else:
-            found[name] = xp.empty(stress.shape[2:], dtype=stress.dtype)
+            found[name] = xp.empty((*stress.shape[:-3], stress.shape[-1]), dtype=stress.dtype)
     return found
 
 
@@ -43,8 +43,8 @@ def combine(results: dict[str, Any], parts: dict[str, Any]) -> None:
         stress[...] = parts["grad_u"]
     for i in range(3):
         for j in range(i):
-            stress[i, j] += stress[j, i]
-            stress[j, i] = stress[i, j]
-        stress[i, i] *= 2
+            stress[..., i, j, :] += stress[..., j, i, :]
+            stress[..., j, i, :] = stress[..., i, j, :]
+        stress[..., i, i, :] *= 2
         if "p" in parts:
-            stress[i, i] -= parts["p"]
+            stress[..., i, i, :] -= parts["p"]

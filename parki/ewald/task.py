@@ -17,6 +17,7 @@ from parki.ewald.extent import Extent, mean_edge
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.record import Kernel
+from parki.ewald.systems import Systems
 from parki.runtime import ExecutionSpace
 
 
@@ -96,8 +97,8 @@ class Points:
     box : Extent
     tolerance : float
         What parameters are chosen by.
-    normal_squares : array, shape (Ns,), or None
-        Squares of the normals, if there are any.
+    systems : Systems or None
+        Which targets and sources are together; None: all are.
     """
 
     arrays: dict[str, Any]
@@ -105,7 +106,7 @@ class Points:
     survey: Survey
     box: Extent
     tolerance: float
-    normal_squares: Any
+    systems: Systems | None = None
 
     @property
     def targets(self) -> int:
@@ -116,6 +117,13 @@ class Points:
     def sources(self) -> int:
         """Sources of this rank."""
         return int(self.arrays["src"].shape[1])
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Targets and sources of a system on average, and how many systems there are."""
+        count = self.systems.count if self.systems else 1
+        targets, sources = (max(1, -(-total // count)) for total in self.survey.totals)
+        return targets, sources, count
 
 
 @dataclass(frozen=True)

@@ -244,7 +244,7 @@ class SpreadPlan(_Plan):
             clear(stored)
         for first, count in groups(self.components):
             part = slice(first, first + count)
-            given = dict(self._arguments, dens=dens[part], grid=stored[part])
+            given = dict(self._arguments, dens=dens[part], grid=stored[part], first=0)
             self._variants[count].spread(given)
         if not self._direct:
             _copy(result, self.place.of_grid(stored))
@@ -427,7 +427,7 @@ def _check_points(points: Any, grid: Grid) -> None:
         )
     if points.shape[1] == 0:
         return
-    ends = extremes(points)
+    (ends,) = extremes(points)
     if not np.isfinite(ends).all():
         raise ParkiValueError("points contains NaN or infinity")
     for axis, (low, edge) in enumerate(zip(grid.origin, grid.box, strict=True)):

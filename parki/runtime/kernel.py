@@ -230,7 +230,7 @@ def load(
 
 
 def prepare(kernels: Iterable[Kernel]) -> None:
-    """Compile the kernels that need it, on the host several at a time, and say so."""
+    """Compile the kernels that need it, several at a time, and say so."""
     slow = []
     for kernel in kernels:
         if kernel._launch is None and not kernel.cached():
@@ -242,10 +242,8 @@ def prepare(kernels: Iterable[Kernel]) -> None:
     space = slow[0].space
     where = "CuPy's cache" if space.on_device else str(cache.directory())
     what = (f"compiling kernels for {space}", len(slow), f"once, kept in {where}")
-    if space.on_device:  # in this thread, whose current device CuPy compiles for
-        follow(map(Kernel.build, slow), *what, QUIET_SECONDS)
-        return
     # Upstream keeps its state in module globals, so it takes one kernel at a time.
     workers = 1 if slow[0]._upstream else min(len(slow), max(2, thread_count()))
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        follow(pool.map(Kernel.build, slow), *what, 0.0)
+    current, quiet = space.adapter.device(), QUIET_SECONDS if space.on_device else 0.0
+    with ThreadPoolExecutor(workers, initializer=space.adapter.choose, initargs=(current,)) as pool:
+        follow(pool.map(Kernel.build, slow), *what, quiet)

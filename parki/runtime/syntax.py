@@ -6,6 +6,7 @@ Decides nothing about C++: `translate` does.
 from __future__ import annotations
 
 import ast
+from collections.abc import Container, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -98,15 +99,16 @@ def unrolled(node: ast.For) -> int:
     return len(trip_range(node)) * max((unrolled(n) for n in inner), default=1)
 
 
-def reductions(node: ast.For) -> set[str]:
+def reductions(node: ast.For, arrays: Container[str] = ()) -> set[str]:
     """Return the sums a loop carries, if sums are all it carries; else nothing.
 
-    Such a loop may run in any order: its iterations only read views and add to outer scalars
-    that nothing else in the loop touches.
+    Such a loop may run in any order: its iterations only read views and add to outer scalars, or
+    elements of local ``arrays``, that nothing else in the loop touches.
     """
     local: set[str] = {node.target.id} if isinstance(node.target, ast.Name) else set()
     sums: set[str] = set()
     reads: set[str] = set()
+    known: dict[str, int] = {}  # names that each copy of a constant loop has the value of
 
     def visit(body: list[ast.stmt]) -> bool:
         for statement in body:
@@ -122,11 +124,16 @@ def reductions(node: ast.For) -> set[str]:
                         if not isinstance(op, (ast.Add, ast.Sub)):
                             return False
                         sums.add(name)
+                case ast.AugAssign(
+                    ast.Subscript(ast.Name(name), index), ast.Add() | ast.Sub(), value
+                ) if name in arrays and index_of(index, known) is not None:
+                    sums.add(name)
                 case ast.If(value, then, other):
                     if not (visit(then) and visit(other)):
                         return False
                 case ast.For(ast.Name(name), _, inner) if trip_range(statement):
                     local.add(name)
+                    known[name] = 0
                     if not visit(inner):
                         return False
                     continue
@@ -138,6 +145,20 @@ def reductions(node: ast.For) -> set[str]:
         return True
 
     return sums if visit(node.body) and not sums & reads else set()
+
+
+def index_of(node: ast.expr, values: Mapping[str, int]) -> int | None:
+    """Return the value of an index that is known, given those of some names."""
+    match node:
+        case ast.Constant(int(value)):
+            return value
+        case ast.Name(name):
+            return values.get(name)
+        case ast.BinOp(left, ast.Add() | ast.Mult() as op, right):
+            a, b = index_of(left, values), index_of(right, values)
+            if a is not None and b is not None:
+                return a + b if isinstance(op, ast.Add) else a * b
+    return None
 
 
 def elementwise(node: ast.For) -> bool:

@@ -25,6 +25,7 @@ from parki.runtime.syntax import (
     UNROLL_LIMIT,
     elementwise,
     expect,
+    index_of,
     reductions,
     trip_range,
     unparse,
@@ -109,6 +110,11 @@ def extent(view: str, axis: int) -> str:
     return f"pk_extent_{view}_{axis}"
 
 
+def element(array: str, place: int) -> str:
+    """Return the C++ name of an array's element while it is a scalar."""
+    return f"pk_{array}_{place}"
+
+
 def _entry(
     arguments: tuple[tuple[str, View | str], ...],
     team: str,
@@ -154,6 +160,9 @@ class _Emitter:
         self.team = ""
         self.scratch = 0
         self.in_simd = False
+        self.arrays: dict[str, tuple[str, int]] = {}  # local ones: type and length
+        self.apart: set[str] = set()  # those whose elements are scalars for now
+        self.known: dict[str, int] = {}  # indices of constant loops that are written out
 
     # ------------------------------------------------------------------ functions
     def function(self, node: ast.FunctionDef) -> str:
@@ -214,7 +223,9 @@ class _Emitter:
         if annotation.startswith("List["):
             elements = expect(value, ast.List).elts
             initial = ", ".join(self.expr(e) for e in elements)
-            return f"{TYPES[annotation[5:-1]]} {name}[{len(elements)}] = {{{initial}}};\n"
+            ctype = TYPES[annotation[5:-1]]
+            self.arrays[name] = ctype, len(elements)
+            return f"{ctype} {name}[{len(elements)}] = {{{initial}}};\n"
         if annotation.startswith("pk.ScratchView"):
             return self.scratch_view(name, annotation, value)
         if isinstance(value, ast.Call) and dotted(value.func) == "pk.parallel_reduce":
@@ -249,8 +260,12 @@ class _Emitter:
         trip = trip_range(node)
         if self.in_simd and trip:
             # Compilers vectorise innermost loops only: constant loops inside are written out.
-            body = self.block(node.body)
-            return "".join(f"{{ constexpr int {i} = {value};\n{body}}}\n" for value in trip)
+            text = ""
+            for value in trip:
+                self.known[i] = value
+                text += f"{{ constexpr int {i} = {value};\n{self.block(node.body)}}}\n"
+            del self.known[i]
+            return text
         relation = ">" if step.startswith("(-") else "<"
         head = f"for (int {i} = {start}; {i} {relation} {stop}; {i} += {step}) "
         if trip:
@@ -258,12 +273,27 @@ class _Emitter:
             if elementwise(node):
                 pragma = "PK_ELEMENTWISE\n"
             return pragma + head + self.block(node.body)
-        if sums := reductions(node):
-            self.in_simd = True
-            body = self.block(node.body)
-            self.in_simd = False
-            return f"PK_SIMD({', '.join(sorted(sums))})\n{head}{body}"
+        if sums := reductions(node, self.arrays):
+            return self.simd(head, node.body, sorted(sums))
         return head + self.block(node.body)
+
+    def simd(self, head: str, body: list[ast.stmt], sums: list[str]) -> str:
+        """Return a loop that adds to ``sums``; of arrays, whose elements are scalars meanwhile.
+
+        Compilers spill sums that are arrays.
+        """
+        self.apart = {name for name in sums if name in self.arrays}
+        names, before, after = [name for name in sums if name not in self.arrays], "", ""
+        for name in sorted(self.apart):
+            ctype, length = self.arrays[name]
+            for i in range(length):
+                names.append(element(name, i))
+                before += f"{ctype} {names[-1]} = {name}[{i}];\n"
+                after += f"{name}[{i}] = {names[-1]};\n"
+        self.in_simd = True
+        text = f"PK_SIMD({', '.join(names)})\n{head}{self.block(body)}"
+        self.in_simd, self.apart = False, set()
+        return f"{{\n{before}{text}{after}}}\n" if before else text
 
     def nested(self, node: ast.FunctionDef) -> str:
         index, *rest = node.args.args
@@ -318,6 +348,8 @@ class _Emitter:
             indices.insert(0, base.slice)
             base = base.value
         name = expect(base, ast.Name).id
+        if name in self.apart and (place := index_of(node.slice, self.known)) is not None:
+            return element(name, place)
         return f"{name}[{self.offset(node, name, indices)}]"
 
     def offset(self, node: ast.expr, name: str, indices: list[ast.expr]) -> str:

@@ -105,7 +105,7 @@ class Near:
         buffer = p2p.buffer(len(self.dens))
 
         def call() -> Any:
-            p2p.apply(self.dens, buffer, {"u": pot})
+            p2p.apply(self.dens[None], buffer, {"u": pot[None]})
             return pot
 
         return call

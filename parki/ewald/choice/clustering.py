@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parki.ewald.systems import Systems
 from parki.interchange import to_host
 
-SAMPLE = 16384
+# Points of a sample; of systems, times as many, in whole ones.
+SAMPLE, WHOLE = 16384, 8
 LEVELS = 9
 # Where the two sets of cells begin along each axis, in their largest edge. A cluster that faces of
 # one set cut is whole in the other, as a third of 2^-n is not near a multiple of 2^-m. Clusters lie
@@ -97,42 +99,66 @@ class PairDensity:
         return [math.exp(row[index - 1] + part * (row[index] - row[index - 1])) for row in rows]
 
 
-def pair_density(trg: Any, src: Any, box: NDArray[np.float64]) -> PairDensity:
+def pair_density(
+    trg: Any, src: Any, box: NDArray[np.float64], systems: Systems | None = None
+) -> PairDensity:
     """Measure the pair density of a cloud: the larger one by two sets of cells.
+
+    Of systems it is the largest of all that have pairs enough to say it.
 
     Parameters
     ----------
     trg, src : array, shape (3, N), NumPy or CuPy
-        Points in ``box`` (wrapped), in sorted or random order. Sampled with a stride.
+        Points in ``box`` (wrapped), in sorted or random order. Sampled with a stride; of systems,
+        so many that there are more whole ones.
     box : ndarray, shape (3,)
         Edge lengths.
+    systems : Systems, optional
+        Which points are pairs. Default: all.
     """
     unit = float(np.prod(box)) ** (1 / 3)
-    sample_s = sample(src)
-    sample_t = sample_s if trg is src else sample(trg)
+    if systems is None:
+        sample_s = sample(src)
+        sample_t = sample_s if trg is src else sample(trg)
+        ids = [np.zeros(cloud.shape[1], dtype=int) for cloud in (sample_s, sample_t)]
+    else:
+        step = max(1, max(trg.shape[1], src.shape[1]) // (WHOLE * SAMPLE))
+        chosen = np.arange(systems.count) % step == 0
+        sample_s, own = _whole(src, chosen, systems.sources)
+        sample_t, others = sample_s, own
+        if trg is not src:
+            sample_t, others = _whole(trg, chosen, systems.targets)
+        ids = [own, others]
     same = trg.shape == src.shape and (trg is src or np.array_equal(sample_t, sample_s))
     clouds = [sample_s] if same else [sample_s, sample_t]
     scales = 2.0 ** -np.arange(LEVELS + 1.0)
     places = [cloud * (2.0**LEVELS / unit) for cloud in clouds]
-    found = [_counted(places, offset * 2.0**LEVELS, same) for offset in OFFSETS]
+    found = [_counted(places, offset * 2.0**LEVELS, same, ids) for offset in OFFSETS]
     # Clustering is measured up to a scale and only grows below it.
     values = np.maximum.accumulate(np.fmax(1.0, np.fmax(*found)), axis=1)
-    self_pairs = 1.0 / max(1, src.shape[1]) if same else 0.0
+    count = systems.count if systems else 1
+    self_pairs = count / max(1, src.shape[1]) if same else 0.0
     return PairDensity(scales, values[0], values[1:], self_pairs)
 
 
-def _counted(places: list[NDArray[np.float64]], offset: float, same: bool) -> NDArray[np.float64]:
+def _counted(
+    places: list[NDArray[np.float64]], offset: float, same: bool, ids: list[NDArray[Any]]
+) -> NDArray[np.float64]:
     """Return the enhancement in cells that begin at ``offset``, and the densities around pairs.
 
-    Places and offset are in the finest cells' edges. Shape (3, LEVELS + 1), coarsest first; NaN
-    where few pairs say little, but in the coarsest.
+    Places and offset are in the finest cells' edges; ``ids`` are the systems of sources and
+    targets. Shape (3, LEVELS + 1), coarsest first; NaN where few pairs say little, but in the
+    coarsest.
     """
-    merged = _merged(places, offset)
+    merged, shift = _merged(places, offset, ids)
+    count = int(max(each.max(initial=0) for each in ids)) + 1
+    sources, partners_of = (np.bincount(each, minlength=count).astype(float) for each in ids)
+    possible = partners_of * np.maximum(sources - same, 1)
     keys = merged >> 1
     # Where cells of the finest level begin, and up to which level they do; the last one's end.
     edges, tops = np.arange(keys.size + 1), np.full(keys.size + 1, LEVELS + 1, dtype=np.int8)
     tops[1:-1] = (np.frexp(keys[1:] ^ keys[:-1])[1] + 2) // 3
-    n_sources, n_targets = places[0].shape[1], places[-1].shape[1]
+    n_sources, n_targets = (places[n].shape[1] / count for n in (0, -1))
     if not same:  # targets before each point
         targets = np.concatenate([[0], np.cumsum(merged & 1, dtype=np.int64)])
     result = np.full((3, LEVELS + 1), np.nan)
@@ -146,7 +172,12 @@ def _counted(places: list[NDArray[np.float64]], offset: float, same: bool) -> ND
         pairs = int(in_cells.sum())
         if pairs < FEWEST_PAIRS and level < LEVELS:
             continue
-        result[0, level] = pairs / (share * n_targets * max(n_sources - same, 1))
+        result[0, level] = pairs / (share * possible.sum())
+        if count > 1:
+            own = np.bincount(merged[edges[:-1]] >> shift, in_cells, count)
+            enough = own >= FEWEST_PAIRS
+            largest = (own[enough] / (share * possible[enough])).max(initial=0.0)
+            result[0, level] = max(result[0, level], largest)
         others = [(2, partners, n_sources - same)]
         if not same:
             others.append((1, found, n_targets))
@@ -154,7 +185,7 @@ def _counted(places: list[NDArray[np.float64]], offset: float, same: bool) -> ND
             # No product of BLAS: it starts threads, for milliseconds where ranks wait beside.
             threes = int((in_cells * (beside - 1)).sum())
             if threes >= FEWEST_THREES:
-                result[row, level] = threes / (pairs * share * (many - 1))
+                result[row, level] = threes / (pairs * share * max(many - 1, 1))
     if same:
         result[1] = result[2]
     return result[:, ::-1]
@@ -166,20 +197,37 @@ def sample(points: Any) -> NDArray[np.float64]:
     return np.asarray(to_host(part), dtype=np.float64)
 
 
-def _merged(places: list[NDArray[np.float64]], offset: float) -> NDArray[Any]:
+def _whole(
+    points: Any, chosen: NDArray[np.bool_], offsets: NDArray[np.int32]
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Return the points of the systems that were chosen, on the host, and each one's system."""
+    counts = np.diff(offsets)
+    kept = np.repeat(chosen, counts)
+    ids = np.repeat(np.arange(chosen.sum()), counts[chosen])
+    return np.asarray(to_host(points), dtype=np.float64)[:, kept], ids
+
+
+def _merged(
+    places: list[NDArray[np.float64]], offset: float, ids: list[NDArray[Any]]
+) -> tuple[NDArray[Any], int]:
     """Return, sorted, twice the Morton keys of points in cells of the finest level, + 1 of targets.
 
-    The bits of three indices interleave, so that coarser cells are right shifts.
+    The bits of three indices interleave, so that coarser cells are right shifts. Above them are the
+    bits of the system, from the second number returned on.
     """
     found = []
+    largest = max(float(points.max(initial=0.0)) for points in places) + offset
+    systems = int(max(each.max(initial=0) for each in ids)).bit_length()
+    most = min(_MOST, 2 ** ((62 - systems) // 3)) - 1
+    shift = 3 * max(int(min(largest, most)).bit_length(), LEVELS + 1) + 1
     for number, points in enumerate(places):
         keys = np.full(points.shape[1], number)
         for axis, row in enumerate(points):
-            index = np.clip(row + offset, 0, _MOST - 1).astype(np.int32)
+            index = np.clip(row + offset, 0, most).astype(np.int32)
             keys |= _SPREAD.take(index & _LOW) << axis + 1
             if index.max(initial=0) > _LOW:
                 keys |= _SPREAD.take(index >> _BITS) << 3 * _BITS + axis + 1
-        found.append(keys)
+        found.append(keys | ids[number] << shift)
     both = np.concatenate(found)
     small = both.max(initial=0) < 2**32
-    return np.sort(both.astype(np.uint32) if small else both)  # half the time
+    return np.sort(both.astype(np.uint32) if small else both), shift  # half the time

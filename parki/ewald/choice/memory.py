@@ -108,25 +108,28 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     padding = problem.pad(chosen.steps, chosen.points, chosen.cutoff)
     held, near, far = points_bytes(problem, chosen, use, padding, item)
     rows = sum(math.prod(result_shape(problem.kernel, name, 1)) for name in problem.want)
-    results = (rows + use.more) * item * problem.targets
-    dens = SUMS[problem.kernel].rows * item * problem.sources
-    if use.space.on_device and max(problem.targets, problem.sources) <= MOST_RECORDED:
-        dens += dens + rows * item * problem.targets
+    systems = problem.systems
+    targets, sources = systems * problem.targets, systems * problem.sources
+    results = (rows + use.more) * item * targets
+    dens = SUMS[problem.kernel].rows * item * sources
+    if use.space.on_device and max(targets, sources) <= MOST_RECORDED:
+        dens += dens + rows * item * targets
     inputs, outputs = SUMS[problem.kernel].components, field_rows(problem.kernel, problem.want)
     components, on_device = max(inputs, outputs), use.space.on_device
     x, y, z = padding.grid
+    y *= systems  # side by side
     length = padding.local[0]
     free = problem.periodicity < 3
-    block, multiplier = block_sizes(padding, components, item, on_device)
-    component = 2 * item * math.prod(padding.modes)
+    block, multiplier = block_sizes(padding, systems * components, item, on_device)
+    numbers = systems * math.prod(padding.modes)
+    component = 2 * item * numbers
     grid = item * float(x * y * _stored(problem, chosen, use, z))
-    padded = 2 * item * block * components
+    padded = 2 * item * block * systems * components
     if on_device:
         buffer = item * length * y * z if length > x else 0.0
         area = work_area(padding, max(buffer, grid), padded, item) if free else component
         modes, transforms = components * component, area + buffer
     else:
-        numbers = math.prod(padding.modes)
         before = room_before(components, 2 * numbers, x * y * z, item)
         modes = item * before
         # What SciPy's real transforms return, of each thread's part: planes, or rows of lines.
@@ -189,7 +192,8 @@ def points_bytes(
     problem: Problem, chosen: Parameters, use: Use, padding: Padding, item: int
 ) -> tuple[float, float, float]:
     """Return bytes of the wrapped points, and of those that are sorted for near and far field."""
-    sources, targets = problem.sources, problem.targets
+    systems = problem.systems
+    sources, targets = systems * problem.sources, systems * problem.targets
     both = sources if use.same else sources + targets
     normals = 3 * item * sources if SUMS[problem.kernel].double else 0
     on_device = use.space.on_device
@@ -197,16 +201,16 @@ def points_bytes(
     each = 3 * item + 8
     lists = 1 if use.same else 2
     launch = choose_launch(chosen.p2p, use.space)
-    shape = cells_of(problem.box, chosen.cutoff, sources, launch, use.space)
-    near = each * both + 8.0 * lists * math.prod(shape) + normals
+    shape = cells_of(problem.box, chosen.cutoff, sources, launch, use.space, systems)
+    near = each * both + 8.0 * lists * systems * math.prod(shape) + normals
     kinds = 1 + (on_device and problem.want != ("u",))
     tile = near_tile(use.space, chosen.p2p, targets, chosen.read, use.dtype)
-    tiles = targets / tile.targets + shape[0] * shape[1]
+    tiles = targets / tile.targets + systems * shape[0] * shape[1]
     near += 12.0 * kinds * min(tiles, targets)
     # Targets that are the sources keep their order, if the variants of both stages allow it.
     alike = use.same and chosen.p2g != "base" and chosen.g2p == "target"
     far = float(each) * (sources if alike else sources + targets) + normals
-    cells = math.prod(padding.cells)
+    cells = systems * math.prod(padding.cells)
     if chosen.p2g == "tile":
         far += list_bytes(chosen.points, sources, cells)
     if chosen.g2p == "tile":
@@ -265,7 +269,7 @@ def _stored(problem: Problem, chosen: Parameters, use: Use, z: int) -> int:
 def _check_values(problem: Problem, chosen: Parameters, use: Use) -> None:
     padding = problem.pad(chosen.steps, chosen.points, chosen.cutoff)
     _, y, z = padding.grid
-    values = padding.local[0] * y * _stored(problem, chosen, use, z)
+    values = padding.local[0] * problem.systems * y * _stored(problem, chosen, use, z)
     if use.space.on_device and values > MOST_VALUES:
         raise ParkiValueError(
             f"the grid has {values} values with its padding along x; transforms on a device take "

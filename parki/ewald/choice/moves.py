@@ -28,6 +28,7 @@ def suit(
     tolerance: float,
     targets: int,
     sources: int,
+    systems: int = 1,
 ) -> bool:
     """Return whether parameters suit other points than those of the problem they were chosen for.
 
@@ -40,10 +41,10 @@ def suit(
         Of the points now.
     tolerance : float
         To choose by now: for any densities it falls with the number of sources.
-    targets, sources : int
-        How many there are now.
+    targets, sources, systems : int
+        How many there are now: points of each system.
     """
-    now = replace(problem, density=density, targets=targets, sources=sources)
+    now = replace(problem, density=density, targets=targets, sources=sources, systems=systems)
     ratio = now.pairs(chosen.cutoff) / problem.pairs(chosen.cutoff)
     if not 1 / PAIRS <= ratio <= PAIRS:
         return False

@@ -48,6 +48,8 @@ class Problem:
         Cut-off r_c that was asked for; None to choose it.
     kept : float
         Most pairs within the cut-off of which sums keep lists; 0 for what is summed once.
+    systems : int
+        How many there are, each with as many targets and sources.
     """
 
     kernel: str
@@ -66,6 +68,7 @@ class Problem:
     windows: Sequence[int]
     cutoff: float | None = None
     kept: float = 0.0
+    systems: int = 1
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -87,8 +90,8 @@ class Problem:
         return Work(
             self.kernel,
             self.want,
-            self.targets,
-            self.sources,
+            self.systems * self.targets,
+            self.systems * self.sources,
             self.periodicity,
             machine.lanes,
             machine.threads,
@@ -106,7 +109,7 @@ class Problem:
         return (
             *(self.kernel, self.want, self.split, self.periodicity, self.tolerance),
             *(self.targets, self.sources, self.p2p, self.p2g, self.g2p),
-            *(tuple(self.windows), self.cutoff, self.kept),
+            *(tuple(self.windows), self.cutoff, self.kept, self.systems),
             *(self.box.tobytes(), d.scales.tobytes(), d.enhancement.tobytes(), d.around.tobytes()),
             d.self_pairs,
             *(
@@ -135,7 +138,7 @@ class Problem:
 
     # ------------------------------------------------------------------ times
     def pairs(self, cutoff: float) -> float:
-        """Return the number of pairs within the cut-off."""
+        """Return the number of pairs within the cut-off, of all systems."""
         edges = [float(b) for b in self.box]
         images = math.prod(1 + 2 * cutoff / b for b in edges[: self.periodicity])
         # What the box has of the ball around its points on average, in boxes; and no more than all
@@ -145,7 +148,7 @@ class Problem:
         block = (2 * cutoff) ** self.periodicity * math.prod(free)
         uniform = min(ball, block)
         share = min(self.density.typical(cutoff) * uniform, images)
-        return float(self.targets * self.sources * share)
+        return float(self.systems * self.targets * self.sources * share)
 
     def near_pairs(self, cutoff: float) -> Pairs:
         """Return the numbers of pairs that the times of P2P follow."""
@@ -184,13 +187,15 @@ class Problem:
         """
         machine, work = self.machine, self.work
         p2g, g2p = machine.counted("p2g", self.p2g), machine.counted("g2p", self.g2p)
-        grid = float(math.prod(padding.grid)) * scale**3
-        passes = Passes(*(scale**3 * each for each in passes))
+        many = self.systems * scale**3
+        grid = float(math.prod(padding.grid)) * many
+        passes = Passes(*(many * each for each in passes))
         cells, wraps = (
             [scale * n for n in padding.cells],
             [self.periodicity > 0, self.periodicity > 1],
         )
-        tiles = owner_tiles(cells, points, wraps)
+        x, y = owner_tiles(cells, points, wraps)
+        tiles = self.systems * x, y
         return {
             "P2G": machine.time(f"p2g_{p2g}", work.spread(p2g, points, grid, tiles)),
             "FGC": machine.time("fgc", work.far(passes)),

@@ -60,6 +60,10 @@ class Convolution:
     modes : tuple of 2 ints, optional
         First mode, and last + 1, to convolve: of the first axis, or (three periodic directions) of
         the second. Default: all.
+    sets : int
+        Grids that are convolved at a time. They lie side by side along the second axis.
+    like : Convolution, optional
+        Another one of the mesh, with the same multiplier.
 
     Attributes
     ----------
@@ -72,26 +76,29 @@ class Convolution:
         mesh: EwaldMesh,
         split: Split,
         modes: tuple[int, int] | None = None,
+        sets: int = 1,
+        like: Convolution | None = None,
     ) -> None:
-        self.mesh, self.factor = mesh, mesh.frame.factor
+        self.mesh, self.factor, self.sets = mesh, mesh.frame.factor, sets
         xp = self.xp = mesh.task.xp
         self.inputs = mesh.task.sum.components
         self.rows = field_rows(mesh.task.kernel, mesh.task.want)
         self.components = max(self.inputs, self.rows)
         transforms = transforms_of(mesh.space)
         length = mesh.padding.local[0]
-        self.transforms = transforms(mesh.padding.grid, length, mesh.periodicity == 3)
+        self.transforms = transforms(mesh.padding.grid, length, mesh.periodicity == 3, sets)
         self.complex_type = np.result_type(mesh.dtype, np.complex64)
         self.modes = modes
-        self.blocks = self._blocks(split)
+        self.whole: list[_Block] = like.whole if like is not None else self._blocks(split)
+        self.blocks = self.whole
         self.convolve = self.kernel(mesh.task)
         self.threads, size = 1, 0
         if mesh.periodicity < 3:
-            sizes = [self.components * b.modes for b in self.blocks]
+            sizes = [self.components * sets * b.modes for b in self.blocks]
             if self.convolve.by_many:
                 self.threads = workers(sum(sizes), thread_count())
                 self.blocks = [part for b in self.blocks for part in self._parts(b)]
-            size = max((self.components * b.modes for b in self.blocks), default=0)
+            size = max((self.components * sets * b.modes for b in self.blocks), default=0)
         # Of each thread at work, one.
         self.padded = [
             xp.empty(size, dtype=self.complex_type)
@@ -111,7 +118,7 @@ class Convolution:
         if mesh.periodicity == 3:
             modes = padding.grid[0]
             return [self._block(split, 0, modes, padding.plain, False)]
-        item = self.components * self.complex_type.itemsize
+        item = self.components * self.sets * self.complex_type.itemsize
         found = padding.blocks(sizes_of(mesh.space.on_device).block // item, self.modes)
         return [self._block(split, *each) for each in found]
 
@@ -164,7 +171,7 @@ class Convolution:
 
     def _parts(self, block: _Block) -> list[_Block]:
         """Return a block of planes in parts that CPU threads convolve, one at a time each."""
-        size = self.components * self.complex_type.itemsize * block.modes
+        size = self.components * self.sets * self.complex_type.itemsize * block.modes
         found = []
         for part in cuts(block.last - block.first, parts(size, self.threads)):
             arguments = dict(block.arguments)
@@ -189,16 +196,19 @@ class Convolution:
             hat=real,
             multiplier=block.multiplier,
             inverse_unit=self.factor,
+            sets=self.sets,
             **block.arguments,
         )
 
     def planes(self, hat: Any, plane: Any) -> None:
-        """Convolve modes (components, part, y, z) of the first axis in place.
+        """Convolve modes (components, part, sets y, z) of the first axis in place.
 
         They are transformed along y and z, which are not padded yet, and back. ``plane`` is as for
         `FGC.apply`.
         """
         begin = self.blocks[0].first if self.blocks else 0
+        _, y, z = self.mesh.padding.grid
+        hat = hat.reshape(*hat.shape[:2], self.sets, y, z)
 
         def convolve(block: _Block) -> None:
             memory = self.padded.pop()
@@ -212,19 +222,21 @@ class Convolution:
     def _planes(self, block: _Block, hat: Any, plane: Any, memory: Any) -> None:
         """Convolve the modes of a block, padded in ``memory``."""
         _, y, z = self.mesh.padding.grid
-        shape = (self.components, block.last - block.first, *block.lengths[1:])
+        count, sets = block.last - block.first, self.sets
+        shape = (self.components, count, sets, *block.lengths[1:])
         padded = memory[: math.prod(shape)].reshape(shape)
         spread = padded[: self.inputs]
-        spread[:, :, :y, :z] = hat[: self.inputs]
-        spread[:, :, :y, z:] = 0
-        spread[:, :, y:] = 0
-        self.transforms.planes(spread)
+        spread[..., :y, :z] = hat[: self.inputs]
+        spread[..., :y, z:] = 0
+        spread[..., y:, :] = 0
+        planes = padded.reshape(self.components, count * sets, *block.lengths[1:])
+        self.transforms.planes(planes[: self.inputs])
         if plane is not None and block.first == 0:
-            spread[:2, 0, 0, 1 : plane.shape[1] + 1] = plane
-            spread[:2, 0, 0, -plane.shape[1] :] = plane[:, ::-1].conj()
+            spread[:2, 0, :, 0, 1 : plane.shape[2] + 1] = plane
+            spread[:2, 0, :, 0, -plane.shape[2] :] = plane[..., ::-1].conj()
         self.multiply(block, padded, alone=self.threads > 1)
-        self.transforms.planes_inverse(padded[: self.rows])
-        hat[: self.rows] = padded[: self.rows, :, :y, :z]
+        self.transforms.planes_inverse(planes[: self.rows])
+        hat[: self.rows] = padded[: self.rows, ..., :y, :z]
 
 
 class FGC(Convolution):
@@ -232,23 +244,27 @@ class FGC(Convolution):
 
     Parameters
     ----------
-    mesh, split
+    mesh, split, sets, like
         As for `Convolution`.
     memory : array, 1-D
         Where to put the field, and before it on the CPU the modes: `room` says how much of each.
 
     Attributes
     ----------
-    field : array, shape (rows, *mesh.stored)
-        The far field on the grid, overwritten by each `apply`: the potential, unless the pressure
+    field : array, shape (rows, x, sets y, z and spill)
+        The far field on the grids, overwritten by each `apply`: the potential, unless the pressure
         alone is wanted, then the pressure, if it is.
     """
 
-    def __init__(self, mesh: EwaldMesh, split: Split, memory: Any) -> None:
-        super().__init__(mesh, split)
-        before, size = self.room(mesh)
-        self.field = memory[before : before + size].reshape(self.rows, *mesh.stored)
-        modes = (self.components, *mesh.padding.modes)
+    def __init__(
+        self, mesh: EwaldMesh, split: Split, memory: Any, sets: int = 1, like: FGC | None = None
+    ) -> None:
+        super().__init__(mesh, split, sets=sets, like=like)
+        before, size = self.room(mesh, sets)
+        x, y, z = mesh.stored
+        self.field = memory[before : before + size].reshape(self.rows, x, sets * y, z)
+        x, y, z = mesh.padding.modes
+        modes = (self.components, x, sets * y, z)
         size = 2 * math.prod(modes)
         self.apart = mesh.space.on_device or before >= size
         if mesh.space.on_device:
@@ -257,23 +273,23 @@ class FGC(Convolution):
             self.hat = memory[:size].view(self.complex_type).reshape(modes)
 
     @staticmethod
-    def room(mesh: EwaldMesh) -> tuple[int, int]:
-        """Return the numbers before the grid and the field, for modes on the CPU, and the field's.
+    def room(mesh: EwaldMesh, sets: int = 1) -> tuple[int, int]:
+        """Return the numbers before the grids and fields, for modes on the CPU, and the fields'.
 
         Many modes take the place of what was transformed already, one component after the other.
         """
         rows = field_rows(mesh.task.kernel, mesh.task.want)
         before = 0
         if not mesh.space.on_device:
-            sizes = 2 * math.prod(mesh.padding.modes), math.prod(mesh.padding.grid)
+            sizes = 2 * sets * math.prod(mesh.padding.modes), sets * math.prod(mesh.padding.grid)
             before = int(room_before(max(mesh.task.sum.components, rows), *sizes, mesh.item))
-        return before, rows * math.prod(mesh.stored)
+        return before, rows * sets * math.prod(mesh.stored)
 
     def apply(self, grid: Any, plane: Any = None) -> Any:
-        """Return the far field on the grid for spread densities ``grid`` (components, x, y, z).
+        """Return the far field on the grids for spread densities (components, x, sets y, z).
 
-        ``plane`` takes the place of the grid's modes (0, 0, 1), (0, 0, 2), ...: see
-        `parki.ewald.far.plane`; shape (2, modes), of components 0 and 1.
+        ``plane`` takes the place of the grids' modes (0, 0, 1), (0, 0, 2), ...: see
+        `parki.ewald.far.plane`; shape (2, sets, modes), of components 0 and 1.
         """
         for c in self._turns(self.inputs):
             self.transforms.real(grid[c], self.hat[c])

@@ -45,6 +45,8 @@ class G2P:
         The sources sorted by tiles; reused when the targets are the sources.
     same : bool
         Whether the targets are the sources.
+    offsets : ndarray, optional
+        Of the targets of each system, which the variant by tiles knows.
 
     Attributes
     ----------
@@ -52,7 +54,9 @@ class G2P:
         The variant in words: the mesh's, or what took its place and why.
     """
 
-    def __init__(self, mesh: Mesh, trg: Any, sources: Sorted | None, same: bool) -> None:
+    def __init__(
+        self, mesh: Mesh, trg: Any, sources: Sorted | None, same: bool, offsets: Any = None
+    ) -> None:
         constant, size = mesh.space.adapter.constant, tile_size(mesh)
         self.method = mesh.gather
         if mesh.gather == "tile" and size is None:
@@ -66,7 +70,7 @@ class G2P:
         else:
             tiles = sources.tiles
         ready = same and sources is not None and tiles == sources.tiles
-        self.targets = sources if sources is not None and ready else mesh.sort(trg, tiles)
+        self.targets = sources if sources is not None and ready else mesh.sort(trg, tiles, offsets)
         self.launches = self.gathers(mesh)
         self.arguments = dict(mesh.arguments, trg=self.targets.points, order=self.targets.order)
         self.count = self.targets.order.size
@@ -109,10 +113,11 @@ class G2P:
                 launches.append(Gathering(kernel, name, first, count))
         return launches
 
-    def apply(self, field: Any, results: dict[str, Any]) -> None:
+    def apply(self, field: Any, results: dict[str, Any], first: int = 0) -> None:
         """Add the far field (rows, x, y, z), the pressure in its last row, to the ``results``.
 
-        Results have shape (rows, targets), as for the near field.
+        Results have shape (rows, targets). Of several fields side by side along y, it is number
+        ``first``.
         """
         for g in self.launches:
             rows = slice(g.first, g.first + g.count)
@@ -122,6 +127,7 @@ class G2P:
                 field=field[-1:] if g.name == "p" else field[rows],
                 pot=None if pot is None else pot[rows],
                 gradient=None if gradient is None else gradient[3 * rows.start : 3 * rows.stop],
+                first=first,
                 **self.arguments,
             )
 

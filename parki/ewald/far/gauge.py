@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.truncated import zero_mode
 from parki.ewald.split.hasimoto import Split
+from parki.ewald.systems import Systems
 
 Array = NDArray[np.float64]
 SHORT = 200_000  # numbers of a row that a single block of a device adds up in time
@@ -33,6 +34,8 @@ class Gauge:
         For the double layer with a mean of zero flux: positions (wrapped) and normals.
     together : callable, optional
         Adds up arrays of all ranks, where these share the sources out.
+    systems : Systems, optional
+        Which targets and sources are together. Default: all.
     """
 
     def __init__(
@@ -41,8 +44,9 @@ class Gauge:
         split: Split,
         points: tuple[Any, Any, Any] | None,
         together: Callable[[Any], Any] = lambda value: value,
+        systems: Systems | None = None,
     ) -> None:
-        self.together = together
+        self.together, self.systems = together, systems
         self.xp, kind = mesh.task.xp, mesh.task.sum
         self.rows = kind.results
         self.points, self.factor = points, mesh.frame.factor
@@ -62,18 +66,22 @@ class Gauge:
     def add(self, dens: Any, results: dict[str, Any]) -> None:
         """Add to the results (rows, targets) what belongs to a density (rows, sources)."""
         if self.constant is not None and "u" in results:
-            total = self.together(_sums(self.xp, dens[: self.rows]))
-            results["u"] += self.constant * total
+            results["u"] += self.constant * self._total(dens[: self.rows])
         if self.points is None:
             return
         trg, src, norms = self.points
-        strength = (dens[-3:] * norms).sum(axis=0)
-        total = self.together(strength.sum())
+        strength = (dens[-3:] * norms).sum(axis=0, keepdims=True)
+        total = self._total(strength)
         if "u" in results:
-            moment = self.together(_sums(self.xp, src * strength))
-            results["u"] += self.flux * (moment - total * trg)
+            results["u"] += self.flux * (self._total(src * strength) - total * trg)
         if "grad_u" in results:
             results["grad_u"][::4] -= self.flux * self.factor * total
+
+    def _total(self, rows: Any) -> Any:
+        """Return the sums of rows that targets see, shape (rows, 1) or (rows, targets)."""
+        if self.systems is not None:
+            return self.systems.of_targets(self.systems.sums(rows))
+        return self.together(_sums(self.xp, rows))
 
 
 def _sums(xp: Any, rows: Any) -> Any:

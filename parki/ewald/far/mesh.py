@@ -40,7 +40,12 @@ class Sorted(CellList):
     """Points sorted by tiles."""
 
     def __init__(
-        self, points: Any, tiles: Tiles, space: ExecutionSpace, executor: str | None
+        self,
+        points: Any,
+        tiles: Tiles,
+        space: ExecutionSpace,
+        executor: str | None,
+        offsets: Any = None,
     ) -> None:
         step = -1 if tiles.along else 1
         super().__init__(
@@ -49,6 +54,7 @@ class Sorted(CellList):
             tiles.extent[::step],
             execution_space=space,
             shape=tiles.counts[::step],
+            offsets=offsets,
             executor=executor,
         )
         self.tiles = tiles
@@ -244,9 +250,9 @@ class Mesh:
         """Return as many tiles along each axis, all of one size; one keeps points as given."""
         return Tiles(counts, tuple(self.box.tolist()))
 
-    def sort(self, points: Any, tiles: Tiles) -> Sorted:
-        """Return the points (wrapped already) sorted by tiles."""
-        return Sorted(points, tiles, self.space, self.executor)
+    def sort(self, points: Any, tiles: Tiles, offsets: Any = None) -> Sorted:
+        """Return the points (wrapped already) sorted by tiles, of one system or of several."""
+        return Sorted(points, tiles, self.space, self.executor, offsets)
 
 
 class EwaldMesh(Mesh):

@@ -51,6 +51,8 @@ class P2G:
         Values of `memory` before the grid, and from there on at least.
     memory : array, optional
         That of another `P2G` of the same mesh and ``room``, which is not used any more.
+    offsets : ndarray, optional
+        Of the sources of each system: see `parki.CellList`. Their grids lie side by side along y.
 
     Attributes
     ----------
@@ -66,11 +68,13 @@ class P2G:
         norms: Any,
         room: tuple[int, int] = (0, 0),
         memory: Any = None,
+        offsets: Any = None,
     ) -> None:
         self.variant = VARIANTS[mesh.spread](mesh)
-        self.sources, self.arguments = self.variant.place(src, norms)
+        self.sources, self.arguments = self.variant.place(src, norms, offsets)
         self.sorts = self.variant.sorts
-        shape = (mesh.fields.components, *self.variant.shape)
+        x, y, z = self.variant.shape
+        shape = (mesh.fields.components, x, self.sources.systems * y, z)
         size = math.prod(shape)
         before, least = room
         self._clean = memory is None
@@ -84,16 +88,22 @@ class P2G:
         """Return the kernels of the mesh's variant."""
         return VARIANTS[mesh.spread](mesh).launches
 
-    def apply(self, dens: Any, buffer: Any) -> Any:
-        """Spread ``dens`` (rows, sources); return the grid (components, x, y, z), reused."""
+    def apply(self, dens: Any, buffer: Any, grid: Any = None, first: int = 0) -> Any:
+        """Spread ``dens`` (rows, sources); return the grid (components, x, y, z), reused.
+
+        Or spread onto another ``grid``, which is several side by side along y, from number
+        ``first`` on.
+        """
         if self.sorts:
             self.sources.sort(dens, out=buffer)
             dens = buffer
-        if self.variant.adds and not self._clean:
-            clear(self.grid)
-        self._clean = False
-        self.variant.spread(dict(self.arguments, dens=dens, grid=self.grid))
-        return self.grid
+        own = grid is None
+        grid = self.grid if own else grid
+        if self.variant.adds and first == 0 and not (own and self._clean):
+            clear(grid)
+        self._clean = self._clean and not own
+        self.variant.spread(dict(self.arguments, dens=dens, grid=grid, first=first))
+        return grid
 
 
 class Owner(Variant):
@@ -102,6 +112,8 @@ class Owner(Variant):
     Where a colour has few tiles for the threads, items own every so many a plane of a tile, too.
     However many there are, a value of the grid sums the same sources in the same order.
     """
+
+    several = True
 
     def __init__(self, mesh: Mesh) -> None:
         cells, points = mesh.cells, mesh.window.points
@@ -120,15 +132,20 @@ class Owner(Variant):
 
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch once for each colour, and fold the spill where it stands for the first planes."""
+        systems = arguments["systems"]
         for count, colour in self.colours:
-            self.launches[0](count, colour=colour, **arguments)
+            self.launches[0](systems * count, colour=colour, **arguments)
         if self.mesh.wraps[2]:
-            grid, n, spill = arguments["grid"], self.mesh.grid[2], self.mesh.spill
+            (_, y, n), spill = self.mesh.grid, self.mesh.spill
+            first = arguments["first"]
+            grid = arguments["grid"][:, :, first * y : (first + systems) * y]
             grid[..., :spill] += grid[..., n : n + spill]
 
 
 class Tile(Variant):
     """`p2g_tile`: threads own columns of the grid, whose values stay in registers."""
+
+    several = True
 
     def __init__(self, mesh: Mesh) -> None:
         super().__init__(mesh, mesh.columns(*SIDES))
@@ -153,10 +170,10 @@ class Tile(Variant):
                 f"the grid has {planes} cells along x; p2g_method='tile' takes {MOST_PLANES}: "
                 "choose 'hybrid', or turn the box"
             )
-        places = math.prod(self.counts) * planes
+        places = sources.systems * math.prod(self.counts) * planes
         counts = xp.empty(places, dtype=np.int32)
         constant = self.mesh.space.adapter.constant
-        tiles = constant([*self.counts, self.tiles.counts[1]], np.int32)
+        tiles = constant([*self.counts, *self.tiles.counts[1:]], np.int32)
         geometry = dict(self.mesh.arguments, tiles=tiles, starts=sources.starts)
         count(places, counts=counts, **geometry)
         n, most = sources.order.size, most_reached(self.mesh.window.points)

@@ -20,6 +20,7 @@ import numpy as np
 
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.sizes import sizes_of
+from parki.ewald.systems import Systems
 
 # How many modes: with 16 what is smooth along z falls by 30 (a box of 1:1:30) to 100 (1:1:300),
 # below rounding elsewhere.
@@ -39,12 +40,17 @@ class PlaneModes:
         z of the sources in solver units, wrapped, in the order of the densities that follow.
     norms : array, shape (3, N), or None
         Normals of the sources in solver units, if they have any.
+    systems : Systems, optional
+        Of which each has modes of its own.
     """
 
-    def __init__(self, mesh: EwaldMesh, heights: Any, norms: Any) -> None:
+    def __init__(
+        self, mesh: EwaldMesh, heights: Any, norms: Any, systems: Systems | None = None
+    ) -> None:
         self.xp = mesh.task.xp
-        self.heights, self.norms = heights, norms
-        self.chunk = sizes_of(mesh.space.on_device).plane
+        self.heights, self.norms, self.systems = heights, norms, systems
+        # Those of a system are summed together.
+        self.chunk = max(1, heights.size) if systems else sizes_of(mesh.space.on_device).plane
         length, step = mesh.padding.local[2], float(mesh.steps[2])
         turns = 2 * np.pi / length * np.arange(1, min(MODES, length // 2 - 1) + 1)
         self.lowest = turns[0] / step
@@ -66,10 +72,14 @@ class PlaneModes:
         )
 
     def apply(self, dens: Any) -> Any:
-        """Return components 1 and 2 of the modes, shape (2, modes), for ``dens`` (rows, N)."""
+        """Return components 1 and 2 of the modes, for ``dens`` (rows, N).
+
+        Shape (2, systems, modes).
+        """
         xp = self.xp
         single = dens[:2] if dens.shape[0] == 6 else None
-        sums = xp.zeros((2, self.slope.size), dtype=np.complex128)
+        count = self.systems.count if self.systems else 1
+        sums = xp.zeros((2, count, self.slope.size), dtype=np.complex128)
         for start in range(0, self.heights.size, self.chunk):
             part = slice(start, start + self.chunk)
             if self.norms is None:
@@ -83,9 +93,17 @@ class PlaneModes:
             wave = xp.ones_like(turn)
             for mode in range(self.slope.size):
                 wave *= turn
-                # Real and imaginary parts at once.
-                found = (weights @ wave.view(np.float64).reshape(-1, 2)).view(np.complex128)[:, 0]
-                sums[:, mode] += self.slope[mode] * found[:2]
+                found = self._total(weights, wave)
+                sums[..., mode] += self.slope[mode] * found[:2]
                 if single is not None:
-                    sums[:, mode] += found[2:]
+                    sums[..., mode] += found[2:]
         return sums * self.factor
+
+    def _total(self, weights: Any, wave: Any) -> Any:
+        """Return the sums of the products with a wave, shape (rows, systems)."""
+        parts = wave.view(np.float64).reshape(-1, 2)
+        if self.systems is None:  # real and imaginary parts at once
+            return (weights @ parts).view(np.complex128)
+        return self.systems.sums(weights * parts[:, 0]) + 1j * self.systems.sums(
+            weights * parts[:, 1]
+        )

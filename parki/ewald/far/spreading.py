@@ -27,9 +27,12 @@ class Variant:
         Of a grid component.
     adds : bool
         Whether the kernels add to the grid, which must then be zero, rather than write it.
+    several : bool
+        Whether they know of grids side by side.
     """
 
     adds = True
+    several = False
 
     def __init__(self, mesh: Mesh, tiles: Tiles) -> None:
         self.mesh, self.tiles = mesh, tiles
@@ -46,19 +49,24 @@ class Variant:
         """Whether it takes sources, and their densities, in another order than given."""
         return self.tiles.counts != (1, 1, 1)
 
-    def place(self, src: Any, norms: Any = None) -> tuple[Sorted, dict[str, Any]]:
+    def place(
+        self, src: Any, norms: Any = None, offsets: Any = None
+    ) -> tuple[Sorted, dict[str, Any]]:
         """Return sources sorted by tiles, and the kernels' arguments but density and grid.
 
         Parameters
         ----------
         src, norms : array, shape (3, N)
             Sources and their normals (or None), wrapped.
+        offsets : ndarray, optional
+            Of the sources of each system.
         """
-        mesh, sources = self.mesh, self.mesh.sort(src, self.tiles)
+        mesh, sources = self.mesh, self.mesh.sort(src, self.tiles, offsets)
         if norms is not None:
             norms = sources.sort(norms)
         arguments = dict(mesh.arguments, norms=norms, src=sources.points)
         arguments["tiles"] = mesh.space.adapter.constant(self.tiles.counts, np.int32)
+        arguments["systems"] = sources.systems
         arguments.update(self.work(sources))
         return sources, arguments
 

@@ -31,16 +31,20 @@ class HostTransforms:
         Length of the transform along the first axis, which is padded up to it.
     periodic : bool
         Whether `real` transforms all axes, or the first alone.
+    sets : int
+        Grids side by side along the second axis, whose transforms are apart.
     """
 
-    def __init__(self, grid: tuple[int, int, int], length: int, periodic: bool) -> None:
+    def __init__(
+        self, grid: tuple[int, int, int], length: int, periodic: bool, sets: int = 1
+    ) -> None:
         import scipy.fft
 
         self.fft, self.threads = scipy.fft, thread_count()
-        self.grid, self.length, self.periodic = grid, length, periodic
+        self.grid, self.length, self.periodic, self.sets = grid, length, periodic, sets
 
     def real(self, values: Any, hat: Any) -> None:
-        """Transform real components (components, x, y, z and spill) into ``hat``, elsewhere."""
+        """Transform real components (components, x, sets y, z and spill) into ``hat``."""
         inner = values[..., : self.grid[2]]
 
         def lines(part: slice) -> None:
@@ -68,6 +72,7 @@ class HostTransforms:
 
     def across(self, values: Any, hat: Any) -> None:
         """Transform real planes (components, planes, y, z and spill) along y and z into ``hat``."""
+        values, hat = self._apart(values), self._apart(hat)
         inner = values[..., : self.grid[2]]
 
         def planes(part: slice) -> None:
@@ -78,6 +83,7 @@ class HostTransforms:
 
     def across_inverse(self, hat: Any, values: Any) -> None:
         """Transform ``hat`` (destroyed) into real planes, as for `across`."""
+        values, hat = self._apart(values), self._apart(hat)
         inner = values[..., : self.grid[2]]
 
         def planes(part: slice) -> None:
@@ -85,6 +91,11 @@ class HostTransforms:
             inner[:, part] = self.fft.irfft(modes, n=self.grid[2], axis=3, norm="forward")
 
         self._in_threads(planes, hat, 1)
+
+    def _apart(self, planes: Any) -> Any:
+        """Return planes with those of each set by themselves."""
+        components, count, _, z = planes.shape
+        return planes.reshape(components, count * self.sets, self.grid[1], z)
 
     def along(self, modes: Any, forward: bool) -> None:
         """Transform complex modes (x, y, z) along x in place."""
@@ -129,19 +140,21 @@ class DeviceTransforms:
     transformed, or twice that, for most lengths.
     """
 
-    def __init__(self, grid: tuple[int, int, int], length: int, periodic: bool) -> None:
+    def __init__(
+        self, grid: tuple[int, int, int], length: int, periodic: bool, sets: int = 1
+    ) -> None:
         import cupy
         import cupyx.scipy.fft
         from cupy.cuda import cufft
 
         self.cuda, self.cufft, self.fft = cupy.cuda, cufft, cupyx.scipy.fft
-        self.grid, self.length, self.periodic = grid, length, periodic
+        self.grid, self.length, self.periodic, self.sets = grid, length, periodic, sets
         self.plans: dict[Any, Any] = {}
         self.work: Any = None  # the largest work area
         self.buffer: Any = None  # one component, padded along x
 
     def real(self, values: Any, hat: Any) -> None:
-        """Transform real components (components, x, y, z and spill) into ``hat``."""
+        """Transform real components (components, x, sets y, z and spill) into ``hat``."""
         for each, modes in zip(values, hat, strict=True):
             padded = self._padded(each)
             if padded is not each:
@@ -196,33 +209,44 @@ class DeviceTransforms:
     def _real(self, values: Any, modes: Any, forward: bool) -> None:
         """Transform a component's real values into modes, or (which destroys them) back."""
         rows = values.shape[1]
+        if self.periodic and self.sets > 1:
+            # No library has one plan for it.
+            if not forward:
+                self.along(modes, forward)
+            self._run(self._real_plan(values, rows, forward), values, modes, forward)
+            if forward:
+                self.along(modes, forward)
+            return
         if not self.periodic and values.nbytes > LINES:
             # Even: cuFFT wants real values to begin where a complex one could.
             rows = max(2, LINES * rows // values.nbytes // 2 * 2)
         for first in range(0, values.shape[1], rows):
             part = slice(first, first + rows)
             plan = self._real_plan(values, values[:, part].shape[1], forward)
-            if forward:
-                plan.fft(values[:, part], modes[:, part], self.cufft.CUFFT_FORWARD)
-            else:
-                plan.fft(modes[:, part], values[:, part], self.cufft.CUFFT_INVERSE)
+            self._run(plan, values[:, part], modes[:, part], forward)
+
+    def _run(self, plan: Any, values: Any, modes: Any, forward: bool) -> None:
+        if forward:
+            plan.fft(values, modes, self.cufft.CUFFT_FORWARD)
+        else:
+            plan.fft(modes, values, self.cufft.CUFFT_INVERSE)
 
     def _real_plan(self, values: Any, rows: int, forward: bool) -> Any:
         key = (values.shape, rows, values.dtype, forward)
         if key not in self.plans:
-            x, y, z = self.length, *self.grid[1:]
+            x, (y, z) = self.length, self.grid[1:]
             stored = values.shape[2]
             double = values.dtype == np.float64
             shape: tuple[int, ...]
             layouts: list[tuple[tuple[int, ...], int, int]]
             if self.periodic:
-                real, half = (x, y, stored), (x, y, z // 2 + 1)
-                shape, batch = (x, y, z), 1
-                layouts = [(real, 1, x * y * stored), (half, 1, x * y * (z // 2 + 1))]
+                shape, batch = ((x, y, z), 1) if self.sets == 1 else ((y, z), x * self.sets)
+                sizes = [(*shape[:-1], stored), (*shape[:-1], z // 2 + 1)]
+                layouts = [(size, 1, math.prod(size)) for size in sizes]
             else:
                 # Along x only: neighbouring transforms start at neighbouring elements.
-                shape, batch = (x,), rows * stored
-                layouts = [((x,), y * stored, 1), ((x // 2 + 1,), y * stored, 1)]
+                shape, batch, lines = (x,), rows * stored, values.shape[1] * stored
+                layouts = [((x,), lines, 1), ((x // 2 + 1,), lines, 1)]
             names = ("CUFFT_D2Z", "CUFFT_Z2D") if double else ("CUFFT_R2C", "CUFFT_C2R")
             kind = getattr(self.cufft, names[0 if forward else 1])
             (a, b) = layouts if forward else layouts[::-1]

@@ -43,6 +43,7 @@ from scipy.special import k0, k1
 
 from parki.ewald.far.padding import Padding
 from parki.ewald.task import Task
+from parki.interchange import to_host
 from parki.runtime import Kernel, load
 from parki.runtime.spaces import adapter_of
 
@@ -51,6 +52,7 @@ _TERMS = 19  # of the series in the free wavenumber
 _WIDTH = 8  # modes evaluated at a time
 _GONE = 80.0  # wavenumber times distance from which on kernels, exp of minus that, are 0
 _SLOPES = 32  # values of m' whose integral is m: 1e-16 where the fading is as steep as that
+_FEW = 2**19  # waves at nodes that the host has before a device has compiled its Bessel functions
 
 
 def added(task: Task, waves: list[Array], largest: float, padding: Padding) -> tuple[Any, Any]:
@@ -83,9 +85,15 @@ def added(task: Task, waves: list[Array], largest: float, padding: Padding) -> t
     if felt.size:
         free = 3 - periodicity
         kernels = _kernels(task.sum.harmonic, free, modes[felt], largest, padding)
-        values = _added(xp, free, modes[felt], across, kernels, largest, padding)
-        values = values.T if free == 1 else _evaluate(task, _pieces(xp, values), largest, across)
-        rows[xp.asarray(felt)] = values
+        nodes = _fading(largest, padding).r.size
+        waves_there = across.size if free == 1 else _TERMS * _intervals(largest, padding)
+        where = np if waves_there * nodes <= _FEW else xp
+        values = _added(where, free, modes[felt], across, kernels, largest, padding)
+        if free == 1:
+            rows[xp.asarray(felt)] = xp.asarray(values.T)
+        else:
+            pieces = xp.asarray(_pieces(where, values))
+            rows[xp.asarray(felt)] = _evaluate(task, pieces, largest, across)
         # In space the constant is 0, and of the first axis there are the block's waves alone.
         area = math.prod(2 * math.pi / float(k[1]) for k in waves[max(periodicity, 1) :])
         constant[felt] = kernels.constant * area
@@ -234,7 +242,8 @@ def _added(
     With what makes m fade to c: ``K^2 c`` times the transform of chi joins ``F[m - c]``.
     """
     if n == 1:
-        k, (wave, inside) = across, _waves(xp, n, across, largest, padding)
+        k = to_host(across) if xp is np else across
+        wave, inside = _waves(xp, n, k, largest, padding)
     else:
         k, wave, inside = _node_waves(xp, n, largest, padding)
     out = wave @ xp.asarray(kernels.first)
@@ -267,10 +276,15 @@ def _node_waves(xp: Any, n: int, largest: float, padding: Padding) -> tuple[Any,
 
     Intervals of 4/r: there a function of bandwidth r has Chebyshev coefficients like J_n(2).
     """
-    count = int(largest * _fading(largest, padding).r[-1] / 4) + 1
+    count = _intervals(largest, padding)
     places = 2 * np.arange(count)[:, None] + 1 + chebyshev.chebpts1(_TERMS)
     k = xp.asarray((largest * places / (2 * count)).ravel())
     return k, *_waves(xp, n, k, largest, padding)
+
+
+def _intervals(largest: float, padding: Padding) -> int:
+    """Return the intervals of the wavenumbers across, as long as `_node_waves` says."""
+    return int(largest * _fading(largest, padding).r[-1] / 4) + 1
 
 
 def _pieces(xp: Any, values: Any) -> Any:

@@ -10,7 +10,7 @@ literature, which walk others, are described in `parki.ewald.near.p2p_cells`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -28,12 +28,15 @@ from parki.ewald.near.sizes import (
     near_tile,
     sizes_of,
 )
+from parki.ewald.systems import Systems
 from parki.ewald.task import Frame, Task
 from parki.runtime import ExecutionSpace, Kernel, load
 
 # Sources that a lane of p2p_tile looks at before it computes those in reach, by the bytes of a
 # number: longer lists are more alike, and leave less of a multiprocessor's memory to its cache.
 LOOKS = {8: 64, 4: 32}
+# Densities that are summed at a time, as many as there are: for each, a kernel.
+TOGETHER = (4, 2, 1)
 
 
 class P2P:
@@ -54,6 +57,8 @@ class P2P:
     stretch : tuple of 2 floats, optional
         Part of the first axis, in solver units, that has all points and no images of theirs in
         reach: where the cells are. Points must be wrapped into it. Default: the box.
+    systems : Systems, optional
+        Which targets and sources are together. Default: all.
 
     Attributes
     ----------
@@ -72,6 +77,7 @@ class P2P:
         *,
         launch: Launch | None = None,
         stretch: tuple[float, float] | None = None,
+        systems: Systems | None = None,
     ) -> None:
         space, executor = task.space, task.executor
         box, origin, periodicity, factor = frame.box, frame.origin, frame.periodicity, frame.factor
@@ -87,15 +93,18 @@ class P2P:
             box = np.array([stretch[1] - stretch[0], box[1], box[2]])
         launch = launch or choose_launch(pair.method, space)
         tile = near_tile(space, pair.method, trg.shape[1], pair.read, self.dtype)
-        shape = cells_of(box, cutoff, src.shape[1], launch, space)
+        shape = cells_of(box, cutoff, src.shape[1], launch, space, systems.count if systems else 1)
         self._spare = _lanes(space, self.dtype) - 1
 
-        def sort(points: Any) -> CellList:
+        def sort(points: Any, offsets: Any) -> CellList:
             how: dict[str, Any] = {"scale": factor, "spare": self._spare, "executor": executor}
+            how["offsets"] = offsets
             return CellList(points, None, box, periodic, corner, space, shape=shape, **how)
 
-        self.sources = sort(src)
-        self.targets = targets = self.sources if trg is src else sort(trg)
+        self.sources = sort(src, systems and systems.sources)
+        self.targets = targets = self.sources
+        if trg is not src:
+            self.targets = targets = sort(trg, systems and systems.targets)
 
         def cut(size: int) -> Any:
             # A tile never spans two columns: its bounding box would span the box.
@@ -112,15 +121,23 @@ class P2P:
         if norms is not None:
             self.norms = self.sources.sort(norms, out=self.buffer(3))
             self.norms /= cutoff
-        self.launches: dict[str, Callable[..., None]] = {
-            name: partial(each, self.work[name].shape[1]) for name, each in kernels.items()
-        }
         self.lists: PairLists | None = None
-        if "u" in kernels and pair.method == "tile":
-            special = partial(near_kernel, task, pair, tile)
-            tiles, lanes = self.tiles.shape[1], tile.targets * tile.lanes
-            self.lists = PairLists(space, special, tiles, lanes, not task.options.deterministic)
-            self.launches["u"] = self.lists
+        self.rows, self.together = task.sum.rows, TOGETHER if launch is None else (1,)
+        self.launches: dict[str, Callable[..., None]] = {}
+        if "u" in kernels:
+            special, count = cache(partial(near_kernel, task, pair, tile)), self.tiles.shape[1]
+
+            def velocity(many: int, **arguments: Any) -> None:
+                kernel = special(FORGETS, many) if launch is None else kernels["u"]
+                kernel(count, **arguments)
+
+            self.launches["u"] = velocity
+            if pair.method == "tile":
+                keep, lanes = not task.options.deterministic, tile.targets * tile.lanes
+                self.launches["u"] = self.lists = PairLists(space, special, count, lanes, keep)
+        if "derivatives" in kernels:
+            count = self.work["derivatives"].shape[1]
+            self.launches["derivatives"] = partial(kernels["derivatives"], count)
 
         def table(name: str, values: Any) -> Any:
             values = np.asarray(values, dtype=self.dtype)
@@ -134,6 +151,7 @@ class P2P:
             radial = table("u", pair.table(task.kernel))
             xi_rc = pair.evaluator.xi_rc if pair.evaluator else 0.0
             self.own["u"] = {"factor": factor * power, "radial": radial, "xi_rc": xi_rc}
+            self.own["u"]["tiles"] = self.tiles
         if "derivatives" in kernels:
             radial = table("derivatives", pair.rows(task.sum.polynomials[1]))
             self.own["derivatives"] = {"radial": radial, "scale": rate * rate * power}
@@ -153,28 +171,45 @@ class P2P:
             "coincident": max((coincident / cutoff) ** 2, float(np.finfo(self.dtype).tiny)),
         }
 
+    def most(self, many: int) -> int:
+        """Return of how many densities, of ``many`` at most, a kernel takes at a time."""
+        return next(n for n in self.together if n <= many)
+
     def buffer(self, rows: int) -> Any:
         """Return memory for ``rows`` rows of sorted sources, and columns of zeros beyond them."""
         sources = self.sources
         return with_spare(sources.xp, (rows, sources.order.size), self._spare, self.dtype)
 
     def apply(self, dens: Any, buffer: Any, results: dict[str, Any]) -> None:
-        """Overwrite ``results`` with the near field of ``dens`` (rows, sources).
+        """Overwrite ``results`` with the near field of densities (k, rows, sources).
 
-        ``buffer`` comes from `buffer` and takes the sorted densities. Results have shape
-        (rows, targets): 1 or 3 rows of "u", 1 of "p", 3 or 9 of "grad_u".
+        ``buffer`` comes from `buffer`, with the rows of `most` densities, and takes the sorted
+        ones. Results have shape (k, rows, targets): 1 or 3 rows of "u", 1 of "p",
+        3 or 9 of "grad_u".
         """
-        self.sources.sort(dens, out=buffer)
-        for name, launch in self.launches.items():
-            launch(
-                tiles=self.work[name],
-                dens=buffer,
-                pot=results.get("u"),
-                pressure=results.get("p"),
-                gradient=results.get("grad_u"),
-                **self.own[name],
-                **self.arguments,
-            )
+        done, rows = 0, self.rows
+        while done < len(dens):
+            # The one that keeps lists does so alone.
+            most = 1 if self.lists is not None and self.lists.due else len(dens) - done
+            many = self.most(most)
+            part = slice(done, done + many)
+            for place, each in enumerate(dens[part]):
+                self.sources.sort(each, out=buffer[place * rows : (place + 1) * rows])
+            if "u" in self.launches:
+                pot = results["u"][part]
+                pot = pot.reshape(-1, pot.shape[-1])
+                self.launches["u"](many, dens=buffer, pot=pot, **self.own["u"], **self.arguments)
+            if "derivatives" in self.launches:
+                for place in range(many):
+                    self.launches["derivatives"](
+                        tiles=self.work["derivatives"],
+                        dens=buffer[place * rows : (place + 1) * rows],
+                        pressure=results["p"][done + place] if "p" in results else None,
+                        gradient=results["grad_u"][done + place] if "grad_u" in results else None,
+                        **self.own["derivatives"],
+                        **self.arguments,
+                    )
+            done += many
 
 
 def near_kernels(
@@ -207,12 +242,12 @@ def near_kernels(
     return kernels
 
 
-def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS) -> Kernel:
-    """Return the P2P kernel of the potential, tile or staged.
+def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: int = 1) -> Kernel:
+    """Return the P2P kernel of the potential, tile or staged, of ``many`` densities at a time.
 
     Tile does with ``lists`` what `parki.ewald.near.p2p_lists` says.
     """
-    space, constants = task.space, pair.constants(task)
+    space, constants = task.space, dict(pair.constants(task), MANY=many)
     tiles = pair.method == "tile"
     constants["TILE"] = tile.targets
     if tiles:

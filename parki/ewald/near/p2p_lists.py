@@ -46,7 +46,7 @@ class PairLists:
     ----------
     space : ExecutionSpace
     kernel : callable
-        Returns the kernel that does with lists what it is told.
+        Returns the kernel that does with lists what it is told, for one density or more.
     tiles, lanes : int
         Number of tiles, and lanes of each.
     keep : bool
@@ -61,7 +61,7 @@ class PairLists:
     def __init__(
         self,
         space: ExecutionSpace,
-        kernel: Callable[[int], Kernel],
+        kernel: Callable[[int, int], Kernel],
         tiles: int,
         lanes: int,
         keep: bool,
@@ -88,21 +88,24 @@ class PairLists:
         """Whether the next sum keeps lists, if there is room."""
         return self.begun and self.keep and self.size is None
 
-    def __call__(self, **arguments: Any) -> None:
-        """Compute the near field; arguments as the kernel's, without those of lists."""
+    def __call__(self, many: int, **arguments: Any) -> None:
+        """Compute the near field of ``many`` densities: of one, where lists are due.
+
+        Arguments are the kernel's, without those of lists.
+        """
         if self.due:
             self._make_room(arguments)
-        self._launch(self.use, arguments)
+        self._launch(self.use, arguments, many)
         self.begun = True
         if self.use == KEEPS:
             self.use = TAKES
 
-    def _launch(self, use: int, arguments: dict[str, Any]) -> None:
+    def _launch(self, use: int, arguments: dict[str, Any], many: int = 1) -> None:
         teams = -(-self.tiles // TEAM)
         if self.ordered is not None:
             arguments = dict(arguments, tiles=self.ordered)
         own = {"number": self.tiles, "rows": self.rows, "lists": self.lists}
-        self.kernel(use)(teams, **own, **arguments)
+        self.kernel(use, many)(teams, **own, **arguments)
 
     def _make_room(self, arguments: dict[str, Any]) -> None:
         """Take the memory for lists, if there is enough."""

@@ -135,12 +135,16 @@ def cells_of(
     sources: int,
     launch: Launch | None,
     space: ExecutionSpace,
+    systems: int = 1,
 ) -> tuple[int, int, int]:
-    """Return the cells along each axis: a fixed number for each r_c, but no more than help."""
+    """Return the cells along each axis: a fixed number for each r_c, but no more than help.
+
+    Of each of some systems, which share the ``sources`` out.
+    """
     per_cutoff = (COLUMNS, COLUMNS, DEPTH) if launch is None else (1 / launch.width,) * 3
     per_edge = np.array(per_cutoff) * box / cutoff
     # Their numbers have 32 bits.
-    most = min(max(sizes_of(space).cells * sources, 64.0), 2.0**30)
+    most = min(max(sizes_of(space).cells * sources / systems, 64.0), 2.0**30 / systems)
     excess = float(np.prod(per_edge)) / most
     if excess > 1:
         per_edge /= excess ** (1 / 3)

@@ -63,6 +63,11 @@ def device() -> int:
     return int(array_module().cuda.Device().id)
 
 
+def choose(number: int) -> None:
+    """Make a device the current one of this thread."""
+    array_module().cuda.Device(number).use()
+
+
 def synchronize() -> None:
     """Wait for all that the current device was given."""
     array_module().cuda.Device().synchronize()
@@ -122,18 +127,19 @@ class Watch:
 
     def __init__(self, ahead: bool) -> None:
         self.cuda = array_module().cuda
-        self.events: dict[str, tuple[Any, Any]] = {}
+        self.events: dict[str, list[tuple[Any, Any]]] = {}
         self.launched = threading.Event()
         # HIP takes no host functions on its default stream.
         self.ahead = ahead and not self.cuda.runtime.is_hip
 
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
-        """Time a block."""
+        """Time a block, in addition to others of the stage."""
         stream = self.cuda.get_current_stream()
         if self.ahead and not self.events:
             stream.launch_host_func(lambda _: self.launched.wait(PATIENCE), None)
-        first, last = self.events[stage] = self.cuda.Event(), self.cuda.Event()
+        first, last = self.cuda.Event(), self.cuda.Event()
+        self.events.setdefault(stage, []).append((first, last))
         first.record(stream)
         yield
         last.record(stream)
@@ -142,9 +148,9 @@ class Watch:
         """Return the seconds of each block, once the device has run them."""
         self.launched.set()
         found = {}
-        for stage, (first, last) in self.events.items():
-            last.synchronize()
-            found[stage] = float(self.cuda.get_elapsed_time(first, last)) / 1e3
+        for stage, blocks in self.events.items():
+            blocks[-1][1].synchronize()
+            found[stage] = sum(self.cuda.get_elapsed_time(*block) for block in blocks) / 1e3
         return found
 
 

@@ -30,6 +30,10 @@ def device() -> None:
     """Return None: all arrays are in one memory."""
 
 
+def choose(_: None) -> None:
+    """Do nothing: see `device`."""
+
+
 def synchronize() -> None:
     """Do nothing: no work is left when a call returns."""
 
@@ -56,10 +60,10 @@ class Watch:
 
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
-        """Time a block."""
+        """Time a block, in addition to others of the stage."""
         start = time.perf_counter()
         yield
-        self.stages[stage] = time.perf_counter() - start
+        self.stages[stage] = self.stages.get(stage, 0.0) + time.perf_counter() - start
 
     def seconds(self) -> dict[str, float]:
         """Return the seconds of each block."""

@@ -1,0 +1,126 @@
+"""`Systems`: points of many small systems, which have nothing to do with each other.
+
+They have one box and one set of parameters. Points of a system follow each other, and so do its
+cells, its tiles and its grid: the stages take all systems at once, and only numbers of cells and
+planes keep them apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.arrays import real_name
+from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.options import EwaldOptions
+from parki.runtime import ExecutionSpace, load
+
+Offsets = NDArray[np.int32]
+# Variants of the stages that keep systems apart.
+KNOWING = {
+    "p2p_method": ("auto", "tile", "staged"),
+    "p2g_method": ("auto", "owner", "tile"),
+    "g2p_method": ("auto", "tile"),
+}
+
+
+class Systems:
+    """Where the points of each system are.
+
+    Parameters
+    ----------
+    targets, sources : ndarray, shape (S + 1,), int32
+        System s has the targets ``targets[s]`` to ``targets[s + 1] - 1``, and likewise sources.
+    space : ExecutionSpace
+    executor : str or None
+    """
+
+    def __init__(
+        self, targets: Offsets, sources: Offsets, space: ExecutionSpace, executor: str | None
+    ) -> None:
+        self.targets, self.sources, self.count = targets, sources, len(sources) - 1
+        self.space, self.executor = space, executor
+        constant = space.adapter.constant
+        self._offsets = constant(sources, np.int32)
+        self._of_targets = constant(np.repeat(np.arange(self.count), np.diff(targets)), np.int32)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Systems) and all(
+            np.array_equal(a, b)
+            for a, b in ((self.targets, other.targets), (self.sources, other.sources))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def sums(self, rows: Any) -> Any:
+        """Return the sum of each row over the sources of each system, shape (rows, S)."""
+        xp = self.space.array_module
+        sums = xp.empty((len(rows), self.count), dtype=rows.dtype)
+        real = real_name(rows.dtype)
+        kernel = load("cell_list", "sum_systems", self.space, executor=self.executor, REAL=real)
+        rows = xp.ascontiguousarray(rows)
+        numbers = {"offsets": self._offsets, "systems": self.count}
+        kernel(sums.size, rows=rows, sums=sums, **numbers)
+        return sums
+
+    def of_targets(self, values: Any) -> Any:
+        """Return the values (rows, S) of each target's system, shape (rows, targets)."""
+        return values[:, self._of_targets]
+
+
+def check_systems(
+    systems: Any, arrays: dict[str, Any], space: ExecutionSpace, options: EwaldOptions
+) -> Systems | None:
+    """Return the systems that offsets say; refuse offsets that are none of these points.
+
+    Parameters
+    ----------
+    systems : sequence of int, pair of these, or None
+        Offsets of targets and sources; one sequence, if both have the same.
+    arrays : dict
+        "trg" and "src", shape (3, N).
+    space : ExecutionSpace
+    options : EwaldOptions
+        Whose variants must know of systems.
+
+    Raises
+    ------
+    ParkiTypeError, ParkiValueError
+    """
+    if systems is None:
+        return None
+    for name, known in KNOWING.items():
+        if getattr(options, name) not in known:
+            raise ParkiValueError(
+                f"{name} is {getattr(options, name)!r}, which sums one system at a time; with "
+                f"systems leave it to 'auto', or choose one of {', '.join(known)}"
+            )
+    pair = systems if isinstance(systems, tuple) and len(systems) == 2 else (systems, systems)
+    found = []
+    counts = (arrays[name].shape[1] for name in ("trg", "src"))
+    for name, offsets, count in zip(("targets", "sources"), pair, counts, strict=True):
+        try:
+            array = np.asarray(offsets)
+        except (TypeError, ValueError):
+            array = np.array("")
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise ParkiTypeError(
+                f"systems is {systems!r}; expected whole numbers, where the points of each system "
+                "begin, and last how many points there are, such as [0, 100, 250]; or a tuple of "
+                "two such lists, for targets and sources"
+            )
+        if array.size < 2 or array[0] != 0 or array[-1] != count or (np.diff(array) < 0).any():
+            ends = f"{array[0]} to {array[-1]}" if array.size else "none"
+            raise ParkiValueError(
+                f"systems has {array.size} offsets of {name}, {ends}; expected two or more, from "
+                f"0 to the {count} {name} given, none smaller than the one before"
+            )
+        found.append(array.astype(np.int32))
+    if found[0].size != found[1].size:
+        raise ParkiValueError(
+            f"systems has {found[0].size - 1} systems of targets, but {found[1].size - 1} of "
+            "sources; give each system both, of which there may be none"
+        )
+    return Systems(found[0], found[1], space, options.executor)

@@ -1,0 +1,146 @@
+"""Several densities at once: the same as one after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import parki
+from parki import EwaldOptions, ParkiValueError
+from parki.ewald.far.fgc import FGC
+from parki.ewald.sums import SUMS
+
+N = 700
+DOUBLE = ("stokes_comb", "stokes_dl")
+
+
+def make(kernel, periodicity, to_space, rng, want="u", dtype="f8", n=N, **options):
+    """Return a plan and what gives densities for it."""
+    trg, src, norms = rng.random((3, n // 2)), rng.random((3, n)), rng.standard_normal((3, n))
+    given = [to_space(each.astype(dtype)) for each in (trg, src, norms)]
+    options = EwaldOptions(periodicity, [1, 1, 1], 1e-4, **options)
+    plan = parki.Plan(
+        kernel, *given[:2], given[2] if kernel in DOUBLE else None, options, want=want
+    )
+    shape = SUMS[kernel].density_shape(n)
+    return plan, lambda k: to_space(rng.standard_normal((k, *shape)).astype(dtype))
+
+
+def close(found, expected):
+    """Whether two results agree to rounding."""
+    eps = float(np.finfo(expected.dtype).eps)
+    return bool(abs(found - expected).max() <= 200 * eps * abs(expected).max())
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
+@pytest.mark.parametrize("kernel", SUMS)
+def test_sums(kernel, periodicity, dtype, space, to_space, rng):
+    plan, densities = make(kernel, periodicity, to_space, rng, dtype=dtype)
+    for k in (7, 8, 7, 2, 1):
+        dens = densities(k)
+        found = plan(dens)
+        assert found.shape == (k, *plan(dens[0]).shape)
+        for each, one in zip(found, dens, strict=True):
+            assert close(each, plan(one))
+
+
+@pytest.mark.parametrize("periodicity", [1, 3])
+@pytest.mark.parametrize("kernel", SUMS)
+def test_all_that_can_be_wanted(kernel, periodicity, space, to_space, rng):
+    want = ("stress", "u", "p") if "p" in SUMS[kernel].terms else ("grad_u", "u")
+    plan, densities = make(kernel, periodicity, to_space, rng, want)
+    dens = densities(3)
+    for found in (plan(dens), plan(dens), plan(dens)):  # the first, one with lists, a replay
+        for place, one in enumerate(dens):
+            for each, expected in zip(found, plan(one), strict=True):
+                assert close(each[place], expected)
+
+
+def test_what_is_written(space, to_space, rng):
+    plan, densities = make("stokes_sl", 1, to_space, rng)
+    dens, xp = densities(3), space.array_module
+    out = xp.empty((3, 3, N // 2))
+    assert plan(dens, out=out) is out
+    assert close(out, plan(dens))
+    with pytest.raises(ParkiValueError, match=r"expected C-contiguous \(3, 3, 350\)"):
+        plan(dens, out=out[0])
+    results, seconds = plan.timed(dens)
+    assert close(results, out)
+    assert set(seconds) == {"P2P", "P2G", "FGC", "G2P"}
+
+
+def test_points_that_move(space, to_space, rng):
+    plan, densities = make("stokes_comb", 3, to_space, rng)
+    for _ in range(4):
+        src, norms = to_space(rng.random((3, N))), to_space(rng.standard_normal((3, N)))
+        plan.update_points(src, src, norms)
+        dens = densities(4)
+        found = plan(dens)
+        fresh = parki.Plan("stokes_comb", src, src, norms, plan.options)
+        for each, one in zip(found, dens, strict=True):
+            error = float(((each - fresh(one)) ** 2).sum(axis=0).mean()) ** 0.5
+            assert error <= 2 * plan.promise(one)
+
+
+def test_promise_is_that_of_each(space, to_space, rng):
+    plan, densities = make("stokes_comb", 2, to_space, rng, ("u", "grad_u"))
+    dens = densities(3)
+    found = plan.promise(dens)
+    for place, one in enumerate(dens):
+        assert [float(bound[place]) for bound in found] == pytest.approx(plan.promise(one))
+
+
+def test_products_with_matrices(space, to_space, rng):
+    plan, densities = make("stokes_sl", 1, to_space, rng)
+    operator, dens = plan.as_linear_operator(), densities(5)
+    columns = dens.reshape(5, -1).T
+    found = operator @ columns
+    assert found.shape == (3 * N // 2, 5)
+    for column, one in zip(found.T, dens, strict=True):
+        assert close(column, operator @ one.reshape(-1))
+
+
+@pytest.mark.parametrize("shape", [(4, 6, N), (0, 3, N), (2, 2, 3, N), (4, N, 3)])
+def test_impossible_shapes(shape, rng):
+    plan, _ = make("stokes_sl", 3, np.asarray, rng)
+    with pytest.raises(ParkiValueError, match=r"dens has shape .*; expected \(3, 700\)"):
+        plan(np.zeros(shape))
+
+
+def test_which_density_is_not_finite(rng):
+    plan, densities = make("stokes_sl", 3, np.asarray, rng)
+    dens = densities(3)
+    dens[2, 1, 5] = np.nan
+    with pytest.raises(ParkiValueError, match=r"the first is at index \(2, 1, 5\)"):
+        plan(dens)
+
+
+def test_one_is_checked_at_a_time(rng):
+    plan, densities = make("laplace", 3, np.asarray, rng)
+    with pytest.raises(ParkiValueError, match="check takes one density at a time"):
+        plan.check(densities(2))
+
+
+@pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
+@pytest.mark.parametrize("kernel", ["stokes_comb", "laplace"])
+def test_grids_side_by_side(kernel, periodicity, space, to_space, rng):
+    """What devices do with their grids, on every space."""
+    plan, densities = make(kernel, periodicity, to_space, rng)
+    pipeline, mesh, xp = plan.pipeline, plan.setup.mesh, space.array_module
+    dens, sets = densities(3).reshape(3, -1, N), 3
+    x, y, z = mesh.stored
+    before, size = FGC.room(mesh, sets)
+    shape = (mesh.task.sum.components, x, sets * y, z)
+    memory = xp.zeros(before + max(size, int(np.prod(shape))))
+    grid = memory[before : before + int(np.prod(shape))].reshape(shape)
+    fgc = FGC(mesh, plan.setup.split, memory, sets, pipeline.fgc)
+    for place, one in enumerate(dens):
+        pipeline.p2g.apply(one, pipeline.sorted, grid, place)
+    field = fgc.apply(grid)
+    for place, one in enumerate(dens):
+        found, expected = xp.zeros((2, 3, N // 2))
+        pipeline.g2p.apply(field, {"u": found[: mesh.task.sum.results]}, place)
+        alone = pipeline.fgc.apply(pipeline.p2g.apply(one, pipeline.sorted))
+        pipeline.g2p.apply(alone, {"u": expected[: mesh.task.sum.results]})
+        assert close(found, expected)

@@ -1,0 +1,185 @@
+"""Many systems at once: each as a plan of its own would sum it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import parki
+from parki import EwaldOptions, ParkiTypeError, ParkiValueError
+from parki.ewald.choice.clustering import pair_density
+from parki.ewald.sums import SUMS
+from parki.ewald.systems import Systems
+from parki.runtime import get_execution_space
+
+SOURCES = np.array([0, 100, 100, 250, 400, 401, 700])
+TARGETS = np.array([0, 50, 80, 80, 200, 210, 333])
+N, TARGETS_IN_ALL = int(SOURCES[-1]), int(TARGETS[-1])
+
+
+def made(kernel, rng, to_space, box=(1.0, 1.0, 1.0), dtype="f8"):
+    """Return targets, sources, normals or None, and a density."""
+    edges = np.array(box)[:, None]
+    trg, src = rng.random((3, TARGETS_IN_ALL)) * edges, rng.random((3, N)) * edges
+    norms = rng.standard_normal((3, N)) if SUMS[kernel].double else None
+    dens = rng.standard_normal(SUMS[kernel].density_shape(N))
+    return [a if a is None else to_space(a.astype(dtype)) for a in (trg, src, norms, dens)]
+
+
+def alone(kernel, trg, src, norms, dens, options, want):
+    """Sum each system by a plan of its own; zero without sources."""
+    for system in range(SOURCES.size - 1):
+        to = slice(*TARGETS[system : system + 2])
+        of = slice(*SOURCES[system : system + 2])
+        n = None if norms is None else norms[:, of]
+        plan = parki.Plan(kernel, trg[:, to], src[:, of], n, options, want=want)
+        yield to, plan(dens[..., of])
+
+
+def rms(values):
+    return float((values**2).sum()) ** 0.5 / max(1, values.shape[-1]) ** 0.5
+
+
+@pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
+@pytest.mark.parametrize("kernel", SUMS)
+def test_each_is_summed_alone(kernel, periodicity, space, to_space, rng):
+    trg, src, norms, dens = made(kernel, rng, to_space)
+    options = EwaldOptions(periodicity, [1, 1, 1], 1e-5)
+    finer = EwaldOptions(periodicity, [1, 1, 1], 1e-7)
+    want = ("u", "grad_u")
+    plan = parki.Plan(kernel, trg, src, norms, options, want=want, systems=(TARGETS, SOURCES))
+    promise = plan.promise(dens)
+    for found in (plan(dens), plan(dens), plan(dens)):
+        expected = alone(kernel, trg, src, norms, dens, finer, want)
+        for system, (to, values) in enumerate(expected):
+            for ours, theirs, bound in zip(found, values, promise, strict=True):
+                if to.stop > to.start:
+                    assert rms(ours[..., to] - theirs) <= 1.1 * bound[system] + 1e-12
+
+
+def test_high_boxes_in_single_precision(space, to_space, rng):
+    """Where modes of planes are summed apart: see `parki.ewald.far.plane`."""
+    box = (1.0, 1.0, 30.0)
+    trg, src, norms, dens = made("stokes_dl", rng, to_space, box)
+    options = EwaldOptions(2, box, 1e-4)
+    exact = dict(enumerate(alone("stokes_dl", trg, src, norms, dens, options, "u")))
+    single = [array.astype("f4") for array in (trg, src, norms)]
+    plan = parki.Plan("stokes_dl", *single, options, systems=(TARGETS, SOURCES))
+    assert plan.pipeline.plane is not None
+    found = plan(dens.astype("f4"))
+    for to, values in exact.values():
+        if to.stop > to.start:
+            scale = 1e-4 * rms(values) + 2 * float(plan.promise(dens.astype("f4")).max())
+            assert rms(found[..., to] - values) <= scale
+
+
+@pytest.mark.parametrize("kernel", ["stokes_comb", "laplace"])
+def test_several_densities(kernel, space, to_space, rng):
+    trg, src, norms, dens = made(kernel, rng, to_space)
+    options = EwaldOptions(1, [1, 1, 1], 1e-5)
+    plan = parki.Plan(kernel, trg, src, norms, options, systems=(TARGETS, SOURCES))
+    several = space.array_module.stack([dens, -2 * dens, dens[..., ::-1]])
+    found = plan(several)
+    assert plan.promise(several).shape == (3, 6)
+    for each, one in zip(found, several, strict=True):
+        expected = plan(one)
+        assert float(abs(each - expected).max()) <= 1e-12 * float(abs(expected).max())
+
+
+def test_flux(space, to_space, rng):
+    trg, src, norms, dens = made("stokes_dl", rng, to_space)
+    options = EwaldOptions(3, [1, 1, 1], 1e-6, dl_mean="flux")
+    want = ("u", "grad_u")
+    plan = parki.Plan("stokes_dl", trg, src, norms, options, want=want, systems=(TARGETS, SOURCES))
+    found, promise = plan(dens), plan.promise(dens)
+    expected = alone("stokes_dl", trg, src, norms, dens, options, want)
+    for system, (to, values) in enumerate(expected):
+        for ours, theirs, bound in zip(found, values, promise, strict=True):
+            if to.stop > to.start:
+                assert rms(ours[..., to] - theirs) <= 2 * bound[system] + 1e-12
+
+
+def test_points_that_move(space, to_space, rng):
+    """By launches that are recorded; then with other numbers of points."""
+    offsets = np.arange(0, 1001, 50)
+    options = EwaldOptions(3, [1, 1, 1], 1e-4)
+    points, forces = (to_space(rng.random((3, 1000))) for _ in range(2))
+    plan = parki.Plan("stokes_sl", points, points, options, systems=offsets)
+    for turn in range(6):
+        if turn == 5:
+            offsets = np.array([0, 300, 1000])
+        points = to_space(rng.random((3, 1000)))
+        plan.update_points(points, points, systems=offsets)
+        found = plan(forces)
+        fresh = parki.Plan("stokes_sl", points, points, options, systems=offsets)
+        error = rms(found - fresh(forces))
+        assert error <= 2 * float(plan.promise(forces).max())
+    with pytest.raises(ParkiValueError, match="offsets of targets, 0 to 1000; expected"):
+        plan.update_points(points[:, 1:], points[:, 1:])
+
+
+def test_a_crowded_system_decides(rng):
+    """Its error, not that of the others on average, keeps the promise."""
+    crowd = 0.5 + 0.05 * rng.standard_normal((3, 200))
+    points = np.concatenate([rng.random((3, 20_000)), crowd], axis=1)
+    offsets = np.arange(0, 20_201, 200)
+    options = EwaldOptions(3, [1, 1, 1], 1e-4)
+    forces = rng.standard_normal(points.shape)
+    plan = parki.Plan("stokes_sl", points, points, options, systems=offsets)
+    exact = parki.Plan("stokes_sl", crowd, crowd, EwaldOptions(3, [1, 1, 1], 1e-8))
+    error = rms(plan(forces)[:, -200:] - exact(forces[:, -200:]))
+    assert error <= plan.promise(forces)[-1]
+
+
+def test_density_of_pairs(rng):
+    """That of systems alike is that of one; points of two make no pairs."""
+    space = get_execution_space("Serial")
+    one = np.clip(0.5 + 0.1 * rng.standard_normal((3, 4000)), 0, 1)
+    many = np.concatenate([one] * 3, axis=1)
+    offsets = np.arange(0, 12_001, 4000, dtype=np.int32)
+    systems = Systems(offsets, offsets, space, None)
+    box = np.ones(3)
+    alike, single = pair_density(many, many, box, systems), pair_density(one, one, box)
+    # At the shortest range the pairs of one system are too few to say anything.
+    np.testing.assert_allclose(alike.enhancement[:8], single.enhancement[:8], rtol=1e-9)
+    assert alike.self_pairs == pytest.approx(1 / 4000)
+
+
+def test_words(rng):
+    points = rng.random((3, 100))
+    options = EwaldOptions(3, [1, 1, 1], 1e-4)
+    plan = parki.Plan("laplace", points, points, options, systems=[0, 50, 100])
+    assert "2 systems" in plan.describe()
+    with pytest.raises(ParkiValueError, match="check takes plans without systems"):
+        plan.check(np.ones(100))
+
+
+@pytest.mark.parametrize(
+    ("systems", "error", "message"),
+    [
+        ([0, 50, 99], ParkiValueError, "3 offsets of targets, 0 to 99; expected .* to the 100"),
+        ([1, 100], ParkiValueError, "2 offsets of targets, 1 to 100"),
+        ([0, 60, 40, 100], ParkiValueError, "none smaller than the one before"),
+        ([100], ParkiValueError, "1 offsets of targets"),
+        ([0.0, 100.0], ParkiTypeError, "expected whole numbers"),
+        ("all", ParkiTypeError, "expected whole numbers"),
+        (([0, 100], [0, 50, 100]), ParkiValueError, "1 systems of targets, but 2 of sources"),
+    ],
+)
+def test_impossible_offsets(systems, error, message, rng):
+    points = rng.random((3, 100))
+    with pytest.raises(error, match=message):
+        parki.Plan("laplace", points, points, EwaldOptions(3, [1, 1, 1]), systems=systems)
+
+
+@pytest.mark.parametrize(
+    "method", [{"p2p_method": "gm1d"}, {"p2g_method": "hybrid"}, {"g2p_method": "target"}]
+)
+def test_variants_of_one_system(method, rng):
+    points = rng.random((3, 100))
+    options = EwaldOptions(3, [1, 1, 1], 1e-4, **method)
+    with pytest.raises(ParkiValueError, match="which sums one system at a time"):
+        parki.Plan("laplace", points, points, options, systems=[0, 50, 100])
+    plan = parki.Plan("laplace", points, points, EwaldOptions(3, [1, 1, 1]))
+    with pytest.raises(ParkiValueError, match="the plan was made without"):
+        plan.update_points(points, points, systems=[0, 50, 100])
