@@ -25,6 +25,7 @@ DOUBLE = True
 LAPLACE = False
 DIPOLE = False
 TENSOR = DOUBLE + DIPOLE
+PLAIN = 3 * SINGLE + LAPLACE  # components that are spread by the window itself
 P = 8
 PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
@@ -122,10 +123,11 @@ def p2g_owner(
                     f0: REAL = 0.0
                     f1: REAL = 0.0
                     f2: REAL = 0.0
-                    if SINGLE or LAPLACE:
+                    if PLAIN > 0:
                         f0 = dens[0][j] * x
-                    if SINGLE:
+                    if PLAIN > 1:
                         f1 = dens[1][j] * x
+                    if PLAIN > 2:
                         f2 = dens[2][j] * x
                     v2: List[REAL] = [0.0] * ROW
                     for z in range(ROW):
@@ -189,11 +191,12 @@ def p2g_owner(
                             a0: REAL = f0 * y
                             for z in range(ROW):
                                 grid[0][g0][g1][c2 + z] += a0 * v2[z]
-                            if SINGLE:
+                            if PLAIN > 1:
                                 a1: REAL = f1 * y
-                                a2: REAL = f2 * y
                                 for z in range(ROW):
                                     grid[1][g0][g1][c2 + z] += a1 * v2[z]
+                            if PLAIN > 2:
+                                a2: REAL = f2 * y
                                 for z in range(ROW):
                                     grid[2][g0][g1][c2 + z] += a2 * v2[z]
         batch += count

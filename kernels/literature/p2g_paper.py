@@ -27,6 +27,7 @@ SINGLE = True
 DOUBLE = True
 LAPLACE = False
 TENSOR = DOUBLE
+PLAIN = 3 * SINGLE + LAPLACE  # components that are spread by the window itself
 P = 8
 PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
@@ -60,10 +61,11 @@ def p2g_source(
     f0: REAL = 0.0
     f1: REAL = 0.0
     f2: REAL = 0.0
-    if SINGLE or LAPLACE:
+    if PLAIN > 0:
         f0 = dens[0][j]
-    if SINGLE:
+    if PLAIN > 1:
         f1 = dens[1][j]
+    if PLAIN > 2:
         f2 = dens[2][j]
     if DOUBLE:
         dx: List[REAL] = [0.0] * ROW
@@ -181,8 +183,9 @@ def p2g_grid(
                                     dz = dz * inverse_step[2]
                                 add_source(dens, norms, 0, j)
             grid[0][g0][g1][g2] = s0
-            if SINGLE or DOUBLE:
+            if PLAIN > 1 or DOUBLE:
                 grid[1][g0][g1][g2] = s1
+            if PLAIN > 2 or DOUBLE:
                 grid[2][g0][g1][g2] = s2
             if DOUBLE:
                 grid[3][g0][g1][g2] = s3
@@ -237,15 +240,14 @@ def p2g_hybrid(
             weights[m][(3 + d) * P + p] = g * inverse_step[d]
         if p == 0:
             anchor[m][d] = c - base
-            if SINGLE or DOUBLE:
+            if DOUBLE:
                 strength[d][m] = dens[d][j]
+                strength[6 + d][m] = norms[d][j]
+            else:
+                if d < PLAIN:
+                    strength[d][m] = dens[d][j]
             if SINGLE and DOUBLE:
                 strength[3 + d][m] = dens[3 + d][j]
-            if DOUBLE:
-                strength[6 + d][m] = norms[d][j]
-            if LAPLACE:
-                if d == 0:
-                    strength[0][m] = dens[0][j]
 
     pk.parallel_for(pk.TeamThreadRange(team, 3 * P * count), prepare)
     team.team_barrier()

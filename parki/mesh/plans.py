@@ -14,7 +14,7 @@ import numpy as np
 
 from parki.cell_list import locate
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.far.g2p import G2P
+from parki.ewald.far.g2p import G2P, GROUP
 from parki.ewald.far.host_memory import clear, zeros
 from parki.ewald.far.mesh import Fields
 from parki.ewald.far.p2g import VARIANTS
@@ -34,11 +34,8 @@ SPACES_METHODS = {False: ("owner", "target"), True: ("tile", "tile")}
 # Kernels of grids of two dimensions, and which of them are usual.
 PLANAR = ("owner", "base", "source", "target")
 PLANAR_METHODS = {False: ("owner", "target"), True: ("source", "target")}
-# Switches of P2G for as many components at a time, most first.
-LAYERS = {
-    3: {"SINGLE": True, "DOUBLE": False, "LAPLACE": False},
-    1: {"SINGLE": False, "DOUBLE": False, "LAPLACE": True},
-}
+# Switches of P2G for values that are neither vectors nor charges of a sum.
+PLAIN = {"SINGLE": False, "DOUBLE": False, "LAPLACE": False}
 FARTHEST = 1e6  # periods from the grid, beyond which points have few digits left
 PIECE = 4 << 20  # bytes that a CPU thread copies in about ten times what another takes to wake
 
@@ -215,7 +212,7 @@ class SpreadPlan(_Plan):
 
     def _variant(self, count: int) -> Variant:
         """Return the variant for as many components."""
-        fields = Fields(LAYERS[count], count, count)
+        fields = Fields(PLAIN | {"PLAIN": count}, count, count)
         return VARIANTS[self.method](self.place.mesh(self.space, self.dtype, fields, self.method))
 
     def __call__(self, values: Any, out: Any = None) -> Any:
@@ -400,12 +397,7 @@ def interpolate(
 
 def groups(components: int) -> list[tuple[int, int]]:
     """Return (first, count) of the components that kernels take at a time."""
-    found, first = [], 0
-    for count in LAYERS:
-        while components - first >= count:
-            found.append((first, count))
-            first += count
-    return found
+    return [(first, min(GROUP, components - first)) for first in range(0, components, GROUP)]
 
 
 def _check_method(method: Any, methods: tuple[str, ...], grid: Grid) -> None:
