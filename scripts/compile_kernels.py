@@ -86,6 +86,8 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
     yield from parts_kernels(SPACE)
     for rows in sorted({3, *(each.rows for each in SUMS.values())}):
         yield CellList.gather_kernel(SPACE, dtype, rows)
+    for rows in (1, 3, 9):  # of results
+        yield CellList.add_kernel(SPACE, dtype, rows)
     for split in (Prolate(10.0, 0.1), Hasimoto(10.0)):
         for kernel in ("laplace", "stokes_sl"):
             for periodicity in range(4):

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from parki.cell_list import CellList
+from parki.ewald.far import sizes
 from parki.ewald.far.columns import Gather
 from parki.ewald.far.mesh import Mesh, Sorted, Tiles
 from parki.ewald.far.sizes import G2P_PARTS, g2p_part, sizes_of
-from parki.runtime import Kernel
+from parki.runtime import ExecutionSpace, Kernel
 
 GROUP = 3  # components that `g2p_target` gathers at a time
 
@@ -57,6 +59,7 @@ class G2P:
     def __init__(
         self, mesh: Mesh, trg: Any, sources: Sorted | None, same: bool, offsets: Any = None
     ) -> None:
+        self._space, self._executor = mesh.space, mesh.executor
         constant, size = mesh.space.adapter.constant, tile_size(mesh)
         self.method = mesh.gather
         if mesh.gather == "tile" and size is None:
@@ -80,6 +83,14 @@ class G2P:
             self.arguments["starts"] = self.targets.starts
             self.arguments["tiles"] = constant(tiles.counts, np.int32)
             self.count = self.arguments["work"].shape[1]
+        self._back: Any = None  # the place of each target among the sorted ones
+        self._found: dict[str, Any] = {}  # results of the sorted targets
+        order = self.targets.order
+        if in_order(mesh.space, order.size) and mesh.gather != "base":
+            places = np.arange(order.size, dtype=np.int32)
+            self._back = np.empty_like(order)
+            self._back[order] = places
+            self.arguments["order"] = places
         if "grad_u" in mesh.fields.want:
             self.arguments["descent"] = constant(-mesh.factor / mesh.steps, mesh.dtype)
 
@@ -119,6 +130,20 @@ class G2P:
         Results have shape (rows, targets). Of several fields side by side along y, it is number
         ``first``.
         """
+        if self._back is None:
+            self._gather(field, results, first)
+            return
+        for name, rows in results.items():
+            if name not in self._found:
+                self._found[name] = np.empty_like(rows)
+            self._found[name].fill(0)
+        self._gather(field, self._found, first)
+        for name, rows in results.items():
+            add = CellList.add_kernel(self._space, rows.dtype, len(rows), self._executor)
+            add(rows.shape[1], rows=self._found[name], order=self._back, sums=rows)
+
+    def _gather(self, field: Any, results: dict[str, Any], first: int) -> None:
+        """Launch."""
         for g in self.launches:
             rows = slice(g.first, g.first + g.count)
             pot, gradient = results.get("p" if g.name == "p" else "u"), results.get("grad_u")
@@ -130,6 +155,11 @@ class G2P:
                 first=first,
                 **self.arguments,
             )
+
+
+def in_order(space: ExecutionSpace, targets: int) -> bool:
+    """Return whether results are gathered in the targets' sorted order, and then brought back."""
+    return not space.on_device and targets >= sizes.IN_ORDER
 
 
 def part_cells(tiles: Tiles, on_device: bool) -> int:
