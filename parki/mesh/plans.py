@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from parki.cell_list import locate
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ParkiTypeError, ParkiValueError, warn
+from parki.ewald.far import conflicts, p2g, stored_mesh
 from parki.ewald.far.g2p import G2P, GROUP
 from parki.ewald.far.host_memory import clear, zeros
 from parki.ewald.far.mesh import Fields
-from parki.ewald.far.p2g import VARIANTS
 from parki.ewald.far.spreading import Variant
 from parki.ewald.points import check_dtypes, check_space, extremes
 from parki.ewald.split.window import Window
@@ -28,11 +28,12 @@ from parki.runtime import ExecutionSpace, get_execution_space, prepare
 from parki.runtime.pool import cuts, run_in_threads
 from parki.settings import thread_count
 
+VARIANTS = p2g.VARIANTS | conflicts.VARIANTS | stored_mesh.VARIANTS
 SPREAD_METHODS = ("auto", *VARIANTS)
-INTERPOLATE_METHODS = ("auto", "target", "tile", "base")
+INTERPOLATE_METHODS = ("auto", "target", "tile", "base", "stored")
 SPACES_METHODS = {False: ("owner", "target"), True: ("tile", "tile")}
-# Kernels of grids of two dimensions, and which of them are usual.
-PLANAR = ("owner", "base", "source", "target")
+# Kernels of grids of three dimensions alone, and the usual ones of two.
+SOLID = ("tile", "grid", "hybrid")
 PLANAR_METHODS = {False: ("owner", "target"), True: ("source", "target")}
 # Switches of P2G for values that are neither vectors nor charges of a sum.
 PLAIN = {"SINGLE": False, "DOUBLE": False, "LAPLACE": False}
@@ -196,6 +197,11 @@ class SpreadPlan(_Plan):
         _check_method(method, SPREAD_METHODS, grid)
         usual = (PLANAR_METHODS if grid.dimensions == 2 else SPACES_METHODS)[self.space.on_device]
         self.method = usual[0] if method == "auto" else method
+        if self.method == "unprotected":
+            warn(
+                "method 'unprotected' loses contributions where threads meet; it is a bound for "
+                "timings, and its values are wrong"
+            )
         self._variants = {count: self._variant(count) for _, count in groups(self.components)}
         variant = next(iter(self._variants.values()))
         prepare([k for each in self._variants.values() for k in each.launches])
@@ -281,10 +287,13 @@ class InterpolatePlan(_Plan):
         usual = (PLANAR_METHODS if grid.dimensions == 2 else SPACES_METHODS)[self.space.on_device]
         chosen = usual[1] if method == "auto" else method
         fields = Fields({}, self.components, self.components)
-        mesh = self.place.mesh(self.space, self.dtype, fields, gather=chosen)
-        prepare(G2P.kernels(mesh))
-        self._mesh = mesh
-        self._g2p = G2P(mesh, self._points, None, False)
+        mesh = self._mesh = self.place.mesh(self.space, self.dtype, fields, gather=chosen)
+        self._g2p: Any
+        if chosen == "stored":
+            self._g2p = stored_mesh.StoredG2P(mesh, self._points)
+        else:
+            prepare(G2P.kernels(mesh))
+            self._g2p = G2P(mesh, self._points, None, False)
         self.method = self._g2p.method
         # Teams that stage tiles wrap by themselves; others read beyond the end of the last axis.
         self._field = None
@@ -403,10 +412,10 @@ def groups(components: int) -> list[tuple[int, int]]:
 def _check_method(method: Any, methods: tuple[str, ...], grid: Grid) -> None:
     if method not in methods:
         raise ParkiValueError(f"method is {method!r}; expected one of {', '.join(methods)}")
-    if grid.dimensions == 2 and method != "auto" and method not in PLANAR:
+    if grid.dimensions == 2 and method in SOLID:
         raise ParkiValueError(
             f"method is {method!r}, which takes grids of three dimensions; choose one of "
-            f"{', '.join(name for name in methods if name in PLANAR)}, or leave it to 'auto'"
+            f"{', '.join(name for name in methods[1:] if name not in SOLID)}, or leave it to 'auto'"
         )
 
 
