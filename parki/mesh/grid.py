@@ -83,7 +83,7 @@ class Grid:
         """Return a number for each axis."""
         given = getattr(self, name)
         many = given if np.ndim(given) else [given] * len(shape)
-        found = _all(name, many, convert, meaning)
+        found = _all(name, many, convert, meaning, given)
         if len(found) != len(shape):
             raise ParkiValueError(
                 f"{name} has {len(found)} numbers, but shape {shape} has {len(shape)} axes"
@@ -192,13 +192,18 @@ class Placement:
 
 
 def _all(
-    name: str, values: Sequence[Any], convert: Callable[[Any], Any], meaning: str
+    name: str,
+    values: Sequence[Any],
+    convert: Callable[[Any], Any],
+    meaning: str,
+    given: Any = None,
 ) -> tuple[Any, ...]:
-    """Return the values converted; refuse what are none of that kind."""
+    """Return the values converted; refuse what are none of that kind, as they were given."""
     try:
         return tuple(convert(value) for value in values)
     except (TypeError, ValueError):
-        raise ParkiTypeError(f"{name} is {values!r}; expected {meaning}") from None
+        shown = values if given is None else given
+        raise ParkiTypeError(f"{name} is {shown!r}; expected {meaning}") from None
 
 
 def _flag(value: Any) -> bool:

@@ -61,12 +61,8 @@ class _Mesh(Variant):
     def count(self, sources: Sorted) -> tuple[Any, dict[str, Any]]:
         """Return the entries of each row, and what the kernels of the set-up take."""
         mesh = self.mesh
-        needed = float(sources.order.size) * self.entries * (mesh.item + 4 + 4 * (self.group > 1))
-        if needed > (room := free_memory(mesh.space)):
-            raise ParkiMemoryError(
-                f"the stored mesh needs {needed / 1e9:.3g} GB, but {room / 1e9:.3g} GB are free; "
-                "choose a method that computes the windows, or leave it to 'auto'"
-            )
+        entries = sources.order.size * self.entries
+        _check_memory(mesh, "mesh", entries * (mesh.item + 4 + 4 * (self.group > 1)))
         counts = mesh.xp.zeros(-(-self.points // self.group), dtype=np.int32)
         given = dict(mesh.arguments, src=sources.points)
         self.kernel("count_entries", GROUP=self.group)(self._items(sources), counts=counts, **given)
@@ -234,6 +230,7 @@ class StoredG2P:
         targets = mesh.sort(trg, mesh.cubes(mesh.window.points))
         n, xp, lines = targets.order.size, mesh.xp, mesh.planes * mesh.window.points
         entries = lines * mesh.window.points
+        _check_memory(mesh, "matrix", n * entries * (mesh.item + 4))
         points, weights = (xp.empty(n * entries, dtype=kind) for kind in (np.int32, mesh.dtype))
         shape = mesh.space.adapter.constant(mesh.stored, np.int32)
         given = dict(mesh.arguments, src=targets.points, shape=shape)
@@ -256,6 +253,14 @@ class StoredG2P:
             row[...] = self.matrix @ values
         add = CellList.add_kernel(mesh.space, rows.dtype, len(rows), mesh.executor)
         add(rows.shape[1], rows=self._found, order=self.back, sums=rows)
+
+
+def _check_memory(mesh: Mesh, what: str, needed: int) -> None:
+    if needed > (room := free_memory(mesh.space)):
+        raise ParkiMemoryError(
+            f"the stored {what} needs {needed / 1e9:.3g} GB, but {room / 1e9:.3g} GB are free; "
+            "choose a method that computes the windows, or leave it to 'auto'"
+        )
 
 
 VARIANTS = {
