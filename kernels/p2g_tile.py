@@ -38,6 +38,7 @@ OWN = 1  # columns of a thread
 WEIGHTS = 3 * P + 3 * P * TENSOR  # windows along x, y, z, and their slopes
 LOWER = 6 * DOUBLE  # where ``strength`` has S_10, S_21, S_02: of S = S^T, those across
 NOWHERE = 1000000  # a place out of every source's reach
+SEVERAL = False  # whether there are grids side by side: a register that few can spare
 # An entry of a list: a source, and its cell, as (x SPAN + y) SPAN + z with y and z counted from
 # SHIFT steps before the tile's corner.
 SPAN = 64
@@ -165,7 +166,9 @@ def p2g_tile(
     anchor: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), 2 * BATCH + 2, 4)
     part: int = team.league_rank()
     tile: int = work[0][part] % (tiles[0] * tiles[1])
-    above: int = (first + work[0][part] // (tiles[0] * tiles[1])) * shape[1]
+    above: int = 0
+    if SEVERAL:
+        above = (first + work[0][part] // (tiles[0] * tiles[1])) * shape[1]
     batch: int = work[1][part]
     end: int = work[2][part]
     base1: int = tile // tiles[1] * TILE1
@@ -266,7 +269,8 @@ def p2g_tile(
                         g1: int = base1 + y[o]
                         g2: int = base2 + z[o]
                         if g1 < shape[1] and g2 < shape[2]:
-                            g1 = g1 + above
+                            if SEVERAL:
+                                g1 = g1 + above
                             add_to_grid(sum0[o * P], sum1[o * P], sum2[o * P], sum3[o * P])
                         for x in range(P - 1):
                             sum0[o * P + x] = sum0[o * P + x + 1]
@@ -339,5 +343,6 @@ def p2g_tile(
             g1: int = base1 + y[o]
             g2: int = base2 + z[o]
             if g1 < shape[1] and g2 < shape[2]:
-                g1 = g1 + above
+                if SEVERAL:
+                    g1 = g1 + above
                 add_to_grid(sum0[o * P + s], sum1[o * P + s], sum2[o * P + s], sum3[o * P + s])

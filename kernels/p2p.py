@@ -53,8 +53,11 @@ CHUNK = 256  # sources staged at a time, a multiple of LANES
 LANES = 8  # sources are staged by whole vectors
 CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET + 9 * DIPOLE  # rows of a density
 MANY = 1  # densities summed at once, in the rows of ``dens`` and ``pot``
+LOW = False  # positions have a second part, for distances of close points: see below
 NORMAL = 3 + PERIODIC + MANY * CHARGES
-ROWS = NORMAL + 3 * DOUBLE
+LOWER = NORMAL + 3 * DOUBLE
+ROWS = LOWER + 3 * LOW
+UNIT = 5.9604644775390625e-08  # 2^-24, of the second parts
 
 
 @pk.workunit
@@ -76,6 +79,8 @@ def p2p_staged(
     cutoff: REAL,
     coincident: REAL,
     factor: REAL,
+    trg_low: pk.View2D[REAL],
+    src_low: pk.View2D[REAL],
     pot: pk.View2D[REAL],
 ):
     """Near field of one tile (column, first, last + 1) of targets, over all images in reach.
@@ -85,7 +90,8 @@ def p2p_staged(
     ``norms`` are the normals over r_c. ``coincident`` is the squared distance, over r_c, below
     which a pair counts as one point. ``xi_rc`` is z above, not used by polynomials. ``factor``
     multiplies the result. Rows of the stage: position, shift of the target (periodic axes),
-    density, normal.
+    density, normal, and the position's second part, which ``src_low`` has over UNIT. It has a
+    factor of its own: compilers may add up sums of one factor in any order.
 
     Runs are copied by whole vectors: ``src``, ``dens`` and ``norms`` have LANES - 1 columns beyond
     the last source. What a vector copies beyond its run, the next run or the surplus overwrites.
@@ -154,6 +160,9 @@ def p2p_staged(
                         if DOUBLE:
                             for row in range(3):
                                 stage[NORMAL + row][filled + m] = norms[row][j + m]
+                        if LOW:
+                            for row in range(3):
+                                stage[LOWER + row][filled + m] = src_low[row][j + m]
 
                 pk.parallel_for(pk.TeamThreadRange(team, (count + LANES - 1) // LANES), fill)
                 if LANES > 1:
@@ -216,6 +225,11 @@ def p2p_staged(
             y1: REAL = trg[1][first + t]
             y2: REAL = trg[2][first + t]
             u: List[REAL] = [0.0] * (MANY * OUTPUTS)
+            if LOW:
+                l0: REAL = trg_low[0][first + t]
+                l1: REAL = trg_low[1][first + t]
+                l2: REAL = trg_low[2][first + t]
+                tiny: REAL = inverse * UNIT
             for m in range(staged):
                 r0: REAL = y0 - stage[0][m]
                 r1: REAL = y1 - stage[1][m]
@@ -229,6 +243,10 @@ def p2p_staged(
                 r0 = r0 * inverse
                 r1 = r1 * inverse
                 r2 = r2 * inverse
+                if LOW:
+                    r0 += (l0 - stage[LOWER][m]) * tiny
+                    r1 += (l1 - stage[LOWER + 1][m]) * tiny
+                    r2 += (l2 - stage[LOWER + 2][m]) * tiny
                 rr: REAL = r0 * r0 + r1 * r1 + r2 * r2
                 y: REAL = 1.0 / pk.sqrt(rr)
                 if rr <= coincident:

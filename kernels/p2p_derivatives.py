@@ -43,6 +43,8 @@ PRESSURE = True
 GRADIENT = True
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
+LOW = False  # positions have a second part, as in p2p.py
+UNIT = 5.9604644775390625e-08  # of it
 
 
 @pk.workunit
@@ -63,6 +65,8 @@ def p2p_derivatives(
     cutoff: REAL,
     coincident: REAL,
     scale: REAL,
+    trg_low: pk.View2D[REAL],
+    src_low: pk.View2D[REAL],
     pressure: pk.View2D[REAL],
     gradient: pk.View2D[REAL],
 ):
@@ -144,6 +148,10 @@ def p2p_derivatives(
                         r0: REAL = (x0 - (src[0][j] + s0)) * inverse
                         r1: REAL = (x1 - (src[1][j] + s1)) * inverse
                         r2: REAL = (x2 - (src[2][j] + s2)) * inverse
+                        if LOW:
+                            r0 += (trg_low[0][i] - src_low[0][j]) * (inverse * UNIT)
+                            r1 += (trg_low[1][i] - src_low[1][j]) * (inverse * UNIT)
+                            r2 += (trg_low[2][i] - src_low[2][j]) * (inverse * UNIT)
                         rr: REAL = r0 * r0 + r1 * r1 + r2 * r2
                         if rr < 1.0:
                             y: REAL = 1.0 / pk.sqrt(rr)

@@ -28,6 +28,8 @@ ROTLET = False
 DIPOLE = False
 OUTPUTS = 3 - 2 * LAPLACE  # rows of results
 CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET + 9 * DIPOLE  # rows of a density
+LOW = False  # positions have a second part, as in p2p.py
+UNIT = 5.9604644775390625e-08  # of it
 MANY = 1  # densities summed at once, in the rows of ``dens`` and ``pot``
 EVALUATOR = 0  # of the radial functions, as DEGREE: see p2p.py
 DEGREE = 12
@@ -63,6 +65,8 @@ def p2p_tile(
     factor: REAL,
     rows: pk.View1D[pk.int32],
     lists: pk.View2D[pk.int32],
+    trg_low: pk.View2D[REAL],
+    src_low: pk.View2D[REAL],
     pot: pk.View2D[REAL],
 ):
     """Near field of ``number`` tiles of at most TILE targets; arguments as for p2p_staged.
@@ -263,6 +267,11 @@ def p2p_tile(
                             x1: REAL = trg[1][i] - s1
                             x2: REAL = trg[2][i] - s2
                             u: List[REAL] = [0.0] * (MANY * OUTPUTS)
+                            if LOW:
+                                l0: REAL = trg_low[0][i]
+                                l1: REAL = trg_low[1][i]
+                                l2: REAL = trg_low[2][i]
+                                tiny: REAL = inverse * UNIT
                             found: int = 0
                             if LISTS == 3:
                                 found = lists[row][v] % 1024
@@ -297,6 +306,10 @@ def p2p_tile(
                                 r0: REAL = (x0 - y0) * inverse
                                 r1: REAL = (x1 - y1) * inverse
                                 r2: REAL = (x2 - y2) * inverse
+                                if LOW:
+                                    r0 += (l0 - src_low[0][m]) * tiny
+                                    r1 += (l1 - src_low[1][m]) * tiny
+                                    r2 += (l2 - src_low[2][m]) * tiny
                                 if LISTS > 0:
                                     ahead = beyond
                                     if k + 2 < found:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks import record
+from benchmarks import record, weak
 from benchmarks import show as pictures
 from benchmarks.run import TINY, Run
 from mpi4py import MPI
@@ -196,13 +196,13 @@ def page(records: list[record.Record]) -> str:
     tasks: dict[tuple[Any, ...], list[record.Record]] = {}
     for found in records:
         settings = found["settings"]
-        weak = settings["weak"]
-        points = found["results"]["points"] // (found["results"]["ranks"] if weak else 1)
-        key = (found["machine"]["name"], weak, settings["periodicity"], settings["tolerance"])
+        by_rank = settings["weak"]
+        points = found["results"]["points"] // (found["results"]["ranks"] if by_rank else 1)
+        key = (found["machine"]["name"], by_rank, settings["periodicity"], settings["tolerance"])
         tasks.setdefault((*key, settings["dtype"], points), []).append(found)
     text = HEAD
-    for (machine, weak, periodicity, tolerance, dtype, points), runs in tasks.items():
-        kind = "a rank, weak" if weak else "in all, strong"
+    for (machine, by_rank, periodicity, tolerance, dtype, points), runs in tasks.items():
+        kind = "a rank, weak" if by_rank else "in all, strong"
         versions = ", ".join(f"{k} {v}" for k, v in runs[0]["versions"].items())
         text += f"## {machine}: {periodicity}-periodic, tolerance {tolerance:g}, "
         text += f"{points:,} points {kind}\n\n"
@@ -215,7 +215,7 @@ def page(records: list[record.Record]) -> str:
                 head = f"{ranks}, {way}" if ranks > 1 else "1 rank"
                 seconds = results[way]["seconds"]
                 columns.append((head, {row: 1e3 * seconds[row] for row in ROWS}))
-            if weak and periodicity == 1 and tolerance == 1e-4 and ranks in RANKS:
+            if by_rank and periodicity == 1 and tolerance == 1e-4 and ranks in RANKS:
                 place = RANKS.index(ranks)
                 columns.append((f"{ranks}, paper", {row: ms[place] for row, ms in PAPER.items()}))
             grid = " x ".join(map(str, results["parameters"]["grid"]))
@@ -232,7 +232,7 @@ def page(records: list[record.Record]) -> str:
             text += f"| {row} | {cells} |\n"
         notes.append(f"{PRECISIONS[dtype]} precision; {versions}")
         text += "\n" + "\n".join(f"- {note}" for note in notes) + "\n\n"
-    return text.rstrip("\n") + "\n"
+    return (text + weak.section(records)).rstrip("\n") + "\n"
 
 
 def draw(records: list[record.Record], file: Path) -> None:

@@ -1,11 +1,11 @@
 """Sum for a long time, and see that memory does not grow.
 
-    python scripts/soak.py [--space CPU] [--calls 10000] [--points 2000]
+    python scripts/soak.py [--space CPU] [--calls 10000] [--points 2000] [--steps]
 
 Applies a plan of each kernel in turn, and now and then makes a plan anew, moves a plan's points or
-asks for the impossible. Prints nine times what is in use without plans; exit code 1 if it is more
-by --growth MB, or by a tenth, in the last third than in the middle one. Before, caches of
-kernels and parameters fill up.
+asks for the impossible; or, with --steps, moves the points of one plan at every call. Prints nine
+times what is in use without plans; exit code 1 if it is more by --growth MB, or by a tenth, in the
+last third than in the middle one. Before, caches of kernels and parameters fill up.
 """
 
 from __future__ import annotations
@@ -64,6 +64,22 @@ class Soak:
             except parki.ParkiError:
                 self.counts["refused"] += 1
 
+    def step(self, number: int) -> None:
+        """Move the points of a plan by a tenth of the cut-off at most, and sum."""
+        kernel = "stokes_comb"
+        if kernel not in self.plans:
+            self.plans[kernel] = self.plan(kernel, 1, "u")
+            self.moving = self.array(3), self.normals(kernel), self.density(kernel)
+        plan, _, out = self.plans[kernel]
+        src, norms, dens = self.moving
+        src += 0.1 * plan.parameters.cutoff * (self.xp.random.random(src.shape) - 0.5)
+        src %= 1
+        plan.update_points(src, src, norms)
+        plan(dens, out=out)
+        self.counts["moves"] += 1
+        if number % 1000 == 0:
+            assert bool(self.xp.isfinite(out).all())
+
     def plan(self, kernel: str, periodicity: int, want: Any) -> tuple[parki.Plan, Any, Any]:
         """Return a plan, a density and results to write over."""
         src, norms = self.array(3), self.normals(kernel)
@@ -85,7 +101,7 @@ class Soak:
 
     def density(self, kernel: str) -> Any:
         """Return a density."""
-        return self.array(SUMS[kernel].rows)[0 if SUMS[kernel].rows == 1 else slice(None)]
+        return self.xp.asarray(self.rng.random(SUMS[kernel].density_shape(self.points)))
 
     def array(self, rows: int) -> Any:
         """Return random numbers in the memory of the space."""
@@ -114,13 +130,16 @@ def main() -> None:
     parser.add_argument("--space", default="CPU")
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--points", type=int, default=2000)
+    parser.add_argument("--steps", action="store_true", help="points that move at every call")
     parser.add_argument("--growth", type=float, default=10.0, help="MB that are no leak")
     args = parser.parse_args()
     soak, start = Soak(args.space, args.points), time.perf_counter()
-    soak.warm_up()
+    run = soak.step if args.steps else soak.run
+    if not args.steps:
+        soak.warm_up()
     seen: list[dict[str, float]] = []
     for number in range(args.calls):
-        soak.run(number)
+        run(number)
         if (number + 1) % max(1, args.calls // 9) == 0:
             seen.append(soak.megabytes())
             words = ", ".join(f"{name} {size:.1f} MB" for name, size in seen[-1].items())

@@ -19,6 +19,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import benchmark  # noqa: E402
 import choices  # noqa: E402
 import clouds  # noqa: E402
+import floor  # noqa: E402
 from benchmarks import models, page, record, table9  # noqa: E402
 from benchmarks.ceilings import Ceilings  # noqa: E402
 from benchmarks.run import TINY  # noqa: E402
@@ -194,3 +195,20 @@ def test_clouds_are_timed(monkeypatch, capsys):
     assert [row[1].strip() for row in rows] == ["uniform", "clustered", "sphere", "two scales"]
     assert float(rows[0][-1]) == 1
     assert all(float(cell) > 0 for row in rows for cell in row[2:])
+
+
+def test_floors(tmp_path, monkeypatch):
+    path = tmp_path / "floor.json"
+    monkeypatch.setattr(sys, "argv", ["floor.py", "--quick", "--json", str(path)])
+    floor.main()
+    monkeypatch.setattr(floor, "PAGE", tmp_path / "floor.md")
+    monkeypatch.setattr(sys, "argv", ["floor.py", "--docs", str(path)])
+    floor.main()
+    text = floor.PAGE.read_text()
+    assert text.count("| P2G |") == len(floor.CASES) == text.count("### ")
+    (found,) = record.read([path])
+    for case in found["results"]["cases"].values():
+        p2p, p2g, fgc, g2p = (case["stages"][stage] for stage in floor.STAGES)
+        assert min(x["floor"] for x in (p2p, p2g, fgc, g2p)) > 0
+        # P2G has all components, G2P those of the result.
+        assert g2p["operations"] <= p2g["operations"] <= 3 * g2p["operations"]

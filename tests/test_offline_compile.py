@@ -96,6 +96,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             dict(RECORDS[kernel].layers, PERIODIC=3, EVALUATOR=number, DEGREE=degree)
             for kernel, number, degree in evaluators
         ]
+        sums[0]["MANY"] = 4
         if file == "p2p_tile":  # as on a device: whose lists are forgotten, counted, kept, taken
             tile = dict(shapes[1], TILES=4, TILE=8, LANES=4)
             sums += [dict(tile, LISTS=use, LIST=1 if use else 64) for use in range(4)]
@@ -140,7 +141,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"P": 4, "TERMS": 5, "TILE1": 4, "TILE2": 8, "OWN": 2},
             {"P": 8, "TERMS": 9},
             {"P": 5, "TERMS": 6, "SIDE2": 4, "BATCH": 21},
-            {"P": 9, "TERMS": 8},
+            {"P": 9, "TERMS": 8, "SEVERAL": True},
         ]
         return [
             dict(shape, COUNTING=n % 2 == 0, **RECORDS[kernel].spread_layers)

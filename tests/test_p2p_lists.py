@@ -221,10 +221,10 @@ def test_a_failure_while_lists_are_made_leaves_none(monkeypatch):
     lists = plan.pipeline.p2p.lists
     right = lists.kernel
 
-    def broken(use):
+    def broken(use, many):
         if use == KEEPS:
             raise RuntimeError("out of order")
-        return right(use)
+        return right(use, many)
 
     monkeypatch.setattr(lists, "kernel", broken)
     with pytest.raises(RuntimeError, match="out of order"):

@@ -46,7 +46,14 @@ def workunits() -> list[str]:
 
 
 def make_sum(
-    kernel: str, periodicity: int, dtype: type, method: str, executor: str, want="u", **more
+    kernel: str,
+    periodicity: int,
+    dtype: type,
+    method: str,
+    executor: str,
+    want="u",
+    systems=None,
+    **more,
 ):
     """Plan and apply a small sum; its kernels differ in as little as possible."""
     rng = np.random.default_rng(1)
@@ -65,7 +72,8 @@ def make_sum(
         executor=executor,
         **more,
     )
-    plan = parki.Plan(kernel, trg, src, norms if rows == 6 else None, options, want=want)
+    norms = norms if rows == 6 else None
+    plan = parki.Plan(kernel, trg, src, norms, options, want=want, systems=systems)
     values = dens[0] if rows == 1 else dens
     if plan.pipeline.p2p.lists is not None:  # which the second sum keeps, and the third takes
         plan(values)
@@ -105,6 +113,8 @@ def launches():
             # The library's erf and exp, which no other kernel calls.
             make_sum("stokes_comb", 1, dtype, "owner", "embedded", split="hasimoto", radial="erfc")
             make_sum("stokes_comb", 1, dtype, "tile", "embedded", p2p_method="tile")
+            apart = ([0, 20, POINTS - 20], [0, 30, POINTS])
+            make_sum("stokes_comb", 1, dtype, "owner", "embedded", systems=apart)
             for method in ("source", "grid", "hybrid"):
                 make_sum("stokes_comb", 1, dtype, method, "embedded", g2p_method="tile")
             make_sum("stokes_comb", 1, dtype, "owner", "embedded", p2p_method="gm1d")

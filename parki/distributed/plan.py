@@ -62,6 +62,11 @@ class Plan(single.Plan):
         want: str | tuple[str, ...] = "u",
         dens: Any = (),
     ) -> None:
+        if isinstance(options, EwaldOptions) and options.precision == "mixed":
+            raise ParkiValueError(
+                "precision is 'mixed', which works for parki.Plan alone; leave it to 'double', or "
+                "pass float32 arrays"
+            )
         self.team = Team(comm)
         slab = Slab(self.team)
         super().__init__(kernel, trg, src, norms, options, want=want, dens=dens, pipeline=slab)

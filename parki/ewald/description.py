@@ -23,7 +23,7 @@ NAMES = {"hasimoto": "Hasimoto's split", "prolate": "the prolate split"}
 def headline(plan: Plan) -> str:
     """Return what the plan is, in one line."""
     head = (
-        f"{plan.kernel}, {plan.options.periodicity}-periodic, {_counts(plan)}, {plan.dtype}, "
+        f"{plan.kernel}, {plan.options.periodicity}-periodic, {_counts(plan)}, {_dtype(plan)}, "
         f"{plan.space}"
     )
     if plan.want != "u":
@@ -38,7 +38,7 @@ def facts(plan: Plan) -> dict[str, str]:
         "wanted": ", ".join(plan.task.names),
         "points": _counts(plan),
         "box": " x ".join(f"{length:.4g}" for length in plan.box),
-        "arrays": f"{plan.dtype}, {plan.space}",
+        "arrays": f"{_dtype(plan)}, {plan.space}",
         "tolerance": f"{plan.options.tolerance:g}{_densities(plan)}",
     }
     setup = plan.setup
@@ -55,6 +55,11 @@ def facts(plan: Plan) -> dict[str, str]:
             f"{p.total:.3g}"
         )
     return found
+
+
+def _dtype(plan: Plan) -> str:
+    """Return the dtype of the arrays, and what the arithmetic is if that is another."""
+    return f"{plan.dtype}{' in mixed precision' if plan.task.mixed else ''}"
 
 
 def _counts(plan: Plan) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS, UNORDERED
 from parki.ewald.near.radial import EVALUATORS
-from parki.ewald.near.sizes import P2P_METHODS
+from parki.ewald.near.sizes import CELL_METHODS, P2P_METHODS
 from parki.ewald.split.prolate import SPLITS
 from parki.html import table
 from parki.interchange import as_number
@@ -25,6 +25,7 @@ SMALLEST_TOLERANCE = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-6}
 LARGEST_TOLERANCE = 0.5
 CHOICES = {
     "densities": ("random", "any"),
+    "precision": ("double", "mixed"),
     "split": ("auto", *SPLITS),
     "radial": EVALUATORS,
     "dl_mean": ("zero", "flux"),
@@ -62,6 +63,11 @@ class EwaldOptions:
         number of sources, and of a source's components: 1 (Laplace), 3, or 9 (double layers). On
         points without order "random" suits smooth densities too; on lattices it may not. See
         ``docs/accuracy.md``.
+    precision : {"double", "mixed"}
+        Of the arithmetic for float64 arrays. "mixed" computes in single precision what has no
+        differences of close positions, which are exact; the promise holds but for rounding as of
+        float32 arrays. For tolerances from 1e-6 on. Much faster where a GPU has little double
+        precision. See ``docs/accuracy.md``.
     cell_size : float, optional
         Mean number of sources in a cube of edge r_c: sets the cut-off r_c of the near field.
         Default: the predicted optimum.
@@ -113,6 +119,7 @@ class EwaldOptions:
     box: tuple[float | None, ...]
     tolerance: float
     densities: str
+    precision: str
     cell_size: float | None
     execution_space: str | ExecutionSpace | None
     cutoff: float | None
@@ -133,6 +140,7 @@ class EwaldOptions:
         tolerance: float = 1e-6,
         *,
         densities: str = "random",
+        precision: str = "double",
         cell_size: float | None = None,
         execution_space: str | ExecutionSpace | None = None,
         cutoff: float | None = None,
@@ -205,6 +213,11 @@ class EwaldOptions:
             raise ParkiValueError(
                 f"dl_mean is 'flux', but periodicity is {self.periodicity}; only sums over three "
                 "periodic directions leave the mean open"
+            )
+        if self.precision == "mixed" and self.p2p_method in CELL_METHODS:
+            raise ParkiValueError(
+                f"precision is 'mixed', but p2p_method is {self.p2p_method!r}, which takes "
+                "positions as they are; leave p2p_method to 'auto', or precision to 'double'"
             )
         if not isinstance(self.deterministic, (bool, np.bool_)):
             raise ParkiTypeError(f"deterministic is {self.deterministic!r}; expected True or False")
@@ -284,19 +297,31 @@ class EwaldOptions:
         ------
         ParkiValueError
         """
-        smallest = SMALLEST_TOLERANCE[np.dtype(dtype)]
-        if self.tolerance < smallest:
-            remedy = "pass float64 arrays, or " if dtype == np.float32 else ""
+        if self.precision == "mixed" and dtype == np.float32:
             raise ParkiValueError(
-                f"tolerance is {self.tolerance:g}, but {np.dtype(dtype)} holds {smallest:g} "
+                "precision is 'mixed', but the arrays have dtype float32, whose sums are in single "
+                "precision anyway; leave precision to 'double', or pass float64 arrays"
+            )
+        real = self.arithmetic(dtype)
+        smallest, holder = SMALLEST_TOLERANCE[real], str(real)
+        remedy = "pass float64 arrays, or " if dtype == np.float32 else ""
+        if real != dtype:
+            holder, remedy = "mixed precision", "leave precision to 'double', or "
+        if self.tolerance < smallest:
+            raise ParkiValueError(
+                f"tolerance is {self.tolerance:g}, but {holder} holds {smallest:g} "
                 f"at best; {remedy}raise the tolerance"
             )
-        most = MOST_POINTS[np.dtype(dtype)]
+        most = MOST_POINTS[real]
         if self.window_points is not None and self.window_points > most:
             raise ParkiValueError(
-                f"window_points is {self.window_points}; {np.dtype(dtype)} holds at most {most}: "
+                f"window_points is {self.window_points}; {holder} holds at most {most}: "
                 "wider windows amplify rounding"
             )
+
+    def arithmetic(self, dtype: Any) -> np.dtype[Any]:
+        """Return the dtype of the arithmetic for arrays of ``dtype``."""
+        return np.dtype(np.float32 if self.precision == "mixed" else dtype)
 
     def random_tolerance(self, sources: int, components: int, dtype: np.dtype[Any]) -> float:
         """Return the tolerance of random densities by which all ``densities`` keep the promise.

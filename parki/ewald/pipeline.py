@@ -245,7 +245,7 @@ class OneDevice:
         given = arrays["trg"], arrays.get("src", arrays["trg"])
         norms, self.normal_squares = None, normal_squares(arrays)
         if "norms" in arrays:
-            norms = arrays["norms"] * task.dtype.type(frame.factor)
+            norms = (arrays["norms"] * task.dtype.type(frame.factor)).astype(task.dtype)
         self.p2p = P2P(task, frame, setup.pair, *given, norms, systems=self._systems)
         rows = task.sum.rows
         self._buffers[1] = self.p2p.buffer(rows)
@@ -316,8 +316,12 @@ class OneDevice:
 
     def _stages(self, dens: Any, results: dict[str, Any], watch: Watch = unwatched) -> None:
         """Run the stages; they see results as (k, rows, targets)."""
-        space = self.p2p.sources.space
+        space, xp, real = self.p2p.sources.space, self.p2p.sources.xp, self.p2p.dtype
         flat = {n: array.reshape(len(dens), -1, array.shape[-1]) for n, array in results.items()}
+        given = flat
+        if dens.dtype != real:
+            dens = dens.astype(real)
+            flat = {name: xp.empty(array.shape, dtype=real) for name, array in given.items()}
         pending, self._pending = self._pending, None
         with space.adapter.beside(pending), watch("P2P"):
             self.p2p.apply(dens, self._buffer(len(dens)), flat)
@@ -327,6 +331,9 @@ class OneDevice:
             part = slice(done, done + many)
             self._far(dens[part], {name: array[part] for name, array in flat.items()}, watch)
             done += many
+        for name, array in given.items():
+            if array is not flat[name]:
+                array[...] = flat[name]
 
     def _far(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         """Add the far field of densities whose grids there is memory for."""

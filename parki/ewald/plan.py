@@ -137,7 +137,7 @@ class Plan:
             check_wanted(options.p2p_method, options.radial, names)
             check_spreading(options.p2g_method, kernel)
             self.want = want if isinstance(want, str) else names
-            self.task = Task(kernel, given.space, dtype, options, names)
+            self.task = Task(kernel, given.space, options.arithmetic(dtype), options, names)
             self.kernel, self.space, self.options, self.dtype = kernel, given.space, options, dtype
             found = check_systems(systems, given.arrays, given.space, options)
             self.points = self._points(given, found)
@@ -168,7 +168,7 @@ class Plan:
         components, sources = self.task.sum.source_components, survey.totals[1]
         if systems:
             sources = int(np.diff(systems.sources).max())
-        tolerance = self.options.random_tolerance(sources, components, self.dtype)
+        tolerance = self.options.random_tolerance(sources, components, self.task.dtype)
         return Points(given.arrays, given.extents, survey, box, tolerance, systems)
 
     def _placed(self, points: Points, once: bool) -> Pipeline:
@@ -353,7 +353,7 @@ class Plan:
                 f"dens has dtype {values.dtype}, but the points have {self.dtype}; convert one"
             )
         shape = self.task.sum.density_shape(self.n_sources)
-        return check_density("dens", values, shape, several=True)
+        return check_density("dens", values, shape, several=True, single=self.task.mixed)
 
     # ------------------------------------------------------------------ views on the plan
     def promise(self, dens: Any) -> Any:

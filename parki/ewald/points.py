@@ -23,6 +23,7 @@ RESULTS = ("u", "p", "grad_u", "stress")
 # Work items that look for extremes of a row on a device, and how many numbers the host looks at;
 # columns up to which there are as many items from the first.
 MOST_ITEMS, FEW_ITEMS, AT_ONCE = 1 << 14, 1 << 8, 1 << 13
+MOST_SINGLE = 1e9  # of densities and normals in mixed precision, in the user's unit
 
 
 class Arguments(NamedTuple):
@@ -95,6 +96,8 @@ def check_arguments(
     ]
     if "norms" in arrays:
         _check_finite("norms", arrays["norms"], found[-1])
+        if options.precision == "mixed":
+            _check_single("norms", found[-1])
     return Arguments(space, options, arrays, np.concatenate(extents))
 
 
@@ -171,15 +174,36 @@ def _check_extent(name: str, points: Any, extent: Any, options: EwaldOptions) ->
     return extent
 
 
-def check_density(name: str, values: Any, shape: tuple[int, ...], *, several: bool = False) -> Any:
+def check_density(
+    name: str,
+    values: Any,
+    shape: tuple[int, ...],
+    *,
+    several: bool = False,
+    single: bool = False,
+) -> Any:
     """Return density or normals as (rows, N), C-contiguous; refuse other shapes, NaN, infinity.
 
-    With ``several``, k of them at once are taken, too, and returned as (k, rows, N).
+    With ``several``, k of them at once are taken, too, and returned as (k, rows, N). With
+    ``single``, numbers must be those of single precision, with room for products of a few.
     """
     values = _as_rows(name, values, shape, several)
     flat = values.reshape(math.prod(values.shape[:-1]), shape[-1])
-    _check_finite(name, values.reshape(*values.shape[:-2], *shape), *extremes(flat))
+    (ends,) = extremes(flat)
+    _check_finite(name, values.reshape(*values.shape[:-2], *shape), ends)
+    if single:
+        _check_single(name, ends)
     return values
+
+
+def _check_single(name: str, ends: NDArray[np.float64]) -> None:
+    """Refuse values whose `extremes` single precision does not hold, with room for products."""
+    largest = float(abs(ends).max(initial=0.0))
+    if largest and not 1 / MOST_SINGLE <= largest <= MOST_SINGLE:
+        raise ParkiValueError(
+            f"{name} has values of up to {largest:g}; precision='mixed' takes {1 / MOST_SINGLE:g} "
+            f"to {MOST_SINGLE:g}: use another unit, or precision='double'"
+        )
 
 
 def _as_rows(name: str, values: Any, shape: tuple[int, ...], several: bool = False) -> Any:

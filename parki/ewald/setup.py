@@ -208,7 +208,7 @@ def use(task: Task, points: Points, once: bool) -> Use:
     """Return what memory depends on besides problem and parameters."""
     flux = task.options.dl_mean == "flux" and task.sum.double
     more = 9 * ({"grad_u", "stress"} <= set(task.names))
-    return Use(task.space, task.dtype, points.survey.same, flux, once, more)
+    return Use(task.space, task.dtype, points.survey.same, flux, once, more, task.mixed)
 
 
 def _mesh(

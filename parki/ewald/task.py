@@ -30,6 +30,7 @@ class Task:
     kernel : str
     space : ExecutionSpace
     dtype : dtype
+        Of the arithmetic; arrays that are given may have another (`EwaldOptions.precision`).
     options : EwaldOptions
     names : tuple of str
         What is wanted: "u", "p", "grad_u", "stress".
@@ -50,6 +51,11 @@ class Task:
     def want(self) -> tuple[str, ...]:
         """What is computed: what is wanted, and not zero everywhere."""
         return tuple(name for name in stress.parts(self.names) if self.sum.terms[name])
+
+    @property
+    def mixed(self) -> bool:
+        """Whether arrays are float64, and most of the arithmetic is not."""
+        return self.options.precision == "mixed"
 
     @property
     def executor(self) -> str | None:
@@ -164,6 +170,11 @@ class Frame:
                 f"the box has edges of about {length:g}, whose inverse {task.dtype} does not hold; "
                 "give lengths in another unit"
             )
+        if task.mixed and not 1e-9 <= unit <= 1e9:
+            raise ParkiValueError(
+                f"the box has edges of about {length:g}; precision='mixed' takes 1e-9 to 1e9: "
+                "give lengths in another unit"
+            )
         order = list(axes)
         edges, origin = box.box[order] / unit, box.origin[order] / unit
         return cls(edges, origin, task.options.periodicity, unit, length, axes)
@@ -178,7 +189,7 @@ class Frame:
         if self.origin.any():
             # Rounds; the grid does not mind, and the near field takes the points as given.
             corner = self.origin[:, None] * self.unit
-            points = points - task.space.adapter.constant(corner, task.dtype)
+            points = points - task.space.adapter.constant(corner, points.dtype)
         wrapped, _ = locate(
             points,
             self.box,
@@ -189,4 +200,4 @@ class Frame:
             scale=self.factor,
             executor=task.executor,
         )
-        return wrapped
+        return wrapped.astype(task.dtype, copy=False)

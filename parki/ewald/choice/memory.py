@@ -93,6 +93,8 @@ class Use:
         Whether the first application is part of making the plan.
     more : int
         Rows of results that are not summed: of a stress beside the gradient.
+    mixed : bool
+        Whether arrays are float64, and ``dtype`` is that of the arithmetic alone.
     """
 
     space: ExecutionSpace
@@ -101,6 +103,7 @@ class Use:
     flux: bool
     once: bool
     more: int = 0
+    mixed: bool = False
 
 
 def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
@@ -111,10 +114,13 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     rows = sum(math.prod(result_shape(problem.kernel, name, 1)) for name in problem.want)
     systems = problem.systems
     targets, sources = systems * problem.targets, systems * problem.sources
-    results = (rows + use.more) * item * targets
+    given = 8 if use.mixed else item
+    results = (rows + use.more) * given * targets
     dens = SUMS[problem.kernel].rows * item * sources
+    if use.mixed:  # the sums, before they become results
+        dens += rows * item * targets
     if use.space.on_device and max(targets, sources) <= MOST_RECORDED:
-        dens += dens + rows * item * targets
+        dens += SUMS[problem.kernel].rows * given * sources + rows * given * targets
     inputs, outputs = SUMS[problem.kernel].components, field_rows(problem.kernel, problem.want)
     components, on_device = max(inputs, outputs), use.space.on_device
     x, y, z = padding.grid
@@ -200,10 +206,11 @@ def points_bytes(
     on_device = use.space.on_device
     # Of a sorted list: points, order and cell of each, and two numbers for each cell.
     each = 3 * item + 8
+    split = 9 * item if use.mixed else 0  # positions in double, and what single lacks
     lists = 1 if use.same else 2
     launch = choose_launch(chosen.p2p, use.space)
     shape = cells_of(problem.box, chosen.cutoff, sources, launch, use.space, systems)
-    near = each * both + 8.0 * lists * systems * math.prod(shape) + normals
+    near = (each + split) * both + 8.0 * lists * systems * math.prod(shape) + normals
     kinds = 1 + (on_device and problem.want != ("u",))
     tile = near_tile(use.space, chosen.p2p, targets, chosen.read, use.dtype)
     tiles = targets / tile.targets + systems * shape[0] * shape[1]

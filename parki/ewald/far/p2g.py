@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -175,9 +176,17 @@ class Tile(Variant):
         columns = math.prod(tile)
         edges = {"SIDE1": SIDES[0], "SIDE2": SIDES[1], "TILE1": tile[0], "TILE2": tile[1]}
         own, batch = 1 if mesh.space.on_device else columns, _batch(mesh)
-        self.load("p2g_tile", "p2g_tile", team_size=columns, BATCH=batch, OWN=own, **edges)
+        spreading = {"team_size": columns, "BATCH": batch, "OWN": own, **edges}
+        self.load("p2g_tile", "p2g_tile", **spreading)
+        self.side_by_side = partial(self.kernel, "p2g_tile", "p2g_tile", SEVERAL=True, **spreading)
         for counting in (True, False):
             self.load("p2g_tile", "reach", COUNTING=counting, **edges)
+
+    def spread(self, arguments: dict[str, Any]) -> None:
+        """Launch, a team for each part of the lists."""
+        alone = arguments["grid"].shape[2] == self.mesh.grid[1]
+        kernel = self.launches[0] if alone else self.side_by_side()
+        kernel(arguments["work"].shape[1], **arguments)
 
     def work(self, sources: Sorted) -> dict[str, Any]:
         """Return the lists of the sources that reach each tile, and their parts."""

@@ -39,10 +39,13 @@ class Variant:
         self.shape = mesh.grid
         self.launches: list[Kernel] = []
 
+    def kernel(self, file: str, workunit: str, **constants: Any) -> Kernel:
+        """Return a kernel for the mesh's fields."""
+        return self.mesh.load(file, workunit, **self.mesh.fields.layers, **constants)
+
     def load(self, file: str, workunit: str, **constants: Any) -> None:
         """Add a kernel for the mesh's fields."""
-        layers = self.mesh.fields.layers
-        self.launches.append(self.mesh.load(file, workunit, **layers, **constants))
+        self.launches.append(self.kernel(file, workunit, **constants))
 
     @property
     def sorts(self) -> bool:

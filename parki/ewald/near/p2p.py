@@ -82,7 +82,7 @@ class P2P:
         space, executor = task.space, task.executor
         box, origin, periodicity, factor = frame.box, frame.origin, frame.periodicity, frame.factor
         cutoff, sizes, constant = pair.cutoff, sizes_of(space), space.adapter.constant
-        self.dtype = src.dtype
+        self.dtype = task.dtype
         # What wrapping may round. Along free axes nothing is, and equal points differ by zero.
         coincident = 1e-14 * float(box[:periodicity].max(initial=0.0))
         periodic = [axis < periodicity for axis in range(3)]
@@ -155,10 +155,16 @@ class P2P:
         if "derivatives" in kernels:
             radial = table("derivatives", pair.rows(task.sum.polynomials[1]))
             self.own["derivatives"] = {"radial": radial, "scale": rate * rate * power}
+        src_high, src_low = self._parts(self.sources.points)
+        trg_high, trg_low = src_high, src_low
+        if targets is not self.sources:
+            trg_high, trg_low = self._parts(targets.points)
         self.arguments = {
-            "trg": targets.points,
+            "trg": trg_high,
+            "trg_low": trg_low,
             "order": targets.order,
-            "src": self.sources.points,
+            "src": src_high,
+            "src_low": src_low,
             "norms": self.norms,
             "starts": self.sources.starts,
             "shape": constant(shape, np.int32),
@@ -170,6 +176,16 @@ class P2P:
             # Squares of shorter distances underflow.
             "coincident": max((coincident / cutoff) ** 2, float(np.finfo(self.dtype).tiny)),
         }
+
+    def _parts(self, points: Any) -> tuple[Any, Any]:
+        """Return positions in the dtype of the arithmetic, and what these lack, over 2^-24.
+
+        Distances of close points are then as exact as those of the positions given.
+        """
+        if points.dtype == self.dtype:
+            return points, None
+        high = points.astype(self.dtype)
+        return high, ((points - high) * 2.0**24).astype(self.dtype)
 
     def most(self, many: int) -> int:
         """Return of how many densities, of ``many`` at most, a kernel takes at a time."""
@@ -237,6 +253,7 @@ def near_kernels(
             PERIODIC=task.options.periodicity,
             PRESSURE="p" in want,
             GRADIENT="grad_u" in want,
+            LOW=task.mixed,
             **task.sum.layers,
         )
     return kernels

@@ -49,10 +49,11 @@ class Pair(NamedTuple):
         """Return the constants of the kernels of "u" that do not depend on the variant."""
         number = EVALUATORS.index(self.evaluator.name) if self.evaluator else 0
         degree = self.evaluator.degree if self.evaluator else self.radial.S.size - 1
-        return dict(
+        known = dict(
             task.sum.layers,
             REAL=real_name(task.dtype),
             DEGREE=degree,
             PERIODIC=task.options.periodicity,
             EVALUATOR=number,
         )
+        return known | {"LOW": True} if task.mixed else known

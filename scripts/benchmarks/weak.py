@@ -1,0 +1,75 @@
+"""A model of weak scaling: stages of one GPU, and bytes over the rates of the links.
+
+It knows nothing of latencies, of imbalance, and of networks that slow down when all use them.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from benchmarks.record import Record
+
+RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+HOST = 8  # GPUs of a host
+# Bytes per second of each GPU: all-to-all of 128 MiB within a host of H200s, as measured on four,
+# and cards of 100 to 800 Gbit/s for each GPU.
+LINK, CARDS = 245e9, (12.5e9, 25e9, 50e9, 100e9)
+EXCHANGES = ("FGC", "FGC lines", "FGC modes")
+
+
+def seconds(ranks: int, alone: dict[str, float], sent: dict[str, float], card: float) -> float:
+    """Return the seconds of an application.
+
+    Parameters
+    ----------
+    ranks : int
+    alone : dict
+        Seconds of the stages of one GPU.
+    sent : dict
+        Bytes that one of two ranks sends, by step.
+    card : float
+        Bytes per second of a GPU's network card.
+    """
+    # Half of a rank's modes are another's where there are two ranks.
+    modes = 2 * sum(size for step, size in sent.items() if step in EXCHANGES)
+    near = min(ranks, HOST)
+    exchange = modes * ((near - 1) / ranks / LINK + (ranks - near) / ranks / card)
+    if ranks > 1:
+        others = sum(size for step, size in sent.items() if step not in EXCHANGES)
+        exchange += others / (LINK if ranks <= HOST else card)
+    # The near field goes on beside exchanges.
+    rest = alone["stages"] - alone["P2P"]
+    return rest + max(alone["P2P"], exchange)
+
+
+def section(records: list[Record]) -> str:
+    """Return the section of the page, from records of one rank and of two."""
+    weak = [
+        found["results"]
+        for found in records
+        if found["settings"]["weak"]
+        and (found["settings"]["periodicity"], found["settings"]["tolerance"]) == (1, 1e-4)
+    ]
+    by_ranks: dict[int, Any] = {found["ranks"]: found for found in weak}
+    if not {1, 2} <= set(by_ranks):
+        return ""
+    alone = by_ranks[1]["home"]["seconds"]
+    sent = by_ranks[2]["home"]["sent"]
+    measured = sorted(1e3 * by_ranks[2][way]["seconds"]["apply"] for way in ("random", "home"))
+    words = (
+        "**This is a model, not a measurement.** It takes the stages of one GPU, 1-periodic with "
+        "tolerance 1e-4 and double precision, as they are. To them it adds the bytes of the "
+        "exchanges over the rates of the links: 245 GB/s within a host of eight GPUs, as measured "
+        "on four, and that of a network card for each GPU beyond. The near field goes on beside "
+        f"the exchanges. Two GPUs were measured at {measured[0]:.0f} to {measured[1]:.0f} ms, "
+        "which shows what the model leaves out. The table has the milliseconds of an application "
+        "of 4,000,000 points on each GPU."
+    )
+    text = f"## A model of more GPUs\n\n{textwrap.fill(words, 100)}\n\n"
+    heads = [f"{card / 1.25e8:.0f} Gbit/s" for card in CARDS]
+    text += "| GPUs | " + " | ".join(heads) + " |\n| --- |" + " --- |" * len(heads) + "\n"
+    for ranks in RANKS:
+        times = [1e3 * seconds(ranks, alone, sent, card) for card in CARDS]
+        text += f"| {ranks} | " + " | ".join(f"{t:.0f}" for t in times) + " |\n"
+    return text + "\n"
