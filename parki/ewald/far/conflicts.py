@@ -14,6 +14,7 @@ import numpy as np
 from parki.errors import ParkiValueError
 from parki.ewald.far.mesh import Mesh, Sorted, Tiles
 from parki.ewald.far.spreading import Variant
+from parki.runtime import Kernel
 from parki.settings import thread_count
 
 FILE = "literature/conflicts"
@@ -28,10 +29,9 @@ class _Conflicts(Variant):
         super().__init__(mesh, tiles or mesh.cubes(mesh.window.points))
         self.load(FILE, "spread_items", **self.switches)
 
-    def load(self, file: str, workunit: str, **constants: Any) -> None:
-        """Add a kernel; these have no layers but components."""
-        count = self.mesh.fields.components
-        self.launches.append(self.mesh.load(file, workunit, COMPONENTS=count, **constants))
+    def kernel(self, file: str, workunit: str, **constants: Any) -> Kernel:
+        """Return a kernel; these have no layers but components."""
+        return self.mesh.load(file, workunit, COMPONENTS=self.mesh.fields.components, **constants)
 
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch over the sources."""

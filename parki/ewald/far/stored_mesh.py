@@ -48,7 +48,7 @@ class _Mesh(Variant):
         self.lines = mesh.planes * mesh.window.points
         self.entries = self.lines * mesh.window.points
 
-    def kernel(self, workunit: str, **constants: Any) -> Kernel:
+    def own(self, workunit: str, **constants: Any) -> Kernel:
         """Return one of the kernels."""
         count = self.mesh.fields.components
         return self.mesh.load(FILE, workunit, COMPONENTS=count, **constants)
@@ -65,7 +65,7 @@ class _Mesh(Variant):
         _check_memory(mesh, "mesh", entries * (mesh.item + 4 + 4 * (self.group > 1)))
         counts = mesh.xp.zeros(-(-self.points // self.group), dtype=np.int32)
         given = dict(mesh.arguments, src=sources.points)
-        self.kernel("count_entries", GROUP=self.group)(self._items(sources), counts=counts, **given)
+        self.own("count_entries", GROUP=self.group)(self._items(sources), counts=counts, **given)
         return counts, given
 
     def collect(
@@ -86,7 +86,7 @@ class _Mesh(Variant):
             "columns": xp.empty((width, rows), dtype=np.int32),
             "factors": xp.empty((width, rows), dtype=mesh.dtype),
         }
-        collect = self.kernel("collect_entries", GROUP=self.group, WIDTH=width)
+        collect = self.own("collect_entries", GROUP=self.group, WIDTH=width)
         collect(self._items(sources), **found, **given)
         return found
 
@@ -119,7 +119,7 @@ class SingleMesh(_Mesh):
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch over the rows."""
         grid, lanes, team = (arguments.pop(name) for name in ("grid", "lanes", "team"))
-        kernel = self.kernel("sum_rows", ROWS=team, team_size=team, vector_length=lanes)
+        kernel = self.own("sum_rows", ROWS=team, team_size=team, vector_length=lanes)
         flat = grid.reshape(len(grid), -1)
         kernel(-(-self.points // team), rows=self.points, flat=flat, **arguments)
 
@@ -132,7 +132,7 @@ class GroupMesh(_Mesh):
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch over the groups."""
         grid = arguments.pop("grid")
-        kernel = self.kernel("sum_groups", GROUP=GROUP, team_size=TEAM)
+        kernel = self.own("sum_groups", GROUP=GROUP, team_size=TEAM)
         kernel(arguments["starts"].size - 1, flat=grid.reshape(len(grid), -1), **arguments)
 
 
@@ -157,8 +157,8 @@ class HybridMesh(_Mesh):
         grid = arguments.pop("grid")
         arguments["flat"] = grid.reshape(len(grid), -1)
         width = len(arguments["columns"])
-        self.kernel("sum_columns", WIDTH=width)(self.points, **arguments)
-        self.kernel("sum_others")(arguments["weights"].size, **arguments)
+        self.own("sum_columns", WIDTH=width)(self.points, **arguments)
+        self.own("sum_others")(arguments["weights"].size, **arguments)
 
 
 class GatherMesh(_Mesh):
@@ -180,7 +180,7 @@ class GatherMesh(_Mesh):
         over = xp.empty(n, dtype=np.int32)
         counts = xp.zeros(self.points, dtype=np.int32)
         given = dict(self.mesh.arguments, src=sources.points)
-        self.kernel("place_particles")(n, counts=counts, holder=holder, over=over, **given)
+        self.own("place_particles")(n, counts=counts, holder=holder, over=over, **given)
         others = xp.flatnonzero(over)
         left = xp.ascontiguousarray(sources.points[:, others])
         return {"holder": holder, "others": others, "left": left}
@@ -188,7 +188,7 @@ class GatherMesh(_Mesh):
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch over the mesh points, then over the particles that are at none."""
         grid, others, left = (arguments.pop(name) for name in ("grid", "others", "left"))
-        self.kernel("gather_mesh")(self.points, flat=grid.reshape(len(grid), -1), **arguments)
+        self.own("gather_mesh")(self.points, flat=grid.reshape(len(grid), -1), **arguments)
         dens = self.mesh.xp.ascontiguousarray(arguments["dens"][:, others])
         given = arguments | {"src": left, "dens": dens}
         self.launches[0](left.shape[1], grid=grid, **given)
