@@ -20,6 +20,8 @@ P = 8
 PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
 TERMS = 7
+# g2p_target only:
+SPILL = True  # whether the field goes on beyond the end of a periodic z
 # g2p_gradient only:
 VALUES = True  # adds the field itself too, as g2p_target does
 
@@ -64,14 +66,25 @@ def g2p_target(
                 g1 = g1 - shape[1]
             g1 = g1 + above
             w: REAL = wy[b]
-            for z in range(ROW):
-                plane0[z] += w * field[0][g0][g1][c2 + z]
-            if COMPONENTS > 1:
+            if SPILL or c2 + ROW <= shape[2]:
                 for z in range(ROW):
-                    plane1[z] += w * field[1][g0][g1][c2 + z]
-            if COMPONENTS > 2:
-                for z in range(ROW):
-                    plane2[z] += w * field[2][g0][g1][c2 + z]
+                    plane0[z] += w * field[0][g0][g1][c2 + z]
+                if COMPONENTS > 1:
+                    for z in range(ROW):
+                        plane1[z] += w * field[1][g0][g1][c2 + z]
+                if COMPONENTS > 2:
+                    for z in range(ROW):
+                        plane2[z] += w * field[2][g0][g1][c2 + z]
+            else:
+                for z in range(P):
+                    g2: int = c2 + z
+                    if g2 >= shape[2]:
+                        g2 = g2 - shape[2]
+                    plane0[z] += w * field[0][g0][g1][g2]
+                    if COMPONENTS > 1:
+                        plane1[z] += w * field[1][g0][g1][g2]
+                    if COMPONENTS > 2:
+                        plane2[z] += w * field[2][g0][g1][g2]
         x: REAL = 1.0
         if PX > 1:
             x = wx[a]

@@ -170,6 +170,7 @@ class Placement:
         spread: str = "owner",
         gather: str = "target",
         executor: str | None = None,
+        spills: bool = True,
     ) -> Mesh:
         """Return the mesh."""
         shape = [n for n, _, _ in self._axes]
@@ -188,6 +189,7 @@ class Placement:
             gather,
             executor=executor,
             planar=self.grid.dimensions == 2,
+            spills=spills,
         )
 
 

@@ -287,7 +287,9 @@ class InterpolatePlan(_Plan):
         usual = (PLANAR_METHODS if grid.dimensions == 2 else SPACES_METHODS)[self.space.on_device]
         chosen = usual[1] if method == "auto" else method
         fields = Fields({}, self.components, self.components)
-        mesh = self._mesh = self.place.mesh(self.space, self.dtype, fields, gather=chosen)
+        # A field of a grid without free axes is read as it is; others are put into a larger one.
+        whole = all(grid.periodic)
+        mesh = self.place.mesh(self.space, self.dtype, fields, gather=chosen, spills=not whole)
         self._g2p: Any
         if chosen == "stored":
             self._g2p = stored_mesh.StoredG2P(mesh, self._points)
@@ -295,9 +297,9 @@ class InterpolatePlan(_Plan):
             prepare(G2P.kernels(mesh))
             self._g2p = G2P(mesh, self._points, None, False)
         self.method = self._g2p.method
-        # Teams that stage tiles wrap by themselves; others read beyond the end of the last axis.
-        self._field = None
-        if self.method != "tile" or not all(mesh.wraps):
+        self._field, self._shape = None, mesh.stored
+        self._spill = mesh.spill if mesh.wraps[2] else 0
+        if not whole:
             shape = (self.components, *mesh.stored)
             self._field = zeros(self.space, math.prod(shape), self.dtype).reshape(shape)
         self.seconds = time.perf_counter() - start
@@ -316,16 +318,16 @@ class InterpolatePlan(_Plan):
         -------
         array, shape (N,), or (components, N)
         """
-        field, mesh = self._values("values", values, self.grid.shape), self._mesh
+        field = self._values("values", values, self.grid.shape)
         result = self._output(out, (self.n_points,))
         stored = self._field
         if stored is None:
-            stored = field
+            stored = field.reshape(self.components, *self._shape)
         else:
             _copy(self.place.of_grid(stored), field)
-            if mesh.wraps[2]:
-                n = mesh.grid[2]
-                stored[..., n:] = stored[..., : mesh.spill]
+            if self._spill:
+                n = stored.shape[3] - self._spill
+                stored[..., n:] = stored[..., : self._spill]
         result.fill(0)
         self._g2p.apply(stored, {"u": result})
         return self._result(result, out, values)

@@ -120,6 +120,8 @@ class G2P:
                     kernel = mesh.load("g2p_tile", "g2p_tile", team_size=team, **constants)
                 else:
                     workunit = "g2p_gradient" if gradient else "g2p_target"
+                    if not mesh.spills:
+                        constants["SPILL"] = False
                     kernel = mesh.load("g2p", workunit, **constants)
                 launches.append(Gathering(kernel, name, first, count))
         return launches
