@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import AAA
 from scipy.special import erf
 
 from parki.ewald.split.hasimoto import Hasimoto, Split
@@ -156,6 +155,8 @@ def quotient(nodes: Array, values: Array, terms: int) -> Array:
     ndarray, shape (2, terms)
         Coefficients of numerator and denominator, highest power first.
     """
+    from scipy.interpolate import AAA  # half of the time to import parki, and rarely used
+
     with warnings.catch_warnings():
         # That so few terms do not reach rounding is no news.
         warnings.simplefilter("ignore", RuntimeWarning)
