@@ -167,7 +167,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         return [
             {"P": 14, "ROW": 14, "TERMS": 10, "COMPONENTS": 3},
             {"P": 6, "ROW": 6, "GROUP": 64, "COMPONENTS": 2},
-            {"P": 4, "ROW": 4, "WIDTH": 7, "PX": 1},
+            {"P": 4, "ROW": 4, "HYBRID": True, "PX": 1},
         ]
     if file == "g2p_tile":
         # P = 13 leaves a thread idle at one height, P = 9 five lanes, P = 5 some planes.

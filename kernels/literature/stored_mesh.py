@@ -9,8 +9,8 @@ threads takes a row, and adds up by a reduction.
 `group mesh`: rows are groups of GROUP mesh points, and an entry says which of them it is of.
 `sum_groups`: a team takes a group and adds by atomics.
 
-`hybrid mesh` (WIDTH > 0): the first WIDTH entries of each row are stored column by column (ELL),
-the others one by one (COO). `sum_columns` and `sum_others`.
+`hybrid mesh` (HYBRID): the first entries of each row are stored column by column (ELL), the others
+one by one (COO). `sum_columns` and `sum_others`.
 
 `gather` (Harvey and De Fabritiis) stores no weights: `place_particles` puts a particle at the first
 mesh point of its window, one at most at each; `gather_mesh` sums over the particles placed within a
@@ -32,7 +32,7 @@ PX = P  # points of the window along x: 1 where the grid has two dimensions, y a
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
 TERMS = 7  # polynomial terms of the window
 GROUP = 1  # mesh points of a row
-WIDTH = 0  # entries of a row that are stored column by column
+HYBRID = False
 ROWS = 32  # mesh points of a team of sum_rows
 
 
@@ -72,6 +72,7 @@ def collect_entries(
     shape: pk.View1D[pk.int32],
     window: pk.View2D[REAL],
     starts: pk.View1D[pk.int64],
+    width: int,
     taken: pk.View1D[pk.int32],
     particles: pk.View1D[pk.int32],
     points: pk.View1D[pk.int32],
@@ -81,8 +82,8 @@ def collect_entries(
 ):
     """Write the entries of a line of a particle's window; ``taken`` counts those of each row.
 
-    Row r begins at ``starts[r]``, of entries beyond WIDTH. ``points`` says which mesh point of a
-    group an entry is of, or of all (COO).
+    Row r begins at ``starts[r]``, of entries beyond the ``width`` that are stored column by column.
+    ``points`` says which mesh point of a group an entry is of, or of all (COO).
     """
     j: int = i // (PX * P)
     a: int = i // P % PX
@@ -101,17 +102,17 @@ def collect_entries(
         row: int = g // GROUP
         slot: int = pk.atomic_fetch_add(taken, [row], 1)
         value(window, z, z2, wz)
-        if WIDTH > 0:
-            if slot < WIDTH:
+        if HYBRID:
+            if slot < width:
                 columns[slot][row] = j
                 factors[slot][row] = x * wz
-        if slot >= WIDTH:
-            at: pk.int64 = starts[row] + slot - WIDTH
+        if slot >= width:
+            at: pk.int64 = starts[row] + slot - width
             particles[at] = j
             weights[at] = x * wz
             if GROUP > 1:
                 points[at] = g % GROUP
-            if WIDTH > 0:
+            if HYBRID:
                 points[at] = g
 
 
@@ -208,13 +209,14 @@ def sum_columns(
     columns: pk.View2D[pk.int32],
     factors: pk.View2D[REAL],
     taken: pk.View1D[pk.int32],
+    width: int,
     dens: pk.View2D[REAL],
     flat: pk.View2D[REAL],
 ):
     """Sum the entries of a row that are stored column by column."""
     count: int = taken[g]
-    if count > WIDTH:
-        count = WIDTH
+    if count > width:
+        count = width
     sums: List[REAL] = [0.0] * COMPONENTS
     for m in range(count):
         j: int = columns[m][g]

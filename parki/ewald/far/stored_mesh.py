@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from parki.cell_list import CellList
-from parki.errors import ParkiMemoryError
+from parki.errors import ParkiMemoryError, ParkiValueError
 from parki.ewald.far.mesh import Mesh, Sorted
 from parki.ewald.far.spreading import Variant
 from parki.runtime import Kernel
@@ -25,6 +25,7 @@ LANES = 16  # most threads of a compute unit: Guo et al., section 3.2
 TEAM, ROWS = 128, 64  # threads of a team of a device, and rows of one of a CPU
 # Rows that must have an entry in a column for it to be stored as such: Bell and Garland (2009).
 FEWEST, PART = 4096, 1 / 3
+MOST = 2**31 - 1  # entries of a matrix of CuPy
 
 
 def compute_unit(entries: float) -> int:
@@ -41,7 +42,7 @@ class _Mesh(Variant):
         Of a source's window.
     """
 
-    group, width = 1, 0
+    group = 1
 
     def __init__(self, mesh: Mesh) -> None:
         super().__init__(mesh, mesh.cubes(mesh.window.points))
@@ -75,7 +76,8 @@ class _Mesh(Variant):
         xp, mesh, rows = self.mesh.xp, self.mesh, counts.size
         starts = xp.zeros(rows + 1, dtype=np.int64)
         left = counts - width if width else counts
-        xp.cumsum(xp.maximum(left, 0) if width else left, out=starts[1:])
+        left = xp.maximum(left, 0) if width else left
+        xp.cumsum(left, out=starts[1:], dtype=np.int64)
         total = int(starts[-1])
         found = {
             "starts": starts,
@@ -86,8 +88,8 @@ class _Mesh(Variant):
             "columns": xp.empty((width, rows), dtype=np.int32),
             "factors": xp.empty((width, rows), dtype=mesh.dtype),
         }
-        collect = self.own("collect_entries", GROUP=self.group, WIDTH=width)
-        collect(self._items(sources), **found, **given)
+        collect = self.own("collect_entries", GROUP=self.group, HYBRID=width > 0)
+        collect(self._items(sources), width=width, **found, **given)
         return found
 
     def work(self, sources: Sorted) -> dict[str, Any]:
@@ -132,7 +134,7 @@ class GroupMesh(_Mesh):
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch over the groups."""
         grid = arguments.pop("grid")
-        kernel = self.own("sum_groups", GROUP=GROUP, team_size=TEAM)
+        kernel = self.own("sum_groups", GROUP=self.group, team_size=TEAM)
         kernel(arguments["starts"].size - 1, flat=grid.reshape(len(grid), -1), **arguments)
 
 
@@ -156,8 +158,7 @@ class HybridMesh(_Mesh):
         """Launch over the rows, then over the other entries."""
         grid = arguments.pop("grid")
         arguments["flat"] = grid.reshape(len(grid), -1)
-        width = len(arguments["columns"])
-        self.own("sum_columns", WIDTH=width)(self.points, **arguments)
+        self.own("sum_columns")(self.points, width=len(arguments["columns"]), **arguments)
         self.own("sum_others")(arguments["weights"].size, **arguments)
 
 
@@ -201,6 +202,11 @@ class Stored(_Mesh):
 
     def work(self, sources: Sorted) -> dict[str, Any]:
         """Return the matrix, of a row for each mesh point."""
+        if self.mesh.space.on_device and sources.order.size * self.entries >= MOST:
+            raise ParkiValueError(
+                f"{sources.order.size} points have {self.entries} entries each, and a matrix of "
+                f"CuPy holds {MOST}; choose 'single_mesh', or leave the method to 'auto'"
+            )
         found = super().work(sources)
         sparse = self.mesh.space.adapter.sparse()
         entries = found["weights"], found["particles"], found["starts"]
