@@ -12,6 +12,7 @@ from typing import List
 
 import pykokkos as pk
 
+from kernels.blocks.gather import gather_window
 from kernels.blocks.window import evaluate, place
 
 REAL = pk.double
@@ -49,62 +50,14 @@ def g2p_target(
     wy: List[REAL] = [0.0] * ROW
     wz: List[REAL] = [0.0] * ROW
     evaluate(window, wx, wy, wz)
-    sum0: List[REAL] = [0.0] * ROW
-    sum1: List[REAL] = [0.0] * ROW
-    sum2: List[REAL] = [0.0] * ROW
-    for a in range(PX):
-        g0: int = c0 + a
-        if g0 >= shape[0]:
-            g0 = g0 - shape[0]
-        # Sums of a plane first: one sum of all would wait for itself P * P times.
-        plane0: List[REAL] = [0.0] * ROW
-        plane1: List[REAL] = [0.0] * ROW
-        plane2: List[REAL] = [0.0] * ROW
-        for b in range(P):
-            g1: int = c1 + b
-            if g1 >= shape[1]:
-                g1 = g1 - shape[1]
-            g1 = g1 + above
-            w: REAL = wy[b]
-            if SPILL or c2 + ROW <= shape[2]:
-                for z in range(ROW):
-                    plane0[z] += w * field[0][g0][g1][c2 + z]
-                if COMPONENTS > 1:
-                    for z in range(ROW):
-                        plane1[z] += w * field[1][g0][g1][c2 + z]
-                if COMPONENTS > 2:
-                    for z in range(ROW):
-                        plane2[z] += w * field[2][g0][g1][c2 + z]
-            else:
-                for z in range(P):
-                    g2: int = c2 + z
-                    if g2 >= shape[2]:
-                        g2 = g2 - shape[2]
-                    plane0[z] += w * field[0][g0][g1][g2]
-                    if COMPONENTS > 1:
-                        plane1[z] += w * field[1][g0][g1][g2]
-                    if COMPONENTS > 2:
-                        plane2[z] += w * field[2][g0][g1][g2]
-        x: REAL = 1.0
-        if PX > 1:
-            x = wx[a]
-        for z in range(ROW):
-            sum0[z] += x * plane0[z]
-        if COMPONENTS > 1:
-            for z in range(ROW):
-                sum1[z] += x * plane1[z]
-        if COMPONENTS > 2:
-            for z in range(ROW):
-                sum2[z] += x * plane2[z]
     u0: REAL = 0.0
     u1: REAL = 0.0
     u2: REAL = 0.0
-    for z in range(ROW):
-        u0 += sum0[z] * wz[z]
-        if COMPONENTS > 1:
-            u1 += sum1[z] * wz[z]
-        if COMPONENTS > 2:
-            u2 += sum2[z] * wz[z]
+    # Apart for the few windows that wrap along z: in one loop with others, these take longer.
+    if SPILL or c2 + ROW <= shape[2]:
+        gather_window(0)
+    else:
+        gather_window(1)
     out: int = order[i]
     pot[0][out] += u0
     if COMPONENTS > 1:

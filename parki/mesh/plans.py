@@ -37,6 +37,8 @@ SOLID = ("tile", "grid", "hybrid")
 PLANAR_METHODS = {False: ("owner", "target"), True: ("source", "target")}
 # Switches of P2G for values that are neither vectors nor charges of a sum.
 PLAIN = {"SINGLE": False, "DOUBLE": False, "LAPLACE": False}
+# Grid points along the last axis over those of a window, from which on few windows wrap.
+FEW_WRAP = 100
 FARTHEST = 1e6  # periods from the grid, beyond which points have few digits left
 PIECE = 4 << 20  # bytes that a CPU thread copies in about ten times what another takes to wake
 
@@ -287,8 +289,10 @@ class InterpolatePlan(_Plan):
         usual = (PLANAR_METHODS if grid.dimensions == 2 else SPACES_METHODS)[self.space.on_device]
         chosen = usual[1] if method == "auto" else method
         fields = Fields({}, self.components, self.components)
-        # A field of a grid without free axes is read as it is; others are put into a larger one.
-        whole = all(grid.periodic)
+        # A field without free axes is read as it is, where few windows wrap or all do so by
+        # themselves; others are put into a larger one, which goes on beyond its end.
+        few = grid.shape[-1] >= FEW_WRAP * self.window.points
+        whole = all(grid.periodic) and (few or chosen in ("tile", "stored"))
         mesh = self.place.mesh(self.space, self.dtype, fields, gather=chosen, spills=not whole)
         self._g2p: Any
         if chosen == "stored":

@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 from benchmarks.run import Run
 
-from parki.ewald.far.g2p import G2P
 from parki.ewald.far.host_memory import clear
 from parki.ewald.far.mesh import Fields
-from parki.ewald.far.stored_mesh import StoredG2P
 from parki.ewald.split.window import Window
 from parki.mesh.grid import Grid, Placement
-from parki.mesh.plans import PLAIN, VARIANTS
+from parki.mesh.plans import PLAIN, VARIANTS, InterpolatePlan
 
 # Runs of a case: at most so many, and no more once they have taken so many seconds.
 ROUNDS, ENOUGH = 5, 0.25
@@ -115,26 +113,13 @@ def spreading(
 def interpolation(
     run: Run, method: str, points: Any, field: Any, grid: Grid, window: Window
 ) -> Case:
-    """Set up interpolation of ``field`` (C, x, y, z) at ``points`` (3, N) of [0, 1)."""
-    fields = Fields({}, len(field), len(field))
-    mesh = Placement(grid, window).mesh(
-        run.space, points.dtype, fields, gather=method, spills=False
-    )
-    points = _solid(run, points)
-
-    def make() -> Any:
-        return StoredG2P(mesh, points) if method == "stored" else G2P(mesh, points, None, False)
-
-    took, g2p = timed(run, make)
+    """Set up interpolation of ``field`` (C, *shape) at ``points`` of [0, 1)."""
+    given = {"components": len(field), "execution_space": run.space}
+    plan = InterpolatePlan(points, grid, window, method, **given)
+    run.now()
     result = run.xp.zeros((len(field), points.shape[1]), dtype=points.dtype)
-    field = field.reshape(len(field), *mesh.stored)
-
-    def apply() -> None:
-        result.fill(0)
-        g2p.apply(field, {"u": result})
-
-    kept = {"matrix": g2p.matrix} if method == "stored" else {}
-    return Case(took, apply, _bytes(kept), result)
+    kept = {"matrix": plan._g2p.matrix} if method == "stored" else {}
+    return Case(plan.seconds, lambda: plan(field, out=result), _bytes(kept), result)
 
 
 def mesh_of(run: Run, dtype: Any, grid: Grid, window: Window) -> Any:

@@ -148,8 +148,10 @@ def _blocks(run: Run) -> list[dict[str, Any]]:
     near = Near(run, n, "stokes_sl", cell_size=size)
     computed = near.near_field(own_variants(run)[0])
     expected = computed().copy()
-    row = {"method": "computed", "setup": 0.0, "memory": 0}
-    rows.append(row | {"apply": cases.seconds(run, computed)})
+    row = {"setup": 0.0, "memory": 0}
+    rows.append(row | {"method": "computed, double", "apply": cases.seconds(run, computed)})
+    single = Near(run, n, "stokes_sl", cell_size=size, dtype="f4").near_field(own_variants(run)[0])
+    rows.append(row | {"method": "computed, single", "apply": cases.seconds(run, single)})
     if run.space.on_device:  # the plan's own lists of pairs
         options = {"cell_size": near.cell_size, "execution_space": run.space}
         rows += _lists(run, near, options)
