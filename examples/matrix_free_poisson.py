@@ -125,24 +125,29 @@ class Poisson:
 
     def _matrix(self) -> sparse.csr_matrix:
         """Return the matrix, without the boundary's rows and columns."""
-        steps = np.arange(self.degree + 1)
-        index = (np.arange(self.n) * self.degree)[:, None] + steps
-        whole = np.zeros((1, 1), dtype=np.int64)
-        for _ in range(self.dimensions):
-            found = whole[:, None, :, None] * self.points[0] + index[None, :, None, :]
-            whole = found.reshape(len(whole) * self.n, -1)
-        rows = np.repeat(whole, whole.shape[1], axis=1).ravel()
-        columns = np.tile(whole, (1, whole.shape[1])).ravel()
-        values = np.tile(self.local.ravel(), len(whole))
-        size = (self.size, self.size)
-        matrix = sparse.coo_matrix((values, (rows, columns)), shape=size).tocsr()
+        stiffness, mass = self._along_axis
+        whole = sum(
+            reduce(sparse.kron, [stiffness if axis == k else mass for k in range(self.dimensions)])
+            for axis in range(self.dimensions)
+        )
         mask = sparse.diags(self.inside.get() if self.space.on_device else self.inside)
-        return (mask @ matrix @ mask).tocsr()
+        return (mask @ whole @ mask).tocsr()
+
+    @property
+    def _along_axis(self) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
+        """Stiffness and mass matrix of one axis, whose products are those of all."""
+        rows = (np.arange(self.n) * self.degree)[:, None] + np.arange(self.degree + 1)
+        found = []
+        for each in (self.stiffness * self.n, self.mass / self.n):
+            index = np.broadcast_arrays(rows[:, :, None], rows[:, None, :])
+            values = np.broadcast_to(each, index[0].shape).ravel()
+            found.append(sparse.csr_matrix((values, [i.ravel() for i in index])))
+        return found[0], found[1]
 
     @property
     def entries(self) -> int:
-        """Values of the elements' matrices, which a stored matrix is made of."""
-        return self.n**self.dimensions * self.local.size
+        """Entries of a stored matrix."""
+        return self._along_axis[1].nnz ** self.dimensions
 
     def error(self, method: str) -> tuple[float, int]:
         """Solve for the product of exp(x) sin(pi x); return largest error and iterations."""
@@ -158,12 +163,10 @@ class Poisson:
             math.prod([*values[:axis], bends[axis], *values[axis + 1 :]])
             for axis in range(self.dimensions)
         )
-        rows = (np.arange(self.n) * self.degree)[:, None] + np.arange(self.degree + 1)
-        mass = np.zeros((self.points[0],) * 2)
-        for row in rows:
-            mass[np.ix_(row, row)] += self.mass / self.n
         for axis in range(self.dimensions):
-            right = np.moveaxis(np.tensordot(mass, right, axes=(1, axis)), 0, axis)
+            lines = np.moveaxis(right, axis, 0)
+            product = self._along_axis[1] @ lines.reshape(len(lines), -1)
+            right = np.moveaxis(product.reshape(lines.shape), 0, axis)
         found, steps = conjugate_gradients(
             self.operator(method), self.xp.asarray(right.ravel()) * self.inside
         )

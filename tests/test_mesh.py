@@ -24,7 +24,7 @@ WINDOWS = {
     "m4prime": mesh.m4prime(),
 }
 SPREADS = [m for m in mesh.SPREAD_METHODS if m != "unprotected"]
-SOLID = ("tile", "grid", "hybrid")
+SOLID = ("tile", "grid")
 # Sums in another order, of weights of either sign; and coordinates that are rounded as they are
 # shifted, which a window's slope passes on.
 ROUNDING = {"f8": 1e-12, "f4": 2e-4}

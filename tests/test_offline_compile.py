@@ -157,7 +157,10 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         return [
             dict(shape, **RECORDS[k].spread_layers)
             for shape, k in zip(shapes, SUMS[:4], strict=True)
-        ] + [dict(PLAIN, P=6, ROW=6, TILE=3, PLAIN=2)]
+        ] + [
+            dict(PLAIN, P=6, ROW=6, TILE=3, PLAIN=2),
+            dict(PLAIN, P=5, ROW=5, TILE=3, PX=1, PLAIN=3),
+        ]
     if file == "literature/conflicts":
         switches = [{}, {"EACH": True, "ATOMIC": True}, {"EACH": True}, {"PRIVATE": True}]
         return [

@@ -36,6 +36,7 @@ TILE = 4  # grid steps along the edge of a tile
 # p2g_hybrid only:
 BATCH = 32  # most sources of a team
 EXTENT = TILE + P - 1  # grid points along an edge of the tile's reach
+DEPTH = 1 + (PX > 1) * (EXTENT - 1)  # along x
 WEIGHTS = 3 * P + 3 * P * DOUBLE  # windows along x, y, z, then their slopes
 
 
@@ -234,6 +235,9 @@ def p2g_hybrid(
         cell_within(src, d, j, base, TILE, t, c)
         x: REAL = 2.0 * (t - REAL(c)) - 1.0
         value(window, p, x, w)
+        if PX == 1:
+            if d == 0:
+                w = 1.0
         weights[m][d * P + p] = w
         if DOUBLE:
             value(slope, p, x, g)
@@ -288,4 +292,4 @@ def p2g_hybrid(
                 g2 = g2 - shape[2]
             add_to_grid(s0, s1, s2, s3)
 
-    pk.parallel_for(pk.TeamThreadRange(team, EXTENT * EXTENT * EXTENT), point)
+    pk.parallel_for(pk.TeamThreadRange(team, DEPTH * EXTENT * EXTENT), point)

@@ -33,8 +33,8 @@ SPREAD_METHODS = ("auto", *VARIANTS)
 INTERPOLATE_METHODS = ("auto", "target", "tile", "base", "stored")
 SPACES_METHODS = {False: ("owner", "target"), True: ("tile", "tile")}
 # Kernels of grids of three dimensions alone, and the usual ones of two.
-SOLID = ("tile", "grid", "hybrid")
-PLANAR_METHODS = {False: ("owner", "target"), True: ("source", "target")}
+SOLID = ("tile", "grid")
+PLANAR_METHODS = {False: ("owner", "target"), True: ("hybrid", "target")}
 # Switches of P2G for values that are neither vectors nor charges of a sum.
 PLAIN = {"SINGLE": False, "DOUBLE": False, "LAPLACE": False}
 # Grid points along the last axis over those of a window, from which on few windows wrap.

@@ -33,7 +33,7 @@ To be written.
 WINDOWS = (4, 6, 8, 10, 12, 14)
 MOST = {"f4": 8, "f8": 16}  # points of a window of theirs
 CLOUDS = ("uniform", "clustered")
-ROUNDS = 7
+ROUNDS = 5
 
 
 def tolerance(points: int, dimensions: int) -> float:
@@ -43,10 +43,12 @@ def tolerance(points: int, dimensions: int) -> float:
 
 def measure(run: Run) -> dict[str, Any]:
     """Return a row for each number of axes, precision, cloud and window."""
+    if run.space.on_device:
+        run.xp.fft.fft(run.xp.ones(8))  # loads CuPy's cuFFT, which cuFINUFFT needs and may not find
     library = importlib.import_module("cufinufft" if run.space.on_device else "finufft")
     rows = []
     for dimensions, dtype, cloud in itertools.product((3, 2), ("f8", "f4"), CLOUDS):
-        n = cases.QUICK if run.quick else run.size(1_000_000, 10_000_000)
+        n = cases.QUICK if run.quick else run.size(1_000_000, 4_000_000)
         # A point for each grid point.
         k = 20 if run.quick else 2 * round(n ** (1 / dimensions) / 2)
         points = _points(run, dimensions, n, cloud)
@@ -56,7 +58,27 @@ def measure(run: Run) -> dict[str, Any]:
                 rows.append(row | _row(run, library, points, dtype, k, p))
                 cases.free(run)
     version = getattr(library, "__version__", "of unknown version")
-    return {"rows": rows, "library": f"{library.__name__} {version}"}
+    return {"rows": rows, "methods": _methods(run), "library": f"{library.__name__} {version}"}
+
+
+def _methods(run: Run) -> list[dict[str, Any]]:
+    """Return how long other methods take to spread, as to which of them is parki's usual one."""
+    n, rows = cases.QUICK if run.quick else run.size(1_000_000, 4_000_000), []
+    names = ("tile", "hybrid", "source") if run.space.on_device else ("owner", "hybrid", "source")
+    for dimensions, p in itertools.product((3, 2), (4, 8, 14)):
+        k = 20 if run.quick else 2 * round(n ** (1 / dimensions) / 2)
+        points, values = cases.uniform(run, dimensions, n), cases.normal(run, (2, n))
+        for method in names:
+            if dimensions == 2 and method == "tile":
+                continue
+            grid = Grid((k,) * dimensions, spacing=1 / k)
+            case = cases.spreading(run, method, points, values, grid, kaiser_bessel(p))
+            took = cases.seconds(run, case.apply)
+            row = {"axes": dimensions, "P": p, "method": method, "setup": 1e9 * case.setup / n}
+            rows.append(row | {"apply": 1e9 * took / n / 2})
+            del case
+            cases.free(run)
+    return rows
 
 
 def _points(run: Run, dimensions: int, n: int, cloud: str) -> np.ndarray:
@@ -129,6 +151,18 @@ def tables(record: Record) -> list[Table]:
             f"{axes}-D, {count(of[0]['N'])} points, {of[0]['K']} grid points along each axis: ns"
         )
         made.append(Table(title, head, rows))
+    rows = [
+        [
+            f"{row['axes']}-D",
+            str(row["P"]),
+            row["method"],
+            number(row["apply"]),
+            number(row["setup"]),
+        ]
+        for row in found["methods"]
+    ]
+    head = ("", "P", "method", "spread", "set-up")
+    made.append(Table("Other methods of parki, double precision, uniform, nanoseconds", head, rows))
     return made
 
 

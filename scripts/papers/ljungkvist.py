@@ -39,7 +39,7 @@ CONFLICTS = ("atomics", "colouring", "private", "unprotected")
 WINDOWS = (4, 6, 8, 12)
 APPLICATIONS = (20, 1000)
 TARGETS, LANES = 8, 32  # of a team of a device that multiplies blocks
-DOFS = {False: 300_000, True: 10_000_000}
+DOFS = {False: 300_000, True: 2_000_000}
 # His results of the largest problems on a Tesla K20c, from the text: the best GPU version over the
 # fastest CPU version.
 PAPER = "5.4 to 10 times (2-D) and 4.5 to 10 times (3-D)"
