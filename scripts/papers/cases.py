@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -141,11 +140,6 @@ def apart(found: Any, expected: Any) -> float:
     """Return the largest difference over the largest value, in units of rounding."""
     scale = float(abs(expected).max()) * float(np.finfo(expected.dtype).eps)
     return float(abs(found - expected).max()) / scale
-
-
-def clock() -> float:
-    """Return the time."""
-    return time.perf_counter()
 
 
 def _solid(run: Run, points: Any) -> Any:

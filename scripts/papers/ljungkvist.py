@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,7 +22,9 @@ from benchmarks.near import Near, own_variants
 from benchmarks.record import Record
 from benchmarks.run import Run
 from benchmarks.show import SERIES, Table, count, figure, ms, number, save
+from scipy.sparse import bsr_matrix
 
+import parki
 from parki.arrays import USUAL, real_name
 from parki.cell_list import CellList
 from parki.mesh import Grid, kaiser_bessel
@@ -98,21 +101,23 @@ def _stored(run: Run) -> list[dict[str, Any]]:
                 ("P2G", (usual[1], "stored", "single_mesh")),
                 ("G2P", (usual[2], "stored")),
             ):
+                if stage == "P2G":
+                    make, given = cases.spreading, values
+                else:
+                    make, given = cases.interpolation, field
+                found = {}
                 for method in methods:
-                    if stage == "P2G":
-                        first = points[:, :100], values[:, :100]
-                        make, given = cases.spreading, (points, values)
-                    else:
-                        first = points[:, :100], field
-                        make, given = cases.interpolation, (points, field)
-                    make(run, method, *first, grid, window).apply()  # compiles
-                    case = make(run, method, *given, grid, window)
-                    took = cases.seconds(run, case.apply)
-                    row = {"stage": stage, "dtype": dtype, "P": p, "N": n, "K": grid.shape[0]}
-                    row |= {"method": method, "computed": method in usual}
-                    rows.append(row | {"setup": case.setup, "apply": took, "memory": case.memory})
-                    del case
-                    cases.free(run)
+                    few = given[:, :100] if stage == "P2G" else given
+                    make(run, method, points[:, :100], few, grid, window).apply()  # compiles
+                    found[method] = make(run, method, points, given, grid, window)
+                calls = {method: case.apply for method, case in found.items()}
+                times = cases.alternating(run, calls, cases.ROUNDS)
+                row = {"stage": stage, "dtype": dtype, "P": p, "N": n, "K": grid.shape[0]}
+                for method, case in found.items():
+                    more = {"method": method, "computed": method in usual, "setup": case.setup}
+                    rows.append(row | more | {"apply": times[method], "memory": case.memory})
+                del found, calls, case
+                cases.free(run)
     return rows
 
 
@@ -142,112 +147,114 @@ def _window(run: Run, n: int, dtype: str, p: int) -> dict[str, Any]:
 
 
 def _blocks(run: Run) -> list[dict[str, Any]]:
-    """Return the near field of the single layer, computed and as blocks."""
-    n, rows = _size(run, 20_000, 100_000), []
-    size = 5 if run.quick else 64 if run.space.on_device else 40
-    near = Near(run, n, "stokes_sl", cell_size=size)
-    computed = near.near_field(own_variants(run)[0])
-    expected = computed().copy()
-    row = {"setup": 0.0, "memory": 0}
-    rows.append(row | {"method": "computed, double", "apply": cases.seconds(run, computed)})
-    single = Near(run, n, "stokes_sl", cell_size=size, dtype="f4").near_field(own_variants(run)[0])
-    rows.append(row | {"method": "computed, single", "apply": cases.seconds(run, single)})
-    if run.space.on_device:  # the plan's own lists of pairs
-        options = {"cell_size": near.cell_size, "execution_space": run.space}
-        rows += _lists(run, near, options)
+    """Return the near field of the single layer, computed and as blocks; timed in turns."""
+    n, device = _size(run, 20_000, 100_000), run.space.on_device
+    size = 5 if run.quick else 64 if device else 40
+    calls: dict[str, Any] = {}
+    kept: dict[str, tuple[float, int]] = {}
     for dtype in ("f8", "f4"):
-        took, (matrix, order) = cases.timed(run, lambda dtype=dtype: _pair_blocks(run, near, dtype))
-        took, (matrix, order) = cases.timed(run, lambda dtype=dtype: _pair_blocks(run, near, dtype))
-        begins, columns, blocks = matrix
-        dens = run.xp.ascontiguousarray(near.dens[:, order]).astype(dtype)
+        name = _precision(dtype)
+        near = Near(run, n, "stokes_sl", cell_size=size, dtype=dtype)
+        calls[f"computed, {name}"] = computed = near.near_field(own_variants(run)[0])
+        expected = computed().copy()
+        _pair_blocks(run, near)  # compiles
+        setup, (matrix, order) = cases.timed(run, lambda near=near: _pair_blocks(run, near))
+        dens = run.xp.ascontiguousarray(near.dens[:, order])
         pot = run.xp.empty_like(dens)
-        device = run.space.on_device
-        kernel = load(
-            str(KERNELS / "near_blocks.py"),
-            "sum_blocks",
-            run.space,
-            REAL=real_name(np.dtype(dtype)),
-            team_size=TARGETS if device else 1,
-            vector_length=LANES if device else 1,
-        )
-        each = TARGETS if device else 64
-        given = {"begins": begins, "columns": columns, "blocks": blocks, "dens": dens, "pot": pot}
-
-        def multiply(kernel: Any = kernel, each: int = each, given: Any = given) -> None:
-            kernel(-(-n // each), targets=n, rows=each, **given)
-
+        multiply = _product(run, n, matrix, dens, pot)
         multiply()
-        scale = float(abs(expected).max())
-        error = float(abs(pot - expected[:, order]).max()) / scale
+        error = float(abs(pot - expected[:, order]).max() / abs(expected).max())
         if error > (1e-11 if dtype == "f8" else 1e-4):
             raise RuntimeError(f"blocks differ from the near field by {error}")
-        memory = int(columns.nbytes + blocks.nbytes + begins.nbytes)
-        row = {"method": f"blocks, {'double' if dtype == 'f8' else 'single'}", "setup": took}
-        rows.append(row | {"apply": cases.seconds(run, multiply), "memory": memory})
+        calls[f"blocks, {name}"] = multiply
+        kept[f"blocks, {name}"] = setup, sum(int(part.nbytes) for part in matrix)
         if not device:
-            rows.append(_scipy(run, row, given, memory, n))
-    pairs = int(columns.size)
+            name = f"blocks, {name}, SciPy"
+            calls[name] = _scipy(matrix, dens, n)
+            kept[name] = setup, sum(int(part.nbytes) for part in matrix)
+        pairs = int(matrix[1].size)
+    times = cases.alternating(run, calls, cases.ROUNDS)
+    rows = []
+    for name, took in times.items():
+        setup, memory = kept.get(name, (0.0, 0))
+        rows.append({"method": name, "apply": took, "setup": setup, "memory": memory})
+    if device:  # the plan's own lists of pairs
+        rows += _lists(run, Near(run, n, "stokes_sl", cell_size=size))
     return [row | {"N": n, "pairs": pairs / n} for row in rows]
 
 
-def _lists(run: Run, near: Near, options: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return parki's near field by the lists of pairs that a plan keeps."""
-    import parki
+def _product(run: Run, n: int, matrix: Any, dens: Any, pot: Any) -> Any:
+    """Return what multiplies blocks by a kernel."""
+    begins, columns, blocks = matrix
+    device = run.space.on_device
+    kernel = load(
+        str(KERNELS / "near_blocks.py"),
+        "sum_blocks",
+        run.space,
+        REAL=real_name(dens.dtype),
+        team_size=TARGETS if device else 1,
+        vector_length=LANES if device else 1,
+    )
+    each = TARGETS if device else 64
+    given = {"begins": begins, "columns": columns, "blocks": blocks, "dens": dens, "pot": pot}
+    return partial(kernel, -(-n // each), targets=n, rows=each, **given)
 
-    given = parki.EwaldOptions(periodicity=1, box=(1, 1, 1), tolerance=1e-4, **options)
-    begun = cases.clock()
-    plan = parki.Plan("stokes_sl", near.points, near.points, given)
+
+def _lists(run: Run, near: Near) -> list[dict[str, Any]]:
+    """Return parki's near field by the lists of pairs that a plan keeps."""
+    options = parki.EwaldOptions(
+        periodicity=1,
+        box=(1, 1, 1),
+        tolerance=1e-4,
+        cell_size=near.cell_size,
+        execution_space=run.space,
+    )
+    begun = run.now()
+    plan = parki.Plan("stokes_sl", near.points, near.points, options)
     for _ in range(3):
         plan(near.dens)
-    run.now()
-    took = cases.clock() - begun
+    took = run.now() - begun
     times = sorted(plan.timed(near.dens)[1]["P2P"] for _ in range(cases.ROUNDS))
     lists = plan.pipeline.lists
     if lists is None or not lists.kept:
         return []
-    row = {"method": "computed, lists of pairs kept", "apply": times[len(times) // 2]}
+    row = {"method": "computed, double, lists kept", "apply": times[len(times) // 2]}
     return [row | {"setup": took, "memory": int(lists.size)}]
 
 
-def _scipy(
-    run: Run, row: dict[str, Any], given: dict[str, Any], memory: int, n: int
-) -> dict[str, Any]:
-    """Return the product by SciPy's block-sparse matrix, of one thread."""
-    from scipy.sparse import bsr_matrix
-
-    data = np.ascontiguousarray(given["blocks"].T).reshape(-1, 3, 3)
-    matrix = bsr_matrix((data, given["columns"], given["begins"]), shape=(3 * n, 3 * n))
-    vector = np.ascontiguousarray(given["dens"].T).ravel()
-    took = cases.seconds(run, lambda: matrix @ vector)
-    return row | {"method": row["method"] + ", SciPy", "apply": took, "memory": memory}
+def _scipy(matrix: Any, dens: Any, n: int) -> Any:
+    """Return what multiplies blocks by SciPy, in one thread."""
+    begins, columns, blocks = matrix
+    data = np.ascontiguousarray(blocks.T).reshape(-1, 3, 3)
+    whole = bsr_matrix((data, columns, begins), shape=(3 * n, 3 * n))
+    vector = np.ascontiguousarray(dens.T).ravel()
+    return lambda: whole @ vector
 
 
-def _pair_blocks(run: Run, near: Near, dtype: str) -> Any:
+def _pair_blocks(run: Run, near: Near) -> Any:
     """Return (begins, columns, blocks), and the order of the points."""
-    xp, n = run.xp, near.n
-    points = near.points.astype(dtype)
+    xp, n, dtype = run.xp, near.n, near.points.dtype
     periodic = (True, False, False)
-    cells = CellList(points, near.cutoff, (1, 1, 1), periodic, execution_space=run.space)
+    cells = CellList(near.points, near.cutoff, (1, 1, 1), periodic, execution_space=run.space)
     if cells.shape[0] < 3:
         raise RuntimeError("the cut-off is too long for lists of pairs")
-    file, constants = str(KERNELS / "near_blocks.py"), {"REAL": real_name(np.dtype(dtype))}
+    constants = {"REAL": real_name(dtype), "DEGREE": near.degree}
     split = near.split.scaled(near.cutoff / near.first_cutoff)
     radial = split.radial_polynomials(near.cutoff, near.degree)
-    table = xp.asarray(np.array([radial.S, radial.X]), dtype=dtype)
-    constants["DEGREE"] = near.degree
     counts, begins = xp.empty(n, dtype=np.int32), xp.zeros(n + 1, dtype=np.int64)
     given = {
         "points": cells.points,
         "cell": cells.cells[cells.order],
         "shape": xp.asarray(cells.shape, dtype=np.int32),
         "starts": cells.starts,
-        "radial": table,
+        "radial": xp.asarray(np.array([radial.S, radial.X]), dtype=dtype),
         "cutoff": near.cutoff,
         "counts": counts,
         "begins": begins,
         "columns": None,
         "blocks": None,
     }
+    file = str(KERNELS / "near_blocks.py")
     load(file, "find_pairs", run.space, COUNTING=True, **constants)(n, **given)
     xp.cumsum(counts, out=begins[1:], dtype=np.int64)
     total = int(begins[-1])
@@ -293,10 +300,11 @@ def tables(record: Record) -> list[Table]:
     head = ("precision", "P", "P2G", "computing windows", "reading windows", "saved at most")
     n = count(found["windows"][0]["N"])
     made.append(Table(f"Stored windows, milliseconds: {n} sources, one component", head, rows))
-    base = found["blocks"][0]["apply"]
+    base = {row["method"]: row["apply"] for row in found["blocks"]}
     rows = []
     for row in found["blocks"]:
-        line = [row["method"], ms(row["apply"]), number(row["apply"] / base), ms(row["setup"])]
+        of = f"computed, {'single' if 'single' in row['method'] else 'double'}"
+        line = [row["method"], ms(row["apply"]), number(row["apply"] / base[of]), ms(row["setup"])]
         rows.append([*line, number(row["memory"] / 1e6)])
     size = f"{count(found['blocks'][0]['N'])} points, {found['blocks'][0]['pairs']:.0f} pairs each"
     head = ("near field", "ms", "over computed", "set-up, ms", "MB")
