@@ -27,7 +27,11 @@ from parki.mesh import Grid, InterpolatePlan, SpreadPlan, kaiser_bessel
 from . import cases
 
 TODAY = """
-To be written.
+On two CPU threads parki spreads 1.2 to 3 times and interpolates 1.3 to 6 times as fast, for all
+windows, in both precisions, for uniform and clustered points. The gain is least for wide windows in
+double precision in three dimensions, where both are bound by reading and writing rows of the grid.
+Setting up takes parki two to three times as long; with it, points that are used once still take
+less time than FINUFFT's.
 """
 
 WINDOWS = (4, 6, 8, 10, 12, 14)
@@ -184,8 +188,9 @@ def draw(record: Record, file: Path) -> None:
                     [r["P"] for r in of], ratios, line, marker="o", color=SERIES[k], label=label
                 )
         panel.axhline(1, color="#666666", linewidth=1)
-        panel.set(title=f"{axes}-D, {name}", xlabel="window points P", ylim=(0, None))
+        panel.set(title=f"{axes}-D, {name}", xlabel="window points P")
         panel.grid()
+    panels[0].set_ylim(0, None)
     panels[0].set_ylabel("their time over parki's")
     panels[0].legend(fontsize=8)
     save(made, file, f"{record['machine']['name']}, {record['results']['library']}")

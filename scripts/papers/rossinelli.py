@@ -24,7 +24,12 @@ from parki.mesh import Grid, InterpolatePlan, m4prime
 from . import cases
 
 TODAY = """
-To be written.
+Interpolation is no longer bound by memory on this CPU: it reaches 15 % of the roof in single and 25
+to 35 % in double precision, where the paper reached 78 % and 69 % of a roof that was ten times
+lower for each core. A core is 3 times as fast as with the paper's vectorised code in single
+precision and 6 times in double, without intrinsics: what is left is fetching rows at any alignment,
+and single precision gains little as its rows of four values are half a vector. Sorting particles
+that are near their mesh points does not pay, as the paper assumed.
 """
 
 COMPONENTS = 2
