@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +25,7 @@ from parki.ewald.far.plane import PlaneModes
 from parki.ewald.near.p2p import P2P
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.replay import Replay, why_not
+from parki.ewald.room import Room
 from parki.ewald.setup import Setup, choose, use
 from parki.ewald.systems import Systems
 from parki.ewald.task import Frame, Points, Survey, Task
@@ -112,6 +114,7 @@ class OneDevice:
         self.normal_squares: Any = None
         self._sizes: Any = None  # shapes of the points, once there are any
         self._systems: Systems | None = None
+        self._room: Room | None = None  # where the number of points has changed
         self.p2p: P2P
         self.p2g: P2G
         self.fgc: FGC
@@ -159,6 +162,8 @@ class OneDevice:
         """Return a pipeline for other points: see `Pipeline.placed`."""
         placing, setup, arrays = self._placing, self.setup, self._named(points)
         same = points.systems is self._systems
+        if self._room is not None and self._room.takes(arrays):
+            arrays = self._room.points(task.xp, arrays)
         if placing is None or setup is None or not (same and placing.takes(arrays)):
             return self._renewed(task, points, once)
         before = {name: array.copy() for name, array in placing.arrays.items()}
@@ -172,11 +177,19 @@ class OneDevice:
     def _renewed(self, task: Task, points: Points, once: bool) -> OneDevice:
         """Return another pipeline for points, which keeps what suits them."""
         new, arrays = OneDevice(), self._named(points)
-        new._sizes = {name: array.shape for name, array in arrays.items()}
-        new._systems = points.systems
+        new._plain = why_not(task.space, task.executor, points.targets, points.sources)
         frame = self.setup.frame if self.setup else Frame.of(task, points.box)
         wrapped = _wrapped(task, frame, arrays)
+        if new._plain and not once and self._suits(new, points, arrays, wrapped):
+            return new
         density = pair_density(*wrapped, frame.box, points.systems)
+        if not (new._plain or once or points.systems):
+            new._room = self._made(arrays)
+        if new._room is not None:
+            arrays = new._room.points(task.xp, arrays)
+            wrapped = _wrapped(task, frame, arrays)
+        new._sizes = {name: array.shape for name, array in arrays.items()}
+        new._systems = points.systems
         kept = self.setup is not None and self.setup.suits(density, points)
         if self.setup is not None and kept:
             setup = self.setup
@@ -189,12 +202,14 @@ class OneDevice:
         if old is not None:
             new.memory = old.memory
         else:
-            needs = *setup.asked(points), use(task, points, once)
+            problem, chosen = setup.asked(points)
+            if new._room is not None:
+                problem = replace(problem, **new._room._asdict())
+            needs = problem, chosen, use(task, points, once)
             new.memory = check(*needs, frame.length, recent.forget)
             prepare(setup.kernels(points.targets))
         new.setup, same = setup, new._systems is self._systems
         new._follows = kept and same and self._sizes == new._sizes
-        new._plain = why_not(task.space, task.executor, points.targets, points.sources)
         if new._follows and self._follows and not new._plain and not self._waits:
 
             def place(given: dict[str, Any]) -> None:
@@ -207,7 +222,32 @@ class OneDevice:
                 new._placing, new._judged = placing, new._crowded()
                 return new
         new._place(setup, arrays, wrapped, old, once)
+        if new._plain and not once:
+            new._judged = new._crowded()
         return new
+
+    def _made(self, arrays: dict[str, Any]) -> Room | None:
+        """Return the room for points: as there is, or more where their number has changed."""
+        if self._room is not None and self._room.takes(arrays):
+            return self._room
+        sizes = {name: array.shape for name, array in arrays.items()}
+        return Room.of(arrays) if self._sizes and sizes != self._sizes else None
+
+    def _suits(
+        self, new: OneDevice, points: Points, arrays: dict[str, Any], wrapped: tuple[Any, Any]
+    ) -> bool:
+        """Place points by the set-up of now; return whether they are crowded as those it suited."""
+        if self.setup is None or self._judged is None or points.systems is not self._systems:
+            return False
+        new._sizes = {name: array.shape for name, array in arrays.items()}
+        new._systems = points.systems
+        new.setup, new.memory, new._judged = self.setup, self.memory, self._judged
+        new._follows = True
+        new._place(self.setup, arrays, wrapped, self)
+        return self._alike(new._crowded())
+
+    def _alike(self, crowds: Any) -> bool:
+        return bool((abs(crowds - self._judged) <= CROWDED * self._judged).all())
 
     @staticmethod
     def _named(points: Points) -> dict[str, Any]:
@@ -222,7 +262,7 @@ class OneDevice:
         if self.lists is not None:
             self.lists.forget()
         crowds = self._crowded()
-        if (abs(crowds - self._judged) <= CROWDED * self._judged).all():
+        if self._alike(crowds):
             return True
         wrapped = _wrapped(setup.task, setup.frame, self._named(points))
         self._judged = crowds
@@ -258,7 +298,7 @@ class OneDevice:
             self._pending = far
             return
         far()
-        if self._follows and not self._plain:
+        if self._follows or self._plain:
             cells = (self.p2p.targets, self.p2p.sources, self.g2p.targets, self.p2g.sources)
             trg_near, src_near, trg_far, src_far = (each.counts * 1.0 for each in cells)
             pairs = (trg_near * src_near, trg_far * trg_far, src_far * src_far)
@@ -287,6 +327,17 @@ class OneDevice:
 
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         """Run the stages, or replay them where they launch the same again and again."""
+        if self._room is None:
+            self._applied(dens, results, watch)
+            return
+        xp = self.p2p.sources.xp
+        found = self._room.results(xp, results)
+        self._applied(self._room.densities(xp, dens), found, watch)
+        for name, array in results.items():
+            array[...] = found[name][..., : array.shape[-1]]
+
+    def _applied(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
+        """Apply to densities of as many sources as there is room for."""
         lists, space, many = self.lists, self.p2p.sources.space, len(dens)
         if many > 1 and lists is not None and self._placing is None:
             lists.begun = True  # this is a repeated sum
@@ -405,6 +456,8 @@ class OneDevice:
         lines = ""
         if self.setup is None or not self.setup.task.space.on_device:
             return lines
+        if self._room is not None:
+            lines += f"\n  room for {self._room.targets} targets, {self._room.sources} sources"
         if self._placing is not None or self._waits:
             lines += f"\n  updates: {_how(self._waits)}"
         if self._replays or self._plain:

@@ -441,7 +441,7 @@ class Plan:
             normals = self.pipeline.normal_squares
             if normals is None:
                 normals = normal_squares(self.points.arrays)
-            double = squares[single:].sum(axis=0) * normals
+            double = squares[single:].sum(axis=0) * normals[: squares.shape[1]]
             bound += root(double) / length / length
         return self.options.tolerance * bound
 

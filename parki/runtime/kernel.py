@@ -216,16 +216,22 @@ def load(
     chosen = executor or SETTINGS["PARKI_EXECUTOR"].value()
     if chosen not in EXECUTORS:
         raise ParkiValueError(f"executor is {chosen!r}; expected one of {', '.join(EXECUTORS)}")
-    done = specialise(file, workunit, constants)
     machine: tuple[Any, ...] = ()
     if not space.on_device:
         team_size = vector_length = 1
         emulated = SETTINGS["PARKI_EMULATED_TEAM"].number()
         machine = (emulated, SETTINGS["CXX"].value(), thread_count())
     shapes = tuple(sorted((tables or {}).items()))
-    key = (done.text, done.real, space, chosen, team_size, vector_length, machine, shapes)
+    how = (space, chosen, team_size, vector_length, machine, shapes)
+    # Types, because 1 == 1.0. Files of others may be edited meanwhile, parki's own are not.
+    asked = (file, workunit, *how, *((n, v.__class__, v) for n, v in constants.items()))
+    if asked in _loaded and not file.endswith(".py"):
+        return _loaded[asked]
+    done = specialise(file, workunit, constants)
+    key = (done.text, done.real, *how)
     if key not in _loaded:
         _loaded[key] = Kernel(done, space, chosen, team_size, vector_length, tables)
+    _loaded[asked] = _loaded[key]
     return _loaded[key]
 
 

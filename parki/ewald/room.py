@@ -1,0 +1,57 @@
+"""`Room`: memory for some more points than there are, so that their number may change.
+
+Launches that were recorded have fixed sizes. Where points come and go, the columns beyond them are
+the first points again, as sources without a density and as targets that nobody asks for.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+# Points for which there is room for one more, and the least of the room that they may fill.
+EACH, LEAST = 10, 0.8
+
+
+class Room(NamedTuple):
+    """Columns for targets and sources; the latter are those of normals and densities, too."""
+
+    targets: int
+    sources: int
+
+    @classmethod
+    def of(cls, arrays: dict[str, Any]) -> Room:
+        """Return the room for arrays of points, by name: "trg", and "src" if they are others."""
+        targets = arrays["trg"].shape[1]
+        sources = arrays["src"].shape[1] if "src" in arrays else targets
+        return cls(targets + -(-targets // EACH), sources + -(-sources // EACH))
+
+    def takes(self, arrays: dict[str, Any]) -> bool:
+        """Return whether there is room for other arrays, and not too much."""
+        sizes = [(self._columns(name), array.shape[1]) for name, array in arrays.items()]
+        return all(LEAST * columns <= n <= columns for columns, n in sizes)
+
+    def points(self, xp: Any, arrays: dict[str, Any]) -> dict[str, Any]:
+        """Return arrays of points, and normals, that fill the room."""
+        found = {}
+        for name, array in arrays.items():
+            n, columns = array.shape[1], self._columns(name)
+            found[name] = xp.empty((3, columns), dtype=array.dtype)
+            found[name][:, :n] = array
+            found[name][:, n:] = array[:, : columns - n]
+        return found
+
+    def densities(self, xp: Any, dens: Any) -> Any:
+        """Return densities (k, rows, sources) that fill the room."""
+        found = xp.zeros((*dens.shape[:-1], self.sources), dtype=dens.dtype)
+        found[..., : dens.shape[-1]] = dens
+        return found
+
+    def results(self, xp: Any, results: dict[str, Any]) -> dict[str, Any]:
+        """Return memory for results at all targets that there is room for."""
+        return {
+            name: xp.empty((*array.shape[:-1], self.targets), dtype=array.dtype)
+            for name, array in results.items()
+        }
+
+    def _columns(self, name: str) -> int:
+        return self.targets if name == "trg" else self.sources
