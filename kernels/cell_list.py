@@ -186,6 +186,18 @@ def gather_rows(
 
 
 @pk.workunit
+def add_rows(
+    i: int,
+    rows: pk.View2D[REAL],
+    order: pk.View1D[pk.int32],
+    sums: pk.View2D[REAL],
+):
+    """Add the column order[i] of an array to column i of the result."""
+    for c in range(ROWS):
+        sums[c][i] += rows[c][order[i]]
+
+
+@pk.workunit
 def count_parts(
     r: int,
     starts: pk.View1D[pk.int32],

@@ -12,13 +12,17 @@ from typing import List
 
 import pykokkos as pk
 
+from kernels.blocks.gather import gather_window
 from kernels.blocks.window import evaluate, place
 
 REAL = pk.double
-COMPONENTS = 3
+COMPONENTS = 3  # at most
 P = 8
+PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
 TERMS = 7
+# g2p_target only:
+SPILL = True  # whether the field goes on beyond the end of a periodic z
 # g2p_gradient only:
 VALUES = True  # adds the field itself too, as g2p_target does
 TOGETHER = 3  # components at a time
@@ -48,38 +52,19 @@ def g2p_target(
     wy: List[REAL] = [0.0] * ROW
     wz: List[REAL] = [0.0] * ROW
     evaluate(window, wx, wy, wz)
-    sum0: List[REAL] = [0.0] * ROW
-    sum1: List[REAL] = [0.0] * ROW
-    sum2: List[REAL] = [0.0] * ROW
-    for a in range(P):
-        g0: int = c0 + a
-        if g0 >= shape[0]:
-            g0 = g0 - shape[0]
-        for b in range(P):
-            g1: int = c1 + b
-            if g1 >= shape[1]:
-                g1 = g1 - shape[1]
-            g1 = g1 + above
-            ww: REAL = wx[a] * wy[b]
-            for z in range(ROW):
-                sum0[z] += ww * field[0][g0][g1][c2 + z]
-            if COMPONENTS == 3:
-                for z in range(ROW):
-                    sum1[z] += ww * field[1][g0][g1][c2 + z]
-                for z in range(ROW):
-                    sum2[z] += ww * field[2][g0][g1][c2 + z]
     u0: REAL = 0.0
     u1: REAL = 0.0
     u2: REAL = 0.0
-    for z in range(ROW):
-        u0 += sum0[z] * wz[z]
-        if COMPONENTS == 3:
-            u1 += sum1[z] * wz[z]
-            u2 += sum2[z] * wz[z]
+    # Apart for the few windows that wrap along z: in one loop with others, these take longer.
+    if SPILL or c2 + ROW <= shape[2]:
+        gather_window(0)
+    else:
+        gather_window(1)
     out: int = order[i]
     pot[0][out] += u0
-    if COMPONENTS == 3:
+    if COMPONENTS > 1:
         pot[1][out] += u1
+    if COMPONENTS > 2:
         pot[2][out] += u2
 
 

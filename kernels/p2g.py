@@ -25,7 +25,9 @@ DOUBLE = True
 LAPLACE = False
 DIPOLE = False
 TENSOR = DOUBLE + DIPOLE
+PLAIN = 3 * SINGLE + LAPLACE  # components that are spread by the window itself
 P = 8
+PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
 TERMS = 7  # polynomial terms of the window
 BATCH = 1  # sources that are spread together
@@ -101,7 +103,7 @@ def p2g_owner(
                     dx[k * ROW + p] = v0[p] * inverse_step[0]
                     dy[k * ROW + p] = v1[p] * inverse_step[1]
                     dz[k * ROW + p] = v2[p] * inverse_step[2]
-        for plane in range(low, high + P):
+        for plane in range(low, high + PX):
             g0: int = plane
             if g0 >= shape[0]:
                 g0 = g0 - shape[0]
@@ -110,19 +112,22 @@ def p2g_owner(
                 mine = 0
             for k in range(mine):
                 a: int = plane - cx[k]
-                if a >= 0 and a < P:
+                if a >= 0 and a < PX:
                     j: int = batch + k
                     at: int = k * ROW
                     c1: int = cy[k]
                     c2: int = cz[k]
-                    x: REAL = wx[at + a]
+                    x: REAL = 1.0
+                    if PX > 1:
+                        x = wx[at + a]
                     f0: REAL = 0.0
                     f1: REAL = 0.0
                     f2: REAL = 0.0
-                    if SINGLE or LAPLACE:
+                    if PLAIN > 0:
                         f0 = dens[0][j] * x
-                    if SINGLE:
+                    if PLAIN > 1:
                         f1 = dens[1][j] * x
+                    if PLAIN > 2:
                         f2 = dens[2][j] * x
                     v2: List[REAL] = [0.0] * ROW
                     for z in range(ROW):
@@ -186,11 +191,12 @@ def p2g_owner(
                             a0: REAL = f0 * y
                             for z in range(ROW):
                                 grid[0][g0][g1][c2 + z] += a0 * v2[z]
-                            if SINGLE:
+                            if PLAIN > 1:
                                 a1: REAL = f1 * y
-                                a2: REAL = f2 * y
                                 for z in range(ROW):
                                     grid[1][g0][g1][c2 + z] += a1 * v2[z]
+                            if PLAIN > 2:
+                                a2: REAL = f2 * y
                                 for z in range(ROW):
                                     grid[2][g0][g1][c2 + z] += a2 * v2[z]
         batch += count

@@ -24,6 +24,7 @@ DOUBLE = True
 LAPLACE = False
 DIPOLE = False
 TENSOR = DOUBLE + DIPOLE
+PLAIN = 3 * SINGLE + LAPLACE  # components that are spread by the window itself
 P = 8
 ROW = 8  # as in p2g.py; the columns beyond P are not used
 TERMS = 7  # polynomial terms of the window
@@ -213,11 +214,9 @@ def p2g_tile(
             if c < 0:
                 c = c + cells[d]
             x: REAL = 2.0 * (src[d][j] * inverse_step[d] - REAL(c)) - 1.0
-            if SINGLE:
-                strength[m][d] = dens[d][j]
-            if LAPLACE:
-                if d == 0:
-                    strength[m][0] = dens[0][j]
+            if PLAIN > 0:
+                if d < PLAIN:
+                    strength[m][d] = dens[d][j]
             if DOUBLE:
                 q: REAL = dens[3 * SINGLE + d][j]
                 n: REAL = norms[d][j]
@@ -322,14 +321,16 @@ def p2g_tile(
                     else:
                         ww: REAL = weights[m][P + i1] * weights[m][2 * P + i2]
                         a0: REAL = strength[m][0] * ww
-                        if SINGLE:
+                        if PLAIN > 1:
                             a1: REAL = strength[m][1] * ww
+                        if PLAIN > 2:
                             a2: REAL = strength[m][2] * ww
                         for x in range(P):
                             wx: REAL = weights[m][x]
                             sum0[o * P + x] += a0 * wx
-                            if SINGLE:
+                            if PLAIN > 1:
                                 sum1[o * P + x] += a1 * wx
+                            if PLAIN > 2:
                                 sum2[o * P + x] += a2 * wx
         team.team_barrier()
         ready = count

@@ -4,7 +4,7 @@ options = parki.EwaldOptions(periodicity=1, box=[1, 1, 1], tolerance=1e-6)
 velocity = parki.stokes_comb(trg, src, dens, norms, options)
 """
 
-from parki import distributed, ewald, reference, utils
+from parki import distributed, ewald, mesh, reference, utils
 from parki.cell_list import CellList
 from parki.errors import (
     KernelError,
@@ -51,6 +51,7 @@ __all__ = [
     "get_execution_space",
     "jvp",
     "laplace",
+    "mesh",
     "reference",
     "stokes_comb",
     "stokes_dipole",

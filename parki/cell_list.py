@@ -213,6 +213,15 @@ class CellList:
             "cell_list", "gather_rows", space, executor=executor, REAL=real_name(dtype), ROWS=rows
         )
 
+    @staticmethod
+    def add_kernel(
+        space: ExecutionSpace, dtype: Any, rows: int, executor: str | None = None
+    ) -> Kernel:
+        """Return the kernel that adds ``rows`` rows of sorted points to those in input order."""
+        return load(
+            "cell_list", "add_rows", space, executor=executor, REAL=real_name(dtype), ROWS=rows
+        )
+
     def padded(self) -> Any:
         """Return the padded form: shape (n_cells, largest count), int32.
 

@@ -87,6 +87,8 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
     yield from parts_kernels(SPACE)
     for rows in sorted({3, *(each.rows for each in SUMS.values())}):
         yield CellList.gather_kernel(SPACE, dtype, rows)
+    for rows in (1, 3, 9):  # of results
+        yield CellList.add_kernel(SPACE, dtype, rows)
     for split in (Prolate(10.0, 0.1), Hasimoto(10.0)):
         for kernel in ("laplace", "stokes_sl"):
             for periodicity in range(4):
@@ -140,6 +142,7 @@ def build(sources: dict[str, str], level: str, folder: Path, jobs: int) -> None:
     if level == "x86-64-v4":
         flags.append("-mprefer-vector-width=512")
     compiler = host.compiler()
+    flags += host.loop_flags(compiler)
     identity = cache.key(compiler.version, *flags)[:8]
     objects = folder / "objects" / f"{level}-{identity}"
     objects.mkdir(parents=True, exist_ok=True)

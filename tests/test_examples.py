@@ -70,6 +70,29 @@ def test_drag_on_cubic_array(tmp_path: Path) -> None:
     assert picture.exists() == HAS_MATPLOTLIB
 
 
+def test_matrix_free_poisson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARKI_NUM_THREADS", "2")
+    example, picture = load("matrix_free_poisson"), tmp_path / "poisson.png"
+    words = "--dofs 300 --degrees 1 2 3".split()
+    if HAS_MATPLOTLIB:
+        words += ["--output", str(picture)]
+    found = example.main(words)
+    for (_, degree), order in found["orders"].items():
+        assert order > degree + 0.9
+    assert picture.exists() == HAS_MATPLOTLIB
+    rng = np.random.default_rng(0)
+    for dimensions in (2, 3):
+        problem = example.Poisson(dimensions, 2, 4, example.get_execution_space("CPU"))
+        u, results = rng.standard_normal(problem.size) * problem.inside, {}
+        for method in example.METHODS:
+            if method != "unprotected":
+                results[method] = np.empty(problem.size)
+                problem.operator(method)(u, results[method])
+        for result in results.values():
+            np.testing.assert_allclose(result, results["stored"], atol=1e-13)
+        assert u @ results["stored"] > 0
+
+
 def test_convergence(tmp_path: Path) -> None:
     picture = tmp_path / "convergence.png"
     words = "--points 300 --kernels laplace stokes_comb --periodicities 1 3 "

@@ -78,9 +78,7 @@ def spread(kernel: str, mesh: EwaldMesh, n: int = 300) -> np.ndarray:
     return p2g.apply(dens, buffer)[..., : mesh.padding.grid[2]]
 
 
-def gather(
-    mesh: EwaldMesh, components: int, want: tuple[str, ...], same: bool = False, n: int = 300
-):
+def gather(mesh: EwaldMesh, components: int, want: tuple, same=False, n: int = 300, times: int = 1):
     """What is gathered from a random field, by name."""
     mesh = asked(mesh, kernel="laplace" if components == 1 else "stokes_sl", names=want)
     src, trg = cloud(n, mesh.dtype), cloud(n, mesh.dtype, 6)
@@ -95,7 +93,8 @@ def gather(
     g2p = G2P(mesh, trg, sources, same)
     count = {"u": components, "p": 1, "grad_u": 3 * components}
     results = {name: np.ones((count[name], n), dtype=mesh.dtype) for name in want}
-    g2p.apply(field, results)
+    for _ in range(times):
+        g2p.apply(field, results)
     return results
 
 
@@ -346,6 +345,19 @@ def test_shares_of_few_cells_gather(periodicity, cells, monkeypatch):
     result = gather(make_mesh(6, periodicity, np.float64, gather="tile"), 3, want)
     assert asked == [False]
     assert all(close(result[name], expected[name]) for name in want)
+
+
+@pytest.mark.parametrize("method", GATHERS)
+def test_results_of_many_targets_are_gathered_in_order(method, monkeypatch):
+    """And brought back, added to what is there, also the second time."""
+    want = ("u", "p", "grad_u")
+    mesh = make_mesh(5, 2, np.float64, gather=method)
+    expected = gather(mesh, 3, want)
+    monkeypatch.setattr(sizes, "IN_ORDER", 1)
+    result = gather(mesh, 3, want)
+    assert all(close(result[name], expected[name]) for name in want)
+    twice = gather(mesh, 3, want, times=2)
+    assert all(close(twice[name] - 1, 2 * (expected[name] - 1)) for name in want)
 
 
 def test_cells_of_a_share():

@@ -26,6 +26,7 @@ from parki.runtime.translate import Translated, translate
 
 SUMS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet", "stokes_dipole")
 SPREAD = (*SUMS[:4], "stokes_dipole")  # a rotlet spreads as a Stokeslet does
+PLAIN = {"SINGLE": False, "DOUBLE": False, "LAPLACE": False}  # those of parki.mesh
 LAUNCH_BOUND = 128
 # Scratch memory of a team: what one multiprocessor of an sm_80 has, the smallest of those here.
 SCRATCH_LIMIT = 163 * 1024
@@ -138,7 +139,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         ]
         return [
             dict(shape, **RECORDS[k].spread_layers) for shape, k in zip(shapes, SPREAD, strict=True)
-        ]
+        ] + [dict(PLAIN, P=6, ROW=6, PX=1, PLAIN=2)]
     if file == "p2g_tile":
         shapes = [
             {"P": 14, "TERMS": 13, "BATCH": 30},
@@ -150,7 +151,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         return [
             dict(shape, COUNTING=n % 2 == 0, **RECORDS[kernel].spread_layers)
             for n, (shape, kernel) in enumerate(zip(shapes, SPREAD, strict=True))
-        ]
+        ] + [dict(PLAIN, P=6, PLAIN=2)]
     if file == "literature/p2g_paper":
         shapes = [
             {"P": 14, "ROW": 14, "TERMS": 10, "TILE": 7, "BATCH": 32},
@@ -161,6 +162,20 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         return [
             dict(shape, **RECORDS[k].spread_layers)
             for shape, k in zip(shapes, SUMS[:4], strict=True)
+        ] + [
+            dict(PLAIN, P=6, ROW=6, TILE=3, PLAIN=2),
+            dict(PLAIN, P=5, ROW=5, TILE=3, PX=1, PLAIN=3),
+        ]
+    if file == "literature/conflicts":
+        switches = [{}, {"EACH": True, "ATOMIC": True}, {"EACH": True}, {"PRIVATE": True}]
+        return [
+            dict(each, P=8 - n, ROW=8 - n, COMPONENTS=3 - n % 3) for n, each in enumerate(switches)
+        ] + [{"P": 4, "ROW": 4, "PX": 1}]
+    if file == "literature/stored_mesh":
+        return [
+            {"P": 14, "ROW": 14, "TERMS": 10, "COMPONENTS": 3},
+            {"P": 6, "ROW": 6, "GROUP": 64, "COMPONENTS": 2},
+            {"P": 4, "ROW": 4, "HYBRID": True, "PX": 1},
         ]
     if file == "g2p_tile":
         # P = 13 leaves a thread idle at one height, P = 9 five lanes, P = 5 some planes.
@@ -183,7 +198,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
                 "PRESSURE": False,
             }
             for components, points in ((3, 14), (1, 4), (3, 8))
-        ]
+        ] + [{"COMPONENTS": 2, "P": 4, "ROW": 4, "PX": 1}]
     if file == "fgc":
         wants = [(True, n % 2 == 0) for n in range(len(SUMS))]
         wants[2] = (False, True)

@@ -19,6 +19,7 @@ import parki
 from parki.arrays import real_name
 from parki.cell_list import CellList
 from parki.errors import KernelError, UnavailableError
+from parki.ewald.far import conflicts, stored_mesh
 from parki.ewald.near import p2p
 from parki.ewald.near.sizes import Launch
 from parki.runtime import get_execution_space, load, upstream
@@ -121,6 +122,18 @@ def launches():
             lanes = Launch(team=1, vectors=4, targets=20, chunk=30, width=0.5)
             patch.setattr(p2p, "choose_launch", lambda *_: lanes)
             make_sum("stokes_comb", 1, dtype, "owner", "embedded", p2p_method="sm2d")
+            # What parki.mesh has beside the sums; in turn, for atomics add in any order.
+            grid = parki.mesh.Grid((12, 13, 14), spacing=1 / 12)
+            points = np.random.default_rng(0).random((3, POINTS)).astype(dtype)
+            more = {"window": parki.mesh.bspline(4), "execution_space": "Serial"}
+            patch.setattr("parki.ewald.far.sizes.IN_ORDER", 1)
+            for method in (*conflicts.VARIANTS, *stored_mesh.VARIANTS):
+                if method != "unprotected":
+                    spread = parki.mesh.SpreadPlan(points, grid, method=method, **more)
+                    spread(points[0])
+            for method in ("target", "stored"):
+                interpolate = parki.mesh.InterpolatePlan(points, grid, method=method, **more)
+                interpolate(np.ones(grid.shape, dtype))
             # Of devices: on a host a sum counts chunk by chunk, and NumPy looks for extremes.
             points = np.random.default_rng(0).random((3, POINTS)).astype(dtype)
             space = get_execution_space("OpenMP")

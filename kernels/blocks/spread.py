@@ -25,10 +25,11 @@ def add_source(density, normal, first_normal, at):
     ``first_normal`` on.
     """
     w: REAL = wx * wy * wz
-    if SINGLE or LAPLACE:
+    if PLAIN > 0:
         s0 += density[0][at] * w
-    if SINGLE:
+    if PLAIN > 1:
         s1 += density[1][at] * w
+    if PLAIN > 2:
         s2 += density[2][at] * w
     if DOUBLE:
         dx = dx * wy * wz
@@ -51,8 +52,9 @@ def add_source(density, normal, first_normal, at):
 def add_to_grid(v0, v1, v2, v3):
     """Add to the components of the grid at g0, g1, g2, as others may at the same time."""
     pk.atomic_add(grid, [0, g0, g1, g2], v0)
-    if SINGLE or TENSOR:
+    if PLAIN > 1 or TENSOR:
         pk.atomic_add(grid, [1, g0, g1, g2], v1)
+    if PLAIN > 2 or TENSOR:
         pk.atomic_add(grid, [2, g0, g1, g2], v2)
     if DOUBLE:
         pk.atomic_add(grid, [3, g0, g1, g2], v3)

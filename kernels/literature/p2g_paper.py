@@ -27,13 +27,16 @@ SINGLE = True
 DOUBLE = True
 LAPLACE = False
 TENSOR = DOUBLE
+PLAIN = 3 * SINGLE + LAPLACE  # components that are spread by the window itself
 P = 8
+PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
 TERMS = 7  # polynomial terms of the window
 TILE = 4  # grid steps along the edge of a tile
 # p2g_hybrid only:
 BATCH = 32  # most sources of a team
 EXTENT = TILE + P - 1  # grid points along an edge of the tile's reach
+DEPTH = 1 + (PX > 1) * (EXTENT - 1)  # along x
 WEIGHTS = 3 * P + 3 * P * DOUBLE  # windows along x, y, z, then their slopes
 
 
@@ -59,10 +62,11 @@ def p2g_source(
     f0: REAL = 0.0
     f1: REAL = 0.0
     f2: REAL = 0.0
-    if SINGLE or LAPLACE:
+    if PLAIN > 0:
         f0 = dens[0][j]
-    if SINGLE:
+    if PLAIN > 1:
         f1 = dens[1][j]
+    if PLAIN > 2:
         f2 = dens[2][j]
     if DOUBLE:
         dx: List[REAL] = [0.0] * ROW
@@ -70,7 +74,7 @@ def p2g_source(
         dz: List[REAL] = [0.0] * ROW
         evaluate(slope, dx, dy, dz)
         stresslet(j)
-    for a in range(P):
+    for a in range(PX):
         g0: int = c0 + a
         if g0 >= shape[0]:
             g0 = g0 - shape[0]
@@ -78,7 +82,9 @@ def p2g_source(
             g1: int = c1 + b
             if g1 >= shape[1]:
                 g1 = g1 - shape[1]
-            ww: REAL = wx[a] * wy[b]
+            ww: REAL = wy[b]
+            if PX > 1:
+                ww = wx[a] * wy[b]
             a0: REAL = f0 * ww
             a1: REAL = f1 * ww
             a2: REAL = f2 * ww
@@ -178,8 +184,9 @@ def p2g_grid(
                                     dz = dz * inverse_step[2]
                                 add_source(dens, norms, 0, j)
             grid[0][g0][g1][g2] = s0
-            if SINGLE or DOUBLE:
+            if PLAIN > 1 or DOUBLE:
                 grid[1][g0][g1][g2] = s1
+            if PLAIN > 2 or DOUBLE:
                 grid[2][g0][g1][g2] = s2
             if DOUBLE:
                 grid[3][g0][g1][g2] = s3
@@ -228,21 +235,23 @@ def p2g_hybrid(
         cell_within(src, d, j, base, TILE, t, c)
         x: REAL = 2.0 * (t - REAL(c)) - 1.0
         value(window, p, x, w)
+        if PX == 1:
+            if d == 0:
+                w = 1.0
         weights[m][d * P + p] = w
         if DOUBLE:
             value(slope, p, x, g)
             weights[m][(3 + d) * P + p] = g * inverse_step[d]
         if p == 0:
             anchor[m][d] = c - base
-            if SINGLE or DOUBLE:
+            if DOUBLE:
                 strength[d][m] = dens[d][j]
+                strength[6 + d][m] = norms[d][j]
+            else:
+                if d < PLAIN:
+                    strength[d][m] = dens[d][j]
             if SINGLE and DOUBLE:
                 strength[3 + d][m] = dens[3 + d][j]
-            if DOUBLE:
-                strength[6 + d][m] = norms[d][j]
-            if LAPLACE:
-                if d == 0:
-                    strength[0][m] = dens[0][j]
 
     pk.parallel_for(pk.TeamThreadRange(team, 3 * P * count), prepare)
     team.team_barrier()
@@ -283,4 +292,4 @@ def p2g_hybrid(
                 g2 = g2 - shape[2]
             add_to_grid(s0, s1, s2, s3)
 
-    pk.parallel_for(pk.TeamThreadRange(team, EXTENT * EXTENT * EXTENT), point)
+    pk.parallel_for(pk.TeamThreadRange(team, DEPTH * EXTENT * EXTENT), point)

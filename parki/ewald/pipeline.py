@@ -439,7 +439,7 @@ class OneDevice:
             field = fgc.apply(spread, plane)
         with watch("G2P"):
             for place, each in enumerate(dens):
-                own = {name: array[place] for name, array in results.items()}
+                own = {name: a[place] for name, a in results.items() if name != "turned"}
                 self.g2p.apply(field, own, place * systems)
                 self.gauge.add(each, own)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,7 +21,7 @@ from parki.ewald.choice.parameters import Parameters, select
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far import multiplier
 from parki.ewald.far.fgc import FGC
-from parki.ewald.far.g2p import G2P
+from parki.ewald.far.g2p import G2P, in_order
 from parki.ewald.far.gauge import Gauge
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.p2g import P2G
@@ -31,6 +32,7 @@ from parki.ewald.near.p2p_lists import most_pairs
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
 from parki.ewald.near.sizes import CELL_METHODS, near_tile
+from parki.ewald.points import result_shape
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import choose_split
 from parki.ewald.split.window import KaiserBessel
@@ -137,6 +139,9 @@ class Setup:
         kernels += P2G.kernels(mesh)
         kernels.append(FGC.kernel(task))
         kernels += G2P.kernels(mesh)
+        if in_order(space, targets):
+            sizes = {math.prod(result_shape(task.kernel, name, 1)) for name in task.want}
+            kernels += [CellList.add_kernel(space, dtype, n, executor) for n in sorted(sizes)]
         kernels += multiplier.kernels(task, chosen.split)
         return kernels
 

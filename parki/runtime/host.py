@@ -175,6 +175,12 @@ def _probe_in(_folder: Path, chosen: Compiler, flags: tuple[str, ...], text: str
     return True
 
 
+def loop_flags(chosen: Compiler) -> list[str]:
+    """Return what keeps g++ from fusing rows of a grid, whose values it then reads one by one."""
+    flag, text = "-fno-loop-unroll-and-jam", "int f() { return 0; }\n"
+    return [flag] if _probe(chosen, (*FLAGS, flag), text) else []
+
+
 def _architecture_flags(chosen: Compiler) -> list[str]:
     text, wide = "int f() { return 0; }\n", "-mprefer-vector-width=512"
     for flag in ("-march=native", "-mcpu=native"):
@@ -230,7 +236,8 @@ class HostObject:
                 f"those of the usual variants did; {error}"
             ) from None
         for self.compiler in found:
-            self.flags = [*FLAGS, *_architecture_flags(self.compiler), f"-DPK_TEAM={team_size}"]
+            self.flags = [*FLAGS, *loop_flags(self.compiler), *_architecture_flags(self.compiler)]
+            self.flags.append(f"-DPK_TEAM={team_size}")
             parallel = openmp and _compiles_openmp(self.compiler)
             self.flags.append("-fopenmp" if parallel else "-fopenmp-simd")
             if team_size > 1:

@@ -52,9 +52,16 @@ class Near:
         Seconds of P2P by parki's own model of costs.
     """
 
-    def __init__(self, run: Run, n: int, kernel: str = "stokes_comb", cell_size: float = 256):
+    def __init__(
+        self,
+        run: Run,
+        n: int,
+        kernel: str = "stokes_comb",
+        cell_size: float = 256,
+        dtype: str = "f8",
+    ) -> None:
         self.run, self.n, self.kernel, self.cell_size = run, n, kernel, cell_size
-        self.points, self.dens, self.norms = run.cloud(kernel, n)
+        self.points, self.dens, self.norms = run.cloud(kernel, n, dtype)
         options = parki.EwaldOptions(
             periodicity=PERIODICITY,
             box=(1, 1, 1),

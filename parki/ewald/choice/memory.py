@@ -19,6 +19,7 @@ from parki.ewald.choice.parameters import Parameters, select
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far.padding import Padding
 from parki.ewald.far.sizes import (
+    IN_ORDER,
     LINES,
     PART,
     along_z,
@@ -222,6 +223,9 @@ def points_bytes(
         far += list_bytes(chosen.points, sources, cells)
     if chosen.g2p == "tile":
         far += 8.0 * cells / 16
+    if not on_device and targets >= IN_ORDER:  # as G2P then gathers in order
+        rows = sum(math.prod(result_shape(problem.kernel, name, 1)) for name in problem.want)
+        far += (8 + rows * item) * targets
     if normals:
         far += 8 * sources  # squares of the normals
     held = 3 * item * both + normals

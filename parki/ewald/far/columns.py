@@ -74,6 +74,8 @@ def _fitted(
     batch = max(1, sizes_of(on_device).gathered // lanes)
     turn = BANKS // item
     for (_, group, largest), limit in zip(FILLINGS, limits, strict=True):
+        if group > components > 1:
+            group = components
         if group > components:
             continue
         numbers = 3 * p * (1 + (sums > 1)) + group * sums * bands * split

@@ -12,10 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from parki.cell_list import CellList
+from parki.ewald.far import sizes
 from parki.ewald.far.columns import Gather
 from parki.ewald.far.mesh import Mesh, Sorted, Tiles
 from parki.ewald.far.sizes import G2P_PARTS, g2p_part, sizes_of
-from parki.runtime import Kernel
+from parki.runtime import ExecutionSpace, Kernel
+
+GROUP = 3  # components that `g2p_target` gathers at a time
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class G2P:
     mesh : Mesh
     trg : array, shape (3, N)
         Targets in solver units, wrapped.
-    sources : Sorted
+    sources : Sorted, optional
         The sources sorted by tiles; reused when the targets are the sources.
     same : bool
         Whether the targets are the sources.
@@ -59,26 +63,28 @@ class G2P:
         self,
         mesh: Mesh,
         trg: Any,
-        sources: Sorted,
+        sources: Sorted | None,
         same: bool,
         offsets: Any = None,
         probes: Any = None,
     ) -> None:
+        self._space, self._executor = mesh.space, mesh.executor
         constant, size = mesh.space.adapter.constant, tile_size(mesh)
         self.method = mesh.gather
         if mesh.gather == "tile" and size is None:
             self.method = f"target (no tile of P = {mesh.window.points} fits scratch memory)"
             if mesh.fields.probes:
                 self.method = "target (tiles have no probes)"
-        tiles = sources.tiles
         if size:
             tiles = mesh.columns(size.tile1, size.tile2)
         elif mesh.gather == "base":
             tiles = mesh.divided(1, 1, 1)
-        elif mesh.spread == "base":  # whose sources are not sorted
+        elif sources is None or mesh.spread == "base":  # whose sources are not sorted
             tiles = mesh.cubes(mesh.window.points)
-        ready = same and tiles == sources.tiles
-        self.targets = sources if ready else mesh.sort(trg, tiles, offsets)
+        else:
+            tiles = sources.tiles
+        ready = same and sources is not None and tiles == sources.tiles
+        self.targets = sources if sources is not None and ready else mesh.sort(trg, tiles, offsets)
         self.launches = self.gathers(mesh)
         self.arguments = dict(mesh.arguments, trg=self.targets.points, order=self.targets.order)
         self.arguments["probes"] = probes
@@ -89,6 +95,14 @@ class G2P:
             self.arguments["starts"] = self.targets.starts
             self.arguments["tiles"] = constant(tiles.counts, np.int32)
             self.count = self.arguments["work"].shape[1]
+        self._back: Any = None  # the place of each target among the sorted ones
+        self._found: dict[str, Any] = {}  # results of the sorted targets
+        order = self.targets.order
+        if in_order(mesh.space, order.size) and mesh.gather != "base" and probes is None:
+            places = np.arange(order.size, dtype=np.int32)
+            self._back = np.empty_like(order)
+            self._back[order] = places
+            self.arguments["order"] = places
         if "grad_u" in mesh.fields.want or mesh.fields.probes:
             self.arguments["descent"] = constant(-mesh.factor / mesh.steps, mesh.dtype)
 
@@ -106,7 +120,7 @@ class G2P:
             flags: dict[str, Any] = {flag: name in want for flag, name in parts.items()}
             flags["TOGETHER"] = 1 if mesh.space.on_device else 4
             return [Gathering(mesh.load("g2p_probe", "g2p_probe", **flags), "grad_probe", 0, 4)]
-        step = size.group if size else components
+        step = size.group if size else min(components, GROUP)
         wanted = [("grad_u" if "grad_u" in want else "u", components)]
         if "u" not in want and "grad_u" not in want:
             wanted = []
@@ -127,6 +141,8 @@ class G2P:
                     if gradient:
                         together = 1 if mesh.space.on_device else count
                         constants.update(TOGETHER=together, PRESSURE=both)
+                    if not mesh.spills:
+                        constants["SPILL"] = False
                     kernel = mesh.load("g2p", workunit, **constants)
                 launches.append(Gathering(kernel, name, first, count))
         return launches
@@ -137,6 +153,20 @@ class G2P:
         Results have shape (rows, targets). Of several fields side by side along y, it is number
         ``first``.
         """
+        if self._back is None:
+            self._gather(field, results, first)
+            return
+        for name, rows in results.items():
+            if name not in self._found:
+                self._found[name] = np.empty_like(rows)
+            self._found[name].fill(0)
+        self._gather(field, self._found, first)
+        for name, rows in results.items():
+            add = CellList.add_kernel(self._space, rows.dtype, len(rows), self._executor)
+            add(rows.shape[1], rows=self._found[name], order=self._back, sums=rows)
+
+    def _gather(self, field: Any, results: dict[str, Any], first: int) -> None:
+        """Launch."""
         for g in self.launches:
             rows = slice(g.first, g.first + g.count)
             pot, gradient = results.get("p" if g.name == "p" else "u"), results.get("grad_u")
@@ -150,6 +180,11 @@ class G2P:
                 first=first,
                 **self.arguments,
             )
+
+
+def in_order(space: ExecutionSpace, targets: int) -> bool:
+    """Return whether results are gathered in the targets' sorted order, and then brought back."""
+    return not space.on_device and targets >= sizes.IN_ORDER
 
 
 def part_cells(tiles: Tiles, on_device: bool) -> int:

@@ -138,6 +138,9 @@ class Mesh:
         What derivatives along the axes are multiplied by.
     planar : bool
         Whether the grid has two dimensions: one cell along x, where the window is 1.
+    spills : bool
+        Whether grids have a spill. `g2p_target` of a field alone, and teams that stage tiles, do
+        without.
 
     Attributes
     ----------
@@ -168,6 +171,7 @@ class Mesh:
         executor: str | None = None,
         factor: float = 1.0,
         planar: bool = False,
+        spills: bool = True,
     ) -> None:
         self.space, self.dtype, self.fields, self.executor = (
             space,
@@ -180,6 +184,9 @@ class Mesh:
         self.planes = 1 if planar else window.points
         xp, dtype, degree = self.xp, self.dtype, window.degree
         self.row, self.spill = along_z(window.points, dtype, self.wraps[2], space.on_device)
+        self.spills = spills
+        if not spills:
+            self.spill = 0
         tables = dict(zip(("window", "slope"), window.piecewise(degree), strict=True))
         if fields.probes and isinstance(window, KaiserBessel):
             tables["curvature"] = window.curvature(degree)
@@ -225,6 +232,8 @@ class Mesh:
 
     def load(self, file: str, workunit: str, **constants: Any) -> Kernel:
         """Return a kernel that takes the window's tables, given the rest of what `load` takes."""
+        if self.planes == 1:
+            constants["PX"] = 1
         return load(
             file,
             workunit,

@@ -37,6 +37,8 @@ BATCH, TEAMS = 42, 3
 # Sources that a CPU spreads plane by plane: the window of one, of four components, is more than a
 # core's nearest cache holds; what those of a tile touch of a plane is not. Fewer components fit.
 PLANEWISE = 64
+# A tile is crowded if its sources, of a colour's, are this many times a thread's part of them.
+CROWDED = 1.5
 MOST_PLANES = 2**19 - 1  # of which an entry has room for the number
 
 
@@ -72,11 +74,8 @@ class P2G:
         offsets: Any = None,
     ) -> None:
         self.variant = VARIANTS[mesh.spread](mesh)
-        self.sources = mesh.sort(src, self.variant.tiles, offsets)
-        # One tile holds the points as they were given, and densities need no sorting.
-        self.sorts = self.variant.tiles.counts != (1, 1, 1)
-        if norms is not None:
-            norms = self.sources.sort(norms)
+        self.sources, self.arguments = self.variant.place(src, norms, offsets)
+        self.sorts = self.variant.sorts
         x, y, z = self.variant.shape
         shape = (mesh.fields.components, x, self.sources.systems * y, z)
         size = math.prod(shape)
@@ -86,11 +85,6 @@ class P2G:
             memory = zeros(mesh.space, before + max(size, least), mesh.dtype)
         self.memory = memory
         self.grid = self.memory[before : before + size].reshape(shape)
-        self.arguments = dict(mesh.arguments, norms=norms, src=self.sources.points)
-        constant = mesh.space.adapter.constant
-        self.arguments["tiles"] = constant(self.variant.tiles.counts, np.int32)
-        self.arguments["systems"] = self.sources.systems
-        self.arguments.update(self.variant.work(self.sources))
 
     @staticmethod
     def kernels(mesh: Mesh) -> list[Kernel]:
@@ -131,17 +125,35 @@ class Owner(Variant):
         self.shape = mesh.stored
         planewise = mesh.fields.tensor and not mesh.space.on_device
         self.load("p2g", "p2g_owner", BATCH=PLANEWISE if planewise else 1)
-        threads = thread_count() if mesh.space.name == "OpenMP" else 1
-        self.colours = _colours(mesh.space.adapter.constant, self.tiles.counts, threads, points)
+        self.threads = thread_count() if mesh.space.name == "OpenMP" else 1
+        constant = mesh.space.adapter.constant
+        self.colours = _colours(constant, self.tiles.counts, self.threads, mesh.planes)
 
     def work(self, sources: Sorted) -> dict[str, Any]:
-        """Return where the tiles' sources start."""
-        return {"starts": sources.starts}
+        """Return where the tiles' sources start, and the colours."""
+        return {"starts": sources.starts, "colours": self._shared(sources)}
+
+    def _shared(self, sources: Sorted) -> list[tuple[int, Any]]:
+        """Return the colours; those in which a tile is crowded in more parts."""
+        if self.threads == 1 or sources.systems > 1:
+            return self.colours
+        tiles = np.diff(sources.starts).reshape(self.tiles.counts).sum(axis=2)
+        found = []
+        for count, numbers in self.colours:
+            x, y, items, per_row, parts = numbers
+            of_colour = tiles[x::2, y::2]
+            crowd = self.threads * int(of_colour.max()) / max(1, int(of_colour.sum()))
+            if crowd > CROWDED * parts:
+                parts = min(self.mesh.planes, math.ceil(crowd))
+                count = items * parts
+                numbers = np.array([x, y, items, per_row, parts], np.int32)
+            found.append((count, numbers))
+        return found
 
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch once for each colour, and fold the spill where it stands for the first planes."""
         systems = arguments["systems"]
-        for count, colour in self.colours:
+        for count, colour in arguments.pop("colours"):
             self.launches[0](systems * count, colour=colour, **arguments)
         if self.mesh.wraps[2]:
             (_, y, n), spill = self.mesh.grid, self.mesh.spill
@@ -242,7 +254,7 @@ def _batch(mesh: Mesh) -> int:
 
 
 def _colours(
-    constant: Any, tiles: tuple[int, ...], threads: int, points: int
+    constant: Any, tiles: tuple[int, ...], threads: int, planes: int
 ) -> list[tuple[int, Any]]:
     """Return (work items, (first x, first y, tiles, tiles per row, parts)) for each colour."""
     colours = []
@@ -250,7 +262,7 @@ def _colours(
         for y in range(min(2, tiles[1])):
             per_row = (tiles[1] - y + 1) // 2
             count = (tiles[0] - x + 1) // 2 * per_row
-            parts = owner_parts(count, threads, points)
+            parts = owner_parts(count, threads, planes)
             numbers = constant([x, y, count, per_row, parts], np.int32)
             colours.append((count * parts, numbers))
     return colours

@@ -89,7 +89,8 @@ class Hybrid(Variant):
     def __init__(self, mesh: Mesh) -> None:
         edge = half_window(mesh)
         super().__init__(mesh, mesh.cubes(edge))
-        team = _team((edge + mesh.window.points - 1) ** 3)
+        points = (edge + mesh.window.points - 1) ** (2 if mesh.planes == 1 else 3)
+        team = _team(points)
         self.load("literature/p2g_paper", "p2g_hybrid", team_size=team, TILE=edge, BATCH=BATCH)
 
     def work(self, sources: Sorted) -> dict[str, Any]:

@@ -24,6 +24,9 @@ SIDES, TILE = (4, 8), (8, 16)
 P2G_PART, P2G_LEAST, P2G_PARTS = 1024, 64, 4096
 # Sources whose lists of p2g_tile are not counted before they are written: see `most_reached`.
 UNCOUNTED = 2**20
+# Targets from which on a CPU gathers in their sorted order, and brings results back at the end: a
+# thread that adds to places out of a cache's reach waits for each.
+IN_ORDER = 1 << 18
 G2P_METHODS = ("auto", "target", "base", "tile")
 # g2p_tile: targets of a part at most and at least, the parts wanted, and cells along x of a part
 # of few targets, so that small sums need not wait for the longest walk along a column.

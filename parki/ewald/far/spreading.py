@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from parki.ewald.far.mesh import Mesh, Sorted, Tiles
 from parki.runtime import Kernel
 
@@ -44,6 +46,32 @@ class Variant:
     def load(self, file: str, workunit: str, **constants: Any) -> None:
         """Add a kernel for the mesh's fields."""
         self.launches.append(self.kernel(file, workunit, **constants))
+
+    @property
+    def sorts(self) -> bool:
+        """Whether it takes sources, and their densities, in another order than given."""
+        return self.tiles.counts != (1, 1, 1)
+
+    def place(
+        self, src: Any, norms: Any = None, offsets: Any = None
+    ) -> tuple[Sorted, dict[str, Any]]:
+        """Return sources sorted by tiles, and the kernels' arguments but density and grid.
+
+        Parameters
+        ----------
+        src, norms : array, shape (3, N)
+            Sources and their normals (or None), wrapped.
+        offsets : ndarray, optional
+            Of the sources of each system.
+        """
+        mesh, sources = self.mesh, self.mesh.sort(src, self.tiles, offsets)
+        if norms is not None:
+            norms = sources.sort(norms)
+        arguments = dict(mesh.arguments, norms=norms, src=sources.points)
+        arguments["tiles"] = mesh.space.adapter.constant(self.tiles.counts, np.int32)
+        arguments["systems"] = sources.systems
+        arguments.update(self.work(sources))
+        return sources, arguments
 
     def work(self, sources: Sorted) -> dict[str, Any]:
         """Return the kernels' arguments that depend on the sorted sources."""

@@ -17,10 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.split.prolate import legendre_series
-from parki.ewald.split.window import default_degree, fit
+from parki.ewald.split.window import KaiserBessel, default_degree, fit
 
 Array = NDArray[np.float64]
 ORDERS = range(2, 11)  # of B-splines
+POINTS = range(2, 19)  # of other windows
+MOST_SHAPE = 100.0  # beyond which a window is but its middle
 NODES = 80  # of the quadrature of a transform, which wavenumbers of a grid and some images take
 
 
@@ -181,3 +183,56 @@ def _transform(window: Any, k: ArrayLike) -> Array:
     r = np.arange(window.points) - (window.points / 2 - 1) - (nodes[:, None] + 1) / 2
     wave = np.cos(np.multiply.outer(np.asarray(k, dtype=np.float64), r))
     return np.asarray((wave * (values * weights[:, None] / 2)).sum(axis=(-2, -1)))
+
+
+def kaiser_bessel(points: int, shape: float | None = None) -> KaiserBessel:
+    """Return the Kaiser-Bessel window, which is 1 at its middle.
+
+    Parameters
+    ----------
+    points : int
+        Grid points under the window along one axis, from 2 to 18.
+    shape : float, optional
+        See `parki.ewald.split.window.KaiserBessel`. Default: 2.3 for each point, for grids twice as
+        fine as what they hold.
+    """
+    return KaiserBessel(_points(points), _shape(shape, points))
+
+
+def prolate(points: int, shape: float | None = None) -> ProlateWindow:
+    """Return the prolate window, which is 1 at its middle; ``shape`` is its bandwidth c.
+
+    Parameters
+    ----------
+    points, shape
+        As for `kaiser_bessel`.
+    """
+    return ProlateWindow(_points(points), _shape(shape, points))
+
+
+def bspline(order: int) -> BSpline:
+    """Return the cardinal B-spline of an order, from 2 to 10, over as many grid points."""
+    return BSpline(order)
+
+
+def m4prime() -> M4Prime:
+    """Return the window M'4, over 4 grid points."""
+    return M4Prime()
+
+
+def _points(points: Any) -> int:
+    if not isinstance(points, (int, np.integer)) or points not in POINTS:
+        raise ParkiValueError(
+            f"points is {points!r}; expected the grid points of a window, "
+            f"{POINTS[0]} to {POINTS[-1]}"
+        )
+    return int(points)
+
+
+def _shape(shape: float | None, points: int) -> float:
+    value = 2.3 * points if shape is None else shape
+    if not (np.isfinite(value) and 0 < value <= MOST_SHAPE):
+        raise ParkiValueError(
+            f"shape is {shape!r}; expected a positive number, about 2.3 for each of {points} points"
+        )
+    return float(value)

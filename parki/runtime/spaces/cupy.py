@@ -200,6 +200,13 @@ def linear_operator() -> Any:
     return LinearOperator
 
 
+def sparse() -> Any:
+    """Return CuPy's sparse matrices."""
+    import cupyx.scipy.sparse
+
+    return cupyx.scipy.sparse
+
+
 def special() -> Any:
     """Return CuPy's special functions."""
     import cupyx.scipy.special

@@ -87,6 +87,13 @@ def linear_operator() -> Any:
     return LinearOperator
 
 
+def sparse() -> Any:
+    """Return SciPy's sparse matrices."""
+    import scipy.sparse
+
+    return scipy.sparse
+
+
 def special() -> Any:
     """Return SciPy's special functions."""
     import scipy.special

@@ -1,0 +1,62 @@
+"""What G2P adds up."""
+
+
+def gather_window(wraps):
+    """Add the field's values times the window to u0, u1 and u2.
+
+    The window goes on at the beginning of z if ``wraps`` is 1, and not beyond the end of a row of
+    the field if it is 0.
+    """
+    sum0: List[REAL] = [0.0] * ROW
+    sum1: List[REAL] = [0.0] * ROW
+    sum2: List[REAL] = [0.0] * ROW
+    for a in range(PX):
+        g0: int = c0 + a
+        if g0 >= shape[0]:
+            g0 = g0 - shape[0]
+        # Sums of a plane first: one sum of all would wait for itself P * P times.
+        plane0: List[REAL] = [0.0] * ROW
+        plane1: List[REAL] = [0.0] * ROW
+        plane2: List[REAL] = [0.0] * ROW
+        for b in range(P):
+            g1: int = c1 + b
+            if g1 >= shape[1]:
+                g1 = g1 - shape[1]
+            g1 = g1 + above
+            w: REAL = wy[b]
+            if wraps == 0:
+                for z in range(ROW):
+                    plane0[z] += w * field[0][g0][g1][c2 + z]
+                if COMPONENTS > 1:
+                    for z in range(ROW):
+                        plane1[z] += w * field[1][g0][g1][c2 + z]
+                if COMPONENTS > 2:
+                    for z in range(ROW):
+                        plane2[z] += w * field[2][g0][g1][c2 + z]
+            else:
+                for z in range(P):
+                    g2: int = c2 + z
+                    if g2 >= shape[2]:
+                        g2 = g2 - shape[2]
+                    plane0[z] += w * field[0][g0][g1][g2]
+                    if COMPONENTS > 1:
+                        plane1[z] += w * field[1][g0][g1][g2]
+                    if COMPONENTS > 2:
+                        plane2[z] += w * field[2][g0][g1][g2]
+        x: REAL = 1.0
+        if PX > 1:
+            x = wx[a]
+        for z in range(ROW):
+            sum0[z] += x * plane0[z]
+        if COMPONENTS > 1:
+            for z in range(ROW):
+                sum1[z] += x * plane1[z]
+        if COMPONENTS > 2:
+            for z in range(ROW):
+                sum2[z] += x * plane2[z]
+    for z in range(ROW):
+        u0 += sum0[z] * wz[z]
+        if COMPONENTS > 1:
+            u1 += sum1[z] * wz[z]
+        if COMPONENTS > 2:
+            u2 += sum2[z] * wz[z]

@@ -1,0 +1,106 @@
+"""Spreading with four ways to handle conflicts, after Ljungkvist's finite elements.
+
+Sources are to spreading what elements are to his operator: those near each other add to the same
+values of the grid. A work item takes one source (EACH), or the sources of an item of a list.
+
+`atomics` (ATOMIC, EACH): every addition is an atomic one.
+`colouring`: items are tiles of one colour, which never touch the same grid point.
+`private` (PRIVATE): items are the threads' parts of the sources, each with a grid of its own, side
+by side along y; `sum_buffers` adds them up.
+`unprotected` (EACH): nothing is protected, so that contributions are lost; a bound for the time.
+"""
+
+from typing import List
+
+import pykokkos as pk
+
+from kernels.blocks.window import evaluate, place
+
+REAL = pk.double
+COMPONENTS = 1
+P = 8
+PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
+ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
+TERMS = 7  # polynomial terms of the window
+EACH = False
+ATOMIC = False
+PRIVATE = False
+
+
+@pk.workunit
+def spread_items(
+    i: int,
+    items: pk.View1D[pk.int32],
+    starts: pk.View1D[pk.int32],
+    src: pk.View2D[REAL],
+    dens: pk.View2D[REAL],
+    inverse_step: pk.View1D[REAL],
+    cells: pk.View1D[pk.int32],
+    shape: pk.View1D[pk.int32],
+    window: pk.View2D[REAL],
+    grid: pk.View4D[REAL],
+):
+    """Spread the sources of one item: ``starts[items[i]]`` to ``starts[items[i] + 1]`` - 1."""
+    first: int = i
+    last: int = i + 1
+    if EACH == 0:
+        first = starts[items[i]]
+        last = starts[items[i] + 1]
+    above: int = 0
+    if PRIVATE:
+        above = i * shape[1]
+    for j in range(first, last):
+        place(src, j)
+        wx: List[REAL] = [0.0] * ROW
+        wy: List[REAL] = [0.0] * ROW
+        wz: List[REAL] = [0.0] * ROW
+        evaluate(window, wx, wy, wz)
+        for a in range(PX):
+            g0: int = c0 + a
+            if g0 >= shape[0]:
+                g0 = g0 - shape[0]
+            for b in range(P):
+                g1: int = c1 + b
+                if g1 >= shape[1]:
+                    g1 = g1 - shape[1]
+                g1 = g1 + above
+                w: REAL = wy[b]
+                if PX > 1:
+                    w = w * wx[a]
+                for c in range(COMPONENTS):
+                    f: REAL = w * dens[c][j]
+                    if ATOMIC:
+                        for z in range(P):
+                            g2: int = c2 + z
+                            if g2 >= shape[2]:
+                                g2 = g2 - shape[2]
+                            pk.atomic_add(grid, [c, g0, g1, g2], f * wz[z])
+                    else:
+                        if c2 + P <= shape[2]:
+                            for z in range(P):
+                                grid[c][g0][g1][c2 + z] += f * wz[z]
+                        else:
+                            for z in range(P):
+                                g2: int = c2 + z
+                                if g2 >= shape[2]:
+                                    g2 = g2 - shape[2]
+                                grid[c][g0][g1][g2] += f * wz[z]
+
+
+@pk.workunit
+def sum_buffers(
+    i: int,
+    buffers: int,
+    shape: pk.View1D[pk.int32],
+    parts: pk.View4D[REAL],
+    grid: pk.View4D[REAL],
+):
+    """Add up the threads' grids along one row, (x, y)."""
+    x: int = i // shape[1]
+    y: int = i % shape[1]
+    for c in range(COMPONENTS):
+        for z in range(shape[2]):
+            total: REAL = 0.0
+            for t in range(buffers):
+                total += parts[c][x][t * shape[1] + y][z]
+            grid[c][x][y][z] = total

@@ -1,0 +1,278 @@
+"""P2G and G2P as stored matrices, after Guo, Liu, Xu, Du and Chow (2014, 2015).
+
+Rows of P2G are mesh points: see `kernels/literature/stored_mesh.py`. `Stored` and `StoredG2P` leave
+the product to SciPy or CuPy. All of it is made once for the points; then weights are read and not
+computed. Where particles lie side by side, so does what is read: they are sorted by tiles first.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from parki.cell_list import CellList
+from parki.errors import ParkiMemoryError, ParkiValueError
+from parki.ewald.far.mesh import Mesh, Sorted
+from parki.ewald.far.spreading import Variant
+from parki.runtime import Kernel
+from parki.runtime.spaces import free_memory
+
+FILE = "literature/stored_mesh"
+GROUP = 64  # mesh points of a group: Guo et al., Figure 4
+LANES = 16  # most threads of a compute unit: Guo et al., section 3.2
+TEAM, ROWS = 128, 64  # threads of a team of a device, and rows of one of a CPU
+# Rows that must have an entry in a column for it to be stored as such: Bell and Garland (2009).
+FEWEST, PART = 4096, 1 / 3
+MOST = 2**31 - 1  # entries of a matrix of CuPy
+
+
+def compute_unit(entries: float) -> int:
+    """Return the threads for a row of as many entries: a power of 2, at most as many, up to 16."""
+    return min(LANES, 1 << max(0, int(math.log2(max(entries, 1.0)))))
+
+
+class _Mesh(Variant):
+    """What stored meshes share: entries that are counted, then collected into rows.
+
+    Attributes
+    ----------
+    entries : int
+        Of a source's window.
+    """
+
+    group = 1
+
+    def __init__(self, mesh: Mesh) -> None:
+        super().__init__(mesh, mesh.cubes(mesh.window.points))
+        self.lines = mesh.planes * mesh.window.points
+        self.entries = self.lines * mesh.window.points
+
+    def own(self, workunit: str, **constants: Any) -> Kernel:
+        """Return one of the kernels."""
+        count = self.mesh.fields.components
+        return self.mesh.load(FILE, workunit, COMPONENTS=count, **constants)
+
+    @property
+    def points(self) -> int:
+        """Mesh points."""
+        return math.prod(self.shape)
+
+    def count(self, sources: Sorted) -> tuple[Any, dict[str, Any]]:
+        """Return the entries of each row, and what the kernels of the set-up take."""
+        mesh = self.mesh
+        entries = sources.order.size * self.entries
+        _check_memory(mesh, "mesh", entries * (mesh.item + 4 + 4 * (self.group > 1)))
+        counts = mesh.xp.zeros(-(-self.points // self.group), dtype=np.int32)
+        given = dict(mesh.arguments, src=sources.points)
+        self.own("count_entries", GROUP=self.group)(self._items(sources), counts=counts, **given)
+        return counts, given
+
+    def collect(
+        self, sources: Sorted, counts: Any, given: dict[str, Any], width: int = 0
+    ) -> dict[str, Any]:
+        """Return the entries by rows of ``counts``, of which ``width`` are stored by columns."""
+        xp, mesh, rows = self.mesh.xp, self.mesh, counts.size
+        starts = xp.zeros(rows + 1, dtype=np.int64)
+        left = counts - width if width else counts
+        left = xp.maximum(left, 0) if width else left
+        xp.cumsum(left, out=starts[1:], dtype=np.int64)
+        total = int(starts[-1])
+        found = {
+            "starts": starts,
+            "taken": xp.zeros(rows, dtype=np.int32),
+            "particles": xp.empty(total, dtype=np.int32),
+            "points": xp.empty(total if self.group > 1 or width else 0, dtype=np.int32),
+            "weights": xp.empty(total, dtype=mesh.dtype),
+            "columns": xp.empty((width, rows), dtype=np.int32),
+            "factors": xp.empty((width, rows), dtype=mesh.dtype),
+        }
+        collect = self.own("collect_entries", GROUP=self.group, HYBRID=width > 0)
+        collect(self._items(sources), width=width, **found, **given)
+        return found
+
+    def work(self, sources: Sorted) -> dict[str, Any]:
+        """Return the entries by rows."""
+        counts, given = self.count(sources)
+        return self.collect(sources, counts, given)
+
+    def _items(self, sources: Sorted) -> int:
+        return int(sources.order.size) * self.lines
+
+
+class SingleMesh(_Mesh):
+    """`single_mesh`: rows one after the other (CSR), each summed by a compute unit."""
+
+    adds = False
+
+    def __init__(self, mesh: Mesh) -> None:
+        super().__init__(mesh)
+        self.rows = ROWS
+
+    def work(self, sources: Sorted) -> dict[str, Any]:
+        """Return the entries by rows, and their kernel, which depends on how many there are."""
+        found = super().work(sources)
+        entries = sources.order.size * self.entries / self.points
+        lanes = compute_unit(entries) if self.mesh.space.on_device else 1
+        rows = TEAM // lanes if self.mesh.space.on_device else ROWS
+        return found | {"lanes": lanes, "team": rows}
+
+    def spread(self, arguments: dict[str, Any]) -> None:
+        """Launch over the rows."""
+        grid, lanes, team = (arguments.pop(name) for name in ("grid", "lanes", "team"))
+        kernel = self.own("sum_rows", ROWS=team, team_size=team, vector_length=lanes)
+        flat = grid.reshape(len(grid), -1)
+        kernel(-(-self.points // team), rows=self.points, flat=flat, **arguments)
+
+
+class GroupMesh(_Mesh):
+    """`group_mesh`: rows of `GROUP` mesh points, each summed by a team with atomics."""
+
+    group = GROUP
+
+    def spread(self, arguments: dict[str, Any]) -> None:
+        """Launch over the groups."""
+        grid = arguments.pop("grid")
+        kernel = self.own("sum_groups", GROUP=self.group, team_size=TEAM)
+        kernel(arguments["starts"].size - 1, flat=grid.reshape(len(grid), -1), **arguments)
+
+
+class HybridMesh(_Mesh):
+    """`hybrid_mesh`: the first entries of all rows column by column (ELL), the others as COO."""
+
+    adds = False
+
+    def work(self, sources: Sorted) -> dict[str, Any]:
+        """Return the entries by columns, and the others."""
+        counts, given = self.count(sources)
+        return self.collect(sources, counts, given, max(1, self._width(counts)))
+
+    def _width(self, counts: Any) -> int:
+        """Return how many columns enough rows have an entry in."""
+        longer = self.mesh.xp.bincount(counts)[::-1].cumsum()[::-1]  # rows of as many, or more
+        enough = max(FEWEST, PART * counts.size)
+        return int((longer[1:] >= enough).sum())
+
+    def spread(self, arguments: dict[str, Any]) -> None:
+        """Launch over the rows, then over the other entries."""
+        grid = arguments.pop("grid")
+        arguments["flat"] = grid.reshape(len(grid), -1)
+        self.own("sum_columns")(self.points, width=len(arguments["columns"]), **arguments)
+        self.own("sum_others")(arguments["weights"].size, **arguments)
+
+
+class GatherMesh(_Mesh):
+    """`gather`: a particle at most is placed at each mesh point, which gathers from its neighbours.
+
+    Harvey and De Fabritiis (2009). Other particles are spread by atomics.
+    """
+
+    adds = False
+
+    def __init__(self, mesh: Mesh) -> None:
+        super().__init__(mesh)
+        self.load("literature/p2g_paper", "p2g_source")
+
+    def work(self, sources: Sorted) -> dict[str, Any]:
+        """Return which particle is at each mesh point, and the particles that are at none."""
+        xp, n = self.mesh.xp, sources.order.size
+        holder = xp.full(self.points, -1, dtype=np.int32)
+        over = xp.empty(n, dtype=np.int32)
+        counts = xp.zeros(self.points, dtype=np.int32)
+        given = dict(self.mesh.arguments, src=sources.points)
+        self.own("place_particles")(n, counts=counts, holder=holder, over=over, **given)
+        others = xp.flatnonzero(over)
+        left = xp.ascontiguousarray(sources.points[:, others])
+        return {"holder": holder, "others": others, "left": left}
+
+    def spread(self, arguments: dict[str, Any]) -> None:
+        """Launch over the mesh points, then over the particles that are at none."""
+        grid, others, left = (arguments.pop(name) for name in ("grid", "others", "left"))
+        self.own("gather_mesh")(self.points, flat=grid.reshape(len(grid), -1), **arguments)
+        dens = self.mesh.xp.ascontiguousarray(arguments["dens"][:, others])
+        given = arguments | {"src": left, "dens": dens}
+        self.launches[0](left.shape[1], grid=grid, **given)
+
+
+class Stored(_Mesh):
+    """`stored`: the product of a matrix of SciPy or CuPy, in CSR, by the densities."""
+
+    adds = False
+
+    def work(self, sources: Sorted) -> dict[str, Any]:
+        """Return the matrix, of a row for each mesh point."""
+        if self.mesh.space.on_device and sources.order.size * self.entries >= MOST:
+            raise ParkiValueError(
+                f"{sources.order.size} points have {self.entries} entries each, and a matrix of "
+                f"CuPy holds {MOST}; choose 'single_mesh', or leave the method to 'auto'"
+            )
+        found = super().work(sources)
+        sparse = self.mesh.space.adapter.sparse()
+        entries = found["weights"], found["particles"], found["starts"]
+        shape = self.points, sources.order.size
+        return {"matrix": sparse.csr_matrix(entries, shape=shape)}
+
+    def spread(self, arguments: dict[str, Any]) -> None:
+        """Multiply, one component after the other."""
+        grid = arguments["grid"]
+        for row, dens in zip(grid.reshape(len(grid), -1), arguments["dens"], strict=True):
+            row[...] = arguments["matrix"] @ dens
+
+
+class StoredG2P:
+    """Interpolation by the product of a matrix of SciPy or CuPy, of a row for each target.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    trg : array, shape (3, N)
+        Wrapped.
+    """
+
+    method = "stored"
+
+    def __init__(self, mesh: Mesh, trg: Any) -> None:
+        targets = mesh.sort(trg, mesh.cubes(mesh.window.points))
+        n, xp, lines = targets.order.size, mesh.xp, mesh.planes * mesh.window.points
+        entries = lines * mesh.window.points
+        _check_memory(mesh, "matrix", n * entries * (mesh.item + 4))
+        points, weights = (xp.empty(n * entries, dtype=kind) for kind in (np.int32, mesh.dtype))
+        shape = mesh.space.adapter.constant(mesh.stored, np.int32)
+        given = dict(mesh.arguments, src=targets.points, shape=shape)
+        mesh.load(FILE, "list_windows")(n * lines, points=points, weights=weights, **given)
+        starts = xp.arange(n + 1, dtype=np.int64) * entries
+        found = weights, points, starts
+        size = n, math.prod(mesh.stored)
+        self.matrix = mesh.space.adapter.sparse().csr_matrix(found, shape=size)
+        self.back = xp.empty(n, dtype=np.int32)
+        self.back[targets.order] = xp.arange(n, dtype=np.int32)
+        self._found: Any = None
+        self._mesh = mesh
+
+    def apply(self, field: Any, results: dict[str, Any]) -> None:
+        """Add the values at the targets to ``results["u"]``; both have a row for a component."""
+        rows, mesh = results["u"], self._mesh
+        if self._found is None:
+            self._found = mesh.xp.empty_like(rows)
+        for row, values in zip(self._found, field.reshape(len(field), -1), strict=True):
+            row[...] = self.matrix @ values
+        add = CellList.add_kernel(mesh.space, rows.dtype, len(rows), mesh.executor)
+        add(rows.shape[1], rows=self._found, order=self.back, sums=rows)
+
+
+def _check_memory(mesh: Mesh, what: str, needed: int) -> None:
+    if needed > (room := free_memory(mesh.space)):
+        raise ParkiMemoryError(
+            f"the stored {what} needs {needed / 1e9:.3g} GB, but {room / 1e9:.3g} GB are free; "
+            "choose a method that computes the windows, or leave it to 'auto'"
+        )
+
+
+VARIANTS = {
+    "gather": GatherMesh,
+    "single_mesh": SingleMesh,
+    "group_mesh": GroupMesh,
+    "hybrid_mesh": HybridMesh,
+    "stored": Stored,
+}

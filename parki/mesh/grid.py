@@ -1,0 +1,214 @@
+"""`Grid`: where the points of a uniform grid are, what is periodic, and values on it."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.far.mesh import Fields, Mesh
+from parki.ewald.split.window import Window
+from parki.interchange import as_number
+from parki.runtime import ExecutionSpace
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A uniform grid of two or three dimensions: point i of an axis is at origin + i spacing.
+
+    Parameters
+    ----------
+    shape : sequence of 2 or 3 ints
+        Grid points along each axis.
+    spacing, origin : float or sequence of floats
+        In the unit of the points; one number stands for all axes.
+    periodic : bool or sequence of bools
+        Along a periodic axis of n points the period is n spacing. Along others points lie between
+        the first and the last grid point, and the parts of windows beyond these are left out.
+    values : array, shape ``shape`` or (C, ``shape``), float32 or float64, optional
+        Values on the grid, of C components.
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError
+        If an argument is impossible.
+
+    Examples
+    --------
+    >>> import numpy as np, parki
+    >>> grid = parki.mesh.Grid((32, 64), spacing=[1 / 32, 2 / 64])
+    >>> grid.box
+    (1.0, 2.0)
+    """
+
+    shape: tuple[int, ...]
+    spacing: Any = 1.0
+    origin: Any = 0.0
+    periodic: Any = True
+    values: Any = None
+
+    def __post_init__(self) -> None:
+        shape = _all("shape", self.shape, operator.index, "2 or 3 numbers of grid points")
+        if len(shape) not in (2, 3) or min(shape) < 1 or math.prod(shape) >= 2**31:
+            raise ParkiValueError(
+                f"shape is {shape}; expected 2 or 3 positive numbers, under 2**31 grid points"
+            )
+        spacing = self._each("spacing", as_number, shape, "a positive length, or one for each axis")
+        origin = self._each("origin", as_number, shape, "a coordinate, or one for each axis")
+        periodic = self._each("periodic", _flag, shape, "True, False, or one for each axis")
+        if not all(math.isfinite(h) and h > 0 for h in spacing):
+            raise ParkiValueError(f"spacing is {self.spacing!r}; expected positive, finite lengths")
+        if not all(map(math.isfinite, origin)):
+            raise ParkiValueError(f"origin is {self.origin!r}; expected finite coordinates")
+        for name, found in zip(
+            ("shape", "spacing", "origin", "periodic"),
+            (shape, spacing, origin, periodic),
+            strict=True,
+        ):
+            object.__setattr__(self, name, found)
+        if self.values is not None and tuple(np.shape(self.values))[-len(shape) :] != shape:
+            raise ParkiValueError(
+                f"values has shape {np.shape(self.values)}; expected {shape}, or components before"
+            )
+
+    def _each(
+        self, name: str, convert: Callable[[Any], Any], shape: tuple[int, ...], meaning: str
+    ) -> tuple[Any, ...]:
+        """Return a number for each axis."""
+        given = getattr(self, name)
+        many = given if np.ndim(given) else [given] * len(shape)
+        found = _all(name, many, convert, meaning, given)
+        if len(found) != len(shape):
+            raise ParkiValueError(
+                f"{name} has {len(found)} numbers, but shape {shape} has {len(shape)} axes"
+            )
+        return found
+
+    @property
+    def dimensions(self) -> int:
+        """2 or 3."""
+        return len(self.shape)
+
+    @property
+    def box(self) -> tuple[float, ...]:
+        """The period along periodic axes, and from the first to the last grid point of others."""
+        return tuple(
+            h * (n if periodic else n - 1)
+            for n, h, periodic in zip(self.shape, self.spacing, self.periodic, strict=True)
+        )
+
+    def with_values(self, values: Any) -> Grid:
+        """Return this grid with other values."""
+        return replace(self, values=values)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How a grid lies in the `Mesh` of three axes that the kernels take.
+
+    A window over P points starts at the grid point below its point of the mesh's coordinates, which
+    lie half a window before those of the grid. Free axes have P - 1 points more in the mesh, of
+    which the first ``before`` are not of the grid. A grid of two dimensions is one plane.
+
+    Attributes
+    ----------
+    corner : ndarray, shape (dimensions,)
+        What is taken off the points.
+    before : tuple of 3 ints
+    """
+
+    grid: Grid
+    window: Window
+
+    @property
+    def _axes(self) -> list[tuple[int, float, bool]]:
+        """Points, spacing, and whether it is periodic, of the mesh's three axes."""
+        grid = self.grid
+        axes = list(zip(grid.shape, grid.spacing, grid.periodic, strict=True))
+        return [(1, 1.0, True), *axes] if grid.dimensions == 2 else axes
+
+    @property
+    def before(self) -> tuple[int, ...]:
+        """Mesh points before the grid's first one, along each axis."""
+        return tuple(0 if each else (self.window.points - 1) // 2 for each in self.periodic)
+
+    @property
+    def corner(self) -> NDArray[np.float64]:
+        """What is taken off the points."""
+        before = self.before[-self.grid.dimensions :]
+        shift = self.window.points / 2 - 1 - np.array(before)
+        corner: NDArray[np.float64] = self.grid.origin + shift * np.array(self.grid.spacing)
+        return corner
+
+    @property
+    def box(self) -> NDArray[np.float64]:
+        """Edges of the mesh's cells, the periods of periodic axes."""
+        return np.array([n * h for n, h, _ in self._axes])
+
+    @property
+    def periodic(self) -> list[bool]:
+        """Of the mesh's axes."""
+        return [periodic for _, _, periodic in self._axes]
+
+    def of_grid(self, stored: Any) -> Any:
+        """Return the part of stored values (C, x, y, z) that is the grid, with the grid's axes."""
+        ends = zip(self.before, (n for n, _, _ in self._axes), strict=True)
+        found = stored[(slice(None), *(slice(first, first + n) for first, n in ends))]
+        return found[:, 0] if self.grid.dimensions == 2 else found
+
+    def mesh(
+        self,
+        space: ExecutionSpace,
+        dtype: Any,
+        fields: Fields,
+        spread: str = "owner",
+        gather: str = "target",
+        executor: str | None = None,
+        spills: bool = True,
+    ) -> Mesh:
+        """Return the mesh."""
+        shape = [n for n, _, _ in self._axes]
+        more = [0 if periodic else self.window.points - 1 for periodic in self.periodic]
+        grid = [n + m for n, m in zip(shape, more, strict=True)]
+        return Mesh(
+            space,
+            dtype,
+            fields,
+            self.box,
+            np.array([h for _, h, _ in self._axes]),
+            (shape[0], shape[1], shape[2]),
+            (grid[0], grid[1], grid[2]),
+            self.window,
+            spread,
+            gather,
+            executor=executor,
+            planar=self.grid.dimensions == 2,
+            spills=spills,
+        )
+
+
+def _all(
+    name: str,
+    values: Sequence[Any],
+    convert: Callable[[Any], Any],
+    meaning: str,
+    given: Any = None,
+) -> tuple[Any, ...]:
+    """Return the values converted; refuse what are none of that kind, as they were given."""
+    try:
+        return tuple(convert(value) for value in values)
+    except (TypeError, ValueError):
+        shown = values if given is None else given
+        raise ParkiTypeError(f"{name} is {shown!r}; expected {meaning}") from None
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError
+    return bool(value)

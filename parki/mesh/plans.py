@@ -1,0 +1,467 @@
+"""`SpreadPlan` and `InterpolatePlan`: what depends on the points, once; and calls that use it once.
+
+Arguments are checked here. The work is that of `parki.ewald.far`: a variant of P2G for each group
+of components that its kernels take, and G2P.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+
+from parki.cell_list import locate
+from parki.errors import ParkiTypeError, ParkiValueError, warn
+from parki.ewald.far import conflicts, p2g, stored_mesh
+from parki.ewald.far.g2p import G2P, GROUP
+from parki.ewald.far.host_memory import clear, zeros
+from parki.ewald.far.mesh import Fields
+from parki.ewald.far.spreading import Variant
+from parki.ewald.points import check_dtypes, check_space, extremes
+from parki.ewald.split.window import Window
+from parki.ewald.split.windows import kaiser_bessel
+from parki.interchange import as_array, as_given
+from parki.mesh.grid import Grid, Placement
+from parki.runtime import ExecutionSpace, get_execution_space, prepare
+from parki.runtime.pool import cuts, run_in_threads
+from parki.settings import thread_count
+
+VARIANTS = p2g.VARIANTS | conflicts.VARIANTS | stored_mesh.VARIANTS
+SPREAD_METHODS = ("auto", *VARIANTS)
+INTERPOLATE_METHODS = ("auto", "target", "tile", "base", "stored")
+SPACES_METHODS = {False: ("owner", "target"), True: ("tile", "tile")}
+# Kernels of grids of three dimensions alone, and the usual ones of two.
+SOLID = ("tile", "grid")
+PLANAR_METHODS = {False: ("owner", "target"), True: ("hybrid", "target")}
+# Switches of P2G for values that are neither vectors nor charges of a sum.
+PLAIN = {"SINGLE": False, "DOUBLE": False, "LAPLACE": False}
+# Grid points along the last axis over those of a window, from which on few windows wrap.
+FEW_WRAP = 100
+FARTHEST = 1e6  # periods from the grid, beyond which points have few digits left
+PIECE = 4 << 20  # bytes that a CPU thread copies in about ten times what another takes to wake
+
+
+class _Plan:
+    """What plans of both directions have in common: points, grid, window, and who computes.
+
+    Attributes
+    ----------
+    seconds : float
+        What setting up took.
+    """
+
+    def __init__(
+        self,
+        points: Any,
+        grid: Grid,
+        window: Window | None,
+        components: int,
+        execution_space: ExecutionSpace | str | None,
+    ) -> None:
+        if not isinstance(grid, Grid):
+            raise ParkiTypeError(
+                f"grid is a {type(grid).__name__}; expected parki.mesh.Grid, "
+                "such as Grid((64, 64, 64), spacing=1 / 64)"
+            )
+        if isinstance(components, bool) or not isinstance(components, (int, np.integer)):
+            raise ParkiTypeError(f"components is {components!r}; expected a whole number")
+        if components < 1:
+            raise ParkiValueError(f"components is {components}; expected 1 or more")
+        self.grid, self.components = grid, int(components)
+        self.window = kaiser_bessel(6) if window is None else window
+        if not hasattr(self.window, "piecewise"):
+            raise ParkiTypeError(
+                f"window is a {type(window).__name__}; expected a window, such as "
+                "parki.mesh.kaiser_bessel(6)"
+            )
+        for axis, (n, periodic) in enumerate(zip(grid.shape, grid.periodic, strict=True)):
+            if periodic and n < self.window.points:
+                raise ParkiValueError(
+                    f"grid has {n} points along axis {axis}, which is periodic, but the window has "
+                    f"{self.window.points}; take a finer grid or a narrower window"
+                )
+        points = as_array("points", points)
+        self.dtype = check_dtypes({"points": points})
+        self.space = get_execution_space(execution_space, points)
+        check_space({"points": points}, self.space)
+        _check_points(points, grid)
+        self.n_points = points.shape[1]
+        self.place = Placement(grid, self.window)
+        self._points = self._shifted(points)
+
+    def _shifted(self, points: Any) -> Any:
+        """Return points (3, N) in the coordinates of the mesh, within its periods."""
+        xp, place = self.space.array_module, self.place
+        moved = xp.zeros((3, self.n_points), dtype=self.dtype)
+        corner = self.space.adapter.constant(place.corner[:, None], self.dtype)
+        xp.subtract(points, corner, out=moved[-self.grid.dimensions :])
+        wrapped, _ = locate(
+            moved, place.box, (1, 1, 1), place.periodic, (0.0, 0.0, 0.0), self.space
+        )
+        return wrapped
+
+    def _values(self, name: str, values: Any, shape: tuple[int, ...]) -> Any:
+        """Return an array as (components, *shape), C-contiguous; refuse others."""
+        array = as_array(name, values)
+        expected = shape if self.components == 1 else (self.components, *shape)
+        if array.dtype.kind == "c":
+            raise ParkiTypeError(
+                f"{name} has dtype {array.dtype}; give real and imaginary part as two components"
+            )
+        if array.dtype != self.dtype:
+            raise ParkiTypeError(
+                f"{name} has dtype {array.dtype}, but the points have {self.dtype}; convert one"
+            )
+        check_space({name: array}, self.space)
+        if array.shape != expected and array.shape != (self.components, *shape):
+            raise ParkiValueError(
+                f"{name} has shape {array.shape}; expected {expected} for components="
+                f"{self.components}"
+            )
+        return self.space.array_module.ascontiguousarray(array).reshape(self.components, *shape)
+
+    def _output(self, out: Any, shape: tuple[int, ...]) -> Any:
+        """Return where results go, (components, *shape): new memory, or that of ``out``."""
+        whole = (self.components, *shape)
+        if out is None:
+            return self.space.array_module.empty(whole, dtype=self.dtype)
+        expected = shape if self.components == 1 else whole
+        given = getattr(out, "shape", None), getattr(out, "dtype", None)
+        if given[0] not in (expected, whole) or given[1] != self.dtype:
+            raise ParkiValueError(
+                f"out has shape {given[0]} and dtype {given[1]}; expected {expected}, {self.dtype}"
+            )
+        if not out.flags.c_contiguous:
+            raise ParkiValueError("out is not C-contiguous; give an array that is")
+        check_space({"out": out}, self.space)
+        return out.reshape(whole)
+
+    def _result(self, found: Any, out: Any, like: Any) -> Any:
+        """Return results as they are wanted."""
+        if out is not None:
+            return out
+        return as_given(found[0] if self.components == 1 else found, like)
+
+    def _describe(self, what: str, method: str) -> str:
+        grid = " x ".join(map(str, self.grid.shape))
+        return (
+            f"{what} {self.n_points} points, grid {grid}, {self.window.points} window points, "
+            f"{self.components} components, {self.dtype}, {self.space}, by {method}"
+        )
+
+
+class SpreadPlan(_Plan):
+    """Spreading of values at fixed points onto a grid: ``grid[g] = sum_i w(g - x_i) values[i]``.
+
+    Parameters
+    ----------
+    points : array, shape (D, N), float32 or float64
+        Positions, in the unit of the grid's spacing, D = 2 or 3; NumPy, CuPy, or anything with
+        DLPack. Points outside are wrapped along periodic axes. Not modified.
+    grid : Grid
+    window : Window, optional
+        `kaiser_bessel`, `prolate`, `bspline` or `m4prime`; the first one of 6 points by default.
+    method : str
+        One of `SPREAD_METHODS`. "auto" is the fastest for the space and the points.
+    components : int
+        Values of each point.
+    execution_space : ExecutionSpace or str, optional
+        Default: where the points are.
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError
+        If an argument is impossible. Before any work.
+
+    Examples
+    --------
+    >>> import numpy as np, parki
+    >>> points = np.random.default_rng(0).random((3, 1000))
+    >>> plan = parki.mesh.SpreadPlan(points, parki.mesh.Grid((16, 16, 16), spacing=1 / 16))
+    >>> plan(np.ones(1000)).shape
+    (16, 16, 16)
+    """
+
+    def __init__(
+        self,
+        points: Any,
+        grid: Grid,
+        window: Window | None = None,
+        method: str = "auto",
+        *,
+        components: int = 1,
+        execution_space: ExecutionSpace | str | None = None,
+    ) -> None:
+        start = time.perf_counter()
+        super().__init__(points, grid, window, components, execution_space)
+        _check_method(method, SPREAD_METHODS, grid)
+        usual = (PLANAR_METHODS if grid.dimensions == 2 else SPACES_METHODS)[self.space.on_device]
+        self.method = usual[0] if method == "auto" else method
+        if self.method == "unprotected":
+            warn(
+                "method 'unprotected' loses contributions where threads meet; it is a bound for "
+                "timings, and its values are wrong"
+            )
+        self._variants = {count: self._variant(count) for _, count in groups(self.components)}
+        variant = next(iter(self._variants.values()))
+        prepare([k for each in self._variants.values() for k in each.launches])
+        self._sources, self._arguments = variant.place(self._points)
+        self._sorted = self._stored = None
+        if variant.sorts:
+            of_points = (self.components, self.n_points)
+            self._sorted = self.space.array_module.empty(of_points, dtype=self.dtype)
+        shape = (self.components, *variant.shape)
+        self._direct = math.prod(variant.shape) == math.prod(grid.shape)
+        if not self._direct:
+            self._stored = zeros(self.space, math.prod(shape), self.dtype).reshape(shape)
+        self.seconds = time.perf_counter() - start
+
+    def _variant(self, count: int) -> Variant:
+        """Return the variant for as many components."""
+        fields = Fields(PLAIN | {"PLAIN": count}, count, count)
+        return VARIANTS[self.method](self.place.mesh(self.space, self.dtype, fields, self.method))
+
+    def __call__(self, values: Any, out: Any = None) -> Any:
+        """Return the grid's values.
+
+        Parameters
+        ----------
+        values : array, shape (N,), or (components, N) if there are several
+            In the memory and of the dtype of the points.
+        out : array, optional
+            Where to write: C-contiguous, as what is returned.
+
+        Returns
+        -------
+        array, shape ``grid.shape``, or (components, ``grid.shape``)
+        """
+        dens = self._values("values", values, (self.n_points,))
+        result = self._output(out, self.grid.shape)
+        variant = next(iter(self._variants.values()))
+        if self._sorted is not None:
+            dens = self._sources.sort(dens, out=self._sorted)
+        stored = self._stored
+        if stored is None:
+            stored = result.reshape(self.components, *variant.shape)
+        if variant.adds:
+            clear(stored)
+        for first, count in groups(self.components):
+            part = slice(first, first + count)
+            given = dict(self._arguments, dens=dens[part], grid=stored[part], first=0)
+            self._variants[count].spread(given)
+        if not self._direct:
+            _copy(result, self.place.of_grid(stored))
+        return self._result(result, out, values)
+
+    def describe(self) -> str:
+        """Return in words what the plan does."""
+        return self._describe("spreads", self.method)
+
+
+class InterpolatePlan(_Plan):
+    """Interpolation of a grid's values at fixed points: ``values[i] = sum_g w(g - x_i) grid[g]``.
+
+    The transpose of `SpreadPlan`.
+
+    Parameters
+    ----------
+    points, grid, window, components, execution_space
+        As for `SpreadPlan`.
+    method : str
+        One of `INTERPOLATE_METHODS`.
+    """
+
+    def __init__(
+        self,
+        points: Any,
+        grid: Grid,
+        window: Window | None = None,
+        method: str = "auto",
+        *,
+        components: int = 1,
+        execution_space: ExecutionSpace | str | None = None,
+    ) -> None:
+        start = time.perf_counter()
+        super().__init__(points, grid, window, components, execution_space)
+        _check_method(method, INTERPOLATE_METHODS, grid)
+        usual = (PLANAR_METHODS if grid.dimensions == 2 else SPACES_METHODS)[self.space.on_device]
+        chosen = usual[1] if method == "auto" else method
+        fields = Fields({}, self.components, self.components)
+        # A field without free axes is read as it is, where few windows wrap or all do so by
+        # themselves; others are put into a larger one, which goes on beyond its end.
+        few = grid.shape[-1] >= FEW_WRAP * self.window.points
+        whole = all(grid.periodic) and (few or chosen in ("tile", "stored"))
+        mesh = self.place.mesh(self.space, self.dtype, fields, gather=chosen, spills=not whole)
+        self._g2p: Any
+        if chosen == "stored":
+            self._g2p = stored_mesh.StoredG2P(mesh, self._points)
+        else:
+            prepare(G2P.kernels(mesh))
+            self._g2p = G2P(mesh, self._points, None, False)
+        self.method = self._g2p.method
+        self._field, self._shape = None, mesh.stored
+        self._spill = mesh.spill if mesh.wraps[2] else 0
+        if not whole:
+            shape = (self.components, *mesh.stored)
+            self._field = zeros(self.space, math.prod(shape), self.dtype).reshape(shape)
+        self.seconds = time.perf_counter() - start
+
+    def __call__(self, values: Any, out: Any = None) -> Any:
+        """Return the values at the points.
+
+        Parameters
+        ----------
+        values : array, shape ``grid.shape``, or (components, ``grid.shape``) if there are several
+            In the memory and of the dtype of the points.
+        out : array, optional
+            Where to write: C-contiguous, as what is returned.
+
+        Returns
+        -------
+        array, shape (N,), or (components, N)
+        """
+        field = self._values("values", values, self.grid.shape)
+        result = self._output(out, (self.n_points,))
+        stored = self._field
+        if stored is None:
+            stored = field.reshape(self.components, *self._shape)
+        else:
+            _copy(self.place.of_grid(stored), field)
+            if self._spill:
+                n = stored.shape[3] - self._spill
+                stored[..., n:] = stored[..., : self._spill]
+        result.fill(0)
+        self._g2p.apply(stored, {"u": result})
+        return self._result(result, out, values)
+
+    def describe(self) -> str:
+        """Return in words what the plan does."""
+        return self._describe("interpolates at", self.method)
+
+
+def spread(
+    points: Any,
+    values: Any,
+    grid: Grid,
+    window: Window | None = None,
+    method: str = "auto",
+    *,
+    execution_space: ExecutionSpace | str | None = None,
+) -> Grid:
+    """Spread values at points onto a grid, once.
+
+    Parameters
+    ----------
+    points, grid, window, method, execution_space
+        As for `SpreadPlan`.
+    values : array, shape (N,) or (C, N)
+        Of C components, in the memory and of the dtype of the points.
+
+    Returns
+    -------
+    Grid
+        With values of shape ``grid.shape``, or (C, ``grid.shape``).
+    """
+    given = as_array("values", values)
+    if given.ndim not in (1, 2):
+        raise ParkiValueError(f"values has shape {given.shape}; expected (N,) or (C, N)")
+    components = 1 if given.ndim == 1 else given.shape[0]
+    plan = SpreadPlan(
+        points, grid, window, method, components=components, execution_space=execution_space
+    )
+    found = plan(values)
+    return grid.with_values(found if given.ndim == 1 or components > 1 else found[None])
+
+
+def interpolate(
+    points: Any,
+    grid: Grid,
+    window: Window | None = None,
+    method: str = "auto",
+    *,
+    execution_space: ExecutionSpace | str | None = None,
+) -> Any:
+    """Return a grid's values at points, once.
+
+    Parameters
+    ----------
+    points, window, method, execution_space
+        As for `InterpolatePlan`.
+    grid : Grid
+        With values of shape ``grid.shape`` or (C, ``grid.shape``).
+
+    Returns
+    -------
+    array, shape (N,) or (C, N)
+    """
+    if getattr(grid, "values", None) is None:
+        raise ParkiTypeError(
+            "grid has no values; give a Grid with values, such as what spread returns"
+        )
+    given = as_array("grid.values", grid.values)
+    plain = given.ndim == grid.dimensions
+    components = 1 if plain else given.shape[0]
+    plan = InterpolatePlan(
+        points, grid, window, method, components=components, execution_space=execution_space
+    )
+    found = plan(grid.values)
+    return found if plain or components > 1 else found[None]
+
+
+def groups(components: int) -> list[tuple[int, int]]:
+    """Return (first, count) of the components that kernels take at a time."""
+    return [(first, min(GROUP, components - first)) for first in range(0, components, GROUP)]
+
+
+def _check_method(method: Any, methods: tuple[str, ...], grid: Grid) -> None:
+    if method not in methods:
+        raise ParkiValueError(f"method is {method!r}; expected one of {', '.join(methods)}")
+    if grid.dimensions == 2 and method in SOLID:
+        raise ParkiValueError(
+            f"method is {method!r}, which takes grids of three dimensions; choose one of "
+            f"{', '.join(name for name in methods[1:] if name not in SOLID)}, or leave it to 'auto'"
+        )
+
+
+def _check_points(points: Any, grid: Grid) -> None:
+    """Refuse points of a wrong shape, not finite, or outside of the grid along a free axis."""
+    axes = grid.dimensions
+    if points.ndim != 2 or points.shape[0] != axes:
+        raise ParkiValueError(
+            f"points has shape {points.shape}; expected ({axes}, N), as the grid has {axes} axes"
+        )
+    if points.shape[1] == 0:
+        return
+    (ends,) = extremes(points)
+    if not np.isfinite(ends).all():
+        raise ParkiValueError("points contains NaN or infinity")
+    for axis, (low, edge) in enumerate(zip(grid.origin, grid.box, strict=True)):
+        first, last = ends[:, axis] - low
+        if grid.periodic[axis]:
+            if max(-first, last) > FARTHEST * edge:
+                raise ParkiValueError(
+                    f"points reaches to {max(ends[:, axis], key=abs):g} along axis {axis}, more "
+                    "than 1e6 periods away; wrap the points first, where their digits are known"
+                )
+        elif first < 0 or last > edge * (1 + 4 * float(np.finfo(points.dtype).eps)):
+            raise ParkiValueError(
+                f"points reaches from {ends[0, axis]:g} to {ends[1, axis]:g} along axis {axis}, "
+                f"which is free, but the grid there is [{low:g}, {low + edge:g}]; enlarge the "
+                "grid, or shift the points"
+            )
+
+
+def _copy(target: Any, source: Any) -> None:
+    """Copy values, by several threads of a CPU where there are many."""
+    threads = min(thread_count(), target.nbytes // PIECE)
+    if threads < 2 or not isinstance(target, np.ndarray):
+        target[...] = source
+        return
+    planes = [(c, part) for c in range(len(target)) for part in cuts(target.shape[1], threads)]
+
+    def copy(place: tuple[int, slice]) -> None:
+        target[place] = source[place]
+
+    run_in_threads(copy, planes, threads)

@@ -1,0 +1,196 @@
+"""FINUFFT and cuFINUFFT (Barnett, Magland and af Klinteberg; Shih et al.): spreading alone.
+
+Their plans spread and interpolate without transforms if asked to (`spreadinterponly`); theirs is
+complex, which are two components of parki's, and their tolerance is one that gives windows of P
+points. Times are of an application, by parki and by FINUFFT in turns, over points and real
+components; *set-up* is sorting the points. Clustered points are two normal clouds of width 0.03 of
+the box. Single precision has no windows of more than 8 points at FINUFFT.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import math
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.record import Record
+from benchmarks.run import Run
+from benchmarks.show import SERIES, Table, count, figure, number, save
+
+from parki.mesh import Grid, InterpolatePlan, SpreadPlan, kaiser_bessel
+
+from . import cases
+
+TODAY = """
+On two CPU threads parki spreads 1.2 to 3 times and interpolates 1.3 to 6 times as fast, for all
+windows, in both precisions, for uniform and clustered points. The gain is least for wide windows in
+double precision in three dimensions, where both are bound by reading and writing rows of the grid.
+Setting up takes parki two to three times as long; with it, points that are used once still take
+less time than FINUFFT's.
+"""
+
+WINDOWS = (4, 6, 8, 10, 12, 14)
+MOST = {"f4": 8, "f8": 16}  # points of a window of theirs
+CLOUDS = ("uniform", "clustered")
+ROUNDS = 5
+
+
+def tolerance(points: int, dimensions: int) -> float:
+    """Return a tolerance in the middle of those for which FINUFFT takes as many points."""
+    return 0.18 * 1.4 ** (dimensions - 1) * math.exp(-math.pi / math.sqrt(2) * (points - 1.5))
+
+
+def measure(run: Run) -> dict[str, Any]:
+    """Return a row for each number of axes, precision, cloud and window."""
+    if run.space.on_device:
+        run.xp.fft.fft(run.xp.ones(8))  # loads CuPy's cuFFT, which cuFINUFFT needs and may not find
+    library = importlib.import_module("cufinufft" if run.space.on_device else "finufft")
+    rows = []
+    for dimensions, dtype, cloud in itertools.product((3, 2), ("f8", "f4"), CLOUDS):
+        n = cases.QUICK if run.quick else run.size(1_000_000, 4_000_000)
+        # A point for each grid point.
+        k = 20 if run.quick else 2 * round(n ** (1 / dimensions) / 2)
+        points = _points(run, dimensions, n, cloud)
+        for p in (4,) if run.quick else WINDOWS:
+            if p <= MOST[dtype]:
+                row = {"axes": dimensions, "dtype": dtype, "cloud": cloud, "P": p, "N": n, "K": k}
+                rows.append(row | _row(run, library, points, dtype, k, p))
+                cases.free(run)
+    version = getattr(library, "__version__", "of unknown version")
+    return {"rows": rows, "methods": _methods(run), "library": f"{library.__name__} {version}"}
+
+
+def _methods(run: Run) -> list[dict[str, Any]]:
+    """Return how long other methods take to spread, as to which of them is parki's usual one."""
+    n, rows = cases.QUICK if run.quick else run.size(1_000_000, 4_000_000), []
+    names = ("tile", "hybrid", "source") if run.space.on_device else ("owner", "hybrid", "source")
+    for dimensions, p in itertools.product((3, 2), (4, 8, 14)):
+        k = 20 if run.quick else 2 * round(n ** (1 / dimensions) / 2)
+        points, values = cases.uniform(run, dimensions, n), cases.normal(run, (2, n))
+        for method in names:
+            if dimensions == 2 and method == "tile":
+                continue
+            grid = Grid((k,) * dimensions, spacing=1 / k)
+            case = cases.spreading(run, method, points, values, grid, kaiser_bessel(p))
+            took = cases.seconds(run, case.apply)
+            row = {"axes": dimensions, "P": p, "method": method, "setup": 1e9 * case.setup / n}
+            rows.append(row | {"apply": 1e9 * took / n / 2})
+            del case
+            cases.free(run)
+    return rows
+
+
+def _points(run: Run, dimensions: int, n: int, cloud: str) -> np.ndarray:
+    random = run.random
+    if cloud == "uniform":
+        return random.random((dimensions, n)) * (1 - 1e-6)
+    middle = np.where(np.arange(n) % 2, 0.3, 0.7)
+    return np.clip(middle + 0.03 * random.standard_normal((dimensions, n)), 0, 1 - 1e-6)
+
+
+def _row(
+    run: Run, library: Any, points: np.ndarray, dtype: str, k: int, p: int
+) -> dict[str, float]:
+    """Return nanoseconds for a point and real component, and of sorting for a point."""
+    dimensions, n = points.shape
+    shape, window = (k,) * dimensions, kaiser_bessel(p)
+    complex_type = np.result_type(np.dtype(dtype), np.complex64).name
+    device = run.space.on_device
+    option = "gpu_spreadinterponly" if device else "spreadinterponly"
+    options = {option: 1, "upsampfac": 2.0, "dtype": complex_type}
+    here = run.send(points, dtype)
+    angles = [run.send(2 * np.pi * row, dtype) for row in points]
+    values, grid = cases.normal(run, (2, n), dtype), Grid(shape, spacing=1 / k)
+    wave = (values[0] + 1j * values[1]).astype(complex_type)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        options["eps"] = tolerance(p, dimensions)
+        theirs = [library.Plan(kind, shape, **options) for kind in (1, 2)]
+    theirs_set = cases.seconds(run, lambda: theirs[0].setpts(*angles))
+    theirs[1].setpts(*angles)
+    ours_set = cases.seconds(
+        run, lambda: SpreadPlan(here, grid, window, components=2, execution_space=run.space)
+    )
+    spread = SpreadPlan(here, grid, window, components=2, execution_space=run.space)
+    gather = InterpolatePlan(here, grid, window, components=2, execution_space=run.space)
+    mesh, at = (run.xp.zeros(size, dtype=complex_type) for size in (shape, n))
+    field, found = (run.xp.zeros((2, *size), dtype=dtype) for size in (shape, (n,)))
+    calls: dict[str, Callable[[], Any]] = {
+        "spread": lambda: spread(values, out=field),
+        "their spread": lambda: theirs[0].execute(wave, out=mesh),
+        "interpolate": lambda: gather(field, out=found),
+        "their interpolate": lambda: theirs[1].execute(mesh, out=at),
+    }
+    times = cases.alternating(run, calls, ROUNDS)
+    ratio = float(abs(field).sum() / abs(mesh.real).sum())
+    if not 0.2 < ratio < 5:
+        raise RuntimeError("FINUFFT spreads something else")
+    scale = 1e9 / n
+    return {name: took * scale / 2 for name, took in times.items()} | {
+        "set-up": ours_set * scale,
+        "their set-up": theirs_set * scale,
+    }
+
+
+def tables(record: Record) -> list[Table]:
+    """Return a table for each number of axes."""
+    found, made = record["results"], []
+    for axes in (3, 2):
+        of = [row for row in found["rows"] if row["axes"] == axes]
+        rows = []
+        for row in of:
+            line = [{"f8": "double", "f4": "single"}[row["dtype"]], row["cloud"], str(row["P"])]
+            for name in ("spread", "interpolate"):
+                ours, theirs = row[name], row[f"their {name}"]
+                line += [number(ours), number(theirs), f"{theirs / ours:.2f}"]
+            rows.append([*line, number(row["set-up"]), number(row["their set-up"])])
+        head = ("precision", "points", "P", "spread: parki", found["library"], "ratio")
+        head += ("interpolate: parki", found["library"], "ratio", "set-up: parki", found["library"])
+        title = (
+            f"{axes}-D, {count(of[0]['N'])} points, {of[0]['K']} grid points along each axis: ns"
+        )
+        made.append(Table(title, head, rows))
+    rows = [
+        [
+            f"{row['axes']}-D",
+            str(row["P"]),
+            row["method"],
+            number(row["apply"]),
+            number(row["setup"]),
+        ]
+        for row in found["methods"]
+    ]
+    head = ("", "P", "method", "spread", "set-up")
+    made.append(Table("Other methods of parki, double precision, uniform, nanoseconds", head, rows))
+    return made
+
+
+def draw(record: Record, file: Path) -> None:
+    """Draw how many times as long FINUFFT takes."""
+    rows = record["results"]["rows"]
+    made, panels = figure(4, 3.8, 12.5, sharey=True)
+    kinds = [(axes, name) for axes in (3, 2) for name in ("spread", "interpolate")]
+    for panel, (axes, name) in zip(panels, kinds, strict=True):
+        for k, dtype in enumerate(("f8", "f4")):
+            for cloud in CLOUDS:
+                of = [
+                    r for r in rows if (r["axes"], r["dtype"], r["cloud"]) == (axes, dtype, cloud)
+                ]
+                line = "-" if cloud == "uniform" else ":"
+                label = f"{'double' if dtype == 'f8' else 'single'}, {cloud}"
+                ratios = [r[f"their {name}"] / r[name] for r in of]
+                panel.plot(
+                    [r["P"] for r in of], ratios, line, marker="o", color=SERIES[k], label=label
+                )
+        panel.axhline(1, color="#666666", linewidth=1)
+        panel.set(title=f"{axes}-D, {name}", xlabel="window points P")
+        panel.grid()
+    panels[0].set_ylim(0, None)
+    panels[0].set_ylabel("their time over parki's")
+    panels[0].legend(fontsize=8)
+    save(made, file, f"{record['machine']['name']}, {record['results']['library']}")

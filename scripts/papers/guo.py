@@ -1,0 +1,217 @@
+"""Guo, Liu, Xu, Du and Chow (2014, 2015): spreading many times over the same particles.
+
+Particles spread by B-splines of order p onto a mesh of K³ points, one component, double precision,
+uniform particles, as in the paper. *Particle* takes one particle after the other and adds by
+atomics; *gather*, *single mesh*, *group mesh* and *hybrid mesh* store something for the particles
+first. What has a data structure sorts the particles by tiles of p mesh points first, which the
+paper did not; *sorted* is the particle-based method with that alone. *Library* is the single mesh
+multiplied by SciPy or cuSPARSE, and *parki* the method that parki takes by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from benchmarks.record import Record
+from benchmarks.run import Run
+from benchmarks.show import SERIES, Table, count, figure, ms, number, save
+
+from parki.arrays import USUAL
+from parki.ewald.far import stored_mesh
+from parki.mesh import Grid, bspline
+
+from . import cases
+
+TODAY = """
+On two CPU threads the particle-based method, which was the fastest for a single application in
+2014, takes 2 to 30 times as long as parki's, because atomic additions cost far more than owning
+the tiles that are written. Against it stored meshes still pay off within 20 applications, and the
+single mesh is the best of them; the hybrid mesh, then the fastest for many applications, no longer
+is, and the size of a group makes no difference. Against a method without atomics none of them pays
+off: with their set-up, 1000 applications of the best take 1.1 to 4 times as long as parki's, but
+for a thousand particles, whose few entries are read faster than the whole mesh is cleared.
+"""
+
+NAMES = {
+    "base": "particle",
+    "source": "sorted",
+    "gather": "gather",
+    "single_mesh": "single mesh",
+    "group_mesh": "group mesh",
+    "hybrid_mesh": "hybrid mesh",
+    "stored": "library",
+    "parki": "parki",
+}
+APPLICATIONS = (1, 20, 1000)
+UNITS, GROUPS = (1, 2, 4, 8, 16, 32), (16, 32, 64, 128, 256)
+SLOW = 1.5  # seconds of an application, beyond which more particles are left out
+
+
+def plan(run: Run) -> tuple[list[tuple[int, int]], list[int], float]:
+    """Return (order, mesh points along an axis), numbers of particles, and the most entries."""
+    if run.quick:
+        return [(4, 16)], [cases.QUICK], math.inf
+    if run.space.on_device:
+        meshes = [(6, 32), (6, 64), (6, 128), (6, 256), (4, 128)]
+        counts, most = [1_000, 10_000, 100_000, 1_000_000, 10_000_000], 2.2e9
+    else:
+        meshes = [(6, 32), (6, 64), (6, 128), (4, 64)]
+        counts, most = [1_000, 10_000, 100_000, 300_000], 7e7
+    return meshes, [n for n in counts if n <= (run.points or n)], most
+
+
+def measure(run: Run) -> dict[str, Any]:
+    """Return a row for each order, mesh, number of particles and method."""
+    meshes, counts, most = plan(run)
+    rows: list[dict[str, Any]] = []
+    for p, k in meshes:
+        window, grid = bspline(p), Grid((k,) * 3, spacing=1 / k)
+        slow: set[str] = set()
+        for method in NAMES:  # compiles
+            _case(run, method, 100, grid, window).apply()
+        for n in counts:
+            expected = None
+            for method in NAMES:
+                stores = method not in ("base", "source", "gather", "parki")
+                # The largest number of particles on one mesh alone: its set-ups take seconds.
+                bound = most if k == 128 or not run.space.on_device else most / 8
+                if method == "stored":
+                    bound = min(bound, 2**31 - 2)
+                if method in slow or (stores and n * p**3 > bound):
+                    continue
+                case = _case(run, method, n, grid, window)
+                took = cases.seconds(run, case.apply)
+                expected = case.result.copy() if expected is None else expected
+                if cases.apart(case.result, expected) > 1e4:
+                    raise RuntimeError(f"{method} differs from the particle-based method")
+                row = {"p": p, "K": k, "N": n, "method": method}
+                rows.append(row | {"setup": case.setup, "apply": took, "memory": case.memory})
+                if took > SLOW:
+                    slow.add(method)
+                del case
+                cases.free(run)
+    return {"rows": rows, "units": _units(run), "groups": _groups(run)}
+
+
+def _case(run: Run, method: str, n: int, grid: Grid, window: Any, **changes: Any) -> cases.Case:
+    name = USUAL[run.space.on_device][1] if method == "parki" else method
+    points, values = cases.uniform(run, 3, n), cases.normal(run, (1, n))
+    return cases.spreading(run, name, points, values, grid, window, **changes)
+
+
+def _units(run: Run) -> list[dict[str, Any]]:
+    """Return the single mesh by threads of a compute unit (Figure 3 of 2015): of devices alone."""
+    if not run.space.on_device:
+        return []
+    window, grid, rows = bspline(6), Grid((128,) * 3, spacing=1 / 128), []
+    for n in (10_000, 100_000, 1_000_000):
+        for lanes in UNITS:
+            team = stored_mesh.TEAM // lanes
+            case = _case(run, "single_mesh", n, grid, window, lanes=lanes, team=team)
+            chosen = stored_mesh.compute_unit(n * 6**3 / 128**3)
+            took = cases.seconds(run, case.apply)
+            rows.append({"N": n, "lanes": lanes, "chosen": chosen, "apply": took})
+            del case
+            cases.free(run)
+    return rows
+
+
+def _groups(run: Run) -> list[dict[str, Any]]:
+    """Return the group mesh by mesh points of a group (Figure 4 of 2015)."""
+    k, counts = (128, (100_000, 1_000_000)) if run.space.on_device else (64, (10_000, 100_000))
+    if run.quick:
+        k, counts = 16, (cases.QUICK,)
+    window, grid, rows = bspline(6), Grid((k,) * 3, spacing=1 / k), []
+    for n in counts:
+        for size in GROUPS:
+            kind = type("Grouped", (stored_mesh.GroupMesh,), {"group": size})
+            points, values = cases.uniform(run, 3, n), cases.normal(run, (1, n))
+            case = cases.spreading(run, kind, points, values, grid, window)
+            took = cases.seconds(run, case.apply)
+            rows.append({"N": n, "K": k, "group": size, "apply": took, "setup": case.setup})
+            del case
+            cases.free(run)
+    return rows
+
+
+def total(row: dict[str, Any], applications: int) -> float:
+    """Return the seconds of setting up and applying."""
+    return float(row["setup"] + applications * row["apply"])
+
+
+def tables(record: Record) -> list[Table]:
+    """Return applications, set-ups, and the fastest for once, 20 and 1000 applications."""
+    found = record["results"]
+    made = []
+    for p, k in dict.fromkeys((row["p"], row["K"]) for row in found["rows"]):
+        of = [row for row in found["rows"] if (row["p"], row["K"]) == (p, k)]
+        for key, title in (("apply", "An application"), ("setup", "Setting up")):
+            rows = []
+            for n in dict.fromkeys(row["N"] for row in of):
+                times = {row["method"]: row[key] for row in of if row["N"] == n}
+                rows.append([count(n), *(ms(times.get(method)) for method in NAMES)])
+            head = ("particles", *NAMES.values())
+            made.append(Table(f"{title}, milliseconds: p = {p}, K = {k}", head, rows))
+    rows = []
+    for p, k, n in dict.fromkeys((row["p"], row["K"], row["N"]) for row in found["rows"]):
+        of = [row for row in found["rows"] if (row["p"], row["K"], row["N"]) == (p, k, n)]
+        line = [f"p = {p}, K = {k}", count(n), number(n * p**3 / k**3)]
+        papers = [row for row in of if row["method"] not in ("parki", "source", "stored")]
+        for applications in APPLICATIONS:
+            best = min(papers, key=lambda row: total(row, applications))
+            parki = next(row for row in of if row["method"] == "parki")
+            ratio = total(best, applications) / total(parki, applications)
+            line.append(f"{NAMES[best['method']]} {number(ratio)}")
+        rows.append(line)
+    heads = [f"{n} application{'s' * (n > 1)}" for n in APPLICATIONS]
+    made.append(
+        Table(
+            "The fastest of the paper's methods, set-up included, and its time over parki's",
+            ("mesh", "particles", "entries of a mesh point", *heads),
+            rows,
+        )
+    )
+    for key, name in (("units", "lanes"), ("groups", "group")):
+        if found[key]:
+            sizes = list(dict.fromkeys(row[name] for row in found[key]))
+            rows = []
+            for n in dict.fromkeys(row["N"] for row in found[key]):
+                times = {row[name]: row["apply"] for row in found[key] if row["N"] == n}
+                rows.append([count(n), *(ms(times[size]) for size in sizes)])
+            title = {
+                "units": "The single mesh by threads of a compute unit, milliseconds",
+                "groups": "The group mesh by mesh points of a group, milliseconds",
+            }[key]
+            made.append(Table(f"{title}: p = 6", ("particles", *map(str, sizes)), rows))
+    return made
+
+
+def draw(record: Record, file: Path) -> None:
+    """Draw applications, set-ups and the whole of 20 applications, as Figures 9, 10 and 14."""
+    rows = record["results"]["rows"]
+    p, k = max(
+        dict.fromkeys((row["p"], row["K"]) for row in rows if row["K"] <= 128), key=lambda x: x
+    )
+    rows = [row for row in rows if (row["p"], row["K"]) == (p, k)]
+    made, panels = figure(3, 4.2, 12.5, sharex=True)
+    colours = dict(zip(NAMES, (*SERIES, "#4a4a4a", "#9a9a9a", "#d05050"), strict=True))
+    for method, name in NAMES.items():
+        of = [row for row in rows if row["method"] == method]
+        n = [row["N"] for row in of]
+        style: dict[str, Any] = {"color": colours[method], "marker": "o", "markersize": 4}
+        if method == "parki":
+            style |= {"linewidth": 3, "color": "#d05050"}
+        panels[0].loglog(n, [1e3 * row["apply"] for row in of], label=name, **style)
+        panels[1].loglog(n, [1e3 * row["setup"] for row in of], **style)
+        panels[2].loglog(n, [1e3 * total(row, 20) for row in of], **style)
+    for panel, title in zip(
+        panels,
+        ("An application, ms", "Setting up, ms", "20 applications and set-up, ms"),
+        strict=True,
+    ):
+        panel.set(title=title, xlabel="particles")
+        panel.grid()
+    made.legend(*panels[0].get_legend_handles_labels(), loc="outside right center")
+    save(made, file, f"{record['machine']['name']}, p = {p}, K = {k}")

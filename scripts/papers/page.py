@@ -1,0 +1,44 @@
+"""The page of comparisons in docs: written from JSON, never by hand; but for what they show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+
+from benchmarks.record import Record, where
+
+HEAD = """\
+# Comparisons with other papers
+
+What the source papers of spreading, interpolation and matrix-free operators built, measured again
+with parki's kernels; and the spreading of FINUFFT and cuFINUFFT. Each section begins with what
+holds today and what does not, and its tables can be repeated by one command. `python
+scripts/compare_papers.py --docs docs/results/papers-*.json` writes this page.
+"""
+
+
+def page(records: Sequence[Record], kinds: Mapping[str, ModuleType]) -> str:
+    """Return the page."""
+    text = [HEAD]
+    for kind, module in kinds.items():
+        of = [found for found in records if found["kind"] == kind]
+        if not of:
+            continue
+        title, _, words = str(module.__doc__).partition(": ")
+        heading, _, rest = words.replace("``", "`").partition("\n\n")
+        heading = " ".join(heading.split()).rstrip(".")
+        text.append(f"## {title}: {heading}\n\n{module.TODAY.strip()}\n\n{rest.strip()}\n")
+        command = f"python scripts/compare_papers.py {kind}"
+        text.append(f"Repeat it by `{command}`, with `--space Cuda` on a GPU.\n")
+        for found in of:
+            name, _, versions = where(found).partition("; ")
+            text.append(f"### {title.split(' (')[0]}, on {name}\n\n{versions}\n")
+            text.append(f"![{heading}]({picture(found)})\n")
+            text += [f"{table.text()}\n" for table in module.tables(found)]
+    return "\n".join(text)
+
+
+def picture(found: Record) -> str:
+    """Return where the picture of a record lies, seen from the page."""
+    name = "".join(c if c.isalnum() else " " for c in found["machine"]["name"].lower())
+    return f"images/papers/{found['kind']}-{'-'.join(name.split())}.png"

@@ -1,0 +1,140 @@
+"""Rossinelli, Conti and Koumoutsakos (2011): interpolation by M'4 in two dimensions, and its roof.
+
+N x M particles, each displaced from a mesh point by up to two spacings, take the velocity of a mesh
+of N x M points. The paper counts 48 c + 40 operations and 20 c + 8 bytes for each particle and c
+components where neighbours share what they read, twice the bytes in double precision, and compares
+with the roof of the machine: its bandwidth (a triad) times operations per byte. *In order* takes
+the particles as they come, *sorted* by tiles of the mesh first.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.ceilings import ceilings
+from benchmarks.record import Record
+from benchmarks.run import Run
+from benchmarks.show import DARK, MARKS, SERIES, Table, figure, ms, number, save
+
+from parki.mesh import Grid, InterpolatePlan, m4prime
+
+from . import cases
+
+TODAY = """
+Interpolation is no longer bound by memory on this CPU: it reaches 15 % of the roof in single and 25
+to 35 % in double precision, where the paper reached 78 % and 69 % of a roof that was ten times
+lower for each core. A core is 3 times as fast as with the paper's vectorised code in single
+precision and 6 times in double, without intrinsics: what is left is fetching rows at any alignment,
+and single precision gains little as its rows of four values are half a vector. Sorting particles
+that are near their mesh points does not pay, as the paper assumed.
+"""
+
+COMPONENTS = 2
+METHODS = {"base": "in order", "target": "sorted"}
+SIZES = ((512, 256), (1024, 512), (2048, 1024), (4096, 2048))
+# The paper's shares of the attainable peak at 4096 x 2048, per cent: text and Figure 5.
+PAPER = {"f4": {"CPU": 78, "GPU": 72}, "f8": {"CPU": 69, "GPU": 22}}
+
+
+def work(n: int, dtype: str) -> tuple[float, float]:
+    """Return operations and least bytes of n particles."""
+    item = np.dtype(dtype).itemsize
+    return float(n * (48 * COMPONENTS + 40)), float(n * item * (5 * COMPONENTS + 2))
+
+
+def measure(run: Run) -> dict[str, Any]:
+    """Return a row for each precision, size and method."""
+    sizes = ((16, 8),) if run.quick else SIZES
+    rows, roofs = [], {}
+    for dtype in ("f4", "f8"):
+        machine = ceilings(run, dtype)
+        roofs[dtype] = vars(machine)
+        for shape in sizes:
+            n = shape[0] * shape[1]
+            place = np.indices(shape).reshape(2, -1) + run.random.uniform(-2, 2, (2, n))
+            points, grid = run.send(place, dtype), Grid(shape)
+            field = cases.normal(run, (COMPONENTS, *shape), dtype)
+            expected = None
+            for method in METHODS:
+                given = {"components": COMPONENTS, "execution_space": run.space}
+                plan = InterpolatePlan(points, grid, m4prime(), method, **given)
+                out = run.xp.empty((COMPONENTS, n), dtype=dtype)
+                took = cases.seconds(run, partial(plan, field, out=out), 1.0)
+                expected = out.copy() if expected is None else expected
+                if cases.apart(out, expected) > 100:
+                    raise RuntimeError("the order of the particles changes the result")
+                flops, least = work(n, dtype)
+                roof = min(machine.flops, flops / least * machine.bandwidth)
+                rows.append(
+                    {
+                        "dtype": dtype,
+                        "shape": shape,
+                        "method": method,
+                        "seconds": took,
+                        "setup": plan.seconds,
+                        "flops": flops,
+                        "bytes": least,
+                        "share": flops / took / roof,
+                    }
+                )
+    return {"rows": rows, "ceilings": roofs}
+
+
+def tables(record: Record) -> list[Table]:
+    """Return a table of each precision."""
+    found, made = record["results"], []
+    place = "GPU" if record["settings"]["space"] in ("Cuda", "HIP") else "CPU"
+    for dtype, name in (("f4", "single"), ("f8", "double")):
+        rows = [
+            [
+                " x ".join(map(str, row["shape"])),
+                METHODS[row["method"]],
+                ms(row["seconds"]),
+                number(row["flops"] / row["seconds"] / 1e9),
+                number(row["bytes"] / row["seconds"] / 1e9),
+                f"{100 * row['share']:.0f} %",
+                ms(row["setup"]),
+            ]
+            for row in found["rows"]
+            if row["dtype"] == dtype
+        ]
+        top = found["ceilings"][dtype]
+        head = ("particles", "order", "ms", "GFLOP/s", "GB/s", "of the roof", "set-up, ms")
+        note = (
+            f"Ceilings measured in the same run: {top['bandwidth'] / 1e9:.0f} GB/s, "
+            f"{top['flops'] / 1e9:.0f} GFLOP/s. The paper's best {place} code reached "
+            f"{PAPER[dtype][place]} % of its roof at 4096 x 2048."
+        )
+        made.append(Table(f"Interpolation by M'4, {name} precision", head, rows, [note]))
+    return made
+
+
+def draw(record: Record, file: Path) -> None:
+    """Draw the roofs and the largest size of each kind, and shares by size (Figures 4 and 5)."""
+    found = record["results"]
+    made, (left, right) = figure(2, 4.2)
+    for k, dtype in enumerate(("f4", "f8")):
+        top, name = found["ceilings"][dtype], {"f4": "single", "f8": "double"}[dtype]
+        x = np.geomspace(0.3, 100, 200)
+        y = np.minimum(top["flops"], x * top["bandwidth"]) / 1e9
+        left.loglog(x, y, color=SERIES[k], linewidth=1.6)
+        for mark, method in zip(MARKS, METHODS, strict=False):
+            of = [r for r in found["rows"] if (r["dtype"], r["method"]) == (dtype, method)]
+            last = of[-1]
+            style: dict[str, Any] = {"color": SERIES[k], "marker": mark, "markersize": 8}
+            label = f"{name}, {METHODS[method]}"
+            reached = last["flops"] / last["seconds"] / 1e9
+            left.loglog(
+                [last["flops"] / last["bytes"]], [reached], linestyle="", label=label, **style
+            )
+            particles = [r["shape"][0] * r["shape"][1] for r in of]
+            right.semilogx(particles, [100 * r["share"] for r in of], **style)
+    left.set(title="Under the roof", xlabel="operations per byte", ylabel="GFLOP/s")
+    right.set(title="Per cent of the roof", xlabel="particles", ylim=(0, None))
+    for panel in (left, right):
+        panel.grid(which="major")
+    left.legend(fontsize=8, labelcolor=DARK)
+    save(made, file, record["machine"]["name"])

@@ -1,0 +1,381 @@
+"""`parki.mesh`: every method, window and kind of grid against NumPy, point by point."""
+
+from __future__ import annotations
+
+import warnings
+
+import mesh_reference as reference
+import numpy as np
+import pytest
+
+import parki
+from parki import ParkiMemoryError, ParkiTypeError, ParkiValueError, ParkiWarning, mesh
+from parki.ewald.far import sizes, stored_mesh
+from parki.mesh import Grid, InterpolatePlan, SpreadPlan
+
+SHAPES = {2: (20, 31), 3: (18, 25, 23)}
+WINDOWS = {
+    "kaiser_bessel": mesh.kaiser_bessel(6),
+    "kaiser_bessel odd": mesh.kaiser_bessel(5),
+    "prolate": mesh.prolate(8),
+    "bspline 2": mesh.bspline(2),
+    "bspline 3": mesh.bspline(3),
+    "bspline 10": mesh.bspline(10),
+    "m4prime": mesh.m4prime(),
+}
+SPREADS = [m for m in mesh.SPREAD_METHODS if m != "unprotected"]
+SOLID = ("tile", "grid")
+# Sums in another order, of weights of either sign; and coordinates that are rounded as they are
+# shifted, which a window's slope passes on.
+ROUNDING = {"f8": 1e-12, "f4": 2e-4}
+
+
+def make_grid(dimensions: int, periodic=True) -> Grid:
+    return Grid(
+        SHAPES[dimensions],
+        spacing=[0.1, 0.2, 0.15][:dimensions],
+        origin=[1, -2, 0.5][:dimensions],
+        periodic=periodic,
+    )
+
+
+def cloud(grid: Grid, n: int = 300, dtype="f8") -> np.ndarray:
+    """Points in the grid's box, every other one in a corner of it."""
+    place = np.random.default_rng(1).random((grid.dimensions, n))
+    place[:, ::2] *= 0.3
+    return (np.array(grid.origin)[:, None] + place * np.array(grid.box)[:, None]).astype(dtype)
+
+
+def close(found, expected, dtype="f8") -> bool:
+    found = found.get() if hasattr(found, "get") else found
+    largest = np.abs(expected).max()
+    assert found.dtype == np.dtype(dtype) and 0 < largest < np.inf
+    return bool(np.abs(found - expected).max() <= ROUNDING[dtype] * largest)
+
+
+def check_spread(space, grid, window, method, dtype="f8", components=1, n=300) -> None:
+    points = cloud(grid, n, dtype)
+    values = np.random.default_rng(2).standard_normal((components, n)).astype(dtype)
+    given = [space.array_module.array(a) for a in (points, values)]
+    plan = SpreadPlan(given[0], grid, window, method, components=components, execution_space=space)
+    plan(-3 * given[1])  # of which nothing may be left
+    found = plan(given[1])
+    expected = reference.spread(points, values, grid, window)
+    assert found.shape == (expected.shape if components > 1 else grid.shape)
+    assert close(found, expected if components > 1 else expected[0], dtype)
+
+
+def check_interpolate(space, grid, window, method, dtype="f8", components=1, n=300) -> None:
+    points = cloud(grid, n, dtype)
+    values = np.random.default_rng(3).standard_normal((components, *grid.shape)).astype(dtype)
+    given = [space.array_module.array(a) for a in (points, values)]
+    plan = InterpolatePlan(
+        given[0], grid, window, method, components=components, execution_space=space
+    )
+    plan(-3 * given[1])
+    found = plan(given[1])
+    expected = reference.interpolate(points, values, grid, window)
+    assert close(found, expected if components > 1 else expected[0], dtype)
+
+
+# ---------------------------------------------------------------------- against NumPy
+@pytest.mark.parametrize("method", SPREADS)
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_spread(space, method, dimensions):
+    if (dimensions == 2 and method in SOLID) or (
+        space.on_device and method in ("owner", "private")
+    ):
+        pytest.skip("not for this grid or space")
+    free = (True, False, [True, False, True][:dimensions])
+    for periodic, components in zip(free, (1, 2, 5), strict=True):
+        grid = make_grid(dimensions, periodic)
+        check_spread(space, grid, mesh.kaiser_bessel(6), method, components=components)
+    check_spread(space, make_grid(dimensions), mesh.prolate(7), method, "f4", 2)
+
+
+@pytest.mark.parametrize("method", mesh.INTERPOLATE_METHODS)
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_interpolate(space, method, dimensions):
+    if dimensions == 2 and method in SOLID:
+        pytest.skip("not for this grid")
+    free = (True, False, [True, False, True][:dimensions])
+    for periodic, components in zip(free, (1, 2, 5), strict=True):
+        grid = make_grid(dimensions, periodic)
+        check_interpolate(space, grid, mesh.kaiser_bessel(6), method, components=components)
+    check_interpolate(space, make_grid(dimensions), mesh.prolate(7), method, "f4", 2)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_windows(space, window):
+    for dimensions in (2, 3):
+        grid = make_grid(dimensions, [True, False, False][:dimensions])
+        check_spread(space, grid, WINDOWS[window], "auto")
+        check_interpolate(space, grid, WINDOWS[window], "auto")
+
+
+@pytest.mark.parametrize("method", ["single_mesh", "group_mesh"])
+@pytest.mark.parametrize("n", [5, 3000])  # compute units of 1 and of 16 threads
+def test_compute_units(space, method, n):
+    check_spread(space, make_grid(3), mesh.bspline(4), method, n=n)
+    entries = [stored_mesh.compute_unit(x) for x in (0.2, 1, 3.9, 4, 15.9, 400)]
+    assert entries == [1, 1, 2, 4, 8, 16]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_crowded_tiles(threads, monkeypatch):
+    """A tile with most of the sources is shared out among threads; values are the same bits."""
+    monkeypatch.setenv("PARKI_NUM_THREADS", str(threads))
+    grid = Grid((40, 40, 40), spacing=1 / 40)
+    points = np.random.default_rng(0).random((3, 2000)) * 0.2
+    values = np.random.default_rng(1).standard_normal(2000)
+    plan = SpreadPlan(points, grid, method="owner")
+    parts = [int(numbers[4]) for _, numbers in plan._arguments["colours"]]
+    assert max(parts) == threads
+    expected = reference.spread(points, values[None], grid, plan.window)[0]
+    assert close(plan(values), expected)
+
+
+def test_many_points_are_gathered_in_order(space, monkeypatch):
+    monkeypatch.setattr(sizes, "IN_ORDER", 1)
+    for dimensions in (2, 3):
+        check_interpolate(space, make_grid(dimensions), mesh.bspline(4), "auto", components=4)
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_teams(dimensions, monkeypatch):
+    """A missing barrier, or scratch memory that nobody wrote, gives a wrong value."""
+    monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
+    space = parki.get_execution_space("Serial")
+    for method in ("single_mesh", "group_mesh", "hybrid_mesh", "gather"):
+        check_spread(space, make_grid(dimensions), mesh.bspline(4), method, components=3)
+
+
+# ---------------------------------------------------------------------- what must hold
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_interpolation_is_the_transpose(space, dimensions):
+    grid, rng = make_grid(dimensions, [True, False, True][:dimensions]), np.random.default_rng(0)
+    xp = space.array_module
+    points, values = xp.array(cloud(grid)), xp.array(rng.standard_normal(300))
+    field = xp.array(rng.standard_normal(grid.shape))
+    there = float((SpreadPlan(points, grid)(values) * field).sum())
+    back = float((InterpolatePlan(points, grid)(field) * values).sum())
+    assert there == pytest.approx(back, rel=1e-12)
+
+
+@pytest.mark.parametrize("order", [2, 4, 5, 9])
+def test_splines_conserve_what_they_spread(order):
+    grid = make_grid(3)
+    values = np.random.default_rng(0).standard_normal(300)
+    total = SpreadPlan(cloud(grid), grid, mesh.bspline(order))(values).sum()
+    assert total == pytest.approx(values.sum(), rel=1e-12)
+
+
+def test_moments_of_m4prime():
+    """It interpolates polynomials of degree 2, where no window reaches the ends, exactly."""
+    grid = Grid((20, 20), spacing=0.5, origin=-5.0, periodic=False)
+    x, y = np.meshgrid(*(-5 + 0.5 * np.arange(20),) * 2, indexing="ij")
+    points = np.random.default_rng(0).uniform(-3, 3, (2, 50))
+    found = InterpolatePlan(points, grid, mesh.m4prime())(1 + x - 2 * y + x * y + 3 * y**2)
+    a, b = points
+    np.testing.assert_allclose(found, 1 + a - 2 * b + a * b + 3 * b**2, atol=1e-12)
+
+
+def test_points_are_wrapped_and_corners_belong_to_the_grid():
+    for periodic in (True, False):
+        grid, window = make_grid(3, periodic), mesh.bspline(4)
+        points = reference.corners(grid)
+        if periodic:
+            points = points + 7 * np.array(grid.box)[:, None]
+        expected = reference.spread(points, np.ones((1, 8)), grid, window)[0]
+        for method in ("owner", "tile", "source", "stored"):
+            assert close(SpreadPlan(points, grid, window, method)(np.ones(8)), expected)
+
+
+def test_the_shortest_periodic_grid():
+    grid = Grid((6, 6, 6))
+    space = parki.get_execution_space("OpenMP")
+    for method in SPREADS:
+        check_spread(space, grid, mesh.kaiser_bessel(6), method)
+    for method in mesh.INTERPOLATE_METHODS:
+        check_interpolate(space, grid, mesh.kaiser_bessel(6), method)
+
+
+# ---------------------------------------------------------------------- the interface
+def test_calls_that_use_a_plan_once():
+    grid = make_grid(2)
+    points, rng = cloud(grid), np.random.default_rng(0)
+    for shape in ((300,), (1, 300), (3, 300)):
+        values = rng.standard_normal(shape)
+        found = mesh.spread(points, values, grid, mesh.bspline(3))
+        assert isinstance(found, Grid) and found.values.shape == (*shape[:-1], *grid.shape)
+        rows = np.atleast_2d(values)
+        expected = reference.spread(points, rows, grid, mesh.bspline(3)).reshape(found.values.shape)
+        assert close(found.values, expected)
+        back = mesh.interpolate(points, found, mesh.bspline(3))
+        assert back.shape == shape
+
+
+def test_results_go_where_they_are_wanted():
+    grid = make_grid(3)
+    points, values = cloud(grid), np.random.default_rng(0).standard_normal((2, 300))
+    plan, out = SpreadPlan(points, grid, components=2), np.full((2, *grid.shape), np.nan)
+    assert plan(values, out=out) is out
+    assert np.array_equal(out, plan(values))
+    plan, out = InterpolatePlan(points, grid), np.full(300, np.nan)
+    field = np.random.default_rng(0).standard_normal(grid.shape)
+    assert plan(field, out=out) is out
+    assert np.array_equal(out, plan(field))
+
+
+def test_no_points(space):
+    grid, none = make_grid(3), space.array_module.empty((3, 0))
+    for method in ("auto", "base", "single_mesh", "gather"):
+        plan = SpreadPlan(none, grid, method=method, execution_space=space)
+        assert not plan(space.array_module.empty(0)).any()
+    assert InterpolatePlan(none, grid)(space.array_module.ones(grid.shape)).shape == (0,)
+
+
+def test_plans_say_what_they_are():
+    grid = make_grid(2)
+    text = SpreadPlan(cloud(grid), grid, execution_space="CPU").describe()
+    assert text == (
+        "spreads 300 points, grid 20 x 31, 6 window points, 1 components, float64, OpenMP, by owner"
+    )
+    text = InterpolatePlan(cloud(grid), grid, method="stored", execution_space="CPU").describe()
+    assert text.startswith("interpolates at 300 points") and text.endswith("by stored")
+
+
+def test_unprotected_says_so():
+    grid = make_grid(3)
+    with pytest.warns(ParkiWarning, match="'unprotected' loses contributions"):
+        plan = SpreadPlan(cloud(grid), grid, method="unprotected", execution_space="Serial")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        expected = SpreadPlan(cloud(grid), grid)(np.ones(300))
+    assert close(plan(np.ones(300)), expected)  # one thread loses nothing
+
+
+def test_libraries():
+    torch = pytest.importorskip("torch")
+    grid = make_grid(2)
+    points = torch.from_numpy(cloud(grid))
+    found = SpreadPlan(points, grid)(torch.ones(300, dtype=torch.float64))
+    assert isinstance(found, torch.Tensor) and found.shape == grid.shape
+
+
+# ---------------------------------------------------------------------- errors
+GRID = make_grid(3)
+POINTS = cloud(GRID, 10)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "match"),
+    [
+        (lambda: Grid((4,)), ParkiValueError, r"shape is \(4,\); expected 2 or 3 positive"),
+        (lambda: Grid((4, 0)), ParkiValueError, "expected 2 or 3 positive"),
+        (lambda: Grid("ab"), ParkiTypeError, "shape is 'ab'; expected 2 or 3 numbers"),
+        (lambda: Grid((4, 4), spacing=-1), ParkiValueError, "spacing is -1; expected positive"),
+        (lambda: Grid((4, 4), spacing=[1, 1, 1]), ParkiValueError, "spacing has 3 numbers, but"),
+        (lambda: Grid((4, 4), origin=np.inf), ParkiValueError, "origin is inf; expected finite"),
+        (lambda: Grid((4, 4), periodic=2), ParkiTypeError, "periodic is 2; expected True, False"),
+        (lambda: Grid((4, 4), values=np.ones(3)), ParkiValueError, r"values has shape \(3,\)"),
+        (lambda: mesh.kaiser_bessel(1), ParkiValueError, "points is 1; expected .* 2 to 18"),
+        (lambda: mesh.prolate(4, -1), ParkiValueError, "shape is -1; expected a positive"),
+        (lambda: mesh.bspline(11), ParkiValueError, "order is 11; expected a B-spline's, 2 to 10"),
+        (
+            lambda: SpreadPlan(POINTS, (4, 4)),
+            ParkiTypeError,
+            "grid is a tuple; expected parki",
+        ),
+        (lambda: SpreadPlan(POINTS, GRID, 6), ParkiTypeError, "window is a int; expected"),
+        (
+            lambda: SpreadPlan(POINTS, GRID, method="no"),
+            ParkiValueError,
+            "method is 'no'; exp",
+        ),
+        (lambda: InterpolatePlan(POINTS, GRID, method="owner"), ParkiValueError, "is 'owner'; exp"),
+        (lambda: SpreadPlan(POINTS, GRID, components=0), ParkiValueError, "components is 0"),
+        (lambda: SpreadPlan(POINTS, GRID, components=1.5), ParkiTypeError, "components is 1.5"),
+        (lambda: SpreadPlan(POINTS.T, GRID), ParkiValueError, r"\(10, 3\); expected \(3, N\)"),
+        (lambda: SpreadPlan(POINTS.astype(int), GRID), ParkiTypeError, "points has dtype int64"),
+        (lambda: SpreadPlan(np.nan * POINTS, GRID), ParkiValueError, "points contains NaN"),
+        (
+            lambda: SpreadPlan(1e8 + POINTS, GRID),
+            ParkiValueError,
+            "points reaches to 1e.08 along axis 0, more than 1e6 periods away",
+        ),
+        (
+            lambda: SpreadPlan(POINTS, Grid((4, 30, 30), periodic=True)),
+            ParkiValueError,
+            "grid has 4 points along axis 0, which is periodic, but the window has 6",
+        ),
+        (
+            lambda: SpreadPlan(POINTS - 1, make_grid(3, False)),
+            ParkiValueError,
+            "points reaches from .* along axis 0, which is free, but the grid there is",
+        ),
+        (
+            lambda: SpreadPlan(cloud(make_grid(2)), make_grid(2), method="tile"),
+            ParkiValueError,
+            "method is 'tile', which takes grids of three dimensions; choose one of owner, base",
+        ),
+        (lambda: SpreadPlan(POINTS, GRID)(np.ones(9)), ParkiValueError, r"values has shape \(9,\)"),
+        (
+            lambda: SpreadPlan(POINTS, GRID)(np.ones(10, "f4")),
+            ParkiTypeError,
+            "values has dtype float32, but the points have float64",
+        ),
+        (
+            lambda: SpreadPlan(POINTS, GRID)(1j * np.ones(10)),
+            ParkiTypeError,
+            "values has dtype complex128; give real and imaginary part as two components",
+        ),
+        (
+            lambda: SpreadPlan(POINTS, GRID)(np.ones(10), out=np.ones(3)),
+            ParkiValueError,
+            r"out has shape \(3,\) and dtype float64; expected \(18, 25, 23\)",
+        ),
+        (
+            lambda: InterpolatePlan(POINTS, GRID)(np.ones(GRID.shape), out=np.ones(20)[::2]),
+            ParkiValueError,
+            "out is not C-contiguous",
+        ),
+        (lambda: mesh.interpolate(POINTS, GRID), ParkiTypeError, "grid has no values; give a Grid"),
+        (
+            lambda: mesh.spread(POINTS, np.ones((1, 1, 10)), GRID),
+            ParkiValueError,
+            r"values has shape \(1, 1, 10\); expected \(N,\) or \(C, N\)",
+        ),
+    ],
+)
+def test_errors(make, error, match):
+    with pytest.raises(error, match=match):
+        make()
+
+
+def test_stored_meshes_need_memory(monkeypatch):
+    monkeypatch.setattr(stored_mesh, "free_memory", lambda _: 1000.0)
+    for method in ("single_mesh", "hybrid_mesh", "stored"):
+        with pytest.raises(
+            ParkiMemoryError, match=r"stored mesh needs .* GB, but 1e-06 GB are free"
+        ):
+            SpreadPlan(POINTS, GRID, method=method)
+    with pytest.raises(ParkiMemoryError, match=r"stored matrix needs .* GB, but 1e-06 GB are free"):
+        InterpolatePlan(POINTS, GRID, method="stored")
+
+
+def test_private_grids_are_of_threads(monkeypatch):
+    from parki.ewald.far.conflicts import Private
+
+    class Device:
+        on_device = True
+
+    class Mesh:
+        space = Device()
+
+    with pytest.raises(ParkiValueError, match="method is 'private', which has a grid for each"):
+        Private(Mesh())
+
+
+def test_all_methods_are_tried():
+    assert set(SPREADS) | {"unprotected"} == set(mesh.SPREAD_METHODS)

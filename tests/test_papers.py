@@ -1,0 +1,55 @@
+"""The comparisons with other papers run at a small size, and write their page."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+KINDS = ("guo", "ljungkvist", "rossinelli", "finufft")
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    folder = ROOT / "scripts"
+    sys.path.insert(0, str(folder))
+    spec = importlib.util.spec_from_file_location("compare_papers", folder / "compare_papers.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    sys.path.remove(str(folder))
+
+
+def test_comparisons_run_and_write_their_page(script, tmp_path, capsys):
+    if importlib.util.find_spec("finufft") is None:
+        pytest.skip("finufft is not installed")
+    file, page = tmp_path / "papers.json", tmp_path / "papers.md"
+    assert script.main(["--quick", "--json", str(file)]) == 0
+    records = json.loads(file.read_text(encoding="utf-8"))
+    assert [found["kind"] for found in records] == list(KINDS)
+    printed = capsys.readouterr().out
+    assert script.main(["--from", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("| ") > 0.9 * printed.count("| ")
+    pytest.importorskip("matplotlib")
+    assert script.main(["--docs", str(file), "--page", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    pictures = re.findall(r"\]\((images/.*?)\)", text)
+    assert len(pictures) == 4 and all((tmp_path / name).exists() for name in pictures)
+
+
+def test_the_page_is_that_of_the_results(script):
+    """Nobody wrote into it by hand, and what it begins with says three sentences."""
+    files = sorted((ROOT / "docs" / "results").glob("papers-*.json"))
+    records = script.record.read(files)
+    assert script.page.page(records, script.KINDS) == script.PAGE.read_text(encoding="utf-8")
+    for kind in KINDS:
+        today = " ".join(script.KINDS[kind].TODAY.split())
+        assert len(re.findall(r"[.](?= |$)", today)) >= 3, kind
