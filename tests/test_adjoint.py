@@ -79,16 +79,18 @@ def exact(kernel, periodicity, values):
 # --- the same matrix ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("want", ["u", "grad_u", "p", "stress"])
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(
+    ("kernel", "want"),
+    [
+        (kernel, want)
+        for kernel in KERNELS
+        for want in ("u", "grad_u", "p", "stress")
+        if want in ("u", "grad_u") or kernel != "laplace"
+    ],
+)
 def test_the_transpose_is_exact(kernel, periodicity, want):
     """Whatever the tolerance: both sums have the same parameters."""
-    if (want not in SUMS[kernel].terms and want != "stress") or (kernel, want) == (
-        "laplace",
-        "stress",
-    ):
-        pytest.skip("there is no such result")
     plan = make(kernel, periodicity, want, 1e-3)
     if want in ("p", "stress") and SUMS[kernel].tensor:
         message = f"the adjoint of {kernel} needs that of its 'p'"
