@@ -25,6 +25,8 @@ TERMS = 7
 SPILL = True  # whether the field goes on beyond the end of a periodic z
 # g2p_gradient only:
 VALUES = True  # adds the field itself too, as g2p_target does
+TOGETHER = 3  # components at a time
+PRESSURE = True  # and the pressure, the field's next component, if all are together
 
 
 @pk.workunit
@@ -80,6 +82,7 @@ def g2p_gradient(
     first: int,
     field: pk.View4D[REAL],
     pot: pk.View2D[REAL],
+    pressure: pk.View2D[REAL],
     gradient: pk.View2D[REAL],
 ):
     """Add the far field's derivatives at sorted target i to column order[i].
@@ -98,38 +101,61 @@ def g2p_gradient(
     evaluate(window, wx, wy, wz)
     evaluate(slope, dx, dy, dz)
     out: int = order[i]
-    # One component after the other: the sums of all of them would not fit into registers.
-    for c in range(COMPONENTS):
-        value: List[REAL] = [0.0] * ROW
-        along0: List[REAL] = [0.0] * ROW
-        along1: List[REAL] = [0.0] * ROW
+    # Each component by itself waits for its sums; those of all fill more registers than a GPU has.
+    for group in range(COMPONENTS // TOGETHER):
+        at: int = group * TOGETHER
+        value: List[REAL] = [0.0] * (TOGETHER * ROW)
+        along0: List[REAL] = [0.0] * (TOGETHER * ROW)
+        along1: List[REAL] = [0.0] * (TOGETHER * ROW)
+        level: List[REAL] = [0.0] * ROW
         for a in range(P):
             g0: int = c0 + a
             if g0 >= shape[0]:
                 g0 = g0 - shape[0]
+            # Sums of a plane first: they serve all derivatives along x.
+            plane: List[REAL] = [0.0] * (TOGETHER * ROW)
+            slopes: List[REAL] = [0.0] * (TOGETHER * ROW)
+            flat: List[REAL] = [0.0] * ROW
             for b in range(P):
                 g1: int = c1 + b
                 if g1 >= shape[1]:
                     g1 = g1 - shape[1]
                 g1 = g1 + above
-                ww: REAL = wx[a] * wy[b]
-                dw: REAL = dx[a] * wy[b]
-                wd: REAL = wx[a] * dy[b]
+                w: REAL = wy[b]
+                d: REAL = dy[b]
+                for k in range(TOGETHER):
+                    for z in range(ROW):
+                        plane[k * ROW + z] += w * field[at + k][g0][g1][c2 + z]
+                        slopes[k * ROW + z] += d * field[at + k][g0][g1][c2 + z]
+                if PRESSURE:
+                    for z in range(ROW):
+                        flat[z] += w * field[COMPONENTS][g0][g1][c2 + z]
+            x: REAL = wx[a]
+            x0: REAL = dx[a]
+            for z in range(TOGETHER * ROW):
+                value[z] += x * plane[z]
+                along0[z] += x0 * plane[z]
+                along1[z] += x * slopes[z]
+            if PRESSURE:
                 for z in range(ROW):
-                    value[z] += ww * field[c][g0][g1][c2 + z]
-                    along0[z] += dw * field[c][g0][g1][c2 + z]
-                    along1[z] += wd * field[c][g0][g1][c2 + z]
-        u: REAL = 0.0
-        u0: REAL = 0.0
-        u1: REAL = 0.0
-        u2: REAL = 0.0
-        for z in range(ROW):
-            u += value[z] * wz[z]
-            u0 += along0[z] * wz[z]
-            u1 += along1[z] * wz[z]
-            u2 += value[z] * dz[z]
-        if VALUES:
-            pot[c][out] += u
-        gradient[3 * c][out] += u0 * descent[0]
-        gradient[3 * c + 1][out] += u1 * descent[1]
-        gradient[3 * c + 2][out] += u2 * descent[2]
+                    level[z] += x * flat[z]
+        for k in range(TOGETHER):
+            u: REAL = 0.0
+            u0: REAL = 0.0
+            u1: REAL = 0.0
+            u2: REAL = 0.0
+            for z in range(ROW):
+                u += value[k * ROW + z] * wz[z]
+                u0 += along0[k * ROW + z] * wz[z]
+                u1 += along1[k * ROW + z] * wz[z]
+                u2 += value[k * ROW + z] * dz[z]
+            if VALUES:
+                pot[at + k][out] += u
+            gradient[3 * (at + k)][out] += u0 * descent[0]
+            gradient[3 * (at + k) + 1][out] += u1 * descent[1]
+            gradient[3 * (at + k) + 2][out] += u2 * descent[2]
+        if PRESSURE:
+            p: REAL = 0.0
+            for z in range(ROW):
+                p += level[z] * wz[z]
+            pressure[0][out] += p

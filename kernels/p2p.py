@@ -36,7 +36,7 @@ from typing import List
 import pykokkos as pk
 
 from kernels.blocks.pair import interact, take_radial
-from kernels.blocks.walk import bound, clip, wrap
+from kernels.blocks.stage import begin_walk, fill_stage
 
 REAL = pk.double
 SINGLE = True
@@ -44,18 +44,22 @@ DOUBLE = True
 LAPLACE = False
 ROTLET = False
 DIPOLE = False
-OUTPUTS = 3 - 2 * LAPLACE  # rows of results
+TURNED = False  # the transpose of the double layer, with or without single, or of dipoles
+OUTPUTS = 3 - 2 * LAPLACE + (3 * SINGLE + 6 * DIPOLE) * TURNED  # rows of results
 EVALUATOR = 0  # of the radial functions: 0 polynomials, 1 the library's erf and exp, 2 rational
 DEGREE = 12  # of the polynomials: S, X, R, L, or N and D
 PERIODIC = 3  # the first PERIODIC axes repeat
 TILE = 4  # most targets of a tile
 CHUNK = 256  # sources staged at a time, a multiple of LANES
 LANES = 8  # sources are staged by whole vectors
-CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET + 9 * DIPOLE  # rows of a density
+# Rows of a density; where those of the double layer begin, and those of its results.
+CHARGES = 3 * SINGLE * (1 - TURNED) + 3 * DOUBLE + LAPLACE + 3 * ROTLET + (9 - 6 * TURNED) * DIPOLE
+LAYER_ROW = 3 * SINGLE * (1 - TURNED)
+LAYER_OUT = 3 * SINGLE * TURNED
 MANY = 1  # densities summed at once, in the rows of ``dens`` and ``pot``
 LOW = False  # positions have a second part, for distances of close points: see below
 NORMAL = 3 + PERIODIC + MANY * CHARGES
-LOWER = NORMAL + 3 * DOUBLE
+LOWER = NORMAL + 3 * DOUBLE * (1 - TURNED)
 ROWS = LOWER + 3 * LOW
 UNIT = 5.9604644775390625e-08  # 2^-24, of the second parts
 
@@ -87,31 +91,19 @@ def p2p_staged(
 
     The columns of a system follow those of another, which has no part in its sums.
 
-    ``norms`` are the normals over r_c. ``coincident`` is the squared distance, over r_c, below
-    which a pair counts as one point. ``xi_rc`` is z above, not used by polynomials. ``factor``
-    multiplies the result. Rows of the stage: position, shift of the target (periodic axes),
-    density, normal, and the position's second part, which ``src_low`` has over UNIT. It has a
-    factor of its own: compilers may add up sums of one factor in any order.
+    ``norms`` are the normals over r_c; of targets, with the opposite sign, if TURNED: the pair
+    function of the double layer is symmetric in its two vectors, and odd in x - y. ``coincident``
+    is the squared distance, over r_c, below which a pair counts as one point. ``xi_rc`` is z above,
+    not used by polynomials. ``factor`` multiplies the result. Rows of the stage: position, shift of
+    the target (periodic axes), density, normal, and the position's second part, which ``src_low``
+    has over UNIT. It has a factor of its own: compilers may add up sums of one factor in any order.
 
     Runs are copied by whole vectors: ``src``, ``dens`` and ``norms`` have LANES - 1 columns beyond
     the last source. What a vector copies beyond its run, the next run or the surplus overwrites.
     """
     stage: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), ROWS, CHUNK + LANES)
     total: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), MANY * OUTPUTS, TILE)
-    tile: int = team.league_rank()
-    system: int = tiles[0][tile] // (shape[0] * shape[1]) * (shape[0] * shape[1])
-    first: int = tiles[1][tile]
-    last: int = tiles[2][tile]
-    bound(first, last)
-    inverse: REAL = 1.0 / cutoff
-    first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
-    last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
-    clip(0, first0, last0)
-    if first == last:
-        last0 = first0 - 1
-    first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
-    last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
-    clip(1, first1, last1)
+    begin_walk()
     take_radial(radial, xi_rc)
 
     def clear(t: int):
@@ -120,111 +112,18 @@ def p2p_staged(
 
     pk.parallel_for(pk.TeamThreadRange(team, last - first), clear)
 
-    # Where the walk over columns and runs stands; it stops whenever the stage is full.
-    c0: int = first0
-    c1: int = first1 - 1
-    below: int = 1
-    above: int = 0
-    j: int = 0
-    end: int = 0
-    column: int = 0
-    s0: REAL = 0.0
-    s1: REAL = 0.0
-    s2: REAL = 0.0
-    x0: REAL = 0.0
-    x1: REAL = 0.0
-    x2: REAL = 0.0
-    more: int = 1
     while more == 1:
-        filled: int = 0
-        while more == 1 and filled < CHUNK:
-            if j < end:
-                count: int = end - j
-                if count > CHUNK - filled:
-                    count = CHUNK - filled
-
-                def fill(v: int):
-                    for lane in range(LANES):
-                        m: int = v * LANES + lane
-                        stage[0][filled + m] = src[0][j + m] + s0
-                        stage[1][filled + m] = src[1][j + m] + s1
-                        stage[2][filled + m] = src[2][j + m] + s2
-                        if PERIODIC > 0:
-                            stage[3][filled + m] = x0
-                        if PERIODIC > 1:
-                            stage[4][filled + m] = x1
-                        if PERIODIC > 2:
-                            stage[5][filled + m] = x2
-                        for row in range(MANY * CHARGES):
-                            stage[3 + PERIODIC + row][filled + m] = dens[row][j + m]
-                        if DOUBLE:
-                            for row in range(3):
-                                stage[NORMAL + row][filled + m] = norms[row][j + m]
-                        if LOW:
-                            for row in range(3):
-                                stage[LOWER + row][filled + m] = src_low[row][j + m]
-
-                pk.parallel_for(pk.TeamThreadRange(team, (count + LANES - 1) // LANES), fill)
-                if LANES > 1:
-                    # The next run overwrites what this one copied beyond its end.
-                    team.team_barrier()
-                filled = filled + count
-                j = j + count
-            elif below <= above:
-                # The next run of cells, up to the top of the box; the rest is the next image.
-                w2: int = below
-                s2 = 0.0
-                x2 = 0.0
-                wrap(2, w2, s2, x2)
-                run: int = above - below + 1
-                if run > shape[2] - w2:
-                    run = shape[2] - w2
-                below = below + run
-                j = starts[column + w2]
-                end = starts[column + w2 + run]
-            else:
-                c1 = c1 + 1
-                if c1 > last1:
-                    c1 = first1
-                    c0 = c0 + 1
-                if c0 > last0:
-                    more = 0
-                else:
-                    gap0: REAL = pk.fmax(REAL(c0) * width[0] - hi0, lo0 - REAL(c0 + 1) * width[0])
-                    gap1: REAL = pk.fmax(REAL(c1) * width[1] - hi1, lo1 - REAL(c1 + 1) * width[1])
-                    gap0 = pk.fmax(gap0, 0.0)
-                    gap1 = pk.fmax(gap1, 0.0)
-                    room: REAL = cutoff * cutoff - gap0 * gap0 - gap1 * gap1
-                    if room > 0.0:
-                        reach: REAL = pk.sqrt(room)
-                        below = int(pk.floor((lo2 - reach) / width[2]))
-                        above = int(pk.floor((hi2 + reach) / width[2]))
-                        clip(2, below, above)
-                        w0: int = c0
-                        s0 = 0.0
-                        x0 = 0.0
-                        wrap(0, w0, s0, x0)
-                        w1: int = c1
-                        s1 = 0.0
-                        x1 = 0.0
-                        wrap(1, w1, s1, x1)
-                        column = (system + w0 * shape[1] + w1) * shape[2]
-        staged: int = (filled + LANES - 1) // LANES * LANES
-
-        def surplus(m: int):
-            # Surplus sources, out of everything's reach.
-            for row in range(ROWS):
-                stage[row][filled + m] = 0.0
-            stage[0][filled + m] = trg[0][first] - 4.0 * cutoff - 2.0 * half[0]
-
-        pk.parallel_for(pk.TeamThreadRange(team, staged - filled), surplus)
-        team.team_barrier()
+        fill_stage()
 
         def target(t: int):
             y0: REAL = trg[0][first + t]
             y1: REAL = trg[1][first + t]
             y2: REAL = trg[2][first + t]
             u: List[REAL] = [0.0] * (MANY * OUTPUTS)
+            if DOUBLE and TURNED:
+                n0: REAL = norms[0][first + t]
+                n1: REAL = norms[1][first + t]
+                n2: REAL = norms[2][first + t]
             if LOW:
                 l0: REAL = trg_low[0][first + t]
                 l1: REAL = trg_low[1][first + t]

@@ -26,8 +26,12 @@ DOUBLE = True
 LAPLACE = False
 ROTLET = False
 DIPOLE = False
-OUTPUTS = 3 - 2 * LAPLACE  # rows of results
-CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET + 9 * DIPOLE  # rows of a density
+TURNED = False  # the transpose of the double layer, with or without single, or of dipoles
+OUTPUTS = 3 - 2 * LAPLACE + (3 * SINGLE + 6 * DIPOLE) * TURNED  # rows of results
+# Rows of a density; where those of the double layer begin, and those of its results.
+CHARGES = 3 * SINGLE * (1 - TURNED) + 3 * DOUBLE + LAPLACE + 3 * ROTLET + (9 - 6 * TURNED) * DIPOLE
+LAYER_ROW = 3 * SINGLE * (1 - TURNED)
+LAYER_OUT = 3 * SINGLE * TURNED
 LOW = False  # positions have a second part, as in p2p.py
 UNIT = 5.9604644775390625e-08  # of it
 MANY = 1  # densities summed at once, in the rows of ``dens`` and ``pot``
@@ -267,6 +271,10 @@ def p2p_tile(
                             x1: REAL = trg[1][i] - s1
                             x2: REAL = trg[2][i] - s2
                             u: List[REAL] = [0.0] * (MANY * OUTPUTS)
+                            if DOUBLE and TURNED:
+                                n0: REAL = norms[0][i]
+                                n1: REAL = norms[1][i]
+                                n2: REAL = norms[2][i]
                             if LOW:
                                 l0: REAL = trg_low[0][i]
                                 l1: REAL = trg_low[1][i]

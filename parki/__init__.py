@@ -19,12 +19,14 @@ from parki.ewald import (
     EwaldOptions,
     Plan,
     forget,
+    jvp,
     laplace,
     stokes_comb,
     stokes_dipole,
     stokes_dl,
     stokes_rotlet,
     stokes_sl,
+    vjp,
 )
 from parki.runtime import ExecutionSpace, available_spaces, get_execution_space
 
@@ -47,6 +49,7 @@ __all__ = [
     "ewald",
     "forget",
     "get_execution_space",
+    "jvp",
     "laplace",
     "mesh",
     "reference",
@@ -56,4 +59,5 @@ __all__ = [
     "stokes_rotlet",
     "stokes_sl",
     "utils",
+    "vjp",
 ]

@@ -121,8 +121,13 @@ def _refuse_meaning(name: str, value: Any) -> None:
         )
     if getattr(value, "requires_grad", False) is True:
         raise ParkiTypeError(
-            f"{name} requires a gradient, but parki's sums are not differentiated automatically; "
-            f"pass {name}.detach()"
+            f"{name} requires a gradient, which the sums of parki itself do not have; call those "
+            f"of parki.torch, or pass {name}.detach()"
+        )
+    if kind.__module__.partition(".")[0] == "jax" and kind.__name__.endswith("Tracer"):
+        raise ParkiTypeError(
+            f"{name} has no values within a transformation of JAX such as jit or grad; call the "
+            "sums of parki.jax there"
         )
 
 

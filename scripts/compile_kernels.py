@@ -29,6 +29,7 @@ from parki.ewald.near.p2p import near_kernels
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import near_tile
 from parki.ewald.options import MOST_POINTS, EwaldOptions
+from parki.ewald.points import RESULTS
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.window import KaiserBessel
@@ -66,7 +67,7 @@ DEGREES = {
 
 def wants(kernel: str) -> list[tuple[str, ...]]:
     """Return the sets of results that kernels are made for: stresses are made of others."""
-    names = [name for name, terms in SUMS[kernel].terms.items() if terms]
+    names = [name for name in RESULTS if SUMS[kernel].terms.get(name)]
     return [want for n in range(1, 4) for want in combinations(names, n)]
 
 

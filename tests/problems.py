@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import i0e, i1e
+from scipy.special import i0e, i1e, ive
 
 from parki.ewald.choice import machines
 from parki.ewald.choice.grids import POINTS
@@ -71,6 +71,17 @@ class Window(KaiserBessel):
         scale = (self.beta / (self.points / 2)) ** 2 / i0e(self.beta)
         slope = -scale * np.asarray(r, dtype=np.float64) * ratio * np.exp(z - self.beta)
         return np.where(inside, slope, 0.0)
+
+    def curvature(self, r: ArrayLike) -> Array:
+        """Second derivative of the window at the distances ``r`` (grid steps), any shape."""
+        inside, z = self._bessel_argument(r)
+        half, x = self.points / 2, np.asarray(r, dtype=np.float64) / (self.points / 2)
+        safe = np.where(z > 0, z, 1.0)
+        first = np.where(z > 0, 2 * i1e(z) / safe, 1.0)  # by z^2 / 4, as I0
+        second = np.where(z > 0, 4 * ive(2, z) / safe**2, 0.5)
+        slope, bend = -(self.beta**2) * x / (2 * half), -(self.beta**2) / (2 * half**2)
+        found = (second * slope**2 + first * bend) * np.exp(z - self.beta) / i0e(self.beta)
+        return np.where(inside, found, 0.0)
 
     def _bessel_argument(self, r: ArrayLike) -> tuple[NDArray[np.bool_], Array]:
         """Where ``|r| <= a``, and ``beta sqrt(1 - (r/a)^2)`` there (0 elsewhere)."""

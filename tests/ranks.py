@@ -2,6 +2,7 @@
 
     mpirun -n 3 python tests/ranks.py sums
     mpirun -n 3 python tests/ranks.py moves
+    mpirun -n 3 python tests/ranks.py adjoints
     mpirun -n 3 python tests/ranks.py failures
     mpirun -n 3 python tests/ranks.py ending raise
     mpirun -n 2 python tests/ranks.py needed 3
@@ -344,6 +345,65 @@ def _off(
     return float((np.abs(pot - ref) / size).max() / np.finfo(walk.dtype).eps)
 
 
+# --- adjoints -------------------------------------------------------------------------------------
+
+
+TRANSPOSED = (
+    Case("stokes_comb", 3, more=(("dl_mean", "flux"),), cloud="same"),
+    Case("stokes_dl", 1, box=BOXES[2]),
+    Case("stokes_sl", 2, cloud="same", deal="uneven"),
+    Case("stokes_sl", 0, deal="apart", want=("u", "grad_u")),
+    Case("stokes_rotlet", 0, deal="one rank"),
+    Case("stokes_sl", 3, want=("u", "stress")),  # that of the pressure chooses its own parameters
+    Case("stokes_dipole", 2, "f4", box=BOXES[2]),
+    Case("laplace", 3, "f4", want=("grad_u",)),
+)
+
+
+def adjoints(comm: Any, space: str = "CPU") -> None:
+    """Compare <values, plan(density)> with <plan.adjoint(values), density>, and move the points."""
+    memory = Memory(space, comm)
+    for case in TRANSPOSED:
+        c = cloud(case.cloud, case.n, case.box, case.dtype)
+        dens, norms = c.arguments(case.kernel)
+        same, more = c.trg is c.src, dict(case.more)
+        options = parki.EwaldOptions(case.periodicity, case.box, case.tolerance, **more)
+        plan, found = None, []
+        for how in (case.deal, "in order"):
+            mine = deal(how, case.n, comm.size, True) == comm.rank
+            here = mine if same else deal(how, case.n, comm.size, False) == comm.rank
+            src = memory.send(c.src[:, mine])
+            trg = src if same else memory.send(c.trg[:, here])
+            given = None if norms is None else memory.send(norms[:, mine])
+            if plan is None:
+                how_made = {"comm": comm, "want": case.want}
+                plan = ewald.Plan(case.kernel, trg, src, given, options, **how_made)
+            else:
+                plan.update_points(trg, src, given)
+            own = memory.send(dens[..., mine])
+            rng = np.random.default_rng(comm.rank)
+            results = [memory.fetch(each).astype("f8") for each in plan(own)]
+            shapes = [each.shape for each in results]
+            values = [rng.standard_normal(shape).astype(case.dtype) for shape in shapes]
+            back = memory.fetch(plan.adjoint(tuple(map(memory.send, values))))
+            pairs = list(zip(values, results, strict=True))
+            parts = np.array(
+                [
+                    sum((v * u).sum() for v, u in pairs),
+                    (back * memory.fetch(own).astype("f8")).sum(),
+                    sum((u**2).sum() for u in results),
+                    sum((v.astype("f8") ** 2).sum() for v in values),
+                ]
+            )
+            total = comm.allreduce(parts)
+            found.append(abs(total[0] - total[1]) / np.sqrt(total[2] * total[3]))
+        if comm.rank == 0:
+            own_grid = "stress" in case.want
+            size = case.tolerance if own_grid else 10 * float(np.finfo(case.dtype).eps)
+            apart = (np.array(found) / size).tolist()
+            print(json.dumps({"case": str(case), "apart": apart}), flush=True)
+
+
 # --- failures -------------------------------------------------------------------------------------
 
 
@@ -401,6 +461,7 @@ def failures(comm: Any, space: str = "CPU") -> None:
     attempt(comm, "good", good)
     attempt(comm, "density", lambda: plan(dens[:, 1:] if last else dens))
     attempt(comm, "promise", lambda: plan.promise(dens[:, 1:] if last else dens))
+    attempt(comm, "adjoint", lambda: plan.adjoint(dens[:, 1:] if last else dens))
     attempt(comm, "good", good)
     for name, stage, method in inner:
         if last:
@@ -534,5 +595,5 @@ def ending(comm: Any, how: str) -> None:
 if __name__ == "__main__":
     from mpi4py import MPI
 
-    modes = (sums, moves, failures, needed, tiles, ending)
+    modes = (sums, moves, adjoints, failures, needed, tiles, ending)
     {mode.__name__: mode for mode in modes}[sys.argv[1]](MPI.COMM_WORLD, *sys.argv[2:])

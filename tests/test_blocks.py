@@ -36,6 +36,29 @@ def test_a_call_becomes_its_statements(tmp_path):
     ]
 
 
+def test_blocks_call_blocks(tmp_path):
+    """Of the files that their own file imports, too; arguments are handed down."""
+    (tmp_path / "blocks").mkdir()
+    (tmp_path / "blocks" / "sums.py").write_text(BLOCK, encoding="utf-8")
+    text = """from kernels.blocks.sums import add_twice
+
+def add_all(array, total):
+    if PAIRS:
+        add_twice(array, 2 * i, total)
+"""
+    (tmp_path / "blocks" / "all.py").write_text(text, encoding="utf-8")
+    text = "from kernels.blocks.all import add_all\n\ndef f(i):\n    add_all(view, u0)\n"
+    tree = expand(ast.parse(text), tmp_path / "file.py", tmp_path)
+    assert ast.unparse(tree).split("\n") == [
+        "def f(i):",
+        "    if PAIRS:",
+        "        value: REAL = view[2 * i]",
+        "        u0 += value",
+        "        u0 += SCALE * value",
+    ]
+    assert {node.lineno for node in tree.body[0].body} == {4}
+
+
 def test_what_is_written_out_has_the_line_of_its_call(tmp_path):
     (tmp_path / "blocks").mkdir()
     (tmp_path / "blocks" / "sums.py").write_text(BLOCK, encoding="utf-8")

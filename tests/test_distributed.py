@@ -143,6 +143,25 @@ def test_points_move(size, space, walk):
     assert any(found["crossed"]) == (size > 1 and walk.how != "home")
 
 
+@pytest.mark.parametrize(
+    ("space", "case"),
+    [
+        pytest.param(space, str(case), marks=marks, id=f"{space}, {case}")
+        for space, marks in SPACES.items()
+        for case in ranks.TRANSPOSED
+    ],
+)
+def test_adjoint_over_ranks(space, case):
+    """Transposes the sum but for rounding, before and after points move between the ranks.
+
+    One that chooses its own parameters does so within the promise.
+    """
+    results, said = results_of("adjoints", 3, space)
+    assert case in results, said[-3000:]
+    assert len(results[case]["apart"]) == 2
+    assert max(results[case]["apart"]) < 1
+
+
 @pytest.mark.parametrize("space", [pytest.param(s, marks=m) for s, m in SPACES.items()])
 @pytest.mark.parametrize("size", [3])
 def test_an_error_on_one_rank_is_raised_on_all(size, space):
@@ -154,6 +173,7 @@ def test_an_error_on_one_rank_is_raised_on_all(size, space):
         "points": ("ParkiValueError", "rank 2 of 3: trg contains NaN"),
         "density": ("ParkiValueError", "rank 2 of 3: dens has shape (3, 49); expected (3, 50)"),
         "promise": ("ParkiValueError", "rank 2 of 3: dens has shape (3, 49); expected (3, 50)"),
+        "adjoint": ("ParkiValueError", "rank 2 of 3: values has shape (3, 49); expected (3, 50)"),
         "memory": ("ParkiMemoryError", "on ranks 0, 1, 2 of 3, but "),
         "options": ("ParkiValueError", "tolerance is 0.0001 on rank 2, but 0.001 on rank 0"),
         "operator": ("ParkiValueError", "no meaning over many ranks"),

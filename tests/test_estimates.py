@@ -29,7 +29,8 @@ class System:
     def __init__(self, term, seed, radius=None, count=60):
         rng = np.random.default_rng(seed)
         self.gradient, self.pressure = term.endswith("_grad"), term.endswith("_p")
-        self.kernel = term.removesuffix("_grad").removesuffix("_p")
+        self.probe = term.endswith("_probe")
+        self.kernel = term.removesuffix("_grad").removesuffix("_p").removesuffix("_probe")
         if radius is None:
             self.targets, self.sources = rng.random((2, 3, count)) * LENGTHS[:, None]
         else:
@@ -49,6 +50,9 @@ class System:
         }
         square["stokes_dipole"] = square["stokes_dl"]
         self.strength = float(square[self.kernel])  # Q
+        if self.probe:  # what double layers q, n at the targets feel
+            self.strength *= float(square["stokes_dl"]) / count
+            self.tensor = -self.q[:, None] * self.n - self.n[:, None] * self.q
 
     def spectrum(self, transform, gradient, k, split):
         """Far field's coefficients; ``transform(c)``, ``gradient(c, m)`` give modes."""
@@ -75,9 +79,24 @@ class System:
             d = transform((q * n).sum(axis=0))
         along = sum(k[j] * a[j] for j in range(3)) / k2
         symbol = np.where(zero, 0, 8 * np.pi / k2 * split.gamma_stokes(k2))
+        pressure = -1j * symbol * k2 * along
         if self.pressure:
-            return [-1j * symbol * k2 * along]
-        return [symbol * (a[j] - k[j] * along + 1j * k[j] * d) for j in range(3)]
+            return [pressure]
+        flow = [symbol * (a[j] - k[j] * along + 1j * k[j] * d) for j in range(3)]
+        return [*flow, pressure] if self.probe else flow
+
+    def read(self, derivative):
+        """Return the gradient of what probes read; ``derivative(row, axes)`` of velocity or p."""
+        strength = (self.q * self.n).sum(axis=0)
+        return np.array(
+            [
+                strength * derivative(3, (axis,))
+                + sum(
+                    self.tensor[j, m] * derivative(j, (axis, m)) for j in range(3) for m in range(3)
+                )
+                for axis in range(3)
+            ]
+        )
 
     def exact(self, split, reach=6.3, box=None):
         """Far field from all modes up to 2 xi reach or the band, or the grid's (half its rim)."""
@@ -100,13 +119,15 @@ class System:
                 weight[[0, -1]] = 0.5
         back = [rim[i] * np.exp(1j * np.outer(self.targets[i], k[i])) for i in range(3)]
         modes = self.spectrum(transform, gradient, k, split)
-        result = []
-        for axis in range(3) if self.gradient else [None]:
-            b = [1j * k[i] * back[i] if i == axis else back[i] for i in range(3)]
-            result += [
-                np.einsum("tbc,tb,tc->t", np.tensordot(b[0], u, 1), b[1], b[2]).real for u in modes
-            ]
-        return np.array(result) / VOLUME
+
+        def derivative(row, axes):
+            b = [(1j * k[i]) ** axes.count(i) * back[i] for i in range(3)]
+            return np.einsum("tbc,tb,tc->t", np.tensordot(b[0], modes[row], 1), b[1], b[2]).real
+
+        if self.probe:
+            return self.read(derivative) / VOLUME
+        axes = [(0,), (1,), (2,)] if self.gradient else [()]
+        return np.array([derivative(row, a) for a in axes for row in range(len(modes))]) / VOLUME
 
     def gridded(self, split, window):
         """Far field through the grid, with four components and the window's gradient."""
@@ -115,7 +136,8 @@ class System:
             t = points[i] / STEPS[i]
             index = np.floor(t).astype(int)[:, None] + np.arange(window.points)
             r = index - (window.points / 2 - 1) - t[:, None]
-            return index % SHAPE[i], window(r), window.derivative(r) / STEPS[i]
+            slopes = window.derivative(r) / STEPS[i], window.curvature(r) / STEPS[i] ** 2
+            return index % SHAPE[i], window(r), *slopes
 
         def flat(axes):
             i, j, k = (axis[0] for axis in axes)
@@ -124,14 +146,14 @@ class System:
             ]
 
         def product(axes, m):
-            a, b, c = (axis[2 if i == m else 1] for i, axis in enumerate(axes))
+            a, b, c = (axis[1 + m.count(i)] for i, axis in enumerate(axes))
             return a[:, :, None, None] * b[:, None, :, None] * c[:, None, None]
 
         spread = [under_window(self.sources, i) for i in range(3)]
         gather = [under_window(self.targets, i) for i in range(3)]
 
         def gradient(c, m):
-            values = product(spread, m) * c[:, None, None, None]
+            values = product(spread, () if m is None else (m,)) * c[:, None, None, None]
             grid = np.bincount(flat(spread).ravel(), values.ravel(), int(np.prod(SHAPE)))
             return np.fft.fftn(grid.reshape(SHAPE))
 
@@ -141,11 +163,15 @@ class System:
         scale = 1 / (w[0][:, None, None] * w[1][:, None] * w[2]) ** 2 / np.prod(STEPS)
         modes = self.spectrum(lambda c: gradient(c, None), gradient, k, split)
         values = [np.fft.ifftn(scale * u).real.ravel()[flat(gather)] for u in modes]
-        result = []
-        for axis in range(3) if self.gradient else [None]:
-            weights = product(gather, axis) * (1 if axis is None else -1)  # by x, not by g - x
-            result += [(v * weights).sum(axis=(1, 2, 3)) for v in values]
-        return np.array(result)
+
+        def derivative(row, axes):
+            weights = product(gather, axes) * (-1) ** len(axes)  # by x, not by g - x
+            return (values[row] * weights).sum(axis=(1, 2, 3))
+
+        if self.probe:
+            return self.read(derivative)
+        axes = [(0,), (1,), (2,)] if self.gradient else [()]
+        return np.array([derivative(row, a) for a in axes for row in range(len(modes))])
 
 
 def aliasing(term, split, lengths, shape, points, beta_over_p):
@@ -354,7 +380,8 @@ def test_far_field_of_uniform_and_clustered_points(kernel, points, shape, split)
     cut = estimates.truncation(kernel, split, STEPS, VOLUME)
     uniform = np.hypot(window_rms, cut.rms)
     # Few modes carry the error of Laplace gradients, and fewer still that of dipoles.
-    systems = [System(kernel, seed) for seed in range(8 if "dipole" in kernel else 3)]
+    many = "dipole" in kernel or "probe" in kernel
+    systems = [System(kernel, seed) for seed in range(8 if many else 3)]
     error = rms(*((s, s.gridded(split, window), s.exact(split)) for s in systems))
     assert 0.6 < error / uniform < 1.5
 
@@ -387,12 +414,16 @@ def test_mode_rule_of_large_grids(kernel, ratio, monkeypatch):
     np.testing.assert_allclose(graded, complete, rtol=0.07)
 
 
-def plain(rho2, carried, across):
+def plain(rho2, carried, across, twice):
     return rho2
 
 
-def stress(rho2, carried, across):
+def stress(rho2, carried, across, twice):
     return 4 / 9 * carried + 2 / 9 * across + rho2 / 3
+
+
+def bent(rho2, carried, across, twice):
+    return twice
 
 
 # Symbol over gamma; squares of the spreading and the gathering half; what bounds them for a far b.
@@ -401,35 +432,42 @@ HALVES = {
     "stokes_dl_grad": (
         lambda k2: 8 * np.pi / np.sqrt(k2),
         stress,
-        lambda rho2, carried, across: 7 / 9 * carried,
+        lambda rho2, carried, across, _: 7 / 9 * carried,
         1,
         (np.sqrt(6) + np.sqrt(7)) / 3,
     ),
     "stokes_dl_p": (
         lambda k2: 8 * np.pi / np.sqrt(k2),
-        lambda rho2, carried, across: 2 / 9 * (2 * carried - across),
+        lambda rho2, carried, across, _: 2 / 9 * (2 * carried - across),
         plain,
         4 / 9,
         2 / 3,
     ),
     "stokes_dipole": (
         lambda k2: np.sqrt(2) / 3 * 8 * np.pi / k2,
-        lambda rho2, carried, across: carried,
+        lambda rho2, carried, across, _: carried,
         plain,
         1,
         1,
     ),
     "stokes_dipole_grad": (
         lambda k2: np.sqrt(2) / 3 * 8 * np.pi / np.sqrt(k2),
-        lambda rho2, carried, across: carried,
-        lambda rho2, carried, across: carried,
+        lambda rho2, carried, across, _: carried,
+        lambda rho2, carried, across, _: carried,
         1,
         2,
+    ),
+    "stokes_sl_probe": (
+        lambda k2: np.sqrt(7 / 27) * 8 * np.pi / np.sqrt(k2),
+        plain,
+        bent,
+        1,
+        np.sqrt(2),
     ),
     "stokes_sl_grad": (
         lambda k2: np.sqrt(2 / 3) * 8 * np.pi / k2,
         plain,
-        lambda rho2, carried, across: carried,
+        lambda rho2, carried, across, _: carried,
         1,
         1,
     ),
@@ -454,21 +492,34 @@ def test_profiles_against_sums_mode_by_mode(term, points, shape, ratio):
         image = images(angles[axis], [(points, shape * points)])
         far = image.b_square[0] - (image.b[:, 0] ** 2).sum(axis=0)
         far_rho = image.rho_square[0] - (image.rho[:, 0] ** 2).sum(axis=0)
-        pairs = list(zip(image.rho[:, 0], image.b[:, 0], strict=True))
-        pairs += [(np.sqrt(far_rho), 0 * far), (0 * far, np.sqrt(np.maximum(far, 0)))]
+        far_c = image.c_square[0] - (image.c[:, 0] ** 2).sum(axis=0)
+        pairs = list(zip(image.rho[:, 0], image.b[:, 0], image.c[:, 0], strict=True))
+        pairs += [
+            (np.sqrt(far_rho), 0 * far, 0 * far),
+            (0 * far, np.sqrt(np.maximum(far, 0)), 0 * far),
+            (0 * far, 0 * far, np.sqrt(np.maximum(far_c, 0))),
+        ]
         for half in halves:
             scale = of_plain if half is plain else 1
-            for number, (rho, b) in enumerate(pairs):
+            for number, (rho, b, c) in enumerate(pairs):
                 rho, b = rho.reshape(form), b.reshape(form) / STEPS[axis]
+                c = c.reshape(form) / STEPS[axis] ** 2
                 across = b**2 * (1 - k[axis] ** 2 / k2)
                 carried = rho**2 * k2 + 2 * rho * b * k[axis] + b**2  # |k'|^2
-                value = scale * half(rho**2 * k2, carried, across)
+                # Of the products of two wavenumbers: along the axis, across, and mixed.
+                rest2 = k2 - k[axis] ** 2
+                twice = (rho * k[axis] ** 2 + c) ** 2 + (rho * rest2) ** 2
+                twice = (twice + 2 * rest2 * (rho * k[axis] + b) ** 2) / k2
+                value = scale * half(rho**2 * k2, carried, across, twice)
                 square += (symbol**2 * value).sum()
                 if number < len(image.rho) and half is not plain:
                     size += (symbol * np.sqrt(np.maximum(value, 0))).sum()
             if half is plain:
                 size += (symbol * np.sqrt(scale * k2) * image.rho_size[0].reshape(form)).sum()
         rest += far_size * (symbol * image.b_rest[0].reshape(form)).sum() / STEPS[axis]
+        if bent in halves:
+            of_c = (symbol / np.sqrt(k2) * image.c_rest[0].reshape(form)).sum()
+            rest += of_c / STEPS[axis] ** 2
     rms_found, peak_found = (
         x[0, 0] * VOLUME for x in aliasing(term, split, LENGTHS, SHAPE, [points], [shape])
     )

@@ -162,6 +162,28 @@ def test_sedimentation(tmp_path: Path) -> None:
     assert picture.exists() == HAS_MATPLOTLIB
 
 
+def test_inverse_problem(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    picture = tmp_path / "inverse.png"
+    words = ["--swimmers", "8", "--tracers", "500", "--output", str(picture)]
+    found = load("inverse_problem").main(words)
+    assert found.net < 0.02
+    assert found.before > 0.2
+    assert found.after < 0.02
+    assert found.push < 0.02
+    assert found.misfit == pytest.approx(1, abs=0.05)
+    assert picture.exists() == HAS_MATPLOTLIB
+
+
+def test_inverse_problem_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    example, find = load("inverse_problem"), importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "torch" else find(name)
+    )
+    with pytest.raises(SystemExit, match="pip install torch"):
+        example.main([])
+
+
 def test_figure10() -> None:
     pot = load("figure10").main(2000, "CPU")
     assert pot.shape == (3, 2000)

@@ -123,6 +123,11 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
                 GRADIENT=kernel != "stokes_dl",
             )
             for n, kernel in enumerate(SUMS)
+        ] + [dict(RECORDS["stokes_sl"].layers, PROBES=True, DEGREE=20, PERIODIC=2, LOW=True)]
+    if file == "g2p_probe":
+        return [
+            {"P": points, "ROW": points, "TERMS": points - 1, "GRADIENT": wanted, "TOGETHER": 1}
+            for points, wanted in ((14, True), (4, False))
         ]
     if file == "p2g":
         shapes = [
@@ -189,6 +194,8 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
                 "ROW": points,
                 "TERMS": points - 1,
                 "VALUES": components == 3,
+                "TOGETHER": 1,
+                "PRESSURE": False,
             }
             for components, points in ((3, 14), (1, 4), (3, 8))
         ] + [{"COMPONENTS": 2, "P": 4, "ROW": 4, "PX": 1}]

@@ -23,7 +23,9 @@ def interact(density, row, normal, first_normal, at):
 
     Density d is in column ``at`` of ``density``, from ``row`` + d CHARGES on, and adds to u from
     d OUTPUTS on; its normal likewise, once. Of the caller: the distance over r_c (r0, r1, r2), its
-    square rr, and y, which is 0 for a coinciding pair; coincident, and what `take_radial` took.
+    square rr, and y, which is 0 for a coinciding pair; coincident, and what `take_radial` took. If
+    TURNED, the density is one of forces, and u is what the target would be multiplied by if it were
+    the source; its normal is n0, n1, n2 of the caller, with the opposite sign.
     """
     if EVALUATOR == 0:
         s: REAL = 2.0 * rr - 1.0
@@ -79,31 +81,55 @@ def interact(density, row, normal, first_normal, at):
         cc: REAL = 2.0 * a * r - y * y
         cb: REAL = 3.0 * y * y - 2.0 * (b + 3.0 * a) * r
         for d in range(MANY):
-            d00: REAL = density[row + CHARGES * d][at]
-            d01: REAL = density[row + CHARGES * d + 1][at]
-            d02: REAL = density[row + CHARGES * d + 2][at]
-            d10: REAL = density[row + CHARGES * d + 3][at]
-            d11: REAL = density[row + CHARGES * d + 4][at]
-            d12: REAL = density[row + CHARGES * d + 5][at]
-            d20: REAL = density[row + CHARGES * d + 6][at]
-            d21: REAL = density[row + CHARGES * d + 7][at]
-            d22: REAL = density[row + CHARGES * d + 8][at]
-            v0: REAL = d00 * e0 + d01 * e1 + d02 * e2
-            v1: REAL = d10 * e0 + d11 * e1 + d12 * e2
-            v2: REAL = d20 * e0 + d21 * e1 + d22 * e2
-            along: REAL = cc * (d00 + d11 + d22)
-            along += cb * (v0 * e0 + v1 * e1 + v2 * e2)
-            u[3 * d] += ca * v0 + along * e0
-            u[3 * d] += cc * (d00 * e0 + d10 * e1 + d20 * e2)
-            u[3 * d + 1] += ca * v1 + along * e1
-            u[3 * d + 1] += cc * (d01 * e0 + d11 * e1 + d21 * e2)
-            u[3 * d + 2] += ca * v2 + along * e2
-            u[3 * d + 2] += cc * (d02 * e0 + d12 * e1 + d22 * e2)
+            if TURNED:
+                f0: REAL = 0.0 - density[row + 3 * d][at]
+                f1: REAL = 0.0 - density[row + 3 * d + 1][at]
+                f2: REAL = 0.0 - density[row + 3 * d + 2][at]
+                fe: REAL = f0 * e0 + f1 * e1 + f2 * e2
+                along: REAL = cb * fe
+                v0: REAL = ca * f0 + along * e0
+                v1: REAL = ca * f1 + along * e1
+                v2: REAL = ca * f2 + along * e2
+                fe = cc * fe
+                f0 = cc * f0
+                f1 = cc * f1
+                f2 = cc * f2
+                u[9 * d] += v0 * e0 + e0 * f0 + fe
+                u[9 * d + 1] += v0 * e1 + e0 * f1
+                u[9 * d + 2] += v0 * e2 + e0 * f2
+                u[9 * d + 3] += v1 * e0 + e1 * f0
+                u[9 * d + 4] += v1 * e1 + e1 * f1 + fe
+                u[9 * d + 5] += v1 * e2 + e1 * f2
+                u[9 * d + 6] += v2 * e0 + e2 * f0
+                u[9 * d + 7] += v2 * e1 + e2 * f1
+                u[9 * d + 8] += v2 * e2 + e2 * f2 + fe
+            else:
+                d00: REAL = density[row + CHARGES * d][at]
+                d01: REAL = density[row + CHARGES * d + 1][at]
+                d02: REAL = density[row + CHARGES * d + 2][at]
+                d10: REAL = density[row + CHARGES * d + 3][at]
+                d11: REAL = density[row + CHARGES * d + 4][at]
+                d12: REAL = density[row + CHARGES * d + 5][at]
+                d20: REAL = density[row + CHARGES * d + 6][at]
+                d21: REAL = density[row + CHARGES * d + 7][at]
+                d22: REAL = density[row + CHARGES * d + 8][at]
+                v0: REAL = d00 * e0 + d01 * e1 + d02 * e2
+                v1: REAL = d10 * e0 + d11 * e1 + d12 * e2
+                v2: REAL = d20 * e0 + d21 * e1 + d22 * e2
+                along: REAL = cc * (d00 + d11 + d22)
+                along += cb * (v0 * e0 + v1 * e1 + v2 * e2)
+                u[3 * d] += ca * v0 + along * e0
+                u[3 * d] += cc * (d00 * e0 + d10 * e1 + d20 * e2)
+                u[3 * d + 1] += ca * v1 + along * e1
+                u[3 * d + 1] += cc * (d01 * e0 + d11 * e1 + d21 * e2)
+                u[3 * d + 2] += ca * v2 + along * e2
+                u[3 * d + 2] += cc * (d02 * e0 + d12 * e1 + d22 * e2)
     if SINGLE or DOUBLE:
         if DOUBLE:
-            n0: REAL = normal[first_normal][at]
-            n1: REAL = normal[first_normal + 1][at]
-            n2: REAL = normal[first_normal + 2][at]
+            if TURNED == 0:
+                n0: REAL = normal[first_normal][at]
+                n1: REAL = normal[first_normal + 1][at]
+                n2: REAL = normal[first_normal + 2][at]
             ne: REAL = n0 * e0 + n1 * e1 + n2 * e2
             if EVALUATOR == 0:
                 g: REAL = p2[0]
@@ -126,23 +152,28 @@ def interact(density, row, normal, first_normal, at):
                 f1: REAL = density[row + CHARGES * d + 1][at]
                 f2: REAL = density[row + CHARGES * d + 2][at]
                 along = b * (f0 * e0 + f1 * e1 + f2 * e2)
-                u[3 * d] += a * f0
-                u[3 * d + 1] += a * f1
-                u[3 * d + 2] += a * f2
+                u[OUTPUTS * d] += a * f0
+                u[OUTPUTS * d + 1] += a * f1
+                u[OUTPUTS * d + 2] += a * f2
+                if TURNED:
+                    u[OUTPUTS * d] += along * e0
+                    u[OUTPUTS * d + 1] += along * e1
+                    u[OUTPUTS * d + 2] += along * e2
+                    along = 0.0
             if DOUBLE:
-                q0: REAL = density[row + CHARGES * d + 3 * SINGLE][at]
-                q1: REAL = density[row + CHARGES * d + 3 * SINGLE + 1][at]
-                q2: REAL = density[row + CHARGES * d + 3 * SINGLE + 2][at]
+                q0: REAL = density[row + CHARGES * d + LAYER_ROW][at]
+                q1: REAL = density[row + CHARGES * d + LAYER_ROW + 1][at]
+                q2: REAL = density[row + CHARGES * d + LAYER_ROW + 2][at]
                 qe: REAL = q0 * e0 + q1 * e1 + q2 * e2
                 qn: REAL = q0 * n0 + q1 * n1 + q2 * n2
                 along = along + g * qn + h * qe
                 qe = g * qe
-                u[3 * d] += gn * q0
-                u[3 * d] += qe * n0
-                u[3 * d + 1] += gn * q1
-                u[3 * d + 1] += qe * n1
-                u[3 * d + 2] += gn * q2
-                u[3 * d + 2] += qe * n2
-            u[3 * d] += along * e0
-            u[3 * d + 1] += along * e1
-            u[3 * d + 2] += along * e2
+                u[OUTPUTS * d + LAYER_OUT] += gn * q0
+                u[OUTPUTS * d + LAYER_OUT] += qe * n0
+                u[OUTPUTS * d + LAYER_OUT + 1] += gn * q1
+                u[OUTPUTS * d + LAYER_OUT + 1] += qe * n1
+                u[OUTPUTS * d + LAYER_OUT + 2] += gn * q2
+                u[OUTPUTS * d + LAYER_OUT + 2] += qe * n2
+            u[OUTPUTS * d + LAYER_OUT] += along * e0
+            u[OUTPUTS * d + LAYER_OUT + 1] += along * e1
+            u[OUTPUTS * d + LAYER_OUT + 2] += along * e2

@@ -35,6 +35,9 @@ TARGETS = 64  # most targets of a team
 CHUNK = 64  # sources staged at a time
 OUTPUTS = 3 - 2 * LAPLACE
 CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET + 9 * DIPOLE  # rows of ``dens``
+TURNED = False
+LAYER_ROW = 3 * SINGLE
+LAYER_OUT = 0
 MANY = 1  # densities
 ROWS = 3 + CHARGES + 3 * DOUBLE  # of the stage: position, density, normal
 

@@ -37,21 +37,21 @@ class Order:
         if self.kept or dens.shape[0] == 1:
             return dens
         if SUMS[kernel].dipole:
-            return dens[self.places("grad_u", 3)]
+            return dens[self.places(9)]
         dens = dens[[3 * v + axis for v in range(dens.shape[0] // 3) for axis in self.axes]]
         # Torques are axial vectors, which change their sign in a mirror.
         return -dens if self.mirrors and SUMS[kernel].axial else dens
 
-    def places(self, name: str, components: int) -> Any:
+    def places(self, rows: int) -> Any:
         """Return the rows of a result, in the caller's order, of the solver's rows.
 
-        ``components`` are those of the potential, 1 or 3.
+        It is a number, one vector or two of them, or a tensor.
         """
-        if self.kept or name == "p" or (name == "u" and components == 1):
+        if self.kept or rows == 1:
             return slice(None)
-        if name == "u" or components == 1:
-            return self.axes
-        return [3 * row + column for row in self.axes for column in self.axes]
+        if rows == 9:
+            return [3 * row + column for row in self.axes for column in self.axes]
+        return [3 * vector + axis for vector in range(rows // 3) for axis in self.axes]
 
 
 def longest_first(box: NDArray[np.float64], periodicity: int) -> list[int]:

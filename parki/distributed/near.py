@@ -24,7 +24,7 @@ class SlabP2P:
     trg, src : array, shape (3, N)
         Points of the slab in the user's unit, as given.
     norms : array, shape (3, N), or None
-        Normals in solver units.
+        Normals in solver units; of the targets, if the task is turned.
     cells : array, shape (N,)
         Grid cells of the sources along the first axis.
     """
@@ -48,7 +48,7 @@ class SlabP2P:
             ghosts.append(xp.flatnonzero(needed[cells]))
         self.ghosts = Route(transport, ghosts)
         src = self.fetch(src)
-        if norms is not None:
+        if norms is not None and not setup.task.turned:
             norms = self.fetch(norms)
         self.p2p: P2P | None = None
         if not (trg.shape[1] and src.shape[1]):

@@ -113,8 +113,16 @@ class Slab:
         return Slab(self.team)
 
     # ------------------------------------------------------------------ placing points
+    def exchanged(self, task: Task, points: Points, given: Setup | None) -> Slab:
+        """Return a pipeline of the exchanged sum: see `Pipeline.exchanged`."""
+        return self._renewed(task, points, False, given)
+
     def placed(self, task: Task, points: Points, once: bool) -> Slab:
-        """Return a pipeline for other points: see `parki.ewald.pipeline.Pipeline.placed`.
+        """Return a pipeline for other points: see `parki.ewald.pipeline.Pipeline.placed`."""
+        return self._renewed(task, points, once)
+
+    def _renewed(self, task: Task, points: Points, once: bool, given: Setup | None = None) -> Slab:
+        """Return another pipeline for points, with a set-up that is ``given``, or that suits them.
 
         Slabs keep their bounds until one of them has `IMBALANCE` times the work it would have with
         others.
@@ -132,7 +140,7 @@ class Slab:
         same, arrays = points.survey.same, new.order.arrays(points.arrays)
         src = frame.wrap(task, arrays["src"])
         trg = src if same else frame.wrap(task, arrays["trg"])
-        setup = new.setup = self._choose(task, points, frame, trg, src, once)
+        setup = new.setup = given or self._choose(task, points, frame, trg, src, once)
         mesh = setup.mesh
         old = self if setup is self.setup else None
         cells = [_cells(setup, cloud) for cloud in (trg, src)]
@@ -162,11 +170,12 @@ class Slab:
             own["trg"] = new._to_targets.forward("points", arrays["trg"])
         if "norms" in arrays:
             norms = arrays["norms"] * task.dtype.type(frame.factor)
-            norms = new._from_sources.forward("points", norms)
+            route = new._to_targets if task.turned else new._from_sources
+            norms = route.forward("points", norms)
         src = frame.wrap(task, own["src"])
         trg = src if same else frame.wrap(task, own["trg"])
         far = old.far if old and slabs == old.slabs else SlabFar(new.transport, slabs, setup)
-        new.far = far.placed(trg, src, norms)
+        new.far = far.placed(trg, src, None if task.turned else norms)
         new.gauge = setup.gauge(trg, src, norms, together=self.team.sum)
         at = _cells(setup, src)
         new.near = SlabP2P(new.transport, slabs, setup, own["trg"], own["src"], norms, at)
@@ -288,8 +297,8 @@ class Slab:
         with watch("results"):
             back = task.xp.empty((rows, next(iter(flat.values())).shape[1]), dtype=task.dtype)
             self._to_targets.backward("results", together, back)
-            for (name, array), part in zip(flat.items(), _rows(back, flat.values()), strict=True):
-                array[self.order.places(name, task.sum.results)] = part
+            for array, part in zip(flat.values(), _rows(back, flat.values()), strict=True):
+                array[self.order.places(len(part))] = part
         sent = {n: count - before.get(n, 0) for n, count in self.transport.sent.items()}
         self.sent = {label: count for label, count in sent.items() if count}
 

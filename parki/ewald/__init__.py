@@ -9,9 +9,13 @@ far                P2G, FGC, G2P, and what truncation and gauges add
 plan               joins the wings: `Plan(...)` once, `plan(dens)` many times
 checking           the error of a sum, measured
 api                one-shot calls
+adjoint            the transpose of a plan
+derivatives        by densities, normals and points
+fixed              a plan as a function of densities
 """
 
 from parki.ewald.api import laplace, stokes_comb, stokes_dipole, stokes_dl, stokes_rotlet, stokes_sl
+from parki.ewald.derivatives import jvp, vjp
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.recent import forget
@@ -20,10 +24,12 @@ __all__ = [
     "EwaldOptions",
     "Plan",
     "forget",
+    "jvp",
     "laplace",
     "stokes_comb",
     "stokes_dipole",
     "stokes_dl",
     "stokes_rotlet",
     "stokes_sl",
+    "vjp",
 ]

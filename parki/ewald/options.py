@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -318,6 +318,10 @@ class EwaldOptions:
                 f"window_points is {self.window_points}; {holder} holds at most {most}: "
                 "wider windows amplify rounding"
             )
+
+    def of_derivatives(self) -> EwaldOptions:
+        """Return the options without variants of the literature, which have no derivatives."""
+        return replace(self, radial="polynomial", p2p_method="auto", p2g_method="auto")
 
     def arithmetic(self, dtype: Any) -> np.dtype[Any]:
         """Return the dtype of the arithmetic for arrays of ``dtype``."""

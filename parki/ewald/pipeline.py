@@ -86,6 +86,12 @@ class Pipeline(Protocol):
         was given the points itself. ``once`` says that a density to sum follows at once.
         """
 
+    def exchanged(self, task: Task, points: Points, given: Setup | None) -> Pipeline:
+        """Return a pipeline of another sum, from this one's targets to its sources.
+
+        With a set-up that is given, or one that suits ``points``.
+        """
+
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         """Overwrite results with the sums of densities (k, rows, sources).
 
@@ -174,29 +180,45 @@ class OneDevice:
             placing(before, {})
             raise
 
-    def _renewed(self, task: Task, points: Points, once: bool) -> OneDevice:
-        """Return another pipeline for points, which keeps what suits them."""
+    def exchanged(self, task: Task, points: Points, given: Setup | None) -> OneDevice:
+        """Return a pipeline of the exchanged sum: see `Pipeline.exchanged`."""
+        placing, arrays = self._placing, self._named(points)
+        same = given is self.setup and points.systems is self._systems
+        if self._room is not None and self._room.takes(arrays):
+            arrays = self._room.points(task.xp, arrays)
+        if placing is not None and given is not None and same and placing.takes(arrays):
+            placing(arrays, {})
+            self._begin()
+            return self
+        return self._renewed(task, points, False, given)
+
+    def _renewed(
+        self, task: Task, points: Points, once: bool, given: Setup | None = None
+    ) -> OneDevice:
+        """Return another pipeline for points, which keeps what suits them.
+
+        With a set-up that is ``given``, whether or not it suits them.
+        """
         new, arrays = OneDevice(), self._named(points)
         new._plain = why_not(task.space, task.executor, points.targets, points.sources)
-        frame = self.setup.frame if self.setup else Frame.of(task, points.box)
+        setup = given or self.setup
+        frame = setup.frame if setup else Frame.of(task, points.box)
         wrapped = _wrapped(task, frame, arrays)
         if new._plain and not once and self._suits(new, points, arrays, wrapped):
             return new
         density = pair_density(*wrapped, frame.box, points.systems)
         if not (new._plain or once or points.systems):
-            new._room = self._made(arrays)
+            new._room = self._made(task, arrays)
         if new._room is not None:
             arrays = new._room.points(task.xp, arrays)
             wrapped = _wrapped(task, frame, arrays)
         new._sizes = {name: array.shape for name, array in arrays.items()}
         new._systems = points.systems
-        kept = self.setup is not None and self.setup.suits(density, points)
-        if self.setup is not None and kept:
-            setup = self.setup
-        else:
+        if setup is None or (given is None and not setup.suits(density, points)):
             clouds = wrapped[wrapped[0] is wrapped[1] :]
             problem, chosen = choose(task, points, frame, density, clouds, once=once)
             setup = Setup.of(task, frame, problem, chosen)
+        kept = setup is self.setup
         many = points.counts[2]
         old = self if kept and self._sizes and many == _count(self._systems) else None
         if old is not None:
@@ -204,7 +226,8 @@ class OneDevice:
         else:
             problem, chosen = setup.asked(points)
             if new._room is not None:
-                problem = replace(problem, **new._room._asdict())
+                room = new._room
+                problem = replace(problem, targets=room.targets, sources=room.sources)
             needs = problem, chosen, use(task, points, once)
             new.memory = check(*needs, frame.length, recent.forget)
             prepare(setup.kernels(points.targets))
@@ -226,12 +249,13 @@ class OneDevice:
             new._judged = new._crowded()
         return new
 
-    def _made(self, arrays: dict[str, Any]) -> Room | None:
+    def _made(self, task: Task, arrays: dict[str, Any]) -> Room | None:
         """Return the room for points: as there is, or more where their number has changed."""
         if self._room is not None and self._room.takes(arrays):
             return self._room
         sizes = {name: array.shape for name, array in arrays.items()}
-        return Room.of(arrays) if self._sizes and sizes != self._sizes else None
+        changed = bool(self._sizes) and sizes != self._sizes
+        return Room.of(arrays, norms=task.turned == "") if changed else None
 
     def _suits(
         self, new: OneDevice, points: Points, arrays: dict[str, Any], wrapped: tuple[Any, Any]
@@ -255,12 +279,16 @@ class OneDevice:
         left_out = {"src"} if points.survey.same else set()
         return {name: a for name, a in points.arrays.items() if name not in left_out}
 
-    def _suited(self, setup: Setup, points: Points) -> bool:
-        """Begin anew with points that were placed; return whether the set-up suits them."""
+    def _begin(self) -> None:
+        """Forget what hangs on the points before."""
         self._begun = False
         self._replays = {key: replay for key, replay in self._replays.items() if not key[1]}
         if self.lists is not None:
             self.lists.forget()
+
+    def _suited(self, setup: Setup, points: Points) -> bool:
+        """Begin anew with points that were placed; return whether the set-up suits them."""
+        self._begin()
         crowds = self._crowded()
         if self._alike(crowds):
             return True
@@ -286,13 +314,17 @@ class OneDevice:
         norms, self.normal_squares = None, normal_squares(arrays)
         if "norms" in arrays:
             norms = (arrays["norms"] * task.dtype.type(frame.factor)).astype(task.dtype)
-        self.p2p = P2P(task, frame, setup.pair, *given, norms, systems=self._systems)
+        probes = arrays.get("probes")
+        if probes is not None:
+            probes = probes.astype(task.dtype, copy=False)
+        self.p2p = P2P(task, frame, setup.pair, *given, norms, probes=probes, systems=self._systems)
         rows = task.sum.rows
         self._buffers[1] = self.p2p.buffer(rows)
         self.sorted = self._buffers[1].reshape(-1)[: rows * src.shape[1]].reshape(rows, -1)
 
         def far() -> None:
-            self._place_far(setup, trg, src, norms, old)
+            spread = None if task.turned else norms
+            self._place_far(setup, trg, src, spread, probes, old)
 
         if once:
             self._pending = far
@@ -307,9 +339,15 @@ class OneDevice:
                 self._crowds[place] = each.sum()
 
     def _place_far(
-        self, setup: Setup, trg: Any, src: Any, norms: Any, old: OneDevice | None
+        self,
+        setup: Setup,
+        trg: Any,
+        src: Any,
+        norms: Any,
+        probes: Any,
+        old: OneDevice | None,
     ) -> None:
-        """Set up the far field of wrapped points and normals in solver units."""
+        """Set up the far field of wrapped points and normals in solver units, and of probes."""
         mesh, systems = setup.mesh, self._systems
         count = _count(systems)
         targets, sources_at = (systems.targets, systems.sources) if systems else (None, None)
@@ -322,7 +360,7 @@ class OneDevice:
             self.plane = PlaneModes(mesh, sources.points[2], normals, systems)
         self.fgc = old.fgc if old else FGC(mesh, setup.split, self.p2g.memory, count)
         self._grids = old._grids if old else {}
-        self.g2p = G2P(mesh, trg, sources, trg is src, targets)
+        self.g2p = G2P(mesh, trg, sources, trg is src, targets, probes)
         self.gauge = setup.gauge(trg, src, norms, systems=systems)
 
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
@@ -401,7 +439,7 @@ class OneDevice:
             field = fgc.apply(spread, plane)
         with watch("G2P"):
             for place, each in enumerate(dens):
-                own = {name: array[place] for name, array in results.items()}
+                own = {name: a[place] for name, a in results.items() if name != "turned"}
                 self.g2p.apply(field, own, place * systems)
                 self.gauge.add(each, own)
 

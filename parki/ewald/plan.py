@@ -10,12 +10,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald import recent, stress
+from parki.ewald.adjoint import Transpose
 from parki.ewald.checking import Check, measure
 from parki.ewald.choice.memory import Memory
 from parki.ewald.choice.moves import check_stay
@@ -27,6 +29,7 @@ from parki.ewald.near.p2p_cells import check_wanted
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline import OneDevice, Pipeline, Watch, normal_squares, unwatched
 from parki.ewald.points import (
+    PROBE_ROWS,
     Arguments,
     check_arguments,
     check_density,
@@ -70,6 +73,10 @@ class Plan:
     dens : array, optional
         A density to sum at once, into `first`: checked along with the rest, before any work. On a
         device its near field runs while the far field is set up.
+    probes : array, shape (10, Nt), optional
+        Of the targets of a single layer: a tensor D, row 3 j + k of which is D_jk, and a strength
+        s. They read ``D_jk d u_j / d x_k + s p``, whose gradient, of shape (3, Nt), ``want`` then
+        can call "grad_probe": what the sources of `parki.vjp` feel.
     systems : sequence of int, or tuple of two, optional
         For many systems that have nothing to do with each other, with the box and the tolerance in
         common: where the points of each begin, and last how many points there are. Or one such
@@ -121,6 +128,7 @@ class Plan:
         *,
         want: str | tuple[str, ...] = "u",
         dens: Any = (),
+        probes: Any = None,
         systems: Any = None,
         pipeline: Pipeline | None = None,
     ) -> None:
@@ -129,17 +137,22 @@ class Plan:
             norms, options = None, norms
         self._lock = threading.RLock()  # calls share memory: one after the other
         self._done: Any = None
+        self._transpose: Transpose | None = None
         self.pipeline: Pipeline = OneDevice() if pipeline is None else pipeline
         with self.pipeline.together():
             given = check_arguments(kernel, trg, src, norms, options)
             options, dtype = given.options, np.dtype(given.arrays["src"].dtype)
-            names = check_want(kernel, want)
+            names = check_want(kernel, want, probes is not None)
             check_wanted(options.p2p_method, options.radial, names)
             check_spreading(options.p2g_method, kernel)
             self.want = want if isinstance(want, str) else names
             self.task = Task(kernel, given.space, options.arithmetic(dtype), options, names)
             self.kernel, self.space, self.options, self.dtype = kernel, given.space, options, dtype
             found = check_systems(systems, given.arrays, given.space, options)
+            if probes is not None:
+                shape = PROBE_ROWS, given.arrays["trg"].shape[1]
+                values = self._as_points("probes", probes)
+                given.arrays["probes"] = check_density("probes", values, shape, of="targets")
             self.points = self._points(given, found)
             once = not (isinstance(dens, tuple) and dens == ())
             values = self._density(dens) if once else None
@@ -301,6 +314,62 @@ class Plan:
             results = self._apply(dens, None, watch)
         return as_given(results, dens), watch.seconds()
 
+    def adjoint(self, values: Any) -> Any:
+        """Return the transposed sum: of values at the targets, what they make at the sources.
+
+        ``<values, plan(dens)> = <plan.adjoint(values), dens>`` for every density, but for rounding.
+        The transpose is a sum of another kernel from the targets to the sources, and costs about
+        as much; ``docs/derivatives.md`` has the table. Its set-up is made by the first call, with
+        the plan's parameters, and kept.
+
+        Parameters
+        ----------
+        values : array, or tuple of arrays if ``want`` is one
+            Of the shapes that a call returns, in the dtype and memory of the points; or k of them
+            at once, with k first.
+
+        Returns
+        -------
+        array, shape (Ns,), (3, Ns), (6, Ns) or (3, 3, Ns), or with k first
+            As a density, in the library of ``values``. The rms of its error over the sources is at
+            most ``tolerance * sqrt(Q) / l**p``, with p as in `promise` and Q the sum of the squared
+            values; times the rms of the normals for double layers, and sqrt(3) for dipoles.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            If the values are impossible, or if parki has no sum for the transpose, as for the
+            pressures and stresses of double layers and dipoles.
+        ParkiMemoryError
+            If there is no room for the transposed sum.
+        """
+        many = not isinstance(self.want, str)
+        if many and not (isinstance(values, (tuple, list)) and len(values) == len(self.want)):
+            raise ParkiTypeError(
+                f"values is a {type(values).__name__}; expected a tuple of {len(self.want)} "
+                "arrays, as want has"
+            )
+        given = values if many else (values,)
+        with self._turn(), self.pipeline.together():
+            shapes, rows = self._shapes(), {}
+            for place, (name, shape) in enumerate(shapes.items()):
+                label = f"values[{place}]" if many else "values"
+                array = self._as_points(label, given[place])
+                how: dict[str, Any] = {"several": True, "single": self.task.mixed}
+                rows[name] = check_density(label, array, shape, **how, of="targets")
+            sizes = {array.shape[:-2] for array in rows.values()}
+            if len(sizes) > 1:
+                raise ParkiValueError(
+                    f"values have shapes {', '.join(str(tuple(a.shape)) for a in given)}; expected "
+                    "as many in each, one or k"
+                )
+            (several,) = sizes
+            several_rows = {n: a if several else a[None] for n, a in rows.items()}
+            self._transpose = self._transpose or Transpose(self.task)
+            found = self._transpose(self.points, self.pipeline, several_rows)
+        shape = self.task.sum.density_shape(self.n_sources)
+        return as_given(found.reshape(*several, *shape), given[0])
+
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """Wait for other threads and, on a device, other streams that use the plan's memory."""
@@ -346,14 +415,19 @@ class Plan:
 
         Refuse an impossible one.
         """
-        values = as_array("dens", dens)
-        check_space({"dens": values}, self.space)
-        if values.dtype != self.dtype:
-            raise ParkiTypeError(
-                f"dens has dtype {values.dtype}, but the points have {self.dtype}; convert one"
-            )
+        values = self._as_points("dens", dens)
         shape = self.task.sum.density_shape(self.n_sources)
         return check_density("dens", values, shape, several=True, single=self.task.mixed)
+
+    def _as_points(self, name: str, given: Any) -> Any:
+        """Return an array in the dtype and memory of the points, or refuse it."""
+        values = as_array(name, given)
+        check_space({name: values}, self.space)
+        if values.dtype != self.dtype:
+            raise ParkiTypeError(
+                f"{name} has dtype {values.dtype}, but the points have {self.dtype}; convert one"
+            )
+        return values
 
     # ------------------------------------------------------------------ views on the plan
     def promise(self, dens: Any) -> Any:
@@ -446,13 +520,13 @@ class Plan:
         return self.options.tolerance * bound
 
     def as_linear_operator(self) -> Any:
-        """Return the plan as a linear operator on flattened densities, for GMRES.
+        """Return the plan as a linear operator on flattened densities, for GMRES and LSMR.
 
         SciPy's `scipy.sparse.linalg.LinearOperator`, or CuPy's on a device. Its matrix-vector
-        product takes a vector of length rows x Ns and returns the flattened result; that with a
-        matrix sums its columns at once. Whole numbers
-        and other real types are converted to the plan's, in which the sum is computed; the result
-        has the type that the product with a matrix of the plan's type would have.
+        product takes a vector of length rows x Ns and returns the flattened result; its ``rmatvec``
+        is `adjoint`. Products with a matrix sum its columns at once. Whole numbers and other real
+        types are converted to the plan's, in which the sum is computed; the result has the type
+        that the product with a matrix of the plan's type would have.
 
         Raises
         ------
@@ -464,26 +538,29 @@ class Plan:
                 f"as_linear_operator needs a plan with one result, but want is {self.want}; "
                 "make a plan with want='u'"
             )
-        density = self.task.sum.density_shape(self.n_sources)
+        shapes = self._shapes()[self.want], self.task.sum.density_shape(self.n_sources)
 
-        shape = (math.prod(self._shapes()[self.want]), math.prod(density))
-
-        def product(columns: Any, many: tuple[int, ...]) -> Any:
-            values = as_array("dens", columns)
-            given = values.dtype
+        def product(name: str, columns: Any) -> Any:
+            call: Any = self
+            inner, outer = shapes[::-1]
+            if name == "values":
+                call, inner, outer = self.adjoint, *shapes
+            values = as_array(name, columns)
+            given, many = values.dtype, columns.shape[1:]
             if given.kind in "biuf":
                 values = values.astype(self.dtype, copy=False)
-            result = self(values.T.reshape(*many, *density)).reshape(*many, shape[0]).T
+            result = call(values.T.reshape(*many, *inner)).reshape(*many, math.prod(outer)).T
             return result.astype(np.result_type(self.dtype, given), copy=False)
 
-        def matvec(vector: Any) -> Any:
-            return product(vector.reshape(-1), ())
-
-        def matmat(matrix: Any) -> Any:
-            return product(matrix, (matrix.shape[1],))
-
-        operator = self.space.adapter.linear_operator()
-        return operator(shape, matvec=matvec, matmat=matmat, dtype=self.dtype)
+        forward, back = partial(product, "dens"), partial(product, "values")
+        return self.space.adapter.linear_operator()(
+            (math.prod(shapes[0]), math.prod(shapes[1])),
+            matvec=lambda vector: forward(vector.reshape(-1)),
+            rmatvec=lambda vector: back(vector.reshape(-1)),
+            matmat=forward,
+            rmatmat=back,
+            dtype=self.dtype,
+        )
 
     def describe(self) -> str:
         """Return what the plan is and what was chosen, as text of a few lines."""
@@ -510,9 +587,10 @@ def sum_once(
     norms: Any,
     options: EwaldOptions | None,
     want: str | tuple[str, ...],
+    probes: Any = None,
 ) -> Any:
     """Return the sum of one density, by what the last such sum left; leave it for the next."""
-    plan = Plan(kernel, trg, src, norms, options, want=want, dens=dens)
+    plan = Plan(kernel, trg, src, norms, options, want=want, dens=dens, probes=probes)
     if isinstance(plan.pipeline, OneDevice) and plan.setup is not None:
         recent.keep(plan.task, True, plan.pipeline, plan._done)
     return plan.first

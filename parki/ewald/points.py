@@ -20,6 +20,8 @@ from parki.interchange import as_array, to_host
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
 
 RESULTS = ("u", "p", "grad_u", "stress")
+PROBE = "grad_probe"  # a result of targets that have probes
+PROBE_ROWS = 10
 # Work items that look for extremes of a row on a device, and how many numbers the host looks at;
 # columns up to which there are as many items from the first.
 MOST_ITEMS, FEW_ITEMS, AT_ONCE = 1 << 14, 1 << 8, 1 << 13
@@ -181,13 +183,15 @@ def check_density(
     *,
     several: bool = False,
     single: bool = False,
+    of: str = "sources",
 ) -> Any:
     """Return density or normals as (rows, N), C-contiguous; refuse other shapes, NaN, infinity.
 
     With ``several``, k of them at once are taken, too, and returned as (k, rows, N). With
-    ``single``, numbers must be those of single precision, with room for products of a few.
+    ``single``, numbers must be those of single precision, with room for products of a few. What has
+    them is called ``of``.
     """
-    values = _as_rows(name, values, shape, several)
+    values = _as_rows(name, values, shape, several, of)
     flat = values.reshape(math.prod(values.shape[:-1]), shape[-1])
     (ends,) = extremes(flat)
     _check_finite(name, values.reshape(*values.shape[:-2], *shape), ends)
@@ -206,7 +210,9 @@ def _check_single(name: str, ends: NDArray[np.float64]) -> None:
         )
 
 
-def _as_rows(name: str, values: Any, shape: tuple[int, ...], several: bool = False) -> Any:
+def _as_rows(
+    name: str, values: Any, shape: tuple[int, ...], several: bool = False, of: str = "sources"
+) -> Any:
     """Return density or normals as (rows, N) or (k, rows, N); refuse other shapes."""
     rows, count = math.prod(shape[:-1]), shape[-1]
     many: tuple[int, ...] = ()
@@ -215,7 +221,7 @@ def _as_rows(name: str, values: Any, shape: tuple[int, ...], several: bool = Fal
         if values.shape[1:] != shape or not many[0]:
             wanted = ", ".join(["k", *map(str, shape)])
             raise ParkiValueError(
-                f"{name} has shape {values.shape}; expected {shape} for the {count} sources given, "
+                f"{name} has shape {values.shape}; expected {shape} for the {count} {of} given, "
                 f"or ({wanted}) for k densities at once"
             )
     elif values.shape != shape:
@@ -229,12 +235,12 @@ def _as_rows(name: str, values: Any, shape: tuple[int, ...], several: bool = Fal
         elif values.shape == shape[::-1]:
             hint = f"; transpose it ({name}.T)"
         raise ParkiValueError(
-            f"{name} has shape {values.shape}; expected {shape} for the {count} sources given{hint}"
+            f"{name} has shape {values.shape}; expected {shape} for the {count} {of} given{hint}"
         )
     return _module(values).ascontiguousarray(values.reshape(*many, rows, count))
 
 
-def check_want(kernel: str, want: Any) -> tuple[str, ...]:
+def check_want(kernel: str, want: Any, probes: bool = False) -> tuple[str, ...]:
     """Return what is wanted of a kernel as a tuple of `RESULTS`; refuse what there is not."""
     names = (want,) if isinstance(want, str) else want
     if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
@@ -244,7 +250,7 @@ def check_want(kernel: str, want: Any) -> tuple[str, ...]:
     if not names:
         raise ParkiValueError(f"want is empty; expected one or more of {', '.join(RESULTS)}")
     for place, name in enumerate(names):
-        if name not in RESULTS:
+        if name not in RESULTS and not (probes and name == PROBE):
             raise ParkiValueError(f"want has {name!r}; expected names among {', '.join(RESULTS)}")
         if name in names[:place]:
             raise ParkiValueError(f"want has {name!r} twice; name each result once")
@@ -262,6 +268,7 @@ def result_shape(kernel: str, name: str, targets: int) -> tuple[int, ...]:
         "p": (targets,),
         "grad_u": (*vector, 3, targets),
         "stress": (3, 3, targets),
+        PROBE: (3, targets),
     }[name]
 
 

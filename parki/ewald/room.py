@@ -13,17 +13,18 @@ EACH, LEAST = 10, 0.8
 
 
 class Room(NamedTuple):
-    """Columns for targets and sources; the latter are those of normals and densities, too."""
+    """Columns for targets and sources, and whether normals are the sources'."""
 
     targets: int
     sources: int
+    norms: bool = True
 
     @classmethod
-    def of(cls, arrays: dict[str, Any]) -> Room:
+    def of(cls, arrays: dict[str, Any], norms: bool = True) -> Room:
         """Return the room for arrays of points, by name: "trg", and "src" if they are others."""
         targets = arrays["trg"].shape[1]
         sources = arrays["src"].shape[1] if "src" in arrays else targets
-        return cls(targets + -(-targets // EACH), sources + -(-sources // EACH))
+        return cls(targets + -(-targets // EACH), sources + -(-sources // EACH), norms)
 
     def takes(self, arrays: dict[str, Any]) -> bool:
         """Return whether there is room for other arrays, and not too much."""
@@ -31,11 +32,11 @@ class Room(NamedTuple):
         return all(LEAST * columns <= n <= columns for columns, n in sizes)
 
     def points(self, xp: Any, arrays: dict[str, Any]) -> dict[str, Any]:
-        """Return arrays of points, and normals, that fill the room."""
+        """Return arrays of points, normals and probes that fill the room."""
         found = {}
         for name, array in arrays.items():
             n, columns = array.shape[1], self._columns(name)
-            found[name] = xp.empty((3, columns), dtype=array.dtype)
+            found[name] = xp.empty((len(array), columns), dtype=array.dtype)
             found[name][:, :n] = array
             found[name][:, n:] = array[:, : columns - n]
         return found
@@ -54,4 +55,4 @@ class Room(NamedTuple):
         }
 
     def _columns(self, name: str) -> int:
-        return self.targets if name == "trg" else self.sources
+        return self.sources if name == "src" or (name == "norms" and self.norms) else self.targets

@@ -26,11 +26,12 @@ from parki.ewald.far.gauge import Gauge
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import Padding, pad
+from parki.ewald.far.sizes import LITERATURE
 from parki.ewald.near.p2p import near_kernels
 from parki.ewald.near.p2p_lists import most_pairs
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
-from parki.ewald.near.sizes import near_tile
+from parki.ewald.near.sizes import CELL_METHODS, near_tile
 from parki.ewald.points import result_shape
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import choose_split
@@ -78,11 +79,31 @@ class Setup:
             cutoff,
             split.radial_polynomials(cutoff, chosen.degree),
             chosen.p2p,
-            choose_evaluator(task.options.radial, task.kernel, split, cutoff, chosen.degree),
+            choose_evaluator(task.options.radial, task.pair.name, split, cutoff, chosen.degree),
             chosen.read,
         )
         mesh = _mesh(task, chosen, frame, steps, padding)
         return cls(task, frame, problem, chosen, split, pair, mesh)
+
+    def exchanged(self, task: Task) -> Setup:
+        """Return that of another sum, from the targets to the sources, with the same parameters.
+
+        Variants of the literature, which do not have every sum, give way to the usual ones.
+        """
+        (p2p, p2g, _), chosen = self.problem.machine.usual, self.parameters
+        p2p = p2p if chosen.p2p in CELL_METHODS else chosen.p2p
+        p2g = p2g if chosen.p2g in LITERATURE else chosen.p2g
+        kernel, want = task.chosen_by
+        problem = replace(
+            self.problem,
+            kernel=kernel,
+            want=want,
+            targets=self.problem.sources,
+            sources=self.problem.targets,
+            p2p=p2p,
+            p2g=p2g,
+        )
+        return Setup.of(task, self.frame, problem, replace(chosen, p2p=p2p, p2g=p2g))
 
     def suits(self, density: PairDensity, points: Points) -> bool:
         """Return whether the parameters suit other points than those they were chosen for."""
@@ -170,10 +191,11 @@ def choose(
     )
     if systems > 1 and g2p == "target":
         g2p = "tile"  # which knows of systems
+    kernel, want = task.chosen_by
     problem = Problem(
-        task.kernel,
-        task.want,
-        choose_split(options.split, task.kernel, task.want, points.tolerance),
+        kernel,
+        want,
+        choose_split(options.split, kernel, want, points.tolerance),
         options.periodicity,
         points.box.box / frame.length,
         points.tolerance,

@@ -33,7 +33,11 @@ class Task:
         Of the arithmetic; arrays that are given may have another (`EwaldOptions.precision`).
     options : EwaldOptions
     names : tuple of str
-        What is wanted: "u", "p", "grad_u", "stress".
+        What is wanted: "u", "p", "grad_u", "stress"; and "grad_probe", of targets with probes.
+    turned : str
+        Kernel of the sum whose transpose this is a part of, if its near field is that sum's: the
+        pair function turned around, with normals of the targets. Its result is "turned", and what
+        is wanted is of the far field alone.
     """
 
     kernel: str
@@ -41,16 +45,32 @@ class Task:
     dtype: Any
     options: EwaldOptions
     names: tuple[str, ...] = ("u",)
+    turned: str = ""
 
     @property
     def sum(self) -> Kernel:
         """The record of the kernel."""
         return SUMS[self.kernel]
 
+    @property
+    def pair(self) -> Kernel:
+        """The record of the kernel that the near field is of."""
+        return SUMS[self.turned or self.kernel]
+
+    @property
+    def chosen_by(self) -> tuple[str, tuple[str, ...]]:
+        """The kernel, and what of it is wanted, by which parameters are chosen."""
+        return (self.turned, ("u",)) if self.turned else (self.kernel, self.want)
+
     @cached_property
     def want(self) -> tuple[str, ...]:
         """What is computed: what is wanted, and not zero everywhere."""
         return tuple(name for name in stress.parts(self.names) if self.sum.terms[name])
+
+    @property
+    def probes(self) -> bool:
+        """Whether targets have probes."""
+        return "grad_probe" in self.names
 
     @property
     def mixed(self) -> bool:
@@ -96,7 +116,8 @@ class Points:
     Attributes
     ----------
     arrays : dict
-        "trg" and "src", the arrays given (one, if the targets are the sources), and "norms".
+        "trg" and "src", the arrays given (one, if the targets are the sources), "norms" of sources
+        and "probes" of targets.
     extents : ndarray, shape (n, 3)
         Smallest and largest coordinates of this rank's clouds.
     survey : Survey

@@ -2,7 +2,8 @@
 
 A kernel file says ``from kernels.blocks.pair import interact`` and calls it as a statement of its
 own. The call becomes the function's body with arguments for parameters; all other names are those
-of the caller. What reads kernels after this, upstream PyKokkos included, sees plain files.
+of the caller. Blocks may call blocks that the kernel's file or their own import. What reads kernels
+after this, upstream PyKokkos included, sees plain files.
 """
 
 from __future__ import annotations
@@ -28,24 +29,35 @@ def expand(tree: ast.Module, path: Path, folder: Path) -> ast.Module:
     folder : Path
         That of parki's kernels, in which ``kernels.blocks`` is looked up.
     """
-    blocks: dict[str, ast.FunctionDef] = {}
-    for node in [n for n in tree.body if isinstance(n, ast.ImportFrom)]:
-        if node.module is None or not node.module.startswith(PACKAGE):
-            continue
-        file = folder.joinpath(*node.module.split(".")[1:]).with_suffix(".py")
-        if not file.is_file():
-            raise KernelError(f"{path.name}:{node.lineno}: there is no file {node.module}")
-        body = ast.parse(file.read_text(encoding="utf-8"), filename=str(file)).body
-        there = {n.name: n for n in body if isinstance(n, ast.FunctionDef)}
-        for alias in node.names:
-            if alias.name not in there:
-                raise KernelError(f"{path.name}:{node.lineno}: {file.name} has no {alias.name}")
-            blocks[alias.name] = there[alias.name]
-        tree.body.remove(node)
+    blocks = _imported(tree, path, folder)
+    tree.body = [node for node in tree.body if not _of_blocks(node)]
     if blocks:
         _Expander(blocks, path).visit(tree)
         ast.fix_missing_locations(tree)
     return tree
+
+
+def _of_blocks(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE)
+
+
+def _imported(tree: ast.Module, path: Path, folder: Path) -> dict[str, ast.FunctionDef]:
+    """Return the blocks that a file imports, and those that their files do."""
+    blocks: dict[str, ast.FunctionDef] = {}
+    for node in filter(_of_blocks, tree.body):
+        if not isinstance(node, ast.ImportFrom) or node.module is None:
+            continue
+        file = folder.joinpath(*node.module.split(".")[1:]).with_suffix(".py")
+        if not file.is_file():
+            raise KernelError(f"{path.name}:{node.lineno}: there is no file {node.module}")
+        parsed = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
+        there = {n.name: n for n in parsed.body if isinstance(n, ast.FunctionDef)}
+        blocks.update(_imported(parsed, file, folder))
+        for alias in node.names:
+            if alias.name not in there:
+                raise KernelError(f"{path.name}:{node.lineno}: {file.name} has no {alias.name}")
+            blocks[alias.name] = there[alias.name]
+    return blocks
 
 
 class _Expander(ast.NodeTransformer):
@@ -69,7 +81,11 @@ class _Expander(ast.NodeTransformer):
             )
         put = _Put(dict(zip(names, call.args, strict=True)), node)
         body = block.body[1:] if ast.get_docstring(block) is not None else block.body
-        return [put.visit(copy_tree(statement)) for statement in body]
+        written: list[ast.stmt] = []
+        for statement in body:
+            found = self.visit(put.visit(copy_tree(statement)))
+            written += found if isinstance(found, list) else [found]
+        return written
 
 
 class _Put(ast.NodeTransformer):

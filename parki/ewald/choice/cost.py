@@ -48,6 +48,8 @@ COUNTS = {
 }
 # Pressure and gradient come from a kernel of their own: times the velocity's (H200 1.05, CPU 1.5).
 _DERIVATIVES = 1.5
+# What probes take more there.
+_PROBES = 1.0
 # Of r_c: staged tiles compute as many pairs as there are within. A cluster that the cut-off
 # encloses has hardly more of them than pairs within r_c, even points have many.
 AROUND = 1.4
@@ -135,6 +137,7 @@ class Work:
         pairs = each.within
         polynomials, others = SUMS[self.kernel].operations
         passes = ("u" in self.want) + (_DERIVATIVES if self.want != ("u",) else 0.0)
+        passes += _PROBES * ("grad_probe" in self.want)
         operations = passes * (others + 2 * polynomials * degree)
         targets, near = self.targets * passes, pairs * passes
         if variant == "tile":
@@ -187,16 +190,22 @@ class Work:
 
     def far(self, passes: Passes) -> tuple[float, ...]:
         """Return the counts of FGC, for the values of one component over all its passes."""
-        components = SUMS[self.kernel].components + SUMS[self.kernel].results + ("p" in self.want)
+        pressure = "p" in self.want or "grad_probe" in self.want
+        components = SUMS[self.kernel].components + SUMS[self.kernel].results + pressure
         return *(components * values for values in passes), self._free
 
     def gather(self, variant: str, points: int, grid: float) -> tuple[float, ...]:
         """Return the counts of G2P; a gradient takes the window's slopes beside its values.
 
-        Tiles stage values of the grid, and a team takes its part of the targets one by one.
+        Along y each value is multiplied by both, and planes of sums then along x; tiles multiply
+        by all products. Tiles stage values of the grid, and a team takes its part of the targets
+        one by one.
         """
-        fields = 4 if "grad_u" in self.want else "u" in self.want
+        slopes = 4 if variant == "tile" else 2
+        fields = slopes if "grad_u" in self.want else "u" in self.want
         components = SUMS[self.kernel].results * fields + ("p" in self.want)
+        if "grad_probe" in self.want:  # second derivatives of three components, and slopes of one
+            components = 11
         reads = self._updates(self.targets, components, points)
         if variant != "tile":
             beyond = max(0.0, components * grid - CACHED)

@@ -79,7 +79,7 @@ class Problem:
     @property
     def steep_terms(self) -> tuple[str, ...]:
         """Those with the largest window errors: at each mode a gradient's exceeds the others'."""
-        if "grad_u" not in self.want:
+        if not {"grad_u", "grad_probe"} & {*self.want}:
             return self.terms
         return tuple(t for t in self.terms if term_of(t).steep)
 

@@ -84,7 +84,7 @@ class Fields:
     tensor : bool
         Whether sources have tensors, which are spread with the window's gradient.
     want : tuple of str
-        What is gathered: "u", "p", "grad_u".
+        What is gathered: "u", "p", "grad_u", and "grad_probe" of probes at the targets.
     deterministic : bool
         Whether values of the grid must be the same bits every time.
     """
@@ -95,6 +95,11 @@ class Fields:
     tensor: bool = False
     want: tuple[str, ...] = ("u",)
     deterministic: bool = False
+
+    @property
+    def probes(self) -> bool:
+        """Whether targets have probes."""
+        return "grad_probe" in self.want
 
     @classmethod
     def of(cls, task: Task) -> Fields:
@@ -182,18 +187,18 @@ class Mesh:
         self.spills = spills
         if not spills:
             self.spill = 0
-        tables = []
-        for table in window.piecewise(degree):
-            padded = np.zeros((degree + 1, self.row))
-            padded[:, : window.points] = _rounded(table, dtype)
-            tables.append(xp.asarray(padded, dtype=dtype))
+        tables = dict(zip(("window", "slope"), window.piecewise(degree), strict=True))
+        if fields.probes and isinstance(window, KaiserBessel):
+            tables["curvature"] = window.curvature(degree)
         self.arguments = {
             "inverse_step": xp.asarray(1 / steps, dtype=dtype),
             "cells": xp.asarray(cells, dtype=np.int32),
             "shape": xp.asarray(grid, dtype=np.int32),
-            "window": tables[0],
-            "slope": tables[1],
         }
+        for name, table in tables.items():
+            padded = np.zeros((degree + 1, self.row))
+            padded[:, : window.points] = _rounded(table, dtype)
+            self.arguments[name] = xp.asarray(padded, dtype=dtype)
 
     @property
     def xp(self) -> Any:

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from parki.arrays import vector_row
 from parki.ewald.sums import SUMS
 
-P2G_METHODS = ("auto", "owner", "tile", "base", "source", "grid", "hybrid")
+LITERATURE = ("base", "source", "grid", "hybrid")  # of P2G
+P2G_METHODS = ("auto", "owner", "tile", *LITERATURE)
 # They add to the grid by atomics, and the first three in any order.
 UNORDERED = ("base", "source", "hybrid")
 ATOMIC = (*UNORDERED, "tile")
@@ -192,5 +193,9 @@ def field_rows(kernel: str, want: tuple[str, ...]) -> int:
 
 
 def wanted(want: tuple[str, ...]) -> dict[str, bool]:
-    """Return the switches of the convolution: the gradient is gathered from the velocity."""
-    return {"VELOCITY": "u" in want or "grad_u" in want, "PRESSURE": "p" in want}
+    """Return the switches of the convolution: gradients are gathered from the velocity."""
+    found = {*want}
+    return {
+        "VELOCITY": bool(found & {"u", "grad_u", "grad_probe"}),
+        "PRESSURE": bool(found & {"p", "grad_probe"}),
+    }

@@ -37,6 +37,7 @@ from parki.runtime import ExecutionSpace, Kernel, load
 LOOKS = {8: 64, 4: 32}
 # Densities that are summed at a time, as many as there are: for each, a kernel.
 TOGETHER = (4, 2, 1)
+MOST_OUTPUTS = 3  # rows of a result up to which several densities are summed at a time
 
 
 class P2P:
@@ -51,7 +52,9 @@ class P2P:
     trg, src : array, shape (3, N)
         Points in the user's unit, not wrapped.
     norms : array, shape (3, N), or None
-        Normals in solver units.
+        Normals in solver units; of the targets, in the order given, if the task is turned.
+    probes : array, shape (10, N), optional
+        Probes of the targets, in the order given and in the user's unit.
     launch : Launch or None
         How a variant by cells runs; None for its defaults.
     stretch : tuple of 2 floats, optional
@@ -75,6 +78,7 @@ class P2P:
         src: Any,
         norms: Any,
         *,
+        probes: Any = None,
         launch: Launch | None = None,
         stretch: tuple[float, float] | None = None,
         systems: Systems | None = None,
@@ -112,17 +116,23 @@ class P2P:
             n = targets.order.size
             return runs(space, targets.starts, size, n, length=length, executor=executor)
 
-        self.tiles = cut(tile.targets if launch is None else launch.targets)
+        size = tile.targets if launch is None else launch.targets
+        self.tiles = cut(size)
         self.work = {"u": self.tiles, "derivatives": self.tiles}
         kernels = near_kernels(task, pair, tile, launch)
-        if sizes.derivatives is not None and "derivatives" in kernels:
+        if sizes.derivatives != size and "derivatives" in kernels:
             self.work["derivatives"] = cut(sizes.derivatives)
         self.norms = None
-        if norms is not None:
+        if norms is not None and task.turned:
+            self.norms = self.targets.sort(norms)
+            self.norms /= -cutoff
+        elif norms is not None:
             self.norms = self.sources.sort(norms, out=self.buffer(3))
             self.norms /= cutoff
         self.lists: PairLists | None = None
-        self.rows, self.together = task.sum.rows, TOGETHER if launch is None else (1,)
+        self.rows, self.velocity = task.sum.rows, "turned" if task.turned else "u"
+        outputs = task.pair.rows if task.turned else task.sum.results
+        self.together = TOGETHER if launch is None and outputs <= MOST_OUTPUTS else (1,)
         self.launches: dict[str, Callable[..., None]] = {}
         if "u" in kernels:
             special, count = cache(partial(near_kernel, task, pair, tile)), self.tiles.shape[1]
@@ -144,17 +154,24 @@ class P2P:
             return values if kernels[name].translated.tables else constant(values, self.dtype)
 
         rate = factor / cutoff  # its powers may pass all numbers, which ** would refuse
-        power = rate ** (task.sum.decay - 1)
+        power = rate ** (task.pair.decay - 1)
         # `p2p` divides by r_c once on its own.
         self.own: dict[str, dict[str, Any]] = {}
         if "u" in kernels:
-            radial = table("u", pair.table(task.kernel))
+            radial = table("u", pair.table(task.pair))
             xi_rc = pair.evaluator.xi_rc if pair.evaluator else 0.0
             self.own["u"] = {"factor": factor * power, "radial": radial, "xi_rc": xi_rc}
             self.own["u"]["tiles"] = self.tiles
         if "derivatives" in kernels:
-            radial = table("derivatives", pair.rows(task.sum.polynomials[1]))
-            self.own["derivatives"] = {"radial": radial, "scale": rate * rate * power}
+            names = task.sum.steep(task.want, together(task, pair))
+            scale = rate * rate * power
+            self.own["derivatives"] = {
+                "radial": table("derivatives", pair.rows(names)),
+                "gentle": rate * power,
+                "scale": scale,
+                "steep": rate * scale,
+                "probes": probes,
+            }
         src_high, src_low = self._parts(self.sources.points)
         trg_high, trg_low = src_high, src_low
         if targets is not self.sources:
@@ -201,9 +218,12 @@ class P2P:
 
         ``buffer`` comes from `buffer`, with the rows of `most` densities, and takes the sorted
         ones. Results have shape (k, rows, targets): 1 or 3 rows of "u", 1 of "p",
-        3 or 9 of "grad_u".
+        3 or 9 of "grad_u", 3 of "grad_probe"; or those of "turned" alone.
         """
         done, rows = 0, self.rows
+        if self.velocity == "turned":
+            for name in results.keys() - {"turned"}:  # those of the far field alone
+                results[name].fill(0)
         while done < len(dens):
             # The one that keeps lists does so alone.
             most = 1 if self.lists is not None and self.lists.due else len(dens) - done
@@ -212,47 +232,65 @@ class P2P:
             for place, each in enumerate(dens[part]):
                 self.sources.sort(each, out=buffer[place * rows : (place + 1) * rows])
             if "u" in self.launches:
-                pot = results["u"][part]
+                pot = results[self.velocity][part]
                 pot = pot.reshape(-1, pot.shape[-1])
                 self.launches["u"](many, dens=buffer, pot=pot, **self.own["u"], **self.arguments)
             if "derivatives" in self.launches:
                 for place in range(many):
+                    own = {name: array[done + place] for name, array in results.items()}
                     self.launches["derivatives"](
                         tiles=self.work["derivatives"],
                         dens=buffer[place * rows : (place + 1) * rows],
-                        pressure=results["p"][done + place] if "p" in results else None,
-                        gradient=results["grad_u"][done + place] if "grad_u" in results else None,
+                        pot=own.get("u"),
+                        pressure=own.get("p"),
+                        gradient=own.get("grad_u"),
+                        pull=own.get("grad_probe"),
                         **self.own["derivatives"],
                         **self.arguments,
                     )
             done += many
 
 
+def together(task: Task, pair: Pair) -> bool:
+    """Return whether one kernel sums the potential and its derivatives, as on a CPU."""
+    usual, want = pair.method == "staged" and not task.space.on_device, task.chosen_by[1]
+    return usual and "u" in want and want != ("u",)
+
+
 def near_kernels(
     task: Task, pair: Pair, tile: Tile, launch: Launch | None = None
 ) -> dict[str, Kernel]:
     """Return the P2P kernels: of the potential, and of its derivatives, as far as wanted."""
-    kernels, want = {}, task.want
-    if "u" in want:
+    kernels, values = {}, together(task, pair)
+    want = task.chosen_by[1]
+    if "u" in want and not values:
         launch = launch or choose_launch(pair.method, task.space)
         if launch is not None:
             kernels["u"] = cells_kernel(task, pair, launch)
         else:
             kernels["u"] = near_kernel(task, pair, tile)
-    if "p" in want or "grad_u" in want:
-        shape = pair.rows(task.sum.polynomials[1]).shape
+    if want != ("u",):
+        shape, sizes = pair.rows(task.sum.steep(want, values)).shape, sizes_of(task.space)
+        workunit, constants = "p2p_derivatives", dict[str, Any]()
+        if not task.space.on_device:
+            workunit = "p2p_staged_derivatives"
+            constants = {"CHUNK": sizes.chunk, "LANES": _lanes(task.space, task.dtype)}
         kernels["derivatives"] = load(
             "p2p_derivatives",
-            "p2p_derivatives",
+            workunit,
             task.space,
             executor=task.executor,
-            team_size=sizes_of(task.space).derivatives or 1,
+            team_size=sizes.derivatives,
             tables={"radial": shape},
             REAL=real_name(task.dtype),
             DEGREE=shape[1] - 1,
             PERIODIC=task.options.periodicity,
             PRESSURE="p" in want,
             GRADIENT="grad_u" in want,
+            PROBES=task.probes,
+            VALUES=values,
+            TILE=sizes.derivatives,
+            **constants,
             LOW=task.mixed,
             **task.sum.layers,
         )
@@ -281,7 +319,7 @@ def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: 
         executor=task.executor,
         team_size=TEAM if tiles else tile.targets,
         vector_length=tile.targets * tile.lanes if tiles else 1,
-        tables={"radial": pair.table(task.kernel).shape},
+        tables={"radial": pair.table(task.pair).shape},
         **constants,
     )
 

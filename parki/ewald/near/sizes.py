@@ -79,8 +79,8 @@ class Sizes(NamedTuple):
         Of p2p_staged.
     chunk, vector : int
         Sources that it stages at a time, and bytes of a row of them that are copied together.
-    derivatives : int or None
-        Targets of a tile of p2p_derivatives; None for those of "u".
+    derivatives : int
+        Targets of a tile of derivatives.
     cells : float
         Most cells for each source. Clouds of two scales have a cut-off for the denser one, by which
         the box has many.
@@ -89,11 +89,11 @@ class Sizes(NamedTuple):
     staged: Tile
     chunk: int
     vector: int
-    derivatives: int | None
+    derivatives: int
     cells: float
 
 
-CPU = Sizes(Tile(4), 256, 64, None, 4.0)
+CPU = Sizes(Tile(4), 256, 64, 4, 4.0)
 DEVICE = Sizes(Tile(16), 64, 0, 32, 64.0)
 
 

@@ -152,7 +152,8 @@ class Modes:
     Spreading adds to a mode k of the grid its images ``k + 2 pi m / h`` along each axis e, by the
     weight ``rho = w^(k + 2 pi m / h) / w^(k)``; so does gathering.  The window's gradient, which
     spreads the double layer (four grid components) and gathers gradients, carries ``rho k + b e``
-    for k, b as in `parki.ewald.split.window.images`: the square of the double layer's symbol,
+    for k, b as in `parki.ewald.split.window.images`; its second derivative, of which probes take
+    all, carries ``rho k_e^2 + c`` for k_e^2. The square of the double layer's symbol,
     averaged over the directions of q and n, becomes ``(8 pi gamma / k^2)^2`` times
 
         ``(7/9) rho^2 k^2 + (8/9) rho b k_e + (6/9) b^2 - (2/9) b^2 k_e^2 / k^2``
@@ -258,10 +259,17 @@ def _half_sums(
         + cross.sum(axis=0) @ s
         + image.b_square / step**2 @ (across * s + along * s_k2)
     )
+    if half.twice:
+        c = image.c / step**2
+        bent = 2 * image.rho * c * k**2 - cross * k**2
+        squares = squares + bent.sum(axis=0) @ s_k2 + image.c_square / step**4 @ s_k2
     # The sizes are u sqrt(v), v their square in units of u: by Cauchy-Schwarz, from sums of u v.
     v = half.k2 * image.rho**2 * k2_u + cross * u + b**2 * (across * u + along * u_k2)
-    sizes = np.sqrt(u * np.maximum(v, 0.0)).sum(axis=(0, 2))
     rest = image.b_rest / step @ (math.sqrt(half.b2 + max(half.tilt, 0.0)) * u)
+    if half.twice:
+        v += (bent + c**2) * u_k2
+        rest = rest + image.c_rest / step**2 @ np.sqrt(u * u_k2)
+    sizes = np.sqrt(u * np.maximum(v, 0.0)).sum(axis=(0, 2))
     return squares, sizes + rest
 
 

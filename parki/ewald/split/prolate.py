@@ -190,7 +190,7 @@ def exponent(error: Callable[[float], float], goal: float) -> float:
 
 def choose_split(asked: str, kernel: str, want: tuple[str, ...], tolerance: float) -> str:
     """Return the split to use for "auto", or the one asked for; warn if it misses the tolerance."""
-    steep = SUMS[kernel].tensor and want != ("u",)
+    steep = "W" in SUMS[kernel].steep(want) and want != ("u",)
     if not steep or tolerance >= SMALLEST_STEEP:
         return "prolate" if asked == "auto" else asked
     if asked == "prolate":

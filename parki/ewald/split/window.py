@@ -131,29 +131,36 @@ class KaiserBessel:
             every s the sum over the points is the window's integral, and zero for the derivative:
             the window is scaled, and the derivative's rest taken off in proportion to it.
         """
-        return _piecewise(self.points, self.beta, degree)
+        value, slope, _ = _piecewise(self.points, self.beta, degree)
+        return value, slope
+
+    def curvature(self, degree: int) -> Array:
+        """Return the polynomials of ``d^2 w / dr^2``, as those of `piecewise`, of sum zero."""
+        return _piecewise(self.points, self.beta, degree)[2]
 
 
 @lru_cache(maxsize=64)
-def _piecewise(points: int, beta: float, degree: int) -> tuple[Array, Array]:
+def _piecewise(points: int, beta: float, degree: int) -> tuple[Array, ...]:
     half_width = points / 2
     scale = 1 / _bessel_series(np.array([beta], dtype=np.longdouble) ** 2 / 4)[0][0]
 
-    def sample(r: Any) -> tuple[Any, Any]:
+    def sample(r: Any) -> tuple[Any, ...]:
         x = r / half_width
-        value, slope = _bessel_series(beta**2 * (1 - x) * (1 + x) / 4)
-        return scale * value, scale * slope * (-(beta**2) * x / (2 * half_width))
+        value, slope, curvature = _bessel_series(beta**2 * (1 - x) * (1 + x) / 4)
+        inner = -(beta**2) * x / (2 * half_width)  # the derivative of what the series takes
+        curvature = curvature * inner**2 - slope * beta**2 / (2 * half_width**2)
+        return scale * value, scale * slope * inner, scale * curvature
 
     return fit(points, degree, sample, points * scale * np.sinh(np.longdouble(beta)) / beta)
 
 
 def fit(
-    points: int, degree: int, sample: Callable[[Any], tuple[Any, Any]], integral: Any
-) -> tuple[Array, Array]:
-    """Interpolate a window and its derivative on each of its points: see `KaiserBessel.piecewise`.
+    points: int, degree: int, sample: Callable[[Any], tuple[Any, ...]], integral: Any
+) -> tuple[Array, ...]:
+    """Interpolate a window and its derivatives on its points: see `KaiserBessel.piecewise`.
 
-    ``sample(r)`` returns both at r. In extended precision where there is one: errors of a few
-    roundings, the same for all sources, show in modes of small wavenumber (a 2-periodic box of
+    ``sample(r)`` returns all of them at r. In extended precision where there is one: errors of a
+    few roundings, the same for all sources, show in modes of small wavenumber (a 2-periodic box of
     1:1:10 at 1e-12).
     """
     n = degree + 1
@@ -161,32 +168,33 @@ def fit(
     r = np.arange(points) - (points / 2 - 1) - (nodes[:, None] + 1) / 2
     basis = chebyshev.chebvander(nodes, degree)
     norm = np.where(np.arange(n) == 0, 1.0, 2.0)[:, None] / np.longdouble(n)
-    value, slope = sample(r)
-    # The samples of the window sum to its integral only nearly, and those of its derivative to
+    value, *derivatives = sample(r)
+    # The samples of the window sum to its integral only nearly, and those of its derivatives to
     # zero. Charges and stresses would put the rest into the modes that are constant across the box,
     # where the far field is largest.
     value = value * (integral / value.sum(axis=1, keepdims=True))
-    slope = slope - value * (slope.sum(axis=1) / value.sum(axis=1))[:, None]
-    w, dw = (horner_order(norm * (basis.T @ f), degree) for f in (value, slope))
-    return w, dw
+    kept = [d - value * (d.sum(axis=1) / value.sum(axis=1))[:, None] for d in derivatives]
+    return tuple(horner_order(norm * (basis.T @ f), degree) for f in (value, *kept))
 
 
-def _bessel_series(y: Any) -> tuple[Any, Any]:
-    """``I0(z)`` and ``2 I1(z) / z`` for ``y = z^2 / 4 >= 0``, in the precision of ``y``."""
-    value, slope, term = np.zeros_like(y), np.zeros_like(y), np.ones_like(y)
-    k = 0
+def _bessel_series(y: Any) -> tuple[Any, Any, Any]:
+    """``I0(z)`` and two derivatives by ``y = z^2 / 4 >= 0``, in the precision of ``y``."""
+    value, slope, curvature = (np.zeros_like(y) for _ in range(3))
+    term, k = np.ones_like(y), 0
     while float(term.max()) > 1e-24 * float(value.max()):
         value += term
         slope += term / (k + 1)
+        curvature += term / ((k + 1) * (k + 2))
         k += 1
         term = term * y / k**2
-    return value, slope
+    return value, slope, curvature
 
 
 class Images(NamedTuple):
     """Images of the modes of one axis, in grid units: by window (row) and mode (column).
 
-    ``rho`` and ``b`` are signed and have the images in front; ``b_rest`` bounds the far images' b.
+    ``rho``, ``b`` and ``c`` are signed and have the images in front; ``b_rest`` and ``c_rest``
+    bound the far images' b and c.
     """
 
     rho: Array
@@ -195,6 +203,9 @@ class Images(NamedTuple):
     rho_size: Array
     b_square: Array
     b_rest: Array
+    c: Array
+    c_square: Array
+    c_rest: Array
 
 
 def images(k: Array, windows: Sequence[tuple[int, float]]) -> Images:
@@ -205,7 +216,8 @@ def images(k: Array, windows: Sequence[tuple[int, float]]) -> Images:
     is wanted.  The window ends with a jump, ``w(a) = 1 / I0(beta)``, and the samples of its
     derivative do not see it: what they carry is
     ``(k + 2 pi m) w^(k + 2 pi m) - 2 w(a) sin(a k)``, which is not k even at m = 0. (For odd P all
-    of that changes sign where m is odd.)
+    of that changes sign where m is odd.) The window's second derivative carries ``rho k^2 + c`` for
+    k^2; its samples do not see the derivative's jump either.
 
     Parameters
     ----------
@@ -222,6 +234,11 @@ def images(k: Array, windows: Sequence[tuple[int, float]]) -> Images:
     rho = transform_shape(p / 2 * np.abs(k + shifts), beta) / own
     rho[0] = 0.0  # the mode itself is no error of the window
     b = shifts * rho - edge * sine
+    # (k + K)^2 rho - k^2 rho, less twice the jumps w(a) (k + K) sin(a k) and w'(a) cos(a k), where
+    # w'(a) = -beta^2 / (2 a) w(a), and w''(a) as here, over w(a).
+    drop, second = beta**2 / p, beta**4 / (2 * p**2) - 2 * beta**2 / p**2
+    cosine = np.cos(p / 2 * k)
+    c = shifts * (2 * k + shifts) * rho - edge * ((k + shifts) * sine - drop * cosine)
     # Image m has sin(t) for sin(a k), and t lags behind a k by nearly the same at all modes.
     m = np.arange(max(_NEAREST) + 1, _FARTHEST)
     lag = np.pi * p * m - np.sqrt((np.pi * p * m) ** 2 - beta**2)
@@ -237,6 +254,9 @@ def images(k: Array, windows: Sequence[tuple[int, float]]) -> Images:
     b_far = pairs(((1 - np.cos(lag)) ** 2).sum(axis=1), (np.sin(lag) ** 2).sum(axis=1) + beyond)
     # Largest ratio of the far images' sum to its rms over offsets from the grid, as measured.
     crest = 4 + 0.35 * p
+    # Far images of the second derivative, by its leading term 2 w''(a) sin(a k) / (k + 2 pi m):
+    # together they are a sawtooth without its first harmonics, whose crest is 3.5.
+    c_far = 2 * (second * edge * sine) ** 2 * (1 / (2 * np.pi * m) ** 2).sum()
     return Images(
         rho,
         b,
@@ -244,4 +264,7 @@ def images(k: Array, windows: Sequence[tuple[int, float]]) -> Images:
         np.abs(rho).sum(axis=0) + crest * np.sqrt(rho_far),
         (b**2).sum(axis=0) + b_far,
         crest * np.sqrt(b_far),
+        c,
+        (c**2).sum(axis=0) + c_far,
+        4 * np.sqrt(c_far),
     )

@@ -124,7 +124,8 @@ class ProlateWindow:
             slope = legendre.legval(x, legendre.legder(terms))
             return scale * legendre.legval(x, terms), scale / half * slope
 
-        return fit(self.points, degree, sample, scale * half)  # the series has an integral of 1
+        value, slope = fit(self.points, degree, sample, scale * half)  # an integral of 1, scaled
+        return value, slope
 
 
 def tables(pieces: Sequence[Any], degree: int) -> tuple[Array, Array]:

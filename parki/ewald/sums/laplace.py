@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
+from parki.ewald.sums.adjoint import Adjoint, of_itself
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Kernel, Term
+from parki.ewald.sums.slopes import VECTORS, Moved, products
 
 _FACTOR = 4 * math.pi
 POTENTIAL = Term(
@@ -34,4 +36,10 @@ LAPLACE = Kernel(
     laplace=True,
     charged=True,
     harmonic=True,
+    adjoints={
+        "u": of_itself("laplace"),
+        # The pressure of forces is that of dipoles of charges.
+        "grad_u": Adjoint("stokes_sl", ("p",), lambda found, _: (found["p"] / 2,), finer=1.0),
+    },
+    slopes=VECTORS._replace(moved=Moved("stokes_sl", "p", products, 0.5)),
 )

@@ -14,6 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from parki.ewald.sums.adjoint import Adjoint
+from parki.ewald.sums.slopes import VECTORS, Slopes
+
 Array = NDArray[np.float64]
 
 
@@ -33,16 +36,22 @@ class RadialPolynomials(NamedTuple):
 
 
 class Half(NamedTuple):
-    """Square of a symbol where ``rho k + b e`` stands for k: factors of these, averaged."""
+    """Square of a symbol where ``rho k + b e`` stands for k: factors of these, averaged.
+
+    With ``twice`` the symbol has the product of two k's, and the window its second derivative: e e
+    has ``rho k_e^2 + c``.
+    """
 
     k2: float  # rho^2 k^2
     k_e: float  # rho b k_e
     b2: float  # b^2
     tilt: float  # b^2 k_e^2 / k^2
+    twice: bool = False
 
 
 PLAIN = Half(1, 0, 0, 0)
 GRADIENT = Half(1, 2, 1, 0)  # |rho k + b e|^2
+CURVATURE = Half(1, 4, 2, -2, twice=True)  # over k^2: the squares of all products of two
 
 
 class Far(NamedTuple):
@@ -112,11 +121,12 @@ class Kernel:
     components : int
         Of the grid that sources are spread onto.
     terms : mapping of str to tuple of Term
-        What makes up each quantity that the sum has: "u", "p", "grad_u". One without terms is
-        zero everywhere.
-    polynomials : tuple of two str
-        Fields of `RadialPolynomials` that the pair kernel of the
-        velocity takes, and that of pressure and gradient.
+        What makes up each quantity that the sum has: "u", "p", "grad_u"; and "grad_probe", the
+        gradient of ``D_jk d_k u_j + s p`` for a tensor D and a strength s at the target, a *probe*.
+        One without terms is zero everywhere.
+    polynomials : tuple of str
+        Fields of `RadialPolynomials` that the pair kernel of the velocity takes, that of pressure
+        and gradient, and that of probes, if there is one.
     operations : tuple of two int
         Polynomials that a pair takes, and other operations.
     single, double, laplace, rotlet, dipole : bool
@@ -129,6 +139,10 @@ class Kernel:
         Whether the far field takes the multiplier of Laplace's equation, not of Stokes'.
     axial : bool
         Whether densities change sign where coordinates are mirrored.
+    adjoints : mapping of str to Adjoint
+        How "u", "p" and "grad_u" are transposed, as far as there are sums for it.
+    slopes : Slopes
+        How the derivatives of "u" by normals and sources follow from its adjoint.
     """
 
     name: str
@@ -136,7 +150,7 @@ class Kernel:
     results: int
     components: int
     terms: Mapping[str, tuple[Term, ...]] = field(hash=False)
-    polynomials: tuple[str, str]
+    polynomials: tuple[str, ...]
     operations: tuple[int, int]
     single: bool = False
     double: bool = False
@@ -147,6 +161,13 @@ class Kernel:
     charged: bool = False
     harmonic: bool = False
     axial: bool = False
+    adjoints: Mapping[str, Adjoint] = field(default_factory=dict, hash=False)
+    slopes: Slopes = VECTORS
+
+    def steep(self, want: tuple[str, ...], values: bool = False) -> str:
+        """Return the polynomials that the derivatives take, and the values beside them."""
+        found = self.polynomials[2] if "grad_probe" in want else self.polynomials[1]
+        return found + values * ("S" * self.single + "L" * self.laplace)
 
     @property
     def single_rows(self) -> int:

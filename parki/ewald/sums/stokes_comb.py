@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from parki.ewald.sums import stokes_dl, stokes_sl
+from parki.ewald.sums.adjoint import (
+    Adjoint,
+    mean_of_dipoles,
+    mean_of_forces,
+    velocity_and_traction,
+)
 from parki.ewald.sums.record import Kernel
+from parki.ewald.sums.slopes import Slopes, by_normals, layer_probes, of_both
 
+_WANT = ("u", "p", "grad_u")
 STOKES_COMB = Kernel(
     "stokes_comb",
     rows=6,
@@ -16,4 +24,9 @@ STOKES_COMB = Kernel(
     single=True,
     double=True,
     charged=True,
+    adjoints={
+        "u": Adjoint("stokes_sl", _WANT, velocity_and_traction, mean=mean_of_forces, turned=True),
+        "grad_u": Adjoint("stokes_dipole", _WANT, velocity_and_traction, mean=mean_of_dipoles),
+    },
+    slopes=Slopes((*_WANT, "grad_probe"), of_both, layer_probes, by_normals, layer="stokes_dl"),
 )

@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 
 from parki.ewald.sums import stokes_sl
+from parki.ewald.sums.adjoint import Adjoint, gradient
 from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Kernel, RadialPolynomials, Term
+from parki.ewald.sums.slopes import Slopes, dipole_probes, of_probes
 
 _PI = math.pi
 _FACTOR = math.sqrt(2) / 3 * 8 * _PI
@@ -67,4 +69,9 @@ STOKES_DIPOLE = Kernel(
     operations=(2, 55),
     dipole=True,
     decay=2,
+    adjoints={
+        "u": Adjoint("stokes_sl", ("grad_u",), gradient, turned=True),
+        "grad_u": Adjoint("stokes_dipole", ("grad_u",), gradient),
+    },
+    slopes=Slopes(("grad_u", "grad_probe"), of_probes, dipole_probes),
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
+from parki.ewald.sums.adjoint import Adjoint, mean_of_dipoles, mean_of_forces, traction
 from parki.ewald.sums.record import Array, Far, Half, Kernel, RadialPolynomials, Term
+from parki.ewald.sums.slopes import Slopes, by_normals, layer_probes, of_probes
 
 _PI = math.pi
 _FACTOR = 8 * _PI
@@ -69,4 +71,11 @@ STOKES_DL = Kernel(
     polynomials=("SXR", "XRW"),
     operations=(3, 40),
     double=True,
+    adjoints={
+        "u": Adjoint("stokes_sl", ("p", "grad_u"), traction, mean=mean_of_forces, turned=True),
+        "grad_u": Adjoint("stokes_dipole", ("p", "grad_u"), traction, mean=mean_of_dipoles),
+    },
+    slopes=Slopes(
+        ("p", "grad_u", "grad_probe"), of_probes, layer_probes, by_normals, layer="stokes_dl"
+    ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from parki.ewald.sums.adjoint import Adjoint, half_curl, of_itself
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Kernel, Term
 
 _PI = math.pi
@@ -36,4 +37,8 @@ STOKES_ROTLET = Kernel(
     decay=2,
     harmonic=True,
     axial=True,
+    adjoints={
+        "u": of_itself("stokes_rotlet"),
+        "grad_u": Adjoint("stokes_dipole", ("grad_u",), half_curl, finer=0.81),
+    },
 )

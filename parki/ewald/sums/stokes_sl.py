@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import math
 
-from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Kernel, RadialPolynomials, Term
+from parki.ewald.sums import stokes_dl
+from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
+from parki.ewald.sums.record import (
+    CURVATURE,
+    GRADIENT,
+    PLAIN,
+    Array,
+    Far,
+    Kernel,
+    RadialPolynomials,
+    Term,
+)
+from parki.ewald.sums.slopes import VECTORS, Moved, products
 
 _PI = math.pi
 _FACTOR = math.sqrt(2 / 3) * 8 * _PI
@@ -43,15 +55,34 @@ PRESSURE = Term(
     (8 / 3, 1.5, 1 / (6 * _PI), 2.5, 0, 0),
     derived=True,
 )
+# What a probe feels, of a density v, is what v would feel of a double layer there, whose gradient
+# this is but for the window. The mean over v is a third.
+_OF_LAYER = stokes_dl.VELOCITY_GRADIENT
+PROBE_GRADIENT = Term(
+    "stokes_sl_probe",
+    3,
+    lambda r2, p: _OF_LAYER.square(r2, p) / 3,
+    Far(math.sqrt(7 / 27) * 8 * _PI, 1, PLAIN, CURVATURE),
+    tuple(n / 3 if place % 2 == 0 else n for place, n in enumerate(_OF_LAYER.prolate)),
+    aligned=_OF_LAYER.aligned,
+    derived=True,
+    steep=True,
+)
 TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}
 STOKES_SL = Kernel(
     "stokes_sl",
     rows=3,
     results=3,
     components=3,
-    terms=TERMS,
-    polynomials=("SX", "XR"),
+    terms={**TERMS, "grad_probe": (PROBE_GRADIENT,)},
+    polynomials=("SX", "XR", "XRW"),
     operations=(2, 25),
     single=True,
     charged=True,
+    adjoints={
+        "u": of_itself("stokes_sl"),
+        "p": Adjoint("laplace", ("grad_u",), lambda found, _: (2 * found["grad_u"],), finer=0.86),
+        "grad_u": Adjoint("stokes_dipole", ("u",), velocity),
+    },
+    slopes=VECTORS._replace(moved=Moved("stokes_dipole", "u", products)),
 )

@@ -1,0 +1,126 @@
+"""Sources staged for a tile of targets, which ``p2p.py`` describes."""
+
+from kernels.blocks.walk import bound, clip, wrap
+
+
+def begin_walk():
+    """Take a tile to first and last, and where the walk over columns and runs begins."""
+    tile: int = team.league_rank()
+    system: int = tiles[0][tile] // (shape[0] * shape[1]) * (shape[0] * shape[1])
+    first: int = tiles[1][tile]
+    last: int = tiles[2][tile]
+    bound(first, last)
+    inverse: REAL = 1.0 / cutoff
+    first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
+    last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
+    clip(0, first0, last0)
+    if first == last:
+        last0 = first0 - 1
+    first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
+    last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
+    clip(1, first1, last1)
+    # Where the walk stands; it stops whenever the stage is full.
+    c0: int = first0
+    c1: int = first1 - 1
+    below: int = 1
+    above: int = 0
+    j: int = 0
+    end: int = 0
+    column: int = 0
+    s0: REAL = 0.0
+    s1: REAL = 0.0
+    s2: REAL = 0.0
+    x0: REAL = 0.0
+    x1: REAL = 0.0
+    x2: REAL = 0.0
+    more: int = 1
+
+
+def fill_stage():
+    """Copy the next sources in reach to the stage: filled of them, staged with the surplus.
+
+    More is 0 after the last ones.
+    """
+    filled: int = 0
+    while more == 1 and filled < CHUNK:
+        if j < end:
+            count: int = end - j
+            if count > CHUNK - filled:
+                count = CHUNK - filled
+
+            def fill(v: int):
+                for lane in range(LANES):
+                    m: int = v * LANES + lane
+                    stage[0][filled + m] = src[0][j + m] + s0
+                    stage[1][filled + m] = src[1][j + m] + s1
+                    stage[2][filled + m] = src[2][j + m] + s2
+                    if PERIODIC > 0:
+                        stage[3][filled + m] = x0
+                    if PERIODIC > 1:
+                        stage[4][filled + m] = x1
+                    if PERIODIC > 2:
+                        stage[5][filled + m] = x2
+                    for row in range(MANY * CHARGES):
+                        stage[3 + PERIODIC + row][filled + m] = dens[row][j + m]
+                    if DOUBLE and TURNED == 0:
+                        for row in range(3):
+                            stage[NORMAL + row][filled + m] = norms[row][j + m]
+                    if LOW:
+                        for row in range(3):
+                            stage[LOWER + row][filled + m] = src_low[row][j + m]
+
+            pk.parallel_for(pk.TeamThreadRange(team, (count + LANES - 1) // LANES), fill)
+            if LANES > 1:
+                # The next run overwrites what this one copied beyond its end.
+                team.team_barrier()
+            filled = filled + count
+            j = j + count
+        elif below <= above:
+            # The next run of cells, up to the top of the box; the rest is the next image.
+            w2: int = below
+            s2 = 0.0
+            x2 = 0.0
+            wrap(2, w2, s2, x2)
+            run: int = above - below + 1
+            if run > shape[2] - w2:
+                run = shape[2] - w2
+            below = below + run
+            j = starts[column + w2]
+            end = starts[column + w2 + run]
+        else:
+            c1 = c1 + 1
+            if c1 > last1:
+                c1 = first1
+                c0 = c0 + 1
+            if c0 > last0:
+                more = 0
+            else:
+                gap0: REAL = pk.fmax(REAL(c0) * width[0] - hi0, lo0 - REAL(c0 + 1) * width[0])
+                gap1: REAL = pk.fmax(REAL(c1) * width[1] - hi1, lo1 - REAL(c1 + 1) * width[1])
+                gap0 = pk.fmax(gap0, 0.0)
+                gap1 = pk.fmax(gap1, 0.0)
+                room: REAL = cutoff * cutoff - gap0 * gap0 - gap1 * gap1
+                if room > 0.0:
+                    reach: REAL = pk.sqrt(room)
+                    below = int(pk.floor((lo2 - reach) / width[2]))
+                    above = int(pk.floor((hi2 + reach) / width[2]))
+                    clip(2, below, above)
+                    w0: int = c0
+                    s0 = 0.0
+                    x0 = 0.0
+                    wrap(0, w0, s0, x0)
+                    w1: int = c1
+                    s1 = 0.0
+                    x1 = 0.0
+                    wrap(1, w1, s1, x1)
+                    column = (system + w0 * shape[1] + w1) * shape[2]
+    staged: int = (filled + LANES - 1) // LANES * LANES
+
+    def surplus(m: int):
+        # Surplus sources, out of everything's reach.
+        for row in range(ROWS):
+            stage[row][filled + m] = 0.0
+        stage[0][filled + m] = trg[0][first] - 4.0 * cutoff - 2.0 * half[0]
+
+    pk.parallel_for(pk.TeamThreadRange(team, staged - filled), surplus)
+    team.team_barrier()

@@ -1,0 +1,152 @@
+"""G2P for probes: also gathers the gradient of what a probe at each target reads of the far field.
+
+A probe, a tensor D and a strength s, reads D_jk d_k u_j + s p of a velocity u and its pressure p.
+Its gradient takes the window's second derivatives: the field is a sum over grid points g of
+w(g - x). One work item owns one target, as in `g2p_target`, reads P x P x P grid points of each
+component once, and gathers from them all that is wanted.
+"""
+
+from typing import List
+
+import pykokkos as pk
+
+from kernels.blocks.window import evaluate, place
+
+REAL = pk.double
+P = 8
+ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
+TERMS = 7
+VALUES = True  # whether the velocity is wanted
+GRADIENT = True
+PRESSURE = True
+TOGETHER = 4  # components at a time, as in `g2p_gradient`
+
+
+@pk.workunit
+def g2p_probe(
+    i: int,
+    trg: pk.View2D[REAL],
+    order: pk.View1D[pk.int32],
+    inverse_step: pk.View1D[REAL],
+    descent: pk.View1D[REAL],
+    cells: pk.View1D[pk.int32],
+    shape: pk.View1D[pk.int32],
+    window: pk.View2D[REAL],
+    slope: pk.View2D[REAL],
+    curvature: pk.View2D[REAL],
+    first: int,
+    field: pk.View4D[REAL],
+    probes: pk.View2D[REAL],
+    pot: pk.View2D[REAL],
+    gradient: pk.View2D[REAL],
+    pressure: pk.View2D[REAL],
+    pull: pk.View2D[REAL],
+):
+    """Add what is wanted at sorted target i to column order[i]; ``field`` is velocity, pressure.
+
+    Fields lie side by side along y; this is number ``first``. Rows of ``gradient``, and
+    ``descent``, are as in `g2p_gradient`, ``probes`` and ``pull`` as in `p2p_derivatives`.
+    """
+    place(trg, i)
+    above: int = first * shape[1]
+    wx: List[REAL] = [0.0] * ROW
+    wy: List[REAL] = [0.0] * ROW
+    wz: List[REAL] = [0.0] * ROW
+    dx: List[REAL] = [0.0] * ROW
+    dy: List[REAL] = [0.0] * ROW
+    dz: List[REAL] = [0.0] * ROW
+    cx: List[REAL] = [0.0] * ROW
+    cy: List[REAL] = [0.0] * ROW
+    cz: List[REAL] = [0.0] * ROW
+    evaluate(window, wx, wy, wz)
+    evaluate(slope, dx, dy, dz)
+    evaluate(curvature, cx, cy, cz)
+    out: int = order[i]
+    pull0: REAL = 0.0
+    pull1: REAL = 0.0
+    pull2: REAL = 0.0
+    for group in range(4 // TOGETHER):
+        at: int = group * TOGETHER
+        value: List[REAL] = [0.0] * (TOGETHER * ROW)
+        along0: List[REAL] = [0.0] * (TOGETHER * ROW)
+        along1: List[REAL] = [0.0] * (TOGETHER * ROW)
+        along00: List[REAL] = [0.0] * (TOGETHER * ROW)
+        along01: List[REAL] = [0.0] * (TOGETHER * ROW)
+        along11: List[REAL] = [0.0] * (TOGETHER * ROW)
+        for a in range(P):
+            g0: int = c0 + a
+            if g0 >= shape[0]:
+                g0 = g0 - shape[0]
+            # Sums of a plane first: they serve all derivatives along x.
+            plane: List[REAL] = [0.0] * (TOGETHER * ROW)
+            slopes: List[REAL] = [0.0] * (TOGETHER * ROW)
+            bends: List[REAL] = [0.0] * (TOGETHER * ROW)
+            for b in range(P):
+                g1: int = c1 + b
+                if g1 >= shape[1]:
+                    g1 = g1 - shape[1]
+                g1 = g1 + above
+                w: REAL = wy[b]
+                d: REAL = dy[b]
+                e: REAL = cy[b]
+                for k in range(TOGETHER):
+                    for z in range(ROW):
+                        plane[k * ROW + z] += w * field[at + k][g0][g1][c2 + z]
+                        slopes[k * ROW + z] += d * field[at + k][g0][g1][c2 + z]
+                        bends[k * ROW + z] += e * field[at + k][g0][g1][c2 + z]
+            x: REAL = wx[a]
+            x0: REAL = dx[a]
+            x00: REAL = cx[a]
+            for z in range(TOGETHER * ROW):
+                value[z] += x * plane[z]
+                along0[z] += x0 * plane[z]
+                along1[z] += x * slopes[z]
+                along00[z] += x00 * plane[z]
+                along01[z] += x0 * slopes[z]
+                along11[z] += x * bends[z]
+        for k in range(TOGETHER):
+            c: int = at + k
+            u: REAL = 0.0
+            u0: REAL = 0.0
+            u1: REAL = 0.0
+            u2: REAL = 0.0
+            u00: REAL = 0.0
+            u01: REAL = 0.0
+            u02: REAL = 0.0
+            u11: REAL = 0.0
+            u12: REAL = 0.0
+            u22: REAL = 0.0
+            for z in range(ROW):
+                u += value[k * ROW + z] * wz[z]
+                u0 += along0[k * ROW + z] * wz[z]
+                u1 += along1[k * ROW + z] * wz[z]
+                u2 += value[k * ROW + z] * dz[z]
+                u00 += along00[k * ROW + z] * wz[z]
+                u01 += along01[k * ROW + z] * wz[z]
+                u02 += along0[k * ROW + z] * dz[z]
+                u11 += along11[k * ROW + z] * wz[z]
+                u12 += along1[k * ROW + z] * dz[z]
+                u22 += value[k * ROW + z] * cz[z]
+            if c < 3:
+                if VALUES:
+                    pot[c][out] += u
+                if GRADIENT:
+                    gradient[3 * c][out] += u0 * descent[0]
+                    gradient[3 * c + 1][out] += u1 * descent[1]
+                    gradient[3 * c + 2][out] += u2 * descent[2]
+                s0: REAL = probes[3 * c][out] * descent[0]
+                s1: REAL = probes[3 * c + 1][out] * descent[1]
+                s2: REAL = probes[3 * c + 2][out] * descent[2]
+                pull0 += (s0 * u00 + s1 * u01 + s2 * u02) * descent[0]
+                pull1 += (s0 * u01 + s1 * u11 + s2 * u12) * descent[1]
+                pull2 += (s0 * u02 + s1 * u12 + s2 * u22) * descent[2]
+            else:
+                if PRESSURE:
+                    pressure[0][out] += u
+                strength: REAL = probes[9][out]
+                pull0 += strength * u0 * descent[0]
+                pull1 += strength * u1 * descent[1]
+                pull2 += strength * u2 * descent[2]
+    pull[0][out] += pull0
+    pull[1][out] += pull1
+    pull[2][out] += pull2

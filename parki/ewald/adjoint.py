@@ -1,0 +1,227 @@
+"""The transpose of a plan's sum, by sums from its targets to its sources.
+
+Each result of a sum has its `parki.ewald.sums.adjoint.Adjoint`, which says what to sum. Where it
+can, that sum takes the plan's own parameters, and has the same matrix as the plan but for rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parki.errors import ParkiValueError
+from parki.ewald.options import SMALLEST_TOLERANCE
+from parki.ewald.pipeline import Pipeline, unwatched
+from parki.ewald.points import result_shape
+from parki.ewald.setup import Setup
+from parki.ewald.sums.adjoint import Adjoint
+from parki.ewald.systems import Systems
+from parki.ewald.task import Frame, Points, Task
+
+
+class Transpose:
+    """The transpose of a task, for the points of one pipeline after the other.
+
+    Parameters
+    ----------
+    task : Task
+        Of the plan.
+
+    Raises
+    ------
+    ParkiValueError
+        If one of the results wanted has no transpose among the sums that there are.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        for name in task.want:
+            if name not in task.sum.adjoints:
+                raise ParkiValueError(
+                    f"the adjoint of {task.kernel} needs that of its {name!r}, which takes second "
+                    "derivatives that parki has no sum for; make a plan whose want is 'u' or "
+                    "'grad_u'"
+                )
+        self.exchanged = {n: Exchanged(task, task.sum.adjoints[n]) for n in task.want}
+
+    def __call__(self, points: Points, pipeline: Pipeline, values: dict[str, Any]) -> Any:
+        """Return the transpose (k, rows, sources) of values (k, rows, targets), by result."""
+        task, first = self.task, next(iter(values.values()))
+        found = task.xp.zeros((len(first), task.sum.rows, points.sources), dtype=first.dtype)
+        if pipeline.setup is None:
+            return found
+        for name, each in seeds(values).items():
+            if name in self.exchanged:  # all others are zero everywhere
+                self.exchanged[name].add(points, pipeline, each, found)
+        return found
+
+
+def seeds(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values (k, rows, targets) of what is summed: those of a stress are of its parts."""
+    found = {name: rows for name, rows in values.items() if name != "stress"}
+    if "stress" in values:
+        rows = values["stress"]
+        many, _, count = rows.shape
+        stress = rows.reshape(many, 3, 3, count)
+        of_parts = {
+            "p": -rows[:, ::4].sum(axis=1, keepdims=True),
+            "grad_u": (stress + stress.swapaxes(1, 2)).reshape(many, 9, count),
+        }
+        for name, part in of_parts.items():
+            found[name] = found[name] + part if name in found else part
+    return found
+
+
+@dataclass
+class _Kept:
+    """A pipeline with its points, the plan's points and the set-up it was made for."""
+
+    plan: Points
+    points: Points
+    setup: Setup | None
+    pipeline: Pipeline
+
+
+class Exchanged:
+    """The exchanged sum of one result."""
+
+    def __init__(self, task: Task, record: Adjoint) -> None:
+        options = task.options.of_derivatives()
+        self.own, self.record = task, record
+        turned = task.kernel if record.turned else ""
+        self.task = Task(record.kernel, task.space, task.dtype, options, record.want, turned)
+        self.kept: _Kept | None = None
+
+    def add(self, points: Points, pipeline: Pipeline, values: Any, found: Any) -> None:
+        """Add to the transpose (k, rows, sources) what comes of values (k, rows, targets)."""
+        record, task = self.record, self.task
+        if record.symmetric and points.survey.same and self.own.want == record.want:
+            other, exchanged = pipeline, points
+        else:
+            other, exchanged = self._placed(points, pipeline)
+        many, count = len(values), exchanged.targets
+        results = {
+            name: task.xp.empty((many, *result_shape(task.kernel, name, count)), dtype=values.dtype)
+            for name in record.want
+        }
+        if task.turned:
+            results["turned"] = task.xp.empty((many, self.own.sum.rows, count), dtype=values.dtype)
+        other.apply(task.xp.ascontiguousarray(values), results, unwatched)
+        setup = pipeline.setup
+        flux = record.mean is not None and task.options.dl_mean == "flux"
+        for place, into in enumerate(found):
+            each = {name: flat(array[place]) for name, array in results.items()}
+            if flux and setup is not None:
+                pressure = mean_pressure(
+                    task,
+                    setup.frame,
+                    points.arrays,
+                    record,
+                    values[place],
+                    pipeline.total,
+                    exchanged.systems,
+                )
+                each["p"] += pressure[1]
+            row = 0
+            for block in record.rows(each, points.arrays.get("norms")):
+                into[row : row + len(block)] += block
+                row += len(block)
+            if task.turned:
+                into += each["turned"]
+
+    def _placed(self, points: Points, pipeline: Pipeline) -> tuple[Pipeline, Points]:
+        """Return a pipeline for points, with the plan's parameters if that has the same matrix."""
+        kept, setup = self.kept, pipeline.setup
+        if kept is not None and kept.plan is points:
+            return kept.pipeline, kept.points
+        alike = self.record.finer is None and setup is not None
+        given = None
+        if kept is not None and (kept.setup is setup or not alike):
+            before = kept.pipeline
+            given = before.setup if alike else None
+        else:
+            before = pipeline.empty()
+            given = setup.exchanged(self.task) if alike and setup is not None else None
+        exchanged = self._exchanged(points)
+        other = before.exchanged(self.task, exchanged, given)
+        self.kept = _Kept(points, exchanged, setup, other)
+        return other, exchanged
+
+    def _exchanged(self, points: Points) -> Points:
+        """Return points whose targets are the sources."""
+        survey, arrays, kept = points.survey, points.arrays, self.kept
+        turned = survey._replace(totals=survey.totals[::-1], before=survey.before[::-1])
+        systems = points.systems
+        if systems is not None:
+            if kept is not None and kept.plan.systems is systems:
+                systems = kept.points.systems
+            else:
+                how = self.task.space, self.task.executor
+                systems = Systems(systems.sources, systems.targets, *how)
+        tolerance = points.tolerance
+        if self.record.finer is not None:
+            sources, components = turned.totals[1], self.task.sum.source_components
+            if systems is not None:
+                sources = int(np.diff(systems.sources).max())
+            asked = self.task.options.random_tolerance(sources, components, self.task.dtype)
+            tolerance = max(self.record.finer * asked, SMALLEST_TOLERANCE[self.task.dtype])
+        swapped = {"trg": arrays["src"], "src": arrays["trg"]}
+        if self.task.turned and "norms" in arrays:
+            swapped["norms"] = arrays["norms"]
+        return Points(swapped, points.extents, turned, points.box, tolerance, systems)
+
+
+def flat(array: Any) -> Any:
+    """Return a result as (rows, targets)."""
+    return array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
+
+
+def mean_pressure(
+    task: Task,
+    frame: Frame,
+    arrays: dict[str, Any],
+    record: Adjoint,
+    values: Any,
+    total: Callable[[float], float] = float,
+    systems: Systems | None = None,
+) -> tuple[Any, Any]:
+    """Return what the exchanged sum's pressure has more, of a double layer without net flux.
+
+    Parameters
+    ----------
+    task : Task
+    frame : Frame
+        Of the box.
+    arrays : dict
+        "trg" and "src" of the plan.
+    record : Adjoint
+    values : array, shape (rows, targets)
+    total : callable
+        Adds up numbers of all ranks.
+    systems : Systems, optional
+        Of the exchanged sum.
+
+    Returns
+    -------
+    slope : array, shape (3, 1) or (3, sources)
+        Gradient of the pressure.
+    pressure : array, shape (sources,)
+    """
+    if record.mean is None:
+        return 0.0, 0.0
+    order, wrapped = list(frame.axes), []
+    for name in ("trg", "src"):
+        cloud = frame.wrap(task, arrays[name][order])
+        wrapped.append(cloud[[order.index(axis) for axis in range(3)]] * frame.unit)
+    factor = 8 * math.pi / math.prod((frame.box * frame.unit).tolist())
+    parts = factor * record.mean(values, wrapped[0])
+    if systems is not None:
+        sums = systems.of_targets(systems.sums(parts))
+    else:
+        numbers = [[total(float(row.sum()))] for row in parts]
+        sums = task.xp.asarray(numbers, dtype=values.dtype)
+    return sums[:3], (sums[:3] * wrapped[1]).sum(axis=0) + sums[3]

@@ -1,0 +1,81 @@
+"""`Fixed`: a plan as a linear function of densities, for as long as its points are what they were.
+
+What differentiates such a function later, or compiles it, must not meet other points.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parki.errors import ParkiValueError
+from parki.ewald.plan import Plan
+from parki.ewald.points import result_shape
+
+Shape = tuple[int, ...]
+
+
+class Fixed:
+    """A plan with the points that it has now. Equal for the same plan and points.
+
+    Parameters
+    ----------
+    plan : Plan
+        With one result.
+
+    Raises
+    ------
+    ParkiValueError
+        If ``want`` is a tuple.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        if not isinstance(plan.want, str):
+            raise ParkiValueError(
+                f"apply needs a plan with one result, but want is {plan.want}; make a plan with "
+                "want='u'"
+            )
+        self.plan, self.points = plan, plan.points
+        density = plan.task.sum.density_shape(plan.n_sources)
+        self._shapes = density, result_shape(plan.kernel, plan.want, plan.n_targets)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Fixed) and self.points is other.points and self.plan is other.plan
+
+    def __hash__(self) -> int:
+        return hash((id(self.plan), id(self.points)))
+
+    def __call__(self, values: Any, transposed: bool) -> Any:
+        """Return the sum of a density, or with ``transposed`` what the adjoint makes of values.
+
+        Raises
+        ------
+        ParkiValueError
+            If the plan was given other points.
+        """
+        if self.plan.points is not self.points:
+            raise ParkiValueError(
+                "the plan was given other points since the function of its densities was made; "
+                "call apply again, take derivatives before update_points, or make a plan for each "
+                "set of points"
+            )
+        return self.plan.adjoint(values) if transposed else self.plan(values)
+
+    def shapes(self, transposed: bool) -> tuple[Shape, Shape]:
+        """Return the shapes of what goes in and of what comes out."""
+        density, result = self._shapes
+        return (result, density) if transposed else (density, result)
+
+    def found(self, shape: Shape, transposed: bool) -> Shape:
+        """Return the shape of what comes out of an array, which may have axes before its own.
+
+        Raises
+        ------
+        ParkiValueError
+            If the array has another shape.
+        """
+        inner, outer = self.shapes(transposed)
+        many = shape[: len(shape) - len(inner)]
+        if tuple(shape[len(many) :]) != inner:
+            name = "values" if transposed else "dens"
+            raise ParkiValueError(f"{name} has shape {tuple(shape)}; expected {inner}")
+        return (*many, *outer)

@@ -1,0 +1,106 @@
+"""`Adjoint`: how a result of a sum is transposed, which is a sum of another kernel.
+
+A sum has the matrix ``K(x_t - y_s)`` from sources y to targets x. Its transpose takes values at the
+targets to the sources: it is the *exchanged* sum, from targets to sources, of a kernel that makes
+of a vector v at x what a source at y would be multiplied by. See ``docs/derivatives.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Arrays = dict[str, Any]
+Rows = tuple[Any, ...]
+Mean = Callable[[Any, Any], Any]
+
+
+def velocity(found: Arrays, norms: Any) -> Rows:
+    """Return the exchanged sum itself."""
+    return (found["u"],)
+
+
+def gradient(found: Arrays, norms: Any) -> Rows:
+    """Return its gradient: row 3 j + k is the derivative of component j along axis k."""
+    return (found["grad_u"],)
+
+
+def traction(found: Arrays, norms: Any) -> Rows:
+    """Return ``-sigma n``, sigma the stress of the exchanged sum.
+
+    The double layer's ``T_jlm(r)`` is the stress of the single layer's flow of v_j, and odd in r,
+    which changes its sign when the points are exchanged.
+    """
+    slopes = found["grad_u"].reshape(3, 3, -1)
+    both = ((slopes + slopes.swapaxes(0, 1)) * norms).sum(axis=1)
+    return (found["p"] * norms - both,)
+
+
+def velocity_and_traction(found: Arrays, norms: Any) -> Rows:
+    """Return both, for the rows of the single and of the double layer."""
+    return velocity(found, norms) + traction(found, norms)
+
+
+def half_curl(found: Arrays, norms: Any) -> Rows:
+    """Return half the curl of the exchanged sum: a torque turns what a force moves."""
+    slopes = found["grad_u"].reshape(3, 3, -1)
+    rows = slopes[0].copy()
+    for axis in range(3):
+        after, last = (axis + 1) % 3, (axis + 2) % 3
+        rows[axis] = (slopes[last, after] - slopes[after, last]) / 2
+    return (rows,)
+
+
+def mean_of_forces(values: Any, points: Any) -> Any:
+    """Return ``v.(y - x)`` of each target x, which is linear in y: slope and constant, (4, N)."""
+    return np.concatenate([values, -(values * points).sum(axis=0, keepdims=True)])
+
+
+def mean_of_dipoles(values: Any, points: Any) -> Any:
+    """Return the same of its derivative by x, ``-tr v``."""
+    rows = np.zeros_like(values, shape=(4, values.shape[1]))
+    rows[3] = -values[::4].sum(axis=0)
+    return rows
+
+
+class Adjoint(NamedTuple):
+    """One result of a sum, transposed. Arrays have shape (rows, N).
+
+    Attributes
+    ----------
+    kernel : str
+        Of the exchanged sum, whose density are the values at the targets.
+    want : tuple of str
+        What is needed of it.
+    rows : callable
+        ``rows(results, norms)``: the transpose's rows from these results, in blocks, with the
+        normals of the sources.
+    symmetric : bool
+        Whether it is the very sum, but for the points.
+    finer : float or None
+        None where it has the same matrix but for rounding, if its parameters are those of the sum:
+        the same symbol and window, and the same pair function. Otherwise it chooses its own, by a
+        tolerance smaller by this factor.
+    turned : bool
+        Whether its near field is that of the sum's pair function turned around, which is faster
+        than that of several results.
+    mean : callable or None
+        ``mean(values, targets)``: of a double layer without net flux, what each target adds to the
+        pressure, over 8 pi / V: three components of its gradient, and a constant, (4, Nt). It is
+        the mean gradient that balances forces in a triply periodic box.
+    """
+
+    kernel: str
+    want: tuple[str, ...]
+    rows: Callable[[Arrays, Any], Rows]
+    symmetric: bool = False
+    finer: float | None = None
+    mean: Mean | None = None
+    turned: bool = False
+
+
+def of_itself(kernel: str) -> Adjoint:
+    """Return the adjoint of a symmetric kernel."""
+    return Adjoint(kernel, ("u",), velocity, symmetric=True)

@@ -1,0 +1,123 @@
+"""parki's sums as functions of JAX, with derivatives by densities, normals and points.
+
+``u = parki.jax.stokes_sl(points, points, forces, options)`` is `parki.stokes_sl` for arrays of JAX,
+on the CPU or a GPU, also within ``jax.jit``, ``jax.grad``, ``jax.jvp`` and ``jax.vmap``: see
+``docs/derivatives.md``. `apply` is a plan as a function of densities.
+
+``import parki`` does not import this module, which needs JAX.
+
+arrays        the sums and their derivatives, of arrays with values
+primitives    the same as primitives of JAX: XLA calls parki, which works in its buffers
+rules         the primitives' derivatives, and maps over an axis
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax import numpy as jnp
+
+from parki.ewald.fixed import Fixed
+from parki.ewald.options import EwaldOptions
+from parki.ewald.plan import Plan
+from parki.jax import rules
+from parki.jax.primitives import LINEAR, SUM
+
+__all__ = [
+    "apply",
+    "laplace",
+    "stokes_comb",
+    "stokes_dipole",
+    "stokes_dl",
+    "stokes_rotlet",
+    "stokes_sl",
+]
+
+rules.register()
+
+
+def stokes_comb(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions) -> jax.Array:
+    """Sum the combined single and double layer: `parki.stokes_comb` for arrays of JAX.
+
+    Parameters
+    ----------
+    trg, src, dens, norms : jax.Array
+        As for `parki.stokes_comb`, float32 or float64, on one device; or tracers of JAX. The same
+        array as targets and sources has derivatives in both roles. Of k densities at once, k is the
+        first axis.
+    options : EwaldOptions
+        Constant.
+
+    Returns
+    -------
+    jax.Array
+        With derivatives in forward and in reverse mode, by densities of any order, otherwise once.
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError
+        As of `parki.stokes_comb`, and where second derivatives by points or normals are asked for.
+        Within ``jit``, values that are impossible raise an error of JAX, with the same words.
+    """
+    return _sum("stokes_comb", trg, src, dens, norms, options)
+
+
+def stokes_sl(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> jax.Array:
+    """Sum the single layer: `parki.stokes_sl` for arrays of JAX. See `stokes_comb`."""
+    return _sum("stokes_sl", trg, src, dens, None, options)
+
+
+def stokes_dl(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions) -> jax.Array:
+    """Sum the double layer: `parki.stokes_dl` for arrays of JAX. See `stokes_comb`."""
+    return _sum("stokes_dl", trg, src, dens, norms, options)
+
+
+def stokes_rotlet(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> jax.Array:
+    """Sum rotlets: `parki.stokes_rotlet` for arrays of JAX. See `stokes_comb`."""
+    return _sum("stokes_rotlet", trg, src, dens, None, options)
+
+
+def stokes_dipole(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> jax.Array:
+    """Sum dipoles of forces: `parki.stokes_dipole` for arrays of JAX. See `stokes_comb`."""
+    return _sum("stokes_dipole", trg, src, dens, None, options)
+
+
+def laplace(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> jax.Array:
+    """Sum point charges: `parki.laplace` for arrays of JAX. See `stokes_comb`."""
+    return _sum("laplace", trg, src, dens, None, options)
+
+
+def apply(plan: Plan, dens: Any) -> jax.Array:
+    """Return ``plan(dens)``, with derivatives of any order by the density.
+
+    The points are those of the plan, and have no derivatives. The derivative in reverse mode is
+    `Plan.adjoint`: a sum of the same matrix, transposed.
+
+    Parameters
+    ----------
+    plan : Plan
+        With one result, as of ``want="u"``.
+    dens : jax.Array
+        As for a call of the plan.
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError
+        As of the plan and of its adjoint; and if the plan was given other points between the sum
+        and its derivative.
+    """
+    found: jax.Array = LINEAR.bind(jnp.asarray(dens), plan=Fixed(plan), transposed=False)
+    return found
+
+
+def _sum(
+    kernel: str, trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions
+) -> jax.Array:
+    given = {"trg": trg, "src": src, "dens": dens, "norms": norms}
+    if trg is src:  # in both roles
+        del given["src"]
+    names = tuple(name for name, value in given.items() if value is not None)
+    arrays = [jnp.asarray(given[name]) for name in names]
+    found: jax.Array = SUM.bind(*arrays, kernel=kernel, options=options, names=names)
+    return found

@@ -1,0 +1,78 @@
+"""Sums and their derivatives of arrays with values, by the parameters of JAX's primitives.
+
+``names`` are those of the first arrays: "trg", "src", "dens", "norms". Without "src" targets are
+the sources, and derivatives have both roles. Densities and values may have axes before their own.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from parki.ewald.derivatives import jvp, vjp
+from parki.ewald.fixed import Fixed
+from parki.ewald.plan import sum_once
+from parki.ewald.points import result_shape
+from parki.ewald.sums import SUMS
+
+
+def points_of(given: dict[str, Any]) -> tuple[Any, Any]:
+    """Return targets and sources: one array, where the targets are the sources."""
+    return given["trg"], given.get("src", given["trg"])
+
+
+def stacked(kernel: str, name: str, array: Any) -> tuple[Any, tuple[int, ...]]:
+    """Return densities or values with one axis before their own, or none; and those there were."""
+    own = SUMS[kernel].density_shape(0) if name == "dens" else result_shape(kernel, "u", 0)
+    many = array.shape[: array.ndim - len(own)]
+    return array.reshape(*[math.prod(many)][: len(many)], *array.shape[len(many) :]), many
+
+
+def run_sum(*arrays: Any, kernel: str, options: Any, names: tuple[str, ...]) -> Any:
+    """Return a sum."""
+    given = dict(zip(names, arrays, strict=True))
+    dens, many = stacked(kernel, "dens", given["dens"])
+    found = sum_once(kernel, *points_of(given), dens, given.get("norms"), options, "u")
+    return found.reshape(*many, *result_shape(kernel, "u", given["trg"].shape[1]))
+
+
+def run_push(
+    *arrays: Any, kernel: str, options: Any, names: tuple[str, ...], moves: tuple[str, ...]
+) -> Any:
+    """Return the change of a sum, by changes of ``moves`` after the inputs."""
+    given = dict(zip(names, arrays, strict=False))
+    tangents = dict(zip(moves, arrays[len(names) :], strict=True))
+    dens, many = stacked(kernel, "dens", given["dens"])
+    if "dens" in tangents:
+        tangents["dens"], _ = stacked(kernel, "dens", tangents["dens"])
+    if "trg" in tangents and "src" not in names:
+        tangents["src"] = tangents["trg"]
+    found = jvp(kernel, *points_of(given), dens, given.get("norms"), options, tangents=tangents)
+    return found.reshape(*many, *result_shape(kernel, "u", given["trg"].shape[1]))
+
+
+def run_pull(
+    *arrays: Any, kernel: str, options: Any, names: tuple[str, ...], wrt: tuple[str, ...]
+) -> list[Any]:
+    """Return the derivatives by ``wrt``, for values after the inputs."""
+    given = dict(zip(names, arrays, strict=False))
+    values, many = stacked(kernel, "u", arrays[-1])
+    both = "trg" in wrt and "src" not in names
+    dens = stacked(kernel, "dens", given["dens"])[0] if "dens" in given else None
+    inputs = (*wrt, "src") if both else wrt
+    given_norms = given.get("norms")
+    found = vjp(kernel, *points_of(given), dens, given_norms, options, values=values, wrt=inputs)
+    if both:
+        found["trg"] = found["trg"] + found["src"]
+    if "dens" in wrt:
+        found["dens"] = found["dens"].reshape(*many, *found["dens"].shape[1 if many else 0 :])
+    return [found[name] for name in wrt]
+
+
+def run_linear(values: Any, *, plan: Fixed, transposed: bool) -> Any:
+    """Apply a plan, or its adjoint."""
+    found = plan.found(values.shape, transposed)
+    inner, _ = plan.shapes(transposed)
+    many = values.shape[: values.ndim - len(inner)]
+    stacked = values.reshape(*[math.prod(many)][: len(many)], *inner)
+    return plan(stacked, transposed).reshape(found)

@@ -1,0 +1,117 @@
+"""parki's sums as primitives of JAX.
+
+Arrays with values go to parki directly. Of traced ones XLA calls parki, which reads and writes the
+buffers of XLA, on its stream.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import ShapedArray
+from jax.experimental.buffer_callback import buffer_callback
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.fixed import Fixed
+from parki.ewald.points import result_shape
+from parki.ewald.sums import SUMS
+from parki.jax.arrays import points_of, run_linear, run_pull, run_push, run_sum
+from parki.runtime import get_execution_space
+
+Shape = tuple[int, ...]
+
+
+def _callback(run: Any, many: bool, on_device: bool) -> Any:
+    """Return what XLA calls: it reads its buffers, and writes to others."""
+
+    def call(context: Any, out: Any, *buffers: Any) -> None:
+        with ExitStack() as stack:
+            xp: Any = np
+            if on_device:
+                xp = get_execution_space("GPU").array_module
+                stack.enter_context(xp.asarray(buffers[0]).device)
+                stack.enter_context(xp.cuda.ExternalStream(context.stream))
+            found = run(*(xp.asarray(each) for each in buffers))
+            for into, each in zip(*((out, found) if many else ([out], [found])), strict=True):
+                xp.asarray(into)[...] = each
+
+    return call
+
+
+def _primitive(name: str, run: Any, shapes: Any, many: bool = False) -> Any:
+    """Return a primitive: eager arrays go to parki directly, traced ones by a callback of XLA."""
+    primitive = Primitive(name)
+    primitive.multiple_results = many
+
+    def abstract(*arrays: Any, **params: Any) -> Any:
+        found = [ShapedArray(shape, arrays[0].dtype) for shape in shapes(*arrays, **params)]
+        return found if many else found[0]
+
+    def lowered(on_device: bool, *arrays: Any, **params: Any) -> Any:
+        dtype = arrays[0].dtype
+        found = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes(*arrays, **params)]
+        call = _callback(partial(run, **params), many, on_device)
+        return buffer_callback(call, found if many else found[0])(*arrays)
+
+    primitive.def_impl(run)
+    primitive.def_abstract_eval(abstract)
+    for platform in ("cpu", "cuda", "rocm"):
+        rule = mlir.lower_fun(partial(lowered, platform != "cpu"), multiple_results=many)
+        mlir.register_lowering(primitive, rule, platform=platform)
+    return primitive
+
+
+def _sum_shapes(*arrays: Any, kernel: str, options: Any, names: tuple[str, ...]) -> list[Shape]:
+    given = dict(zip(names, arrays, strict=False))
+    targets, sources = (each.shape[-1] for each in points_of(given))
+    inputs = {
+        "trg": (3, targets),
+        "src": (3, sources),
+        "dens": SUMS[kernel].density_shape(sources),
+        "norms": (3, sources),
+    }
+    many: Shape = ()
+    for name, array in given.items():
+        if array.dtype != arrays[0].dtype:
+            raise ParkiTypeError(
+                f"{name} has dtype {array.dtype}, but {names[0]} has {arrays[0].dtype}; give all "
+                "arrays the same dtype"
+            )
+        shape = array.shape
+        if name == "dens":
+            many, shape = shape[: -len(inputs[name])], shape[-len(inputs[name]) :]
+        if shape != inputs[name]:
+            raise ParkiValueError(f"{name} has shape {array.shape}; expected {inputs[name]}")
+    return [(*many, *result_shape(kernel, "u", targets))]
+
+
+def _push_shapes(*arrays: Any, moves: tuple[str, ...], **params: Any) -> list[Shape]:
+    return _sum_shapes(*arrays[: -len(moves)], **params)
+
+
+def _pull_shapes(
+    *arrays: Any, kernel: str, options: Any, names: tuple[str, ...], wrt: tuple[str, ...]
+) -> list[Shape]:
+    given = {name: each.shape for name, each in zip(names, arrays, strict=False)}
+    if "dens" not in given:
+        own = len(result_shape(kernel, "u", 0))
+        sources = given.get("src", given["trg"])[1]
+        many = arrays[-1].shape[: arrays[-1].ndim - own]
+        given["dens"] = (*many, *SUMS[kernel].density_shape(sources))
+    return [given[name] for name in wrt]
+
+
+def _linear_shapes(values: Any, plan: Fixed, transposed: bool) -> list[Shape]:
+    return [plan.found(values.shape, transposed)]
+
+
+SUM = _primitive("parki_sum", run_sum, _sum_shapes)
+PUSH = _primitive("parki_push", run_push, _push_shapes)
+PULL = _primitive("parki_pull", run_pull, _pull_shapes, many=True)
+LINEAR = _primitive("parki_linear", run_linear, _linear_shapes)

@@ -1,0 +1,142 @@
+"""How the primitives of parki are differentiated, transposed, and mapped over an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import jax
+from jax import numpy as jnp
+from jax.interpreters import ad, batching
+
+from parki.errors import ParkiTypeError
+from parki.ewald.fixed import Fixed
+from parki.jax.primitives import LINEAR, PULL, PUSH, SUM
+
+
+def _there(tangent: Any) -> bool:
+    return not isinstance(tangent, ad.Zero)
+
+
+def _refuse_second(names: Sequence[str]) -> None:
+    if names:
+        raise ParkiTypeError(
+            f"a second derivative by {', '.join(names)} was asked for, but parki has none but by "
+            "densities; take first derivatives, or second ones by densities alone"
+        )
+
+
+def _sum_jvp(primals: Any, tangents: Any, *, names: tuple[str, ...], **params: Any) -> Any:
+    out = SUM.bind(*primals, names=names, **params)
+    moves = tuple(name for name, t in zip(names, tangents, strict=True) if _there(t))
+    changes = [t for t in tangents if _there(t)]
+    if moves == ("dens",):
+        place = names.index("dens")
+        given = [*primals[:place], changes[0], *primals[place + 1 :]]
+        return out, SUM.bind(*given, names=names, **params)
+    return out, PUSH.bind(*primals, *changes, names=names, moves=moves, **params)
+
+
+def _sum_transpose(cotangent: Any, *given: Any, names: tuple[str, ...], **params: Any) -> Any:
+    """Transpose a sum as a linear function of the density."""
+    known = [(n, a) for n, a in zip(names, given, strict=True) if not ad.is_undefined_primal(a)]
+    rest = tuple(name for name, _ in known)
+    (back,) = PULL.bind(
+        *(array for _, array in known), cotangent, names=rest, wrt=("dens",), **params
+    )
+    return [back if name == "dens" else None for name in names]
+
+
+def _push_jvp(primals: Any, tangents: Any, *, names: tuple[str, ...], **params: Any) -> Any:
+    out = PUSH.bind(*primals, names=names, **params)
+    inner = zip(names, tangents[: len(names)], strict=True)
+    _refuse_second([name for name, tangent in inner if _there(tangent)])
+    changes = [ad.instantiate_zeros(t) for t in tangents[len(names) :]]
+    return out, PUSH.bind(*primals[: len(names)], *changes, names=names, **params)
+
+
+def _push_transpose(
+    cotangent: Any, *given: Any, names: tuple[str, ...], moves: tuple[str, ...], **params: Any
+) -> Any:
+    inputs = given[: len(names)]
+    parts = PULL.bind(*inputs, cotangent, names=names, wrt=moves, **params)
+    unknown = [ad.is_undefined_primal(each) for each in given[len(names) :]]
+    return [None] * len(names) + [
+        part if wanted else None for part, wanted in zip(parts, unknown, strict=True)
+    ]
+
+
+def _pull_jvp(primals: Any, tangents: Any, *, names: tuple[str, ...], **params: Any) -> Any:
+    out = PULL.bind(*primals, names=names, **params)
+    inner = zip(names, tangents[:-1], strict=True)
+    # Derivatives by densities alone do not depend on these.
+    by_densities = params["wrt"] == ("dens",)
+    moved = [name for name, tangent in inner if _there(tangent)]
+    _refuse_second([name for name in moved if not (by_densities and name == "dens")])
+    if not _there(tangents[-1]):
+        return out, [jnp.zeros_like(each) for each in out]
+    return out, PULL.bind(*primals[:-1], tangents[-1], names=names, **params)
+
+
+def _pull_transpose(
+    cotangents: Any, *given: Any, names: tuple[str, ...], wrt: tuple[str, ...], **params: Any
+) -> Any:
+    inputs = dict(zip(names, given[:-1], strict=True))
+    moves = tuple(name for name, c in zip(wrt, cotangents, strict=True) if _there(c))
+    changes = [c for c in cotangents if _there(c)]
+    if moves == ("dens",):
+        inputs["dens"] = changes[0]
+        found = SUM.bind(*inputs.values(), names=tuple(inputs), **params)
+    else:
+        found = PUSH.bind(*given[:-1], *changes, names=names, moves=moves, **params)
+    return [None] * len(names) + [found]
+
+
+def _linear_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    return LINEAR.bind(*primals, **params), LINEAR.bind(*tangents, **params)
+
+
+def _linear_transpose(cotangent: Any, _: Any, *, plan: Fixed, transposed: bool) -> Any:
+    return [LINEAR.bind(cotangent, plan=plan, transposed=not transposed)]
+
+
+def _batched(primitive: Any, arrays: Any, dims: Any, **params: Any) -> Any:
+    """Map over an axis: densities are summed together, all else one after the other."""
+    moved = [
+        each if dim is None else jnp.moveaxis(each, dim, 0)
+        for each, dim in zip(arrays, dims, strict=True)
+    ]
+    mapped = [place for place, dim in enumerate(dims) if dim is not None]
+    names = params.get("names", ())
+    alone = {
+        SUM: [names.index("dens")] if "dens" in names else None,
+        PULL: [len(names)] if params.get("wrt") == ("dens",) and "dens" not in names else None,
+        LINEAR: [0],
+    }
+    if mapped == alone.get(primitive):
+        found = primitive.bind(*moved, **params)
+    else:
+
+        def one(parts: Any) -> Any:
+            given = list(moved)
+            for place, part in zip(mapped, parts, strict=True):
+                given[place] = part
+            return primitive.bind(*given, **params)
+
+        found = jax.lax.map(one, [moved[place] for place in mapped])
+    return found, [0] * len(found) if primitive.multiple_results else 0
+
+
+def register() -> None:
+    """Tell JAX the rules."""
+    rules: dict[Any, tuple[Any, Any]] = {
+        SUM: (_sum_jvp, _sum_transpose),
+        PUSH: (_push_jvp, _push_transpose),
+        PULL: (_pull_jvp, _pull_transpose),
+        LINEAR: (_linear_jvp, _linear_transpose),
+    }
+    for primitive, (jvp, transpose) in rules.items():
+        ad.primitive_jvps[primitive] = jvp
+        ad.primitive_transposes[primitive] = transpose
+        batching.primitive_batchers[primitive] = partial(_batched, primitive)

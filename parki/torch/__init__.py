@@ -1,0 +1,127 @@
+"""parki's sums as functions of PyTorch, with derivatives by densities, normals and points.
+
+``u = parki.torch.stokes_sl(points, points, forces, options)`` is `parki.stokes_sl` for tensors, on
+the CPU or a GPU, without copies. Its derivatives, in reverse and in forward mode, are sums again:
+see ``docs/derivatives.md``. `apply` is a plan as a function of densities.
+
+``import parki`` does not import this module, which needs PyTorch.
+
+graph        sums in the graph of PyTorch: `torch.autograd.Function`
+operators    for ``torch.compile``, which does not see inside of them
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from parki.errors import ParkiTypeError
+from parki.ewald.fixed import Fixed
+from parki.ewald.options import EwaldOptions
+from parki.ewald.plan import Plan
+from parki.torch import operators
+from parki.torch.graph import Linear, Sum
+
+__all__ = [
+    "apply",
+    "laplace",
+    "stokes_comb",
+    "stokes_dipole",
+    "stokes_dl",
+    "stokes_rotlet",
+    "stokes_sl",
+]
+
+
+def stokes_comb(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions) -> Any:
+    """Sum the combined single and double layer: `parki.stokes_comb` for tensors.
+
+    Parameters
+    ----------
+    trg, src, dens, norms : Tensor
+        As for `parki.stokes_comb`, float32 or float64, on one device. The same tensor as targets
+        and sources has derivatives in both roles. Of k densities at once, k is the first axis.
+    options : EwaldOptions
+
+    Returns
+    -------
+    Tensor
+        With derivatives by all tensors that require them: reverse mode, once, and forward mode.
+        Those by densities can be taken again, if points and normals do not require any.
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError
+        As of `parki.stokes_comb`; and where second derivatives by points or normals are asked for.
+    """
+    return _sum("stokes_comb", trg, src, dens, norms, options)
+
+
+def stokes_sl(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> Any:
+    """Sum the single layer: `parki.stokes_sl` for tensors. See `stokes_comb`."""
+    return _sum("stokes_sl", trg, src, dens, None, options)
+
+
+def stokes_dl(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions) -> Any:
+    """Sum the double layer: `parki.stokes_dl` for tensors. See `stokes_comb`."""
+    return _sum("stokes_dl", trg, src, dens, norms, options)
+
+
+def stokes_rotlet(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> Any:
+    """Sum rotlets: `parki.stokes_rotlet` for tensors. See `stokes_comb`."""
+    return _sum("stokes_rotlet", trg, src, dens, None, options)
+
+
+def stokes_dipole(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> Any:
+    """Sum dipoles of forces: `parki.stokes_dipole` for tensors. See `stokes_comb`."""
+    return _sum("stokes_dipole", trg, src, dens, None, options)
+
+
+def laplace(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> Any:
+    """Sum point charges: `parki.laplace` for tensors. See `stokes_comb`."""
+    return _sum("laplace", trg, src, dens, None, options)
+
+
+def apply(plan: Plan, dens: Any) -> Any:
+    """Return ``plan(dens)``, with derivatives of any order by the density.
+
+    The points are those of the plan, and have no derivatives. The backward pass is `Plan.adjoint`:
+    a sum of the same matrix, transposed.
+
+    Parameters
+    ----------
+    plan : Plan
+        With one result, as of ``want="u"``.
+    dens : Tensor
+        As for a call of the plan.
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError
+        As of the plan and of its adjoint; and if the plan was given other points between the sum
+        and its derivative.
+    """
+    _check({"dens": dens})
+    if torch.compiler.is_compiling():
+        return operators.apply(plan, dens)
+    return Linear.apply(Fixed(plan), False, dens)
+
+
+def _sum(kernel: str, trg: Any, src: Any, dens: Any, norms: Any, options: Any) -> Any:
+    given = {"trg": trg, "src": src, "dens": dens}
+    _check(given if norms is None else {**given, "norms": norms})
+    points = (trg, None) if trg is src else (trg, src)
+    if torch.compiler.is_compiling():
+        return operators.sum(kernel, options, *points, dens, norms)
+    return Sum.apply(kernel, options, *points, dens, norms)
+
+
+def _check(given: dict[str, Any]) -> None:
+    """Refuse what is no tensor."""
+    for name, value in given.items():
+        if not isinstance(value, torch.Tensor):
+            raise ParkiTypeError(
+                f"{name} is a {type(value).__name__}; parki.torch takes tensors: make it one with "
+                f"torch.as_tensor({name}), or call parki itself"
+            )

@@ -1,0 +1,367 @@
+"""`Plan.adjoint`: the transpose of every sum, up to rounding, and its error."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from contract import rms
+
+import parki
+from parki.ewald.adjoint import Transpose
+from parki.ewald.sums import SUMS
+from parki.reference import direct_sum
+
+KERNELS = tuple(SUMS)
+PERIODICITIES = (0, 1, 2, 3)
+BOX = (3.0, 2.0, 1.0)
+NT, NS = 70, 60
+RNG = np.random.default_rng(11)
+SRC = np.array(BOX)[:, None] * RNG.random((3, NS))
+TRG = np.array(BOX)[:, None] * RNG.random((3, NT))
+TRG[:, :20] = SRC[:, :20]  # pairs that coincide
+NORMS = 2 * RNG.standard_normal((3, NS))
+DENS = {name: RNG.standard_normal(kind.density_shape(NS)) for name, kind in SUMS.items()}
+# Of a product of sums, over the norms of its factors; its terms are of either sign.
+ROUNDING = {"f8": 1e-14, "f4": 1e-5}
+# Results whose transpose is a sum of another pair function, with parameters of its own.
+APART = {("laplace", "grad_u"), ("stokes_sl", "p"), ("stokes_sl", "stress")} | {
+    ("stokes_rotlet", name) for name in ("grad_u", "stress")
+}
+
+
+def normals(kernel):
+    return NORMS if SUMS[kernel].double else None
+
+
+def make(kernel, periodicity=3, want="u", tolerance=1e-5, dtype="f8", **more):
+    options = parki.EwaldOptions(periodicity, BOX, tolerance, **more)
+    arrays = [None if a is None else a.astype(dtype) for a in (TRG, SRC, normals(kernel))]
+    return parki.Plan(kernel, *arrays, options, want=want)
+
+
+def values_like(results, seed=0):
+    rng = np.random.default_rng(seed)
+    many = results if isinstance(results, tuple) else (results,)
+    found = tuple(rng.standard_normal(a.shape).astype(a.dtype) for a in many)
+    return found if isinstance(results, tuple) else found[0]
+
+
+def together(a, b):
+    """Return the scalar product of two arrays or tuples of arrays, and that of their norms."""
+    pairs = list(zip(a, b, strict=True)) if isinstance(a, tuple) else [(a, b)]
+    product = sum(float((x.astype("f8") * y).sum()) for x, y in pairs)
+    sizes = [sum(float((pair[n].astype("f8") ** 2).sum()) for pair in pairs) for n in (0, 1)]
+    return product, math.sqrt(math.prod(sizes))
+
+
+def mismatch(plan, dens):
+    """Return how far adjoint and sum are apart, over the product of values and results."""
+    found = plan(dens)
+    values = values_like(found)
+    there, size = together(values, found)
+    back, _ = together(plan.adjoint(values), dens)
+    return abs(there - back) / size
+
+
+def exact(kernel, periodicity, values):
+    """Return the transpose by direct sums from the targets to the sources."""
+    record = SUMS[kernel].adjoints["u"]
+    given = {"box": BOX, "periodicity": periodicity, "want": record.want}
+    found = direct_sum(record.kernel, SRC, TRG, values, **given)
+    rows = {n: a.reshape(-1, NS) for n, a in zip(record.want, found, strict=True)}
+    return np.concatenate(record.rows(rows, normals(kernel)))
+
+
+# --- the same matrix ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("periodicity", PERIODICITIES)
+@pytest.mark.parametrize(
+    ("kernel", "want"),
+    [
+        (kernel, want)
+        for kernel in KERNELS
+        for want in ("u", "grad_u", "p", "stress")
+        if want in ("u", "grad_u") or kernel != "laplace"
+    ],
+)
+def test_the_transpose_is_exact(kernel, periodicity, want):
+    """Whatever the tolerance: both sums have the same parameters."""
+    plan = make(kernel, periodicity, want, 1e-3)
+    if want in ("p", "stress") and SUMS[kernel].tensor:
+        message = f"the adjoint of {kernel} needs that of its 'p'"
+        with pytest.raises(parki.ParkiValueError, match=message):
+            plan.adjoint(plan(DENS[kernel]))
+        return
+    if kernel == "stokes_rotlet" and want == "p":
+        assert not plan.adjoint(np.ones(NT)).any()
+        return
+    if (kernel, want) not in APART:
+        assert mismatch(plan, DENS[kernel]) <= ROUNDING["f8"]
+        return
+    found = plan(DENS[kernel])
+    promise = plan.promise(DENS[kernel]) / rms(found.reshape(-1, NT))
+    assert 10 * ROUNDING["f8"] < mismatch(plan, DENS[kernel]) <= promise
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_every_space(kernel, space, to_space, to_host):
+    options = parki.EwaldOptions(2, BOX, 1e-4, execution_space=space)
+    given = [to_space(a) for a in (TRG, SRC, normals(kernel)) if a is not None]
+    plan = parki.Plan(kernel, *given, options=options)
+    values = np.random.default_rng(3).standard_normal(to_host(plan(to_space(DENS[kernel]))).shape)
+    found = plan.adjoint(to_space(values))
+    assert type(found) is type(given[0])
+    there = (values * to_host(plan(to_space(DENS[kernel])))).sum()
+    back = (to_host(found) * DENS[kernel]).sum()
+    assert abs(there - back) <= 1e-12 * abs(there)
+
+
+@pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_comb"])
+@pytest.mark.parametrize("want", ["u", "grad_u"])
+def test_the_mean_without_flux(kernel, want):
+    plan = make(kernel, 3, want, 1e-3, dl_mean="flux")
+    assert mismatch(plan, DENS[kernel]) <= ROUNDING["f8"]
+    # Points that are wrapped.
+    moved = parki.Plan(kernel, TRG + 3, SRC - 6, NORMS, plan.options, want=want)
+    assert mismatch(moved, DENS[kernel]) <= ROUNDING["f8"]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_single_precision(kernel):
+    plan = make(kernel, 1, dtype="f4")
+    assert mismatch(plan, DENS[kernel].astype("f4")) <= ROUNDING["f4"]
+    assert plan.adjoint(values_like(plan(DENS[kernel].astype("f4")))).dtype == np.float32
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_mixed_precision(kernel):
+    plan = make(kernel, 2, precision="mixed", tolerance=1e-4)
+    values = values_like(plan(DENS[kernel]))
+    assert plan.adjoint(values).dtype == np.float64
+    assert mismatch(plan, DENS[kernel]) <= ROUNDING["f4"]
+
+
+@pytest.mark.parametrize("split", ["prolate", "hasimoto"])
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_comb", "stokes_dipole"])
+def test_any_split(kernel, split):
+    assert mismatch(make(kernel, 1, split=split), DENS[kernel]) <= ROUNDING["f8"]
+
+
+@pytest.mark.parametrize("want", [("u", "grad_u"), ("stress", "p", "u")])
+def test_several_results(want):
+    plan = make("stokes_sl", 2, want, tolerance=1e-9)
+    assert mismatch(plan, DENS["stokes_sl"]) <= 1e-9
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [{"p2p_method": "gm1d"}, {"p2g_method": "hybrid"}, {"radial": "rational", "split": "hasimoto"}],
+    ids=["p2p", "p2g", "radial"],
+)
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_comb"])
+def test_variants_of_the_literature(kernel, variant):
+    """The adjoint takes the usual ones, where the former have no derivatives."""
+    bound = 1e-5 if "radial" in variant else ROUNDING["f8"]
+    assert mismatch(make(kernel, **variant), DENS[kernel]) <= bound
+
+
+def test_free_axes_without_a_length():
+    options = parki.EwaldOptions(1, [3, None, None], 1e-4)
+    for shift in (0.0, 5.0):
+        offset = np.array([0, shift, -shift])[:, None]
+        plan = parki.Plan("stokes_dl", TRG + offset, SRC + offset, NORMS, options)
+        assert mismatch(plan, DENS["stokes_dl"]) <= ROUNDING["f8"]
+
+
+# --- its error ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("periodicity", PERIODICITIES)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_promise(kernel, periodicity):
+    kind, tolerance = SUMS[kernel], 1e-4
+    plan = make(kernel, periodicity, tolerance=tolerance)
+    values = values_like(plan(DENS[kernel]))
+    error = plan.adjoint(values).reshape(-1, NS) - exact(kernel, periodicity, values)
+    length = math.prod(BOX) ** (1 / 3)
+    of_normals = math.sqrt((NORMS**2).sum() / NS)
+    bound = tolerance * np.linalg.norm(values) * math.sqrt(3 if kind.dipole else 1)
+    single, double = error[: kind.single_rows], error[kind.single_rows :]
+    if len(single):
+        assert rms(single) <= bound / length**kind.decay
+    if len(double):
+        assert rms(double) <= bound * of_normals / length**2
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_sl", "stokes_rotlet"])
+def test_symmetric_sums_are_their_own_adjoint(kernel):
+    options = parki.EwaldOptions(3, BOX, 1e-5)
+    plan = parki.Plan(kernel, SRC, SRC, options)
+    dens = DENS[kernel]
+    np.testing.assert_array_equal(plan.adjoint(dens), plan(dens))
+    assert all(part.kept is None for part in plan._transpose.exchanged.values())  # made nothing
+    both = parki.Plan(kernel, SRC, SRC, options, want=("u", "grad_u"))
+    assert mismatch(both, dens) <= 1e-5
+
+
+@pytest.mark.parametrize("kernel", ["stokes_sl", "stokes_dl", "stokes_dipole"])
+def test_points_that_move(kernel):
+    plan = make(kernel)
+    assert mismatch(plan, DENS[kernel]) <= ROUNDING["f8"]
+    before = plan._transpose.exchanged["u"].kept
+    trg, src = TRG + 0.1, SRC[:, ::-1].copy()
+    plan.update_points(trg, src, normals(kernel))
+    assert mismatch(plan, DENS[kernel]) <= ROUNDING["f8"]
+    kept = plan._transpose.exchanged["u"].kept
+    assert kept.pipeline.setup is before.pipeline.setup  # grid and multiplier are kept
+    # Others, so that all is chosen anew.
+    plan.update_points(0.05 * TRG, 0.05 * SRC, normals(kernel))
+    assert plan.setup is not kept.setup
+    assert mismatch(plan, DENS[kernel]) <= ROUNDING["f8"]
+
+
+def test_more_or_fewer_points():
+    plan = make("stokes_dl")
+    plan.adjoint(values_like(plan(DENS["stokes_dl"])))
+    plan.update_points(TRG[:, :50], SRC[:, :40], NORMS[:, :40])
+    assert mismatch(plan, DENS["stokes_dl"][:, :40]) <= ROUNDING["f8"]
+    plan.update_points(TRG[:, :0], SRC, NORMS)
+    assert not plan.adjoint(np.zeros((3, 0))).any()
+    plan.update_points(TRG, SRC[:, :0], NORMS[:, :0])
+    assert plan.adjoint(np.ones((3, NT))).shape == (3, 0)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_linear_operator(kernel):
+    plan = make(kernel, 1)
+    operator = plan.as_linear_operator()
+    values = np.random.default_rng(0).standard_normal(operator.shape[0])
+    dens = DENS[kernel].reshape(-1)
+    assert values @ (operator @ dens) == pytest.approx((operator.H @ values) @ dens, rel=1e-12)
+    assert (operator.T @ np.ones(len(values), int)).dtype == np.float64
+
+
+def test_least_squares():
+    """LSMR finds forces from velocities at more targets than there are sources."""
+    from scipy.sparse.linalg import lsmr
+
+    rng = np.random.default_rng(2)
+    trg = np.array(BOX)[:, None] * rng.random((3, 400))
+    plan = parki.Plan("stokes_sl", trg, SRC, parki.EwaldOptions(2, BOX, 1e-3))
+    forces = rng.standard_normal((3, NS))
+    how = {"atol": 1e-14, "btol": 1e-14, "conlim": 0, "maxiter": 1000}
+    found, *_ = lsmr(plan.as_linear_operator(), plan(forces).reshape(-1), **how)
+    # To far more digits than the tolerance, as both products have one matrix.
+    assert rms(found.reshape(3, -1) - forces) <= 1e-9 * rms(forces)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_several_at_once(kernel):
+    for want in ("u", ("u", "grad_u")):
+        plan = make(kernel, 1, want)
+        found = plan(np.stack([DENS[kernel], DENS[kernel]]))
+        values = values_like(found)
+        back = plan.adjoint(values)
+        assert back.shape == (2, *DENS[kernel].shape)
+        for place in (0, 1):
+            one = tuple(v[place] for v in values) if want != "u" else values[place]
+            assert rms((plan.adjoint(one) - back[place]).reshape(-1, NS)) <= 1e-12 * rms(
+                back[place].reshape(-1, NS)
+            )
+
+
+@pytest.mark.parametrize("mean", ["zero", "flux"])
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_comb", "stokes_dipole"])
+def test_many_systems(kernel, mean):
+    if mean == "flux" and not SUMS[kernel].double:
+        pytest.skip("only double layers have a mean to choose")
+    options = parki.EwaldOptions(3, BOX, 1e-4, dl_mean=mean)
+    targets, sources = [0, 20, 30, NT], [0, 40, 50, NS]
+    plan = parki.Plan(kernel, TRG, SRC, normals(kernel), options, systems=(targets, sources))
+    dens = DENS[kernel]
+    found = plan(dens)
+    values = values_like(found)
+    back = plan.adjoint(values)
+    for of_targets, of_sources in zip(pairwise(targets), pairwise(sources), strict=True):
+        t, s = slice(*of_targets), slice(*of_sources)
+        there, size = together(values[..., t], found[..., t])
+        assert abs(there - together(back[..., s], dens[..., s])[0]) <= ROUNDING["f8"] * size
+
+
+def test_any_densities():
+    plan = make("stokes_rotlet", 3, "grad_u", tolerance=1e-4, densities="any")
+    assert mismatch(plan, DENS["stokes_rotlet"]) <= 1e-5
+    part = plan._transpose.exchanged["grad_u"]
+    # Chosen by a tolerance for random ones, of nine components of each target.
+    assert part.kept.points.tolerance == pytest.approx(0.81e-4 / math.sqrt(9 * NT))
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def test_impossible_values():
+    plan = make("stokes_sl")
+    for values, message in (
+        (np.ones((NT, 3)), rf"values has shape \({NT}, 3\); expected \(3, {NT}\).*transpose it"),
+        (np.full((3, NT), np.nan), "values contains NaN or infinity"),
+        (np.ones((3, NS)), r"values has shape \(3, 60\)"),
+    ):
+        with pytest.raises(parki.ParkiValueError, match=message):
+            plan.adjoint(values)
+    with pytest.raises(parki.ParkiTypeError, match="values has dtype float32, but the points have"):
+        plan.adjoint(np.ones((3, NT), "f4"))
+    many = make("stokes_sl", want=("u", "p"))
+    with pytest.raises(parki.ParkiTypeError, match="values is a ndarray; expected a tuple of 2"):
+        many.adjoint(np.ones((3, NT)))
+    with pytest.raises(parki.ParkiValueError, match=r"values\[1\] has shape \(3, 60\); expected"):
+        many.adjoint((np.ones((3, NT)), np.ones((3, NS))))
+    with pytest.raises(parki.ParkiValueError, match=r"\(3, 70\), \(3, 70\); expected as many"):
+        many.adjoint((np.ones((3, NT)), np.ones((3, NT))))
+
+
+def test_a_refused_adjoint_makes_nothing():
+    plan = make("stokes_dipole", want=("u", "p"))
+    with pytest.raises(parki.ParkiValueError, match="second derivatives that parki has no sum for"):
+        plan.adjoint((np.ones((3, NT)), np.ones(NT)))
+    assert plan(DENS["stokes_dipole"])[0].shape == (3, NT)
+
+
+def test_short_memory(monkeypatch):
+    from parki.ewald import pipeline
+
+    plan = make("stokes_dl")
+
+    def refuse(*_):
+        raise parki.ParkiMemoryError("the plan needs 2 GB")
+
+    monkeypatch.setattr(pipeline, "check", refuse)
+    with pytest.raises(parki.ParkiMemoryError):
+        plan.adjoint(np.ones((3, NT)))
+    monkeypatch.undo()
+    assert mismatch(plan, DENS["stokes_dl"]) <= ROUNDING["f8"]
+
+
+@pytest.mark.parametrize("kernel", SUMS.values(), ids=lambda each: each.name)
+def test_the_records(kernel):
+    """Adjoints are of sums and results that there are, and have the rows of densities."""
+    for name, each in kernel.adjoints.items():
+        assert kernel.terms[name]
+        other = SUMS[each.kernel]
+        assert set(each.want) <= set(other.terms)
+        assert each.symmetric == (other is kernel and each.want == ("u",))
+        results = {"u": kernel.results, "p": 1, "grad_u": 3 * kernel.results}[name]
+        assert other.rows == results
+        sizes = {"u": other.results, "p": 1, "grad_u": 3 * other.results}
+        found = {n: np.ones((sizes[n], 4)) for n in each.want}
+        assert sum(map(len, each.rows(found, np.ones((3, 4))))) == kernel.rows
+        assert (each.mean is not None) == kernel.double
+    task = parki.ewald.task.Task(kernel.name, None, np.dtype("f8"), parki.EwaldOptions(0))
+    assert list(Transpose(replace(task, names=("u",))).exchanged) == ["u"]

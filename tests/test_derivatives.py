@@ -1,0 +1,297 @@
+"""`parki.vjp` and `parki.jvp` against differences of direct sums, and their errors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from contract import rms
+from frameworks import BOX, KERNELS, PERIODICITIES, difference, exact, inputs
+
+import parki
+from parki.ewald.sums import SUMS
+from parki.reference import direct_sum
+
+# Cases (kernel, periodicity, mean of the double layer).
+CASES = [(kernel, periodicity, "zero") for kernel in KERNELS for periodicity in PERIODICITIES]
+CASES += [("stokes_dl", 3, "flux"), ("stokes_comb", 3, "flux")]
+
+
+def given_to(kernel, given, options):
+    """Return the arguments of `parki.vjp`."""
+    src = given.get("src", given["trg"])
+    return kernel, given["trg"], src, given["dens"], given.get("norms"), options
+
+
+def names(given):
+    return ("trg", "src", *(name for name in given if name not in ("trg", "src")))
+
+
+def changes(given, wanted, seed=1):
+    """Return random changes of some inputs; of targets that are sources, one for both."""
+    rng = np.random.default_rng(seed)
+    found = {name: rng.standard_normal(given[name].shape) for name in wanted if name in given}
+    if "src" not in given and "trg" in found:
+        found["src"] = found["trg"]
+    return found
+
+
+@pytest.mark.parametrize("same", [False, True], ids=["apart", "same"])
+@pytest.mark.parametrize(("kernel", "periodicity", "mean"), CASES)
+def test_against_differences_of_direct_sums(kernel, periodicity, mean, same):
+    given = inputs(kernel, same=same, sources=12, targets=10, spaced=True)
+    options = parki.EwaldOptions(periodicity, BOX, 1e-8, dl_mean=mean)
+    arguments = given_to(kernel, given, options)
+    values = np.random.default_rng(2).standard_normal(exact(kernel, given, periodicity).shape)
+    found = parki.vjp(*arguments, values=values, wrt=names(given))
+    groups = [["dens"], ["trg"]] + [["src"]] * (not same) + [["norms"]] * ("norms" in given)
+    for wanted in groups:
+        moves = changes(given, wanted)
+        slope = difference(lambda g: exact(kernel, g, periodicity, mean), given, moves)
+        size = np.linalg.norm(slope)
+        product = sum((found[name] * move).sum() for name, move in moves.items())
+        assert abs(product - (values * slope).sum()) <= 1e-7 * size * np.linalg.norm(values), wanted
+        assert np.linalg.norm(parki.jvp(*arguments, tangents=moves) - slope) <= 1e-7 * size, wanted
+
+
+def sources_by_direct_sums(kernel, given, periodicity, values):
+    """Return the derivative by each source: that by the targets of its pairs, of other sign."""
+    kind, trg = SUMS[kernel], given["trg"]
+    found = np.zeros_like(given["src"])
+    for source in range(found.shape[1]):
+        one = slice(source, source + 1)
+        norms = given["norms"][:, one] if kind.double else None
+        how = {"box": BOX, "periodicity": periodicity, "want": "grad_u"}
+        part = given["src"][:, one], given["dens"][..., one], norms
+        slope = direct_sum(kernel, trg, *part, **how).reshape(kind.results, 3, -1)
+        found[:, source] = -(values.reshape(kind.results, 1, -1) * slope).sum(axis=(0, 2))
+    return found
+
+
+@pytest.mark.parametrize("periodicity", PERIODICITIES)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_promised_error(kernel, periodicity):
+    """docs/derivatives.md: each derivative has the error of the sums that it is made of."""
+    kind, tolerance = SUMS[kernel], (1e-3, 1e-5, 1e-6, 1e-4)[periodicity]
+    given = inputs(kernel, targets=30, sources=20, seed=3)
+    options = parki.EwaldOptions(periodicity, BOX, tolerance)
+    how = {"box": BOX, "periodicity": periodicity}
+    trg, src, dens, norms = (given.get(n) for n in ("trg", "src", "dens", "norms"))
+    slope = direct_sum(kernel, trg, src, dens, norms, want="grad_u", **how)
+    slope = slope.reshape(kind.results, 3, -1)
+    values = np.random.default_rng(4).standard_normal((kind.results, 30))
+    shaped = values if kind.results == 3 else values[0]
+    found = parki.vjp(*given_to(kernel, given, options), values=shaped, wrt=names(given))
+    length, q = math.prod(BOX) ** (1 / 3), np.linalg.norm(values)
+    promise = parki.Plan(kernel, trg, src, norms, options, want="grad_u").promise(dens)
+    # By targets: v times the gradient, whose errors at targets do not know of v.
+    error = rms(found["trg"] - (values[:, None] * slope).sum(axis=0))
+    assert error <= promise * rms(values)
+    # By the density: as Plan.adjoint, where gradients and pressures have promises of their own.
+    record, of_normals = kind.adjoints["u"], 1.0
+    exchanged = direct_sum(record.kernel, src, trg, shaped, want=record.want, **how)
+    rows = {n: a.reshape(-1, 20) for n, a in zip(record.want, exchanged, strict=True)}
+    if kind.double:
+        of_normals = math.sqrt((norms**2).sum() / 20)
+    error = found["dens"].reshape(-1, 20) - np.concatenate(record.rows(rows, norms))
+    if kind.single_rows:
+        assert rms(error[: kind.single_rows]) <= tolerance * q / length**kind.decay
+    if kind.double:
+        bound = (2 + math.sqrt(3)) * tolerance * q / length**2
+        assert rms(error[-3:]) <= bound * of_normals
+        normal_error = found["norms"] - kind.slopes.normals(rows, dens)
+        assert rms(normal_error) <= bound * rms(dens[-3:])
+    # By the sources: of forces times gradients, of dipoles and double layers by probes.
+    strength = tolerance * q / length ** (kind.decay + 1) * rms(dens.reshape(-1, 20))
+    if kind.double:
+        both = np.linalg.norm(dens[-3:], axis=0) * np.linalg.norm(norms, axis=0)
+        strength = (kernel == "stokes_comb") * tolerance * q / length**2 * rms(dens[:3])
+        strength += tolerance * q / length**3 * math.sqrt((both**2).mean())
+    error = rms(found["src"] - sources_by_direct_sums(kernel, given, periodicity, values))
+    assert error <= strength
+
+
+def test_close_pairs_and_points_that_coincide():
+    """A source at the target is left out of derivatives, too; its images are not."""
+    given = inputs("stokes_dipole", same=True, sources=30, seed=5)
+    given["trg"][:, 1] = given["trg"][:, 0] + 1e-6
+    options = parki.EwaldOptions(2, BOX, 1e-6)
+    values = np.random.default_rng(6).standard_normal((3, 30))
+    arguments = given_to("stokes_dipole", given, options)
+    found = parki.vjp(*arguments, values=values, wrt=("trg", "src", "dens"))
+    copied = {**given, "src": given["trg"].copy()}
+    again = parki.vjp(
+        *given_to("stokes_dipole", copied, options), values=values, wrt=("trg", "src", "dens")
+    )
+    for name, array in found.items():
+        assert np.isfinite(array).all()
+        np.testing.assert_allclose(again[name], array, rtol=1e-9, atol=1e-6)
+    # All points together may move without any change.
+    total, largest = (found["trg"] + found["src"]).sum(axis=1), abs(found["src"]).max()
+    np.testing.assert_allclose(total, 0, atol=1e-12 * largest)
+    exact_pull = sources_by_direct_sums("stokes_dipole", copied, 2, values)
+    assert rms(found["src"] - exact_pull) <= 1e-9 * rms(exact_pull)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_translations_change_nothing(kernel):
+    """Of sums without a free axis, and those whose gauges do not see the origin."""
+    given = inputs(kernel, targets=30, sources=40, seed=7)
+    options = parki.EwaldOptions(3, BOX, 1e-9)
+    shift = np.array([[0.3], [-0.2], [0.1]])
+    moves = {name: shift + 0 * given[name] for name in ("trg", "src")}
+    change = parki.jvp(*given_to(kernel, given, options), tangents=moves)
+    only = parki.jvp(*given_to(kernel, given, options), tangents={"trg": moves["trg"]})
+    assert rms(np.atleast_2d(change)) <= 1e-7 * rms(np.atleast_2d(only))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_several_densities(kernel):
+    given = inputs(kernel, targets=6, sources=7)
+    options = parki.EwaldOptions(1, BOX, 1e-4)
+    many = {**given, "dens": np.stack([given["dens"], 2 * given["dens"]])}
+    values = np.random.default_rng(0).standard_normal((2, *exact(kernel, given, 1).shape))
+    wrt = names(given)
+    found = parki.vjp(*given_to(kernel, many, options), values=values, wrt=wrt)
+    parts = [
+        parki.vjp(*given_to(kernel, {**given, "dens": d}, options), values=v, wrt=wrt)
+        for d, v in zip(many["dens"], values, strict=True)
+    ]
+    alone = parki.vjp(*given_to(kernel, {**many, "dens": None}, options), values=values)
+    np.testing.assert_allclose(alone["dens"], found["dens"], atol=1e-3)
+    for name in wrt:
+        expected = [part[name] for part in parts]
+        expected = np.stack(expected) if name == "dens" else sum(expected)
+        np.testing.assert_allclose(found[name], expected, rtol=1e-9, atol=1e-9)
+    moves = changes(many, wrt)
+    change = parki.jvp(*given_to(kernel, many, options), tangents=moves)
+    for place in (0, 1):
+        one = {**moves, "dens": moves["dens"][place]}
+        single = given_to(kernel, {**given, "dens": many["dens"][place]}, options)
+        np.testing.assert_allclose(change[place], parki.jvp(*single, tangents=one), atol=1e-9)
+
+
+def test_mixed_precision():
+    given = inputs("stokes_comb", sources=40, targets=30)
+    values = np.ones((3, 30))
+    found = [
+        parki.vjp(
+            *given_to("stokes_comb", given, parki.EwaldOptions(2, BOX, tolerance, precision=how)),
+            values=values,
+            wrt=names(given),
+        )
+        for tolerance, how in ((1e-4, "mixed"), (1e-7, "double"))
+    ]
+    for name, array in found[0].items():
+        assert array.dtype == np.float64
+        assert rms(array - found[1][name]) <= 2e-4 * rms(found[1][name]), name
+
+
+def test_single_precision():
+    given = {n: a.astype("f4") for n, a in inputs("stokes_comb", sources=40, targets=30).items()}
+    options = parki.EwaldOptions(2, BOX, 1e-4)
+    arguments = given_to("stokes_comb", given, options)
+    values = np.ones((3, 30), "f4")
+    found = parki.vjp(*arguments, values=values, wrt=names(given))
+    double = {n: a.astype("f8") for n, a in given.items()}
+    finer = given_to("stokes_comb", double, parki.EwaldOptions(2, BOX, 1e-7))
+    exactly = parki.vjp(*finer, values=values.astype("f8"), wrt=names(given))
+    for name, array in found.items():
+        assert array.dtype == np.float32
+        assert rms(array - exactly[name]) <= 2e-4 * rms(exactly[name]), name
+
+
+def test_free_axes_without_a_length():
+    """The extent of the points is where parki looks for them; the sum does not depend on it."""
+    given = inputs("stokes_dl", targets=20, sources=20, seed=9)
+    values = np.random.default_rng(1).standard_normal((3, 20))
+    found = [
+        parki.vjp(
+            *given_to("stokes_dl", given, parki.EwaldOptions(1, box, 1e-9)),
+            values=values,
+            wrt=("trg", "src", "dens"),
+        )
+        for box in (BOX, (BOX[0], None, None))
+    ]
+    for name, array in found[0].items():
+        np.testing.assert_allclose(found[1][name], array, rtol=1e-6, atol=1e-6 * rms(array))
+
+
+@pytest.mark.parametrize("kernel", ["stokes_sl", "stokes_comb", "stokes_dipole"])
+def test_every_space(kernel, space, to_space, to_host):
+    given = inputs(kernel, targets=30, sources=40)
+    values = np.random.default_rng(0).standard_normal((3, 30))
+    options = parki.EwaldOptions(3, BOX, 1e-6)
+    expected = parki.vjp(*given_to(kernel, given, options), values=values, wrt=names(given))
+    there = parki.EwaldOptions(3, BOX, 1e-6, execution_space=space)
+    arguments = given_to(kernel, {n: to_space(a) for n, a in given.items()}, there)
+    found = parki.vjp(*arguments, values=to_space(values), wrt=names(given))
+    for name, array in found.items():
+        assert type(array) is type(arguments[1])
+        assert rms((to_host(array) - expected[name]).reshape(-1, array.shape[-1])) <= 1e-5 * rms(
+            expected[name].reshape(-1, array.shape[-1])
+        ), name
+
+
+def test_variants_of_the_literature():
+    """They have no derivatives: the usual ones take their place."""
+    given = inputs("stokes_sl")
+    options = parki.EwaldOptions(
+        3, BOX, 1e-4, p2p_method="gm1d", p2g_method="grid", split="hasimoto", radial="erfc"
+    )
+    values = np.ones((3, 4))
+    found = parki.vjp(*given_to("stokes_sl", given, options), values=values, wrt=("src",))
+    usual = parki.EwaldOptions(3, BOX, 1e-4, split="hasimoto")
+    expected = parki.vjp(*given_to("stokes_sl", given, usual), values=values, wrt=("src",))
+    np.testing.assert_allclose(found["src"], expected["src"], atol=1e-3)
+
+
+def test_without_points():
+    options = parki.EwaldOptions(3, BOX, 1e-4)
+    none, some = np.zeros((3, 0)), np.ones((3, 4)) * 0.3
+    found = parki.vjp("stokes_sl", none, some, some, options, values=none, wrt=("dens", "src"))
+    assert not found["dens"].any() and not found["src"].any()
+    found = parki.vjp("stokes_sl", some, none, none, options, values=some, wrt=("dens", "trg"))
+    assert found["dens"].shape == (3, 0) and not found["trg"].any()
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def test_impossible_arguments():
+    given = inputs("stokes_sl")
+    options = parki.EwaldOptions(3, BOX, 1e-4)
+    arguments = given_to("stokes_sl", given, options)
+    values = np.ones((3, 4))
+    for wrt in (("norms",), ("points",), (), "dens"):
+        with pytest.raises(parki.ParkiValueError, match="expected names of inputs of stokes_sl"):
+            parki.vjp(*arguments, values=values, wrt=wrt)
+    with pytest.raises(parki.ParkiValueError, match=r"values has shape \(3, 5\); .* 4 targets"):
+        parki.vjp(*arguments, values=np.ones((3, 5)))
+    with pytest.raises(parki.ParkiTypeError, match="values has dtype float32, but the points"):
+        parki.vjp(*arguments, values=values.astype("f4"))
+    with pytest.raises(parki.ParkiValueError, match="values has 2 of them at once, but dens has 1"):
+        parki.vjp(*arguments, values=np.stack([values, values]), wrt=("src",))
+    with pytest.raises(parki.ParkiValueError, match=r"tangents is \{\}; expected names of inputs"):
+        parki.jvp(*arguments, tangents={})
+    with pytest.raises(parki.ParkiValueError, match=r"tangents\['src'\] has shape \(3, 4\)"):
+        parki.jvp(*arguments, tangents={"src": values})
+    with pytest.raises(parki.ParkiTypeError, match="norms is missing; stokes_dl needs normals"):
+        parki.vjp("stokes_dl", *arguments[1:4], options, values=values)
+
+
+def test_probes_are_checked():
+    given = inputs("stokes_sl")
+    options = parki.EwaldOptions(3, BOX, 1e-4)
+    with pytest.raises(parki.ParkiValueError, match=r"want has 'grad_probe'; expected names"):
+        parki.Plan("stokes_sl", given["trg"], given["src"], options, want="grad_probe")
+    with pytest.raises(parki.ParkiValueError, match=r"probes has shape \(9, 4\); .* 4 targets"):
+        parki.Plan(
+            "stokes_sl",
+            given["trg"],
+            given["src"],
+            options,
+            want="grad_probe",
+            probes=np.ones((9, 4)),
+        )

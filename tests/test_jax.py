@@ -1,0 +1,197 @@
+"""`parki.jax`: derivatives by JAX's own checks, within its transformations, and on devices."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from frameworks import BOX, KERNELS, PERIODICITIES, inputs
+
+import parki
+from parki.runtime.spaces import why_unavailable
+
+jax = pytest.importorskip("jax", reason="JAX is not installed")
+from jax import numpy as jnp  # noqa: E402
+from jax.test_util import check_grads  # noqa: E402
+
+import parki.jax  # noqa: E402  (which needs it)
+
+TOLERANCE, CHECK = 1e-6, {"eps": 1e-4, "atol": 1e-3, "rtol": 1e-4}
+
+
+@pytest.fixture(autouse=True)
+def double():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(params=["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])
+def device(request):
+    try:
+        chosen = jax.devices(request.param)[0]
+    except RuntimeError:
+        pytest.skip(f"JAX here has no {request.param}")
+    if request.param == "gpu" and why_unavailable("Cuda"):
+        pytest.skip(f"Cuda: {why_unavailable('Cuda')}")
+    return chosen
+
+
+def arrays(kernel, device=None, dtype="f8", **more):
+    """Return the inputs of a sum as arrays of JAX, by name."""
+    given = inputs(kernel, **more).items()
+    return {name: jax.device_put(array.astype(dtype), device) for name, array in given}
+
+
+def function(kernel, options):
+    """Return the sum as a function of arrays: targets are sources where there are none."""
+
+    def call(given):
+        trg = given["trg"]
+        norms = [given["norms"]] if "norms" in given else []
+        arguments = trg, given.get("src", trg), given["dens"], *norms
+        return getattr(parki.jax, kernel)(*arguments, options)
+
+    return call
+
+
+# --- derivatives ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("periodicity", PERIODICITIES)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_check_grads(kernel, periodicity, device):
+    """In forward and in reverse mode."""
+    call = function(kernel, parki.EwaldOptions(periodicity, BOX, TOLERANCE))
+    check_grads(call, (arrays(kernel, device, spaced=True),), order=1, **CHECK)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_targets_that_are_sources_within_jit(kernel, device):
+    call = jax.jit(function(kernel, parki.EwaldOptions(3, BOX, TOLERANCE)))
+    check_grads(call, (arrays(kernel, device, same=True, spaced=True),), order=1, **CHECK)
+
+
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_comb"])
+def test_second_derivatives_by_densities(kernel, device):
+    given = arrays(kernel, device)
+    call = function(kernel, parki.EwaldOptions(3, BOX, TOLERANCE))
+    by_density = lambda dens: call({**given, "dens": dens}) ** 2  # noqa: E731
+    check_grads(by_density, (given["dens"],), order=2, **CHECK)
+
+
+def test_other_second_derivatives_are_refused():
+    given = arrays("stokes_dl")
+    call = function("stokes_dl", parki.EwaldOptions(3, BOX, 1e-4))
+
+    def loss(given):
+        return (call(given) ** 2).sum()
+
+    for name in ("trg", "src", "norms"):
+        one = lambda value, name=name: loss({**given, name: value})  # noqa: E731
+        with pytest.raises(parki.ParkiTypeError, match=f"a second derivative by .*{name}"):
+            jax.grad(lambda value, one=one: jax.grad(one)(value).sum())(given[name])
+    # That by densities is there, whatever else could have one.
+    twice = jax.grad(lambda dens: jax.grad(lambda d: loss({**given, "dens": d}))(dens).sum())
+    assert jnp.isfinite(twice(given["dens"])).all()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_values_are_those_of_parki(kernel, device):
+    given = arrays(kernel, device, "f4")
+    options = parki.EwaldOptions(1, BOX, 1e-4)
+    expected = getattr(parki, kernel)(*given.values(), options)
+    for call in (function(kernel, options), jax.jit(function(kernel, options))):
+        found = call(given)
+        assert found.dtype == np.float32 and found.devices() == {device}
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+# --- vmap -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_comb", "stokes_dipole"])
+def test_vmap(kernel, device):
+    given = arrays(kernel, device)
+    call = function(kernel, parki.EwaldOptions(2, BOX, 1e-6))
+    dens = jnp.stack([given["dens"], 2 * given["dens"]])
+    by_density = lambda dens: call({**given, "dens": dens})  # noqa: E731
+    for mapped in (jax.vmap(by_density), jax.jit(jax.vmap(by_density))):
+        found = mapped(dens)
+        np.testing.assert_allclose(found[1], 2 * found[0], rtol=1e-9)
+        np.testing.assert_allclose(found[0], by_density(dens[0]), rtol=1e-6, atol=1e-6)
+    last = jax.vmap(by_density, in_axes=-1, out_axes=-1)(jnp.moveaxis(dens, 0, -1))
+    np.testing.assert_allclose(last[..., 1], 2 * last[..., 0], rtol=1e-9)
+    # Two axes at once, the derivatives, and points that are mapped.
+    twice = jax.vmap(jax.vmap(by_density))(jnp.stack([dens, dens]))
+    np.testing.assert_allclose(twice[1, 1], found[1], rtol=1e-6, atol=1e-6)
+    slope = jax.vmap(jax.grad(lambda d: (by_density(d) ** 2).sum()))(dens)
+    np.testing.assert_allclose(slope[1], 2 * slope[0], rtol=1e-6)
+    moved = jnp.stack([given["trg"], given["trg"][:, ::-1]])
+    found = jax.vmap(lambda trg: call({**given, "trg": trg}))(moved)
+    np.testing.assert_allclose(found[1], found[0][..., ::-1], rtol=1e-6, atol=1e-6)
+    both = jax.jit(jax.vmap(jax.grad(lambda t, d: (call({**given, "trg": t, "dens": d})).sum())))
+    pull = both(moved, dens)
+    np.testing.assert_allclose(pull[1], 2 * pull[0][:, ::-1], rtol=1e-6, atol=1e-6)
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_plan(kernel, device):
+    given = arrays(kernel, device)
+    points = [each for name, each in given.items() if name != "dens"]
+    plan = parki.Plan(kernel, *points, options=parki.EwaldOptions(2, BOX, 1e-3))
+    call = jax.jit(lambda dens: parki.jax.apply(plan, dens))
+    check_grads(call, (given["dens"],), order=2, **CHECK)
+    np.testing.assert_allclose(call(given["dens"]), plan(given["dens"]), rtol=1e-12)
+    many = jax.vmap(call)(jnp.stack([given["dens"], -given["dens"]]))
+    np.testing.assert_allclose(many[0], -many[1], rtol=1e-9)
+
+
+def test_a_plan_of_other_points():
+    given = arrays("stokes_sl")
+    plan = parki.Plan("stokes_sl", given["trg"], given["src"], parki.EwaldOptions(3, BOX, 1e-3))
+    _, back = jax.vjp(lambda dens: parki.jax.apply(plan, dens), given["dens"])
+    plan.update_points(given["trg"], given["src"])
+    with pytest.raises(parki.ParkiValueError, match="the plan was given other points since"):
+        back(jnp.ones((3, 4)))
+    with pytest.raises(parki.ParkiValueError, match=r"dens has shape \(3, 4\); expected \(3, 5\)"):
+        parki.jax.apply(plan, given["trg"])
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def test_impossible_shapes_and_types_are_refused_when_traced():
+    given = arrays("stokes_sl")
+    call = jax.jit(function("stokes_sl", parki.EwaldOptions(3, BOX, 1e-4)))
+    with pytest.raises(parki.ParkiValueError, match=r"dens has shape \(3, 4\); expected \(3, 5\)"):
+        call({**given, "dens": given["trg"]})
+    with pytest.raises(parki.ParkiTypeError, match="dens has dtype float32, but trg has float64"):
+        call({**given, "dens": given["dens"].astype("f4")})
+
+
+def test_impossible_values_are_refused_within_jit():
+    """XLA passes on the words of parki."""
+    given = arrays("stokes_sl")
+    call = jax.jit(function("stokes_sl", parki.EwaldOptions(0, BOX, 1e-4)))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="dens contains NaN or infinity"):
+        call({**given, "dens": given["dens"].at[0, 0].set(np.nan)}).block_until_ready()
+    with pytest.raises(jax.errors.JaxRuntimeError, match="trg reaches from"):
+        call({**given, "trg": 9 * given["trg"]}).block_until_ready()
+
+
+def test_parki_itself_names_the_module():
+    given = arrays("stokes_sl")
+    options = parki.EwaldOptions(3, BOX, 1e-4)
+    plain = jax.jit(lambda dens: parki.stokes_sl(given["trg"], given["src"], dens, options))
+    with pytest.raises(parki.ParkiTypeError, match=r"dens has no values within .* parki\.jax"):
+        plain(given["dens"])
+
+
+def test_parki_does_not_import_it():
+    program = "import sys, parki.jax; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
