@@ -151,6 +151,11 @@ class CellList:
     def _sort_on_device(self, kernels: dict[str, Kernel]) -> None:
         """Sort without waiting for the device: see ``kernels/cell_list.py``."""
         xp, n = self.xp, self.cells.size
+        if self.n_cells == 1:  # where `order_cells` would compare each point with all others
+            self.order = xp.arange(n, dtype=np.int32)
+            self.counts = xp.full(1, n, dtype=np.int32)
+            self.starts = xp.arange(2, dtype=np.int32) * n
+            return
         numbers, listed, self.order = (xp.empty(n, dtype=np.int32) for _ in range(3))
         self.counts = xp.zeros(self.n_cells, dtype=np.int32)
         kernels["count_cells"](n, cells=self.cells, counts=self.counts, numbers=numbers)

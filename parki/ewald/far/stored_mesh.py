@@ -211,7 +211,7 @@ class Stored(_Mesh):
         sparse = self.mesh.space.adapter.sparse()
         entries = found["weights"], found["particles"], found["starts"]
         shape = self.points, sources.order.size
-        return {"matrix": sparse.csr_matrix(entries, shape=shape)}
+        return {"matrix": _matrix(sparse, entries, shape)}
 
     def spread(self, arguments: dict[str, Any]) -> None:
         """Multiply, one component after the other."""
@@ -244,7 +244,7 @@ class StoredG2P:
         starts = xp.arange(n + 1, dtype=np.int64) * entries
         found = weights, points, starts
         size = n, math.prod(mesh.stored)
-        self.matrix = mesh.space.adapter.sparse().csr_matrix(found, shape=size)
+        self.matrix = _matrix(mesh.space.adapter.sparse(), found, size)
         self.back = xp.empty(n, dtype=np.int32)
         self.back[targets.order] = xp.arange(n, dtype=np.int32)
         self._found: Any = None
@@ -259,6 +259,13 @@ class StoredG2P:
             row[...] = self.matrix @ values
         add = CellList.add_kernel(mesh.space, rows.dtype, len(rows), mesh.executor)
         add(rows.shape[1], rows=self._found, order=self.back, sums=rows)
+
+
+def _matrix(sparse: Any, entries: tuple[Any, Any, Any], shape: tuple[int, int]) -> Any:
+    """Return a matrix in CSR, with its entries as they are: CuPy would sort them to multiply."""
+    found = sparse.csr_matrix(entries, shape=shape)
+    found.has_canonical_format = True
+    return found
 
 
 def _check_memory(mesh: Mesh, what: str, needed: int) -> None:
