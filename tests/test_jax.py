@@ -67,6 +67,17 @@ def test_check_grads(kernel, periodicity, device):
     check_grads(call, (arrays(kernel, device, spaced=True),), order=1, **CHECK)
 
 
+def test_values_of_numpy(device):
+    """They follow the other arrays to their device, as JAX's own functions have it."""
+    given = arrays("stokes_sl", device)
+    call = function("stokes_sl", parki.EwaldOptions(3, BOX, TOLERANCE))
+    u, back = jax.vjp(call, given)
+    values = np.ones(u.shape)
+    for name, found in back(values)[0].items():
+        assert isinstance(found, jax.Array) and found.devices() == {device}
+        np.testing.assert_allclose(found, back(jax.device_put(values, device))[0][name])
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_targets_that_are_sources_within_jit(kernel, device):
     call = jax.jit(function(kernel, parki.EwaldOptions(3, BOX, TOLERANCE)))

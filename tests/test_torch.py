@@ -250,7 +250,7 @@ def test_operators_follow_the_rules_of_pytorch():
     given = tensors("stokes_sl")
     from parki.torch import operators
 
-    name = operators._name(parki.EwaldOptions(3, BOX, 1e-6))
+    name = operators._torch_name(parki.EwaldOptions(3, BOX, 1e-6))
     arguments = ("stokes_sl", name, given["trg"], given["src"], given["dens"], None)
     torch.library.opcheck(
         torch.ops.parki.sum, arguments, test_utils=("test_schema", "test_faketensor")

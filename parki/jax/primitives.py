@@ -59,7 +59,13 @@ def _primitive(name: str, run: Any, shapes: Any, many: bool = False) -> Any:
         call = _callback(partial(run, **params), many, on_device)
         return buffer_callback(call, found if many else found[0])(*arrays)
 
-    primitive.def_impl(run)
+    def eager(*arrays: Any, **params: Any) -> Any:
+        # Tangents may be arrays of NumPy, which follow those of JAX to their device.
+        device = next((a.device for a in arrays if isinstance(a, jax.Array)), None)
+        there = [a if isinstance(a, jax.Array) else jax.device_put(a, device) for a in arrays]
+        return run(*there, **params)
+
+    primitive.def_impl(eager)
     primitive.def_abstract_eval(abstract)
     for platform in ("cpu", "cuda", "rocm"):
         rule = mlir.lower_fun(partial(lowered, platform != "cpu"), multiple_results=many)

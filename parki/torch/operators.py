@@ -26,24 +26,22 @@ _plans: list[tuple[ref[Plan], ref[Points]]] = []
 
 def sum(kernel: str, options: EwaldOptions, *given: Any) -> Any:
     """Return a sum of targets, sources or None, density, and normals or None."""
-    return torch.ops.parki.sum(kernel, _name(options), *given)
+    return torch.ops.parki.sum(kernel, options._torch_name(), *given)  # type: ignore[attr-defined]
 
 
 def apply(plan: Plan, dens: Any) -> Any:
     """Return a plan's sum."""
-    return torch.ops.parki.apply(_handle(plan), False, dens)
+    return torch.ops.parki.apply(plan._torch_handle(), False, dens)  # type: ignore[attr-defined]
 
 
-@torch.compiler.assume_constant_result
-def _name(options: EwaldOptions) -> str:
+def _torch_name(options: EwaldOptions) -> str:
     """Return the name of options."""
     name = repr(options)
     _options[name] = options
     return name
 
 
-@torch.compiler.assume_constant_result
-def _handle(plan: Plan) -> int:
+def _torch_handle(plan: Plan) -> int:
     """Return the number of a plan with its points."""
     for handle, (other, points) in enumerate(_plans):
         if other() is plan and points() is plan.points:
@@ -51,6 +49,11 @@ def _handle(plan: Plan) -> int:
     Fixed(plan)  # or refuse it
     _plans.append((ref(plan), ref(plan.points)))
     return len(_plans) - 1
+
+
+# Functions of constants take no objects before PyTorch 2.13, but a method, by its own name, does.
+EwaldOptions._torch_name = torch.compiler.assume_constant_result(_torch_name)  # type: ignore[attr-defined]
+Plan._torch_handle = torch.compiler.assume_constant_result(_torch_handle)  # type: ignore[attr-defined]
 
 
 def _fixed(handle: int) -> Fixed:
