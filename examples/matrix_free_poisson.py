@@ -29,6 +29,7 @@ from numpy.polynomial import legendre
 from rich.console import Console
 from rich.table import Table
 from scipy import sparse
+from scipy.special import roots_jacobi
 
 from parki.runtime import ExecutionSpace, get_execution_space, load
 from parki.settings import thread_count
@@ -175,8 +176,8 @@ class Poisson:
 
 def element(degree: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return stiffness and mass of an element of length 1, and its Gauss-Lobatto nodes."""
-    inner = legendre.Legendre.basis(degree).deriv().roots() if degree > 1 else []
-    nodes = np.concatenate([[-1], np.sort(inner), [1]])
+    inner = roots_jacobi(degree - 1, 1, 1)[0] if degree > 1 else []
+    nodes = np.concatenate([[-1], inner, [1]])
     x, weights = legendre.leggauss(degree + 1)
     series = np.linalg.inv(legendre.legvander(nodes, degree))  # a column for each basis function
     value = legendre.legval(x, series)

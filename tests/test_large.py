@@ -23,9 +23,9 @@ TARGETS = 1000
 def test_offsets_have_64_bits():
     """Of a view with rows, and of the pairs of reals that are modes."""
     text = translate(specialise("fgc", "convolve", {})).text
-    assert "long long re = i;" in text and "(long long)(0) * pk_extent_hat_1 + (re)" in text
+    assert "long long re = i;" in text and "((long long)(0)) * pk_extent_hat_1 + (re)" in text
     text = translate(specialise("cell_list", "gather_rows", {})).text
-    assert "(long long)(c) * pk_extent_rows_1" in text
+    assert "((long long)(c)) * pk_extent_rows_1" in text
 
 
 def test_cells_are_few_enough_to_be_counted():

@@ -90,6 +90,16 @@ def pykokkos():
         pytest.skip(str(error))
 
 
+def make_derivatives(dtype: type) -> None:
+    """Differentiate a small sum by the places of its sources."""
+    rng = np.random.default_rng(1)
+    points, norms = (0.9 * rng.random((3, POINTS)).astype(dtype) for _ in range(2))
+    dens, values = (rng.standard_normal((n, POINTS)).astype(dtype) for n in (6, 3))
+    options = parki.EwaldOptions(1, BOX, 1e-2, executor="embedded")
+    given = "stokes_comb", points, points, dens, norms, options
+    parki.vjp(*given, values=values, wrt=("src",))
+
+
 @pytest.fixture(scope="module")
 def launches():
     """All launches of small sums by the embedded executor: kernel, count, arguments, result."""
@@ -118,6 +128,9 @@ def launches():
             for method in ("source", "grid", "hybrid"):
                 make_sum("stokes_comb", 1, dtype, method, "embedded", g2p_method="tile")
             make_sum("stokes_comb", 1, dtype, "owner", "embedded", p2p_method="gm1d")
+            both = "u", "grad_u"
+            make_sum("stokes_comb", 1, dtype, "owner", "embedded", both, p2p_method="tile")
+            make_derivatives(dtype)
             # Lanes too, which a host's team would do without.
             lanes = Launch(team=1, vectors=4, targets=20, chunk=30, width=0.5)
             patch.setattr(p2p, "choose_launch", lambda *_: lanes)

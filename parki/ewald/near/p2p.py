@@ -251,10 +251,15 @@ class P2P:
             done += many
 
 
+def stages(task: Task, pair: Pair) -> bool:
+    """Return whether sources are staged for all targets of a tile, as on a CPU."""
+    return pair.method == "staged" and not task.space.on_device
+
+
 def together(task: Task, pair: Pair) -> bool:
-    """Return whether one kernel sums the potential and its derivatives, as on a CPU."""
-    usual, want = pair.method == "staged" and not task.space.on_device, task.chosen_by[1]
-    return usual and "u" in want and want != ("u",)
+    """Return whether one kernel sums the potential and its derivatives."""
+    want = task.chosen_by[1]
+    return stages(task, pair) and "u" in want and want != ("u",)
 
 
 def near_kernels(
@@ -272,7 +277,7 @@ def near_kernels(
     if want != ("u",):
         shape, sizes = pair.rows(task.sum.steep(want, values)).shape, sizes_of(task.space)
         workunit, constants = "p2p_derivatives", dict[str, Any]()
-        if not task.space.on_device:
+        if stages(task, pair):
             workunit = "p2p_staged_derivatives"
             constants = {"CHUNK": sizes.chunk, "LANES": _lanes(task.space, task.dtype)}
         kernels["derivatives"] = load(
