@@ -1,12 +1,13 @@
-"""Compare parki's spreading and gathering with what its source papers built, and with FINUFFT.
+"""Compare parki with what its source papers built, with FINUFFT's spreading, and with FMM3D.
 
-    python scripts/compare_papers.py guo ljungkvist rossinelli finufft --json cpu.json
+    python scripts/compare_papers.py guo ljungkvist rossinelli finufft fmm3d --json cpu.json
     python scripts/compare_papers.py --space Cuda --json gpu.json           # all of them, on a GPU
     python scripts/compare_papers.py --from cpu.json                        # show again
     python scripts/compare_papers.py --docs docs/results/papers-*.json      # write the page
 
 A file in ``scripts/papers`` for each says what is compared. ``--points`` bounds the number of
-particles. FINUFFT is a package of its own (cuFINUFFT on a GPU), left out if it is not there.
+particles. FINUFFT (cuFINUFFT on a GPU) and FMM3D (fmm3dpy, on CPUs) are packages of their own, left
+out if they are not there.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from types import ModuleType
 
 from benchmarks import record
 from benchmarks.run import Run
-from papers import finufft, guo, ljungkvist, page, rossinelli
+from papers import finufft, fmm3d, guo, ljungkvist, page, rossinelli
 
 import parki
 
@@ -30,7 +31,10 @@ KINDS: dict[str, ModuleType] = {
     "ljungkvist": ljungkvist,
     "rossinelli": rossinelli,
     "finufft": finufft,
+    "fmm3d": fmm3d,
 }
+# Packages to compare with, on hosts and on devices.
+PEERS = {"finufft": ("finufft", "cufinufft"), "fmm3d": ("fmm3dpy", "")}
 PAGE = Path(__file__).parents[1] / "docs" / "papers.md"
 
 
@@ -49,12 +53,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             show(found)
         return 0
     run = Run(parki.get_execution_space(args.space), args.points, args.quick)
-    peer = "cufinufft" if run.space.on_device else "finufft"
     records = []
     for kind in args.kinds or KINDS:
-        if kind == "finufft" and importlib.util.find_spec(peer) is None:
-            print(f"{peer} is not installed: left out")
-            continue
+        if kind in PEERS:
+            peer = PEERS[kind][run.space.on_device]
+            if not peer or importlib.util.find_spec(peer) is None:
+                print(f"{kind} is left out: {peer + ' is not installed' if peer else 'no GPUs'}")
+                continue
         begun = time.perf_counter()
         results = KINDS[kind].measure(run)
         records.append(record.record(kind, run, time.perf_counter() - begun, results))

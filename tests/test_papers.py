@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parents[1]
-KINDS = ("guo", "ljungkvist", "rossinelli", "finufft")
+KINDS = ("guo", "ljungkvist", "rossinelli", "finufft", "fmm3d")
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +28,9 @@ def script() -> ModuleType:
 
 
 def test_comparisons_run_and_write_their_page(script, tmp_path, capsys):
-    if importlib.util.find_spec("finufft") is None:
-        pytest.skip("finufft is not installed")
+    for peer in ("finufft", "fmm3dpy"):
+        if importlib.util.find_spec(peer) is None:
+            pytest.skip(f"{peer} is not installed")
     file, page = tmp_path / "papers.json", tmp_path / "papers.md"
     assert script.main(["--quick", "--json", str(file)]) == 0
     records = json.loads(file.read_text(encoding="utf-8"))
@@ -42,7 +43,7 @@ def test_comparisons_run_and_write_their_page(script, tmp_path, capsys):
     assert script.main(["--docs", str(file), "--page", str(page)]) == 0
     text = page.read_text(encoding="utf-8")
     pictures = re.findall(r"\]\((images/.*?)\)", text)
-    assert len(pictures) == 4 and all((tmp_path / name).exists() for name in pictures)
+    assert len(pictures) == len(KINDS) and all((tmp_path / name).exists() for name in pictures)
 
 
 def test_the_page_is_that_of_the_results(script):

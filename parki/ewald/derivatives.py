@@ -247,7 +247,9 @@ class _Sum(NamedTuple):
             probes = slopes.probes(dens, self.norms)
         shaped = v.reshape(len(v), *SUMS[record.kernel].density_shape(v.shape[-1]))
         exchanged = record.kernel, self.src, self.trg, shaped, None, self.options, want
-        results = zip(want, sum_once(*exchanged, probes=probes), strict=True)
+        turned = (self.kind.name, self.norms) if record.turned and {*wrt} == {"dens"} else None
+        names = (*want, "turned") if turned else want
+        results = zip(names, sum_once(*exchanged, probes=probes, turned=turned), strict=True)
         each = {name: array.reshape(len(v), *flat(array[0]).shape) for name, array in results}
         if record.mean is not None and self.options.dl_mean == "flux":
             for place, values in enumerate(v):
@@ -256,6 +258,8 @@ class _Sum(NamedTuple):
         if "dens" in wrt:
             many = [{n: a[place] for n, a in each.items()} for place in range(len(v))]
             found["dens"] = xp.stack([xp.concatenate(record.rows(n, self.norms)) for n in many])
+            if turned:
+                found["dens"] += each["turned"]
         first = {name: array[0] for name, array in each.items()}
         if "norms" in wrt and slopes.normals is not None:
             found["norms"] = slopes.normals(first, dens)

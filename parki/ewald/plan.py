@@ -77,6 +77,10 @@ class Plan:
         Of the targets of a single layer: a tensor D, row 3 j + k of which is D_jk, and a strength
         s. They read ``D_jk d u_j / d x_k + s p``, whose gradient, of shape (3, Nt), ``want`` then
         can call "grad_probe": what the sources of `parki.vjp` feel.
+    turned : tuple (str, array or None), optional
+        A kernel whose transpose the sum is the far field of, and normals of the targets, shape
+        (3, Nt), if it has any. The near field is that transpose's own, and comes after what is
+        wanted, as one more result of the shape of the kernel's density, (rows, Nt).
     systems : sequence of int, or tuple of two, optional
         For many systems that have nothing to do with each other, with the box and the tolerance in
         common: where the points of each begin, and last how many points there are. Or one such
@@ -129,6 +133,7 @@ class Plan:
         want: str | tuple[str, ...] = "u",
         dens: Any = (),
         probes: Any = None,
+        turned: tuple[str, Any] | None = None,
         systems: Any = None,
         pipeline: Pipeline | None = None,
     ) -> None:
@@ -146,13 +151,17 @@ class Plan:
             check_wanted(options.p2p_method, options.radial, names)
             check_spreading(options.p2g_method, kernel)
             self.want = want if isinstance(want, str) else names
-            self.task = Task(kernel, given.space, options.arithmetic(dtype), options, names)
+            of, normals = turned or ("", None)
+            self.task = Task(kernel, given.space, options.arithmetic(dtype), options, names, of)
             self.kernel, self.space, self.options, self.dtype = kernel, given.space, options, dtype
             found = check_systems(systems, given.arrays, given.space, options)
             if probes is not None:
                 shape = PROBE_ROWS, given.arrays["trg"].shape[1]
                 values = self._as_points("probes", probes)
                 given.arrays["probes"] = check_density("probes", values, shape, of="targets")
+            if normals is not None:
+                shape, values = given.arrays["trg"].shape, self._as_points("turned[1]", normals)
+                given.arrays["norms"] = check_density("turned[1]", values, shape, of="targets")
             self.points = self._points(given, found)
             once = not (isinstance(dens, tuple) and dens == ())
             values = self._density(dens) if once else None
@@ -393,6 +402,7 @@ class Plan:
             shapes = {name: (len(values), *shape) for name, shape in shapes.items()}
         results = check_outputs(out, self.want, shapes, values, self.space)
         summed = self.task.want if self.pipeline.setup else ()
+        summed += ("turned",) if summed and self.task.turned else ()
         if summed:
             parts = stress.split(results, summed, self.space.array_module)
             if several:
@@ -408,7 +418,9 @@ class Plan:
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of each result that is wanted."""
-        return {n: result_shape(self.kernel, n, self.n_targets) for n in self.task.names}
+        count = self.n_targets
+        shapes = {n: result_shape(self.kernel, n, count) for n in self.task.names}
+        return shapes | ({"turned": (self.task.pair.rows, count)} if self.task.turned else {})
 
     def _density(self, dens: Any) -> Any:
         """Return a density as (rows, sources), or several as (k, rows, sources), C-contiguous.
@@ -588,9 +600,11 @@ def sum_once(
     options: EwaldOptions | None,
     want: str | tuple[str, ...],
     probes: Any = None,
+    turned: tuple[str, Any] | None = None,
 ) -> Any:
     """Return the sum of one density, by what the last such sum left; leave it for the next."""
-    plan = Plan(kernel, trg, src, norms, options, want=want, dens=dens, probes=probes)
+    of_targets = {"probes": probes, "turned": turned}
+    plan = Plan(kernel, trg, src, norms, options, want=want, dens=dens, **of_targets)
     if isinstance(plan.pipeline, OneDevice) and plan.setup is not None:
         recent.keep(plan.task, True, plan.pipeline, plan._done)
     return plan.first

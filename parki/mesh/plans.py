@@ -32,9 +32,11 @@ VARIANTS = p2g.VARIANTS | conflicts.VARIANTS | stored_mesh.VARIANTS
 SPREAD_METHODS = ("auto", *VARIANTS)
 INTERPOLATE_METHODS = ("auto", "target", "tile", "base", "stored")
 SPACES_METHODS = {False: ("owner", "target"), True: ("tile", "tile")}
-# Kernels of grids of three dimensions alone, and the usual ones of two.
+# Kernels of grids of three dimensions alone; the usual ones of two, and for spreading by windows of
+# few points.
 SOLID = ("tile", "grid")
 PLANAR_METHODS = {False: ("owner", "target"), True: ("hybrid", "target")}
+NARROW = 6
 # Switches of P2G for values that are neither vectors nor charges of a sum.
 PLAIN = {"SINGLE": False, "DOUBLE": False, "LAPLACE": False}
 # Grid points along the last axis over those of a window, from which on few windows wrap.
@@ -197,7 +199,8 @@ class SpreadPlan(_Plan):
         start = time.perf_counter()
         super().__init__(points, grid, window, components, execution_space)
         _check_method(method, SPREAD_METHODS, grid)
-        usual = (PLANAR_METHODS if grid.dimensions == 2 else SPACES_METHODS)[self.space.on_device]
+        small = grid.dimensions == 2 or self.window.points <= NARROW
+        usual = (PLANAR_METHODS if small else SPACES_METHODS)[self.space.on_device]
         self.method = usual[0] if method == "auto" else method
         if self.method == "unprotected":
             warn(

@@ -11,9 +11,9 @@ HEAD = """\
 # Comparisons with other papers
 
 What the source papers of spreading, interpolation and matrix-free operators built, measured again
-with parki's kernels; and the spreading of FINUFFT and cuFINUFFT. Each section begins with what
-holds today and what does not, and its tables can be repeated by one command. `python
-scripts/compare_papers.py --docs docs/results/papers-*.json` writes this page.
+with parki's kernels; the spreading of FINUFFT and cuFINUFFT; and the sums of FMM3D. Each section
+begins with what holds today and what does not, and its tables can be repeated by one command.
+`python scripts/compare_papers.py --docs docs/results/papers-*.json` writes this page.
 """
 
 
@@ -29,7 +29,8 @@ def page(records: Sequence[Record], kinds: Mapping[str, ModuleType]) -> str:
         heading = " ".join(heading.split()).rstrip(".")
         text.append(f"## {title}: {heading}\n\n{module.TODAY.strip()}\n\n{rest.strip()}\n")
         command = f"python scripts/compare_papers.py {kind}"
-        text.append(f"Repeat it by `{command}`, with `--space Cuda` on a GPU.\n")
+        more = "" if hasattr(module, "CPU_ALONE") else ", with `--space Cuda` on a GPU"
+        text.append(f"Repeat it by `{command}`{more}.\n")
         for found in of:
             name, _, versions = where(found).partition("; ")
             text.append(f"### {title.split(' (')[0]}, on {name}\n\n{versions}\n")

@@ -29,7 +29,9 @@ to 35 % in double precision, where the paper reached 78 % and 69 % of a roof tha
 lower for each core. A core is 3 times as fast as with the paper's vectorised code in single
 precision and 6 times in double, without intrinsics: what is left is fetching rows at any alignment,
 and single precision gains little as its rows of four values are half a vector. Sorting particles
-that are near their mesh points does not pay, as the paper assumed.
+that are near their mesh points does not pay, as the paper assumed. An H100 reaches 53 % of its roof
+in single and 62 % in double precision at the largest size, where the paper's GPU reached 72 % and
+22 %.
 """
 
 COMPONENTS = 2
