@@ -2,9 +2,9 @@
 
     python scripts/small_sums.py [--space CPU] [--points 150] [--brief]
 
-Every kernel, periodicity and variant in both precisions, with pressures and gradients; `--brief`
-leaves out what compiles no other code on a device than the rest. Results are only looked at for
-NaN: whether they are right is for `parki check` to say.
+Every kernel, periodicity and variant in both precisions, with pressures, gradients and derivatives,
+and every method of `parki.mesh`; `--brief` leaves out what compiles no other code on a device than
+the rest. Results are only looked at for NaN: whether they are right is for `parki check` to say.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import parki
 from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS
 from parki.ewald.near.sizes import P2P_METHODS
 from parki.ewald.sums import SUMS
+from parki.mesh import Grid, interpolate, spread
+from parki.mesh.plans import INTERPOLATE_METHODS, SPREAD_METHODS
 
 BOX = (1.5, 1.0, 0.75)
 ALL = ("u", "p", "grad_u")
@@ -49,10 +51,11 @@ def cases(brief: bool) -> Iterator[Case]:
     for radial in ("erfc", "rational"):
         yield "stokes_comb", 2, "f8", {"split": "hasimoto", "radial": radial}, ("u",)
     yield "stokes_dl", 3, "f8", {"dl_mean": "flux"}, ALL
+    yield "stokes_comb", 1, "f8", {"precision": "mixed"}, ALL
 
 
 def sum_up(case: Case, space: str, n: int, rng: np.random.Generator) -> None:
-    """Make one sum, some more after its points have moved, and those of systems."""
+    """Make one sum, some more after its points have moved, those of systems, and derivatives."""
     kernel, periodicity, dtype, settings, want = case
     xp = parki.get_execution_space(space).array_module
     options: Any = dict(settings, execution_space=space, tolerance=TOLERANCES[dtype])
@@ -75,8 +78,37 @@ def sum_up(case: Case, space: str, n: int, rng: np.random.Generator) -> None:
         offsets = ([0, n // 4, n // 2 + 1], [0, n // 3, n])
         batch = parki.Plan(kernel, trg, src, norms, options, want=want, systems=offsets)
         results += [batch(dens), batch(xp.stack([dens, dens]))]
+        plan = parki.Plan(kernel, trg, src, norms, options)
+        given, values = (kernel, trg, src, dens, norms, options), plan(dens)
+        inputs = ("trg", "src", "dens", "norms")[: 3 if norms is None else 4]
+        tangents = {"trg": trg, "src": src}
+        results.append((plan.adjoint(values), parki.jvp(*given, tangents=tangents)))
+        for wrt in (inputs, ("dens",)):
+            results.append(parki.vjp(*given, values=values, wrt=wrt).values())
     for values in itertools.chain(*results):
         assert bool(xp.isfinite(values).all()), f"{case}: NaN or infinity"
+
+
+def mesh_up(dimensions: int, dtype: str, space: str, n: int, rng: np.random.Generator) -> int:
+    """Spread and interpolate by every method that the space has; return how many there were."""
+    xp, count = parki.get_execution_space(space).array_module, 0
+    points, values = (xp.asarray(rng.random((k, n)).astype(dtype)) for k in (dimensions, 2))
+    periodic = [False, *[True] * (dimensions - 1)]
+    grid = Grid((20, 17, 24)[:dimensions], spacing=1 / 19, periodic=periodic)
+    on_device = parki.get_execution_space(space).on_device
+    left_out = {"auto", "unprotected", "private" if on_device else "tile"}
+    left_out |= {"tile", "grid"} if dimensions == 2 else {"owner"} if on_device else set()
+    for method in SPREAD_METHODS:
+        if method not in left_out:
+            made = spread(points, values, grid, method=method, execution_space=space)
+            assert bool(xp.isfinite(made.values).all()), f"spread by {method}: NaN or infinity"
+            count += 1
+    for method in INTERPOLATE_METHODS:
+        if method not in left_out:
+            found = interpolate(points, made, method=method, execution_space=space)
+            assert bool(xp.isfinite(found).all()), f"interpolate by {method}: NaN or infinity"
+            count += 1
+    return count
 
 
 def main() -> None:
@@ -90,6 +122,8 @@ def main() -> None:
     for case in cases(args.brief):
         sum_up(case, args.space, args.points, rng)
         count += 1
+    for dimensions, dtype in itertools.product((2, 3), ("f8",) if args.brief else ("f4", "f8")):
+        count += mesh_up(dimensions, dtype, args.space, args.points, rng)
     print(f"{count} sums on {args.space}, {time.perf_counter() - start:.1f} s: no NaN")
 
 
