@@ -42,7 +42,8 @@ import pykokkos as pk
 from kernels.blocks.probe import take_probe
 from kernels.blocks.slopes import begin_sums, differentiate, take_polynomials
 from kernels.blocks.stage import begin_walk, fill_stage
-from kernels.blocks.walk import bound, clip, wrap
+from kernels.blocks.tile import begin_tile
+from kernels.blocks.walk import clip, wrap
 
 REAL = pk.double
 SINGLE = True
@@ -112,18 +113,7 @@ def p2p_derivatives(
     d_j u_i, row j for Laplace. Column i of ``probes`` is that of target i as given: rows 3 j + k
     are D_jk, row 9 is s; ``pull`` is the gradient of what they read.
     """
-    tile: int = team.league_rank()
-    system: int = tiles[0][tile] // (shape[0] * shape[1]) * (shape[0] * shape[1])
-    first: int = tiles[1][tile]
-    last: int = tiles[2][tile]
-    bound(first, last)
-    inverse: REAL = 1.0 / cutoff
-    first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
-    last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
-    clip(0, first0, last0)
-    first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
-    last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
-    clip(1, first1, last1)
+    begin_tile()
     take_polynomials(radial)
 
     def target(t: int):

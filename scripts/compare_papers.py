@@ -33,7 +33,7 @@ KINDS: dict[str, ModuleType] = {
     "finufft": finufft,
     "fmm3d": fmm3d,
 }
-# Packages to compare with, on hosts and on devices.
+# Packages to compare with: for CPUs, for GPUs.
 PEERS = {"finufft": ("finufft", "cufinufft"), "fmm3d": ("fmm3dpy", "")}
 PAGE = Path(__file__).parents[1] / "docs" / "papers.md"
 

@@ -111,7 +111,7 @@ def test_the_promised_error(kernel, periodicity):
     strength = tolerance * q / length ** (kind.decay + 1) * rms(dens.reshape(-1, 20))
     if kind.double:
         both = np.linalg.norm(dens[-3:], axis=0) * np.linalg.norm(norms, axis=0)
-        strength = (kernel == "stokes_comb") * tolerance * q / length**2 * rms(dens[:3])
+        strength = bool(kind.single_rows) * tolerance * q / length**2 * rms(dens[:3])
         strength += tolerance * q / length**3 * math.sqrt((both**2).mean())
     error = rms(found["src"] - sources_by_direct_sums(kernel, given, periodicity, values))
     assert error <= strength

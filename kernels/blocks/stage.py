@@ -1,24 +1,14 @@
 """Sources staged for a tile of targets, which ``p2p.py`` describes."""
 
-from kernels.blocks.walk import bound, clip, wrap
+from kernels.blocks.tile import begin_tile
+from kernels.blocks.walk import clip, wrap
 
 
 def begin_walk():
-    """Take a tile to first and last, and where the walk over columns and runs begins."""
-    tile: int = team.league_rank()
-    system: int = tiles[0][tile] // (shape[0] * shape[1]) * (shape[0] * shape[1])
-    first: int = tiles[1][tile]
-    last: int = tiles[2][tile]
-    bound(first, last)
-    inverse: REAL = 1.0 / cutoff
-    first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
-    last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
-    clip(0, first0, last0)
+    """Take a tile, and where the walk over columns and runs begins."""
+    begin_tile()
     if first == last:
         last0 = first0 - 1
-    first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
-    last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
-    clip(1, first1, last1)
     # Where the walk stands; it stops whenever the stage is full.
     c0: int = first0
     c1: int = first1 - 1

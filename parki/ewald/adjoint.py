@@ -126,12 +126,7 @@ class Exchanged:
                     exchanged.systems,
                 )
                 each["p"] += pressure[1]
-            row = 0
-            for block in record.rows(each, points.arrays.get("norms")):
-                into[row : row + len(block)] += block
-                row += len(block)
-            if task.turned:
-                into += each["turned"]
+            into += record.density(each, points.arrays.get("norms"))
 
     def _placed(self, points: Points, pipeline: Pipeline) -> tuple[Pipeline, Points]:
         """Return a pipeline for points, with the plan's parameters if that has the same matrix."""

@@ -257,9 +257,7 @@ class _Sum(NamedTuple):
         found = {}
         if "dens" in wrt:
             many = [{n: a[place] for n, a in each.items()} for place in range(len(v))]
-            found["dens"] = xp.stack([xp.concatenate(record.rows(n, self.norms)) for n in many])
-            if turned:
-                found["dens"] += each["turned"]
+            found["dens"] = xp.stack([record.density(n, self.norms) for n in many])
         first = {name: array[0] for name, array in each.items()}
         if "norms" in wrt and slopes.normals is not None:
             found["norms"] = slopes.normals(first, dens)

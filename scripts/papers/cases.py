@@ -16,7 +16,7 @@ from parki.ewald.split.window import Window
 from parki.mesh.grid import Grid, Placement
 from parki.mesh.plans import PLAIN, VARIANTS, InterpolatePlan
 
-# Runs of a case: at most so many, and no more once they have taken so many seconds.
+# Most runs of a case, and the seconds after which it is not run again.
 ROUNDS, ENOUGH = 5, 0.25
 QUICK = 300  # points of --quick
 
@@ -53,7 +53,7 @@ def seconds(run: Run, call: Callable[[], Any], enough: float = ENOUGH) -> float:
 
 
 def alternating(run: Run, calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Return the median seconds of each call, made in turns, as a shared machine needs it."""
+    """Return the median seconds of each call; they alternate, as a shared machine needs it."""
     for call in calls.values():
         call()
     times: dict[str, list[float]] = {name: [] for name in calls}

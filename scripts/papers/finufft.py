@@ -2,7 +2,7 @@
 
 Their plans spread and interpolate without transforms if asked to (`spreadinterponly`); theirs is
 complex, which are two components of parki's, and their tolerance is one that gives windows of P
-points. Times are of an application, by parki and by FINUFFT in turns, over points and real
+points. Times are of an application, by parki and FINUFFT alternately, over points and real
 components, and of cuFINUFFT's methods the fastest counts; *set-up* is sorting the points. Clustered
 points are two normal clouds of width 0.03 of the box. Single precision has no windows of more than
 8 points at FINUFFT.

@@ -22,6 +22,7 @@ from benchmarks.run import Run
 from benchmarks.show import SERIES, Table, count, figure, number, save
 
 import parki
+from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
 from . import cases
@@ -36,6 +37,11 @@ the points changes, the closer FMM3D comes; and it needs no box.
 
 CPU_ALONE = True
 NAMES = {"laplace": "charges", "stokes_sl": "point forces"}
+# Their function, what its results are multiplied by, and its arguments: densities, and a flag.
+THEIRS = {
+    "laplace": ("lfmm3d", 4 * np.pi, ("charges", "pg")),
+    "stokes_sl": ("stfmm3d", 8 * np.pi, ("stoklet", "ifppreg")),
+}
 CLOUDS = ("uniform", "sphere", "clusters")
 DIGITS = (1e-3, 1e-6, 1e-9)
 CHECKED = 100  # points at which errors are measured
@@ -52,7 +58,7 @@ def measure(run: Run) -> dict[str, Any]:
     rows = []
     for kernel, cloud in itertools.product(NAMES, CLOUDS):
         points = _points(run, cloud, n)
-        dens = run.random.standard_normal((3, n) if kernel == "stokes_sl" else n)
+        dens = run.random.standard_normal(SUMS[kernel].density_shape(n))
         some = points[:, :CHECKED].copy()
         exact = direct_sum(kernel, some, points, dens, box=BOX, periodicity=0)
         for eps in DIGITS[:1] if run.quick else DIGITS:
@@ -81,11 +87,11 @@ def _row(
     run: Run, library: Any, kernel: str, points: Any, dens: Any, exact: Any, eps: float
 ) -> dict[str, float]:
     """Return errors and seconds of both."""
+    function, factor, (charges, flag) = THEIRS[kernel]
+    given = {"eps": eps, "sources": points, charges: dens, flag: 1}
 
     def theirs() -> Any:
-        if kernel == "laplace":
-            return 4 * np.pi * library.lfmm3d(eps=eps, sources=points, charges=dens, pg=1).pot
-        return 8 * np.pi * library.stfmm3d(eps=eps, sources=points, stoklet=dens, ifppreg=1).pot
+        return factor * getattr(library, function)(**given).pot
 
     def error(found: Any) -> float:
         some = np.asarray(found).reshape((*exact.shape[:-1], -1))[..., :CHECKED]

@@ -162,7 +162,7 @@ def _window(run: Run, n: int, dtype: str, p: int) -> dict[str, Any]:
 
 
 def _blocks(run: Run) -> list[dict[str, Any]]:
-    """Return the near field of the single layer, computed and as blocks; timed in turns."""
+    """Return the near field of the single layer, computed and as blocks, alternately."""
     n, device = _size(run, 20_000, 100_000), run.space.on_device
     size = 5 if run.quick else 64 if device else 40
     calls: dict[str, Any] = {}

@@ -100,6 +100,12 @@ class Adjoint(NamedTuple):
     mean: Mean | None = None
     turned: bool = False
 
+    def density(self, found: Arrays, norms: Any) -> Any:
+        """Return the transpose (rows, N): rows of the results, and the near field if turned."""
+        blocks = self.rows(found, norms)
+        rows = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+        return rows + found["turned"] if "turned" in found else rows
+
 
 def of_itself(kernel: str) -> Adjoint:
     """Return the adjoint of a symmetric kernel."""
