@@ -16,7 +16,7 @@ from typing import List
 import pykokkos as pk
 
 from kernels.blocks.spread import add_to_grid
-from kernels.blocks.window import cell_within, value
+from kernels.blocks.window import cell_within, halves
 
 REAL = pk.double
 SINGLE = True
@@ -26,7 +26,8 @@ DIPOLE = False
 TENSOR = DOUBLE + DIPOLE
 PLAIN = 3 * SINGLE + LAPLACE  # components that are spread by the window itself
 P = 8
-ROW = 8  # as in p2g.py; the columns beyond P are not used
+ROW = 8  # as in p2g.py; here tables have HALF columns
+HALF = (P + 1) // 2
 TERMS = 7  # polynomial terms of the window
 SIDE1 = 4
 SIDE2 = 8
@@ -141,7 +142,6 @@ def p2g_tile(
     work: pk.View2D[pk.int32],
     tiles: pk.View1D[pk.int32],
     spots: pk.View2D[pk.int32],
-    points: int,
     entries: pk.View2D[pk.int32],
     src: pk.View2D[REAL],
     dens: pk.View2D[REAL],
@@ -158,12 +158,12 @@ def p2g_tile(
 
     Grids lie side by side along y: those of the systems from ``first`` on.
 
-    ``spots`` are the y and z of the columns in a tile, by thread; ``points`` is P, which the
-    compiler must not know where it would unroll loops.
+    ``spots`` are the y and z of the columns in a tile, by thread. ``window`` and ``slope`` have the
+    first HALF columns of the tables: see `halves`.
     """
-    weights: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 2 * BATCH + 2, WEIGHTS)
-    strength: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), 2 * BATCH + 2, 10)
-    anchor: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), 2 * BATCH + 2, 4)
+    weights: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), BATCH, WEIGHTS)
+    strength: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), BATCH, 10)
+    anchor: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), BATCH + 1, 4)
     part: int = team.league_rank()
     tile: int = work[0][part] % (tiles[0] * tiles[1])
     above: int = 0
@@ -186,20 +186,17 @@ def p2g_tile(
     sum2: List[REAL] = [0.0] * (OWN * P)
     sum3: List[REAL] = [0.0] * (OWN * P)
     now: int = entries[1][batch] // (SPAN * SPAN)
-    # Of the two halves of scratch memory one is filled while the other is spread. The last row of
-    # each is read ahead, but never used.
-    half: int = 0
-    ready: int = 0
-    while batch < end or ready > 0:
+    while batch < end:
         count: int = end - batch
         if count > BATCH:
             count = BATCH
 
         def prepare(v: int):
             d: int = v % 3
-            m: int = half + v // 3
-            j: int = entries[0][batch + v // 3]
-            c: int = entries[1][batch + v // 3]
+            m: int = v // 3
+            j: int = entries[0][batch + m]
+            c: int = entries[1][batch + m]
+            at: int = d * P
             if d == 0:
                 c = c // (SPAN * SPAN)
                 anchor[m][0] = c
@@ -236,28 +233,35 @@ def p2g_tile(
                 strength[m][3 + d] = -dens[4 * d][j]
                 strength[m][6 + d] = -dens[3 * d + e][j]
                 strength[m][LOWER + d] = -dens[3 * e + d][j]
-            # One value after the other: all at once, the table would take a thread's registers.
-            p: int = 0
-            while p < points:
-                value(window, p, x, w)
-                if TENSOR:
-                    value(slope, p, x, g)
-                    weights[m][2 * (d * P + p)] = w
-                    weights[m][2 * (d * P + p) + 1] = g * inverse_step[d]
-                else:
-                    weights[m][d * P + p] = w
-                p = p + 1
+            xx: REAL = x * x
+            if TENSOR:
+                rate: REAL = inverse_step[d]
+                for p in range(HALF):
+                    halves(window, p, x, xx, even, odd)
+                    weights[m][2 * (at + p)] = even + odd
+                    weights[m][2 * (at + P - 1 - p)] = even - odd
+                    halves(slope, p, x, xx, steep, turn)
+                    weights[m][2 * (at + p) + 1] = rate * (turn + steep)
+                    weights[m][2 * (at + P - 1 - p) + 1] = rate * (turn - steep)
+            else:
+                for p in range(HALF):
+                    halves(window, p, x, xx, even, odd)
+                    weights[m][at + p] = even + odd
+                    weights[m][at + P - 1 - p] = even - odd
 
         pk.parallel_for(pk.TeamThreadRange(team, 3 * count), prepare)
-        half = BATCH + 1 - half
-        # The next source's cell is read while one is spread; z would take a register too many.
-        next0: int = anchor[half][0]
-        next1: int = anchor[half][1]
-        for m in range(half, half + ready):
+        team.team_barrier()
+        # The next source's cell is read while one is spread.
+        next0: int = anchor[0][0]
+        next1: int = anchor[0][1]
+        next2: int = anchor[0][2]
+        for m in range(count):
             plane: int = next0
             corner1: int = next1
+            corner2: int = next2
             next0 = anchor[m + 1][0]
             next1 = anchor[m + 1][1]
+            next2 = anchor[m + 1][2]
             if plane > now:
                 # What lies behind the source's cell is complete.
                 gap: int = plane - now
@@ -265,26 +269,31 @@ def p2g_tile(
                     gap = P
                 for s in range(gap):
                     g0: int = now + s
+                    # Never, but with a loop within the compiler does not unroll the one around it,
+                    # which would take half as many registers again.
+                    while g0 >= shape[0]:
+                        g0 = g0 - shape[0]
                     for o in range(OWN):
                         g1: int = base1 + y[o]
                         g2: int = base2 + z[o]
+                        at: int = o * P
                         if g1 < shape[1] and g2 < shape[2]:
                             if SEVERAL:
                                 g1 = g1 + above
-                            add_to_grid(sum0[o * P], sum1[o * P], sum2[o * P], sum3[o * P])
+                            add_to_grid(sum0[at], sum1[at], sum2[at], sum3[at])
                         for x in range(P - 1):
-                            sum0[o * P + x] = sum0[o * P + x + 1]
-                            sum1[o * P + x] = sum1[o * P + x + 1]
-                            sum2[o * P + x] = sum2[o * P + x + 1]
-                            sum3[o * P + x] = sum3[o * P + x + 1]
-                        sum0[o * P + P - 1] = 0.0
-                        sum1[o * P + P - 1] = 0.0
-                        sum2[o * P + P - 1] = 0.0
-                        sum3[o * P + P - 1] = 0.0
+                            sum0[at + x] = sum0[at + x + 1]
+                            sum1[at + x] = sum1[at + x + 1]
+                            sum2[at + x] = sum2[at + x + 1]
+                            sum3[at + x] = sum3[at + x + 1]
+                        sum0[at + P - 1] = 0.0
+                        sum1[at + P - 1] = 0.0
+                        sum2[at + P - 1] = 0.0
+                        sum3[at + P - 1] = 0.0
                 now = plane
             for o in range(OWN):
                 i1: int = y[o] - corner1
-                i2: int = z[o] - anchor[m][2]
+                i2: int = z[o] - corner2
                 if i1 >= 0 and i1 < P and i2 >= 0 and i2 < P:
                     if TENSOR:
                         wy: REAL = weights[m][2 * (P + i1)]
@@ -333,7 +342,6 @@ def p2g_tile(
                             if PLAIN > 2:
                                 sum2[o * P + x] += a2 * wx
         team.team_barrier()
-        ready = count
         batch = batch + count
     for s in range(P):
         g0: int = now + s
@@ -342,7 +350,8 @@ def p2g_tile(
         for o in range(OWN):
             g1: int = base1 + y[o]
             g2: int = base2 + z[o]
+            at: int = o * P + s
             if g1 < shape[1] and g2 < shape[2]:
                 if SEVERAL:
                     g1 = g1 + above
-                add_to_grid(sum0[o * P + s], sum1[o * P + s], sum2[o * P + s], sum3[o * P + s])
+                add_to_grid(sum0[at], sum1[at], sum2[at], sum3[at])

@@ -205,10 +205,11 @@ def test_passes_of_transforms():
     along = padding.local[0] * padding.grid[1] * padding.grid[2]
     assert padding.values()[:2] == (0, along)
     assert padding.values(twice) == pytest.approx((0, along, 2 * padding.values().planes))
-    modes = [padding.n_local, padding.local[0] // 2 + 1 - padding.n_local]
-    sizes = (padding.local[1:], padding.plain[1:])
-    found = padding.values().planes
-    assert found == sum(4 * m * math.prod(s) for m, s in zip(modes, sizes, strict=True))
+    spans = padding.spans()
+    assert len(spans) > 1 and spans[0][0] == 0 and spans[-1][1] == padding.local[0] // 2 + 1
+    assert all(before[1] == after[0] for before, after in itertools.pairwise(spans))
+    sizes = [4 * (last - first) * math.prod(level.lengths[1:]) for first, last, level in spans]
+    assert padding.values().planes == sum(sizes)
 
 
 @pytest.mark.parametrize("file", machines.FILES.values())

@@ -23,6 +23,7 @@ from parki.ewald.choice.grids import POINTS
 from parki.ewald.choice.parameters import select
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far import host_memory, transforms
+from parki.ewald.far.padding import Level
 from parki.runtime.spaces import free_memory, host
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "check_memory.py"
@@ -276,7 +277,8 @@ def test_indices_of_a_device():
 
 def test_transforms_of_a_device_share_a_work_area():
     def area(item, *local, lines=40.0):
-        return memory.work_area(SimpleNamespace(local=local), lines, 100.0, item)
+        padding = SimpleNamespace(local=local, levels=[Level(0, local, True)])
+        return memory.work_area(padding, lines, 100.0, item)
 
     # Short planes have none, nor have those of some lengths; lines have, and long ones twice.
     assert area(8, 64, 1024, 1024) == area(8, 64, 2048, 2048) == area(4, 64, 1120, 1120) == 40

@@ -53,3 +53,18 @@ def value(table, p, x, w):
     w: REAL = table[0][p]
     for term in range(1, TERMS):
         w = w * x + table[term][p]
+
+
+def halves(table, p, x, xx, even, odd):
+    """Take value p of a window along one axis, in its even and its odd part in x; xx is x^2.
+
+    Windows are even functions: value P - 1 - p is ``even - odd``. Of slopes, which are odd, it is
+    ``odd - even``.
+    """
+    even: REAL = table[(TERMS - 1) % 2][p]
+    for term in range((TERMS - 1) % 2 + 2, TERMS, 2):
+        even = even * xx + table[term][p]
+    odd: REAL = table[TERMS % 2][p]
+    for term in range(TERMS % 2 + 2, TERMS, 2):
+        odd = odd * xx + table[term][p]
+    odd = odd * x

@@ -43,11 +43,9 @@ def line_parts(padding: Padding, size: int) -> tuple[int, ...]:
 
 def mode_parts(padding: Padding, size: int) -> tuple[int, ...]:
     """Return the bounds of the ranks' parts of the modes along a first axis beside free ones."""
-    local = np.arange(padding.local[0] // 2 + 1) < padding.n_local
-    areas = np.where(
-        local, padding.local[1] * padding.local[2], padding.plain[1] * padding.plain[2]
-    )
-    return divide(areas.astype(float), size)
+    spans = padding.spans()
+    areas = [float(level.lengths[1] * level.lengths[2]) for *_, level in spans]
+    return divide(np.repeat(areas, [last - first for first, last, _ in spans]), size)
 
 
 class _Periodic:

@@ -123,7 +123,7 @@ def _convolve(
     first, last = line_parts(padding, size)[rank : rank + 2]
     lines = last - first
     padded = buffer = 0.0
-    if padding.n_local == 0:
+    if padding.whole:
         half = z // 2 + 1
         parts = [2 * item * planes * y * half, 2 * item * x * lines * half]
         multiplier, largest = float(x * lines * half), float(max(parts))

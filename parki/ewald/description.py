@@ -124,11 +124,10 @@ def describe(plan: Plan) -> str:
         f"(beta = {p.beta:.1f}, degree {default_degree(p.points)}), "
         f"P2G by {mesh.spread}, G2P by {plan.pipeline.gathering}",
     ]
-    if pads.n_local:
-        lines.append(
-            f"  free directions: {pads.n_local} of {pads.local[0] // 2 + 1} modes padded to "
-            f"{pads.local[1]} x {pads.local[2]}, others to {pads.plain[1]} x {pads.plain[2]}"
-        )
+    if not pads.whole:
+        levels = [(last - first, *level.lengths[1:]) for first, last, level in pads.spans()]
+        sizes = ", ".join(f"{n} to {y} x {z}" for n, y, z in levels)
+        lines.append(f"  free directions: of {pads.local[0] // 2 + 1} modes, padded are {sizes}")
     lines.append(
         "  predicted seconds: "
         + ", ".join(f"{k} {v:.3g}" for k, v in p.seconds.items())

@@ -244,7 +244,7 @@ def block_sizes(
     The largest block of a device, or one for each thread of a CPU; of a ``part`` of the modes
     along the first axis, from the first to the last + 1, or of all.
     """
-    if padding.n_local == 0:
+    if padding.whole:
         x, y, z = padding.grid
         return 0.0, float(x * (y // 2 + 1) * (z // 2 + 1))
     each = 2 * item * components
@@ -267,7 +267,8 @@ def work_area(padding: Padding, lines: float, padded: float, item: int) -> float
 
     They share it. ``lines`` are the bytes of all lines along x, ``padded`` those of a block.
     """
-    heavy = any(length > LONG and length not in LIGHT[item] for length in padding.local[1:])
+    lengths = {length for level in padding.levels for length in level.lengths[1:]}
+    heavy = any(length > LONG and length not in LIGHT[item] for length in lengths)
     times = 2 if padding.local[0] > LONG else 1
     return max(times * min(lines, LINES), padded if heavy else 0.0)
 

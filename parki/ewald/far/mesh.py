@@ -153,6 +153,8 @@ class Mesh:
         Points of the window along x: P, or 1.
     arguments : dict
         The kernels' arguments that depend on the grid and the window.
+    tables : dict
+        Of the window's tables the first half of the columns, which says all: in NumPy.
     """
 
     def __init__(
@@ -195,10 +197,13 @@ class Mesh:
             "cells": xp.asarray(cells, dtype=np.int32),
             "shape": xp.asarray(grid, dtype=np.int32),
         }
+        self.tables: dict[str, Any] = {}
         for name, table in tables.items():
             padded = np.zeros((degree + 1, self.row))
-            padded[:, : window.points] = _rounded(table, dtype)
+            padded[:, : window.points] = _rounded(table, dtype, odd=name == "slope")
             self.arguments[name] = xp.asarray(padded, dtype=dtype)
+            half = padded[:, : (window.points + 1) // 2]
+            self.tables[name] = np.ascontiguousarray(half, dtype=dtype)
 
     @property
     def xp(self) -> Any:
@@ -312,16 +317,24 @@ class EwaldMesh(Mesh):
         )
 
 
-def _rounded(table: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
-    """Round a window's table to ``dtype``, but keep the sums over its points.
+def _rounded(table: np.ndarray[Any, Any], dtype: Any, odd: bool) -> np.ndarray[Any, Any]:
+    """Round a window's table to ``dtype``, but keep the sums over its points, and its symmetry.
 
-    They are what modes of small wavenumber see, and truncated kernels of free directions multiply
-    by large numbers: in single precision a box of 1:1:10 was at 7 promises.
+    The sums are what modes of small wavenumber see, and truncated kernels of free directions
+    multiply by large numbers: in single precision a box of 1:1:10 was at 7 promises. A window is
+    even, its slope ``odd``: column P - 1 - p is column p, with the sign of each power.
     """
-    rounded = table.astype(dtype).astype(np.float64)
-    smallest = np.abs(table).argmin(axis=1)
-    rounded[np.arange(len(table)), smallest] += (table - rounded).sum(axis=1)
-    return rounded
+    rows, points = table.shape
+    signs = np.where(np.arange(rows)[::-1] % 2 == odd, 1.0, -1.0)  # powers, highest first
+    half = table[:, : (points + 1) // 2].astype(dtype).astype(np.float64)
+    if points % 2 == 1:
+        half[signs < 0, -1] = 0
+    counts = np.where(np.arange(half.shape[1]) == points - 1 - np.arange(half.shape[1]), 1.0, 2.0)
+    smallest = np.abs(half).argmin(axis=1)
+    rest = table.sum(axis=1) - (half * counts).sum(axis=1)
+    rest = np.where(signs > 0, rest / counts[smallest], 0.0)
+    half[np.arange(rows), smallest] += rest
+    return np.concatenate([half, (signs[:, None] * half[:, : points // 2])[:, ::-1]], axis=1)
 
 
 @lru_cache(maxsize=8)

@@ -33,7 +33,7 @@ from parki.runtime import Kernel
 from parki.settings import thread_count
 
 # Sources staged at a time, with three threads each, and teams on a multiprocessor.
-BATCH, TEAMS = 42, 3
+BATCH, TEAMS = 42, 6
 # Sources that a CPU spreads plane by plane: the window of one, of four components, is more than a
 # core's nearest cache holds; what those of a tile touch of a plane is not. Fewer components fit.
 PLANEWISE = 64
@@ -177,8 +177,12 @@ class Tile(Variant):
         edges = {"SIDE1": SIDES[0], "SIDE2": SIDES[1], "TILE1": tile[0], "TILE2": tile[1]}
         own, batch = 1 if mesh.space.on_device else columns, _batch(mesh)
         spreading = {"team_size": columns, "BATCH": batch, "OWN": own, **edges}
-        self.load("p2g_tile", "p2g_tile", **spreading)
-        self.side_by_side = partial(self.kernel, "p2g_tile", "p2g_tile", SEVERAL=True, **spreading)
+        # By value, on a device: arithmetic takes their elements as operands.
+        half = mesh.terms, (mesh.window.points + 1) // 2
+        tables = dict.fromkeys(("window", "slope"), half)
+        spread = partial(self.kernel, "p2g_tile", "p2g_tile", tables=tables, **spreading)
+        self.launches.append(spread())
+        self.side_by_side = partial(spread, SEVERAL=True)
         for counting in (True, False):
             self.load("p2g_tile", "reach", COUNTING=counting, **edges)
 
@@ -221,8 +225,14 @@ class Tile(Variant):
             "entries": entries,
             "tiles": tiles,
             "spots": constant(self.spots, np.int32),
-            "points": self.mesh.window.points,
+            **self.halves(),
         }
+
+    def halves(self) -> dict[str, Any]:
+        """Return the tables of the spreading kernel."""
+        by_value, constant = self.launches[0].translated.tables, self.mesh.space.adapter.constant
+        tables = self.mesh.tables
+        return {n: t if by_value else constant(t, self.mesh.dtype) for n, t in tables.items()}
 
     def _parts(self, begins: Any, planes: int, total: int) -> Any:
         """Return (tile, first entry, last + 1) of parts of the lists.
@@ -250,7 +260,7 @@ def _batch(mesh: Mesh) -> int:
     """Return the sources that `p2g_tile` stages at a time: scratch memory for TEAMS of them."""
     weights = (3 + 3 * mesh.fields.tensor) * mesh.window.points
     rows = (mesh.scratch(TEAMS) - 64) // (mesh.item * (weights + 10) + 16)
-    return max(1, min(BATCH, rows // 2 - 1))
+    return max(1, min(BATCH, rows - 1))
 
 
 def _colours(

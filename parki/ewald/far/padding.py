@@ -1,8 +1,9 @@
 """Lengths of the grid and of its padded transforms (MATH D.6).
 
 Along a periodic axis the grid has exactly the box's points. Along a free axis it extends by one
-window; transforms need zero padding on top: modes whose images decay within the basic padding take
-the plain multiplier, the few of smaller wavenumber that of a kernel that ends beyond all pairs.
+window; transforms need zero padding on top. A mode's images decay with its wavenumber along the
+periodic axes: most modes need little padding for the plain multiplier, those of small wavenumber
+more. The few that would need most take the multiplier of a kernel that ends beyond all pairs.
 """
 
 from __future__ import annotations
@@ -29,6 +30,27 @@ class Passes(NamedTuple):
     planes: float
 
 
+# A level of its own takes what is at least this much smaller, and saves as many modes.
+SMALLER, SAVED = 0.75, 1 << 15
+
+
+class Level(NamedTuple):
+    """Modes of the first axis that are padded alike, from ``first`` on.
+
+    Attributes
+    ----------
+    first : int
+    lengths : tuple of 3 ints
+        Of the transforms.
+    ends : bool
+        Whether the kernel ends beyond all pairs; else the multiplier is the plain one.
+    """
+
+    first: int
+    lengths: tuple[int, int, int]
+    ends: bool
+
+
 @dataclass(frozen=True)
 class Padding:
     """Sizes of the far field's grid and transforms.
@@ -39,10 +61,8 @@ class Padding:
         Grid cells in which a point's window can start, along each axis.
     grid : tuple of 3 ints
         Grid points along each axis: ``cells`` where periodic, plus a window where free.
-    plain, local : tuple of 3 ints
-        Transform lengths of the modes that take the plain, and the truncated, multiplier.
-    n_local : int
-        The modes 0 to n_local - 1 of the first axis are local: all where it is free.
+    levels : tuple of Level
+        By their first modes; the first level is that of mode 0.
     onset, radius : float
         Where the kernel of the local modes begins to fade, and where it ends; 0 where none is.
     steepness : float
@@ -51,36 +71,52 @@ class Padding:
 
     cells: tuple[int, int, int]
     grid: tuple[int, int, int]
-    plain: tuple[int, int, int]
-    local: tuple[int, int, int]
-    n_local: int
+    levels: tuple[Level, ...]
     onset: float
     radius: float
     steepness: float
 
     @property
+    def local(self) -> tuple[int, int, int]:
+        """The longest transforms: those of mode 0."""
+        return self.levels[0].lengths
+
+    @property
+    def plain(self) -> tuple[int, int, int]:
+        """The shortest transforms: those of most modes."""
+        return self.levels[-1].lengths
+
+    @property
+    def whole(self) -> bool:
+        """Whether all axes are periodic, and transformed together."""
+        return self.grid == self.cells
+
+    @property
     def modes(self) -> tuple[int, int, int]:
         """Shape of a component's modes before planes are padded."""
         x, y, z = self.grid
-        return (x, y, z // 2 + 1) if self.n_local == 0 else (self.local[0] // 2 + 1, y, z)
+        return (x, y, z // 2 + 1) if self.whole else (self.local[0] // 2 + 1, y, z)
+
+    def spans(self) -> list[tuple[int, int, Level]]:
+        """Return first mode and last + 1 of each level, where planes are padded."""
+        firsts = [level.first for level in self.levels[1:]] + [self.local[0] // 2 + 1]
+        return [(n.first, last, n) for n, last in zip(self.levels, firsts, strict=True)]
 
     def blocks(
         self, most: int, part: tuple[int, int] | None = None
     ) -> list[tuple[int, int, tuple[int, int, int], bool]]:
         """Return the blocks of planes that are padded at a time.
 
-        First mode along x and last + 1, transform lengths, and whether modes are local; ``most``
+        First mode along x and last + 1, transform lengths, and whether the kernel ends; ``most``
         is the number of modes of a block, but for one plane. Of a ``part`` of the modes along x,
         first and last + 1, or of all.
         """
         begin, end = part or (0, self.local[0] // 2 + 1)
-        middle = min(max(self.n_local, begin), end)
-        kinds = (begin, middle, self.local, True), (middle, end, self.plain, False)
         return [
-            (first, min(first + size, stop), lengths, local)
-            for start, stop, lengths, local in kinds
-            for size in [max(1, most // (lengths[1] * lengths[2]))]
-            for first in range(start, stop, size)
+            (first, min(first + size, stop, end), level.lengths, level.ends)
+            for start, stop, level in self.spans()
+            for size in [max(1, most // (level.lengths[1] * level.lengths[2]))]
+            for first in range(max(start, begin), min(stop, end), size)
         ]
 
     def values(self, lengths: Tables = NO_TABLES) -> Passes:
@@ -88,18 +124,17 @@ class Padding:
 
         A pass transforms along one axis. They count by their lengths' costs.
         """
-        if self.n_local == 0:
+        if self.whole:
             boxes = 3.0 * math.prod(self.plain) * lengths.boxes.cost(*self.plain)
             return Passes(boxes, 0.0, 0.0)
-        modes = self.local[0] // 2 + 1
-        plain = max(0, modes - self.n_local) * math.prod(self.plain[1:])
-        local = self.n_local * math.prod(self.local[1:])
         # Complex modes, two passes; before them real values, one.
         return Passes(
             0.0,
             self.local[0] * self.grid[1] * self.grid[2] * lengths.lines.cost(self.local[0]),
-            4.0 * plain * lengths.planes.cost(*self.plain[1:])
-            + 4.0 * local * lengths.planes.cost(*self.local[1:]),
+            sum(
+                4.0 * (last - first) * y * z * lengths.planes.cost(y, z)
+                for first, last, (_, (_, y, z), _) in self.spans()
+            ),
         )
 
 
@@ -110,7 +145,7 @@ def pad(
     points: int,
     cutoff: float,
     tolerance: float,
-    lengths: Tables = NO_TABLES,
+    tables: Tables = NO_TABLES,
 ) -> Padding:
     """Return the sizes for a box and grid.
 
@@ -125,7 +160,7 @@ def pad(
         Cut-off of the near field, over which the mollifier decays to the tolerance.
     tolerance : float
         What images may contribute, relative to the mode.
-    lengths : Tables
+    tables : Tables
         Lengths to choose from.
     """
     edges, spacings = box.tolist(), steps.tolist()  # plain numbers: this is called many times
@@ -136,7 +171,7 @@ def pad(
     grid = [n if axis < periodicity else n + points - 1 for axis, n in enumerate(cells)]
     if periodicity == 3:
         whole = (grid[0], grid[1], grid[2])
-        return Padding(whole, whole, whole, whole, 0, 0.0, 0.0, 0.0)
+        return Padding(whole, whole, (Level(0, whole, False),), 0.0, 0.0, 0.0)
     step = max(spacings[periodicity:])
     # The kernel fades out over the outer 0.6 of the reach: far enough beyond all pairs for the
     # mollified, deconvolved points (1.7 r_c: with 1.4 a box of 10:1:1 failed by 4.4), and slowly
@@ -151,25 +186,39 @@ def pad(
     wall = math.inf
     for axis in range(periodicity, 3):
         # Of planes a free axis pays both: its own, or half of a periodic one's.
-        table, axes = (lengths.lines, 1) if axis == 0 else (lengths.planes, 2)
+        table, axes = (tables.lines, 1) if axis == 0 else (tables.planes, 2)
         plain[axis] = table.at_least(exact[axis] + 2.5 * points, axes)
         local[axis] = table.at_least(exact[axis] + (radius + reach) / spacings[axis], axes)
         wall = min(wall, plain[axis] * spacings[axis] - edges[axis])
-    if periodicity == 0:
-        n_local = local[0] // 2 + 1
-    else:
+    levels = [Level(0, (local[0], local[1], local[2]), True)]
+    if periodicity > 0:
         # The image at distance W contributes (1 + x) exp(-x) of the mode, x = K (W - L), and more
         # of its gradients: the thousand.
         x = math.log(1000 / tolerance)
         for _ in range(4):
             x = math.log(1000 / tolerance) + math.log1p(x)
-        n_local = min(grid[0] // 2 + 1, math.ceil(x / wall / (2 * math.pi / edges[0])))
+        decay = x * edges[0] / (2 * math.pi)  # the distance of mode 1
+        last = min(grid[0] // 2 + 1, math.ceil(decay / wall))
+        area = math.prod(local[1:])
+        for mode in range(1, last):
+            least = list(plain)
+            for axis in range(periodicity, 3):
+                least[axis] = max(least[axis], exact[axis] + decay / mode / spacings[axis])
+            if math.prod(least[1:]) > SMALLER * area:
+                continue
+            y, z = (
+                n if n == least_n else tables.planes.at_least(least_n, 2)
+                for n, least_n in zip(plain[1:], least[1:], strict=True)
+            )
+            if y * z <= SMALLER * area and (area - y * z) * (last - mode) >= SAVED:
+                levels.append(Level(mode, (plain[0], y, z), False))
+                area = y * z
+        if last < local[0] // 2 + 1:
+            levels.append(Level(last, (plain[0], plain[1], plain[2]), False))
     return Padding(
         (cells[0], cells[1], cells[2]),
         (grid[0], grid[1], grid[2]),
-        (plain[0], plain[1], plain[2]),
-        (local[0], local[1], local[2]),
-        n_local,
+        tuple(levels),
         onset,
         radius,
         steepness,

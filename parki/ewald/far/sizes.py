@@ -19,9 +19,9 @@ P2G_METHODS = ("auto", "owner", "tile", *LITERATURE)
 UNORDERED = ("base", "source", "hybrid")
 ATOMIC = (*UNORDERED, "tile")
 # p2g_tile, in grid steps: blocks of columns of a warp, by which sources are sorted, too; and tiles.
-SIDES, TILE = (4, 8), (8, 16)
+SIDES, TILE = (4, 8), (8, 8)
 # Entries of a part of a tile's list at most and at least, and the parts wanted.
-P2G_PART, P2G_LEAST, P2G_PARTS = 1024, 64, 4096
+P2G_PART, P2G_LEAST, P2G_PARTS = 1024, 64, 8192
 # Sources whose lists of p2g_tile are not counted before they are written: see `most_reached`.
 UNCOUNTED = 2**20
 # Targets from which on a CPU gathers in their sorted order, and brings results back at the end: a
