@@ -25,6 +25,7 @@ VELOCITY = True  # whether the velocity is wanted, in components 0 to 2
 PRESSURE = False  # whether the pressure is, in the component after it
 QUARTIC = True  # whether M is over k^4, or over k^2
 LOCAL = False  # whether the kernel ends beyond all pairs
+GIVEN = False  # whether its transform is given
 DECAYS = False  # whether the split's factor has an exponential
 TERMS = 19  # of a Chebyshev series
 WIDTH = 8  # functions evaluated at a time
@@ -178,7 +179,8 @@ def tabulate(
     ``strength`` (4 pi or 8 pi), less ``added`` where the kernel ends, over k^2 or k^4, plus
     ``constant`` in the first of every ``places`` modes; times the split's factor, a polynomial of
     ``terms`` coefficients in ``scale k^2 - shift`` and 0 where ``scale k^2`` is beyond ``end``, and
-    the windows' factors. At k = 0 it is 0.
+    the windows' factors. At k = 0 it is 0. If GIVEN, ``added`` takes the place of what comes before
+    the split's factor, at k = 0 too.
     """
     i2: int = i % shape[2]
     i1: int = i // shape[2] % shape[1]
@@ -186,17 +188,20 @@ def tabulate(
     kk: pk.double = square0[i0] + square1[i1] + square2[i2]
     value: pk.double = 0.0
     x: pk.double = scale * kk
-    if kk > 0.0:
+    if kk > 0.0 or GIVEN:
         if x <= end:
-            value = strength
-            if LOCAL:
-                value = value - added[i]
-            value = value / kk
-            if QUARTIC:
+            if GIVEN:
+                value = added[i]
+            else:
+                value = strength
+                if LOCAL:
+                    value = value - added[i]
                 value = value / kk
-            if LOCAL:
-                if i % places == 0:
-                    value = value + constant[i // places]
+                if QUARTIC:
+                    value = value / kk
+                if LOCAL:
+                    if i % places == 0:
+                        value = value + constant[i // places]
             factor: pk.double = gamma[0]
             for t in range(1, terms):
                 factor = factor * (x - shift) + gamma[t]

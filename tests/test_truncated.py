@@ -68,7 +68,13 @@ def faded(laplace, periodicity, waves, largest, padding):
     ones = [np.ones_like(k) for k in waves]
     options = EwaldOptions(periodicity, [1, 1, 1])
     task = Task("laplace" if laplace else "stokes_sl", SERIAL, np.dtype(np.float64), options)
-    return tabulate(task, Unsplit(), waves, ones, (largest, padding))
+    if periodicity == 2:
+        return tabulate(task, Unsplit(), waves, ones, (largest, padding))
+    modes, free = (waves[0], waves[1:]) if periodicity == 1 else (np.zeros(1), waves)
+    across = np.sqrt(sum(k**2 for k in np.meshgrid(*free, indexing="ij"))).ravel()
+    volume = np.prod([n * STEP for n in padding.local[periodicity:]])
+    values = truncated.transforms(task, modes, across, largest, padding, volume)
+    return np.ascontiguousarray(values.reshape([k.size for k in waves]))
 
 
 def rule(largest, end):

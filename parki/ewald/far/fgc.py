@@ -16,6 +16,7 @@ import numpy as np
 
 from parki.arrays import real_name
 from parki.ewald.far import multiplier
+from parki.ewald.far.cropped import cropped
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.sizes import (
     field_rows,
@@ -120,11 +121,29 @@ class Convolution:
             return [self._block(split, 0, modes, padding.plain, False)]
         item = self.components * self.sets * self.complex_type.itemsize
         found = padding.blocks(sizes_of(mesh.space.on_device).block // item, self.modes)
-        return [self._block(split, *each) for each in found]
+        ends = [last for _, last, _, local in found if local]
+        begin, given = found[0][0] if found else 0, None
+        if ends and mesh.periodicity < 2:
+            lengths = zip(padding.local, mesh.steps, strict=True)
+            waves = [2 * np.pi / (n * h) * np.arange(n // 2 + 1) for n, h in lengths]
+            waves[0] = waves[0][begin : max(ends)]
+            given = cropped(mesh.task, padding, mesh.box, mesh.steps, waves)
+        return [
+            self._block(split, first, last, lengths, local, given, begin)
+            for first, last, lengths, local in found
+        ]
 
     def _block(
-        self, split: Split, first: int, last: int, lengths: tuple[int, int, int], local: bool
+        self,
+        split: Split,
+        first: int,
+        last: int,
+        lengths: tuple[int, int, int],
+        local: bool,
+        given: Any = None,
+        begin: int = 0,
     ) -> _Block:
+        """Return a block; ``given`` are transforms of kernels that end, from mode ``begin`` on."""
         mesh, xp = self.mesh, self.xp
         lengths = (mesh.padding.local[0], lengths[1], lengths[2])
         steps = mesh.steps
@@ -143,12 +162,14 @@ class Convolution:
             across = np.minimum(part, lengths[1] - part)
             half[1], window[1] = half[1][across], window[1][across]
         end = None
-        if local:
+        given = given[first - begin : last - begin] if local and given is not None else None
+        if local and given is None:
             largest = float(np.linalg.norm([k[-1] for k in half[mesh.periodicity :]]))
             end = largest, mesh.padding
         # The transforms do not scale.
         window[0] = window[0][fold] * (self.factor / math.prod(lengths))
-        values = multiplier.tabulate(mesh.task, split, [along, half[1], half[2]], window, end)
+        waves = [along, half[1], half[2]]
+        values = multiplier.tabulate(mesh.task, split, waves, window, end, given)
         arguments = {}
         for axis, n in enumerate(lengths):
             full = np.arange(n) if axis > 0 else index

@@ -106,7 +106,7 @@ def _truncated(laplace: bool, mesh: EwaldMesh) -> Any:
     """
     periodicity, box, padding = mesh.periodicity, mesh.box, mesh.padding
     radius = padding.radius
-    edges = np.where(np.arange(3) < periodicity, box, np.array(padding.local) * mesh.steps)
+    edges = np.where(np.arange(3) < periodicity, box, padding.period)
     mean = zero_mode(laplace, periodicity, padding) / float(np.prod(edges))
     # The logarithm is that of a length in the user's unit.
     log = np.log(radius * mesh.frame.unit)

@@ -30,11 +30,13 @@ def tabulate(
     waves: list[Array],
     windows: list[Array],
     end: tuple[float, Padding] | None = None,
+    given: Any = None,
 ) -> Any:
     """Return the multiplier of a block of modes, computed in double precision; 0 at k = 0.
 
     That mode is left to `parki.ewald.far.gauge`, which knows the sum of the densities exactly, and
-    not by the window: it is the largest of all, and its error was of one sign.
+    not by the window: it is the largest of all, and its error was of one sign. Of a kernel that is
+    ``given`` what is left of it is no larger than other modes.
 
     Parameters
     ----------
@@ -47,6 +49,8 @@ def tabulate(
     end : tuple, optional
         Of a kernel that ends beyond all pairs: largest wavenumber in the free directions of all
         blocks, and the radii between which it fades.
+    given : array, optional
+        The kernel's transforms, of the shape of the result, float64: see `parki.ewald.far.cropped`.
 
     Returns
     -------
@@ -60,10 +64,12 @@ def tabulate(
     if end is not None:
         added, constant = truncated.added(task, waves, *end)
         places = math.prod(shape) // constant.size
+    if given is not None:
+        added = given.reshape(-1)
     factor = split.factor(laplace)
     arguments = {f"square{axis}": xp.asarray(k**2) for axis, k in enumerate(waves)}
     arguments.update({f"window{axis}": xp.asarray(f) for axis, f in enumerate(windows)})
-    _kernel(task, split, end is not None)(
+    _kernel(task, split, end is not None, given is not None)(
         values.size,
         multiplier=values.reshape(-1),
         shape=xp.asarray(shape, dtype=np.int32),
@@ -85,12 +91,14 @@ def kernels(task: Task, split: Split) -> list[Kernel]:
     """Return all kernels that make multipliers."""
     periodicity = task.options.periodicity
     found = [] if periodicity > 1 else [truncated.kernel(task)]
-    ends = (True, False) if periodicity < 3 else (False,)
-    return found + [_kernel(task, split, local) for local in ends]
+    kinds = [(False, False)] if periodicity > 0 else []
+    if periodicity < 3:
+        kinds.append((periodicity == 2, periodicity < 2))
+    return found + [_kernel(task, split, *kind) for kind in kinds]
 
 
-def _kernel(task: Task, split: Split, local: bool) -> Kernel:
-    """Return the kernel of `tabulate`, of kernels that end beyond all pairs if ``local``."""
+def _kernel(task: Task, split: Split, local: bool, given: bool) -> Kernel:
+    """Return the kernel of `tabulate`, of kernels that end beyond all pairs, or are given."""
     return load(
         "fgc",
         "tabulate",
@@ -99,5 +107,6 @@ def _kernel(task: Task, split: Split, local: bool) -> Kernel:
         REAL=real_name(task.dtype),
         QUARTIC=not task.sum.harmonic,
         LOCAL=local,
+        GIVEN=given,
         DECAYS=split.factor(task.sum.harmonic).decays,
     )

@@ -30,6 +30,8 @@ class Passes(NamedTuple):
     planes: float
 
 
+# Of the reach beyond all pairs, the part over which kernels do not fade yet.
+KEPT = 0.4
 # A level of its own takes what is at least this much smaller, and saves as many modes.
 SMALLER, SAVED = 0.75, 1 << 15
 
@@ -63,6 +65,8 @@ class Padding:
         Grid points along each axis: ``cells`` where periodic, plus a window where free.
     levels : tuple of Level
         By their first modes; the first level is that of mode 0.
+    period : float
+        The length along free axes at which kernels may repeat that end at the radius below.
     onset, radius : float
         Where the kernel of the local modes begins to fade, and where it ends; 0 where none is.
     steepness : float
@@ -72,6 +76,7 @@ class Padding:
     cells: tuple[int, int, int]
     grid: tuple[int, int, int]
     levels: tuple[Level, ...]
+    period: float
     onset: float
     radius: float
     steepness: float
@@ -85,6 +90,11 @@ class Padding:
     def plain(self) -> tuple[int, int, int]:
         """The shortest transforms: those of most modes."""
         return self.levels[-1].lengths
+
+    @property
+    def reach(self) -> float:
+        """How much further than all pairs kernels go."""
+        return (self.radius - self.onset) / (1 - KEPT)
 
     @property
     def whole(self) -> bool:
@@ -171,7 +181,7 @@ def pad(
     grid = [n if axis < periodicity else n + points - 1 for axis, n in enumerate(cells)]
     if periodicity == 3:
         whole = (grid[0], grid[1], grid[2])
-        return Padding(whole, whole, (Level(0, whole, False),), 0.0, 0.0, 0.0)
+        return Padding(whole, whole, (Level(0, whole, False),), 0.0, 0.0, 0.0, 0.0)
     step = max(spacings[periodicity:])
     # The kernel fades out over the outer 0.6 of the reach: far enough beyond all pairs for the
     # mollified, deconvolved points (1.7 r_c: with 1.4 a box of 10:1:1 failed by 4.4), and slowly
@@ -181,14 +191,17 @@ def pad(
     steepness = float(erfcinv(0.01 * min(tolerance, 1.0)))
     reach = max(2.5 * points * step, 2.8 * steepness**2 * step, 1.7 * cutoff)
     diameter = math.hypot(*edges[periodicity:])
-    radius, onset = diameter + reach, diameter + 0.4 * reach
+    radius, onset = diameter + reach, diameter + KEPT * reach
     plain, local = list(grid), list(grid)
+    period = max(edges[periodicity:]) + radius + reach
     wall = math.inf
     for axis in range(periodicity, 3):
         # Of planes a free axis pays both: its own, or half of a periodic one's.
         table, axes = (tables.lines, 1) if axis == 0 else (tables.planes, 2)
         plain[axis] = table.at_least(exact[axis] + 2.5 * points, axes)
-        local[axis] = table.at_least(exact[axis] + (radius + reach) / spacings[axis], axes)
+        # One period on, the image's kernel has ended before the pairs' own begins to fade.
+        least = (2 * edges[axis] + (1 + KEPT) * reach) / spacings[axis]
+        local[axis] = table.at_least(least, axes)
         wall = min(wall, plain[axis] * spacings[axis] - edges[axis])
     levels = [Level(0, (local[0], local[1], local[2]), True)]
     if periodicity > 0:
@@ -197,28 +210,28 @@ def pad(
         x = math.log(1000 / tolerance)
         for _ in range(4):
             x = math.log(1000 / tolerance) + math.log1p(x)
-        decay = x * edges[0] / (2 * math.pi)  # the distance of mode 1
+        decay = x * edges[0] / (2 * math.pi)  # the distance that mode 1 needs
         last = min(grid[0] // 2 + 1, math.ceil(decay / wall))
-        area = math.prod(local[1:])
         for mode in range(1, last):
             least = list(plain)
             for axis in range(periodicity, 3):
                 least[axis] = max(least[axis], exact[axis] + decay / mode / spacings[axis])
-            if math.prod(least[1:]) > SMALLER * area:
-                continue
-            y, z = (
-                n if n == least_n else tables.planes.at_least(least_n, 2)
-                for n, least_n in zip(plain[1:], least[1:], strict=True)
-            )
-            if y * z <= SMALLER * area and (area - y * z) * (last - mode) >= SAVED:
-                levels.append(Level(mode, (plain[0], y, z), False))
-                area = y * z
+            _, *before = levels[-1].lengths
+            if math.prod(least[1:]) <= SMALLER * math.prod(before):
+                y, z = (
+                    n if n == short else tables.planes.at_least(n, 2)
+                    for n, short in zip(least[1:], plain[1:], strict=True)
+                )
+                saved = math.prod(before) - y * z
+                if y * z <= SMALLER * math.prod(before) and saved * (last - mode) >= SAVED:
+                    levels.append(Level(mode, (plain[0], y, z), False))
         if last < local[0] // 2 + 1:
             levels.append(Level(last, (plain[0], plain[1], plain[2]), False))
     return Padding(
         (cells[0], cells[1], cells[2]),
         (grid[0], grid[1], grid[2]),
         tuple(levels),
+        period if periodicity < 2 else local[2] * spacings[2],
         onset,
         radius,
         steepness,

@@ -56,34 +56,74 @@ _FEW = 2**19  # waves at nodes that the host has before a device has compiled it
 
 
 def added(task: Task, waves: list[Array], largest: float, padding: Padding) -> tuple[Any, Any]:
-    """Return what makes the kernel of a block of modes fade: p, or m of Stokes.
+    """Return what makes the kernels of modes in a plane fade along the free axis.
 
     Parameters
     ----------
     task : Task
     waves : list of 3 ndarrays
-        Wavenumbers of the block along each axis, non-negative, on the host; all of the transform
-        along free axes, but the first.
+        Wavenumbers along each axis, non-negative, on the host; all of the transform along the last.
     largest : float
-        Largest wavenumber in the free directions of all blocks.
+        Largest wavenumber in the free direction.
     padding : Padding
         Radii between which the kernel fades.
 
     Returns
     -------
     array, shape (n,)
-        For each mode, ``F[p]``, or ``F[l] + kappa^2 F[m]``.
+        For each mode ``F[p]``; of Stokes ``F[l] + kappa^2 F[m]``.
     array, shape (m,)
         For each wavenumber along the periodic directions, what a kernel that fades to a constant
         has at k = 0.
     """
-    xp, periodicity = task.xp, task.options.periodicity
-    modes, across = _wavenumbers(xp, periodicity, waves)
+    modes, across = np.hypot(waves[0][:, None], waves[1]).ravel(), task.xp.asarray(waves[2])
+    rows, constant = _rows(task, modes, across, largest, padding)
+    length = 2 * math.pi / float(waves[2][1])
+    return rows.reshape(-1), task.xp.asarray(constant * length)
+
+
+def transforms(
+    task: Task, modes: Array, across: Any, largest: float, padding: Padding, volume: float
+) -> Any:
+    """Return the transforms of kernels that fade, where two or three directions are free.
+
+    Parameters
+    ----------
+    task : Task
+    modes : ndarray, 1-D
+        Wavenumbers along the periodic direction; 0 alone, if there is none.
+    across : array, 1-D
+        Wavenumbers across it, up to ``largest``.
+    largest, padding
+        As for `added`.
+    volume : float
+        Of what repeats, in the free directions: the transform of 1 at k = 0.
+
+    Returns
+    -------
+    array, shape (modes, across), float64
+        Without a split or a window; 0 where both are 0.
+    """
+    xp, harmonic = task.xp, task.sum.harmonic
+    rows, constant = _rows(task, modes, across, largest, padding)
+    square = xp.asarray(modes**2)[:, None] + across**2
+    safe = xp.where(square > 0, square, 1.0)
+    values = (math.pi * (4 if harmonic else 8) - rows) / safe
+    if not harmonic:
+        values /= safe
+    values += xp.asarray(volume * constant)[:, None] * (across == 0)
+    return values * (square > 0)
+
+
+def _rows(
+    task: Task, modes: Array, across: Any, largest: float, padding: Padding
+) -> tuple[Any, Array]:
+    """Return what `added` does, shape (modes, across), and the constants that kernels fade to."""
+    xp, free = task.xp, 3 - task.options.periodicity
     rows, constant = xp.zeros((modes.size, across.size)), np.zeros(modes.size)
     # Others' kernels have gone before they fade: most of those in a plane.
     felt = np.flatnonzero(modes * _fading(largest, padding).r[0] < _GONE)
     if felt.size:
-        free = 3 - periodicity
         kernels = _kernels(task.sum.harmonic, free, modes[felt], largest, padding)
         nodes = _fading(largest, padding).r.size
         waves_there = across.size if free == 1 else _TERMS * _intervals(largest, padding)
@@ -94,10 +134,8 @@ def added(task: Task, waves: list[Array], largest: float, padding: Padding) -> t
         else:
             pieces = xp.asarray(_pieces(where, values))
             rows[xp.asarray(felt)] = _evaluate(task, pieces, largest, across)
-        # In space the constant is 0, and of the first axis there are the block's waves alone.
-        area = math.prod(2 * math.pi / float(k[1]) for k in waves[max(periodicity, 1) :])
-        constant[felt] = kernels.constant * area
-    return rows.reshape(-1), xp.asarray(constant)
+        constant[felt] = kernels.constant
+    return rows, constant
 
 
 def zero_mode(laplace: bool, periodicity: int, padding: Padding) -> float:
@@ -222,16 +260,6 @@ def _integral(count: int) -> tuple[Array, Array]:
 
 
 # ---------------------------------------------------------------------- their transforms
-def _wavenumbers(xp: Any, periodicity: int, waves: list[Array]) -> tuple[Array, Any]:
-    """Return the wavenumbers along the periodic directions (a row) and across them (any shape)."""
-    if periodicity == 2:
-        return np.hypot(waves[0][:, None], waves[1]).ravel(), xp.asarray(waves[2])
-    plane = xp.hypot(xp.asarray(waves[1])[:, None], xp.asarray(waves[2]))
-    if periodicity == 1:
-        return waves[0], plane
-    return np.zeros(1), xp.hypot(xp.asarray(waves[0])[:, None, None], plane)
-
-
 def _added(
     xp: Any, n: int, modes: Array, across: Any, kernels: _Kernels, largest: float, padding: Padding
 ) -> Any:

@@ -1,0 +1,97 @@
+"""Multipliers of kernels that fade at the faces of a box: the shortest padding there is.
+
+Kernels of `truncated` fade beyond all pairs, at a radius that is more than the diagonal of the
+points' box. But along an axis no pair is further apart than the box's edge is long. So kernels are
+multiplied by ``chi`` of each free coordinate, which is 1 up to that edge and then fades. Transforms
+are then twice an edge long, and what the fading takes (MATH D.6, item 3, does this on a grid).
+
+A product in space is a convolution of modes. ``X(q) = 2 sin(q a) / q exp(-(q w / 4 s)^2)`` is the
+transform of ``chi(x) = erfc(s t) / 2``, with t from -1 to 1 over the width w around a. It is
+narrow, so that modes of all sizes keep their relative accuracy: on a grid, rounding of the largest
+would be in all of them. The split's factor and the window come later.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.ewald.far import truncated
+from parki.ewald.far.padding import KEPT, Padding
+from parki.ewald.task import Task
+
+Array = NDArray[np.float64]
+# Bytes of a kernel's modes at a time.
+BLOCK = 256 << 20
+
+
+def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[Array]) -> Any:
+    """Return the transforms of kernels that fade at the faces of a box.
+
+    Parameters
+    ----------
+    task : Task
+    padding : Padding
+    box, steps : ndarray, shape (3,)
+        Edge lengths and grid spacings.
+    waves : list of 3 ndarrays
+        Non-negative wavenumbers along each axis, on the host.
+
+    Returns
+    -------
+    array, shape (len(waves[0]), len(waves[1]), len(waves[2])), float64
+    """
+    xp, periodicity = task.xp, task.options.periodicity
+    free, edge = range(periodicity, 3), padding.period
+    # A kernel is the same in all free directions, and so is the period: its modes are numbered by
+    # the squares of their wavenumbers.
+    beyond = 6 * padding.steepness / _width(padding)  # X is a tenth there
+    counts = [math.ceil((math.pi / steps[a] + beyond) * edge / (2 * math.pi)) + 1 for a in free]
+    squares = [np.arange(count, dtype=np.int32) ** 2 for count in counts]
+    most = sum(int(each[-1]) for each in squares)
+    unit, modes = 2 * math.pi / edge, waves[0] if periodicity else np.zeros(1)
+    across, volume = unit * xp.sqrt(xp.arange(most + 1.0)), edge ** len(free)
+    largest = unit * math.sqrt(most)
+    kernels = truncated.transforms(task, modes, across, largest, padding, volume)
+    turns = []
+    for axis, count in zip(free, counts, strict=True):
+        turn = _turn(padding, float(box[axis]), waves[axis], unit * np.arange(count))
+        turns.append(xp.asarray(turn / edge))
+    y, z = (xp.asarray(each) for each in squares[-2:])
+    plane = y[:, None] + z
+
+    def turned(modes_across: Any) -> Any:
+        """Return kernels of modes across, (..., y, z), fading along both axes."""
+        return xp.matmul(xp.matmul(turns[-2], modes_across), turns[-1].T)
+
+    if periodicity == 1:
+        return xp.stack([turned(kernel[plane]) for kernel in kernels])
+    found = xp.zeros([k.size for k in waves])
+    size = max(1, BLOCK // (8 * plane.size))
+    for first in range(0, counts[0], size):
+        x = xp.asarray(squares[0][first : first + size])
+        block = turned(kernels[0][x[:, None, None] + plane])
+        found += xp.tensordot(turns[0][:, first : first + size], block, axes=1)
+    return found
+
+
+def _width(padding: Padding) -> float:
+    """Return the length over which kernels fade."""
+    return (1 - KEPT) * padding.reach
+
+
+def _turn(padding: Padding, edge: float, k: Array, wide: Array) -> Array:
+    """Return the matrix that convolves modes ``wide`` of an even function to modes ``k``."""
+    width = _width(padding)
+    middle = edge + KEPT * padding.reach + width / 2
+
+    def wave(q: Array) -> Array:
+        fades = np.exp(-((q * width / (4 * padding.steepness)) ** 2))
+        return np.asarray(2 * middle * np.sinc(q * middle / np.pi) * fades)
+
+    both = wave(k[:, None] - wide) + wave(k[:, None] + wide)
+    both[:, 0] /= 2  # there is one mode 0
+    return both
