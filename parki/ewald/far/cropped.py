@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 
 from parki.ewald.far import truncated
 from parki.ewald.far.padding import KEPT, Padding
+from parki.ewald.far.sizes import sizes_of
 from parki.ewald.task import Task
 
 Array = NDArray[np.float64]
-# Bytes of a kernel's modes at a time.
-BLOCK = 256 << 20
 
 
 def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[Array]) -> Any:
@@ -70,7 +69,7 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
     if periodicity == 1:
         return xp.stack([turned(kernel[plane]) for kernel in kernels])
     found = xp.zeros([k.size for k in waves])
-    size = max(1, BLOCK // (8 * plane.size))
+    size = max(1, sizes_of(task.space.on_device).block // (32 * plane.size))
     for first in range(0, counts[0], size):
         x = xp.asarray(squares[0][first : first + size])
         block = turned(kernels[0][x[:, None, None] + plane])
