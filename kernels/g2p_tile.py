@@ -15,7 +15,7 @@ from typing import List
 
 import pykokkos as pk
 
-from kernels.blocks.window import cell_within, value
+from kernels.blocks.window import cell_within, halves
 
 REAL = pk.double
 COMPONENTS = 3
@@ -23,6 +23,7 @@ VALUES = True  # adds the field
 GRADIENT = False  # adds its derivatives
 P = 8
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
+HALF = (P + 1) // 2
 TERMS = 7
 TILE1 = 8
 TILE2 = 8
@@ -129,11 +130,11 @@ def g2p_tile(
             pk.TeamThreadRange(team, (now + EXTENT0 - staged) * EXTENT1 * EXTENT2), stage
         )
 
-        # A thread for each value of a window: all of a row would take a thread's registers.
+        # A thread for two values of a window: all of a row would take a thread's registers.
         def prepare(v: int):
-            p: int = v % P
-            d: int = v // P % 3
-            m: int = v // (3 * P)
+            p: int = v % HALF
+            d: int = v // HALF % 3
+            m: int = v // (3 * HALF)
             base: int = now
             edge: int = PLANES
             if d == 1:
@@ -151,13 +152,16 @@ def g2p_tile(
                 if d == 2:
                     anchor[m][2] = c - base
             x: REAL = 2.0 * (t - REAL(c)) - 1.0
-            value(window, p, x, w)
-            weights[m][d * P + p] = w
+            xx: REAL = x * x
+            halves(window, p, x, xx, even, odd)
+            weights[m][d * P + p] = even + odd
+            weights[m][d * P + P - 1 - p] = even - odd
             if GRADIENT:
-                value(slope, p, x, g)
-                weights[m][(3 + d) * P + p] = g * descent[d]
+                halves(slope, p, x, xx, steep, turn)
+                weights[m][(3 + d) * P + p] = (turn + steep) * descent[d]
+                weights[m][(3 + d) * P + P - 1 - p] = (turn - steep) * descent[d]
 
-        pk.parallel_for(pk.TeamThreadRange(team, 3 * P * count), prepare)
+        pk.parallel_for(pk.TeamThreadRange(team, 3 * HALF * count), prepare)
         team.team_barrier()
 
         def gather(v: int):

@@ -132,7 +132,8 @@ def test_lists_that_find_no_room(uniform, share):
     assert none.total > 1.05 * all_kept.total
     kept = share * all_kept.pairs.within
     found = select(replace(given, kept=kept))
-    assert all_kept.total <= found.total <= none.total
+    # But for what a search leaves.
+    assert 0.99 * all_kept.total <= found.total <= 1.01 * none.total
     times = {
         name: given.machine.time(name, given.work.near("tile", found.pairs, found.degree))
         for name in ("kept_tile", "p2p_tile")

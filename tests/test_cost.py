@@ -66,15 +66,6 @@ def test_one_target_takes_its_time(uniform):
     assert many[3] == pytest.approx(few[3] / 100)
 
 
-def test_values_that_spill_from_registers(uniform):
-    """Four components of a window of 18 points are more than a device's thread can keep."""
-    work = problem(uniform).work
-    for kernel, least, most in (("stokes_comb", 1.6, 2.2), ("stokes_sl", 1.0, 1.3)):
-        sums = replace(work, kernel=kernel)
-        ratio = sums.spread("tile", 18, 1e6, (4, 4))[2] / sums.spread("tile", 17, 1e6, (4, 4))[2]
-        assert least < ratio < most
-
-
 @pytest.mark.parametrize(
     ("tiles", "points", "rounds", "times", "idle"),
     [

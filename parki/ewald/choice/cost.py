@@ -56,9 +56,6 @@ AROUND = 1.4
 # Values of the grid's components that a CPU's caches hold: 16 MB of doubles. Those beyond are
 # counted apart, since small sums say nothing of what they take.
 CACHED = 2e6
-# Values that a thread of P2G by tiles keeps: of more, some spill from its registers, and each takes
-# longer. Four components of P = 17 just fit; single precision has no such windows.
-_KEPT_VALUES, _SPILLED = 68, 1.7
 
 
 def near_name(variant: str, repeated: bool) -> str:
@@ -160,8 +157,6 @@ class Work:
             entries = reached(points) * self.sources
             blocks = math.prod(side + points - 1 for side in SIDES)
             updates = float(components * points)
-            if updates > _KEPT_VALUES:
-                updates *= _SPILLED
             return (
                 tables * entries,
                 tables * entries * points**2,

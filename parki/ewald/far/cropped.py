@@ -47,7 +47,7 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
     free, edge = range(periodicity, 3), padding.period
     # A kernel is the same in all free directions, and so is the period: its modes are numbered by
     # the squares of their wavenumbers.
-    beyond = 6 * padding.steepness / _width(padding)  # X is a tenth there
+    beyond = 4 * padding.steepness / _width(padding)  # X is exp(-1) there
     counts = [math.ceil((math.pi / steps[a] + beyond) * edge / (2 * math.pi)) + 1 for a in free]
     squares = [np.arange(count, dtype=np.int32) ** 2 for count in counts]
     most = sum(int(each[-1]) for each in squares)
@@ -68,13 +68,12 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
 
     if periodicity == 1:
         return xp.stack([turned(kernel[plane]) for kernel in kernels])
-    found = xp.zeros([k.size for k in waves])
+    found = xp.empty((counts[0], waves[1].size, waves[2].size))
     size = max(1, sizes_of(task.space.on_device).block // (32 * plane.size))
     for first in range(0, counts[0], size):
         x = xp.asarray(squares[0][first : first + size])
-        block = turned(kernels[0][x[:, None, None] + plane])
-        found += xp.tensordot(turns[0][:, first : first + size], block, axes=1)
-    return found
+        found[first : first + size] = turned(kernels[0][x[:, None, None] + plane])
+    return xp.tensordot(turns[0], found, axes=1)
 
 
 def _width(padding: Padding) -> float:

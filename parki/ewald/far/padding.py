@@ -33,7 +33,7 @@ class Passes(NamedTuple):
 # Of the reach beyond all pairs, the part over which kernels do not fade yet.
 KEPT = 0.4
 # A level of its own takes what is at least this much smaller, and saves as many modes.
-SMALLER, SAVED = 0.75, 1 << 15
+SMALLER, SAVED = 0.75, 1 << 16
 
 
 class Level(NamedTuple):

@@ -25,7 +25,7 @@ from parki.settings import cache_directory, thread_count
 log = logging.getLogger("parki")
 
 # Of what the seconds of a file are of: changes with the counts of `parki.ewald.choice.cost`.
-VERSION = 14
+VERSION = 15
 # By whether it is a device: the file of the built-in numbers.
 FILES = {False: "avx512.json", True: "h200.json"}
 
