@@ -217,7 +217,7 @@ def test_what_plans_ask_for_comes(script: dict[str, Any], monkeypatch: pytest.Mo
     dtype = np.dtype(np.float32)
     names = asked(monkeypatch, "laplace", "float32", tolerance=1e-4)
     listed = [*script["near"]("laplace", dtype)]
-    for points in range(4, 10):
+    for points in range(4, 12):
         listed += script["far"](points, dtype)
     listed += script["base"](dtype)
     assert names <= {shipped.symbol(k._object.source) for k in listed}

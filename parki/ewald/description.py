@@ -126,8 +126,8 @@ def describe(plan: Plan) -> str:
     ]
     if not pads.whole:
         levels = [(last - first, *level.lengths[1:]) for first, last, level in pads.spans()]
-        sizes = ", ".join(f"{n} to {y} x {z}" for n, y, z in levels)
-        lines.append(f"  free directions: of {pads.local[0] // 2 + 1} modes, padded are {sizes}")
+        sizes = ", ".join(f"{y} x {z} ({n})" for n, y, z in levels)
+        lines.append(f"  free directions: modes padded to {sizes}")
     lines.append(
         "  predicted seconds: "
         + ", ".join(f"{k} {v:.3g}" for k, v in p.seconds.items())
