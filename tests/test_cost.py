@@ -203,6 +203,27 @@ def test_passes_of_transforms():
     assert padding.values().planes == sum(sizes)
 
 
+@pytest.mark.parametrize("periodicity", [0, 1, 2])
+@pytest.mark.parametrize("box", [(1, 1, 1), (1, 10, 2), (20, 1, 1), (1, 1, 30), (3, 2, 1)])
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-6, 1e-12])
+def test_levels_of_padding(periodicity, box, tolerance):
+    """Periodic axes stay as they are; along free ones, images are as far away as modes need."""
+    box, points, cells = np.array(box, dtype=float), 10, 99  # 99: no length that libraries like
+    steps = box / np.round(cells * box / box.min())
+    padding = pad(periodicity, box, steps, points, 0.1 * box.min(), tolerance)
+    spans = padding.spans()
+    assert [level.ends for *_, level in spans] == [n == 0 for n in range(len(spans))]
+    for (_, _, before), (first, _, level) in itertools.pairwise(spans):
+        assert math.prod(level.lengths[1:]) < math.prod(before.lengths[1:])
+        wave = 2 * np.pi / box[0] * first
+        for axis in range(periodicity, 3):
+            x = wave * (level.lengths[axis] * steps[axis] - box[axis])
+            assert (1 + x) * np.exp(-x) < 1e-3 * tolerance
+    for _, _, level in spans:
+        assert level.lengths[:periodicity] == padding.grid[:periodicity]
+        assert all(n >= m for n, m in zip(level.lengths, padding.grid, strict=True))
+
+
 @pytest.mark.parametrize("file", machines.FILES.values())
 def test_counts_fit_the_numbers(file):
     """Each file has all of parki's own variants, and names the usual ones."""

@@ -212,19 +212,21 @@ def pad(
             x = math.log(1000 / tolerance) + math.log1p(x)
         decay = x * edges[0] / (2 * math.pi)  # the distance that mode 1 needs
         last = min(grid[0] // 2 + 1, math.ceil(decay / wall))
-        for mode in range(1, last):
-            least = list(plain)
-            for axis in range(periodicity, 3):
-                least[axis] = max(least[axis], exact[axis] + decay / mode / spacings[axis])
-            _, *before = levels[-1].lengths
-            if math.prod(least[1:]) <= SMALLER * math.prod(before):
-                y, z = (
-                    n if n == short else tables.planes.at_least(n, 2)
-                    for n, short in zip(least[1:], plain[1:], strict=True)
-                )
-                saved = math.prod(before) - y * z
-                if y * z <= SMALLER * math.prod(before) and saved * (last - mode) >= SAVED:
-                    levels.append(Level(mode, (plain[0], y, z), False))
+        # Mode m needs lengths a + c / m and b + d / m.
+        a, b = exact[1] if periodicity == 1 else grid[1], exact[2]
+        c, d = decay / spacings[1] if periodicity == 1 else 0.0, decay / spacings[2]
+        half, area = (a * d + b * c) / 2, float(local[1] * local[2])
+        while (area := SMALLER * area) > a * b:
+            room = area - a * b
+            mode = math.ceil((half + math.sqrt(half**2 + c * d * room)) / room)
+            if mode >= last:
+                break
+            y, z = plain[1], max(plain[2], tables.planes.at_least(b + d / mode, 2))
+            if periodicity == 1:
+                y = max(y, tables.planes.at_least(a + c / mode, 2))
+            before = math.prod(levels[-1].lengths[1:])
+            if y * z <= SMALLER * before and (before - y * z) * (last - mode) >= SAVED:
+                levels.append(Level(mode, (plain[0], y, z), False))
         if last < local[0] // 2 + 1:
             levels.append(Level(last, (plain[0], plain[1], plain[2]), False))
     return Padding(
