@@ -125,20 +125,20 @@ SALT, LAYERS = 16, 24
 
 
 def _coherent(name):
-    """Return kernel, periodicity, tolerance, points and density of sums that meet one mode."""
+    """Return kernel, periodicity, tolerance, cut-off, points and density that meet one mode."""
     m = SALT if name == "salt" else LAYERS
     x, y, z = sites = np.indices((m, m, m)).reshape(3, -1)
     if name == "salt":
-        return "laplace", 3, 1e-10, sites / m, (-1.0) ** (x + y + z)
+        return "laplace", 3, 1e-10, 0.2, sites / m, (-1.0) ** (x + y + z)
     dens = np.zeros(sites.shape)
     dens[0] = (-1.0) ** z
-    return "stokes_sl", 3, 1e-7, sites / m, dens
+    return "stokes_sl", 3, 1e-7, None, sites / m, dens
 
 
 @pytest.mark.parametrize("name", ["salt", "layers"])
 def test_densities_of_one_mode(name):
     """Crystals break the promise for random densities, not Cauchy's bound, nor that for any."""
-    kernel, periodicity, tolerance, points, dens = _coherent(name)
+    kernel, periodicity, tolerance, cutoff, points, dens = _coherent(name)
     some = np.random.default_rng(0).permutation(points.shape[1])[:40]
     exact = parki.reference.direct_sum(
         kernel, points[:, some], points, dens, box=[1, 1, 1], periodicity=periodicity
@@ -146,7 +146,12 @@ def test_densities_of_one_mode(name):
     errors = {}
     for densities in ("random", "any"):
         options = parki.EwaldOptions(
-            periodicity, [1, 1, 1], tolerance, densities=densities, deterministic=True
+            periodicity,
+            [1, 1, 1],
+            tolerance,
+            cutoff=cutoff,
+            densities=densities,
+            deterministic=True,
         )
         plan = parki.Plan(kernel, points, points, None, options)
         error = np.atleast_2d(plan(dens)[..., some] - exact)
