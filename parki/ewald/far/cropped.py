@@ -59,21 +59,19 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
     for axis, count in zip(free, counts, strict=True):
         turn = _turn(padding, float(box[axis]), waves[axis], unit * np.arange(count))
         turns.append(xp.asarray(turn / edge))
-    y, z = (xp.asarray(each) for each in squares[-2:])
-    plane = y[:, None] + z
-
-    def turned(modes_across: Any) -> Any:
-        """Return kernels of modes across, (..., y, z), fading along both axes."""
-        return xp.matmul(xp.matmul(turns[-2], modes_across), turns[-1].T)
-
-    if periodicity == 1:
-        return xp.stack([turned(kernel[plane]) for kernel in kernels])
-    found = xp.empty((counts[0], waves[1].size, waves[2].size))
-    size = max(1, sizes_of(task.space.on_device).block // (32 * plane.size))
-    for first in range(0, counts[0], size):
-        x = xp.asarray(squares[0][first : first + size])
-        found[first : first + size] = turned(kernels[0][x[:, None, None] + plane])
-    return xp.tensordot(turns[0], found, axes=1)
+    *x, y, z = (xp.asarray(each) for each in squares)
+    if not x:
+        plane = y[:, None] + z
+        return xp.stack([turns[0] @ kernel[plane] @ turns[1].T for kernel in kernels])
+    # The first axis first, of which a rank has a part.
+    part = xp.empty((waves[0].size, counts[1], waves[2].size))
+    size = max(1, sizes_of(task.space.on_device).block // (32 * counts[0] * counts[2]))
+    for first in range(0, counts[1], size):
+        rows = slice(first, first + size)
+        block = kernels[0][x[0][:, None, None] + y[rows, None] + z]
+        block = xp.tensordot(turns[0], block, axes=1)
+        part[:, rows] = xp.tensordot(block, turns[2].T, axes=1)
+    return xp.matmul(turns[1], part)
 
 
 def _width(padding: Padding) -> float:
