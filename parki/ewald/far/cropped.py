@@ -60,18 +60,23 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
         turn = _turn(padding, float(box[axis]), waves[axis], unit * np.arange(count))
         turns.append(xp.asarray(turn / edge))
     *x, y, z = (xp.asarray(each) for each in squares)
+
+    def product(axes: str, *operands: Any) -> Any:
+        """Sum products, if need be without a BLAS, whose digits may hang on its threads."""
+        return xp.einsum(axes, *operands, optimize=not task.options.deterministic)
+
     if not x:
-        plane = y[:, None] + z
-        return xp.stack([turns[0] @ kernel[plane] @ turns[1].T for kernel in kernels])
+        planes = xp.stack([kernel[y[:, None] + z] for kernel in kernels])
+        return product("jy,myk->mjk", turns[0], product("myz,kz->myk", planes, turns[1]))
     # The first axis first, of which a rank has a part.
     part = xp.empty((waves[0].size, counts[1], waves[2].size))
     size = max(1, sizes_of(task.space.on_device).block // (32 * counts[0] * counts[2]))
     for first in range(0, counts[1], size):
         rows = slice(first, first + size)
         block = kernels[0][x[0][:, None, None] + y[rows, None] + z]
-        block = xp.tensordot(turns[0], block, axes=1)
-        part[:, rows] = xp.tensordot(block, turns[2].T, axes=1)
-    return xp.matmul(turns[1], part)
+        block = product("ix,xyz->iyz", turns[0], block)
+        part[:, rows] = product("iyz,kz->iyk", block, turns[2])
+    return product("jy,iyk->ijk", turns[1], part)
 
 
 def _width(padding: Padding) -> float:
