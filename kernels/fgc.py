@@ -24,8 +24,7 @@ DIPOLE = False
 VELOCITY = True  # whether the velocity is wanted, in components 0 to 2
 PRESSURE = False  # whether the pressure is, in the component after it
 QUARTIC = True  # whether M is over k^4, or over k^2
-LOCAL = False  # whether the kernel ends beyond all pairs
-GIVEN = False  # whether its transform is given
+GIVEN = False  # whether the transform of a kernel that ends is given
 DECAYS = False  # whether the split's factor has an exponential
 TERMS = 19  # of a Chebyshev series
 WIDTH = 8  # functions evaluated at a time
@@ -164,9 +163,7 @@ def tabulate(
     window0: pk.View1D[pk.double],
     window1: pk.View1D[pk.double],
     window2: pk.View1D[pk.double],
-    added: pk.View1D[pk.double],
-    constant: pk.View1D[pk.double],
-    places: int,
+    given: pk.View1D[pk.double],
     gamma: pk.View1D[pk.double],
     terms: int,
     scale: pk.double,
@@ -176,11 +173,9 @@ def tabulate(
 ):
     """Make M for mode i of a block of ``shape`` modes, from the squares of its wavenumbers.
 
-    ``strength`` (4 pi or 8 pi), less ``added`` where the kernel ends, over k^2 or k^4, plus
-    ``constant`` in the first of every ``places`` modes; times the split's factor, a polynomial of
-    ``terms`` coefficients in ``scale k^2 - shift`` and 0 where ``scale k^2`` is beyond ``end``, and
-    the windows' factors. At k = 0 it is 0. If GIVEN, ``added`` takes the place of what comes before
-    the split's factor, at k = 0 too.
+    ``strength`` (4 pi or 8 pi) over k^2 or k^4, and 0 at k = 0, or what is GIVEN; times the split's
+    factor, a polynomial of ``terms`` coefficients in ``scale k^2 - shift`` and 0 where ``scale
+    k^2`` is beyond ``end``, and the windows' factors.
     """
     i2: int = i % shape[2]
     i1: int = i // shape[2] % shape[1]
@@ -191,17 +186,11 @@ def tabulate(
     if kk > 0.0 or GIVEN:
         if x <= end:
             if GIVEN:
-                value = added[i]
+                value = given[i]
             else:
-                value = strength
-                if LOCAL:
-                    value = value - added[i]
-                value = value / kk
+                value = strength / kk
                 if QUARTIC:
                     value = value / kk
-                if LOCAL:
-                    if i % places == 0:
-                        value = value + constant[i // places]
             factor: pk.double = gamma[0]
             for t in range(1, terms):
                 factor = factor * (x - shift) + gamma[t]

@@ -32,7 +32,7 @@ TERMS = 7  # polynomial terms of the window
 SIDE1 = 4
 SIDE2 = 8
 TILE1 = 8
-TILE2 = 16
+TILE2 = 8
 # p2g_tile only:
 BATCH = 42  # sources staged at a time
 OWN = 1  # columns of a thread

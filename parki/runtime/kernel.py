@@ -162,6 +162,12 @@ class Kernel:
         elif launch(self._pack(*values), count, threads):
             raise KernelError(f"{self.workunit.name}: the threads of a team met different barriers")
 
+    def table(self, values: Any, dtype: Any) -> Any:
+        """Return a small array as the kernel takes its ``tables``: NumPy's where by value."""
+        if self.translated.tables:
+            return np.asarray(values, dtype=dtype)
+        return self.space.adapter.constant(values, dtype)
+
     def _elements(self, name: str, table: Any) -> list[Any]:
         """Return the elements of a table that is passed by value: scalars of its dtype."""
         shape = self.translated.tables[name]

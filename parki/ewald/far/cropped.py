@@ -9,6 +9,8 @@ A product in space is a convolution of modes. ``X(q) = 2 sin(q a) / q exp(-(q w 
 transform of ``chi(x) = erfc(s t) / 2``, with t from -1 to 1 over the width w around a. It is
 narrow, so that modes of all sizes keep their relative accuracy: on a grid, rounding of the largest
 would be in all of them. The split's factor and the window come later.
+
+With one free axis the radius is an edge and what fading takes: kernels fade once.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ Array = NDArray[np.float64]
 
 
 def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[Array]) -> Any:
-    """Return the transforms of kernels that fade at the faces of a box.
+    """Return the transforms of kernels that fade beyond a box.
 
     Parameters
     ----------
@@ -45,6 +47,11 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
     """
     xp, periodicity = task.xp, task.options.periodicity
     free, edge = range(periodicity, 3), padding.period
+    if periodicity == 2:
+        modes = np.hypot(waves[0][:, None], waves[1]).ravel()
+        across, largest = xp.asarray(waves[2]), float(waves[2][-1])
+        found = truncated.transforms(task, modes, across, largest, padding, edge)
+        return found.reshape([k.size for k in waves])
     # A kernel is the same in all free directions, and so is the period: its modes are numbered by
     # the squares of their wavenumbers.
     beyond = 4 * padding.steepness / _width(padding)  # X is exp(-1) there

@@ -118,20 +118,22 @@ class Convolution:
         mesh, padding = self.mesh, self.mesh.padding
         if mesh.periodicity == 3:
             modes = padding.grid[0]
-            return [self._block(split, 0, modes, padding.plain, False)]
+            return [self._block(split, 0, modes, padding.plain)]
         item = self.components * self.sets * self.complex_type.itemsize
         found = padding.blocks(sizes_of(mesh.space.on_device).block // item, self.modes)
-        ends = [last for _, last, _, local in found if local]
-        begin, given = found[0][0] if found else 0, None
-        if ends and mesh.periodicity < 2:
+        begin = found[0][0] if found else 0
+        end = max((last for _, last, _, ends in found if ends), default=begin)
+        given: Any = None
+        if end > begin:
             lengths = zip(padding.local, mesh.steps, strict=True)
             waves = [2 * np.pi / (n * h) * np.arange(n // 2 + 1) for n, h in lengths]
-            waves[0] = waves[0][begin : max(ends)]
+            waves[0] = waves[0][begin:end]
             given = cropped(mesh.task, padding, mesh.box, mesh.steps, waves)
-        return [
-            self._block(split, first, last, lengths, local, given, begin)
-            for first, last, lengths, local in found
-        ]
+        blocks = []
+        for first, last, sizes, ends in found:
+            own = given[first - begin : last - begin] if ends else None
+            blocks.append(self._block(split, first, last, sizes, own))
+        return blocks
 
     def _block(
         self,
@@ -139,11 +141,9 @@ class Convolution:
         first: int,
         last: int,
         lengths: tuple[int, int, int],
-        local: bool,
         given: Any = None,
-        begin: int = 0,
     ) -> _Block:
-        """Return a block; ``given`` are transforms of kernels that end, from mode ``begin`` on."""
+        """Return a block; ``given`` are transforms of kernels that end."""
         mesh, xp = self.mesh, self.xp
         lengths = (mesh.padding.local[0], lengths[1], lengths[2])
         steps = mesh.steps
@@ -161,15 +161,10 @@ class Convolution:
             part = np.arange(*self.modes)
             across = np.minimum(part, lengths[1] - part)
             half[1], window[1] = half[1][across], window[1][across]
-        end = None
-        given = given[first - begin : last - begin] if local and given is not None else None
-        if local and given is None:
-            largest = float(np.linalg.norm([k[-1] for k in half[mesh.periodicity :]]))
-            end = largest, mesh.padding
         # The transforms do not scale.
         window[0] = window[0][fold] * (self.factor / math.prod(lengths))
         waves = [along, half[1], half[2]]
-        values = multiplier.tabulate(mesh.task, split, waves, window, end, given)
+        values = multiplier.tabulate(mesh.task, split, waves, window, given)
         arguments = {}
         for axis, n in enumerate(lengths):
             full = np.arange(n) if axis > 0 else index

@@ -327,9 +327,9 @@ def _rounded(table: np.ndarray[Any, Any], dtype: Any, odd: bool) -> np.ndarray[A
     rows, points = table.shape
     signs = np.where(np.arange(rows)[::-1] % 2 == odd, 1.0, -1.0)  # powers, highest first
     half = table[:, : (points + 1) // 2].astype(dtype).astype(np.float64)
-    if points % 2 == 1:
-        half[signs < 0, -1] = 0
-    counts = np.where(np.arange(half.shape[1]) == points - 1 - np.arange(half.shape[1]), 1.0, 2.0)
+    counts = np.full(half.shape[1], 2.0)
+    if points % 2 == 1:  # the middle one is its own mirror image
+        half[signs < 0, -1], counts[-1] = 0, 1
     smallest = np.abs(half).argmin(axis=1)
     rest = table.sum(axis=1) - (half * counts).sum(axis=1)
     rest = np.where(signs > 0, rest / counts[smallest], 0.0)

@@ -3,7 +3,7 @@
 Stokes modes are ``u = M [k^2 A - k (k.A) + i k k^2 D]`` with ``M = -B^(k) gamma_S``, Laplace modes
 ``phi = M q`` with ``M = (4 pi / k^2) gamma_L`` (MATH B.5, C), each over the window's transform
 squared, times the grid's cell volume. Where free directions need it, the kernel ends beyond
-all pairs: see `parki.ewald.far.truncated`.
+all pairs: see `parki.ewald.far.cropped`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from parki.arrays import real_name
 from parki.ewald.far import truncated
-from parki.ewald.far.padding import Padding
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.task import Task
 from parki.runtime import Kernel, load
@@ -29,7 +28,6 @@ def tabulate(
     split: Split,
     waves: list[Array],
     windows: list[Array],
-    end: tuple[float, Padding] | None = None,
     given: Any = None,
 ) -> Any:
     """Return the multiplier of a block of modes, computed in double precision; 0 at k = 0.
@@ -44,13 +42,9 @@ def tabulate(
     split : Split
         Supplies the far-field factor.
     waves, windows : list of 3 ndarrays
-        Wavenumbers of the block along each axis, on the host, and factors for them; of a kernel
-        that ends, along free axes but the first, all of the transform.
-    end : tuple, optional
-        Of a kernel that ends beyond all pairs: largest wavenumber in the free directions of all
-        blocks, and the radii between which it fades.
+        Wavenumbers of the block along each axis, on the host, and factors for them.
     given : array, optional
-        The kernel's transforms, of the shape of the result, float64: see `parki.ewald.far.cropped`.
+        Transforms of a kernel that ends, of the shape of the result, float64.
 
     Returns
     -------
@@ -59,23 +53,14 @@ def tabulate(
     xp, laplace = task.xp, task.sum.harmonic
     shape = tuple(k.size for k in waves)
     values = xp.empty(shape, dtype=task.dtype)
-    added = constant = None
-    places = 1
-    if end is not None:
-        added, constant = truncated.added(task, waves, *end)
-        places = math.prod(shape) // constant.size
-    if given is not None:
-        added = given.reshape(-1)
     factor = split.factor(laplace)
     arguments = {f"square{axis}": xp.asarray(k**2) for axis, k in enumerate(waves)}
     arguments.update({f"window{axis}": xp.asarray(f) for axis, f in enumerate(windows)})
-    _kernel(task, split, end is not None, given is not None)(
+    _kernel(task, split, given is not None)(
         values.size,
         multiplier=values.reshape(-1),
         shape=xp.asarray(shape, dtype=np.int32),
-        added=added,
-        constant=constant,
-        places=places,
+        given=None if given is None else given.reshape(-1),
         gamma=xp.asarray(factor.coefficients),
         terms=factor.coefficients.size,
         scale=factor.scale,
@@ -91,14 +76,12 @@ def kernels(task: Task, split: Split) -> list[Kernel]:
     """Return all kernels that make multipliers."""
     periodicity = task.options.periodicity
     found = [] if periodicity > 1 else [truncated.kernel(task)]
-    kinds = [(False, False)] if periodicity > 0 else []
-    if periodicity < 3:
-        kinds.append((periodicity == 2, periodicity < 2))
-    return found + [_kernel(task, split, *kind) for kind in kinds]
+    kinds = [False] * (periodicity > 0) + [True] * (periodicity < 3)
+    return found + [_kernel(task, split, given) for given in kinds]
 
 
-def _kernel(task: Task, split: Split, local: bool, given: bool) -> Kernel:
-    """Return the kernel of `tabulate`, of kernels that end beyond all pairs, or are given."""
+def _kernel(task: Task, split: Split, given: bool) -> Kernel:
+    """Return the kernel of `tabulate`, of kernels in closed form or ``given``."""
     return load(
         "fgc",
         "tabulate",
@@ -106,7 +89,6 @@ def _kernel(task: Task, split: Split, local: bool, given: bool) -> Kernel:
         executor=task.executor,
         REAL=real_name(task.dtype),
         QUARTIC=not task.sum.harmonic,
-        LOCAL=local,
         GIVEN=given,
         DECAYS=split.factor(task.sum.harmonic).decays,
     )

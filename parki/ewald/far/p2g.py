@@ -195,7 +195,7 @@ class Tile(Variant):
     def work(self, sources: Sorted) -> dict[str, Any]:
         """Return the lists of the sources that reach each tile, and their parts."""
         xp = self.mesh.xp
-        _, count, fill = self.launches
+        spread, count, fill = self.launches
         planes = self.mesh.cells[0]
         if planes > MOST_PLANES:
             raise ParkiValueError(
@@ -225,14 +225,8 @@ class Tile(Variant):
             "entries": entries,
             "tiles": tiles,
             "spots": constant(self.spots, np.int32),
-            **self.halves(),
+            **{n: spread.table(half, self.mesh.dtype) for n, half in self.mesh.tables.items()},
         }
-
-    def halves(self) -> dict[str, Any]:
-        """Return the tables of the spreading kernel."""
-        by_value, constant = self.launches[0].translated.tables, self.mesh.space.adapter.constant
-        tables = self.mesh.tables
-        return {n: t if by_value else constant(t, self.mesh.dtype) for n, t in tables.items()}
 
     def _parts(self, begins: Any, planes: int, total: int) -> Any:
         """Return (tile, first entry, last + 1) of parts of the lists.

@@ -55,47 +55,20 @@ _SLOPES = 32  # values of m' whose integral is m: 1e-16 where the fading is as s
 _FEW = 2**19  # waves at nodes that the host has before a device has compiled its Bessel functions
 
 
-def added(task: Task, waves: list[Array], largest: float, padding: Padding) -> tuple[Any, Any]:
-    """Return what makes the kernels of modes in a plane fade along the free axis.
-
-    Parameters
-    ----------
-    task : Task
-    waves : list of 3 ndarrays
-        Wavenumbers along each axis, non-negative, on the host; all of the transform along the last.
-    largest : float
-        Largest wavenumber in the free direction.
-    padding : Padding
-        Radii between which the kernel fades.
-
-    Returns
-    -------
-    array, shape (n,)
-        For each mode ``F[p]``; of Stokes ``F[l] + kappa^2 F[m]``.
-    array, shape (m,)
-        For each wavenumber along the periodic directions, what a kernel that fades to a constant
-        has at k = 0.
-    """
-    modes, across = np.hypot(waves[0][:, None], waves[1]).ravel(), task.xp.asarray(waves[2])
-    rows, constant = _rows(task, modes, across, largest, padding)
-    length = 2 * math.pi / float(waves[2][1])
-    return rows.reshape(-1), task.xp.asarray(constant * length)
-
-
 def transforms(
     task: Task, modes: Array, across: Any, largest: float, padding: Padding, volume: float
 ) -> Any:
-    """Return the transforms of kernels that fade, where two or three directions are free.
+    """Return the transforms of kernels that fade.
 
     Parameters
     ----------
     task : Task
     modes : ndarray, 1-D
-        Wavenumbers along the periodic direction; 0 alone, if there is none.
+        Wavenumbers along the periodic directions; 0 alone, if there is none.
     across : array, 1-D
-        Wavenumbers across it, up to ``largest``.
-    largest, padding
-        As for `added`.
+        Wavenumbers across them, up to ``largest``.
+    padding : Padding
+        Radii between which kernels fade.
     volume : float
         Of what repeats, in the free directions: the transform of 1 at k = 0.
 
@@ -118,7 +91,7 @@ def transforms(
 def _rows(
     task: Task, modes: Array, across: Any, largest: float, padding: Padding
 ) -> tuple[Any, Array]:
-    """Return what `added` does, shape (modes, across), and the constants that kernels fade to."""
+    """Return F[p], of Stokes F[l] + kappa^2 F[m], (modes, across), and constants faded to."""
     xp, free = task.xp, 3 - task.options.periodicity
     rows, constant = xp.zeros((modes.size, across.size)), np.zeros(modes.size)
     # Others' kernels have gone before they fade: most of those in a plane.

@@ -149,16 +149,12 @@ class P2P:
             count = self.work["derivatives"].shape[1]
             self.launches["derivatives"] = partial(kernels["derivatives"], count)
 
-        def table(name: str, values: Any) -> Any:
-            values = np.asarray(values, dtype=self.dtype)
-            return values if kernels[name].translated.tables else constant(values, self.dtype)
-
         rate = factor / cutoff  # its powers may pass all numbers, which ** would refuse
         power = rate ** (task.pair.decay - 1)
         # `p2p` divides by r_c once on its own.
         self.own: dict[str, dict[str, Any]] = {}
         if "u" in kernels:
-            radial = table("u", pair.table(task.pair))
+            radial = kernels["u"].table(pair.table(task.pair), self.dtype)
             xi_rc = pair.evaluator.xi_rc if pair.evaluator else 0.0
             self.own["u"] = {"factor": factor * power, "radial": radial, "xi_rc": xi_rc}
             self.own["u"]["tiles"] = self.tiles
@@ -166,7 +162,7 @@ class P2P:
             names = task.sum.steep(task.want, together(task, pair))
             scale = rate * rate * power
             self.own["derivatives"] = {
-                "radial": table("derivatives", pair.rows(names)),
+                "radial": kernels["derivatives"].table(pair.rows(names), self.dtype),
                 "gentle": rate * power,
                 "scale": scale,
                 "steep": rate * scale,
