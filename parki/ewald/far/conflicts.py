@@ -61,7 +61,9 @@ class Colouring(_Conflicts):
     def __init__(self, mesh: Mesh) -> None:
         # As for `p2g_owner`, along each axis.
         wide = mesh.window.points + 1
-        counts = [max(1, (n // wide) & ~w) for n, w in zip(mesh.cells, mesh.wraps, strict=True)]
+        counts = [max(1, n // wide) for n in mesh.cells]
+        # An even number along an axis that goes on at its other end.
+        counts = [max(1, n - (w and n % 2)) for n, w in zip(counts, mesh.wraps, strict=True)]
         super().__init__(mesh, mesh.divided(*counts))
         numbers = np.arange(math.prod(counts), dtype=np.int32).reshape(counts)
         parities = itertools.product(*(range(min(2, n)) for n in counts))
