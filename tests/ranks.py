@@ -210,18 +210,25 @@ def run(case: Case, comm: Any, memory: Memory) -> dict[str, Any] | None:
         ),
         "promise": bool(np.allclose(promise, bounds, rtol=1e-5)),
         "apart": apart,
-        "kind": kind(case, plan),
+        "kind": kind(case, plan, alone),
         "slabs": plan.slabs.cells,
     }
 
 
-def kind(case: Case | Walk, plan: Any) -> str:
-    """Return in what the sum of many ranks differs from that of one."""
+def kind(case: Case | Walk, plan: Any, alone: Any = None) -> str:
+    """Return in what the sum of many ranks differs from that of one, ``alone``."""
     if case.periodicity == 2 and plan.setup.frame.axes[0] == 1:
         return "exchanged"  # axes: other modes are those whose images are left out
     if isinstance(case, Case) and case.n > SAMPLE and case.deal != "in order":
         return "sampled"  # in another order, and parameters chosen by other points
+    if alone and _lengths(alone) != _lengths(plan):
+        return "padded"  # a device transforms lines of other lengths fast than planes
     return "rounding"
+
+
+def _lengths(plan: Any) -> list[int]:
+    """Return the lengths of the longest transforms, whatever the order of axes."""
+    return sorted(plan.setup.mesh.padding.local)
 
 
 def cases_of(size: int) -> list[Case]:
