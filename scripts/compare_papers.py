@@ -1,19 +1,20 @@
-"""Compare parki with what its source papers built, with FINUFFT's spreading, and with FMM3D.
+"""Compare parki with what its source papers built, FINUFFT's spreading, and FMM3D and DMK.
 
-    python scripts/compare_papers.py guo ljungkvist rossinelli finufft fmm3d --json cpu.json
+    python scripts/compare_papers.py guo ljungkvist rossinelli finufft fmm3d dmk --json cpu.json
     python scripts/compare_papers.py --space Cuda --json gpu.json           # all of them, on a GPU
     python scripts/compare_papers.py --from cpu.json                        # show again
     python scripts/compare_papers.py --docs docs/results/papers-*.json      # write the page
 
 A file in ``scripts/papers`` for each says what is compared. ``--points`` bounds the number of
 particles. FINUFFT (cuFINUFFT on a GPU) and FMM3D (fmm3dpy, on CPUs) are packages of their own, left
-out if they are not there.
+out if they are not there. So is DMK, on CPUs, if DMK_LIBRARY is not the file of its library.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from types import ModuleType
 
 from benchmarks import record
 from benchmarks.run import Run
-from papers import finufft, fmm3d, guo, ljungkvist, page, rossinelli
+from papers import dmk, finufft, fmm3d, guo, ljungkvist, page, rossinelli
 
 import parki
 
@@ -32,6 +33,7 @@ KINDS: dict[str, ModuleType] = {
     "rossinelli": rossinelli,
     "finufft": finufft,
     "fmm3d": fmm3d,
+    "dmk": dmk,
 }
 # Packages to compare with: for CPUs, for GPUs.
 PEERS = {"finufft": ("finufft", "cufinufft"), "fmm3d": ("fmm3dpy", "")}
@@ -55,11 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run = Run(parki.get_execution_space(args.space), args.points, args.quick)
     records = []
     for kind in args.kinds or KINDS:
-        if kind in PEERS:
-            peer = PEERS[kind][run.space.on_device]
-            if not peer or importlib.util.find_spec(peer) is None:
-                print(f"{kind} is left out: {peer + ' is not installed' if peer else 'no GPUs'}")
-                continue
+        if missing := _missing(kind, run.space.on_device):
+            print(f"{kind} is left out: {missing}")
+            continue
         begun = time.perf_counter()
         results = KINDS[kind].measure(run)
         records.append(record.record(kind, run, time.perf_counter() - begun, results))
@@ -67,6 +67,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.json:  # after each, so that an interrupted run keeps what it has
             record.write(args.json, records)
     return 0
+
+
+def _missing(kind: str, on_device: bool) -> str:
+    """Return what keeps a comparison from running here, if anything does."""
+    if on_device and hasattr(KINDS[kind], "CPU_ALONE"):
+        return "it runs on CPUs alone"
+    if kind == "dmk":
+        return "" if "DMK_LIBRARY" in os.environ else "DMK_LIBRARY is not set"
+    peer = PEERS[kind][on_device] if kind in PEERS else ""
+    return f"{peer} is not installed" if peer and importlib.util.find_spec(peer) is None else ""
 
 
 def show(found: record.Record) -> None:

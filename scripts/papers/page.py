@@ -11,8 +11,9 @@ HEAD = """\
 # Comparisons with other papers
 
 What the source papers of spreading, interpolation and matrix-free operators built, measured again
-with parki's kernels; the spreading of FINUFFT and cuFINUFFT; and the sums of FMM3D. Each section
-begins with what holds today and what does not, and its tables can be repeated by one command.
+with parki's kernels; the spreading of FINUFFT and cuFINUFFT; and the sums of FMM3D and DMK. Each
+section begins with what holds today and what does not, and its tables can be repeated by one
+command.
 `python scripts/compare_papers.py --docs docs/results/papers-*.json` writes this page.
 """
 

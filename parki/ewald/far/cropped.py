@@ -56,31 +56,40 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
     # the squares of their wavenumbers.
     beyond = 4 * padding.steepness / _width(padding)  # X is exp(-1) there
     counts = [math.ceil((math.pi / steps[a] + beyond) * edge / (2 * math.pi)) + 1 for a in free]
-    squares = [np.arange(count, dtype=np.int32) ** 2 for count in counts]
-    most = sum(int(each[-1]) for each in squares)
-    unit, modes = 2 * math.pi / edge, waves[0] if periodicity else np.zeros(1)
-    across, volume = unit * xp.sqrt(xp.arange(most + 1.0)), edge ** len(free)
-    largest = unit * math.sqrt(most)
-    kernels = truncated.transforms(task, modes, across, largest, padding, volume)
-    turns = []
+    unit = 2 * math.pi / edge
+    turns: list[Any] = []
     for axis, count in zip(free, counts, strict=True):
-        turn = _turn(padding, float(box[axis]), waves[axis], unit * np.arange(count))
-        turns.append(xp.asarray(turn / edge))
-    *x, y, z = (xp.asarray(each) for each in squares)
+        # Of a cube all are the same.
+        last = axis - 1
+        same = turns and box[axis] == box[last] and np.array_equal(waves[axis], waves[last])
+        k, wide = xp.asarray(waves[axis]), unit * xp.arange(count)
+        turns.append(turns[-1] if same else _turn(xp, padding, float(box[axis]), k, wide) / edge)
+    *x, y, z = (xp.arange(count, dtype=np.int32) ** 2 for count in counts)
+    most = sum((count - 1) ** 2 for count in counts)
+
+    def kernels(modes: Array, numbers: Any) -> Any:
+        """Return the transforms for square wavenumbers, in units of the smallest but 0."""
+        across, largest = unit * xp.sqrt(numbers), unit * math.sqrt(most)
+        return truncated.transforms(task, modes, across, largest, padding, edge ** len(free))
 
     def product(axes: str, *operands: Any) -> Any:
         """Sum products, if need be without a BLAS, whose digits may hang on its threads."""
         return xp.einsum(axes, *operands, optimize=not task.options.deterministic)
 
     if not x:
-        planes = xp.stack([kernel[y[:, None] + z] for kernel in kernels])
+        # A quarter or fewer of all numbers are sums of two squares.
+        sums = y[:, None] + z
+        there = xp.zeros(most + 1, dtype=bool)
+        there[sums] = True
+        planes = kernels(waves[0], xp.flatnonzero(there))[:, xp.cumsum(there)[sums] - 1]
         return product("jy,myk->mjk", turns[0], product("myz,kz->myk", planes, turns[1]))
     # The first axis first, of which a rank has a part.
+    [kernel] = kernels(np.zeros(1), xp.arange(most + 1))
     part = xp.empty((waves[0].size, counts[1], waves[2].size))
     size = max(1, sizes_of(task.space.on_device).block // (32 * counts[0] * counts[2]))
     for first in range(0, counts[1], size):
         rows = slice(first, first + size)
-        block = kernels[0][x[0][:, None, None] + y[rows, None] + z]
+        block = kernel[x[0][:, None, None] + y[rows, None] + z]
         block = product("ix,xyz->iyz", turns[0], block)
         part[:, rows] = product("iyz,kz->iyk", block, turns[2])
     return product("jy,iyk->ijk", turns[1], part)
@@ -91,14 +100,14 @@ def _width(padding: Padding) -> float:
     return (1 - KEPT) * padding.reach
 
 
-def _turn(padding: Padding, edge: float, k: Array, wide: Array) -> Array:
+def _turn(xp: Any, padding: Padding, edge: float, k: Any, wide: Any) -> Any:
     """Return the matrix that convolves modes ``wide`` of an even function to modes ``k``."""
     width = _width(padding)
     middle = edge + KEPT * padding.reach + width / 2
 
-    def wave(q: Array) -> Array:
-        fades = np.exp(-((q * width / (4 * padding.steepness)) ** 2))
-        return np.asarray(2 * middle * np.sinc(q * middle / np.pi) * fades)
+    def wave(q: Any) -> Any:
+        fades = xp.exp(-((q * (width / (4 * padding.steepness))) ** 2))
+        return 2 * middle * xp.sinc(q * (middle / math.pi)) * fades
 
     both = wave(k[:, None] - wide) + wave(k[:, None] + wide)
     both[:, 0] /= 2  # there is one mode 0

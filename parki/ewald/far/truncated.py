@@ -51,6 +51,7 @@ Array = NDArray[np.float64]
 _TERMS = 19  # of the series in the free wavenumber
 _WIDTH = 8  # modes evaluated at a time
 _GONE = 80.0  # wavenumber times distance from which on kernels, exp of minus that, are 0
+_SMOOTH = 13.0  # wavenumber times the scale of the fading, whose transform is a Gaussian, likewise
 _SLOPES = 32  # values of m' whose integral is m: 1e-16 where the fading is as steep as that
 _FEW = 2**19  # waves at nodes that the host has before a device has compiled its Bessel functions
 
@@ -94,6 +95,10 @@ def _rows(
     """Return F[p], of Stokes F[l] + kappa^2 F[m], (modes, across), and constants faded to."""
     xp, free = task.xp, 3 - task.options.periodicity
     rows, constant = xp.zeros((modes.size, across.size)), np.zeros(modes.size)
+    # What fading adds has no larger wavenumbers than a Gaussian as wide.
+    largest = min(largest, _SMOOTH / _scale(padding))
+    inside = xp.flatnonzero(across <= largest)
+    across = across[inside]
     # Others' kernels have gone before they fade: most of those in a plane.
     felt = np.flatnonzero(modes * _fading(largest, padding).r[0] < _GONE)
     if felt.size:
@@ -103,10 +108,11 @@ def _rows(
         where = np if waves_there * nodes <= _FEW else xp
         values = _added(where, free, modes[felt], across, kernels, largest, padding)
         if free == 1:
-            rows[xp.asarray(felt)] = xp.asarray(values.T)
+            added = xp.asarray(values.T)
         else:
             pieces = xp.asarray(_pieces(where, values))
-            rows[xp.asarray(felt)] = _evaluate(task, pieces, largest, across)
+            added = _evaluate(task, pieces, largest, across)
+        rows[xp.asarray(felt)[:, None], inside] = added
         constant[felt] = kernels.constant
     return rows, constant
 
@@ -145,12 +151,17 @@ def _fading(largest: float, padding: Padding) -> _Fading:
     They go on a little before the onset and after the radius: chi is not cut off there.
     """
     end = np.sqrt(padding.steepness**2 + 12)
-    scale = (padding.radius - padding.onset) / (2 * padding.steepness)
+    scale = _scale(padding)
     half = int(end * (largest * scale + 2 * end) / (2 * np.pi)) + 1
     t = end * np.arange(-half, half + 1) / half
     slope = -np.exp(-(t**2)) / np.sqrt(np.pi) * (end / half)
     r = (padding.onset + padding.radius) / 2 + scale * t
     return _Fading(r, slope, -2 * t / scale * slope)
+
+
+def _scale(padding: Padding) -> float:
+    """Return the length r over which chi' falls by e, as ``exp(-(r / scale)^2)``."""
+    return (padding.radius - padding.onset) / (2 * padding.steepness)
 
 
 class _Kernels(NamedTuple):
