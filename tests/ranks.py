@@ -275,7 +275,7 @@ def moved(walk: Walk, points: Any, step: int, seed: int) -> Any:
     if walk.how == "jump":
         points = edges * rng.random(points.shape)
     elif walk.how == "crowd":
-        points = points * [[0.6], [1], [1]]
+        points = points * [[0.5], [0.6], [1]]
     elif walk.how == "lean":
         points = points - edges / 2 * (np.arange(N) % 5 < 2) * (points[:1] > edges[0] / 2) * AXIS
     elif walk.how != "deal":

@@ -143,6 +143,7 @@ def test_threads_change_no_digit_of_spreading(kernel, periodicity, monkeypatch):
         window_points=10,
         tolerance=1e-4,
         p2g_method="owner",
+        deterministic=True,
         execution_space="CPU",
     )
     grids, shares = [], []

@@ -21,7 +21,12 @@ from .free_space import draw, tables
 __all__ = ["draw", "measure", "tables"]
 
 TODAY = """
-One. Two. Three.
+On two CPU threads parki sums charges and point forces in free space 1.7 to 7 times as fast as DMK
+at the same measured error, where points fill a cube or lie on a sphere. DMK keeps its tree for a
+further density, for which parki's plan is 0.9 to 4.6 times as fast. In tight clusters DMK takes 0.2
+to 0.5 of parki's time at three digits, and about as long at six: its tree follows the points, where
+parki has one cut-off and a uniform grid. At nine digits parki is 2 to 7 times as fast there, too.
+DMK is that of August 2026, built by g++ 12 for AVX-512, with its kernels compiled ahead of time.
 """
 
 CPU_ALONE = True

@@ -76,23 +76,30 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
         """Sum products, if need be without a BLAS, whose digits may hang on its threads."""
         return xp.einsum(axes, *operands, optimize=not task.options.deterministic)
 
-    if not x:
-        # A quarter or fewer of all numbers are sums of two squares.
-        sums = y[:, None] + z
-        there = xp.zeros(most + 1, dtype=bool)
-        there[sums] = True
-        planes = kernels(waves[0], xp.flatnonzero(there))[:, xp.cumsum(there)[sums] - 1]
-        return product("jy,myk->mjk", turns[0], product("myz,kz->myk", planes, turns[1]))
-    # The first axis first, of which a rank has a part.
-    [kernel] = kernels(np.zeros(1), xp.arange(most + 1))
-    part = xp.empty((waves[0].size, counts[1], waves[2].size))
-    size = max(1, sizes_of(task.space.on_device).block // (32 * counts[0] * counts[2]))
-    for first in range(0, counts[1], size):
-        rows = slice(first, first + size)
-        block = kernel[x[0][:, None, None] + y[rows, None] + z]
-        block = product("ix,xyz->iyz", turns[0], block)
-        part[:, rows] = product("iyz,kz->iyk", block, turns[2])
-    return product("jy,iyk->ijk", turns[1], part)
+    block = sizes_of(task.space.on_device).block // 32
+    # Kernels depend on y and z by the sum of their squares, and few numbers are such sums.
+    sums = y[:, None] + z
+    there = xp.zeros(int(sums[-1, -1]) + 1, dtype=bool)
+    there[sums] = True
+    numbers, places = xp.flatnonzero(there), xp.cumsum(there)[sums] - 1
+    if x:
+        [kernel] = kernels(np.zeros(1), xp.arange(most + 1))
+        values = xp.empty((waves[0].size, numbers.size))
+        for part in _parts(numbers.size, block // counts[0]):
+            values[:, part] = product("ix,xs->is", turns[0], kernel[x[0][:, None] + numbers[part]])
+    else:
+        values = kernels(waves[0], numbers)
+    found = xp.empty([k.size for k in waves])
+    for part in _parts(len(values), block // sums.size):
+        rows = product("iyz,kz->iyk", values[part][:, places], turns[-1])
+        found[part] = product("jy,iyk->ijk", turns[-2], rows)
+    return found
+
+
+def _parts(count: int, size: int) -> list[slice]:
+    """Return parts of so many items at most, but of one at least."""
+    size = max(1, size)
+    return [slice(first, first + size) for first in range(0, count, size)]
 
 
 def _width(padding: Padding) -> float:
