@@ -81,7 +81,7 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
     sums = y[:, None] + z
     there = xp.zeros(int(sums[-1, -1]) + 1, dtype=bool)
     there[sums] = True
-    numbers, places = xp.flatnonzero(there), xp.cumsum(there)[sums] - 1
+    numbers, places = xp.flatnonzero(there), xp.cumsum(there, dtype=np.int64)[sums] - 1
     if x:
         [kernel] = kernels(np.zeros(1), xp.arange(most + 1))
         values = xp.empty((waves[0].size, numbers.size))
