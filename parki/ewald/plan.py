@@ -5,12 +5,10 @@ What users see: arguments are checked here, once, and a pipeline does the work.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,27 +21,28 @@ from parki.ewald.choice.memory import Memory
 from parki.ewald.choice.moves import check_stay
 from parki.ewald.choice.parameters import Parameters
 from parki.ewald.description import describe, facts, headline
-from parki.ewald.extent import mean_edge, resolve
+from parki.ewald.extent import resolve
 from parki.ewald.far.p2g_paper import check_spreading
 from parki.ewald.near.p2p_cells import check_wanted
+from parki.ewald.operator import linear_operator
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline import OneDevice, Pipeline, Watch, normal_squares, unwatched
+from parki.ewald.pipeline import OneDevice, Pipeline, Watch, unwatched
 from parki.ewald.points import (
     PROBE_ROWS,
     Arguments,
     check_arguments,
     check_density,
-    check_dtypes,
     check_outputs,
     check_space,
     check_want,
     result_shape,
 )
+from parki.ewald.promise import promise
 from parki.ewald.setup import Setup
 from parki.ewald.systems import Systems, check_systems
 from parki.ewald.task import Points, Task
 from parki.html import table
-from parki.interchange import as_array, as_given, to_host
+from parki.interchange import as_array, as_given
 from parki.runtime import forks
 
 STAGES = ("P2P", "P2G", "FGC", "G2P")
@@ -464,20 +463,7 @@ class Plan:
             If the density has another shape, is not finite, or is in other memory than the points.
         """
         with self.pipeline.together():
-            values = as_array("dens", dens)
-            check_dtypes({"dens": values})
-            check_space({"dens": values}, self.space)
-            shape = self.task.sum.density_shape(self.n_sources)
-            squares = check_density("dens", values, shape, several=True).astype(np.float64) ** 2
-            bound: Any
-            if squares.ndim == 3:
-                bound = np.array([self._bound(each) for each in squares])
-            else:
-                bound = self._bound(squares)
-        steep = bound / mean_edge(self.box)
-        known = {"u": bound, "stress": stress.OF_PARTS * steep}
-        bounds = tuple(known.get(name, steep) for name in self.task.names)
-        return bounds[0] if isinstance(self.want, str) else bounds
+            return promise(self, dens)
 
     def check(self, dens: Any, targets: int = 32) -> Check | tuple[Check, ...]:
         """Measure the error of the sum of a density, at a few targets chosen at random.
@@ -509,28 +495,6 @@ class Plan:
         """
         return measure(self, dens, targets)
 
-    def _bound(self, squares: Any) -> Any:
-        """Return what is promised of "u"; ``squares`` are those of the density.
-
-        A number, or one for each system.
-        """
-        length, kind = mean_edge(self.box), self.task.sum
-        single, systems = kind.single_rows, self.points.systems
-
-        def root(values: Any) -> Any:
-            if systems:
-                return np.sqrt(to_host(systems.sums(values[None]))[0])
-            return self.pipeline.total(float(values.sum())) ** 0.5
-
-        bound = root(squares[:single].sum(axis=0)) / length**kind.decay
-        if kind.double:
-            normals = self.pipeline.normal_squares
-            if normals is None:
-                normals = normal_squares(self.points.arrays)
-            double = squares[single:].sum(axis=0) * normals[: squares.shape[1]]
-            bound += root(double) / length / length
-        return self.options.tolerance * bound
-
     def as_linear_operator(self) -> Any:
         """Return the plan as a linear operator on flattened densities, for GMRES and LSMR.
 
@@ -550,29 +514,7 @@ class Plan:
                 f"as_linear_operator needs a plan with one result, but want is {self.want}; "
                 "make a plan with want='u'"
             )
-        shapes = self._shapes()[self.want], self.task.sum.density_shape(self.n_sources)
-
-        def product(name: str, columns: Any) -> Any:
-            call: Any = self
-            inner, outer = shapes[::-1]
-            if name == "values":
-                call, inner, outer = self.adjoint, *shapes
-            values = as_array(name, columns)
-            given, many = values.dtype, columns.shape[1:]
-            if given.kind in "biuf":
-                values = values.astype(self.dtype, copy=False)
-            result = call(values.T.reshape(*many, *inner)).reshape(*many, math.prod(outer)).T
-            return result.astype(np.result_type(self.dtype, given), copy=False)
-
-        forward, back = partial(product, "dens"), partial(product, "values")
-        return self.space.adapter.linear_operator()(
-            (math.prod(shapes[0]), math.prod(shapes[1])),
-            matvec=lambda vector: forward(vector.reshape(-1)),
-            rmatvec=lambda vector: back(vector.reshape(-1)),
-            matmat=forward,
-            rmatmat=back,
-            dtype=self.dtype,
-        )
+        return linear_operator(self, self._shapes()[self.want])
 
     def describe(self) -> str:
         """Return what the plan is and what was chosen, as text of a few lines."""
