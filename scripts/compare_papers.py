@@ -7,7 +7,7 @@
 
 A file in ``scripts/papers`` for each says what is compared. ``--points`` bounds the number of
 particles. FINUFFT (cuFINUFFT on a GPU) and FMM3D (fmm3dpy, on CPUs) are packages of their own, left
-out if they are not there. DMK, on CPUs, is left out if DMK_LIBRARY does not name its library's file.
+out if they are not there. So is DMK, on CPUs, unless DMK_LIBRARY names the file of its library.
 """
 
 from __future__ import annotations
