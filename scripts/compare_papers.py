@@ -13,8 +13,6 @@ out if they are not there. So is DMK, on CPUs, unless DMK_LIBRARY names the file
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -35,8 +33,6 @@ KINDS: dict[str, ModuleType] = {
     "fmm3d": fmm3d,
     "dmk": dmk,
 }
-# Packages to compare with: for CPUs, for GPUs.
-PEERS = {"finufft": ("finufft", "cufinufft"), "fmm3d": ("fmm3dpy", "")}
 PAGE = Path(__file__).parents[1] / "docs" / "papers.md"
 
 
@@ -57,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run = Run(parki.get_execution_space(args.space), args.points, args.quick)
     records = []
     for kind in args.kinds or KINDS:
-        if missing := _missing(kind, run.space.on_device):
+        if missing := _missing(KINDS[kind], run.space.on_device):
             print(f"{kind} is left out: {missing}")
             continue
         begun = time.perf_counter()
@@ -69,14 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _missing(kind: str, on_device: bool) -> str:
+def _missing(module: ModuleType, on_device: bool) -> str:
     """Return what keeps a comparison from running here, if anything does."""
-    if on_device and hasattr(KINDS[kind], "CPU_ALONE"):
+    if on_device and hasattr(module, "CPU_ALONE"):
         return "it runs on CPUs alone"
-    if kind == "dmk":
-        return "" if "DMK_LIBRARY" in os.environ else "DMK_LIBRARY is not set"
-    peer = PEERS[kind][on_device] if kind in PEERS else ""
-    return f"{peer} is not installed" if peer and importlib.util.find_spec(peer) is None else ""
+    return module.missing(on_device) if hasattr(module, "missing") else ""
 
 
 def show(found: record.Record) -> None:

@@ -120,6 +120,19 @@ def test_against_quadrature(periodicity, laplace, layout):
     assert worst <= (1e-11 + 1e-4 * layout[-1]) * size
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("laplace", [True, False])
+@pytest.mark.parametrize("periodicity", [0, 1, 2])
+def test_nothing_fades_at_large_wavenumbers(periodicity, laplace, layout, monkeypatch):
+    """What is left out there is rounding, and what ends of the fading make that are cut off."""
+    box, *others = layout
+    box = box if periodicity else (1.0, 0.5, 0.5)
+    padding, waves, largest = setup(periodicity, box, *others)
+    found = faded(laplace, periodicity, waves, largest, padding)
+    monkeypatch.setattr(truncated, "_SMOOTH", np.inf)
+    np.testing.assert_allclose(found, faded(laplace, periodicity, waves, largest, padding), 1e-8)
+
+
 @pytest.mark.parametrize("box", [(10.0, 1.0, 1.0), (256.0, 1.0, 1.0)])
 @pytest.mark.parametrize("laplace", [True, False])
 @pytest.mark.parametrize("periodicity", [0, 1, 2])

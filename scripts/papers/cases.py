@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -61,6 +62,11 @@ def alternating(run: Run, calls: dict[str, Callable[[], Any]], rounds: int) -> d
         for name, call in calls.items():
             times[name].append(run.seconds(call))
     return {name: statistics.median(found) for name, found in times.items()}
+
+
+def not_installed(package: str) -> str:
+    """Return that a package is not installed, or nothing if it is."""
+    return "" if importlib.util.find_spec(package) else f"{package} is not installed"
 
 
 def timed(run: Run, work: Callable[[], Any]) -> tuple[float, Any]:

@@ -53,6 +53,11 @@ def tolerance(points: int, dimensions: int) -> float:
     return 0.18 * 1.4 ** (dimensions - 1) * math.exp(-math.pi / math.sqrt(2) * (points - 1.5))
 
 
+def missing(on_device: bool) -> str:
+    """Return what is not there to compare with, if anything."""
+    return cases.not_installed("cufinufft" if on_device else "finufft")
+
+
 def measure(run: Run) -> dict[str, Any]:
     """Return a row for each number of axes, precision, cloud and window."""
     if run.space.on_device:

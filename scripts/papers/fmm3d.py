@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from benchmarks.run import Run
 
-from . import free_space
+from . import cases, free_space
 from .free_space import draw, tables
 
-__all__ = ["draw", "measure", "tables"]
+__all__ = ["draw", "measure", "missing", "tables"]
 
 TODAY = """
 On two CPU threads parki sums point forces in free space 25 to 50 times as fast as FMM3D at the same
@@ -35,6 +35,11 @@ THEIRS = {
     "laplace": ("lfmm3d", 4 * np.pi, ("charges", "pg")),
     "stokes_sl": ("stfmm3d", 8 * np.pi, ("stoklet", "ifppreg")),
 }
+
+
+def missing(on_device: bool) -> str:
+    """Return what is not there to compare with, if anything."""
+    return cases.not_installed("fmm3dpy")
 
 
 def measure(run: Run) -> dict[str, Any]:

@@ -7,7 +7,6 @@ another one that has what does not change with the densities, or None.
 from __future__ import annotations
 
 import itertools
-import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,12 +87,8 @@ def _row(
     }
     if theirs_further is not None:
         calls["theirs further"] = theirs_further
-    times: dict[str, list[float]] = {name: [] for name in calls}
     plan(dens)
-    for _ in range(1 if run.quick else ROUNDS):
-        for name, call in calls.items():
-            times[name].append(run.seconds(call))
-    return {name: statistics.median(found) for name, found in times.items()} | {
+    return cases.alternating(run, calls, ROUNDS) | {
         "their error": their_error,
         "error": ours_error,
         "tolerance": tolerance,

@@ -25,6 +25,7 @@ from parki.ewald.far import truncated
 from parki.ewald.far.padding import KEPT, Padding
 from parki.ewald.far.sizes import sizes_of
 from parki.ewald.task import Task
+from parki.runtime.pool import cuts
 
 Array = NDArray[np.float64]
 
@@ -61,7 +62,8 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
     for axis, count in zip(free, counts, strict=True):
         # Of a cube all are the same.
         last = axis - 1
-        same = turns and box[axis] == box[last] and np.array_equal(waves[axis], waves[last])
+        same = turns and box[axis] == box[last] and steps[axis] == steps[last]
+        same = same and np.array_equal(waves[axis], waves[last])
         k, wide = xp.asarray(waves[axis]), unit * xp.arange(count)
         turns.append(turns[-1] if same else _turn(xp, padding, float(box[axis]), k, wide) / edge)
     *x, y, z = (xp.arange(count, dtype=np.int32) ** 2 for count in counts)
@@ -76,7 +78,10 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
         """Sum products, if need be without a BLAS, whose digits may hang on its threads."""
         return xp.einsum(axes, *operands, optimize=not task.options.deterministic)
 
-    block = sizes_of(task.space.on_device).block // 32
+    def blocks(count: int) -> int:
+        """Return in how many parts to take this many values, with their places."""
+        return math.ceil(32 * count / sizes_of(task.space.on_device).block)
+
     # Kernels depend on y and z by the sum of their squares, and few numbers are such sums.
     sums = y[:, None] + z
     there = xp.zeros(int(sums[-1, -1]) + 1, dtype=bool)
@@ -85,21 +90,15 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
     if x:
         [kernel] = kernels(np.zeros(1), xp.arange(most + 1))
         values = xp.empty((waves[0].size, numbers.size))
-        for part in _parts(numbers.size, block // counts[0]):
+        for part in cuts(numbers.size, blocks(numbers.size * counts[0])):
             values[:, part] = product("ix,xs->is", turns[0], kernel[x[0][:, None] + numbers[part]])
     else:
         values = kernels(waves[0], numbers)
     found = xp.empty([k.size for k in waves])
-    for part in _parts(len(values), block // sums.size):
+    for part in cuts(len(values), blocks(len(values) * sums.size)):
         rows = product("iyz,kz->iyk", values[part][:, places], turns[-1])
         found[part] = product("jy,iyk->ijk", turns[-2], rows)
     return found
-
-
-def _parts(count: int, size: int) -> list[slice]:
-    """Return parts of so many items at most, but of one at least."""
-    size = max(1, size)
-    return [slice(first, first + size) for first in range(0, count, size)]
 
 
 def _width(padding: Padding) -> float:
