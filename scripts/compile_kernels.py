@@ -6,6 +6,7 @@ Objects are kept in the folder below it, so that a second run compiles what has 
 """
 
 import argparse
+import math
 import os
 import shutil
 import subprocess
@@ -120,7 +121,7 @@ def mesh(given: Task, points: int) -> EwaldMesh:
     """Return a small grid with a window."""
     box = np.ones(3)
     steps = box / 64
-    padding = pad(3, box, steps, points, 0.1, 1e-6)
+    padding = pad(3, box, steps, points, 0.1, math.inf, 1e-6)
     window = KaiserBessel(points, 2.4 * points)
     return EwaldMesh(given, Frame(box, np.zeros(3), 3), steps, padding, window, *USUAL[False][1:])
 

@@ -190,8 +190,8 @@ def test_times_of_the_mesh_are_those_of_the_counts(uniform, points, p2g):
 
 def test_passes_of_transforms():
     box, steps = np.ones(3), np.full(3, 1 / 32)
-    assert pad(3, box, steps, 8, 0.2, 1e-4).values() == (3 * 32**3, 0, 0)
-    padding = pad(1, box, steps, 8, 0.2, 1e-4)
+    assert pad(3, box, steps, 8, 0.2, math.inf, 1e-4).values() == (3 * 32**3, 0, 0)
+    padding = pad(1, box, steps, 8, 0.2, math.inf, 1e-4)
     twice = Tables(Lengths((n, 2.0) for n in SMOOTH if n < 2000))
     along = padding.local[0] * padding.grid[1] * padding.grid[2]
     assert padding.values()[:2] == (0, along)
@@ -210,7 +210,7 @@ def test_levels_of_padding(periodicity, box, tolerance):
     """Periodic axes stay as they are; along free ones, images are as far away as modes need."""
     box, points, cells = np.array(box, dtype=float), 10, 99  # 99: no length that libraries like
     steps = box / np.round(cells * box / box.min())
-    padding = pad(periodicity, box, steps, points, 0.1 * box.min(), tolerance)
+    padding = pad(periodicity, box, steps, points, 0.1 * box.min(), math.inf, tolerance)
     spans = padding.spans()
     assert [level.ends for *_, level in spans] == [n == 0 for n in range(len(spans))]
     for (_, _, before), (first, _, level) in itertools.pairwise(spans):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -33,11 +35,14 @@ def values_at(points, lengths, transform, mollifier):
 @pytest.mark.parametrize("laplace", [True, False])
 @pytest.mark.parametrize("periodicity", [0, 1])
 def test_within_the_box(periodicity, laplace, tolerance, box):
-    """But for rounding; mollified, as the grid needs it."""
+    """Except for rounding; mollified, as the grid needs it."""
     box = np.array(box)
     options = EwaldOptions(periodicity, box, tolerance)
     task = Task("laplace" if laplace else "stokes_sl", SERIAL, np.dtype(np.float64), options)
-    padding = pad(periodicity, box, STEPS, 8, 0.2, tolerance)
+    # The mollifier is 1e-12 at the largest wavenumber of the grid, and at the cut-off.
+    damping = np.log(1e12) / (np.pi / STEPS.max()) ** 2
+    cutoff = float(2 * np.sqrt(damping * np.log(1e12)))
+    padding = pad(periodicity, box, STEPS, 8, cutoff, math.inf, tolerance)
     free = list(range(periodicity, 3))
     waves = [np.zeros(1)] * 3
     if periodicity:
@@ -46,8 +51,6 @@ def test_within_the_box(periodicity, laplace, tolerance, box):
     for axis in free:
         waves[axis] = 2 * np.pi / lengths[axis] * np.arange(padding.local[axis] // 2 + 1)
     transforms = cropped(task, padding, box, STEPS, waves)
-    # The mollifier is 1e-12 at the largest wavenumber of the grid.
-    damping = np.log(1e12) / (np.pi / STEPS.max()) ** 2
     modes = waves[0] if periodicity else np.zeros(1)
     counts = [int(padding.period / STEPS[axis] / 2) + 1 for axis in free]
     wide = [2 * np.pi / padding.period * np.arange(count) for count in counts]

@@ -88,7 +88,9 @@ def test_a_plan_follows_the_table(periodicity, tmp_path, monkeypatch):
     machines.forget()
     chosen = plan.parameters
     padding = plan.setup.mesh.padding
-    assert plan.setup.problem.pad(chosen.steps, chosen.points, chosen.cutoff) == padding
+    assert (
+        plan.setup.problem.pad(chosen.steps, chosen.points, chosen.cutoff, chosen.split) == padding
+    )
     for axis in range(3):
         for lengths in (padding.plain, padding.local):
             n = lengths[axis]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def make_mesh(
     options = EwaldOptions(periodicity, [1, 1, 1])
     task = Task("stokes_sl", get_execution_space("OpenMP"), np.dtype(dtype), options)
     frame = Frame(box, np.zeros(3), periodicity, unit=2 / 3)
-    padding = pad(periodicity, box, steps, points, 0.3, 1e-4)
+    padding = pad(periodicity, box, steps, points, 0.3, math.inf, 1e-4)
     return EwaldMesh(
         task, frame, steps, padding, KaiserBessel(points, 2.3 * points), spread, gather
     )

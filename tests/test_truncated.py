@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy.special import erfc, j0, k0, k1
@@ -28,7 +30,7 @@ LAYOUTS = [
 
 def setup(periodicity, box, points, cutoff, tolerance, modes=4):
     """Return the padding, wavenumbers of the first modes along each axis, and the largest."""
-    padding = pad(periodicity, np.array(box), np.full(3, STEP), points, cutoff, tolerance)
+    padding = pad(periodicity, np.array(box), np.full(3, STEP), points, cutoff, math.inf, tolerance)
     waves = [2 * np.pi / (n * STEP) * np.arange(n // 2 + 1) for n in padding.local]
     largest = float(np.linalg.norm([k[-1] for k in waves[periodicity:]]))
     return padding, [waves[0][:modes], *waves[1:]], largest

@@ -44,7 +44,7 @@ def test_tune_sums_with_grids_that_pass_a_hosts_caches(uniform, threads):
         if task.window_points:
             given = replace(given, windows=(task.window_points,))
         found = select(given)
-        grid = math.prod(given.pad(found.steps, found.points, found.cutoff).grid)
+        grid = math.prod(given.pad(found.steps, found.points, found.cutoff, found.split).grid)
         if task.g2p == "target":
             uncached = given.work.gather("target", found.points, grid)[2]
             if uncached > 4 * cost.CACHED:

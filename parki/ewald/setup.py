@@ -73,7 +73,7 @@ class Setup:
         scale = frame.length / frame.unit  # from the parameters' unit to the solver's
         steps, cutoff = chosen.steps[list(frame.axes)] * scale, chosen.cutoff * scale
         split = chosen.split.scaled(scale)
-        window = (chosen.points, cutoff, problem.tolerance, problem.machine.lengths)
+        window = (chosen.points, cutoff, split.band, problem.tolerance, problem.machine.lengths)
         padding = pad(frame.periodicity, frame.box, steps, *window)
         pair = Pair(
             cutoff,

@@ -49,7 +49,7 @@ class Spreading:
         steps = box / self.grid
         options = EwaldOptions(3, [1, 1, 1])
         task = Task("stokes_comb", self.run.space, np.dtype(np.float64), options)
-        padding = pad(3, box, steps, self.p, 0.1, 1e-4)
+        padding = pad(3, box, steps, self.p, 0.1, math.inf, 1e-4)
         window = KaiserBessel(self.p, BETA * self.p)
         return EwaldMesh(task, Frame(box, np.zeros(3), 3), steps, padding, window, *variants)
 

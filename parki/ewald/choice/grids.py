@@ -152,7 +152,7 @@ class Windows:
         periodic = np.arange(3) < problem.periodicity
         self.most = int(shape[periodic].min(initial=most))
         # Free axes: the modes of the padded box, on which the points fill a part.
-        local = problem.pad(steps, most, cutoff).local
+        local = problem.pad(steps, most, cutoff, split).local
         padded = np.where(periodic, shape, local)
         lengths = padded * steps
         self.volume = float(np.prod(lengths))
@@ -253,7 +253,7 @@ class Search:
 
     def _times(self, row: int, p: int) -> dict[str, float]:
         if (row, p) not in self.times:
-            padding = self.problem.pad(self.grids[row], p, self.cutoff)
+            padding = self.problem.pad(self.grids[row], p, self.cutoff, self.split)
             passes = padding.values(self.problem.machine.lengths)
             self.times[row, p] = self.problem.far_times(p, padding, passes)
         return self.times[row, p]

@@ -109,7 +109,7 @@ class Use:
 def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     """Return what a plan with these parameters needs."""
     item = np.dtype(use.dtype).itemsize
-    padding = problem.pad(chosen.steps, chosen.points, chosen.cutoff)
+    padding = problem.pad(chosen.steps, chosen.points, chosen.cutoff, chosen.split)
     held, near, far = points_bytes(problem, chosen, use, padding, item)
     rows = sum(math.prod(result_shape(problem.kernel, name, 1)) for name in problem.want)
     systems = problem.systems
@@ -279,7 +279,7 @@ def _stored(problem: Problem, chosen: Parameters, use: Use, z: int) -> int:
 
 
 def _check_values(problem: Problem, chosen: Parameters, use: Use) -> None:
-    padding = problem.pad(chosen.steps, chosen.points, chosen.cutoff)
+    padding = problem.pad(chosen.steps, chosen.points, chosen.cutoff, chosen.split)
     _, y, z = padding.grid
     values = padding.local[0] * problem.systems * y * _stored(problem, chosen, use, z)
     if use.space.on_device and values > MOST_VALUES:

@@ -249,7 +249,7 @@ def _far_time(problem: Problem, split: Split, cutoff: float) -> float:
     largest, choices = coarsest(problem, split), problem.windows
     exponents, constant, room = forecast(split, largest)
     steps, typical = fit(problem, largest / 1.2), choices[len(choices) // 2]
-    padding = problem.pad(steps, typical, cutoff)
+    padding = problem.pad(steps, typical, cutoff, split)
     passes = padding.values()
 
     def seconds(points: int, refinement: float) -> float:

@@ -97,10 +97,10 @@ class Problem:
             machine.threads,
         )
 
-    def pad(self, steps: NDArray[np.float64], points: int, cutoff: float) -> Padding:
+    def pad(self, steps: NDArray[np.float64], points: int, cutoff: float, split: Split) -> Padding:
         """Return the sizes of a grid and its transforms."""
-        lengths = self.machine.lengths
-        return pad(self.periodicity, self.box, steps, points, cutoff, self.tolerance, lengths)
+        window = (points, cutoff, split.band, self.tolerance, self.machine.lengths)
+        return pad(self.periodicity, self.box, steps, *window)
 
     @cached_property
     def _key(self) -> tuple[Hashable, ...]:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.ewald.far import truncated
-from parki.ewald.far.padding import KEPT, Padding
+from parki.ewald.far.padding import Padding
 from parki.ewald.far.sizes import sizes_of
 from parki.ewald.task import Task
 from parki.runtime.pool import cuts
@@ -55,7 +55,7 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
         return found.reshape([k.size for k in waves])
     # A kernel is the same in all free directions, and so is the period: its modes are numbered by
     # the squares of their wavenumbers.
-    beyond = 4 * padding.steepness / _width(padding)  # X is exp(-1) there
+    beyond = 4 * padding.steepness / padding.width  # X is exp(-1) there
     counts = [math.ceil((math.pi / steps[a] + beyond) * edge / (2 * math.pi)) + 1 for a in free]
     unit = 2 * math.pi / edge
     turns: list[Any] = []
@@ -101,15 +101,10 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
     return found
 
 
-def _width(padding: Padding) -> float:
-    """Return the length over which kernels fade."""
-    return (1 - KEPT) * padding.reach
-
-
 def _turn(xp: Any, padding: Padding, edge: float, k: Any, wide: Any) -> Any:
     """Return the matrix that convolves modes ``wide`` of an even function to modes ``k``."""
-    width = _width(padding)
-    middle = edge + KEPT * padding.reach + width / 2
+    width = padding.width
+    middle = edge + padding.kept + width / 2
 
     def wave(q: Any) -> Any:
         fades = xp.exp(-((q * (width / (4 * padding.steepness))) ** 2))

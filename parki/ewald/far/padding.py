@@ -30,8 +30,8 @@ class Passes(NamedTuple):
     planes: float
 
 
-# Of the reach beyond all pairs, the part over which kernels do not fade yet.
-KEPT = 0.4
+# What fading may change in the field, over the tolerance: far below what other errors take.
+FADED = 0.01
 # A level of its own takes what is at least this much smaller, and saves as many modes.
 SMALLER, SAVED = 0.75, 1 << 16
 
@@ -67,19 +67,22 @@ class Padding:
         By their first modes; the first level is that of mode 0.
     period : float
         The length along free axes at which kernels may repeat that end at the radius below.
-    onset, radius : float
-        Where the kernel of the local modes begins to fade, and where it ends; 0 where none is.
+    diameter : float
+        The largest distance of two points along the free axes.
+    kept, width : float
+        How much further kernels do not fade yet, and over what length they then do.
     steepness : float
-        Of the fading: ``erfc(steepness t) / 2`` for t from -1 to 1 between the two radii.
+        Of the fading: ``erfc(steepness t) / 2`` for t from -1 to 1 over the width.
     """
 
     cells: tuple[int, int, int]
     grid: tuple[int, int, int]
     levels: tuple[Level, ...]
-    period: float
-    onset: float
-    radius: float
-    steepness: float
+    period: float = 0.0
+    diameter: float = 0.0
+    kept: float = 0.0
+    width: float = 0.0
+    steepness: float = 0.0
 
     @property
     def local(self) -> tuple[int, int, int]:
@@ -92,9 +95,14 @@ class Padding:
         return self.levels[-1].lengths
 
     @property
-    def reach(self) -> float:
-        """How much further than all pairs kernels go."""
-        return (self.radius - self.onset) / (1 - KEPT)
+    def onset(self) -> float:
+        """Where the kernel of the local modes begins to fade."""
+        return self.diameter + self.kept
+
+    @property
+    def radius(self) -> float:
+        """Where it ends."""
+        return self.onset + self.width
 
     @property
     def whole(self) -> bool:
@@ -154,6 +162,7 @@ def pad(
     steps: NDArray[np.float64],
     points: int,
     cutoff: float,
+    band: float,
     tolerance: float,
     tables: Tables = NO_TABLES,
 ) -> Padding:
@@ -168,6 +177,8 @@ def pad(
         Window points P.
     cutoff : float
         Cut-off of the near field, over which the mollifier decays to the tolerance.
+    band : float
+        Largest wavenumber of the split; it may be infinite.
     tolerance : float
         What images may contribute, relative to the mode.
     tables : Tables
@@ -181,27 +192,20 @@ def pad(
     grid = [n if axis < periodicity else n + points - 1 for axis, n in enumerate(cells)]
     if periodicity == 3:
         whole = (grid[0], grid[1], grid[2])
-        return Padding(whole, whole, (Level(0, whole, False),), 0.0, 0.0, 0.0, 0.0)
-    step = max(spacings[periodicity:])
-    # The kernel fades out over the outer 0.6 of the reach: far enough beyond all pairs for the
-    # mollified, deconvolved points (1.7 r_c: with 1.4 a box of 10:1:1 failed by 4.4), and slowly
-    # enough for the grid: erfc over a width w is resolved to exp(-s^2) of itself if w exceeds
-    # some 1.7 s^2 steps. One period on, the same margin is kept. Kernels of modes of long periods
-    # are several times larger at R than the promise: hence the hundredth.
-    steepness = float(erfcinv(0.01 * min(tolerance, 1.0)))
-    reach = max(2.5 * points * step, 2.8 * steepness**2 * step, 1.7 * cutoff)
-    diameter = math.hypot(*edges[periodicity:])
-    radius, onset = diameter + reach, diameter + KEPT * reach
+        return Padding(whole, whole, (Level(0, whole, False),))
+    free = edges[periodicity:]
+    diameter, largest = math.hypot(*free), min(band, math.pi / max(spacings[periodicity:]))
+    kept, width, steepness = fading(diameter, min(free), cutoff, largest, tolerance)
     plain, local = list(grid), list(grid)
-    period = max(edges[periodicity:]) + radius + reach
+    # One period on, an image's kernel has ended before the pairs' own begins to fade.
+    period = max(free) + diameter + 2 * (kept + width)
     wall = math.inf
     for axis in range(periodicity, 3):
         # Of planes a free axis pays both: its own, or half of a periodic one's.
         table, axes = (tables.lines, 1) if axis == 0 else (tables.planes, 2)
         plain[axis] = table.at_least(exact[axis] + 2.5 * points, axes)
-        # One period on, the image's kernel has ended before the pairs' own begins to fade.
-        least = (2 * edges[axis] + (1 + KEPT) * reach) / spacings[axis]
-        local[axis] = table.at_least(least, axes)
+        least = (2 * (edges[axis] + kept) + width) / spacings[axis]
+        local[axis] = table.at_least(max(least, grid[axis]), axes)
         wall = min(wall, plain[axis] * spacings[axis] - edges[axis])
     levels = [Level(0, (local[0], local[1], local[2]), True)]
     if periodicity > 0:
@@ -234,7 +238,43 @@ def pad(
         (grid[0], grid[1], grid[2]),
         tuple(levels),
         period if periodicity < 2 else local[2] * spacings[2],
-        onset,
-        radius,
+        diameter,
+        kept,
+        width,
         steepness,
     )
+
+
+def fading(
+    diameter: float, shortest: float, cutoff: float, largest: float, tolerance: float
+) -> tuple[float, float, float]:
+    """Return how kernels fade: ``kept``, ``width`` and ``steepness`` of `Padding`.
+
+    Nothing fades that a mollified source still meets, so kernels are kept for a cut-off beyond all
+    pairs. Two errors are left, and both are those of the kernel's size where it fades, which in
+    flat boxes exceeds by far what it changes by across the shortest edge: a biharmonic kernel is of
+    the size of the diameter squared.
+
+    - At the onset chi is not 1 by half of ``erfc(steepness)``, which is a hundredth of the
+      tolerance, over the square of diameter / shortest edge.
+    - Modes beyond the largest wavenumber K, which the split's band or the grid leaves out, are
+      needed by what fades, whose spectrum is exp(-(K width / 4 steepness)^2) there. The split
+      damps them to the tolerance, as it does those of the kernel itself. So the size of the kernel
+      remains, relative to its second derivatives at K: (K diameter)^2. With the spectrum at a
+      third of its inverse, errors stay below 0.2 of the promise (boxes of 1:1/8 to 1:8 along each
+      free axis, tolerances 0.1 to 1e-6; `scripts/fading.py`). Where the spectrum of the grid was
+      taken in place of the split's band, they reached 4.8.
+
+    Parameters
+    ----------
+    diameter, shortest : float
+        Of the box along its free axes: diagonal, and shortest edge.
+    cutoff : float
+        Of the near field.
+    largest : float
+        Wavenumber.
+    tolerance : float
+    """
+    steepness = float(erfcinv(FADED * min(tolerance, 1.0) * (shortest / diameter) ** 2))
+    exponent = math.log(3 + 3 * (largest * diameter) ** 2)
+    return cutoff, 4 * steepness * math.sqrt(exponent) / largest, steepness
