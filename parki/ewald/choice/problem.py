@@ -211,11 +211,15 @@ class Problem:
         square += self.density.self_pairs * itself
         return math.sqrt(min(square, max(estimate.peak**2, itself)))
 
+    @property
+    def periods(self) -> list[float]:
+        """Periodic edges."""
+        return [float(edge) for edge in self.box[: self.periodicity]]
+
     def near(self, split: Split, cutoff: float) -> float:
         """Return the error of the split's near field over the tolerance."""
-        worst = max(
-            self.bound(estimates.near(term, split, cutoff, 1.0), cutoff) for term in self.terms
-        )
+        found = (estimates.near(term, split, cutoff, 1.0, self.periods) for term in self.terms)
+        worst = max(self.bound(estimate, cutoff) for estimate in found)
         return worst / self.tolerance
 
     def truncation(self, split: Split, steps: NDArray[np.float64]) -> float:
@@ -224,7 +228,7 @@ class Problem:
             return 0.0
         scale = 2 * float(steps.min())
         worst = max(
-            self.bound(estimates.truncation(term, split, list(steps), 1.0), scale)
+            self.bound(estimates.truncation(term, split, list(steps), 1.0, self.periods), scale)
             * term_of(term).aligned
             for term in self.terms
         )
@@ -232,9 +236,9 @@ class Problem:
 
     def polynomial_degree(self, split: Split, cutoff: float) -> int:
         """Return the degree of the near polynomials whose error stays within its share."""
-        degree = 2
+        degree, images = 2, estimates.coherence(split, cutoff, self.periods)
         for term in self.terms:
-            unit = self.bound(estimates.polynomial(term, cutoff, 1.0, 1.0), cutoff)
+            unit = self.bound(estimates.polynomial(term, cutoff, 1.0, 1.0, images), cutoff)
             delta = math.sqrt(POLYNOMIAL) * self.tolerance / unit
             degree = max(degree, split.polynomial_degree(term, cutoff, delta))
         return degree + degree % 2  # even only: each degree is a kernel to compile

@@ -24,6 +24,7 @@ window's error is a sum over modes where the paper fits ``C(xi) exp(-2.5 P)``.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -51,7 +52,41 @@ class Estimate(NamedTuple):
     itself: float
 
 
-def near(term: str, split: Split, rc: float, volume: float) -> Estimate:
+def coherence(split: Split, rc: float, periods: Sequence[float]) -> float:
+    """Factor by which the images of sources raise the mean square of an error.
+
+    Images carry one density, so that their errors add up before they are squared.
+
+    - The prolate split's error has wavenumbers K, its band: they fill a sphere, which has any
+      component of k along an axis equally often (Archimedes). The sum over the lattice exceeds the
+      integral over k by a factor of at most 1 + (2 pi / L) / (2 K) for each periodic axis.
+    - Hasimoto's is a shell that begins at rc, and is 1/K thick, K = 2 xi^2 rc. Along one axis its
+      images add up where lines are tangent to it, along two in planes, along three everywhere:
+      1 + sum ln(K rc) / (K L) + sum 4 pi rc / (K L L') + 8 pi rc^2 / (K L L' L''). The logarithm,
+      which is 3 to 4, is taken as pi.
+
+    Parameters
+    ----------
+    split : Split
+    rc : float
+        Cut-off of the near field.
+    periods : sequence of float
+        Periodic edges L.
+    """
+    if math.isfinite(split.band):
+        return math.prod(1 + math.pi / (split.band * period) for period in periods)
+    largest = 2 * math.pi * split.psi0**2 * rc
+    factors = (largest, math.pi, 4 * math.pi * rc, 8 * math.pi * rc**2)
+    return sum(
+        factors[n] / (largest * math.prod(chosen))
+        for n in range(len(periods) + 1)
+        for chosen in itertools.combinations(periods, n)
+    )
+
+
+def near(
+    term: str, split: Split, rc: float, volume: float, periods: Sequence[float] = ()
+) -> Estimate:
     """Error of the near field's end at ``rc``.
 
     Hasimoto's split leaves out the pairs beyond rc: ``rms^2 = (1/V) int_{r > rc} |K(r)|^2 dr`` and
@@ -68,19 +103,23 @@ def near(term: str, split: Split, rc: float, volume: float) -> Estimate:
         Cut-off of the near field.
     volume : float
         Volume that the points fill.
+    periods : sequence of float
+        Periodic edges of the box: see `coherence`.
     """
     kind = term_of(term)
+    images = math.sqrt(coherence(split, rc, periods))
     if isinstance(split, Prolate):
         pair = pair_error(term, split.c)
         unit = rc**-kind.power
-        rms = pair.rms * unit * math.sqrt(rc**3 / volume)
+        rms = pair.rms * unit * math.sqrt(rc**3 / volume) * images
         # Images add to a pair's own error, by no more than three times the mean.
         return Estimate(rms, math.hypot(pair.peak * unit, 3 * rms), pair.itself * unit)
     nodes, weights = _decay(rc, np.sqrt(np.pi) * split.psi0, 2.0)
     r = np.concatenate([[rc], rc + nodes])
     square = kind.square(r**2, _radial(r, *split.near(r)))
     total = 4 * np.pi * float(weights @ (r**2 * square)[1:])
-    return Estimate(float(np.sqrt(total / volume)), float(np.sqrt(square.max())), 0.0)
+    rms = math.sqrt(total / volume) * images
+    return Estimate(rms, max(math.sqrt(square.max()), rms), 0.0)
 
 
 def _radial(r: Array, b1: Array, b2: Array, b3: Array, b4: Array) -> RadialPolynomials:
@@ -90,7 +129,7 @@ def _radial(r: Array, b1: Array, b2: Array, b3: Array, b4: Array) -> RadialPolyn
     return RadialPolynomials(mean + psi, (mean - psi) / r2, slope, mean, -(b4 / 2 + slope) / r2)
 
 
-def polynomial(term: str, rc: float, volume: float, delta: float) -> Estimate:
+def polynomial(term: str, rc: float, volume: float, delta: float, images: float = 1.0) -> Estimate:
     """Error of a near pair kernel that is off by at most ``delta`` inside ``rc``.
 
     Parameters
@@ -101,18 +140,25 @@ def polynomial(term: str, rc: float, volume: float, delta: float) -> Estimate:
         As for `near`.
     delta : float
         The tolerance given to ``polynomial_degree``: in units of 1/rc to the power of the term.
+    images : float
+        See `coherence`: polynomials are off by waves as short as the split's.
     """
     peak = float(delta / rc ** term_of(term).power)
-    return Estimate(peak * math.sqrt(4 * math.pi * rc**3 / (3 * volume)), peak, peak)
+    rms = peak * math.sqrt(4 * math.pi * rc**3 / (3 * volume) * images)
+    return Estimate(rms, max(peak, rms), peak)
 
 
-def truncation(term: str, split: Split, steps: Sequence[float], volume: float) -> Estimate:
+def truncation(
+    term: str, split: Split, steps: Sequence[float], volume: float, periods: Sequence[float] = ()
+) -> Estimate:
     """Error of leaving out the modes outside the box ``|k_i| <= pi / steps[i]``.
 
     Sums over modes become integrals, ``(1/V) sum -> (2 pi)^-3 int``, over the outer side of each
     face of the box; a mode beyond two faces counts twice, which is a bound.  Over a half-space an
     isotropic integrand leaves ``2 pi int_0^inf F(K + s) s (K + s) ds``.  E^F of equation (10).
-    Zero if the split's band is within the box.
+    Zero if the split's band is within the box.  Along the other axes the integrand is
+    ``exp(-k^2 / 2 xi^2)``, whose sum over the modes of a period L is at most
+    ``1 + sqrt(2 pi) / (xi L)`` times its integral.
 
     Parameters
     ----------
@@ -123,12 +169,15 @@ def truncation(term: str, split: Split, steps: Sequence[float], volume: float) -
         Grid spacings.
     volume : float
         Volume that the points fill.
+    periods : sequence of float
+        Edges of the first axes, which are periodic.
     """
     stokes = term_of(term).far.stokes
     odd = term_of(term).power % 2 == 0  # modes k and -k cancel in a point's own error
     xi = np.sqrt(np.pi) * split.psi0
     mean_square = peak = 0.0
-    for edge in np.pi / np.asarray(steps, dtype=np.float64):
+    lattice = [1 + math.sqrt(2 * math.pi) / (xi * period) for period in periods]
+    for axis, edge in enumerate(np.pi / np.asarray(steps, dtype=np.float64)):
         if edge >= split.band:
             continue
         for power, rate in ((2, 0.5), (1, 0.25)):
@@ -140,7 +189,8 @@ def truncation(term: str, split: Split, steps: Sequence[float], volume: float) -
             size = _symbol(term, split.factor(not stokes).at(k * k), k * k)
             integral = 4 * np.pi * float(weights @ (size**power * s * k)) / (2 * np.pi) ** 3
             if power == 2:
-                mean_square += integral / volume
+                others = math.prod(lattice[:axis] + lattice[axis + 1 :])
+                mean_square += others * integral / volume
             else:
                 peak += integral
     return Estimate(float(np.sqrt(mean_square)), peak, 0.0 if odd else peak)
