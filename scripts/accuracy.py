@@ -3,6 +3,7 @@
     python scripts/accuracy.py --seconds 600 --output results.json     # on this machine's CPU
     python scripts/accuracy.py --space Cuda --seconds 600 --output cuda.json
     python scripts/accuracy.py --part 2/4 --cases 8000 --output part2.json   # one of four jobs
+    python scripts/accuracy.py --boxes flat --costs device     # other boxes, by a GPU's costs
     python scripts/accuracy.py --draw results.json cuda.json           # docs/images/accuracy.png
 
 The cases are those of ``tests/contract.py``, in an order of which every first part meets all pairs
@@ -13,6 +14,7 @@ any error is larger than promised.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
 import os
@@ -30,7 +32,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from contract import (  # noqa: E402
+    BOXES,
     COHERENT,
+    FLAT,
     KERNELS,
     LARGE,
     LEAST,
@@ -38,6 +42,7 @@ from contract import (  # noqa: E402
     SMALL,
     TOLERANCES,
     Case,
+    costs_of_a_device,
     sweep,
 )
 
@@ -104,7 +109,8 @@ def run(args: argparse.Namespace) -> list[dict[str, Any]]:
     part, parts = map(int, args.part.split("/"))
     rows: list[dict[str, Any]] = []
     start, shown = time.perf_counter(), 0.0
-    last = itertools.islice(sweep(SIZES[args.size], args.seed), args.cases)
+    boxes = FLAT if args.boxes == "flat" else BOXES
+    last = itertools.islice(sweep(SIZES[args.size], args.seed, boxes), args.cases)
     tty = sys.stderr.isatty()
     try:
         for case in itertools.islice(last, part - 1, None, parts):
@@ -294,6 +300,12 @@ def main() -> int:
     parser.add_argument("--part", default="1/1", help="k/n: every n-th case from the k-th on")
     parser.add_argument("--size", choices=SIZES, default="both", help="numbers of points")
     parser.add_argument("--seed", type=int, default=0, help="another order of the cases")
+    parser.add_argument(
+        "--boxes", choices=("usual", "flat"), default="usual", help="flat: 1:1/8 to 1:8 along axes"
+    )
+    parser.add_argument(
+        "--costs", choices=("own", "device"), default="own", help="what parameters are chosen by"
+    )
     parser.add_argument("--output", type=Path, help="write the results, as JSON")
     parser.add_argument("--draw", type=Path, nargs="+", help="draw results; measure nothing")
     args = parser.parse_args()
@@ -301,7 +313,8 @@ def main() -> int:
         draw(args.draw)
         return 0
     warnings.simplefilter("ignore", parki.ParkiWarning)  # far points, which the sweep means
-    rows = run(args)
+    with costs_of_a_device() if args.costs == "device" else contextlib.nullcontext():
+        rows = run(args)
     if args.output:
         settings = {
             key: value for key, value in vars(args).items() if key not in ("draw", "output")

@@ -8,14 +8,17 @@ allows.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 import parki
+from parki.ewald.choice import machines
 from parki.reference import direct_sum
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -29,6 +32,7 @@ WANTS = (("u",), ("u",), ("p",), ("grad_u",), ("stress",), FIELDS)
 TOLERANCES = {
     "f8": tuple(float(f"1e-{n}") for n in range(1, 14)),
     "f4": (1e-1, 5e-2, 2e-2, 1e-2, 5e-3, 1e-3, 5e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6),
+    "mixed": (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6),
 }
 # In units far from 1, and exact in float32, so that both precisions share a reference.
 BOXES = {
@@ -38,6 +42,13 @@ BOXES = {
     "pipe": (10.0, 1.0, 1.0),
     "tower": (0.125, 0.125, 1.25),
     "film": (5.0, 5.0, 0.5),
+    "plank": (1.0, 8.0, 0.5),
+    "sheet": (1.0, 0.015625, 1.5),
+}
+# Every ratio of edges from 1/8 to 8, for sweeps of boxes alone.
+FLAT = {
+    f"1x{a:g}x{b:g}": (1.0, a, b)
+    for a, b in itertools.product([0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0], repeat=2)
 }
 SMALL, LARGE = 300, 10_000
 # Targets of large clouds that are compared with the direct sum.
@@ -46,7 +57,7 @@ SAMPLED = 60
 OF_FEW, MANY_SAMPLED = ("blobs_from_afar", "elsewhere", "outside"), 1000
 # Rounding may add this many times the unit roundoff of the rms of the result; more in double
 # precision, for windows of up to 18 points and for the 1e-14 of the direct sum itself.
-ROUNDING = {"f4": 64, "f8": 128}
+ROUNDING = {"f4": 64, "f8": 128, "mixed": 64}
 # The prolate split warns that pressures and gradients of double layers and dipoles reach no more
 # than this.
 PROLATE = 3e-9
@@ -124,6 +135,13 @@ def _around(rng: np.random.Generator, n: int) -> Array:
     return 5 * rng.random((3, n)) - 2
 
 
+def _faces(rng: np.random.Generator, n: int) -> Array:
+    """A third of the points in a small cloud that all faces cut."""
+    x = rng.random((3, n))
+    x[:, ::3] = np.mod(1e-3 * rng.standard_normal(x[:, ::3].shape), 1)
+    return x
+
+
 # Shape of the sources, of the targets, and the part of the targets that are sources.
 CLOUDS = {
     "uniform": (_uniform, _uniform, 0.0),
@@ -139,6 +157,7 @@ CLOUDS = {
     "sphere_same": (_sphere, _sphere, 1.0),
     "line": (_line, _line, 1.0),
     "two_scales": (_two_scales, _two_scales, 1.0),
+    "faces": (_faces, _faces, 0.3),
     "elsewhere": (_corner, _opposite, 0.0),
     "outside": (_uniform, _around, 0.0),
 }
@@ -146,6 +165,11 @@ CLOUDS = {
 WHOLE = ("whole_lattice", "shifted_lattice")
 # Their shape is kept in boxes that are not cubes.
 ROUND = (_blobs, _sphere)
+
+
+def edges_of(box: str) -> tuple[float, ...]:
+    """Return the edges of a box of `BOXES` or `FLAT`."""
+    return BOXES[box] if box in BOXES else FLAT[box]
 
 
 def _place(shape: Any, rng: np.random.Generator, n: int, edges: Array) -> Array:
@@ -300,11 +324,12 @@ def rms(values: Array) -> float:
 
 def rounding(pot: Array, ref: Array) -> float:
     """Return what rounding in the dtype of ``pot`` may add to the error of a velocity."""
-    return _rounding(pot.dtype, rms(ref))
+    return _rounding(f"f{pot.dtype.itemsize}", rms(ref))
 
 
-def _rounding(dtype: Any, size: float) -> float:
-    return ROUNDING[f"f{np.dtype(dtype).itemsize}"] * float(np.finfo(dtype).eps) * size
+def _rounding(precision: str, size: float) -> float:
+    unit = np.finfo("f8" if precision == "f8" else "f4").eps
+    return ROUNDING[precision] * float(unit) * size
 
 
 def error_over_promise(
@@ -347,7 +372,7 @@ class Outcome(NamedTuple):
 
 
 class Case(NamedTuple):
-    """One sum, by the names of its factors."""
+    """One sum, by the names of its factors; ``dtype`` is one of `TOLERANCES`."""
 
     cloud: str
     density: str
@@ -393,7 +418,7 @@ class Case(NamedTuple):
         """Return a plan and its density; ``options`` go to `EwaldOptions`."""
         cloud = self.points
         dens, norms = cloud.arguments(self.kernel)
-        box: list[float | None] = list(BOXES[self.box])
+        box: list[float | None] = list(edges_of(self.box))
         if self.cloud == "outside":
             box[self.periodicity :] = [None] * (3 - self.periodicity)
         settings = {
@@ -403,7 +428,10 @@ class Case(NamedTuple):
             "execution_space": space,
             "split": self.split,
         }
-        array = functools.partial(parki.utils.get_array_module(space).asarray, dtype=self.dtype)
+        dtype = self.dtype
+        if dtype == "mixed":
+            settings["precision"], dtype = dtype, "f8"
+        array = functools.partial(parki.utils.get_array_module(space).asarray, dtype=dtype)
         src = array(cloud.src)
         trg = src if cloud.trg is cloud.src else array(cloud.trg)
         normals = None if norms is None else array(norms)
@@ -438,15 +466,15 @@ class Case(NamedTuple):
                 bound += self.promised * flow
             error = rms(values - ref)
             # Pressures and gradients are differences of velocities at least.
-            size = sizes[field] + (sizes["u"] / min(BOXES[self.box]) if field != "u" else 0)
-            rounded = _rounding(values.dtype, size)
+            size = sizes[field] + (sizes["u"] / min(edges_of(self.box)) if field != "u" else 0)
+            rounded = _rounding(self.dtype, size)
             outcomes.append(Outcome(field, error, bound, rounded, flow))
         return outcomes
 
 
 @functools.lru_cache(maxsize=16)
 def _cloud(name: str, density: str, n: int, box: str) -> Cloud:
-    return cloud(name, n, BOXES[box], density=density)
+    return cloud(name, n, edges_of(box), density=density)
 
 
 @functools.lru_cache(maxsize=64)
@@ -466,12 +494,21 @@ def _reference(
     both = np.concatenate([trg, c.src[:, :SAMPLED]], axis=1) if name in OF_FEW else trg
     fields = tuple(dict.fromkeys(("u", *want)))
     values = direct_sum(
-        kernel, both, c.src, dens, norms, box=BOXES[box], periodicity=periodicity, want=fields
+        kernel, both, c.src, dens, norms, box=edges_of(box), periodicity=periodicity, want=fields
     )
     found = dict(zip(fields, values, strict=True))
     count = trg.shape[1]
     sizes = {field: max(rms(v[..., :count]), rms(v[..., -SAMPLED:])) for field, v in found.items()}
     return {field: v[..., :count] for field, v in found.items()}, sizes
+
+
+@contextlib.contextmanager
+def costs_of_a_device() -> Iterator[None]:
+    """Let CPUs choose parameters and variants by the costs of a GPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machines, "built_in", lambda space: machines.shipped(machines.FILES[True]))
+        patch.setattr(machines, "read", lambda space: None)
+        yield
 
 
 # --- the sweep --------------------------------------------------------------------------------
@@ -492,7 +529,9 @@ OF_REFERENCE, SHARED = 7, 4
 CANDIDATES = 24
 
 
-def sweep(sizes: tuple[int, ...] = (SMALL, LARGE), seed: int = 0) -> Iterator[Case]:
+def sweep(
+    sizes: tuple[int, ...] = (SMALL, LARGE), seed: int = 0, boxes: Iterable[str] = BOXES
+) -> Iterator[Case]:
     """Yield cases without end, none twice.
 
     Each next one is that of some random candidates whose pairs of values were met least.
@@ -503,9 +542,12 @@ def sweep(sizes: tuple[int, ...] = (SMALL, LARGE), seed: int = 0) -> Iterator[Ca
         Numbers of points to use.
     seed : int
         Another order.
+    boxes : iterable of str
+        Names of boxes.
     """
     rng = np.random.default_rng(seed)
-    factors = [sizes if values == (SMALL, LARGE) else values for values in FACTORS]
+    others = {(SMALL, LARGE): sizes, tuple(BOXES): tuple(boxes)}
+    factors = [others.get(values, values) for values in FACTORS]
     counts = np.array([len(values) for values in factors])
     pairs = list(itertools.combinations(range(len(factors)), 2))
     met = {(a, b): np.zeros((counts[a], counts[b])) for a, b in pairs}

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from contract import (
-    BOXES,
     FIELDS,
+    FLAT,
     KERNELS,
     LARGE,
     LEAST,
@@ -24,21 +24,26 @@ from contract import (
     Case,
     Outcome,
     _components,
+    costs_of_a_device,
+    edges_of,
+    promise,
+    rms,
     sweep,
 )
 
 import parki
 from parki.ewald.options import SMALLEST_TOLERANCE
+from parki.interchange import to_host
 
 # Where the contract is checked; a GPU's whole sweep is PARKI_TEST_SPACE=Cuda pytest -m "".
 SPACE = os.environ.get("PARKI_TEST_SPACE", "CPU")
 
 
-def cases(size: int, always: int, slow: int) -> list[Any]:
+def cases(size: int, always: int, slow: int, **which: Any) -> list[Any]:
     """Return the first cases of a size; those after ``always`` are slow."""
     return [
         pytest.param(case, id=str(case), marks=() if number < always else pytest.mark.slow)
-        for number, case in enumerate(itertools.islice(sweep((size,)), slow))
+        for number, case in enumerate(itertools.islice(sweep((size,), **which), slow))
     ]
 
 
@@ -58,6 +63,71 @@ def test_small_clouds(case):
 @pytest.mark.parametrize("case", cases(LARGE, 16, 600))
 def test_large_clouds(case):
     check(case)
+
+
+@pytest.mark.parametrize("case", cases(SMALL, 24, 600, boxes=FLAT, seed=2))
+def test_every_box_by_costs_of_a_device(case):
+    """Other costs choose other cut-offs and windows, and one box is any other's neighbour."""
+    with costs_of_a_device():
+        check(case)
+
+
+# Of 1-periodic boxes, whose kernels once faded over what the grid resolved and the band did not.
+THIN = (
+    ((1, 4, 0.5), 0.1, {"window_points": 5, "cutoff": 0.5}),
+    ((1, 8, 0.5), 0.1, {"window_points": 6, "cutoff": 3}),
+    ((1, 8, 0.5), 1e-3, {"window_points": 7, "cutoff": 0.5}),
+    ((1, 0.5, 4), 0.1, {"window_points": 5, "cutoff": 0.5}),
+    ((1, 30, 0.3), 1e-2, {}),
+)
+
+
+@pytest.mark.parametrize(("box", "tolerance", "settings"), THIN)
+def test_double_layers_in_flat_boxes(box, tolerance, settings):
+    """The window was judged for a grid as fine as few targets choose: 40 of them."""
+    edges = np.array(box, dtype=float)[:, None]
+    options = parki.EwaldOptions(1, box, tolerance, execution_space=SPACE, **settings)
+    array = parki.utils.get_array_module(SPACE).asarray
+    for seed in range(40, 43):
+        rng = np.random.default_rng(seed)
+        src = rng.random((3, 100)) * edges
+        trg = np.concatenate([src[:, :25], rng.random((3, 15)) * edges], axis=1)
+        norms, dens = rng.standard_normal((2, 3, 100))
+        plan = parki.Plan("stokes_dl", array(trg), array(src), array(norms), options)
+        found = to_host(plan(array(dens)))
+        exact = parki.reference.direct_sum(
+            "stokes_dl", trg, src, dens, norms, box=box, periodicity=1
+        )
+        assert rms(found - exact) <= promise("stokes_dl", dens, norms, box, tolerance)
+
+
+@pytest.mark.parametrize("split", ["prolate", "hasimoto"])
+@pytest.mark.parametrize(
+    ("kernel", "periodicity", "box", "tolerance"),
+    [
+        ("laplace", 3, (1, 1e-3, 1), 1e-6),
+        ("laplace", 2, (1, 1e-3, 1), 1e-6),
+        ("stokes_sl", 3, (1, 1e-3, 1), 1e-3),
+        ("stokes_sl", 1, (1e-3, 1, 1), 1e-4),
+        ("stokes_sl", 2, (1, 1, 9000), 1e-6),
+        ("laplace", 3, (1, 1e-2, 1e-2), 1e-4),
+    ],
+)
+def test_thin_periods(kernel, periodicity, box, tolerance, split):
+    """The images of a source within a cut-off of tens of periods carry one density."""
+    rng = np.random.default_rng(0)
+    edges = np.array(box, dtype=float)[:, None]
+    src, trg = rng.random((3, 300)) * edges, rng.random((3, 60)) * edges
+    dens = rng.standard_normal(300 if kernel == "laplace" else (3, 300))
+    options = parki.EwaldOptions(periodicity, box, tolerance, split=split)
+    plan = parki.Plan(kernel, trg, src, None, options)
+    # The direct sum takes minutes here; another cut-off has other errors.
+    setup = plan.pipeline.setup
+    cutoff = 0.8 * setup.parameters.cutoff * setup.frame.length
+    better = parki.EwaldOptions(periodicity, box, 1e-4 * tolerance, cutoff=cutoff)
+    exact = parki.Plan(kernel, trg, src, None, better)(dens)
+    error = rms(np.atleast_2d(plan(dens) - exact))
+    assert error <= plan.promise(dens)
 
 
 # Sums that passed their promise once.
@@ -234,7 +304,7 @@ OVERRIDES = list(itertools.product((0.2, 0.3, 0.45), (None, 6, 10, 14, 18)))
 )
 def test_overrides(case, override):
     cutoff, points = override
-    length = float(np.prod(BOXES[case.box])) ** (1 / 3)
+    length = float(np.prod(edges_of(case.box))) ** (1 / 3)
     try:
         check(case, cutoff=cutoff * length, window_points=points)
     except parki.ParkiValueError as error:
@@ -269,7 +339,7 @@ def test_coherent_densities(kernel, periodicity):
 
 def test_the_sweep_meets_all_pairs():
     """The order of cases is worth its name: every value soon, and every pair of two."""
-    first = list(itertools.islice(sweep(), 800))
+    first = list(itertools.islice(sweep(), 1000))
     assert len(set(first)) == len(first)
     seen = set()
     for case in first:
@@ -279,9 +349,9 @@ def test_the_sweep_meets_all_pairs():
     for a, b in seen:
         found[a[0], b[0]] += 1
     counts = {
-        "cloud": 15,
+        "cloud": 16,
         "density": 7,
-        "box": 6,
+        "box": 8,
         "kernel": 6,
         "periodicity": 4,
         "n": 2,
