@@ -43,7 +43,7 @@ BOXES = {
     "tower": (0.125, 0.125, 1.25),
     "film": (5.0, 5.0, 0.5),
     "plank": (1.0, 8.0, 0.5),
-    "sheet": (1.0, 0.015625, 1.5),
+    "sheet": (1.0, 0.0625, 1.5),
 }
 # Every ratio of edges from 1/8 to 8, for sweeps of boxes alone.
 FLAT = {

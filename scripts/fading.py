@@ -1,0 +1,180 @@
+"""Measure what the fading of kernels changes, in boxes of all ratios of edges.
+
+    python scripts/fading.py                      # some minutes: the worst box of each kind
+    python scripts/fading.py --every              # every box
+    python scripts/fading.py --scale 0.5          # kernels that fade over half the width
+
+Sums pairs of random points by their modes, without windows: once by the kernels that
+`parki.ewald.far.cropped` makes, once by kernels that fade far later and over a longer way. The
+difference is the error of fading alone, over what the tolerance promises. The bounds of
+`parki.ewald.far.padding.fading` are judged by it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+from rich.progress import track
+
+import parki
+from parki.ewald.far.cropped import cropped
+from parki.ewald.far.padding import Padding, pad
+from parki.ewald.split import estimates
+from parki.ewald.split.prolate import Prolate, solve
+from parki.ewald.sums import SUMS
+from parki.ewald.task import Task
+from parki.runtime import get_execution_space
+
+EDGES = (0.125, 0.5, 1.0, 2.0, 8.0)
+TOLERANCES = (0.3, 0.1, 1e-2, 1e-4, 1e-6)
+CUTOFFS = (0.2, 0.5, 1.0)  # over the cube root of the volume
+KERNELS = ("laplace", "stokes_sl", "stokes_dl")
+PAIRS = 40
+PERIODIC = 2  # modes along the periodic axis: others have kernels that end by themselves
+FINER = 1.5  # than the coarsest grid that holds the band
+
+
+def boxes(periodicity: int) -> list[tuple[float, float, float]]:
+    """Return boxes whose first edge is 1; an order of equal axes counts once."""
+    if periodicity == 2:
+        return [(1.0, 1.0, edge) for edge in EDGES] + [(1.0, 4.0, edge) for edge in EDGES]
+    found = itertools.combinations_with_replacement(sorted(EDGES, reverse=True), 2)
+    return [(1.0, *pair) for pair in found]
+
+
+def longer(padding: Padding, box: Any, steps: Any, periodicity: int, by: float) -> Padding:
+    """Return a padding whose kernels are kept three times as far, and fade ``by`` times as long."""
+    kept, width = 3 * padding.kept, by * padding.width
+    free = range(periodicity, 3)
+    lengths = [
+        math.ceil((2 * (box[a] + kept) + width) / steps[a]) if a in free else padding.local[a]
+        for a in range(3)
+    ]
+    level = padding.levels[0]._replace(lengths=(lengths[0], lengths[1], lengths[2]))
+    period = max(box[a] for a in free) + padding.diameter + 2 * (kept + width)
+    if periodicity == 2:
+        period = lengths[2] * steps[2]
+    # Both errors of fading fall as the width grows at a steepness that grows with its root.
+    steepness = math.sqrt(by) * padding.steepness
+    return dataclasses.replace(
+        padding, levels=(level,), period=period, kept=kept, width=width, steepness=steepness
+    )
+
+
+def field(
+    task: Task, padding: Padding, box: Any, steps: Any, split: Any, apart: Any, density: Any
+) -> Any:
+    """Return the local modes' part of the field at distances ``apart`` from single sources."""
+    kernel, lengths = task.sum, padding.local
+    waves = [
+        2 * math.pi / (n * h) * np.arange(n // 2 + 1) for n, h in zip(lengths, steps, strict=True)
+    ]
+    if task.options.periodicity:
+        waves[0] = waves[0][:PERIODIC]
+    square = waves[0][:, None, None] ** 2 + waves[1][:, None] ** 2 + waves[2] ** 2
+    values = cropped(task, padding, np.array(box), np.array(steps), waves)
+    values = values * split.factor(kernel.harmonic).at(square) * (square <= split.band**2)
+    for axis, k in enumerate(waves):
+        count = np.where(k == 0, 1.0, 2.0)
+        count[k > 0.999 * math.pi / steps[axis]] = 1.0
+        values *= count.reshape([-1 if axis == a else 1 for a in range(3)])
+    values /= math.prod(lengths) * math.prod(steps)
+    turns = []  # derivatives 0 to 3 of the waves along each axis
+    for k, x in zip(waves, apart, strict=True):
+        phase = np.multiply.outer(k, x)
+        turns.append([k[:, None] ** n * np.cos(phase + n * math.pi / 2) for n in range(4)])
+
+    def derivative(*axes: int) -> Any:
+        orders = [axes.count(a) for a in range(3)]
+        x, y, z = (turn[order] for turn, order in zip(turns, orders, strict=True))
+        rows = np.einsum("abc,cn->abn", values, z)
+        return np.einsum("abn,an,bn->n", rows, x, y)
+
+    if kernel.harmonic:
+        return derivative() * density[0]
+    if not kernel.double:
+        second = np.array([[derivative(a, b) for b in range(3)] for a in range(3)])
+        laplacian = np.trace(second)
+        return np.einsum("abn,bn->an", second, density) - laplacian * density
+    third = np.empty((3, 3, 3, apart.shape[1]))
+    for axes in itertools.combinations_with_replacement(range(3), 3):
+        found = derivative(*axes)
+        for order in set(itertools.permutations(axes)):
+            third[order] = found
+    # Density and normal along two axes.
+    laplacian = np.einsum("aabn->bn", third)
+    u = 2 * np.einsum("abcn,bn,cn->an", third, density, density[::-1])
+    for q, n in ((density, density[::-1]), (density[::-1], density)):
+        u -= q * (n * laplacian).sum(axis=0)
+    return u - laplacian * (density * density[::-1]).sum(axis=0)
+
+
+def error(
+    kernel: str,
+    periodicity: int,
+    box: Any,
+    tolerance: float,
+    cutoff: float,
+    name: str,
+    scale: float,
+) -> float:
+    """Return the rms error of pairs over the promise."""
+    length = math.prod(box) ** (1 / 3)
+    term = SUMS[kernel].terms["u"][0].name
+    periods = [edge / length for edge in box[:periodicity]]
+
+    def near(split: Any) -> float:
+        return estimates.near(term, split, cutoff, 1.0, periods).rms / tolerance
+
+    split = solve(name, cutoff, near, math.sqrt(0.2)).scaled(length)
+    largest = min(split.band, 2 * math.pi * split.psi0**2 * cutoff * length)
+    step = math.pi / largest / (FINER if isinstance(split, Prolate) else 1.0)
+    steps = [
+        edge / max(18, round(edge / step)) if axis < periodicity else step
+        for axis, edge in enumerate(box)
+    ]
+    rng = np.random.default_rng(0)
+    apart = (rng.random((3, PAIRS)) - rng.random((3, PAIRS))) * np.array(box)[:, None]
+    density = rng.standard_normal((3, PAIRS))
+    options = parki.EwaldOptions(periodicity, box, tolerance)
+    task = Task(kernel, get_execution_space("CPU"), np.dtype(np.float64), options)
+    given = (cutoff * length, split.band, tolerance)
+    padding = pad(periodicity, np.array(box), np.array(steps), 5, *given)
+    padding = dataclasses.replace(padding, width=scale * padding.width)
+    exact = longer(padding, box, steps, periodicity, 2.0 / scale)
+    values = [field(task, p, box, steps, split, apart, density) for p in (padding, exact)]
+    difference = np.atleast_2d(values[0] - values[1])
+    if not SUMS[kernel].double:
+        # What fixes the sum's constant differs, and the gauge knows it.
+        difference = difference - difference.mean(axis=1, keepdims=True)
+    promise = tolerance / length ** (2 if SUMS[kernel].double else 1)
+    size = (np.atleast_2d(density) ** 2).sum(axis=0) ** (2 if SUMS[kernel].double else 1)
+    return float(np.sqrt((difference**2).sum(axis=0).mean() / size.mean())) / promise
+
+
+def main() -> None:
+    """Print the worst box for each kernel, periodicity and split."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--every", action="store_true", help="print every box")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the width of the fading")
+    args = parser.parse_args()
+    kinds = list(itertools.product((0, 1, 2), KERNELS, ("prolate", "hasimoto")))
+    for periodicity, kernel, name in kinds:
+        worst = (0.0, "")
+        cases = list(itertools.product(boxes(periodicity), TOLERANCES, CUTOFFS))
+        for box, tolerance, cutoff in track(cases, f"{kernel}, {periodicity}P", transient=True):
+            found = error(kernel, periodicity, box, tolerance, cutoff, name, args.scale)
+            text = f"{'x'.join(f'{e:g}' for e in box)}, {tolerance:g}, r_c = {cutoff:g} l"
+            if args.every:
+                print(f"{found:8.3f}  {kernel}, {periodicity}P, {name}, {text}")
+            worst = max(worst, (found, text))
+        print(f"{worst[0]:8.3f}  {kernel}, {periodicity}P, {name}: {worst[1]}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
