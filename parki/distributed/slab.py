@@ -176,7 +176,7 @@ class Slab:
         trg = src if same else frame.wrap(task, own["trg"])
         far = old.far if old and slabs == old.slabs else SlabFar(new.transport, slabs, setup)
         new.far = far.placed(trg, src, None if task.turned else norms)
-        new.gauge = setup.gauge(trg, src, norms, together=self.team.sum)
+        new.gauge = setup.gauge(own["trg"], own["src"], norms, together=self.team.sum)
         at = _cells(setup, src)
         new.near = SlabP2P(new.transport, slabs, setup, own["trg"], own["src"], norms, at)
         return new

@@ -31,7 +31,8 @@ class Gauge:
     split : Split
         Solver units.
     points : tuple of arrays (trg, src, norms), or None
-        For the double layer with a mean of zero flux: positions (wrapped) and normals.
+        For the double layer with a mean of zero flux: positions as they were given, not wrapped, in
+        the user's unit, and normals in solver units.
     together : callable, optional
         Adds up arrays of all ranks, where these share the sources out.
     systems : Systems, optional
@@ -49,7 +50,13 @@ class Gauge:
         self.together, self.systems = together, systems
         self.xp, kind = mesh.task.xp, mesh.task.sum
         self.rows = kind.results
-        self.points, self.factor = points, mesh.frame.factor
+        self.points, self.factor = None, mesh.frame.factor
+        if points is not None:
+            # Copies: the caller's arrays may change. A power of two scales them exactly.
+            trg, src, norms = points
+            scale = trg.dtype.type(self.factor)
+            scaled = trg * scale
+            self.points = scaled, scaled if src is trg else src * scale, norms
         self.constant: Any = None
         volume = float(np.prod(mesh.box))
         self.flux = 8 * np.pi * self.factor / volume
@@ -69,13 +76,17 @@ class Gauge:
             results["u"] += self.constant * self._total(dens[: self.rows])
         if self.points is None:
             return
+        # In double precision, whatever the arithmetic: a body of many points has a sum of q.n near
+        # zero, which the moment multiplies by its distance from the origin, many boxes perhaps.
         trg, src, norms = self.points
-        strength = (dens[-3:] * norms).sum(axis=0, keepdims=True)
-        total = self._total(strength)
+        moments = self.xp.empty((4, src.shape[1]))
+        moments[3] = self.xp.multiply(dens[-3:], norms, dtype=np.float64).sum(axis=0)
+        self.xp.multiply(src, moments[3], out=moments[:3])
+        sums = self._total(moments)
         if "u" in results:
-            results["u"] += self.flux * (self._total(src * strength) - total * trg)
+            results["u"] += self.flux * (sums[:3] - sums[3:] * trg)
         if "grad_u" in results:
-            results["grad_u"][::4] -= self.flux * self.factor * total
+            results["grad_u"][::4] -= self.flux * self.factor * sums[3:]
 
     def _total(self, rows: Any) -> Any:
         """Return the sums of rows that targets see, shape (rows, 1) or (rows, targets)."""
