@@ -149,7 +149,8 @@ class OneDevice:
     def survey(self, task: Task, arrays: dict[str, Any], extents: Any) -> Survey:
         """Return what the points have in common."""
         totals = arrays["trg"].shape[1], arrays["src"].shape[1]
-        return Survey(totals, (0, 0), arrays["trg"] is arrays["src"], extents)
+        same, alike = arrays["trg"] is arrays["src"], np.array_equal(extents[:2], extents[2:])
+        return Survey(totals, (0, 0), same, extents, alike)
 
     def total(self, value: float) -> float:
         """Return the number."""

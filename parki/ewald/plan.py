@@ -23,6 +23,7 @@ from parki.ewald.choice.parameters import Parameters
 from parki.ewald.description import describe, facts, headline
 from parki.ewald.extent import resolve
 from parki.ewald.far.p2g_paper import check_spreading
+from parki.ewald.images import look_for_flux, warn_of_images
 from parki.ewald.near.p2p_cells import check_wanted
 from parki.ewald.operator import linear_operator
 from parki.ewald.options import EwaldOptions
@@ -142,6 +143,7 @@ class Plan:
         self._lock = threading.RLock()  # calls share memory: one after the other
         self._done: Any = None
         self._transpose: Transpose | None = None
+        self._flux_seen = False  # by `look_for_flux`
         self.pipeline: Pipeline = OneDevice() if pipeline is None else pipeline
         with self.pipeline.together():
             given = check_arguments(kernel, trg, src, norms, options)
@@ -179,6 +181,8 @@ class Plan:
     def _points(self, given: Arguments, systems: Systems | None) -> Points:
         """Return the points with what they decide; their box is that of the plan, if it has one."""
         survey = self.pipeline.survey(self.task, given.arrays, given.extents)
+        sources = given.extents[-2:] if given.arrays["src"].shape[1] else given.extents[:0]
+        warn_of_images(self.task, survey, sources)
         # Where there is nothing to sum the next points choose all anew, and so do these the box.
         new = self.pipeline.setup is None or None not in self.options.box
         if new or not all(survey.totals):
@@ -428,7 +432,10 @@ class Plan:
         """
         values = self._as_points("dens", dens)
         shape = self.task.sum.density_shape(self.n_sources)
-        return check_density("dens", values, shape, several=True, single=self.task.mixed)
+        values = check_density("dens", values, shape, several=True, single=self.task.mixed)
+        if not self._flux_seen:
+            self._flux_seen = look_for_flux(self.task, self.points, values, self.pipeline.total)
+        return values
 
     def _as_points(self, name: str, given: Any) -> Any:
         """Return an array in the dtype and memory of the points, or refuse it."""

@@ -100,13 +100,16 @@ class Survey(NamedTuple):
     same : bool
         Whether the targets are the sources, on all ranks.
     extents : ndarray, shape (n, 3)
-        Smallest and largest coordinates of all ranks' clouds, where the box depends on them.
+        Smallest and largest coordinates of all ranks' clouds.
+    alike : bool
+        Whether targets and sources have the same smallest and largest coordinates, on all ranks.
     """
 
     totals: tuple[int, int]
     before: tuple[int, int]
     same: bool
     extents: NDArray[np.float64]
+    alike: bool = False
 
 
 @dataclass(frozen=True)
