@@ -403,6 +403,8 @@ class Case(NamedTuple):
             "execution_space": space,
             "split": self.split,
         }
+        if self.periodicity == 3:
+            settings["dl_mean"] = "zero"  # as by default, but points outside are meant
         array = functools.partial(parki.utils.get_array_module(space).asarray, dtype=self.dtype)
         src = array(cloud.src)
         trg = src if cloud.trg is cloud.src else array(cloud.trg)

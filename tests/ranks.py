@@ -106,6 +106,8 @@ def cases() -> list[Case]:
     found += [
         Case("stokes_rotlet", 0, "f4", "line", box=(0.05, 1.0, 1.0)),  # 3 cells along x
         Case("stokes_comb", 3, more=(("dl_mean", "flux"),), cloud="same"),
+        # Positions as given, in slabs along the last axis.
+        Case("stokes_comb", 3, more=(("dl_mean", "flux"),), cloud="outside", box=BOXES[2]),
         Case("stokes_dl", 2, "f4", box=(0.1, 0.1, 1.0)),  # modes summed without the grid
         Case("stokes_dipole", 2, "f4", box=(0.1, 0.1, 1.0)),
         Case("stokes_sl", 3, n=2),

@@ -126,7 +126,7 @@ def test_every_space(kernel, space, to_space, to_host):
 def test_the_mean_without_flux(kernel, want):
     plan = make(kernel, 3, want, 1e-3, dl_mean="flux")
     assert mismatch(plan, DENS[kernel]) <= ROUNDING["f8"]
-    # Points that are wrapped.
+    # Points as they are given, not wrapped: of both sums.
     moved = parki.Plan(kernel, TRG + 3, SRC - 6, NORMS, plan.options, want=want)
     assert mismatch(moved, DENS[kernel]) <= ROUNDING["f8"]
 

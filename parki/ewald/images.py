@@ -52,9 +52,10 @@ def warn_of_images(task: Task, survey: Survey, sources: NDArray[np.float64]) -> 
         warn(
             "trg and src are two float32 arrays with points a period or more apart along axis "
             f"{axis}: a target at the place of a source's image may count as very close to it, "
-            "with a huge result, as float32 rounds their distance. Wrap the points into the box in "
-            "float64 before they are converted, pass float64 arrays (precision='mixed' sums them "
-            "in single precision), or pass the same array twice where targets are the sources",
+            "with a huge result, as float32 rounds their distance. Pass float64 arrays "
+            "(precision='mixed' sums them in single precision), wrap the points into the box in "
+            "float64 before they are converted (but for dl_mean='flux', which takes them as they "
+            "are), or pass the same array twice where targets are the sources",
             ImageWarning,
         )
 

@@ -59,8 +59,8 @@ class Plan:
     trg, src : array, shape (3, Nt) and (3, Ns), float32 or float64
         Targets and sources, in the unit of ``options.box``; NumPy, CuPy, or anything with DLPack
         (PyTorch, JAX) or ``__cuda_array_interface__``, any strides. Points outside the box are
-        wrapped along periodic axes. Not modified. Pass the same object twice when targets are
-        sources. Without sources the sums are zero.
+        wrapped along periodic axes; ``dl_mean="flux"`` takes them as they are. Not modified. Pass
+        the same object twice when targets are sources. Without sources the sums are zero.
     norms : array, shape (3, Ns), optional
         Normals at the sources; for the double layer only.
     options : EwaldOptions
@@ -69,7 +69,8 @@ class Plan:
         What a call returns: the velocity (or Laplace's potential), the pressure, the gradient
         ``[i, j] = d u_i / d x_j``, the stress ``-p I + grad u + (grad u)^T``; for a tuple, a tuple
         of arrays in its order. Kernels and parameters depend on it. Laplace has no pressure and no
-        stress; the pressure of rotlets is zero.
+        stress; the pressure of rotlets is zero. With three periodic directions and a net force,
+        pressure and stress lack the mean pressure gradient ``8 pi (sum f) / V``.
     dens : array, optional
         A density to sum at once, into `first`: checked along with the rest, before any work. On a
         device its near field runs while the far field is set up.
