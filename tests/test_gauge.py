@@ -134,7 +134,7 @@ def test_the_pressure_between_sources(kernel, periodicity):
         mean = 8 * np.pi / np.prod(BOX) * dens[:3].sum(axis=1, keepdims=True)
         assert abs(mean).min() > 1
     # p + 8 pi (sum f . x) / V has the gradient more that makes it zero.
-    np.testing.assert_allclose(found + mean, 0.0, atol=0.01)
+    np.testing.assert_allclose(found + mean, 0.0, atol=0.05)
 
 
 @pytest.mark.parametrize("side", [1, -1])

@@ -60,9 +60,7 @@ def warn_of_images(task: Task, survey: Survey, sources: NDArray[np.float64]) -> 
         )
 
 
-def look_for_flux(
-    task: Task, points: Points, dens: Any, total: Callable[[float], float]
-) -> bool:
+def look_for_flux(task: Task, points: Points, dens: Any, total: Callable[[float], float]) -> bool:
     """Warn if the mean without flux depends on images, as the sum of q.n is not zero.
 
     Parameters

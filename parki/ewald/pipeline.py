@@ -445,10 +445,10 @@ class OneDevice:
             plane = self.p2g.sources.xp.concatenate(planes, axis=1) if planes else None
             field = fgc.apply(spread, plane)
         with watch("G2P"):
-            for place, each in enumerate(dens):
+            for place, each in enumerate(exact):
                 own = {name: a[place] for name, a in results.items() if name != "turned"}
                 self.g2p.apply(field, own, place * systems)
-                self.gauge.add(exact[place], own)
+                self.gauge.add(each, own)
 
     def _buffer(self, many: int) -> Any:
         """Return memory for the sorted densities of P2P, of which it takes some at a time.
