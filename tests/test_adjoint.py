@@ -121,6 +121,7 @@ def test_every_space(kernel, space, to_space, to_host):
     assert abs(there - back) <= 1e-12 * abs(there)
 
 
+@pytest.mark.filterwarnings("ignore::parki.ImageWarning")
 @pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_comb"])
 @pytest.mark.parametrize("want", ["u", "grad_u"])
 def test_the_mean_without_flux(kernel, want):

@@ -96,6 +96,7 @@ class Slab:
                         f"{name} is {other[name]} on rank {rank}, but {value} on rank 0; "
                         "all ranks take part in one sum"
                     )
+        of_sources = np.concatenate([e[-2:] if n else e[:0] for *_, (_, n), e in told])
         extents = np.concatenate([each for *_, each in told])
         numbers = [counts for *_, counts, _ in told]
         totals, before = (
@@ -103,7 +104,7 @@ class Slab:
             for part in (numbers, numbers[: self.team.rank])
         )
         same, alike = (all(each[place] for each in told) for place in (1, 2))
-        return Survey(totals, before, same, extents, alike)
+        return Survey(totals, before, same, extents, of_sources, alike, self.team.rank)
 
     def total(self, value: float) -> float:
         """Return the sum of a number over all ranks."""

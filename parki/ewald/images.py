@@ -22,22 +22,17 @@ EDGE = 1e-6
 CLOSED = 1e-3
 
 
-def warn_of_images(task: Task, survey: Survey, sources: NDArray[np.float64]) -> None:
+def warn_of_images(task: Task, survey: Survey) -> None:
     """Warn where images matter whatever the density.
 
     That is where a triply periodic double layer has no mean chosen and sources outside of the box,
     as of a body that crosses a face; and where float32 does not hold the distance of a target from
-    the image of a source.
-
-    Parameters
-    ----------
-    task : Task
-    survey : Survey
-    sources : ndarray, shape (2, 3) or (0, 3)
-        Smallest and largest coordinates of this rank's sources.
+    the image of a source. Of many ranks the first one warns, of the points of all.
     """
     options = task.options
-    axis = _outside(options, sources)
+    if survey.rank > 0:
+        return
+    axis = _outside(options, survey.of_sources)
     if task.sum.double and options.periodicity == 3 and options.dl_mean is None and axis >= 0:
         warn(
             f"sources are outside of the box along axis {axis}, as of bodies that cross a face, "
@@ -92,7 +87,7 @@ def look_for_flux(task: Task, points: Points, dens: Any, total: Callable[[float]
         sums, sizes = to_host(points.systems.sums(rows))
     else:
         sums, sizes = (np.array([total(float(n))]) for n in to_host(rows.sum(axis=1)))
-    if (abs(sums) > CLOSED * sizes).any():
+    if points.survey.rank == 0 and (abs(sums) > CLOSED * sizes).any():
         warn(
             "dl_mean is 'flux' and points are outside of the box, but the sum of q.n is not zero: "
             "the flow is not periodic, and depends on which images of the points were given. Keep "
@@ -117,7 +112,7 @@ def _period_apart(options: EwaldOptions, survey: Survey) -> int:
 
     In the box they are not. Clouds of the same extent are taken for copies of each other.
     """
-    if survey.same or survey.alike or not len(survey.extents):
+    if survey.same or survey.alike or not all(survey.totals):
         return -1
     low, high = survey.extents.min(axis=0), survey.extents.max(axis=0)
     for axis, edge in enumerate(options.box[: options.periodicity]):

@@ -150,7 +150,8 @@ class OneDevice:
         """Return what the points have in common."""
         totals = arrays["trg"].shape[1], arrays["src"].shape[1]
         same, alike = arrays["trg"] is arrays["src"], np.array_equal(extents[:2], extents[2:])
-        return Survey(totals, (0, 0), same, extents, alike)
+        of_sources = extents[-2:] if totals[1] else extents[:0]
+        return Survey(totals, (0, 0), same, extents, of_sources, alike)
 
     def total(self, value: float) -> float:
         """Return the number."""

@@ -182,8 +182,7 @@ class Plan:
     def _points(self, given: Arguments, systems: Systems | None) -> Points:
         """Return the points with what they decide; their box is that of the plan, if it has one."""
         survey = self.pipeline.survey(self.task, given.arrays, given.extents)
-        sources = given.extents[-2:] if given.arrays["src"].shape[1] else given.extents[:0]
-        warn_of_images(self.task, survey, sources)
+        warn_of_images(self.task, survey)
         # Where there is nothing to sum the next points choose all anew, and so do these the box.
         new = self.pipeline.setup is None or None not in self.options.box
         if new or not all(survey.totals):
