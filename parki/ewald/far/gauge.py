@@ -54,9 +54,12 @@ class Gauge:
         if points is not None:
             # Copies: the caller's arrays may change. A power of two scales them exactly.
             trg, src, norms = points
-            scale = trg.dtype.type(self.factor)
+            scale, self.dtype = trg.dtype.type(self.factor), mesh.dtype
             scaled = trg * scale
-            self.points = scaled, scaled if src is trg else src * scale, norms
+            # Targets from one of them on, in which their distances keep their digits.
+            self.first = scaled[:, :1].astype(np.float64)
+            away = (scaled - scaled[:, :1]).astype(mesh.dtype, copy=False)
+            self.points = away, scaled if src is trg else src * scale, norms
         self.constant: Any = None
         volume = float(np.prod(mesh.box))
         self.flux = 8 * np.pi * self.factor / volume
@@ -78,15 +81,18 @@ class Gauge:
             return
         # In double precision, whatever the arithmetic: a body of many points has a sum of q.n near
         # zero, which the moment multiplies by its distance from the origin, many boxes perhaps.
-        trg, src, norms = self.points
-        moments = self.xp.empty((4, src.shape[1]))
-        moments[3] = self.xp.multiply(dens[-3:], norms, dtype=np.float64).sum(axis=0)
+        away, src, norms = self.points
+        moments = self.xp.zeros((4, src.shape[1]))
+        for q, normal in zip(dens[-3:], norms, strict=True):  # rows fit into a CPU's cache
+            moments[3] += self.xp.multiply(q, normal, dtype=np.float64)
         self.xp.multiply(src, moments[3], out=moments[:3])
-        sums = self._total(moments)
+        sums = self.flux * self._total(moments)
+        slope = sums[3:].astype(self.dtype)
         if "u" in results:
-            results["u"] += self.flux * (sums[:3] - sums[3:] * trg)
+            start = (sums[:3] - sums[3:] * self.first).astype(self.dtype)
+            results["u"] += start - slope * away
         if "grad_u" in results:
-            results["grad_u"][::4] -= self.flux * self.factor * sums[3:]
+            results["grad_u"][::4] -= slope * self.dtype.type(self.factor)
 
     def _total(self, rows: Any) -> Any:
         """Return the sums of rows that targets see, shape (rows, 1) or (rows, targets)."""
