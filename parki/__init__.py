@@ -7,6 +7,7 @@ velocity = parki.stokes_comb(trg, src, dens, norms, options)
 from parki import distributed, ewald, mesh, reference, utils
 from parki.cell_list import CellList
 from parki.errors import (
+    ImageWarning,
     KernelError,
     ParkiError,
     ParkiMemoryError,
@@ -36,6 +37,7 @@ __all__ = [
     "CellList",
     "EwaldOptions",
     "ExecutionSpace",
+    "ImageWarning",
     "KernelError",
     "ParkiError",
     "ParkiMemoryError",

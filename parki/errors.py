@@ -40,9 +40,13 @@ class ParkiWarning(UserWarning):
     """Something works, but not as well as it could; the message says what to change."""
 
 
-def warn(message: str) -> None:
+class ImageWarning(ParkiWarning):
+    """A result depends on which periodic images of points were given; the message says how."""
+
+
+def warn(message: str, kind: type[ParkiWarning] = ParkiWarning) -> None:
     """Give a `ParkiWarning` that points at the user's line: the last one outside of parki."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, ParkiWarning, stacklevel=level)
+    warnings.warn(message, kind, stacklevel=level)

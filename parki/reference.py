@@ -78,7 +78,8 @@ def direct_sum(
 
     The pressure is fixed so: 3-periodic, it is the periodic part of zero mean (that of the double
     layer has 16 pi / 3 q.n of it in the source itself, that of the dipole -8 pi / 3 tr D), so that
-    -Lap u + grad p = -8 pi f / V between the sources; 2-periodic, the part constant in the plane
+    -Lap u + grad p = -8 pi f / V between the sources, and p + 8 pi (f . x) / V is the physical
+    pressure; 2-periodic, the part constant in the plane
     is 4 pi sign(z) f_z / A; otherwise it decays.
 
     Parameters
@@ -195,7 +196,7 @@ def _checked_geometry(
         if double and getattr(options, "dl_mean", "zero") == "flux":
             raise ValueError(
                 "dl_mean is 'flux', but direct_sum has the mean of zero; add "
-                "8 pi / V sum (q.n) (y - x) yourself, with x and y in the box"
+                "8 pi / V sum (q.n) (y - x) yourself, with x and y as they are given to parki"
             )
     if periodicity is None:
         raise ValueError("periodicity is missing; give box and periodicity, or options")

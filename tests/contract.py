@@ -428,6 +428,8 @@ class Case(NamedTuple):
             "execution_space": space,
             "split": self.split,
         }
+        if self.periodicity == 3:
+            settings["dl_mean"] = "zero"  # as by default, but points outside are meant
         dtype = self.dtype
         if dtype == "mixed":
             settings["precision"], dtype = dtype, "f8"

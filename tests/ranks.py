@@ -106,6 +106,8 @@ def cases() -> list[Case]:
     found += [
         Case("stokes_rotlet", 0, "f4", "line", box=(0.05, 1.0, 1.0)),  # 3 cells along x
         Case("stokes_comb", 3, more=(("dl_mean", "flux"),), cloud="same"),
+        # Positions as given, in slabs along the last axis.
+        Case("stokes_comb", 3, more=(("dl_mean", "flux"),), cloud="outside", box=BOXES[2]),
         Case("stokes_dl", 2, "f4", box=(0.1, 0.1, 1.0)),  # modes summed without the grid
         Case("stokes_dipole", 2, "f4", box=(0.1, 0.1, 1.0)),
         Case("stokes_sl", 3, n=2),
@@ -527,6 +529,17 @@ def failures(comm: Any, space: str = "CPU") -> None:
         ewald.Plan("stokes_sl", many, many, parki.EwaldOptions(0, None, 1e-6), comm=comm)
     lines = [w.filename for w in heard if issubclass(w.category, parki.ParkiWarning)]
     assert lines == ([] if comm.rank or memory.xp is not np else [__file__])
+    # So it does of images of points that different ranks have, and of their sum of q.n.
+    some = memory.send(rng.random((3, 40)))
+    single = some.astype("f4")
+    near, far = (single[:, :0], single + 1) if last else (single, single[:, :0])
+    flux = parki.EwaldOptions(3, (1, 1, 1), 1e-4, dl_mean="flux")
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        ewald.Plan("stokes_sl", near, far, parki.EwaldOptions(3, (1, 1, 1), 1e-4), comm=comm)
+        ewald.Plan("stokes_dl", some, some + last, some, flux, comm=comm)(some)
+    lines = [w.filename for w in heard if w.category is parki.ImageWarning]
+    assert lines == ([] if comm.rank else [__file__] * 2)
     # Parts of the ranks sum on their own, a different number of times.
     part = comm.Split(comm.rank % 2)
     expected = parki.stokes_sl(points, points, dens, options)

@@ -34,6 +34,7 @@ from contract import (
 import parki
 from parki.ewald.options import SMALLEST_TOLERANCE
 from parki.interchange import to_host
+from parki.reference import direct_sum
 
 # Where the contract is checked; a GPU's whole sweep is PARKI_TEST_SPACE=Cuda pytest -m "".
 SPACE = os.environ.get("PARKI_TEST_SPACE", "CPU")
@@ -257,6 +258,23 @@ def test_the_worst_density(kernel, periodicity, lattice):
     for matrix, bound in zip(matrices, (1.0, np.sqrt(sources)), strict=False):
         worst = np.linalg.norm(matrix - matrices[-1], 2) / np.sqrt(points.shape[1])
         assert worst <= bound * 1e-4
+
+
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_sl", "stokes_dipole"])
+def test_one_source_at_one_target(kernel):
+    """The promise is a mean square: pairs are above it, but not by far, and their mean is not."""
+    rng = np.random.default_rng(1)
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-4)
+    shape = {"laplace": (1,), "stokes_dipole": (3, 3, 1)}.get(kernel, (3, 1))
+    ratios = []
+    plan = parki.Plan(kernel, rng.random((3, 1)), rng.random((3, 1)), options=options)
+    for _ in range(60):
+        trg, src, dens = rng.random((3, 1)), rng.random((3, 1)), rng.standard_normal(shape)
+        plan.update_points(trg, src)
+        off = plan(dens) - direct_sum(kernel, trg, src, dens, options=options)
+        ratios.append(np.linalg.norm(off) / plan.promise(dens))
+    assert rms(np.array(ratios)) <= 1
+    assert max(ratios) <= 6
 
 
 ASKED = (("f8", 1e-3), ("f8", 1e-6), ("f4", 1e-3), ("f8", 1e-9))

@@ -87,7 +87,8 @@ class Slab:
             **{field.name: getattr(options, field.name) for field in fields(options)},
         }
         counts = tuple(int(arrays[name].shape[1]) for name in ("trg", "src"))
-        told = self.team.all((asked, arrays["trg"] is arrays["src"], counts))
+        same, alike = arrays["trg"] is arrays["src"], np.array_equal(extents[:2], extents[2:])
+        told = self.team.all((asked, same, alike, counts, extents))
         for rank, (other, *_) in enumerate(told):
             for name, value in told[0][0].items():
                 if other[name] != value:
@@ -95,14 +96,15 @@ class Slab:
                         f"{name} is {other[name]} on rank {rank}, but {value} on rank 0; "
                         "all ranks take part in one sum"
                     )
-        if None in options.box:
-            extents = np.concatenate(self.team.all(extents))
-        numbers = [counts for _, _, counts in told]
+        of_sources = np.concatenate([e[-2:] if n else e[:0] for *_, (_, n), e in told])
+        extents = np.concatenate([each for *_, each in told])
+        numbers = [counts for *_, counts, _ in told]
         totals, before = (
             (sum(n for n, _ in part), sum(n for _, n in part))
             for part in (numbers, numbers[: self.team.rank])
         )
-        return Survey(totals, before, all(same for _, same, _ in told), extents)
+        same, alike = (all(each[place] for each in told) for place in (1, 2))
+        return Survey(totals, before, same, extents, of_sources, alike, self.team.rank)
 
     def total(self, value: float) -> float:
         """Return the sum of a number over all ranks."""
@@ -176,7 +178,7 @@ class Slab:
         trg = src if same else frame.wrap(task, own["trg"])
         far = old.far if old and slabs == old.slabs else SlabFar(new.transport, slabs, setup)
         new.far = far.placed(trg, src, None if task.turned else norms)
-        new.gauge = setup.gauge(trg, src, norms, together=self.team.sum)
+        new.gauge = setup.gauge(own["trg"], own["src"], norms, together=self.team.sum)
         at = _cells(setup, src)
         new.near = SlabP2P(new.transport, slabs, setup, own["trg"], own["src"], norms, at)
         return new

@@ -192,7 +192,7 @@ def mean_pressure(
     frame : Frame
         Of the box.
     arrays : dict
-        "trg" and "src" of the plan.
+        "trg" and "src" of the plan, as they were given.
     record : Adjoint
     values : array, shape (rows, targets)
     total : callable
@@ -202,21 +202,17 @@ def mean_pressure(
 
     Returns
     -------
-    slope : array, shape (3, 1) or (3, sources)
+    slope : array, shape (3, 1) or (3, sources), float64
         Gradient of the pressure.
-    pressure : array, shape (sources,)
+    pressure : array, shape (sources,), float64
     """
     if record.mean is None:
         return 0.0, 0.0
-    order, wrapped = list(frame.axes), []
-    for name in ("trg", "src"):
-        cloud = frame.wrap(task, arrays[name][order])
-        wrapped.append(cloud[[order.index(axis) for axis in range(3)]] * frame.unit)
+    trg, src = (arrays[name].astype(np.float64, copy=False) for name in ("trg", "src"))
     factor = 8 * math.pi / math.prod((frame.box * frame.unit).tolist())
-    parts = factor * record.mean(values, wrapped[0])
+    parts = factor * record.mean(values.astype(np.float64, copy=False), trg)
     if systems is not None:
         sums = systems.of_targets(systems.sums(parts))
     else:
-        numbers = [[total(float(row.sum()))] for row in parts]
-        sums = task.xp.asarray(numbers, dtype=values.dtype)
-    return sums[:3], (sums[:3] * wrapped[1]).sum(axis=0) + sums[3]
+        sums = task.xp.asarray([[total(float(row.sum()))] for row in parts])
+    return sums[:3], (sums[:3] * src).sum(axis=0) + sums[3]

@@ -37,9 +37,11 @@ def stokes_comb(
         Normals n of the double layer.
     options : EwaldOptions
     want : {"u", "p", "grad_u", "stress"}, or a tuple of these
-        The velocity; the pressure p of the same flow, ``grad p = laplace u`` between the sources;
-        the gradient ``[i, j] = d u_i / d x_j``; the stress ``-p I + grad u + (grad u)^T``, whose
-        product with a normal is the traction; or several of them.
+        The velocity; the pressure p of the same flow, ``grad p = laplace u`` between the sources,
+        but ``grad p = laplace u - 8 pi (sum f) / V`` with three periodic directions, where the
+        physical pressure is ``p + 8 pi (sum f . x) / V``; the gradient ``[i, j] = d u_i / d x_j``;
+        the stress ``-p I + grad u + (grad u)^T``, whose product with a normal is the traction; or
+        several of them. See ``docs/gauges.md``.
 
     Returns
     -------
@@ -52,7 +54,8 @@ def stokes_comb(
 def stokes_sl(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Want = "u") -> Any:
     """Sum the single layer (Stokeslets): ``u = sum (I / r + r r^T / r^3) f``.
 
-    As `stokes_comb`, with ``dens`` of shape (3, Ns) and no normals; ``p = sum 2 r.f / r^3``.
+    As `stokes_comb`, with ``dens`` of shape (3, Ns) and no normals; ``p = sum 2 r.f / r^3``, from
+    which three periodic directions leave the mean gradient out, ``8 pi (sum f) / V``.
     """
     return sum_once("stokes_sl", trg, src, dens, None, options, want)
 

@@ -152,7 +152,7 @@ def _finer(plan: Plan) -> EwaldOptions:
         max(plan.points.tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)]),
         execution_space=plan.space,
         split="hasimoto",
-        dl_mean=given.dl_mean,
+        dl_mean=given.dl_mean or "zero",
         executor=given.executor,
     )
 

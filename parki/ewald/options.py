@@ -85,10 +85,12 @@ class EwaldOptions:
         How the near field's radial functions are evaluated: by polynomials, by the library's erf
         and exp, or by a rational function and exp. The latter two are the literature's, to compare
         with: for Hasimoto's split, and the velocity or potential alone.
-    dl_mean : {"zero", "flux"}
+    dl_mean : {"zero", "flux"}, optional
         Mean of the double layer's velocity in a triply periodic box: zero over the box, or such
-        that no net flux passes its faces: ``8 pi / V sum (q.n) (y - x)`` more, which depends on
-        where in the box the points are, and is periodic only if the sum of q.n is zero.
+        that closed bodies have no net flux through its faces: ``8 pi / V sum (q.n) (y - x)`` more.
+        It takes positions as they are given, not wrapped: keep the points of a body together where
+        it crosses a face. Periodic only if the sum of q.n is zero. Default: zero, with a warning if
+        sources are outside of the box. See ``docs/gauges.md``.
     p2p_method : {"auto", "tile", "staged", "gm1d", "gm2d", "sm1d", "sm2d"}
         Variant of the near field: parki's for GPUs (tile) and for CPUs (staged), or one of the
         literature's four, to compare with, which compute the velocity or potential alone. Default:
@@ -126,7 +128,7 @@ class EwaldOptions:
     window_points: int | None
     split: str
     radial: str
-    dl_mean: str
+    dl_mean: str | None
     p2p_method: str
     p2g_method: str
     g2p_method: str
@@ -147,7 +149,7 @@ class EwaldOptions:
         window_points: int | None = None,
         split: str = "auto",
         radial: str = "polynomial",
-        dl_mean: str = "zero",
+        dl_mean: str | None = None,
         p2p_method: str = "auto",
         p2g_method: str = "auto",
         g2p_method: str = "auto",
@@ -203,7 +205,8 @@ class EwaldOptions:
         for name, choices in CHOICES.items():
             if name.endswith("_method") and isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, given.lower().replace("-", ""))  # "GM-1D"
-            self._one_of(name, choices)
+            if name != "dl_mean" or self.dl_mean is not None:
+                self._one_of(name, choices)
         if self.radial != "polynomial" and self.split != "hasimoto":
             raise ParkiValueError(
                 f"radial is {self.radial!r}, which evaluates Hasimoto's split, but split is "
@@ -320,8 +323,14 @@ class EwaldOptions:
             )
 
     def of_derivatives(self) -> EwaldOptions:
-        """Return the options without variants of the literature, which have no derivatives."""
-        return replace(self, radial="polynomial", p2p_method="auto", p2g_method="auto")
+        """Return the options of derivatives.
+
+        Variants of the literature have none; and whoever is to be warned of the mean is by the sum.
+        """
+        mean = self.dl_mean or "zero"
+        return replace(
+            self, radial="polynomial", p2p_method="auto", p2g_method="auto", dl_mean=mean
+        )
 
     def arithmetic(self, dtype: Any) -> np.dtype[Any]:
         """Return the dtype of the arithmetic for arrays of ``dtype``."""

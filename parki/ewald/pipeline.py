@@ -149,7 +149,9 @@ class OneDevice:
     def survey(self, task: Task, arrays: dict[str, Any], extents: Any) -> Survey:
         """Return what the points have in common."""
         totals = arrays["trg"].shape[1], arrays["src"].shape[1]
-        return Survey(totals, (0, 0), arrays["trg"] is arrays["src"], extents)
+        same, alike = arrays["trg"] is arrays["src"], np.array_equal(extents[:2], extents[2:])
+        of_sources = extents[-2:] if totals[1] else extents[:0]
+        return Survey(totals, (0, 0), same, extents, of_sources, alike)
 
     def total(self, value: float) -> float:
         """Return the number."""
@@ -311,9 +313,10 @@ class OneDevice:
         """Set up the stages for points; waits for nothing where ``old`` did the same."""
         task, frame, (trg, src) = setup.task, setup.frame, wrapped
         given = arrays["trg"], arrays.get("src", arrays["trg"])
-        norms, self.normal_squares = None, normal_squares(arrays)
+        norms, exact, self.normal_squares = None, None, normal_squares(arrays)
         if "norms" in arrays:
-            norms = (arrays["norms"] * task.dtype.type(frame.factor)).astype(task.dtype)
+            exact = arrays["norms"] * task.dtype.type(frame.factor)
+            norms = exact.astype(task.dtype, copy=False)
         probes = arrays.get("probes")
         if probes is not None:
             probes = probes.astype(task.dtype, copy=False)
@@ -325,6 +328,7 @@ class OneDevice:
         def far() -> None:
             spread = None if task.turned else norms
             self._place_far(setup, trg, src, spread, probes, old)
+            self.gauge = setup.gauge(*given, exact, systems=self._systems)
 
         if once:
             self._pending = far
@@ -361,7 +365,6 @@ class OneDevice:
         self.fgc = old.fgc if old else FGC(mesh, setup.split, self.p2g.memory, count)
         self._grids = old._grids if old else {}
         self.g2p = G2P(mesh, trg, sources, trg is src, targets, probes)
-        self.gauge = setup.gauge(trg, src, norms, systems=systems)
 
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         """Run the stages, or replay them where they launch the same again and again."""
@@ -407,7 +410,7 @@ class OneDevice:
         """Run the stages; they see results as (k, rows, targets)."""
         space, xp, real = self.p2p.sources.space, self.p2p.sources.xp, self.p2p.dtype
         flat = {n: array.reshape(len(dens), -1, array.shape[-1]) for n, array in results.items()}
-        given = flat
+        given, exact = flat, dens
         if dens.dtype != real:
             dens = dens.astype(real)
             flat = {name: xp.empty(array.shape, dtype=real) for name, array in given.items()}
@@ -418,14 +421,19 @@ class OneDevice:
         while done < len(dens):
             many = self._together(len(dens) - done)
             part = slice(done, done + many)
-            self._far(dens[part], {name: array[part] for name, array in flat.items()}, watch)
+            own = {name: array[part] for name, array in flat.items()}
+            self._far(dens[part], own, watch, exact[part])
             done += many
         for name, array in given.items():
             if array is not flat[name]:
                 array[...] = flat[name]
 
-    def _far(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
-        """Add the far field of densities whose grids there is memory for."""
+    def _far(self, dens: Any, results: dict[str, Any], watch: Watch, exact: Any) -> None:
+        """Add the far field of densities whose grids there is memory for.
+
+        The gauge takes them as they were given: ``exact``, in double precision where ``dens`` are
+        rounded.
+        """
         many, systems = len(dens), _count(self._systems)
         grid, fgc = self._grids[many] if many > 1 else (None, self.fgc)
         planes = []
@@ -438,7 +446,7 @@ class OneDevice:
             plane = self.p2g.sources.xp.concatenate(planes, axis=1) if planes else None
             field = fgc.apply(spread, plane)
         with watch("G2P"):
-            for place, each in enumerate(dens):
+            for place, each in enumerate(exact):
                 own = {name: a[place] for name, a in results.items() if name != "turned"}
                 self.g2p.apply(field, own, place * systems)
                 self.gauge.add(each, own)

@@ -23,6 +23,7 @@ from parki.ewald.choice.parameters import Parameters
 from parki.ewald.description import describe, facts, headline
 from parki.ewald.extent import resolve
 from parki.ewald.far.p2g_paper import check_spreading
+from parki.ewald.images import look_for_flux, warn_of_images
 from parki.ewald.near.p2p_cells import check_wanted
 from parki.ewald.operator import linear_operator
 from parki.ewald.options import EwaldOptions
@@ -58,8 +59,8 @@ class Plan:
     trg, src : array, shape (3, Nt) and (3, Ns), float32 or float64
         Targets and sources, in the unit of ``options.box``; NumPy, CuPy, or anything with DLPack
         (PyTorch, JAX) or ``__cuda_array_interface__``, any strides. Points outside the box are
-        wrapped along periodic axes. Not modified. Pass the same object twice when targets are
-        sources. Without sources the sums are zero.
+        wrapped along periodic axes; ``dl_mean="flux"`` takes them as they are. Not modified. Pass
+        the same object twice when targets are sources. Without sources the sums are zero.
     norms : array, shape (3, Ns), optional
         Normals at the sources; for the double layer only.
     options : EwaldOptions
@@ -68,7 +69,8 @@ class Plan:
         What a call returns: the velocity (or Laplace's potential), the pressure, the gradient
         ``[i, j] = d u_i / d x_j``, the stress ``-p I + grad u + (grad u)^T``; for a tuple, a tuple
         of arrays in its order. Kernels and parameters depend on it. Laplace has no pressure and no
-        stress; the pressure of rotlets is zero.
+        stress; the pressure of rotlets is zero. With three periodic directions and a net force,
+        pressure and stress lack the mean pressure gradient ``8 pi (sum f) / V``.
     dens : array, optional
         A density to sum at once, into `first`: checked along with the rest, before any work. On a
         device its near field runs while the far field is set up.
@@ -142,6 +144,7 @@ class Plan:
         self._lock = threading.RLock()  # calls share memory: one after the other
         self._done: Any = None
         self._transpose: Transpose | None = None
+        self._flux_seen = False  # by `look_for_flux`
         self.pipeline: Pipeline = OneDevice() if pipeline is None else pipeline
         with self.pipeline.together():
             given = check_arguments(kernel, trg, src, norms, options)
@@ -179,6 +182,7 @@ class Plan:
     def _points(self, given: Arguments, systems: Systems | None) -> Points:
         """Return the points with what they decide; their box is that of the plan, if it has one."""
         survey = self.pipeline.survey(self.task, given.arrays, given.extents)
+        warn_of_images(self.task, survey)
         # Where there is nothing to sum the next points choose all anew, and so do these the box.
         new = self.pipeline.setup is None or None not in self.options.box
         if new or not all(survey.totals):
@@ -428,7 +432,10 @@ class Plan:
         """
         values = self._as_points("dens", dens)
         shape = self.task.sum.density_shape(self.n_sources)
-        return check_density("dens", values, shape, several=True, single=self.task.mixed)
+        values = check_density("dens", values, shape, several=True, single=self.task.mixed)
+        if not self._flux_seen:
+            self._flux_seen = look_for_flux(self.task, self.points, values, self.pipeline.total)
+        return values
 
     def _as_points(self, name: str, given: Any) -> Any:
         """Return an array in the dtype and memory of the points, or refuse it."""

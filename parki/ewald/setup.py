@@ -146,7 +146,7 @@ class Setup:
         return kernels
 
     def gauge(self, trg: Any, src: Any, norms: Any, **how: Any) -> Gauge:
-        """Return the constants of the sum of wrapped points, with normals in solver units.
+        """Return the constants of the sum of points as given, with normals in solver units.
 
         ``how`` goes to `Gauge`.
         """

@@ -100,13 +100,22 @@ class Survey(NamedTuple):
     same : bool
         Whether the targets are the sources, on all ranks.
     extents : ndarray, shape (n, 3)
-        Smallest and largest coordinates of all ranks' clouds, where the box depends on them.
+        Smallest and largest coordinates of all ranks' clouds.
+    of_sources : ndarray, shape (m, 3)
+        Those of the sources alone.
+    alike : bool
+        Whether targets and sources have the same smallest and largest coordinates, on all ranks.
+    rank : int
+        This one; the first one warns.
     """
 
     totals: tuple[int, int]
     before: tuple[int, int]
     same: bool
     extents: NDArray[np.float64]
+    of_sources: NDArray[np.float64]
+    alike: bool
+    rank: int = 0
 
 
 @dataclass(frozen=True)

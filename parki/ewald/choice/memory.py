@@ -229,7 +229,9 @@ def points_bytes(
     if normals:
         far += 8 * sources  # squares of the normals
     held = 3 * item * both + normals
-    return held, near, far + (held if use.flux else 0)
+    if use.flux:  # as given, in double precision if that is mixed; and the moments
+        far += held * (2 if use.mixed else 1) + 32 * sources
+    return held, near, far
 
 
 def block_sizes(

@@ -31,7 +31,8 @@ class Gauge:
     split : Split
         Solver units.
     points : tuple of arrays (trg, src, norms), or None
-        For the double layer with a mean of zero flux: positions (wrapped) and normals.
+        For the double layer with a mean of zero flux: positions as they were given, not wrapped, in
+        the user's unit, and normals in solver units.
     together : callable, optional
         Adds up arrays of all ranks, where these share the sources out.
     systems : Systems, optional
@@ -49,7 +50,16 @@ class Gauge:
         self.together, self.systems = together, systems
         self.xp, kind = mesh.task.xp, mesh.task.sum
         self.rows = kind.results
-        self.points, self.factor = points, mesh.frame.factor
+        self.points, self.factor = None, mesh.frame.factor
+        if points is not None:
+            # Copies: the caller's arrays may change. A power of two scales them exactly.
+            trg, src, norms = points
+            scale, self.dtype = trg.dtype.type(self.factor), mesh.dtype
+            scaled = trg * scale
+            # Targets from one of them on, in which their distances keep their digits.
+            self.first = scaled[:, :1].astype(np.float64)
+            away = (scaled - scaled[:, :1]).astype(mesh.dtype, copy=False)
+            self.points = away, scaled if src is trg else src * scale, norms
         self.constant: Any = None
         volume = float(np.prod(mesh.box))
         self.flux = 8 * np.pi * self.factor / volume
@@ -69,13 +79,20 @@ class Gauge:
             results["u"] += self.constant * self._total(dens[: self.rows])
         if self.points is None:
             return
-        trg, src, norms = self.points
-        strength = (dens[-3:] * norms).sum(axis=0, keepdims=True)
-        total = self._total(strength)
+        # In double precision, whatever the arithmetic: a body of many points has a sum of q.n near
+        # zero, which the moment multiplies by its distance from the origin, many boxes perhaps.
+        away, src, norms = self.points
+        moments = self.xp.zeros((4, src.shape[1]))
+        for q, normal in zip(dens[-3:], norms, strict=True):  # rows fit into a CPU's cache
+            moments[3] += self.xp.multiply(q, normal, dtype=np.float64)
+        self.xp.multiply(src, moments[3], out=moments[:3])
+        sums = self.flux * self._total(moments)
+        slope = sums[3:].astype(self.dtype)
         if "u" in results:
-            results["u"] += self.flux * (self._total(src * strength) - total * trg)
+            start = (sums[:3] - sums[3:] * self.first).astype(self.dtype)
+            results["u"] += start - slope * away
         if "grad_u" in results:
-            results["grad_u"][::4] -= self.flux * self.factor * total
+            results["grad_u"][::4] -= slope * self.dtype.type(self.factor)
 
     def _total(self, rows: Any) -> Any:
         """Return the sums of rows that targets see, shape (rows, 1) or (rows, targets)."""

@@ -1,0 +1,123 @@
+"""Warnings where a result depends on which periodic image of a point was given.
+
+They look at the clouds' smallest and largest coordinates, which are on the host already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.errors import ImageWarning, warn
+from parki.ewald.options import EwaldOptions
+from parki.ewald.task import Points, Survey, Task
+from parki.interchange import to_host
+
+# Points this part of an edge outside of the box are inside but for rounding.
+EDGE = 1e-6
+# A sum of q.n this small a part of the sum of |q.n| is zero, but for quadrature on surfaces.
+CLOSED = 1e-3
+
+
+def warn_of_images(task: Task, survey: Survey) -> None:
+    """Warn where images matter whatever the density.
+
+    That is where a triply periodic double layer has no mean chosen and sources outside of the box,
+    as of a body that crosses a face; and where float32 does not hold the distance of a target from
+    the image of a source. Of many ranks the first one warns, of the points of all.
+    """
+    options = task.options
+    if survey.rank > 0:
+        return
+    axis = _outside(options, survey.of_sources)
+    if task.sum.double and options.periodicity == 3 and options.dl_mean is None and axis >= 0:
+        warn(
+            f"sources are outside of the box along axis {axis}, as of bodies that cross a face, "
+            "but dl_mean is not given: without it the mean velocity of the double layer is zero, "
+            "and closed bodies move at another velocity than in a suspension without net flux. "
+            "Pass dl_mean='flux' for bodies whose points are together, or dl_mean='zero' to keep "
+            "this sum: docs/gauges.md",
+            ImageWarning,
+        )
+    axis = _period_apart(options, survey)
+    if task.dtype == np.float32 and not task.mixed and axis >= 0:
+        warn(
+            "trg and src are two float32 arrays with points a period or more apart along axis "
+            f"{axis}: a target at the place of a source's image may count as very close to it, "
+            "with a huge result, as float32 rounds their distance. Pass float64 arrays "
+            "(precision='mixed' sums them in single precision), wrap the points into the box in "
+            "float64 before they are converted (but for dl_mean='flux', which takes them as they "
+            "are), or pass the same array twice where targets are the sources",
+            ImageWarning,
+        )
+
+
+def look_for_flux(task: Task, points: Points, dens: Any, total: Callable[[float], float]) -> bool:
+    """Warn if the mean without flux depends on images, as the sum of q.n is not zero.
+
+    Parameters
+    ----------
+    task : Task
+    points : Points
+    dens : array, shape (rows, Ns) or (k, rows, Ns)
+        The first of several is looked at.
+    total : callable
+        Adds up numbers of all ranks.
+
+    Returns
+    -------
+    bool
+        Whether there was anything to see: a device is waited for then, which no further density
+        need do.
+    """
+    options = task.options
+    if not task.sum.double or options.dl_mean != "flux":
+        return False
+    if _outside(options, points.survey.extents) < 0:
+        return False
+    first = dens[0] if dens.ndim == 3 else dens
+    strength = task.xp.multiply(first[-3:], points.arrays["norms"], dtype=np.float64).sum(axis=0)
+    rows = task.xp.empty((2, strength.size))
+    rows[0] = strength
+    rows[1] = abs(strength)
+    if points.systems is not None:
+        sums, sizes = to_host(points.systems.sums(rows))
+    else:
+        sums, sizes = (np.array([total(float(n))]) for n in to_host(rows.sum(axis=1)))
+    if points.survey.rank == 0 and (abs(sums) > CLOSED * sizes).any():
+        warn(
+            "dl_mean is 'flux' and points are outside of the box, but the sum of q.n is not zero: "
+            "the flow is not periodic, and depends on which images of the points were given. Keep "
+            "all points in the box, or pass dl_mean='zero': docs/gauges.md",
+            ImageWarning,
+        )
+    return bool(sizes.any())
+
+
+def _outside(options: EwaldOptions, extents: NDArray[np.float64]) -> int:
+    """Return the first periodic axis along which points are outside of the box, or -1."""
+    for axis, edge in enumerate(options.box[: options.periodicity]):
+        if edge is not None and len(extents):
+            slack = EDGE * edge
+            if extents[:, axis].min() < -slack or extents[:, axis].max() > edge + slack:
+                return axis
+    return -1
+
+
+def _period_apart(options: EwaldOptions, survey: Survey) -> int:
+    """Return the first axis along which targets and sources may be a period apart, or -1.
+
+    In the box they are not. Clouds of the same extent are taken for copies of each other.
+    """
+    if survey.same or survey.alike or not all(survey.totals):
+        return -1
+    low, high = survey.extents.min(axis=0), survey.extents.max(axis=0)
+    for axis, edge in enumerate(options.box[: options.periodicity]):
+        if edge is not None:
+            inside = low[axis] >= 0 and high[axis] <= max(edge, float(np.float32(edge)))
+            if not inside and high[axis] - low[axis] >= (1 - EDGE) * edge:
+                return axis
+    return -1
