@@ -80,7 +80,7 @@ def parts() -> list[tuple[Any, ...]]:
     for dtype in DEGREES:
         found.append((base, dtype))
         found += [(far, points, dtype) for points in range(2, MOST_POINTS[dtype] + 1)]
-        found += [(near, kernel, dtype) for kernel in SUMS]
+        found += [(near, kernel, dtype, want) for kernel in SUMS for want in wants(kernel)]
     return found
 
 
@@ -107,19 +107,18 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
                 yield from multiplier.kernels(task(kernel, dtype, periodicity=periodicity), split)
 
 
-def near(kernel: str, dtype: np.dtype) -> Iterator[Kernel]:
-    """Yield the kernels of the near field."""
+def near(kernel: str, dtype: np.dtype, want: tuple[str, ...]) -> Iterator[Kernel]:
+    """Yield the kernels of the near field of some results."""
     tile = near_tile(SPACE, "staged", 0, 0.0, dtype)  # a host has one, whatever the points
-    for want in wants(kernel):
-        first, last = DEGREES[dtype][kernel][want != ("u",)]
-        for degree in range(first, last + 1, 2):
-            for periodicity in range(4):
-                pair = Pair(0.1, RadialPolynomials(*np.zeros((5, degree + 1))), "staged")
-                given = task(kernel, dtype, want, periodicity)
-                yield from near_kernels(given, pair, tile).values()
-                if want == ("u",):
-                    for many in TOGETHER:
-                        yield near_kernel(given, pair, tile, many=many)
+    first, last = DEGREES[dtype][kernel][want != ("u",)]
+    for degree in range(first, last + 1, 2):
+        for periodicity in range(4):
+            pair = Pair(0.1, RadialPolynomials(*np.zeros((5, degree + 1))), "staged")
+            given = task(kernel, dtype, want, periodicity)
+            yield from near_kernels(given, pair, tile).values()
+            if want == ("u",):
+                for many in TOGETHER:
+                    yield near_kernel(given, pair, tile, many=many)
 
 
 def task(
@@ -135,7 +134,9 @@ def mesh(given: Task, points: int, gather: str = USUAL[False][2]) -> EwaldMesh:
     steps = box / 64
     padding = pad(3, box, steps, points, 0.1, 1e-6)
     window = KaiserBessel(points, 2.4 * points)
-    return EwaldMesh(given, Frame(box, np.zeros(3), 3), steps, padding, window, USUAL[False][1], gather)
+    return EwaldMesh(
+        given, Frame(box, np.zeros(3), 3), steps, padding, window, USUAL[False][1], gather
+    )
 
 
 def far(points: int, dtype: np.dtype) -> Iterator[Kernel]:

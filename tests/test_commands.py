@@ -77,7 +77,7 @@ def test_info_says_why_the_cache_is_unusable(
     (tmp_path / "file").touch()
     monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path / "file" / "cache"))
     assert cli.main(["info"]) == 0
-    assert "(cannot be used: Not a directory; 0 kernels" in capsys.readouterr().out
+    assert "(cannot be used: it is a file, or in one; 0 kernels" in capsys.readouterr().out
 
 
 def test_tune_is_refused_where_its_result_would_be_lost(
