@@ -95,8 +95,10 @@ def text(found: dict[str, Any]) -> str:
 
 
 def _once(reason: str, name: str, said: dict[str, str]) -> str:
-    """Return a reason, or where it was said before."""
-    return reason if said.setdefault(reason, name) == name else f"as for {said[reason]}"
+    """Return a reason; what was said before is not said again."""
+    known = max((each for each in said if reason.startswith(each)), key=len, default="")
+    said.setdefault(reason, name)
+    return f"as for {said[known]}{reason.removeprefix(known)}" if known else reason
 
 
 def _version(package: str) -> str | None:

@@ -63,7 +63,7 @@ def test_tuple(rng):
 
 
 def test_a_tuple_prints_a_line_for_each(rng):
-    plan, *_, dens = make(rng, "stokes_sl", 3, want=("p", "u"))
+    plan, dens, _ = make(rng, "stokes_sl", 3, want=("p", "u"))
     checks = plan.check(dens)
     first, second = str(checks).splitlines()
     assert first == f"p: {checks[0]}" and second == f"u: {checks[1]}"

@@ -150,6 +150,14 @@ def test_check_sees_a_wrong_sum(few: None, monkeypatch: pytest.MonkeyPatch) -> N
     assert cli.main(["check", "--space", "Serial"]) == 1
 
 
+def test_pages_say_how_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", "--help"]) == 0
+    root = Path(__file__).parents[1]
+    pages = [root / "README.md", root / "docs/install.md"]
+    for text in (capsys.readouterr().out, *(page.read_text(encoding="utf-8") for page in pages)):
+        assert "a minute or two" in " ".join(text.split())
+
+
 def test_check_refuses_an_unknown_space(capsys: pytest.CaptureFixture[str]) -> None:
     assert "execution_space is 'abacus'" in refused(["check", "--space", "abacus"], capsys)
 
