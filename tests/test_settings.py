@@ -16,6 +16,7 @@ from small_kernels import RUN, SQUARE, run_python, small_kernel, write_kernel
 import parki
 from parki import cli, groups, settings
 from parki.ewald.choice import machines
+from parki.ewald.sums import SUMS
 from parki.runtime import kernel as kernel_module
 from parki.runtime import shipped
 from parki.settings import MOST_THREADS, SETTINGS, cache_directory, thread_count
@@ -220,6 +221,10 @@ def test_a_compiler_with_blanks_in_its_path(
         parki.runtime.host.compiler()
     monkeypatch.setenv("CXX", f'"{program}"')  # as the message says
     assert parki.runtime.host.compiler().command == (str(program),)
+    script = '. "$1/scripts/setup.sh"; need_compiler'  # as scripts/test.sh does
+    words = ["bash", "-c", script, "bash", str(Path(__file__).parents[1])]
+    for cxx, status in ((f'"{program}" -O1', 0), (str(program), 1)):
+        assert subprocess.run(words, env={**os.environ, "CXX": cxx}).returncode == status
     monkeypatch.setenv("CXX", "no-such-launcher g++")
     with pytest.raises(parki.UnavailableError, match="cannot be run; parki compiles"):
         parki.runtime.host.compiler()
@@ -270,3 +275,27 @@ def test_the_table_names_bad_settings() -> None:
     for name, text in WRONG.items():
         line = next(line for line in lines if line.startswith(name))
         assert text in line and "expected" in line and SETTINGS[name].meaning not in line
+
+
+# ---------------------------------------------------------------------- options
+POWERS = {"laplace": 1, "stokes_sl": 1, "stokes_dl": 2, "stokes_rotlet": 2, "stokes_dipole": 2}
+
+
+@pytest.mark.parametrize("kernel", list(POWERS))
+def test_the_power_of_the_length_is_that_of_the_docstring(kernel: str) -> None:
+    """Promises of the same density in boxes of edge 1 and 2."""
+    said = " ".join((parki.EwaldOptions.__doc__ or "").split())
+    assert (
+        "p = 1 for the potential and the single layer, 2 for double layers, rotlets and dipoles, "
+        "and one more for pressures and gradients" in said
+    )
+    points, promises = np.random.default_rng(0).random((3, 20)), []
+    dens = np.ones(SUMS[kernel].density_shape(20))
+    for edge in (1.0, 2.0):
+        options = parki.EwaldOptions(3, [edge] * 3, 1e-2)
+        norms = points if SUMS[kernel].double else None
+        plan = parki.Plan(
+            kernel, edge * points, edge * points, norms, options, want=("u", "grad_u")
+        )
+        promises.append(np.array(plan.promise(dens)))
+    assert np.log2(promises[0] / promises[1]) == pytest.approx([POWERS[kernel], POWERS[kernel] + 1])

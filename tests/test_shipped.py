@@ -291,7 +291,18 @@ def test_every_combination_comes_at_other_tolerances(
             assert not missing, (want, tolerance)
 
 
+def derivatives() -> None:
+    """Take derivatives of the sums that `docs/install.md` does not except."""
+    draw = np.random.default_rng(4).random
+    trg, src, dens, values = draw((3, 300)), draw((3, 200)), draw((3, 200)), draw((3, 300))
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-3)
+    for kernel in ("stokes_sl", "stokes_rotlet"):
+        parki.vjp(kernel, trg, src, dens, options=options, values=values)
+    parki.vjp("laplace", trg, src, dens[0], options=options, values=values[0])
+
+
 PROGRAMS = {
+    "derivatives": derivatives,
     "README": lambda: exec(program(ROOT / "README.md", PLAIN), {}),
     "tutorial": lambda: exec(program(ROOT / "docs/tutorial.md", PLAIN), {}),
     "figure 10": lambda: runpy.run_path(str(ROOT / "examples/figure10.py"))["main"](2000),
@@ -309,6 +320,26 @@ def test_what_programs_load_comes(
     PROGRAMS[name]()
     assert len(asked.requests) > 10
     assert not asked.requests - listed
+
+
+@pytest.mark.parametrize("case", ["mixed precision", "transposes"])
+def test_what_the_page_excepts_does_not_come(
+    listed: set[Request], monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    assert case in page.partition("needs a compiler, and says so:")[2]
+    monkeypatch.setenv("PARKI_CACHE_DIR", CACHE)
+    asked = Asked(monkeypatch, stand_ins=False)
+    draw = np.random.default_rng(4).random
+    trg, src, dens, norms, values = (draw((3, n)) for n in (300, 200, 200, 200, 300))
+    how = {"precision": "mixed"} if case == "mixed precision" else {}
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-3, **how)
+    plan = parki.Plan("stokes_dl", trg, src, norms, options)
+    if case == "transposes":
+        plan(dens)
+        assert not asked.requests - listed
+        plan.adjoint(values)
+    assert asked.requests - listed
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
