@@ -37,7 +37,7 @@ def test_info_without_compiler(
     text = capsys.readouterr().out
     assert "none: CXX is 'no-such-compiler'" in text
     assert text.count("CXX is 'no-such-compiler'") == 1
-    assert text.count("as for compiler") == 3  # the kernels and two spaces
+    assert text.count(": as for ") == 3  # the kernels and two spaces
     assert cli.main(["info", "--json"]) == 0
     spaces = json.loads(capsys.readouterr().out)["spaces"]
     assert all(
