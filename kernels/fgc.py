@@ -1,10 +1,11 @@
 """FGC's convolution (CNV): multiplies a block of Fourier modes by the far-field symbol, in place.
 
-    Stokes   u = M [ k^2 A - k (k.A) + i k k^2 D ]      (MATH C; A, D from P2G; of a dipole D = 0)
+    Stokes   u = M [ k^2 A - k (k.A) + i k k^2 D ]      (A, D from P2G; of a dipole D = 0)
     Laplace  phi = M q
     rotlet   u = i M k x t                          (M of Laplace)
     pressure p = -i M k^2 (k.A)
 
+as in "The far field in Fourier space" of docs/theory.md,
 with the real multiplier M (split, window, truncation of the kernel and scale, tabulated for
 non-negative wavenumbers). One work item owns one mode. Complex numbers are pairs of reals.
 

@@ -1,6 +1,7 @@
 """P2G: spreads the sources onto the grid with the window.
 
-Four components (MATH C): A_j = f_j w + S_jm d_m w, S = q n^T + n q^T, j = 0..2, and D = (q.n) w;
+Four components ("The far field in Fourier space" of docs/theory.md): A_j = f_j w + S_jm d_m w,
+S = q n^T + n q^T, j = 0..2, and D = (q.n) w;
 the single layer alone has the first three without the gradient, Laplace the plain window, and a
 dipole the first three with S = -D, which need not be symmetric. Row a of the
 window tables is a polynomial in 2 frac - 1 for the a-th of the P grid points that a source touches,

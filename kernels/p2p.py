@@ -7,7 +7,8 @@ the cut-off of the tile's bounding box to scratch memory, CHUNK sources at a tim
 and one loop over many staged sources vectorises where many loops over few do not. ``p2p_tile.py``
 walks the same columns on a device.
 
-With y = r_c/r, e = (x - y)/r, s = 2 (r/r_c)^2 - 1 the pair kernel is (MATH B.1, B.4)
+With y = r_c/r, e = (x - y)/r, s = 2 (r/r_c)^2 - 1 the pair kernel is, by "Near and far" of
+docs/theory.md,
 
     single   (1/r_c)   [ (y - 2 S) f + (y - 2 X r^2) (f.e) e ]
     double   (1/r_c^2) [ -2 R r ((q.n) e + (n.e) q + (q.e) n)

@@ -1,8 +1,8 @@
 """`parki check`: this installation against direct sums, in every kernel and periodicity.
 
-Small clouds of random points, so that it takes seconds once the kernels are compiled; the tests of
-the repository do far more. Knows the public calls and the reference, and nothing of the solver's
-inside.
+Small clouds of random points, so that it takes some twenty seconds once the kernels are compiled;
+the tests of the repository do far more. Knows the public calls and the reference, and nothing of
+the solver's inside.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ ROUNDING = 32
 DESCRIPTION = """\
 Compare parki's sums with direct sums on this machine: every kernel, 0 to 3 periodic axes, double
 and single precision, for clouds of random points. Prints error over promise, which is at most 1
-where the promise is kept. Takes a few seconds; the first time, when the kernels are compiled, up
-to a minute.
+where the promise is kept. Takes some twenty seconds for each space; the first time, when the
+kernels are compiled, a minute or two.
 """
 
 EPILOG = """\

@@ -22,6 +22,7 @@ from parki.runtime import cache, host, shipped
 from parki.runtime.spaces import SPACES, why_unavailable
 from parki.settings import SETTINGS, cache_directory, table, thread_count
 
+NONE = "none: "  # what stands before the reason
 # As they are written, where that is not in small letters.
 NAMES = {"python": "Python", "numpy": "NumPy", "scipy": "SciPy", "cupy": "CuPy"}
 
@@ -69,24 +70,35 @@ def facts() -> dict[str, Any]:
 
 
 def text(found: dict[str, Any]) -> str:
-    """Return `facts` as text of a screen."""
+    """Return `facts` as text of a screen, where a reason stands once."""
     kept = found["cache"]
     state = f"cannot be used: {kept['unusable']}; " if kept["unusable"] else ""
     size = f"{kept['kernels']} kernels, {kept['bytes'] / 1e6:.1f} MB"
     found = found | {"cache": f"{kept['folder']} ({state}{size})"}
-    rows = [
-        f"{NAMES.get(name, name):<12}{value or 'not installed'}"
-        for name, value in found.items()
-        if not isinstance(value, dict)
-    ]
+    rows, said = [], dict[str, str]()  # by reason, the line that has it
+    for name, value in found.items():
+        if isinstance(value, dict):
+            continue
+        value = str(value or "not installed")
+        reason = value.removeprefix(NONE)
+        if reason != value:
+            value = NONE + _once(reason, name, said)
+        rows.append(f"{NAMES.get(name, name):<12}{value}")
     rows += ["", "Execution spaces"]
     for space, found_space in found["spaces"].items():
         reason = found_space["reason"]
-        here = f"not here: {reason}" if reason else "available"
+        here = f"not here: {_once(reason, space, said)}" if reason else "available"
         rows.append(f"  {space:<10}{here}")
     rows += ["", "Settings (environment variables)"]
     rows += [f"  {line}" for line in table().splitlines()]
     return "\n".join(rows)
+
+
+def _once(reason: str, name: str, said: dict[str, str]) -> str:
+    """Return a reason; what was said before is not said again."""
+    known = max((each for each in said if reason.startswith(each)), key=len, default="")
+    said.setdefault(reason, name)
+    return f"as for {said[known]}{reason.removeprefix(known)}" if known else reason
 
 
 def _version(package: str) -> str | None:
@@ -101,7 +113,7 @@ def _answer(ask: Callable[[], Any]) -> Any:
     try:
         return ask()
     except ParkiValueError as error:
-        return f"none: {error}"
+        return f"{NONE}{error}"
 
 
 def _compiler() -> str:

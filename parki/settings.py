@@ -8,6 +8,7 @@ values in force.
 from __future__ import annotations
 
 import functools
+import math
 import os
 import shlex
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from parki.errors import ParkiValueError
+from parki.groups import processors
 
 EXECUTORS = ("embedded", "pykokkos")
 # GNU's OpenMP lists the threads it starts on the caller's stack, which may be small. These fit in
@@ -30,6 +32,12 @@ def _whole(text: str) -> int:
         return int(text)
     except ValueError:
         return 0
+
+
+def _first(text: str) -> int:
+    """Return the first of a list of whole numbers such as "4,2"; 0 where it is none."""
+    numbers = [_whole(part) for part in text.split(",")]
+    return numbers[0] if min(numbers) > 0 else 0
 
 
 def _takes(read: Callable[[str], Any]) -> Callable[[str], bool]:
@@ -97,9 +105,17 @@ SETTINGS = {
         Setting(
             "PARKI_NUM_THREADS",
             "",
-            "threads of the OpenMP space, 1 to 1024; default OMP_NUM_THREADS or all cores",
+            "threads of the OpenMP space, 1 to 1024; default OMP_NUM_THREADS, or the cores that "
+            "the process may use",
             lambda text: 1 <= _whole(text) <= MOST_THREADS,
             f"a whole number from 1 to {MOST_THREADS}",
+        ),
+        Setting(
+            "OMP_NUM_THREADS",
+            "",
+            "the same for all programs with OpenMP; the first number of a list such as 4,2",
+            lambda text: _first(text) > 0,
+            "a positive whole number, or several with commas between them",
         ),
         Setting(
             "PARKI_EMULATED_TEAM",
@@ -137,17 +153,18 @@ def cache_directory() -> Path:
 def thread_count() -> int:
     """Return the OpenMP threads: ``PARKI_NUM_THREADS``, ``OMP_NUM_THREADS`` or all cores.
 
-    ``OMP_NUM_THREADS`` is for OpenMP to judge. Of a list the first number is taken, what is no
-    number is passed over, and no more than `MOST_THREADS` are taken from it.
+    All are the cores that the process may run on, as many as the quota of its container pays for.
+    More than `MOST_THREADS` are not taken.
     """
-    chosen = SETTINGS["PARKI_NUM_THREADS"].number()
-    if chosen:
-        return chosen
-    threads = _whole(os.environ.get("OMP_NUM_THREADS", "").partition(",")[0])
-    if threads < 1:
-        affinity = getattr(os, "sched_getaffinity", None)
-        threads = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return min(threads, MOST_THREADS)
+    chosen = SETTINGS["PARKI_NUM_THREADS"].number() or _first(SETTINGS["OMP_NUM_THREADS"].value())
+    return min(chosen or _cores(), MOST_THREADS)
+
+
+def _cores() -> int:
+    """Return the cores that threads may keep busy; a part of one is left over."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    return max(1, math.floor(min(cores, processors())))
 
 
 def table() -> str:

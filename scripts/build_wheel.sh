@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds dist/: the sdist, and the wheel with compiled kernels for Linux on x86-64. Then installs
-# each into an empty environment and runs `parki check` there, the wheel's with no compiler at hand.
-# The first run compiles some 1700 kernels for each of three levels of x86-64 (15 minutes of a core
-# each), later ones what has changed.
+# each into an empty environment and runs `parki check` and the README's first example there, the
+# wheel's with no compiler at hand. The first run compiles all kernels for each of three levels of
+# x86-64, which takes half an hour of a core for each; later runs compile what has changed.
+# `scripts/compile_kernels.py --list` counts the kernels.
 set -euo pipefail
 
 . "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -10,19 +11,26 @@ set_up dev
 cd "$root"
 
 [ "$(uname -sm)" = "Linux x86_64" ] || stop "only Linux on x86-64 has a wheel with kernels."
+say "compiling the kernels into build/compiled"
 "$venv/bin/python" scripts/compile_kernels.py build/compiled
+say "building the sdist and the wheel in dist"
 rm -rf dist
 PARKI_WHEEL_KERNELS="$root/build/compiled" "$venv/bin/python" -m build --outdir dist
 
 trial="$(mktemp -d)"
 trap 'rm -rf "$trial"' EXIT
+sed -n '/^```python$/,/^```$/{/^```/d;p}' README.md > "$trial/first_example.py"
 
 try() { # try NAME PATH FILE: install FILE into an empty environment, check it with this PATH
-    say "$1: parki check"
+    say "$1: installing it into an empty environment"
     "$venv/bin/python" -m venv "$trial/$1"
     "$trial/$1/bin/python" -m pip install --quiet --disable-pip-version-check "$3"
-    env -i HOME="$trial/$1" PATH="$2" "$trial/$1/bin/parki" info | sed -n '/^compiler\|^kernels/p'
-    env -i HOME="$trial/$1" PATH="$2" "$trial/$1/bin/parki" check
+    local here=(env -i HOME="$trial/$1" PATH="$2")
+    "${here[@]}" "$trial/$1/bin/parki" info | sed -n '/^compiler\|^kernels/p'
+    say "$1: parki check"
+    "${here[@]}" "$trial/$1/bin/parki" check
+    say "$1: the README's first example"
+    "${here[@]}" "$trial/$1/bin/python" "$trial/first_example.py"
 }
 
 try wheel /nonexistent dist/*.whl

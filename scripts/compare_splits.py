@@ -5,9 +5,9 @@
 
 Sums `stokes_comb` over uniform points that are sources and targets. Prints a table in Markdown: the
 seconds of a repeated application and of a one-shot sum (plan and one application, kernels
-compiled), medians over alternating runs of both splits, and their ratios. Predicted from MATH G.2:
-2.6 to 4.4 times fewer grid points at the same cut-off; with the cut-off free to move, about half of
-that shows in the time, since P2P and mesh are balanced.
+compiled), medians over alternating runs of both splits, and their ratios. At the same cut-off 2.6
+to 4.4 times fewer grid points are predicted ("Near and far" of docs/theory.md); with the cut-off
+free to move, about half of that shows in the time, since P2P and mesh are balanced.
 """
 
 from __future__ import annotations

@@ -3,20 +3,21 @@
 Into a folder go one shared object for each level of x86-64 that `parki.runtime.shipped` knows, with
 the kernels of all sums by the usual variants, and the OpenMP library for machines without one.
 Objects are kept in the folder below it, so that a second run compiles what has changed alone.
+`--list` says how many kernels there are, and compiles none.
 """
 
 import argparse
 import math
-import os
 import shutil
 import subprocess
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from rich.progress import track
 
 from parki.arrays import USUAL, real_name
 from parki.cell_list import CellList, parts_kernels
@@ -26,7 +27,7 @@ from parki.ewald.far.g2p import G2P
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import pad
-from parki.ewald.near.p2p import near_kernels
+from parki.ewald.near.p2p import TOGETHER, near_kernel, near_kernels
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import near_tile
 from parki.ewald.options import MOST_POINTS, EwaldOptions
@@ -37,9 +38,11 @@ from parki.ewald.split.window import KaiserBessel
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.record import RadialPolynomials
 from parki.ewald.task import Frame, Task
-from parki.runtime import Kernel, cache, get_execution_space, host, shipped
+from parki.runtime import Kernel, cache, get_execution_space, host, load, shipped
+from parki.settings import thread_count
 
 SPACE = get_execution_space("OpenMP")
+SECONDS = 10.0  # between words about progress
 FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
 # First and last degree (all are even) of the near field's polynomials, of the potential and of its
 # derivatives: what `parki.ewald.choice.parameters.select` chose for tolerances from 0.3 to the
@@ -72,19 +75,28 @@ def wants(kernel: str) -> list[tuple[str, ...]]:
     return [want for n in range(1, 4) for want in combinations(names, n)]
 
 
+def parts() -> list[tuple[Any, ...]]:
+    """Return what makes kernels, each a function and its arguments."""
+    found: list[tuple[Any, ...]] = []
+    for dtype in DEGREES:
+        found.append((base, dtype))
+        found += [(far, points, dtype) for points in range(2, MOST_POINTS[dtype] + 1)]
+        found += [(near, kernel, dtype, want) for kernel in SUMS for want in wants(kernel)]
+    return found
+
+
 def kernels() -> Iterator[Kernel]:
     """Yield the kernels of all sums by the usual variants; some more than once."""
-    for dtype in DEGREES:
-        yield from base(dtype)
-        for points in range(2, MOST_POINTS[dtype] + 1):
-            yield from far(points, dtype)
-        for kernel in SUMS:
-            yield from near(kernel, dtype)
+    for make, *arguments in parts():
+        yield from make(*arguments)
 
 
 def base(dtype: np.dtype) -> Iterator[Kernel]:
     """Yield the kernels that depend on the precision alone."""
-    yield from CellList.kernels(SPACE, real_name(dtype)).values()
+    real = real_name(dtype)
+    yield from CellList.kernels(SPACE, real).values()
+    yield load("cell_list", "place_systems", SPACE)
+    yield load("cell_list", "sum_systems", SPACE, REAL=real)
     yield from parts_kernels(SPACE)
     for rows in sorted({3, *(each.rows for each in SUMS.values())}):
         yield CellList.gather_kernel(SPACE, dtype, rows)
@@ -96,18 +108,18 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
                 yield from multiplier.kernels(task(kernel, dtype, periodicity=periodicity), split)
 
 
-def near(kernel: str, dtype: np.dtype) -> Iterator[Kernel]:
-    """Yield the kernels of the near field."""
+def near(kernel: str, dtype: np.dtype, want: tuple[str, ...]) -> Iterator[Kernel]:
+    """Yield the kernels of the near field of some results."""
     tile = near_tile(SPACE, "staged", 0, 0.0, dtype)  # a host has one, whatever the points
-    for want in wants(kernel):
-        if "u" in want and len(want) > 1:
-            continue  # those of "u" and of the others
-        first, last = DEGREES[dtype][kernel][want != ("u",)]
-        for degree in range(first, last + 1, 2):
-            for periodicity in range(4):
-                pair = Pair(0.1, RadialPolynomials(*np.zeros((5, degree + 1))), "staged")
-                given = task(kernel, dtype, want, periodicity)
-                yield from near_kernels(given, pair, tile).values()
+    first, last = DEGREES[dtype][kernel][want != ("u",)]
+    for degree in range(first, last + 1, 2):
+        for periodicity in range(4):
+            pair = Pair(0.1, RadialPolynomials(*np.zeros((5, degree + 1))), "staged")
+            given = task(kernel, dtype, want, periodicity)
+            yield from near_kernels(given, pair, tile).values()
+            if want == ("u",):
+                for many in TOGETHER:
+                    yield near_kernel(given, pair, tile, many=many)
 
 
 def task(
@@ -117,13 +129,15 @@ def task(
     return Task(kernel, SPACE, dtype, EwaldOptions(periodicity, [1, 1, 1]), want)
 
 
-def mesh(given: Task, points: int) -> EwaldMesh:
+def mesh(given: Task, points: int, gather: str = USUAL[False][2]) -> EwaldMesh:
     """Return a small grid with a window."""
     box = np.ones(3)
     steps = box / 64
     padding = pad(3, box, steps, points, 0.1, math.inf, 1e-6)
     window = KaiserBessel(points, 2.4 * points)
-    return EwaldMesh(given, Frame(box, np.zeros(3), 3), steps, padding, window, *USUAL[False][1:])
+    return EwaldMesh(
+        given, Frame(box, np.zeros(3), 3), steps, padding, window, USUAL[False][1], gather
+    )
 
 
 def far(points: int, dtype: np.dtype) -> Iterator[Kernel]:
@@ -133,7 +147,36 @@ def far(points: int, dtype: np.dtype) -> Iterator[Kernel]:
         for want in wants(kernel):
             given = task(kernel, dtype, want)
             yield FGC.kernel(given)
-            yield from G2P.kernels(mesh(given, points))
+            for gather in (USUAL[False][2], "tile"):  # tiles know of systems
+                yield from G2P.kernels(mesh(given, points, gather))
+
+
+def told(steps: Iterable[Any], label: str, total: int) -> Iterator[Any]:
+    """Pass steps on, and print how many there were: every few seconds, and at the end."""
+    begun = said = time.monotonic()
+    for done, step in enumerate(steps, 1):
+        yield step
+        now = time.monotonic()
+        if now - said > SECONDS or done == total:
+            said = now
+            print(f"{label}: {done} of {total} ({(now - begun) / 60:.1f} minutes)", flush=True)
+
+
+def sources_of(part: tuple[Any, ...]) -> dict[str, str]:
+    """Return the source texts of a part's kernels, by the names of their entry points."""
+    make, *arguments = part
+    texts = (kernel._object.source for kernel in make(*arguments))
+    return {shipped.symbol(text): text for text in texts}
+
+
+def all_sources(jobs: int) -> dict[str, str]:
+    """Return the source texts of all kernels, by the names of their entry points."""
+    found: dict[str, str] = {}
+    todo = parts()
+    with ProcessPoolExecutor(jobs) as pool:
+        for texts in told(pool.map(sources_of, todo), "kernels written in C++, parts", len(todo)):
+            found.update(texts)
+    return found
 
 
 def build(sources: dict[str, str], level: str, folder: Path, jobs: int) -> None:
@@ -160,7 +203,7 @@ def build(sources: dict[str, str], level: str, folder: Path, jobs: int) -> None:
 
     with ThreadPoolExecutor(jobs) as pool:
         done = pool.map(compile_one, sources)
-        paths = list(track(done, f"compiling for {level}", total=len(sources)))
+        paths = list(told(done, f"kernels compiled for {level}", len(sources)))
     names = folder / "objects" / "list"
     names.write_text("\n".join(map(str, paths)), encoding="utf-8")
     target = folder / f"{level}.so"
@@ -185,12 +228,14 @@ def take_openmp(folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="where to write")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--list", action="store_true", help="say how many there are, and stop")
+    parser.add_argument("--jobs", type=int, default=thread_count())
     parser.add_argument("--levels", nargs="+", default=list(shipped.LEVELS))
     arguments = parser.parse_args()
-    sources = {}
-    for kernel in kernels():
-        sources[shipped.symbol(kernel._object.source)] = kernel._object.source
+    sources = all_sources(arguments.jobs)
+    print(f"{len(sources)} kernels for each of {', '.join(arguments.levels)}", flush=True)
+    if arguments.list:
+        return
     for level in arguments.levels:
         build(sources, level, arguments.folder, arguments.jobs)
     take_openmp(arguments.folder)

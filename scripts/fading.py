@@ -150,10 +150,13 @@ def error(
     values = [field(task, p, box, steps, split, apart, density) for p in (padding, exact)]
     difference = np.atleast_2d(values[0] - values[1])
     if not SUMS[kernel].double:
-        # What fixes the sum's constant differs, and the gauge knows it.
-        difference = difference - difference.mean(axis=1, keepdims=True)
-    promise = tolerance / length ** (2 if SUMS[kernel].double else 1)
-    size = (np.atleast_2d(density) ** 2).sum(axis=0) ** (2 if SUMS[kernel].double else 1)
+        # A constant times the density differs, which the gauge knows.
+        own = density[: len(difference)]
+        constant = (own * difference).sum(axis=1) / (own**2).sum(axis=1)
+        difference = difference - constant[:, None] * own
+    power = 2 if SUMS[kernel].double else 1
+    promise = tolerance / length**power
+    size = (density[: len(difference)] ** 2).sum(axis=0) ** power
     return float(np.sqrt((difference**2).sum(axis=0).mean() / size.mean())) / promise
 
 

@@ -25,16 +25,19 @@ set_up() { # set_up EXTRA
 }
 
 need_compiler() {
-    local candidate found=""
-    # CXX may hold flags or a launcher ("ccache g++"), so it is split into words.
+    local candidate word words found=""
     for candidate in "${CXX:-}" g++ clang++ c++; do
         [ -n "$candidate" ] || continue
+        # CXX may hold flags or a launcher ("ccache g++"), and quotes around a path with blanks.
+        words=()
+        while IFS= read -r word; do
+            words+=("$word")
+        done < <(xargs -n 1 printf '%s\n' <<<"$candidate" 2>/dev/null)
         # macOS has a g++ that only asks for the command line tools: compiling is the test.
-        # shellcheck disable=SC2086
-        if command -v ${candidate%% *} >/dev/null 2>&1; then
+        if command -v "${words[0]:-}" >/dev/null 2>&1; then
             found="$candidate"
             if printf '#include <cmath>\nint main() { return 0; }\n' |
-                $candidate -x c++ -fsyntax-only - >/dev/null 2>&1; then
+                "${words[@]}" -x c++ -fsyntax-only - >/dev/null 2>&1; then
                 return
             fi
         fi

@@ -1,5 +1,7 @@
 """`Plan.check` against the reference sums, which share nothing with the solver."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -58,6 +60,16 @@ def test_error_is_that_against_the_reference(rng, kernel, periodicity):
 
 def test_tuple(rng):
     compare(*make(rng, "stokes_sl", 3, want=("p", "u", "grad_u")))
+
+
+def test_a_tuple_prints_a_line_for_each(rng):
+    plan, dens, _ = make(rng, "stokes_sl", 3, want=("p", "u"))
+    checks = plan.check(dens)
+    first, second = str(checks).splitlines()
+    assert first == f"p: {checks[0]}" and second == f"u: {checks[1]}"
+    assert "error " in first and "Check(" not in first
+    again = pickle.loads(pickle.dumps(checks))
+    assert again == checks and str(again) == str(checks)
 
 
 def test_float32(rng):

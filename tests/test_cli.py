@@ -1,5 +1,6 @@
 """The command line: what it prints, draws and returns; and the suspension of the demonstration."""
 
+import json
 import os
 import signal
 import subprocess
@@ -12,7 +13,8 @@ import pytest
 
 import parki
 from parki import check, cli, demo
-from parki.runtime.spaces import SPACES
+from parki.runtime.spaces import SPACES, why_unavailable
+from parki.runtime.spaces import cupy as cupy_space
 
 
 def test_info(capsys: pytest.CaptureFixture[str]) -> None:
@@ -32,7 +34,35 @@ def test_info_without_compiler(
 ) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
     assert cli.main(["info"]) == 0
-    assert "none: CXX is 'no-such-compiler'" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "none: CXX is 'no-such-compiler'" in text
+    assert text.count("CXX is 'no-such-compiler'") == 1
+    assert text.count(": as for ") == 3  # the kernels and two spaces
+    assert cli.main(["info", "--json"]) == 0
+    spaces = json.loads(capsys.readouterr().out)["spaces"]
+    assert all(
+        "CXX is 'no-such-compiler'" in spaces[name]["reason"] for name in ("OpenMP", "Serial")
+    )
+
+
+def test_amd_is_not_advised_to_install_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    cupy_space.array_module.cache_clear()
+    try:
+        assert "pip install parki[cuda12]" in why_unavailable("Cuda")
+        for said in (why_unavailable("HIP"), refusal("HIP")):
+            assert said.startswith("CuPy is not installed, so there is no GPU space; an AMD GPU")
+            assert "cuda" not in said
+        assert "pip install parki[cuda12]" in refusal("GPU")
+    finally:
+        cupy_space.array_module.cache_clear()
+
+
+def refusal(name: str) -> str:
+    """Return why a space is refused."""
+    with pytest.raises(parki.UnavailableError) as caught:
+        parki.get_execution_space(name)
+    return str(caught.value)
 
 
 def test_no_command_prints_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,7 +77,7 @@ def test_info_says_why_the_cache_is_unusable(
     (tmp_path / "file").touch()
     monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path / "file" / "cache"))
     assert cli.main(["info"]) == 0
-    assert "(cannot be used: Not a directory; 0 kernels" in capsys.readouterr().out
+    assert "(cannot be used: it is a file, or in one; 0 kernels" in capsys.readouterr().out
 
 
 def test_tune_is_refused_where_its_result_would_be_lost(
@@ -148,6 +148,14 @@ def test_check_sees_a_wrong_sum(few: None, monkeypatch: pytest.MonkeyPatch) -> N
     right = check.direct_sum
     monkeypatch.setattr(check, "direct_sum", lambda *a, **k: 1.001 * right(*a, **k))
     assert cli.main(["check", "--space", "Serial"]) == 1
+
+
+def test_pages_say_how_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", "--help"]) == 0
+    root = Path(__file__).parents[1]
+    pages = [root / "README.md", root / "docs/install.md"]
+    for text in (capsys.readouterr().out, *(page.read_text(encoding="utf-8") for page in pages)):
+        assert "a minute or two" in " ".join(text.split())
 
 
 def test_check_refuses_an_unknown_space(capsys: pytest.CaptureFixture[str]) -> None:

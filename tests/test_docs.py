@@ -45,15 +45,28 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Page(HTMLParser):
-    """The places of a page that links may name, and where its links lead."""
+    """The places of a page that links may name, where its links lead, and its paragraphs."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.places: set[str] = set()
         self.links: set[str] = set()
+        self.paragraphs: list[str] = []
+        self.inside = False
         self.feed(text)
 
+    def handle_data(self, data: str) -> None:
+        if self.inside:
+            self.paragraphs[-1] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "p":
+            self.inside = False
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "p":
+            self.inside = True
+            self.paragraphs.append("")
         for name, value in attrs:
             if name == "id" and value:
                 self.places.add(value)
@@ -76,6 +89,89 @@ def test_links_lead_somewhere(site: Path) -> None:
                 broken.append(f"{path.name}: {link}")
     assert len(pages) > 15
     assert not broken
+
+
+RULE = re.compile(r"\|\s*:?-{3,}:?\s*\|")  # between a table's head and its rows
+
+
+def test_no_table_is_a_paragraph(site: Path) -> None:
+    """Of three hyphens in a paragraph Sphinx makes one dash."""
+    pages = {path: Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
+    assert sum(len(page.paragraphs) for page in pages.values()) > 1000
+    dashes = re.compile(r"\|\s*(-{2,}|[–—]+)\s*\|")
+    broken = [path.name for path, page in pages.items() if any(map(dashes.search, page.paragraphs))]
+    assert not broken
+
+
+def broken_tables(text: str) -> list[int]:
+    """Return the lines of Markdown, from 1, whose tables would be paragraphs."""
+    plain = re.sub(r"^```.*?^```", lambda code: "\n" * code[0].count("\n"), text, flags=re.S | re.M)
+    lines, broken = plain.splitlines(), []
+    for number, line in enumerate(lines):
+        row = line.startswith("|")
+        before = lines[number - 1] if number else ""
+        if RULE.search(line):
+            whole = re.fullmatch(r"(\|\s*:?-{3,}:?\s*)+\|", line)
+            if not whole or before.count("|") - before.count("\\|") != line.count("|"):
+                broken.append(number + 1)
+        elif (row and not line.rstrip().endswith("|")) or (
+            line and not row and before.startswith("|")
+        ):
+            broken.append(number + 1)
+    return broken
+
+
+MARKDOWN = [*sorted(DOCS.rglob("*.md")), *sorted(ROOT.glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=lambda page: page.name)
+def test_tables_are_tables(page: Path) -> None:
+    """As the sources show it, also of pages that are not built."""
+    assert not broken_tables(page.read_text(encoding="utf-8"))
+
+
+def test_broken_tables_are_found_out() -> None:
+    table = "| if | then |\n| --- | --- |\n| this | that |\n"
+    assert not broken_tables(f"text\n\n{table}\ntext\n")
+    assert broken_tables(table.replace("|\n|", "| |")) == [1]
+    assert broken_tables(table.replace("this |", "this\nwraps |")) == [3, 4]
+    assert broken_tables(table.replace("if |", "if | or |")) == [2]
+
+
+# ---------------------------------------------------------------------- what comments cite
+SOURCES = [
+    path
+    for folder in ("parki", "kernels", "scripts", "examples", "tests", "docs")
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.suffix in (".py", ".sh", ".hpp", ".md") and "_build" not in path.parts
+]
+CITED = re.compile(r'"([A-Z][^"]{3,60}?)"\s+of\s+(?:#\s+)?(docs/[\w/-]+\.md)')
+
+
+def test_what_sources_cite_is_in_the_repository() -> None:
+    lost, found = [], 0
+    for path in SOURCES:
+        text = path.read_text(encoding="utf-8")
+        lost += [f"{path.name}: {m[0]}" for m in re.finditer(r"\bMATH(?:\.md| [A-H]\b)", text)]
+        if path.suffix == ".md" or path.name == "test_docs.py":
+            continue
+        for page in re.findall(r"\bdocs/[\w/-]+\.md\b", text):
+            if not (ROOT / page).is_file():
+                lost.append(f"{path.name}: {page}")
+        for heading, page in CITED.findall(" ".join(text.split())):
+            found += 1
+            if not titled(ROOT / page, heading):
+                lost.append(f"{path.name}: {heading!r} of {page}")
+    assert found > 10
+    assert not lost
+
+
+def titled(page: Path, heading: str) -> bool:
+    """Whether a page has a heading, or a paragraph that begins with it in bold letters."""
+    text = page.read_text(encoding="utf-8")
+    return bool(
+        re.search(rf"^(#+ {re.escape(heading)}$|\*\*{re.escape(heading)}\.\*\*)", text, re.M)
+    )
 
 
 def test_every_page_and_name_is_there(site: Path) -> None:

@@ -275,6 +275,15 @@ def test_surplus_normals(no_work, kernel):
     refused(TYPE, message, kernel=kernel, norms=numbers(3, N))
 
 
+@pytest.mark.parametrize(("kernel", "rows"), [("stokes_sl", 3), ("stokes_comb", 6)])
+def test_a_density_in_the_place_of_normals(no_work, kernel, rows):
+    points, options = numbers(3, N), parki.EwaldOptions(3, [1, 1, 1])
+    with pytest.raises(
+        parki.ParkiError, match=r"a plan takes densities when it is called: plan\(dens\)"
+    ):
+        parki.Plan(kernel, points, points, numbers(rows, N), options)
+
+
 # --- densities ---------------------------------------------------------------------------------
 
 

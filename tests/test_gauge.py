@@ -61,7 +61,7 @@ def test_sums_with_a_net_density_in_any_unit(kernel, periodicity, unit):
 
 
 def test_the_logarithm_depends_on_the_unit():
-    """MATH D.3: numbers multiplied by s shift the single layer by -(ln s) (4, 2, 2) sum f / L."""
+    """As docs/gauges.md says: by -(ln s) (4, 2, 2) sum f / L, if numbers are multiplied by s."""
     src, dens, _ = cloud()
     dens = dens[:3]
     factor = 10.0

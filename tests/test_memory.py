@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import parki
+from parki import groups
 from parki.ewald.choice import machines, memory
 from parki.ewald.choice.clustering import PairDensity
 from parki.ewald.choice.grids import POINTS
@@ -24,7 +25,7 @@ from parki.ewald.choice.parameters import select
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far import host_memory, transforms
 from parki.ewald.far.padding import Level
-from parki.runtime.spaces import free_memory, host
+from parki.runtime.spaces import free_memory
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "check_memory.py"
 _spec = importlib.util.spec_from_file_location("check_memory", SCRIPT)
@@ -298,8 +299,8 @@ def files(folder, **contents):
 @pytest.fixture
 def system(tmp_path, monkeypatch):
     """A system of files of its own in the place of /proc and the control groups."""
-    monkeypatch.setattr(host, "PROC", tmp_path / "proc")
-    monkeypatch.setattr(host, "GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(groups, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(groups, "GROUPS", tmp_path / "groups")
     return tmp_path
 
 

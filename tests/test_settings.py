@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +14,9 @@ import pytest
 from small_kernels import RUN, SQUARE, run_python, small_kernel, write_kernel
 
 import parki
-from parki import cli
+from parki import cli, groups, settings
+from parki.ewald.choice import machines
+from parki.ewald.sums import SUMS
 from parki.runtime import kernel as kernel_module
 from parki.runtime import shipped
 from parki.settings import MOST_THREADS, SETTINGS, cache_directory, thread_count
@@ -48,21 +52,79 @@ def test_what_is_empty_counts_as_unset(monkeypatch: pytest.MonkeyPatch, text: st
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("5", 5), ("4,2", 4), (" 4 , 2", 4), ("99999", MOST_THREADS), ("9" * 5000, None)]
-    + [(text, None) for text in ("0", "-3", "2.5", "abc", ",", "²")],
+    [("5", 5), ("4,2", 4), (" 4 , 2", 4), ("99999", MOST_THREADS), ("1,1,1", 1)],
 )
-def test_openmp_s_own_variable_is_read_leniently(
-    monkeypatch: pytest.MonkeyPatch, text: str, number: int | None
+def test_openmp_s_own_variable_may_be_a_list(
+    monkeypatch: pytest.MonkeyPatch, text: str, number: int
 ) -> None:
-    """OpenMP says itself what it does not like; parki takes no number that would end in a crash."""
     monkeypatch.delenv("PARKI_NUM_THREADS", raising=False)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    all_cores = thread_count()
     monkeypatch.setenv("OMP_NUM_THREADS", text)
-    assert thread_count() == (number or all_cores)
+    assert thread_count() == number
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "-3", "2.5", "abc", ",", "4,", "4,x", "0,2", "²", "9" * 5000]
+)
+def test_openmp_s_own_variable_is_checked(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.delenv("PARKI_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", text)
+    expected = f"OMP_NUM_THREADS is '{text[:20]}.*expected a positive whole number, or several"
+    with pytest.raises(parki.ParkiValueError, match=expected):
+        thread_count()
+    monkeypatch.setenv("PARKI_NUM_THREADS", "3")  # then nobody asks for the other
+    assert thread_count() == 3
+
+
+# ---------------------------------------------------------------------- what a container may use
+QUOTAS = {
+    "version 2": ("0::/\n", {"cpu.max": "250000 100000\n"}, 2),
+    "less than one": ("0::/\n", {"cpu.max": "50000 100000\n"}, 1),
+    "none": ("0::/\n", {"cpu.max": "max 100000\n"}, 64),
+    "of a group above": (
+        "0::/a/b\n",
+        {"a/cpu.max": "300000 100000", "a/b/cpu.max": "max 100000"},
+        3,
+    ),
+    "more than there are": ("0::/\n", {"cpu.max": "9900000 100000\n"}, 64),
+    "version 1": (
+        "5:memory:/x\n4:cpu,cpuacct:/x\n",
+        {"cpu/x/cpu.cfs_quota_us": "400000\n", "cpu/x/cpu.cfs_period_us": "100000\n"},
+        4,
+    ),
+    "none in version 1": (
+        "4:cpu,cpuacct:/\n",
+        {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"},
+        64,
+    ),
+    "nothing to read": ("0::/\n", {"cpu.max": "\n"}, 64),
+}
+
+
+@pytest.mark.parametrize("name", list(QUOTAS))
+def test_quota_of_a_container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+    own, files, expected = QUOTAS[name]
+    for path, text in {
+        "proc/self/cgroup": own,
+        **{f"groups/{k}": v for k, v in files.items()},
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    monkeypatch.setattr(groups, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(groups, "GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64), raising=False)
+    for variable in ("PARKI_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(variable, raising=False)
+    groups.processors.cache_clear()
+    try:
+        assert thread_count() == expected
+        monkeypatch.setenv("OMP_NUM_THREADS", "7")  # who asks for more gets it
+        assert thread_count() == 7
+    finally:
+        groups.processors.cache_clear()
 
 
 def test_a_machine_of_many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "processors", lambda: math.inf)
     for name in ("PARKI_NUM_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(5000), raising=False)
@@ -115,6 +177,59 @@ def test_a_cache_folder_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
         cache_directory()
 
 
+@pytest.mark.parametrize("place", ["", "beneath"])
+def test_a_cache_folder_that_is_a_file(tmp_path: Path, place: str) -> None:
+    """One warning says so; none tells to run `parki tune` again."""
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    code = """
+    import numpy as np, parki
+    points = np.random.default_rng(0).random((3, 50))
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-2, execution_space="Serial")
+    def no_more(*_): raise SystemExit
+    parki.ewald.pipeline.prepare = no_more
+    parki.laplace(points, points, points[0], options)
+    """
+    status, _, err = run_python(code, PARKI_CACHE_DIR=str(tmp_path / "file" / place), CXX=None)
+    assert status == 0, err
+    assert "cannot be used (it is a file, or in one): kernels are compiled again" in err
+    assert "tuned" not in err and "parki tune" not in err
+
+
+def test_numbers_that_cannot_be_read_are_still_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path))
+    space = parki.get_execution_space("Serial")
+    machines.path(space).mkdir()  # a folder in its place
+    machines.forget()
+    with caplog.at_level("WARNING", "parki"):
+        assert machines.read(space) is None
+    machines.forget()
+    assert "cannot be read" in caplog.text
+
+
+def test_a_compiler_with_blanks_in_its_path(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "my tools" / "c++"
+    program.parent.mkdir()
+    program.symlink_to(shutil.which("g++") or shutil.which("clang++") or "")
+    monkeypatch.setenv("CXX", str(program))
+    with pytest.raises(
+        parki.UnavailableError, match="which cannot be run; a path with blanks needs"
+    ):
+        parki.runtime.host.compiler()
+    monkeypatch.setenv("CXX", f'"{program}"')  # as the message says
+    assert parki.runtime.host.compiler().command == (str(program),)
+    script = '. "$1/scripts/setup.sh"; need_compiler'  # as scripts/test.sh does
+    words = ["bash", "-c", script, "bash", str(Path(__file__).parents[1])]
+    for cxx, status in ((f'"{program}" -O1', 0), (str(program), 1)):
+        assert subprocess.run(words, env={**os.environ, "CXX": cxx}).returncode == status
+    monkeypatch.setenv("CXX", "no-such-launcher g++")
+    with pytest.raises(parki.UnavailableError, match="cannot be run; parki compiles"):
+        parki.runtime.host.compiler()
+
+
 @pytest.mark.parametrize("text", ["g++ 'a", '"'])
 def test_a_compiler_with_an_open_quote(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("CXX", text)
@@ -125,6 +240,7 @@ def test_a_compiler_with_an_open_quote(monkeypatch: pytest.MonkeyPatch, text: st
 # ---------------------------------------------------------------------- reports
 WRONG = {
     "PARKI_NUM_THREADS": "99999",
+    "OMP_NUM_THREADS": "abc",
     "PARKI_EMULATED_TEAM": "abc",
     "PARKI_EXECUTOR": "gpu",
     "PARKI_CACHE_DIR": "~nobody-of-this-name/cache",
@@ -159,3 +275,27 @@ def test_the_table_names_bad_settings() -> None:
     for name, text in WRONG.items():
         line = next(line for line in lines if line.startswith(name))
         assert text in line and "expected" in line and SETTINGS[name].meaning not in line
+
+
+# ---------------------------------------------------------------------- options
+POWERS = {"laplace": 1, "stokes_sl": 1, "stokes_dl": 2, "stokes_rotlet": 2, "stokes_dipole": 2}
+
+
+@pytest.mark.parametrize("kernel", list(POWERS))
+def test_the_power_of_the_length_is_that_of_the_docstring(kernel: str) -> None:
+    """Promises of the same density in boxes of edge 1 and 2."""
+    said = " ".join((parki.EwaldOptions.__doc__ or "").split())
+    assert (
+        "p = 1 for the potential and the single layer, 2 for double layers, rotlets and dipoles, "
+        "and one more for pressures and gradients" in said
+    )
+    points, promises = np.random.default_rng(0).random((3, 20)), []
+    dens = np.ones(SUMS[kernel].density_shape(20))
+    for edge in (1.0, 2.0):
+        options = parki.EwaldOptions(3, [edge] * 3, 1e-2)
+        norms = points if SUMS[kernel].double else None
+        plan = parki.Plan(
+            kernel, edge * points, edge * points, norms, options, want=("u", "grad_u")
+        )
+        promises.append(np.array(plan.promise(dens)))
+    assert np.log2(promises[0] / promises[1]) == pytest.approx([POWERS[kernel], POWERS[kernel] + 1])

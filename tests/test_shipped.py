@@ -8,23 +8,30 @@ import os
 import re
 import runpy
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from small_kernels import RUN, SQUARE, run_python, small_kernel, write_kernel
+from test_readme import PLAIN, program
 
 import parki
 from parki.arrays import USUAL
 from parki.ewald import pipeline
 from parki.ewald.choice import machines
+from parki.ewald.points import RESULTS
 from parki.ewald.setup import Setup
 from parki.ewald.sums import SUMS
 from parki.runtime import get_execution_space, host, shipped, spaces
 from parki.runtime import kernel as kernel_module
+from parki.runtime.specialise import Specialised
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "compile_kernels.py"
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / "scripts" / "compile_kernels.py"
+CACHE = os.environ.get("PARKI_CACHE_DIR", "")  # the user's
 OTHER = SQUARE.replace("0.25", "0.5")
 HERE = "from pathlib import Path; from parki.runtime import shipped; shipped.FOLDER = Path({!r})\n"
 
@@ -190,37 +197,149 @@ def test_openmp_of_the_wheel_serves_where_the_compiler_has_none(
 
 
 # ---------------------------------------------------------------------- what comes
-def asked(monkeypatch: pytest.MonkeyPatch, kernel: str, dtype: str, **options: Any) -> set[str]:
-    """Return the names of the kernels that plans of some sums ask for."""
-    names: set[str] = set()
+POINTWISE = ("cell_list", "extremes")  # kernels that run before a plan asks for all of its own
+Request = tuple[Any, ...]
 
-    def note(kernels: Any) -> None:
-        names.update(shipped.symbol(k._object.source) for k in kernels)
+
+class Asked:
+    """What was asked of `load`: files, workunits and constants.
+
+    Where ``stand_ins`` is true, kernels of the stages cannot be launched.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, stand_ins: bool) -> None:
+        self.requests: set[Request] = set()
+        monkeypatch.setattr(kernel_module, "_loaded", {})
+        make, real = kernel_module.Kernel.__init__, kernel_module.specialise
+
+        def specialise(file: str, workunit: str, constants: Any) -> Any:
+            request = (file, workunit, *sorted(constants.items()))
+            self.requests.add(request)
+            if stand_ins and file not in POINTWISE:
+                real_type = constants.get("REAL", "double")
+                return SimpleNamespace(name=workunit, text=request, real=real_type)
+            return real(file, workunit, constants)
+
+        def kernel(self: Any, done: Any, space: Any, *how: Any) -> None:
+            if isinstance(done, Specialised):
+                make(self, done, space, *how)
+            else:
+                self.workunit, self.space, self._upstream = done, space, False
+
+        monkeypatch.setattr(kernel_module, "specialise", specialise)
+        monkeypatch.setattr(kernel_module.Kernel, "__init__", kernel)
+
+
+@pytest.fixture(scope="module")
+def listed(script: dict[str, Any]) -> set[Request]:
+    """What the wheel ships, as requests; listing it compiles nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        asked = Asked(patch, stand_ins=True)
+        for _ in script["kernels"]():
+            pass
+    return asked.requests
+
+
+def plans(
+    monkeypatch: pytest.MonkeyPatch, kernel: str, dtype: str, want: Any, **options: Any
+) -> set[Request]:
+    """Return what plans of a sum ask for, with 0 to 3 periodic axes; none is compiled."""
+    asked = Asked(monkeypatch, stand_ins=True)
+
+    def stop(kernels: Any) -> None:
+        list(kernels)
         raise StopIteration
 
-    monkeypatch.setattr(pipeline, "prepare", note)
+    monkeypatch.setattr(pipeline, "prepare", stop)
     monkeypatch.setattr(host, "can_compile", lambda: False)
     points = np.random.default_rng(3).random((3, 3000)).astype(dtype)
-    norms = points if kernel in ("stokes_dl", "stokes_comb") else None
-    for want in ("u", "grad_u", ("u", "p", "grad_u")):
-        if "p" in want and kernel == "laplace":
-            continue
-        for periodicity in range(4):
-            settings = parki.EwaldOptions(periodicity=periodicity, box=[1, 1, 1], **options)
-            with pytest.raises(StopIteration):
-                parki.Plan(kernel, points, points, norms, settings, want=want)
-    return names
+    norms = points if SUMS[kernel].double else None
+    for periodicity in range(4):
+        settings = parki.EwaldOptions(periodicity=periodicity, box=[1, 1, 1], **options)
+        with pytest.raises(StopIteration):
+            parki.Plan(kernel, points, points, norms, settings, want=want)
+    return asked.requests
 
 
-def test_what_plans_ask_for_comes(script: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """One sum in one precision, as there are many kernels; the slow test has all."""
-    dtype = np.dtype(np.float32)
-    names = asked(monkeypatch, "laplace", "float32", tolerance=1e-4)
-    listed = [*script["near"]("laplace", dtype)]
-    for points in range(4, 12):
-        listed += script["far"](points, dtype)
-    listed += script["base"](dtype)
-    assert names <= {shipped.symbol(k._object.source) for k in listed}
+def all_wants(kernel: str) -> list[tuple[str, ...]]:
+    """Return every combination of results that a sum has, and that is not zero everywhere."""
+    terms = SUMS[kernel].terms
+    names = [name for name in RESULTS if "p" in terms or name not in ("p", "stress")]
+    wants = (want for n in range(1, len(names) + 1) for want in combinations(names, n))
+    return [want for want in wants if want != ("p",) or terms["p"]]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kernel", list(SUMS))
+def test_every_combination_of_results_comes(
+    listed: set[Request], monkeypatch: pytest.MonkeyPatch, kernel: str, dtype: str
+) -> None:
+    for want in all_wants(kernel):
+        missing = plans(monkeypatch, kernel, dtype, want, tolerance=1e-4) - listed
+        assert not missing, want
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kernel", list(SUMS))
+def test_every_combination_comes_at_other_tolerances(
+    listed: set[Request], monkeypatch: pytest.MonkeyPatch, kernel: str, dtype: str
+) -> None:
+    for tolerance in (1e-1, 1e-6) if dtype == "float32" else (1e-2, 1e-6, 1e-8):
+        for want in all_wants(kernel):
+            missing = plans(monkeypatch, kernel, dtype, want, tolerance=tolerance) - listed
+            assert not missing, (want, tolerance)
+
+
+def derivatives() -> None:
+    """Take derivatives of the sums that `docs/install.md` does not except."""
+    draw = np.random.default_rng(4).random
+    trg, src, dens, values = draw((3, 300)), draw((3, 200)), draw((3, 200)), draw((3, 300))
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-3)
+    for kernel in ("stokes_sl", "stokes_rotlet"):
+        parki.vjp(kernel, trg, src, dens, options=options, values=values)
+    parki.vjp("laplace", trg, src, dens[0], options=options, values=values[0])
+
+
+PROGRAMS = {
+    "derivatives": derivatives,
+    "README": lambda: exec(program(ROOT / "README.md", PLAIN), {}),
+    "tutorial": lambda: exec(program(ROOT / "docs/tutorial.md", PLAIN), {}),
+    "figure 10": lambda: runpy.run_path(str(ROOT / "examples/figure10.py"))["main"](2000),
+}
+
+
+@pytest.mark.parametrize("name", list(PROGRAMS))
+def test_what_programs_load_comes(
+    listed: set[Request], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """They run, with kernels of the user's cache as in `tests/test_readme.py`."""
+    monkeypatch.setenv("PARKI_CACHE_DIR", CACHE)
+    monkeypatch.setattr(host, "can_compile", lambda: False)
+    asked = Asked(monkeypatch, stand_ins=False)
+    PROGRAMS[name]()
+    assert len(asked.requests) > 10
+    assert not asked.requests - listed
+
+
+@pytest.mark.parametrize("case", ["mixed precision", "transposes"])
+def test_what_the_page_excepts_does_not_come(
+    listed: set[Request], monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    assert case in page.partition("needs a compiler, and says so:")[2]
+    monkeypatch.setenv("PARKI_CACHE_DIR", CACHE)
+    asked = Asked(monkeypatch, stand_ins=False)
+    draw = np.random.default_rng(4).random
+    trg, src, dens, norms, values = (draw((3, n)) for n in (300, 200, 200, 200, 300))
+    how = {"precision": "mixed"} if case == "mixed precision" else {}
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-3, **how)
+    plan = parki.Plan("stokes_dl", trg, src, norms, options)
+    if case == "transposes":
+        plan(dens)
+        assert not asked.requests - listed
+        plan.adjoint(values)
+    assert asked.requests - listed
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -249,18 +368,6 @@ def test_degrees_that_are_chosen_come(
                 with pytest.raises(StopIteration):
                     parki.Plan(kernel, points, points, norms, settings, want=want)
                 assert degrees[0] <= chosen.pop() <= degrees[1], (tolerance, want, periodicity)
-
-
-@pytest.mark.slow
-def test_all_that_plans_ask_for_comes(
-    script: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    listed = {shipped.symbol(k._object.source) for k in script["kernels"]()}
-    for kernel in SUMS:
-        for dtype, tolerances in (("float32", (1e-1, 1e-6)), ("float64", (1e-2, 1e-6, 1e-8))):
-            for tolerance in tolerances:
-                names = asked(monkeypatch, kernel, dtype, tolerance=tolerance)
-                assert names <= listed, (kernel, dtype, tolerance)
 
 
 def test_levels_are_those_of_the_compiler(tmp_path: Path) -> None:

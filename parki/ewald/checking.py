@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +65,33 @@ class Check:
         )
 
 
-def measure(plan: Plan, dens: Any, targets: int) -> Check | tuple[Check, ...]:
+class Checks(tuple[Check, ...]):
+    """The errors of several results, in the order of ``want``; as text a line for each.
+
+    Attributes
+    ----------
+    names : tuple of str
+        What was wanted.
+    """
+
+    names: tuple[str, ...]
+
+    def __new__(cls, names: tuple[str, ...], checks: Iterable[Check]) -> Checks:
+        """Return the checks of the results of these names."""
+        made = super().__new__(cls, tuple(checks))
+        made.names = names
+        return made
+
+    def __getnewargs__(self) -> tuple[tuple[str, ...], tuple[Check, ...]]:
+        """Return what a copy is made of."""
+        return self.names, tuple(self)
+
+    def __str__(self) -> str:
+        pairs = zip(self.names, self, strict=True)
+        return "\n".join(f"{name}: {check}" for name, check in pairs)
+
+
+def measure(plan: Plan, dens: Any, targets: int) -> Check | Checks:
     """Return the error of a plan's sum for a density; see `Plan.check`.
 
     The other sum has Hasimoto's split, whatever the plan's, and chooses cut-off, window and grid
@@ -116,7 +143,7 @@ def measure(plan: Plan, dens: Any, targets: int) -> Check | tuple[Check, ...]:
         exact = theirs[..., : len(chosen)]
         difference = ours[..., places].astype(np.float64) - exact
         checks.append(Check(_rms(difference), float(promise), _rms(exact), options.tolerance))
-    return checks[0] if isinstance(plan.want, str) else tuple(checks)
+    return checks[0] if isinstance(plan.want, str) else Checks(plan.want, checks)
 
 
 def _count(targets: Any) -> int:

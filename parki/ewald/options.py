@@ -34,10 +34,10 @@ CHOICES = {
     "g2p_method": G2P_METHODS,
 }
 MOST_SLENDER = 1e4  # ratio of the longest to the shortest edge
-# Deconvolution divides by the window's transform, which falls below rounding for wide windows.
 # Targets and sources up to which applications are recorded. More keep a device busy while the host
 # launches, and the copies of density and results would take memory.
 MOST_RECORDED = 2**20
+# Deconvolution divides by the window's transform, which falls below rounding for wide windows.
 MOST_POINTS = {np.dtype(np.float64): 18, np.dtype(np.float32): 12}
 
 
@@ -56,7 +56,8 @@ class EwaldOptions:
     tolerance : float
         Bound of the error: the rms over targets is at most ``tolerance * sqrt(Q) / l**p`` with Q
         the sum of squared densities (times squared normals), l the cube root of the box's volume,
-        and p = 2 for the double layer, else 1. For float64 from 1e-13, for float32 from 1e-6.
+        and p = 1 for the potential and the single layer, 2 for double layers, rotlets and dipoles,
+        and one more for pressures and gradients. For float64 from 1e-13, for float32 from 1e-6.
     densities : {"random", "any"}
         Of which densities the tolerance bounds the error: of those of random sign and direction, or
         of all, for which parameters are chosen by a tolerance smaller by the square root of the

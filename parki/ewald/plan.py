@@ -16,7 +16,7 @@ import numpy as np
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald import recent, stress
 from parki.ewald.adjoint import Transpose
-from parki.ewald.checking import Check, measure
+from parki.ewald.checking import Check, Checks, measure
 from parki.ewald.choice.memory import Memory
 from parki.ewald.choice.moves import check_stay
 from parki.ewald.choice.parameters import Parameters
@@ -472,7 +472,7 @@ class Plan:
         with self.pipeline.together():
             return promise(self, dens)
 
-    def check(self, dens: Any, targets: int = 32) -> Check | tuple[Check, ...]:
+    def check(self, dens: Any, targets: int = 32) -> Check | Checks:
         """Measure the error of the sum of a density, at a few targets chosen at random.
 
         Sums anew, and at these targets once more in float64 with a tolerance 100 times smaller (at
@@ -491,7 +491,8 @@ class Plan:
         -------
         Check, or tuple of them if ``want`` is a tuple
             With ``error``, ``promise``, ``flow`` (the rms of the result), ``relative`` (error over
-            flow) and ``reference`` (the other sum's tolerance); `str` gives them as a line.
+            flow) and ``reference`` (the other sum's tolerance); `str` gives them as a line, and
+            a tuple as a line for each result.
 
         Raises
         ------

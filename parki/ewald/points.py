@@ -78,7 +78,10 @@ def check_arguments(
             raise ParkiTypeError(f"norms is missing; {kernel} needs normals of shape (3, Ns)")
         arrays["norms"] = as_array("norms", norms)
     elif norms is not None:
-        raise ParkiTypeError(f"norms was given, but {kernel} has no normals")
+        raise ParkiTypeError(
+            f"norms was given, but {kernel} has no normals; leave it out (a plan takes densities "
+            "when it is called: plan(dens))"
+        )
     dtype = check_dtypes(arrays)
     options.check_dtype(dtype)
     space = space or get_execution_space(options.execution_space, *arrays.values())
@@ -228,6 +231,8 @@ def _as_rows(
         hint = ""
         if name == "dens" and values.ndim == 2 and rows == 6 and values.shape[0] == 3:
             hint = "; rows 0-2 are the single layer's density, rows 3-5 the double layer's"
+        elif name == "norms" and values.shape == (6, count):
+            hint = "; a plan takes densities when it is called: plan(dens)"
         elif rows == 9 and values.shape == (rows, count):
             hint = f"; reshape it ({name}.reshape(3, 3, -1))"
         elif rows == 9 and values.shape == (count, 3, 3):  # whose transpose has D^T

@@ -90,6 +90,8 @@ def why_unusable() -> str:
     folder = cache_directory()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        return "it is a file, or in one"
     except OSError as error:
         return str(error.strerror)
     if not os.access(folder, os.W_OK | os.X_OK):

@@ -71,6 +71,8 @@ def _find(chosen: str, _search_path: str) -> Compiler:
                     _refuse_c(chosen, found)
                 return found
     asked = f"CXX is {chosen!r}, which cannot be run" if chosen else "no C++ compiler was found"
+    if chosen and "/" in program and words:  # perhaps the first part of a path
+        asked += "; a path with blanks needs quotes of its own: CXX='\"/my tools/c++\"'"
     raise UnavailableError(
         f"{asked}; parki compiles its CPU kernels once, on first use. Install one: "
         "'apt install g++' (Debian, Ubuntu), 'dnf install gcc-c++' (Fedora), "

@@ -1,4 +1,4 @@
-"""From the tolerance to every parameter of the method (MATH E.1).
+"""From the tolerance to every parameter of the method: "The choice" of docs/theory.md.
 
 Inverts the error estimates: a cut-off r_c gives the split (Hasimoto's xi, or the prolate c) and the
 near polynomials' degree; the split gives the cheapest grid and window whose errors stay within the

@@ -3,7 +3,7 @@
 Kernels of `truncated` fade beyond all pairs, at a radius that is more than the diagonal of the
 points' box. But along an axis no pair is further apart than the box's edge is long. So kernels are
 multiplied by ``chi`` of each free coordinate, which is 1 up to that edge and then fades. Transforms
-are then twice an edge long, and what the fading takes (MATH D.6, item 3, does this on a grid).
+are then twice an edge long, and what the fading takes ("Kernels that end" of docs/theory.md).
 
 A product in space is a convolution of modes. ``X(q) = 2 sin(q a) / q exp(-(q w / 4 s)^2)`` is the
 transform of ``chi(x) = erfc(s t) / 2``, with t from -1 to 1 over the width w around a. It is

@@ -1,4 +1,4 @@
-"""What grid and pairs do not fix: constants of the sums, and the mean of the double layer (MATH D).
+"""What grid and pairs do not fix: constants of the sums, and the mean of the double layer.
 
 A sum over periodic images of a density that does not add up to zero is fixed up to a constant only,
 and that of the triply periodic double layer up to a linear function. `Gauge` adds what makes
@@ -115,7 +115,9 @@ def _sums(xp: Any, rows: Any) -> Any:
 
 
 def _truncated(laplace: bool, mesh: EwaldMesh) -> Any:
-    """Return what truncation changed and left out, per unit of the summed density (MATH D.5).
+    """Return what truncation changed and left out, per unit of the summed density.
+
+    See "Kernels that end" of docs/theory.md.
 
     Returns
     -------

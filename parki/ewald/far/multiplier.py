@@ -1,9 +1,9 @@
 """The far field's multiplier: symbol, split, truncation, window and scale in one real number.
 
 Stokes modes are ``u = M [k^2 A - k (k.A) + i k k^2 D]`` with ``M = -B^(k) gamma_S``, Laplace modes
-``phi = M q`` with ``M = (4 pi / k^2) gamma_L`` (MATH B.5, C), each over the window's transform
-squared, times the grid's cell volume. Where free directions need it, the kernel ends beyond
-all pairs: see `parki.ewald.far.cropped`.
+``phi = M q`` with ``M = (4 pi / k^2) gamma_L``: "The far field in Fourier space" of docs/theory.md;
+each over the window's transform squared, times the grid's cell volume. Where free directions need
+it, the kernel ends beyond all pairs: see `parki.ewald.far.cropped`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lengths of the grid and of its padded transforms (MATH D.6).
+"""Lengths of the grid and of its padded transforms: "Modes that decay" of docs/theory.md.
 
 Along a periodic axis the grid has exactly the box's points. Along a free axis it extends by one
 window; transforms need zero padding on top. A mode's images decay with its wavenumber along the

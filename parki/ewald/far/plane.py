@@ -7,7 +7,7 @@ promises in a box of 1:1:30. Rounding is the same in all modes, the kernel falls
 lowest few modes have nearly all of it. They replace those of the grid, from sums over the sources
 in double precision, with the exact derivative:
 
-    A_j^(k) = sum_s [ f_j + i k (q_j n_3 + n_j q_3) ] e^(-i k z_s)        (MATH C), j = 1, 2
+    A_j^(k) = sum_s [ f_j + i k (q_j n_3 + n_j q_3) ] e^(-i k z_s) ,  j = 1, 2
 
 times what the window and the grid make of it; so it is for dipoles, with -D_j3 in brackets.
 """

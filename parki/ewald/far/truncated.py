@@ -14,8 +14,8 @@ and ``L l = 8 pi delta``. Fading adds to these right hand sides what lives where
     F[f] = transform of chi'' f + 2 chi' f' + (n - 1) chi' f / r
 
 The rounding of F is divided by powers of kappa, as the multiplier is. Sharp ends in closed form
-(MATH D.5), less an integral of what fading takes away, have rounding of one size at all k: in a box
-of 10:1:1 double layers stopped at 6e-11.
+("Kernels that end" of docs/theory.md), less an integral of what fading takes away, have rounding of
+one size at all k: in a box of 10:1:1 double layers stopped at 6e-11.
 
     periodic directions   p                     m                                l
     0                     1/r                   R/2 + r^2/(2R) - r               2 p - 3/R

@@ -5,7 +5,8 @@ functions that end at rc the prolate one leaves least beyond.  The grid needs 2.
 modes than with Hasimoto's split.  One number c sets the accuracy; it is taken from a discrete set,
 so that what depends on it alone is computed once.  `solve` finds the split of a given accuracy.
 
-MATH G: the split of dual-space multilevel kernel splitting (DMK); for Stokes arXiv 2509.21471.
+"Near and far" of docs/theory.md has the formulas. This is the split of dual-space multilevel
+kernel splitting (DMK); for Stokes arXiv 2509.21471.
 """
 
 from __future__ import annotations

@@ -58,8 +58,17 @@ class ExecutionSpace:
         return self.name
 
 
-def _device_name() -> str:
-    return "HIP" if cupy.array_module().cuda.runtime.is_hip else "Cuda"
+def _device_name(asked: str = "GPU") -> str:
+    """Return the space that CuPy here is built for; what is missing depends on the one asked."""
+    try:
+        return "HIP" if cupy.array_module().cuda.runtime.is_hip else "Cuda"
+    except UnavailableError as error:
+        if asked != "HIP" or not isinstance(error.__cause__, ImportError):
+            raise
+        raise UnavailableError(
+            f"{cupy.NOT_INSTALLED}; an AMD GPU needs a CuPy that is built for ROCm, as "
+            "docs/gpu.md says under AMD"
+        ) from error
 
 
 def why_unavailable(name: str) -> str:
@@ -68,7 +77,7 @@ def why_unavailable(name: str) -> str:
 
     try:
         if name in ("Cuda", "HIP"):
-            found = _device_name()
+            found = _device_name(name)
             return "" if found == name else f"CuPy here is built for {found}"
         compiler.check()
         if name == "OpenMP" and not compiler.has_openmp():
@@ -115,7 +124,7 @@ def _usable(name: str) -> ExecutionSpace:
     if name == "GPU":
         name = _device_name()
     if name in ("Cuda", "HIP"):
-        if _device_name() != name:
+        if _device_name(name) != name:
             raise UnavailableError(f"execution space {name} is not here: {why_unavailable(name)}")
         return ExecutionSpace(name)
     from parki.runtime import host as compiler

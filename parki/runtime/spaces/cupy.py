@@ -16,6 +16,7 @@ from parki.errors import UnavailableError
 HIGH = -5  # priority of streams; CUDA and HIP take the highest that there is
 # Seconds that a device waits at most for what follows to be launched.
 PATIENCE = 0.02
+NOT_INSTALLED = "CuPy is not installed, so there is no GPU space"
 
 
 @functools.lru_cache(maxsize=1)
@@ -25,9 +26,8 @@ def array_module() -> ModuleType:
         import cupy
     except ImportError as error:
         raise UnavailableError(
-            "CuPy is not installed, so there is no GPU space; install it with "
-            "'pip install parki[cuda12]' or 'parki[cuda13]', to match your driver, "
-            "or pass NumPy arrays to run on the CPU"
+            f"{NOT_INSTALLED}; install it with 'pip install parki[cuda12]' or 'parki[cuda13]', to "
+            "match your driver, or pass NumPy arrays to run on the CPU"
         ) from error
     try:
         count = cupy.cuda.runtime.getDeviceCount()

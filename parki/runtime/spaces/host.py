@@ -6,14 +6,12 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
-NO_LIMIT = 2.0**60  # what version 1 of control groups has in the place of "max" is larger
+from parki import groups
 
 
 def array_module() -> ModuleType:
@@ -103,57 +101,13 @@ def special() -> Any:
 
 def free_memory() -> float:
     """Return the bytes that can be taken; infinity where nobody says."""
-    return min(_available(), _of_groups())
+    return min(_available(), groups.memory_room())
 
 
 def _available() -> float:
     """Return what the kernel says is available without swapping."""
     try:
-        lines = (PROC / "meminfo").read_text(encoding="utf-8").splitlines()
+        lines = (groups.PROC / "meminfo").read_text(encoding="utf-8").splitlines()
         return 1024.0 * next(int(x.split()[1]) for x in lines if x.startswith("MemAvailable:"))
     except (OSError, StopIteration, ValueError):
         return math.inf
-
-
-def _of_groups() -> float:
-    """Return the room under the limits of the process's control groups, as containers have."""
-    try:
-        lines = (PROC / "self" / "cgroup").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return math.inf
-    room = math.inf
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":  # version 2
-            room = min(room, _walk(GROUPS, path, "memory.max", "memory.current"))
-        elif "memory" in controllers.split(","):
-            names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
-            room = min(room, _walk(GROUPS / "memory", path, *names))
-    return room
-
-
-def _walk(root: Path, path: str, limit: str, usage: str) -> float:
-    """Return the least room of a group and those it is in.
-
-    A container often sees its own group as the root, whatever its path says.
-    """
-    room, folder = math.inf, root / path.lstrip("/")
-    for group in (folder, *folder.parents):
-        try:
-            most = (group / limit).read_text(encoding="utf-8").strip()
-            if most != "max" and float(most) < NO_LIMIT:
-                room = min(room, float(most) - _used(group, usage))
-        except (OSError, ValueError):
-            pass
-        if group == root:
-            break
-    return room
-
-
-def _used(group: Path, usage: str) -> float:
-    """Return the bytes that a group uses and cannot drop, as it can its files in memory."""
-    used = float((group / usage).read_text(encoding="utf-8"))
-    lines = (group / "memory.stat").read_text(encoding="utf-8").splitlines()
-    stat = dict(line.split(maxsplit=1) for line in lines)
-    files = stat.get("total_inactive_file", stat.get("inactive_file", "0"))
-    return max(0.0, used - float(files))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import platform
 from dataclasses import replace
 from functools import lru_cache
@@ -127,9 +128,9 @@ def _tuned(file: str) -> dict[str, Any] | None:
     """Read measured numbers; what cannot be used is reported, and not used."""
     try:
         return _content(Path(file).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
     except (json.JSONDecodeError, OSError) as error:
+        if not os.path.exists(file):  # nor where the folder is a file, or closed to this user
+            return None
         log.warning("parki: %s cannot be read (%s); run 'parki tune' again", file, error)
     except (KeyError, TypeError, ValueError) as error:
         log.warning("parki: %s is of another version (%s); run 'parki tune' again", file, error)
