@@ -2,7 +2,7 @@
 
 import sys
 
-from parki.cli import main
+from parki.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import parki
-from parki import check
+from parki.cli import check
 from parki.ewald.sums import SUMS as KERNELS
 
 TOLERANCES = {"float64": (1e-4, 1e-9, 1e-12), "float32": (1e-2, 1e-5)}

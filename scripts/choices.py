@@ -26,7 +26,7 @@ from typing import Any
 from benchmarks import show
 from rich.console import Console
 
-from parki import tune
+from parki.cli.tune import measure as tune
 from parki.errors import ParkiMemoryError
 from parki.ewald.choice import machines
 from parki.runtime import ExecutionSpace, get_execution_space

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 import parki
-from parki import tune
+from parki.cli.tune import measure as tune
 from parki.runtime import get_execution_space
 
 COUNTED = 20_000  # targets whose pairs are counted

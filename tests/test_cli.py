@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import parki
-from parki import check, cli, demo
+from parki.cli import check, demo
+from parki.cli import main as cli
 from parki.runtime.spaces import SPACES, why_unavailable
 from parki.runtime.spaces import cupy as cupy_space
 

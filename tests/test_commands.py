@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 import parki
-from parki import bench, cache_command, check, cli, evaluate, info, tune_report
+from parki.cli import bench, check, info
+from parki.cli import cache as cache_command
+from parki.cli import eval as evaluate
+from parki.cli import main as cli
+from parki.cli.tune import command as tune_report
 from parki.runtime import cache
 
 WITH_FOLDER = ("not_parki.so", "notes.txt", "tuned.json")
@@ -498,7 +502,7 @@ def test_tune_teaches_before_it_measures(
 def test_points_that_memory_does_not_hold(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("parki.arguments.free_memory", lambda _: 9e6)
+    monkeypatch.setattr("parki.cli.arguments.free_memory", lambda _: 9e6)
     line = refused([*words, "--points", "100000"], capsys)
     assert "points is 100000, whose arrays alone need 9.6 MB, but 9 MB are free" in line
 

@@ -148,7 +148,7 @@ def test_a_full_cache_may_be_read_only(full, empty):
 
 
 def test_info_of_a_full_cache(full, empty):
-    code = "from parki import info; print(info.text(info.facts()))"
+    code = "from parki.cli import info; print(info.text(info.facts()))"
     status, out, err = run_python(code, PATH=str(empty), CXX=None, PARKI_CACHE_DIR=full[0])
     assert status == 0, err
     assert "compiler    none: no C++ compiler was found" in out

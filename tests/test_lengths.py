@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import parki
-from parki import tune, tune_lengths
+from parki.cli.tune import lengths as tune_lengths
+from parki.cli.tune import measure as tune
 from parki.ewald.choice import machines
 from parki.ewald.far.lengths import EQUAL, MOST, SMOOTH, Lengths, Tables
 from parki.reference import direct_sum

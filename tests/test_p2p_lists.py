@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import parki
-from parki import tune
+from parki.cli.tune import measure as tune
 from parki.ewald.choice import machines
 from parki.ewald.choice.cost import COUNTS
 from parki.ewald.near import p2p_lists, sizes

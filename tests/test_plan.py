@@ -17,7 +17,7 @@ import pytest
 from contract import BOXES, KERNELS, cloud, error_over_promise, promise, rms, rounding
 
 import parki
-from parki.evaluate import evaluate
+from parki.cli.eval import evaluate
 from parki.ewald.far import fgc, sizes, transforms
 from parki.ewald.near.p2p import P2P
 from parki.ewald.sums import SUMS

@@ -14,7 +14,8 @@ import pytest
 from small_kernels import RUN, SQUARE, run_python, small_kernel, write_kernel
 
 import parki
-from parki import cli, groups, settings
+from parki import groups, settings
+from parki.cli import main as cli
 from parki.ewald.choice import machines
 from parki.ewald.sums import SUMS
 from parki.runtime import kernel as kernel_module

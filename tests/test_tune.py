@@ -10,8 +10,9 @@ import pytest
 from problems import problem
 
 import parki
-from parki import cli, tune
 from parki.arrays import USUAL
+from parki.cli import main as cli
+from parki.cli.tune import measure as tune
 from parki.ewald.choice import cost, machines
 from parki.ewald.choice.clustering import pair_density
 from parki.ewald.choice.parameters import select

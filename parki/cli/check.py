@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from parki.arguments import add_common, add_json, command
+from parki.cli.arguments import add_common, add_json, command
+from parki.cli.terminal import Console, progress
 from parki.ewald import EwaldOptions, Plan
 from parki.ewald.sums import SUMS
 from parki.interchange import to_host
 from parki.reference import direct_sum
 from parki.runtime import ExecutionSpace, available_spaces, get_execution_space
-from parki.terminal import Console, progress
 
 BOX = (1.5, 1.0, 0.75)
 POINTS = 1000

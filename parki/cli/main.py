@@ -15,17 +15,9 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from parki import (
-    __version__,
-    bench,
-    cache_command,
-    check,
-    demo,
-    evaluate,
-    info,
-    terminal,
-    tune_report,
-)
+from parki import __version__
+from parki.cli import bench, cache, check, demo, eval, info, terminal
+from parki.cli.tune import command as tune
 from parki.errors import ParkiError, ParkiValueError
 
 DESCRIPTION = """\
@@ -109,6 +101,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="parki", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
     parser.add_argument("--version", action="version", version=f"parki {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="command", title="commands")
-    for module in (info, check, demo, evaluate, bench, tune_report, cache_command):
+    for module in (info, check, demo, eval, bench, tune, cache):
         module.declare(commands)
     return parser

@@ -20,13 +20,13 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from parki import __version__
-from parki.arguments import COMMON, add_common, add_json, command
+from parki.cli.arguments import COMMON, add_common, add_json, command
+from parki.cli.terminal import Console, progress
+from parki.cli.tune.measure import STAGES, Task, check, make
+from parki.cli.tune.measure import run as run_stages
 from parki.ewald.choice import machines
 from parki.ewald.plan import Plan, sum_once
 from parki.runtime import ExecutionSpace, get_execution_space
-from parki.terminal import Console, progress
-from parki.tune import STAGES, Task, check, make
-from parki.tune import run as run_stages
 
 POINTS = (1_000, 10_000, 100_000)
 # Applications that are timed at most, and seconds after which no more are.

@@ -16,7 +16,7 @@ from importlib import metadata
 from typing import Any
 
 from parki import __version__
-from parki.arguments import add_json, command
+from parki.cli.arguments import add_json, command
 from parki.errors import ParkiValueError
 from parki.runtime import cache, host, shipped
 from parki.runtime.spaces import SPACES, why_unavailable

@@ -18,10 +18,10 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 
-from parki.arguments import add_json, command
+from parki.cli.arguments import add_json, command
+from parki.cli.terminal import Console
 from parki.errors import UnavailableError
 from parki.settings import cache_directory
-from parki.terminal import Console
 
 # What parki keeps: in words, and by the names of files. Half-written ones are left to those who
 # write them; the cache removes them when they are an hour old.

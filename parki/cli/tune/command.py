@@ -11,14 +11,14 @@ from rich.box import SIMPLE_HEAD
 from rich.progress import track
 from rich.table import Table
 
-from parki import tune
-from parki.arguments import add_common, command
+from parki.cli.arguments import add_common, command
+from parki.cli.terminal import Console
+from parki.cli.tune import measure as tune
+from parki.cli.tune.lengths import load, measure
 from parki.errors import UnavailableError
 from parki.ewald.choice import machines
 from parki.runtime import ExecutionSpace, cache, get_execution_space
 from parki.settings import cache_directory, thread_count
-from parki.terminal import Console
-from parki.tune_lengths import load, measure
 
 ASKED = ("kernel", "periodicity", "tolerance", "points", "dtype")  # of a task, by arguments
 

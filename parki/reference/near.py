@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfc
 
-from parki._reference_split import KERNELS, Array, Moments, Split
+from parki.reference.split import KERNELS, Array, Moments, Split
 
 _TARGETS, _SOURCES = 16, 4096  # block of the sum: small temporaries, short running sums
 _IDENTITY = np.eye(3).reshape(9, 1)

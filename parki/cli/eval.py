@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from parki import __version__
-from parki.arguments import (
+from parki.cli.arguments import (
     COMMON,
     add_common,
     check_ending,

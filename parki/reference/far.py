@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import j0, j1, jv, k0, k1
 
-from parki._reference_split import Array, Complex, Moments, Split
+from parki.reference.split import Array, Complex, Moments, Split
 
 _DOUBLES = 4_000_000  # largest temporary
 

@@ -20,8 +20,8 @@ from typing import Any, cast
 import numpy as np
 from scipy.optimize import nnls
 
-from parki.arguments import check_count, replacing
 from parki.arrays import USUAL
+from parki.cli.arguments import check_count, replacing
 from parki.errors import ParkiError, ParkiMemoryError, ParkiValueError
 from parki.ewald import EwaldOptions, Plan
 from parki.ewald.choice import machines

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.arguments import (
+from parki.cli.arguments import (
     add_common,
     check_count,
     check_ending,
@@ -31,7 +31,7 @@ from parki.arguments import (
     replacing,
     whole,
 )
-from parki.check import compare
+from parki.cli.check import compare
 from parki.errors import ParkiValueError
 from parki.ewald import EwaldOptions, Plan, stokes_comb
 from parki.interchange import to_host

@@ -1,0 +1,4 @@
+"""The command line: a module for each command, and what they share.
+
+Nothing else of parki imports it.
+"""

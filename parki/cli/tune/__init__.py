@@ -1,0 +1,1 @@
+"""`parki tune`: ``measure`` times stages and ``lengths`` transforms; ``command`` shows both."""
