@@ -203,7 +203,7 @@ def _coherent(name):
         return "laplace", 3, 1e-10, 0.2, sites / m, (-1.0) ** (x + y + z)
     dens = np.zeros(sites.shape)
     dens[0] = (-1.0) ** z
-    return "stokes_sl", 3, 1e-7, None, sites / m, dens
+    return "stokes_sl", 3, 1e-6, 0.25, sites / m, dens
 
 
 @pytest.mark.parametrize("name", ["salt", "layers"])
