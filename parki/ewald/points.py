@@ -166,14 +166,19 @@ def _check_extent(name: str, points: Any, extent: Any, options: EwaldOptions) ->
                     f"{name} reaches to {farthest:g} along axis {axis}, more than 1e6 boxes away; "
                     "wrap the points into the box first, where their digits are known"
                 )
-        # The box's edge rounded to the points' dtype counts as inside.
-        elif extent[0, axis] < 0 or extent[1, axis] > max(length, float(points.dtype.type(length))):
+        elif extent[0, axis] < 0 or extent[1, axis] > max(length, _rounded(length, points.dtype)):
             raise ParkiValueError(
                 f"{name} reaches from {extent[0, axis]:g} to {extent[1, axis]:g} along axis "
                 f"{axis}, which is free, but the box there is [0, {length:g}]; "
                 "enlarge the box, shift the points, or give None for that edge of the box"
             )
     return extent
+
+
+def _rounded(length: float, dtype: Any) -> float:
+    """Return an edge as the points' dtype has it, which counts as inside of the box."""
+    with np.errstate(over="ignore"):
+        return float(dtype.type(length))
 
 
 def check_density(

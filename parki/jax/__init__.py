@@ -37,7 +37,9 @@ __all__ = [
 rules.register()
 
 
-def stokes_comb(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions) -> jax.Array:
+def stokes_comb(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> jax.Array:
     """Sum the combined single and double layer: `parki.stokes_comb` for arrays of JAX.
 
     Parameters
@@ -63,29 +65,39 @@ def stokes_comb(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions
     return _sum("stokes_comb", trg, src, dens, norms, options)
 
 
-def stokes_sl(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> jax.Array:
+def stokes_sl(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> jax.Array:
     """Sum the single layer: `parki.stokes_sl` for arrays of JAX. See `stokes_comb`."""
-    return _sum("stokes_sl", trg, src, dens, None, options)
+    return _sum("stokes_sl", trg, src, dens, norms, options)
 
 
-def stokes_dl(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions) -> jax.Array:
+def stokes_dl(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> jax.Array:
     """Sum the double layer: `parki.stokes_dl` for arrays of JAX. See `stokes_comb`."""
     return _sum("stokes_dl", trg, src, dens, norms, options)
 
 
-def stokes_rotlet(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> jax.Array:
+def stokes_rotlet(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> jax.Array:
     """Sum rotlets: `parki.stokes_rotlet` for arrays of JAX. See `stokes_comb`."""
-    return _sum("stokes_rotlet", trg, src, dens, None, options)
+    return _sum("stokes_rotlet", trg, src, dens, norms, options)
 
 
-def stokes_dipole(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> jax.Array:
+def stokes_dipole(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> jax.Array:
     """Sum dipoles of forces: `parki.stokes_dipole` for arrays of JAX. See `stokes_comb`."""
-    return _sum("stokes_dipole", trg, src, dens, None, options)
+    return _sum("stokes_dipole", trg, src, dens, norms, options)
 
 
-def laplace(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> jax.Array:
+def laplace(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> jax.Array:
     """Sum point charges: `parki.laplace` for arrays of JAX. See `stokes_comb`."""
-    return _sum("laplace", trg, src, dens, None, options)
+    return _sum("laplace", trg, src, dens, norms, options)
 
 
 def apply(plan: Plan, dens: Any) -> jax.Array:

@@ -34,7 +34,9 @@ __all__ = [
 ]
 
 
-def stokes_comb(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions) -> Any:
+def stokes_comb(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> Any:
     """Sum the combined single and double layer: `parki.stokes_comb` for tensors.
 
     Parameters
@@ -58,29 +60,39 @@ def stokes_comb(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions
     return _sum("stokes_comb", trg, src, dens, norms, options)
 
 
-def stokes_sl(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> Any:
+def stokes_sl(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> Any:
     """Sum the single layer: `parki.stokes_sl` for tensors. See `stokes_comb`."""
-    return _sum("stokes_sl", trg, src, dens, None, options)
+    return _sum("stokes_sl", trg, src, dens, norms, options)
 
 
-def stokes_dl(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions) -> Any:
+def stokes_dl(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> Any:
     """Sum the double layer: `parki.stokes_dl` for tensors. See `stokes_comb`."""
     return _sum("stokes_dl", trg, src, dens, norms, options)
 
 
-def stokes_rotlet(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> Any:
+def stokes_rotlet(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> Any:
     """Sum rotlets: `parki.stokes_rotlet` for tensors. See `stokes_comb`."""
-    return _sum("stokes_rotlet", trg, src, dens, None, options)
+    return _sum("stokes_rotlet", trg, src, dens, norms, options)
 
 
-def stokes_dipole(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> Any:
+def stokes_dipole(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> Any:
     """Sum dipoles of forces: `parki.stokes_dipole` for tensors. See `stokes_comb`."""
-    return _sum("stokes_dipole", trg, src, dens, None, options)
+    return _sum("stokes_dipole", trg, src, dens, norms, options)
 
 
-def laplace(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> Any:
+def laplace(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> Any:
     """Sum point charges: `parki.laplace` for tensors. See `stokes_comb`."""
-    return _sum("laplace", trg, src, dens, None, options)
+    return _sum("laplace", trg, src, dens, norms, options)
 
 
 def apply(plan: Plan, dens: Any) -> Any:
