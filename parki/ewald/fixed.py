@@ -52,13 +52,17 @@ class Fixed:
         ParkiValueError
             If the plan was given other points.
         """
+        self.check()
+        return self.plan.adjoint(values) if transposed else self.plan(values)
+
+    def check(self) -> None:
+        """Refuse a plan that was given other points."""
         if self.plan.points is not self.points:
             raise ParkiValueError(
                 "the plan was given other points since the function of its densities was made; "
                 "call apply again, take derivatives before update_points, or make a plan for each "
                 "set of points"
             )
-        return self.plan.adjoint(values) if transposed else self.plan(values)
 
     def shapes(self, transposed: bool) -> tuple[Shape, Shape]:
         """Return the shapes of what goes in and of what comes out."""

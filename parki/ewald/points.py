@@ -66,19 +66,12 @@ def check_arguments(
     """
     if not isinstance(kernel, str) or kernel not in SUMS:
         raise ParkiValueError(f"kernel is {kernel!r}; expected one of {', '.join(SUMS)}")
-    if not isinstance(options, EwaldOptions):
-        raise ParkiTypeError(
-            f"options is a {type(options).__name__}; expected EwaldOptions, "
-            "such as EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-6)"
-        )
+    options = check_options(options)
     arrays = {"trg": as_array("trg", trg)}
     arrays["src"] = arrays["trg"] if trg is src else as_array("src", src)
-    if SUMS[kernel].double:
-        if norms is None:
-            raise ParkiTypeError(f"norms is missing; {kernel} needs normals of shape (3, Ns)")
+    check_normals(kernel, norms)
+    if norms is not None:
         arrays["norms"] = as_array("norms", norms)
-    elif norms is not None:
-        raise ParkiTypeError(f"norms was given, but {kernel} has no normals")
     dtype = check_dtypes(arrays)
     options.check_dtype(dtype)
     space = space or get_execution_space(options.execution_space, *arrays.values())
@@ -101,6 +94,24 @@ def check_arguments(
         if options.precision == "mixed":
             _check_single("norms", found[-1])
     return Arguments(space, options, arrays, np.concatenate(extents))
+
+
+def check_options(options: Any) -> EwaldOptions:
+    """Return options; refuse what is none."""
+    if not isinstance(options, EwaldOptions):
+        raise ParkiTypeError(
+            f"options is a {type(options).__name__}; expected EwaldOptions, "
+            "such as EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-6)"
+        )
+    return options
+
+
+def check_normals(kernel: str, norms: Any) -> None:
+    """Refuse normals that a kernel does not have, and a double layer without."""
+    if SUMS[kernel].double and norms is None:
+        raise ParkiTypeError(f"norms is missing; {kernel} needs normals of shape (3, Ns)")
+    if not SUMS[kernel].double and norms is not None:
+        raise ParkiTypeError(f"norms was given, but {kernel} has no normals")
 
 
 def check_dtypes(arrays: dict[str, Any]) -> Any:

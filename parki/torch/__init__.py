@@ -7,7 +7,9 @@ see ``docs/derivatives.md``. `apply` is a plan as a function of densities.
 ``import parki`` does not import this module, which needs PyTorch.
 
 graph        sums in the graph of PyTorch: `torch.autograd.Function`
-operators    for ``torch.compile``, which does not see inside of them
+maps         how they are mapped over an axis
+operators    what all go through: compilers and other tracers do not see inside of them
+sums         of tensors with values, by parki itself
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from parki.errors import ParkiTypeError
 from parki.ewald.fixed import Fixed
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
+from parki.ewald.points import check_normals, check_options
+from parki.meaning import refuse_layout
 from parki.torch import operators
 from parki.torch.graph import Linear, Sum
 
@@ -114,26 +118,44 @@ def apply(plan: Plan, dens: Any) -> Any:
         As of the plan and of its adjoint; and if the plan was given other points between the sum
         and its derivative.
     """
-    _check({"dens": dens})
     if torch.compiler.is_compiling():
-        return operators.apply(plan, dens)
-    return Linear.apply(Fixed(plan), False, dens)
+        return operators.apply(plan, False, dens)
+    _check({"dens": dens})
+    fixed = Fixed(plan)
+    return _in_graph(
+        Linear.apply, lambda _, *given: operators.apply(plan, *given), fixed, False, dens
+    )
 
 
 def _sum(kernel: str, trg: Any, src: Any, dens: Any, norms: Any, options: Any) -> Any:
-    given = {"trg": trg, "src": src, "dens": dens}
-    _check(given if norms is None else {**given, "norms": norms})
+    if isinstance(norms, EwaldOptions) and options is None:
+        norms, options = None, norms
+    text = operators.text(check_options(options))
+    check_normals(kernel, norms)
     points = (trg, None) if trg is src else (trg, src)
     if torch.compiler.is_compiling():
-        return operators.sum(kernel, options, *points, dens, norms)
-    return Sum.apply(kernel, options, *points, dens, norms)
+        return operators.sum(kernel, text, *points, dens, norms)
+    given = {"trg": trg, "src": src, "dens": dens}
+    _check(given if norms is None else {**given, "norms": norms})
+    return _in_graph(Sum.apply, operators.sum, kernel, text, *points, dens, norms)
+
+
+def _in_graph(function: Any, operator: Any, *given: Any) -> Any:
+    """Return a function of autograd; ``torch.func.functionalize`` has no rule for these."""
+    try:
+        return function(*given)
+    except RuntimeError as error:
+        if "Functionalize" not in str(error):
+            raise
+        return operator(*given)
 
 
 def _check(given: dict[str, Any]) -> None:
-    """Refuse what is no tensor."""
+    """Refuse what is no tensor, and tensors whose memory is not that of their numbers."""
     for name, value in given.items():
         if not isinstance(value, torch.Tensor):
             raise ParkiTypeError(
                 f"{name} is a {type(value).__name__}; parki.torch takes tensors: make it one with "
                 f"torch.as_tensor({name}), or call parki itself"
             )
+        refuse_layout(name, value)

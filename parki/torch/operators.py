@@ -1,12 +1,19 @@
-"""parki's sums as operators for ``torch.compile``, which does not see inside of them.
+"""parki's sums as operators of PyTorch, which every call goes through.
 
-They take numbers, texts and tensors: options and plans go by a name.
+So transformations that record operations, or find their shapes, see a sum as one operation:
+``torch.compile``, ``torch.export``, ``make_fx``, fake tensors. Operators take numbers, texts and
+tensors: options go by a text, and plans by a number. Derivatives here are those of
+``torch.compile``, which traces no `torch.autograd.Function` of ours; `graph` has the others.
 """
 
 from __future__ import annotations
 
+import json
+from dataclasses import fields
+from functools import lru_cache, partial
+from itertools import count
 from typing import Any
-from weakref import ref
+from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 import torch
 
@@ -17,49 +24,52 @@ from parki.ewald.plan import Plan
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Points
-from parki.torch.graph import INPUTS, plain, pulled, summed
+from parki.runtime import ExecutionSpace
+from parki.torch.maps import map_apply, map_pull, map_sum
+from parki.torch.sums import INPUTS, plain, pulled, pushed, summed
 
-_options: dict[str, EwaldOptions] = {}
-# Plans, which must live as long as what was compiled with them, and their points at that time.
-_plans: list[tuple[ref[Plan], ref[Points]]] = []
-
-
-def sum(kernel: str, options: EwaldOptions, *given: Any) -> Any:
-    """Return a sum of targets, sources or None, density, and normals or None."""
-    return torch.ops.parki.sum(kernel, options._torch_name(), *given)  # type: ignore[attr-defined]
-
-
-def apply(plan: Plan, dens: Any) -> Any:
-    """Return a plan's sum."""
-    return torch.ops.parki.apply(plan._torch_handle(), False, dens)  # type: ignore[attr-defined]
+# They wait for the device, which a CUDA graph cannot: `torch.compile` leaves them out of its own.
+_HOW: dict[str, Any] = {"mutates_args": ()}
+if hasattr(torch.Tag, "cudagraph_unsafe"):
+    _HOW["tags"] = (torch.Tag.cudagraph_unsafe,)
+# Plans by their numbers; and of each the number that holds, with the points it had by then.
+_numbers = count()
+_plans: WeakValueDictionary[int, Plan] = WeakValueDictionary()
+_handles: WeakKeyDictionary[Plan, tuple[int, ref[Points]]] = WeakKeyDictionary()
 
 
-def _torch_name(options: EwaldOptions) -> str:
-    """Return the name of options."""
-    name = repr(options)
-    _options[name] = options
-    return name
+@lru_cache(maxsize=256)
+def _written(options: EwaldOptions) -> str:
+    values = {field.name: getattr(options, field.name) for field in fields(options)}
+    return json.dumps(
+        {n: v.name if isinstance(v, ExecutionSpace) else v for n, v in values.items()}
+    )
+
+
+@lru_cache(maxsize=256)
+def _options(text: str) -> EwaldOptions:
+    return EwaldOptions(**json.loads(text))
+
+
+def _torch_text(options: EwaldOptions) -> str:
+    """Return options as a text."""
+    return _written(options)
 
 
 def _torch_handle(plan: Plan) -> int:
     """Return the number of a plan with its points."""
-    for handle, (other, points) in enumerate(_plans):
-        if other() is plan and points() is plan.points:
-            return handle
-    Fixed(plan)  # or refuse it
-    _plans.append((ref(plan), ref(plan.points)))
-    return len(_plans) - 1
-
-
-# Functions of constants take no objects before PyTorch 2.13, but a method, by its own name, does.
-EwaldOptions._torch_name = torch.compiler.assume_constant_result(_torch_name)  # type: ignore[attr-defined]
-Plan._torch_handle = torch.compiler.assume_constant_result(_torch_handle)  # type: ignore[attr-defined]
+    handle, points = _handles.get(plan, (-1, None))
+    if points is None or points() is not plan.points:
+        Fixed(plan)  # or refuse it
+        handle = next(_numbers)
+        _plans[handle], _handles[plan] = plan, (handle, ref(plan.points))
+    return handle
 
 
 def _fixed(handle: int) -> Fixed:
     """Return the plan of a number with the points it had."""
-    plan, points = _plans[handle][0](), _plans[handle][1]()
-    if plan is None or points is not plan.points:
+    plan = _plans.get(handle)
+    if plan is None or _torch_handle(plan) != handle:
         raise ParkiValueError(
             "a compiled function calls a plan that was given other points since, or is gone; "
             "compile it again, and keep the plan"
@@ -67,8 +77,24 @@ def _fixed(handle: int) -> Fixed:
     return Fixed(plan)
 
 
-@torch.library.custom_op("parki::sum", mutates_args=())
-def _sum_op(
+# Functions of constants take no objects before PyTorch 2.13, but a method, by its own name, does.
+EwaldOptions._torch_text = torch.compiler.assume_constant_result(_torch_text)  # type: ignore[attr-defined]
+Plan._torch_handle = torch.compiler.assume_constant_result(_torch_handle)  # type: ignore[attr-defined]
+
+
+def text(options: EwaldOptions) -> str:
+    """Return options as the text that operators take."""
+    found: str = options._torch_text()  # type: ignore[attr-defined]
+    return found
+
+
+def apply(plan: Plan, transposed: bool, values: Any) -> Any:
+    """Return a plan's sum, or what its adjoint makes of values."""
+    return torch.ops.parki.apply(plan._torch_handle(), transposed, values)  # type: ignore[attr-defined]
+
+
+@torch.library.custom_op("parki::sum", **_HOW)
+def sum(
     kernel: str,
     options: str,
     trg: torch.Tensor,
@@ -76,11 +102,12 @@ def _sum_op(
     dens: torch.Tensor,
     norms: torch.Tensor | None,
 ) -> torch.Tensor:
-    found: torch.Tensor = summed(kernel, _options[options], trg, src, dens, norms)
+    """Return a sum; without sources these are the targets."""
+    found: torch.Tensor = summed(kernel, _options(options), trg, src, dens, norms)
     return found
 
 
-@_sum_op.register_fake
+@sum.register_fake
 def _sum_shape(
     kernel: str, options: str, trg: torch.Tensor, src: Any, dens: torch.Tensor, norms: Any
 ) -> torch.Tensor:
@@ -88,8 +115,11 @@ def _sum_shape(
     return trg.new_empty((*many, *result_shape(kernel, "u", trg.shape[1])))
 
 
-@torch.library.custom_op("parki::pull", mutates_args=())
-def _pull_op(
+Four = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+@torch.library.custom_op("parki::pull", **_HOW)
+def pull(
     kernel: str,
     options: str,
     wrt: str,
@@ -98,12 +128,16 @@ def _pull_op(
     dens: torch.Tensor,
     norms: torch.Tensor | None,
     values: torch.Tensor,
-) -> list[torch.Tensor]:
-    given = trg, src, dens, norms
-    return list(pulled(kernel, _options[options], tuple(wrt.split()), given, values))
+) -> Four:
+    """Return the derivatives by all inputs of the product of a sum with values.
+
+    Those that ``wrt`` does not name are empty.
+    """
+    found = pulled(kernel, _options(options), wrt, (trg, src, dens, norms), values)
+    return _four(found, values)
 
 
-@_pull_op.register_fake
+@pull.register_fake
 def _pull_shapes(
     kernel: str,
     options: str,
@@ -113,11 +147,63 @@ def _pull_shapes(
     dens: torch.Tensor,
     norms: Any,
     values: torch.Tensor,
-) -> list[torch.Tensor]:
-    shapes = dict(zip(INPUTS, (trg, src, dens, norms), strict=True))
-    return [values.new_empty(shapes[name].shape) for name in wrt.split()]
+) -> Four:
+    given = zip(INPUTS, (trg, src, dens, norms), strict=True)
+    shapes = {name: each.shape for name, each in given if each is not None}
+    # Of several values there are several derivatives by densities, and else they are added up.
+    many = values.shape[: values.ndim - len(result_shape(kernel, "u", 0))]
+    shapes["dens"] = (*many, *dens.shape[dens.ndim - len(SUMS[kernel].density_shape(0)) :])
+    return _four({name: values.new_empty(shapes[name]) for name in wrt.split()}, values)
 
 
+def _four(found: dict[str, torch.Tensor], like: torch.Tensor) -> Four:
+    trg, src, dens, norms = (found.get(name, like.new_empty(0)) for name in INPUTS)
+    return trg, src, dens, norms
+
+
+def named(wrt: str, four: Four) -> tuple[torch.Tensor, ...]:
+    """Return the derivatives that there are."""
+    found = dict(zip(INPUTS, four, strict=True))
+    return tuple(found[name] for name in wrt.split())
+
+
+@torch.library.custom_op("parki::push", **_HOW)
+def push(
+    kernel: str,
+    options: str,
+    trg: torch.Tensor,
+    src: torch.Tensor | None,
+    dens: torch.Tensor,
+    norms: torch.Tensor | None,
+    of_trg: torch.Tensor | None,
+    of_src: torch.Tensor | None,
+    of_dens: torch.Tensor | None,
+    of_norms: torch.Tensor | None,
+) -> torch.Tensor:
+    """Return the change of a sum by those of its inputs."""
+    changes = of_trg, of_src, of_dens, of_norms
+    found: torch.Tensor = pushed(kernel, _options(options), (trg, src, dens, norms), changes)
+    return found
+
+
+@push.register_fake
+def _push_shape(kernel: str, options: str, *given: Any) -> torch.Tensor:
+    return _sum_shape(kernel, options, *given[:4])
+
+
+@torch.library.custom_op("parki::apply", **_HOW)
+def apply_op(handle: int, transposed: bool, values: torch.Tensor) -> torch.Tensor:
+    """Return the sum of a plan, or its transpose."""
+    found: torch.Tensor = _fixed(handle)(plain(values)[0], transposed)
+    return found
+
+
+@apply_op.register_fake
+def _apply_shape(handle: int, transposed: bool, values: torch.Tensor) -> torch.Tensor:
+    return values.new_empty(_fixed(handle).found(values.shape, transposed))
+
+
+# ------------------------------------------------------------------ derivatives of torch.compile
 def _keep_sum(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     ctx.kernel, ctx.options, *given = inputs
     ctx.save_for_backward(*given)
@@ -125,24 +211,9 @@ def _keep_sum(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 def _sum_backward(ctx: Any, values: Any) -> tuple[Any, ...]:
     wrt = [n for n, need in zip(INPUTS, ctx.needs_input_grad[2:], strict=True) if need]
-    given = *ctx.saved_tensors, values
-    parts = torch.ops.parki.pull(ctx.kernel, ctx.options, " ".join(wrt), *given)
-    found = dict(zip(wrt, parts, strict=True))
+    four = pull(ctx.kernel, ctx.options, " ".join(wrt), *ctx.saved_tensors, values)
+    found = {name: part for name, part in zip(INPUTS, four, strict=True) if name in wrt}
     return (None, None, *(found.get(name) for name in INPUTS))
-
-
-torch.library.register_autograd("parki::sum", _sum_backward, setup_context=_keep_sum)
-
-
-@torch.library.custom_op("parki::apply", mutates_args=())
-def _apply_op(handle: int, transposed: bool, values: torch.Tensor) -> torch.Tensor:
-    found: torch.Tensor = _fixed(handle)(plain(values)[0], transposed)
-    return found
-
-
-@_apply_op.register_fake
-def _apply_shape(handle: int, transposed: bool, values: torch.Tensor) -> torch.Tensor:
-    return values.new_empty(_fixed(handle).found(values.shape, transposed))
 
 
 def _keep_apply(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -150,7 +221,30 @@ def _keep_apply(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 
 def _apply_backward(ctx: Any, values: Any) -> tuple[Any, ...]:
-    return None, None, torch.ops.parki.apply(ctx.handle, not ctx.transposed, values)
+    return None, None, apply_op(ctx.handle, not ctx.transposed, values)
 
 
-torch.library.register_autograd("parki::apply", _apply_backward, setup_context=_keep_apply)
+sum.register_autograd(_sum_backward, setup_context=_keep_sum)
+apply_op.register_autograd(_apply_backward, setup_context=_keep_apply)
+
+
+# ------------------------------------------------------------------ maps of torch.compile
+def _map_apply(info: Any, dims: Any, handle: int, transposed: bool, values: Any) -> Any:
+    own = len(_fixed(handle).shapes(transposed)[0])
+    return map_apply(apply_op, own, info, dims, handle, transposed, values)
+
+
+def _map_pull(info: Any, dims: Any, *given: Any) -> Any:
+    wrt, values = given[2], given[-1]
+
+    def call(*each: Any) -> tuple[torch.Tensor, ...]:
+        return named(wrt, pull(*each))
+
+    parts, axes = map_pull(call, info, dims, *given)
+    found = dict(zip(wrt.split(), zip(parts, axes, strict=True), strict=True))
+    return zip(*(found.get(name, (values.new_empty(0), None)) for name in INPUTS), strict=True)
+
+
+sum.register_vmap(partial(map_sum, sum))
+pull.register_vmap(_map_pull)
+apply_op.register_vmap(_map_apply)
