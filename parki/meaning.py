@@ -7,6 +7,7 @@ their classes, and imports none.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -144,10 +145,10 @@ def _hidden(tensor: Any) -> bool:
     Those of `torch.func` wrap tensors, which then have no memory; others set a mode.
     """
     modes = sys.modules.get("torch.utils._python_dispatch")
-    stack = getattr(modes, "_get_current_dispatch_mode_stack", list)()
-    if any(type(mode).__name__ in TRACING for mode in stack):
+    stack: Callable[[], list[Any]] = getattr(modes, "_get_current_dispatch_mode_stack", list)
+    if any(type(mode).__name__ in TRACING for mode in stack()):
         return True
     try:
-        return tensor.data_ptr() == 0 and tensor.numel() > 0
+        return bool(tensor.data_ptr() == 0 and tensor.numel() > 0)
     except RuntimeError:
         return True

@@ -14,18 +14,20 @@ sums         of tensors with values, by parki itself
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from parki.errors import ParkiTypeError
-from parki.ewald.fixed import Fixed
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.points import check_normals, check_options
 from parki.meaning import refuse_layout
 from parki.torch import operators
 from parki.torch.graph import Linear, Sum
+from parki.torch.sums import INPUTS
 
 __all__ = [
     "apply",
@@ -118,13 +120,8 @@ def apply(plan: Plan, dens: Any) -> Any:
         As of the plan and of its adjoint; and if the plan was given other points between the sum
         and its derivative.
     """
-    if torch.compiler.is_compiling():
-        return operators.apply(plan, False, dens)
     _check({"dens": dens})
-    fixed = Fixed(plan)
-    return _in_graph(
-        Linear.apply, lambda _, *given: operators.apply(plan, *given), fixed, False, dens
-    )
+    return _linear(operators.number(plan), dens)
 
 
 def _sum(kernel: str, trg: Any, src: Any, dens: Any, norms: Any, options: Any) -> Any:
@@ -132,30 +129,47 @@ def _sum(kernel: str, trg: Any, src: Any, dens: Any, norms: Any, options: Any) -
         norms, options = None, norms
     text = operators.text(check_options(options))
     check_normals(kernel, norms)
-    points = (trg, None) if trg is src else (trg, src)
-    if torch.compiler.is_compiling():
-        return operators.sum(kernel, text, *points, dens, norms)
     given = {"trg": trg, "src": src, "dens": dens}
     _check(given if norms is None else {**given, "norms": norms})
-    return _in_graph(Sum.apply, operators.sum, kernel, text, *points, dens, norms)
+    return _summed(kernel, text, trg, None if trg is src else src, dens, norms)
 
 
-def _in_graph(function: Any, operator: Any, *given: Any) -> Any:
-    """Return a function of autograd; ``torch.func.functionalize`` has no rule for these."""
+# `torch.compile` does not look into these two, but traces what they launch and its derivatives.
+@torch.compiler.allow_in_graph
+def _summed(kernel: str, text: str, *given: Any) -> Any:
+    for name, tensor in zip(INPUTS, given, strict=True):
+        if tensor is not None:
+            refuse_layout(name, tensor)
+    with _without_functionalize():
+        return Sum.apply(kernel, text, *given)
+
+
+@torch.compiler.allow_in_graph
+def _linear(number: int, dens: Any) -> Any:
+    refuse_layout("dens", dens)
+    with _without_functionalize():
+        return Linear.apply(operators.fixed(number), False, dens)
+
+
+@contextmanager
+def _without_functionalize() -> Iterator[None]:
+    """Refuse the one transformation of `torch.func` that has no rule for functions of ours."""
     try:
-        return function(*given)
+        yield
     except RuntimeError as error:
         if "Functionalize" not in str(error):
             raise
-        return operator(*given)
+        raise ParkiTypeError(
+            "the sums of parki.torch cannot go through torch.func.functionalize; leave it out, as "
+            "they change nothing in place: make_fx and torch.compile take them as they are"
+        ) from error
 
 
 def _check(given: dict[str, Any]) -> None:
-    """Refuse what is no tensor, and tensors whose memory is not that of their numbers."""
+    """Refuse what is no tensor."""
     for name, value in given.items():
         if not isinstance(value, torch.Tensor):
             raise ParkiTypeError(
                 f"{name} is a {type(value).__name__}; parki.torch takes tensors: make it one with "
                 f"torch.as_tensor({name}), or call parki itself"
             )
-        refuse_layout(name, value)

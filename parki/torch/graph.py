@@ -175,7 +175,7 @@ class Linear(torch.autograd.Function):
     def forward(plan: Fixed, transposed: bool, values: Any) -> Any:
         """Return the sum, or its transpose."""
         plan.check()
-        return operators.apply(plan.plan, transposed, values)
+        return operators.apply(operators.number(plan.plan), transposed, values)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

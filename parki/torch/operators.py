@@ -1,16 +1,16 @@
 """parki's sums as operators of PyTorch, which every call goes through.
 
-So transformations that record operations, or find their shapes, see a sum as one operation:
-``torch.compile``, ``torch.export``, ``make_fx``, fake tensors. Operators take numbers, texts and
-tensors: options go by a text, and plans by a number. Derivatives here are those of
-``torch.compile``, which traces no `torch.autograd.Function` of ours; `graph` has the others.
+So what records operations, or finds their shapes, sees a sum as one: ``torch.compile``, exports,
+``make_fx``, fake tensors. Operators take numbers, texts and tensors: options go by a text, and
+plans by a number. Their derivatives are those of `graph`, in
+which they are called.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import fields
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import count
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary, ref
@@ -25,7 +25,6 @@ from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Points
 from parki.runtime import ExecutionSpace
-from parki.torch.maps import map_apply, map_pull, map_sum
 from parki.torch.sums import INPUTS, plain, pulled, pushed, summed
 
 # They wait for the device, which a CUDA graph cannot: `torch.compile` leaves them out of its own.
@@ -66,7 +65,7 @@ def _torch_handle(plan: Plan) -> int:
     return handle
 
 
-def _fixed(handle: int) -> Fixed:
+def fixed(handle: int) -> Fixed:
     """Return the plan of a number with the points it had."""
     plan = _plans.get(handle)
     if plan is None or _torch_handle(plan) != handle:
@@ -88,9 +87,10 @@ def text(options: EwaldOptions) -> str:
     return found
 
 
-def apply(plan: Plan, transposed: bool, values: Any) -> Any:
-    """Return a plan's sum, or what its adjoint makes of values."""
-    return torch.ops.parki.apply(plan._torch_handle(), transposed, values)  # type: ignore[attr-defined]
+def number(plan: Plan) -> int:
+    """Return the number of a plan with its points, which operators take."""
+    found: int = plan._torch_handle()  # type: ignore[attr-defined]
+    return found
 
 
 @torch.library.custom_op("parki::sum", **_HOW)
@@ -192,18 +192,18 @@ def _push_shape(kernel: str, options: str, *given: Any) -> torch.Tensor:
 
 
 @torch.library.custom_op("parki::apply", **_HOW)
-def apply_op(handle: int, transposed: bool, values: torch.Tensor) -> torch.Tensor:
+def apply(handle: int, transposed: bool, values: torch.Tensor) -> torch.Tensor:
     """Return the sum of a plan, or its transpose."""
-    found: torch.Tensor = _fixed(handle)(plain(values)[0], transposed)
+    found: torch.Tensor = fixed(handle)(plain(values)[0], transposed)
     return found
 
 
-@apply_op.register_fake
+@apply.register_fake
 def _apply_shape(handle: int, transposed: bool, values: torch.Tensor) -> torch.Tensor:
-    return values.new_empty(_fixed(handle).found(values.shape, transposed))
+    return values.new_empty(fixed(handle).found(values.shape, transposed))
 
 
-# ------------------------------------------------------------------ derivatives of torch.compile
+# Of graphs that were exported, in reverse mode: elsewhere `graph` has them.
 def _keep_sum(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     ctx.kernel, ctx.options, *given = inputs
     ctx.save_for_backward(*given)
@@ -221,30 +221,8 @@ def _keep_apply(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 
 def _apply_backward(ctx: Any, values: Any) -> tuple[Any, ...]:
-    return None, None, apply_op(ctx.handle, not ctx.transposed, values)
+    return None, None, apply(ctx.handle, not ctx.transposed, values)
 
 
 sum.register_autograd(_sum_backward, setup_context=_keep_sum)
-apply_op.register_autograd(_apply_backward, setup_context=_keep_apply)
-
-
-# ------------------------------------------------------------------ maps of torch.compile
-def _map_apply(info: Any, dims: Any, handle: int, transposed: bool, values: Any) -> Any:
-    own = len(_fixed(handle).shapes(transposed)[0])
-    return map_apply(apply_op, own, info, dims, handle, transposed, values)
-
-
-def _map_pull(info: Any, dims: Any, *given: Any) -> Any:
-    wrt, values = given[2], given[-1]
-
-    def call(*each: Any) -> tuple[torch.Tensor, ...]:
-        return named(wrt, pull(*each))
-
-    parts, axes = map_pull(call, info, dims, *given)
-    found = dict(zip(wrt.split(), zip(parts, axes, strict=True), strict=True))
-    return zip(*(found.get(name, (values.new_empty(0), None)) for name in INPUTS), strict=True)
-
-
-sum.register_vmap(partial(map_sum, sum))
-pull.register_vmap(_map_pull)
-apply_op.register_vmap(_map_apply)
+apply.register_autograd(_apply_backward, setup_context=_keep_apply)

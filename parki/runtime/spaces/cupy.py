@@ -196,10 +196,9 @@ def capturing() -> bool:
     """
     if not records():  # HIP: CuPy does not say
         return False
-    torch = sys.modules.get("torch")
+    torch: Any = sys.modules.get("torch")
     try:
-        used = torch is not None and torch.cuda.is_initialized()
-        if used and torch.cuda.is_current_stream_capturing():
+        if torch and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
             return True
         return bool(array_module().cuda.get_current_stream().is_capturing())
     except RuntimeError:  # the capture has failed, or is that of another stream and excludes this
