@@ -117,15 +117,15 @@ def test_the_values_are_those_of_parki(kernel, device):
 
 def test_only_what_requires_a_gradient_is_computed(monkeypatch):
     asked = []
-    from parki.torch import graph
+    from parki.torch import sums
 
-    original = graph.vjp
+    original = sums.vjp
 
     def spy(*arguments, wrt, **more):
         asked.append(wrt)
         return original(*arguments, wrt=wrt, **more)
 
-    monkeypatch.setattr(graph, "vjp", spy)
+    monkeypatch.setattr(sums, "vjp", spy)
     given = tensors("stokes_dl", requires=False)
     given["src"].requires_grad_()
     function("stokes_dl", parki.EwaldOptions(3, BOX, 1e-4))(given).sum().backward()
@@ -250,7 +250,7 @@ def test_operators_follow_the_rules_of_pytorch():
     given = tensors("stokes_sl")
     from parki.torch import operators
 
-    name = operators._torch_name(parki.EwaldOptions(3, BOX, 1e-6))
+    name = operators.text(parki.EwaldOptions(3, BOX, 1e-6))
     arguments = ("stokes_sl", name, given["trg"], given["src"], given["dens"], None)
     torch.library.opcheck(
         torch.ops.parki.sum, arguments, test_utils=("test_schema", "test_faketensor")

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from parki.errors import ParkiValueError
+from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.plan import Plan
 from parki.ewald.points import result_shape
 
 Shape = tuple[int, ...]
+
+
+def check_plan(plan: Any) -> None:
+    """Refuse what is no plan."""
+    if not isinstance(plan, Plan):
+        raise ParkiTypeError(f"plan is a {type(plan).__name__}; expected parki.Plan")
 
 
 class Fixed:
@@ -24,11 +30,12 @@ class Fixed:
 
     Raises
     ------
-    ParkiValueError
-        If ``want`` is a tuple.
+    ParkiTypeError, ParkiValueError
+        If it is no plan, or ``want`` is a tuple.
     """
 
     def __init__(self, plan: Plan) -> None:
+        check_plan(plan)
         if not isinstance(plan.want, str):
             raise ParkiValueError(
                 f"apply needs a plan with one result, but want is {plan.want}; make a plan with "

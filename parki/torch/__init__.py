@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from parki.errors import ParkiTypeError
+from parki.ewald.fixed import check_plan
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.points import check_normals, check_options
@@ -120,6 +121,7 @@ def apply(plan: Plan, dens: Any) -> Any:
         As of the plan and of its adjoint; and if the plan was given other points between the sum
         and its derivative.
     """
+    check_plan(plan)
     _check({"dens": dens})
     return _linear(operators.number(plan), dens)
 
