@@ -234,11 +234,11 @@ def mapped(function, specs, out=P("a")):
 
 
 def slopes(x, f):
-    return jax.grad(lambda x: call(x, f).sin().sum())(x)[None]
+    return jax.grad(lambda x: jnp.sin(call(x, f)).sum())(x)[None]
 
 
 def by_density(f):
-    return jax.grad(lambda f: call(points, f).sin().sum())(f)
+    return jax.grad(lambda f: jnp.sin(call(points, f)).sum())(f)
 
 
 both = P(), P("a")

@@ -1,7 +1,8 @@
 """Sums and their derivatives in the graph of PyTorch: in both modes, and mapped over axes.
 
 Sources that are None are the targets: their derivatives have both roles. Options are their text,
-and names of inputs one text with spaces, as `operators` take them.
+and names of inputs one text with spaces, as `operators` take them. What PyTorch may call while a
+compiled function runs is kept from being compiled in its turn.
 """
 
 from __future__ import annotations
@@ -66,11 +67,13 @@ class Sum(torch.autograd.Function):
         return (None, None, *(found.get(name) for name in INPUTS))
 
     @staticmethod
+    @torch.compiler.disable
     def jvp(ctx: Any, _kernel: Any, _options: Any, *tangents: Any) -> Any:  # type: ignore[override]
         """Return the change of the result."""
         return changed(ctx.kernel, ctx.options, ctx.saved_tensors, _named(tangents))
 
     @staticmethod
+    @torch.compiler.disable
     def vmap(info: Any, dims: Any, *given: Any) -> tuple[Any, Any]:
         """Return the sums along a mapped axis."""
         return map_sum(Sum.apply, info, dims, *given)
@@ -105,6 +108,7 @@ class Pull(torch.autograd.Function):
         return (*(None for _ in ctx.needs_input_grad[:-1]), found)
 
     @staticmethod
+    @torch.compiler.disable
     def jvp(ctx: Any, *tangents: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the change of the derivatives."""
         *inner, values = tangents[3:]
@@ -115,6 +119,7 @@ class Pull(torch.autograd.Function):
         return tuple(Pull.apply(ctx.kernel, ctx.options, ctx.wrt, *given, values))
 
     @staticmethod
+    @torch.compiler.disable
     def vmap(info: Any, dims: Any, *given: Any) -> tuple[Any, Any]:
         """Return the derivatives along a mapped axis."""
         return map_pull(Pull.apply, info, dims, *given)
@@ -157,12 +162,14 @@ class Push(torch.autograd.Function):
         return (*(None for _ in range(6)), *map(found.get, INPUTS))
 
     @staticmethod
+    @torch.compiler.disable
     def jvp(ctx: Any, _kernel: Any, _options: Any, *tangents: Any) -> Any:  # type: ignore[override]
         """Return the change of the change."""
         _refuse_inner("", [each is not None for each in tangents[:4]])
         return changed(ctx.kernel, ctx.options, ctx.saved_tensors, _named(tangents[4:]))
 
     @staticmethod
+    @torch.compiler.disable
     def vmap(info: Any, dims: Any, *given: Any) -> tuple[Any, Any]:
         """Return the changes along a mapped axis."""
         return map_push(Push.apply, info, dims, *given)
@@ -192,11 +199,13 @@ class Linear(torch.autograd.Function):
         return None, None, found
 
     @staticmethod
+    @torch.compiler.disable
     def jvp(ctx: Any, _plan: Any, _transposed: Any, tangent: Any) -> Any:  # type: ignore[override]
         """Return the change of the result."""
         return Linear.apply(ctx.plan, ctx.transposed, tangent)
 
     @staticmethod
+    @torch.compiler.disable
     def vmap(info: Any, dims: Any, plan: Fixed, transposed: bool, values: Any) -> tuple[Any, Any]:
         """Return the sums along a mapped axis."""
         own = len(plan.shapes(transposed)[0])
