@@ -210,3 +210,18 @@ class Linear(torch.autograd.Function):
         """Return the sums along a mapped axis."""
         own = len(plan.shapes(transposed)[0])
         return map_apply(Linear.apply, own, info, dims, plan, transposed, values)
+
+
+def _pull(*given: Any) -> operators.Four:
+    wrt, values = given[2], given[-1]
+    return operators.four(dict(zip(wrt.split(), Pull.apply(*given), strict=True)), values)
+
+
+def _apply(number: int, transposed: bool, values: Any) -> Any:
+    return Linear.apply(operators.fixed(number), transposed, values)
+
+
+operators.differentiate("sum", lambda *given: Sum.apply(*given))
+operators.differentiate("push", lambda *given: Push.apply(*given))
+operators.differentiate("pull", _pull)
+operators.differentiate("apply", _apply)

@@ -2,8 +2,8 @@
 
 So what records operations, or finds their shapes, sees a sum as one: ``torch.compile``, exports,
 ``make_fx``, fake tensors. Operators take numbers, texts and tensors: options go by a text, and
-plans by a number. Their derivatives are those of `graph`, in
-which they are called.
+plans by a number. `graph` calls them, and gives them their derivatives where others call them, as
+what was recorded does.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from parki.ewald.task import Points
 from parki.runtime import ExecutionSpace
 from parki.torch.sums import INPUTS, plain, pulled, pushed, summed
 
-# They wait for the device, which a CUDA graph cannot: `torch.compile` leaves them out of its own.
-_HOW: dict[str, Any] = {"mutates_args": ()}
+_library = torch.library.Library("parki", "DEF")
+_TAGS = [torch.Tag.pt2_compliant_tag]
 if hasattr(torch.Tag, "cudagraph_unsafe"):
-    _HOW["tags"] = (torch.Tag.cudagraph_unsafe,)
+    # They wait for the device, which no CUDA graph can: `torch.compile` leaves them out of its own.
+    _TAGS.append(torch.Tag.cudagraph_unsafe)
 # Plans by their numbers; and of each the number that holds, with the points it had by then.
 _numbers = count()
 _plans: WeakValueDictionary[int, Plan] = WeakValueDictionary()
@@ -93,136 +94,88 @@ def number(plan: Plan) -> int:
     return found
 
 
-@torch.library.custom_op("parki::sum", **_HOW)
-def sum(
-    kernel: str,
-    options: str,
-    trg: torch.Tensor,
-    src: torch.Tensor | None,
-    dens: torch.Tensor,
-    norms: torch.Tensor | None,
-) -> torch.Tensor:
-    """Return a sum; without sources these are the targets."""
-    found: torch.Tensor = summed(kernel, _options(options), trg, src, dens, norms)
-    return found
+# What each operator computes, and of which shape that is.
+Four = tuple[Any, Any, Any, Any]
+GIVEN = "str kernel, str options, {}Tensor trg, Tensor? src, Tensor dens, Tensor? norms"
 
 
-@sum.register_fake
-def _sum_shape(
-    kernel: str, options: str, trg: torch.Tensor, src: Any, dens: torch.Tensor, norms: Any
-) -> torch.Tensor:
+def _sum(kernel: str, options: str, *given: Any) -> Any:
+    return summed(kernel, _options(options), *given)
+
+
+def _sum_shape(kernel: str, options: str, trg: Any, src: Any, dens: Any, norms: Any) -> Any:
     many = dens.shape[: dens.ndim - len(SUMS[kernel].density_shape(0))]
     return trg.new_empty((*many, *result_shape(kernel, "u", trg.shape[1])))
 
 
-Four = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+def _pull(kernel: str, options: str, wrt: str, *given: Any) -> Four:
+    return four(pulled(kernel, _options(options), wrt, given[:4], given[4]), given[4])
 
 
-@torch.library.custom_op("parki::pull", **_HOW)
-def pull(
-    kernel: str,
-    options: str,
-    wrt: str,
-    trg: torch.Tensor,
-    src: torch.Tensor | None,
-    dens: torch.Tensor,
-    norms: torch.Tensor | None,
-    values: torch.Tensor,
-) -> Four:
-    """Return the derivatives by all inputs of the product of a sum with values.
-
-    Those that ``wrt`` does not name are empty.
-    """
-    found = pulled(kernel, _options(options), wrt, (trg, src, dens, norms), values)
-    return _four(found, values)
-
-
-@pull.register_fake
-def _pull_shapes(
-    kernel: str,
-    options: str,
-    wrt: str,
-    trg: torch.Tensor,
-    src: Any,
-    dens: torch.Tensor,
-    norms: Any,
-    values: torch.Tensor,
-) -> Four:
-    given = zip(INPUTS, (trg, src, dens, norms), strict=True)
-    shapes = {name: each.shape for name, each in given if each is not None}
+def _pull_shapes(kernel: str, options: str, wrt: str, *given: Any) -> Four:
+    *inputs, values = given
+    shapes = {n: each.shape for n, each in zip(INPUTS, inputs, strict=True) if each is not None}
     # Of several values there are several derivatives by densities, and else they are added up.
     many = values.shape[: values.ndim - len(result_shape(kernel, "u", 0))]
-    shapes["dens"] = (*many, *dens.shape[dens.ndim - len(SUMS[kernel].density_shape(0)) :])
-    return _four({name: values.new_empty(shapes[name]) for name in wrt.split()}, values)
+    own = len(SUMS[kernel].density_shape(0))
+    shapes["dens"] = (*many, *shapes["dens"][len(shapes["dens"]) - own :])
+    return four({name: values.new_empty(shapes[name]) for name in wrt.split()}, values)
 
 
-def _four(found: dict[str, torch.Tensor], like: torch.Tensor) -> Four:
+def _push(kernel: str, options: str, *given: Any) -> Any:
+    return pushed(kernel, _options(options), given[:4], given[4:])
+
+
+def _push_shape(kernel: str, options: str, *given: Any) -> Any:
+    return _sum_shape(kernel, options, *given[:4])
+
+
+def _apply(handle: int, transposed: bool, values: Any) -> Any:
+    return fixed(handle)(plain(values)[0], transposed)
+
+
+def _apply_shape(handle: int, transposed: bool, values: Any) -> Any:
+    return values.new_empty(fixed(handle).found(values.shape, transposed))
+
+
+def four(found: dict[str, Any], like: Any) -> Four:
+    """Return derivatives by all inputs: empty ones, where there are none."""
     trg, src, dens, norms = (found.get(name, like.new_empty(0)) for name in INPUTS)
     return trg, src, dens, norms
 
 
-def named(wrt: str, four: Four) -> tuple[torch.Tensor, ...]:
+def named(wrt: str, found: Four) -> tuple[Any, ...]:
     """Return the derivatives that there are."""
-    found = dict(zip(INPUTS, four, strict=True))
-    return tuple(found[name] for name in wrt.split())
+    every = dict(zip(INPUTS, found, strict=True))
+    return tuple(every[name] for name in wrt.split())
 
 
-@torch.library.custom_op("parki::push", **_HOW)
-def push(
-    kernel: str,
-    options: str,
-    trg: torch.Tensor,
-    src: torch.Tensor | None,
-    dens: torch.Tensor,
-    norms: torch.Tensor | None,
-    of_trg: torch.Tensor | None,
-    of_src: torch.Tensor | None,
-    of_dens: torch.Tensor | None,
-    of_norms: torch.Tensor | None,
-) -> torch.Tensor:
-    """Return the change of a sum by those of its inputs."""
-    changes = of_trg, of_src, of_dens, of_norms
-    found: torch.Tensor = pushed(kernel, _options(options), (trg, src, dens, norms), changes)
-    return found
+def _define(name: str, schema: str, run: Any, shape: Any) -> Any:
+    """Define an operator; return what calls it below autograd, whose part `graph` has."""
+    _library.define(name + schema, tags=_TAGS)
+    _library.impl(name, run, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"parki::{name}", shape, lib=_library)
+    operator = getattr(torch.ops.parki, name)
+
+    def call(*given: Any) -> Any:
+        with torch._C._AutoDispatchBelowAutograd():
+            return operator(*given)
+
+    return call
 
 
-@push.register_fake
-def _push_shape(kernel: str, options: str, *given: Any) -> torch.Tensor:
-    return _sum_shape(kernel, options, *given[:4])
+def differentiate(name: str, function: Any) -> None:
+    """Have a function of autograd take the place of an operator, wherever it is differentiated."""
+    _library.impl(name, function, "Autograd")
 
 
-@torch.library.custom_op("parki::apply", **_HOW)
-def apply(handle: int, transposed: bool, values: torch.Tensor) -> torch.Tensor:
-    """Return the sum of a plan, or its transpose."""
-    found: torch.Tensor = fixed(handle)(plain(values)[0], transposed)
-    return found
-
-
-@apply.register_fake
-def _apply_shape(handle: int, transposed: bool, values: torch.Tensor) -> torch.Tensor:
-    return values.new_empty(fixed(handle).found(values.shape, transposed))
-
-
-# Of graphs that were exported, in reverse mode: elsewhere `graph` has them.
-def _keep_sum(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    ctx.kernel, ctx.options, *given = inputs
-    ctx.save_for_backward(*given)
-
-
-def _sum_backward(ctx: Any, values: Any) -> tuple[Any, ...]:
-    wrt = [n for n, need in zip(INPUTS, ctx.needs_input_grad[2:], strict=True) if need]
-    four = pull(ctx.kernel, ctx.options, " ".join(wrt), *ctx.saved_tensors, values)
-    found = {name: part for name, part in zip(INPUTS, four, strict=True) if name in wrt}
-    return (None, None, *(found.get(name) for name in INPUTS))
-
-
-def _keep_apply(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    ctx.handle, ctx.transposed, _ = inputs
-
-
-def _apply_backward(ctx: Any, values: Any) -> tuple[Any, ...]:
-    return None, None, apply(ctx.handle, not ctx.transposed, values)
-
-
-sum.register_autograd(_sum_backward, setup_context=_keep_sum)
-apply.register_autograd(_apply_backward, setup_context=_keep_apply)
+_CHANGES = "Tensor? of_trg, Tensor? of_src, Tensor? of_dens, Tensor? of_norms"
+_ALL = "(Tensor, Tensor, Tensor, Tensor)"
+sum = _define("sum", f"({GIVEN.format('')}) -> Tensor", _sum, _sum_shape)
+pull = _define(
+    "pull", f"({GIVEN.format('str wrt, ')}, Tensor values) -> {_ALL}", _pull, _pull_shapes
+)
+push = _define("push", f"({GIVEN.format('')}, {_CHANGES}) -> Tensor", _push, _push_shape)
+apply = _define(
+    "apply", "(int handle, bool transposed, Tensor values) -> Tensor", _apply, _apply_shape
+)
