@@ -268,7 +268,13 @@ def functions(kernel="stokes_dl"):
     points = [given[name] for name in given if name != "dens"]
     plan = parki.Plan(kernel, *points, options)
     found = {name: lambda value, name=name: call({**given, name: value}) for name in given}
-    return given, {**found, "plan": lambda value: parki.torch.apply(plan, value)}
+    found["plan"] = lambda value: parki.torch.apply(plan, value)
+    return given, {name: bare(one) for name, one in found.items()}
+
+
+def bare(call):
+    """Return a function of one argument, which PyTorch counts."""
+    return lambda value: call(value)
 
 
 NAMES = ("trg", "src", "dens", "norms", "plan")
@@ -405,6 +411,14 @@ def test_what_records_or_finds_shapes_sees_an_operator():
     traced = make_fx(slope)(given)
     for name, found in traced(other).items():
         torch.testing.assert_close(found, slope(other)[name])
+    for name in ("dens", "plan"):
+        recorded = make_fx(calls[name])(given["dens"])
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(given["dens"], given["dens"].cos())
+            found = torch.autograd.forward_ad.unpack_dual(recorded(dual)).tangent
+        torch.testing.assert_close(found, calls[name](given["dens"].cos()))
+        with pytest.raises(NotImplementedError):  # not zero, as of operators without derivatives
+            torch.func.jvp(recorded, (given["dens"],), (given["dens"],))
     many = {**given, "dens": given["dens"].expand(2, -1, -1)}
     with FakeTensorMode() as mode:
         fake = call({name: mode.from_tensor(each) for name, each in many.items()})
