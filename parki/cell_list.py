@@ -135,6 +135,12 @@ class CellList:
             self._sort_on_host(kernels)
         self.points = self.sort(wrapped, out=with_spare(xp, wrapped.shape, spare, self.dtype))
 
+    def __reduce__(self) -> Any:
+        raise ParkiTypeError(
+            "a CellList cannot be pickled or copied: it holds memory and compiled kernels of this "
+            "process; pass on its points and box, and sort them there"
+        )
+
     @staticmethod
     def kernels(space: ExecutionSpace, real: str, executor: str | None = None) -> dict[str, Kernel]:
         """Return the kernels a cell list of ``real`` type runs, by name."""

@@ -29,7 +29,7 @@ class ParkiMemoryError(ParkiError, MemoryError):
 
 
 class UnavailableError(ParkiValueError):
-    """What was asked for (a space, a compiler, CuPy, an executor) is not on this machine."""
+    """A space, a compiler, CuPy or an executor is not on this machine, or cannot be used now."""
 
 
 class KernelError(ParkiError, RuntimeError):

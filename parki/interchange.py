@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiTypeError
-from parki.runtime import forks, get_execution_space
+from parki.meaning import refuse_meaning, variable
+from parki.runtime import captures, forks, get_execution_space
 
 # Kinds of memory in DLPack: the host's, also pinned; CUDA's, ROCm's, and CUDA's managed memory.
 HOST_KINDS, DEVICE_KINDS = (1, 3, 11), (2, 10, 13)
@@ -34,19 +35,20 @@ def as_array(name: str, value: Any) -> Any:
     ParkiTypeError
         If it is no array of numbers, or means more than its numbers: a mask, units, derivatives.
     UnavailableError
-        If it is on a device, and CuPy is missing or the process was forked from one that used it.
+        If it is on a device, and CuPy is missing, the process was forked from one that used it, or
+        a stream is captured.
     """
-    _refuse_meaning(name, value)
+    refuse_meaning(name, value)
     if isinstance(value, np.ndarray) and value.dtype != object:
         return np.asarray(value)
     cupy = sys.modules.get("cupy")
     if cupy is not None and isinstance(value, cupy.ndarray):
-        forks.check("Cuda", "HIP")
+        _check_device()
         return value
     if hasattr(value, "__dlpack_device__") and not isinstance(value, np.ndarray):
         return _exchange(name, value)
     if hasattr(value, "__cuda_array_interface__"):
-        forks.check("Cuda", "HIP")
+        _check_device()
         return get_execution_space("GPU").array_module.asarray(value)
     try:
         array = np.asarray(value)
@@ -68,9 +70,10 @@ def as_number(value: Any) -> float:
     Raises
     ------
     TypeError, ValueError
-        If it is none: neither are text, which `float` would read, truth values, and arrays.
+        If it is none: neither are text, which `float` would read, truth values, arrays, and numbers
+        with derivatives.
     """
-    refused = isinstance(value, (str, bytes, bytearray, bool))
+    refused = isinstance(value, (str, bytes, bytearray, bool)) or variable(value) != ""
     if isinstance(value, (np.ndarray, np.generic)):
         refused = value.ndim > 0 or value.dtype.kind not in "iuf"
     if refused:
@@ -79,6 +82,8 @@ def as_number(value: Any) -> float:
         return float(value)
     except OverflowError:  # of a whole number
         return math.inf
+    except RuntimeError as error:  # of a tensor without values
+        raise TypeError from error
 
 
 def to_host(values: Any) -> Any:
@@ -107,28 +112,10 @@ def as_given(result: Any, like: Any) -> Any:
     return result
 
 
-def _refuse_meaning(name: str, value: Any) -> None:
-    """Refuse arrays whose numbers are not all that they say."""
-    if isinstance(value, np.ma.MaskedArray):
-        raise ParkiTypeError(
-            f"{name} is a masked array; pass filled values, such as {name}.filled(0)"
-        )
-    kind = type(value)
-    if hasattr(kind, "units") or (isinstance(value, np.ndarray) and hasattr(kind, "unit")):
-        raise ParkiTypeError(
-            f"{name} is a {kind.__name__} with units; pass its plain numbers, "
-            "in the unit of length that box has"
-        )
-    if getattr(value, "requires_grad", False) is True:
-        raise ParkiTypeError(
-            f"{name} requires a gradient, which the sums of parki itself do not have; call those "
-            f"of parki.torch, or pass {name}.detach()"
-        )
-    if kind.__module__.partition(".")[0] == "jax" and kind.__name__.endswith("Tracer"):
-        raise ParkiTypeError(
-            f"{name} has no values within a transformation of JAX such as jit or grad; call the "
-            "sums of parki.jax there"
-        )
+def _check_device() -> None:
+    """Refuse arrays on a device after a fork, and while a stream is captured."""
+    forks.check("Cuda", "HIP")
+    captures.check()
 
 
 def _exchange(name: str, value: Any) -> Any:
@@ -136,19 +123,27 @@ def _exchange(name: str, value: Any) -> Any:
 
     CuPy tells the other library its current stream, so that what fills the array comes first.
     """
-    kind = int(value.__dlpack_device__()[0])
+    try:
+        kind = int(value.__dlpack_device__()[0])
+    except Exception as error:  # whatever the library has to say
+        raise _not_handed(name, value, error) from error
     if kind not in HOST_KINDS + DEVICE_KINDS:
         raise ParkiTypeError(
             f"{name} is a {type(value).__name__} in memory of kind {kind} (as DLPack counts); "
             "expected the host's, CUDA's or ROCm's: move it to the host"
         )
     if kind in DEVICE_KINDS:
-        forks.check("Cuda", "HIP")
+        _check_device()
     xp = np if kind in HOST_KINDS else get_execution_space("GPU").array_module
     try:
         return xp.from_dlpack(value)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise ParkiTypeError(
-            f"{name} is a {type(value).__name__} that DLPack does not hand over ({error}); "
-            "convert it to a NumPy or CuPy array"
-        ) from error
+    except Exception as error:
+        raise _not_handed(name, value, error) from error
+
+
+def _not_handed(name: str, value: Any, error: Exception) -> ParkiTypeError:
+    """Return the error for an array that its library keeps: sharded, deleted, of another type."""
+    return ParkiTypeError(
+        f"{name} is a {type(value).__name__} that DLPack does not hand over ({error}); "
+        "convert it to a NumPy or CuPy array"
+    )

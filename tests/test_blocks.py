@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import gc
+import threading
+import time
 
 import pytest
 
 from parki.errors import KernelError
-from parki.runtime.blocks import expand
+from parki.runtime.blocks import expand, parsed
+from parki.runtime.specialise import kernel_directory
 
 BLOCK = """
 def add_twice(array, at, total):
@@ -88,3 +92,29 @@ def test_a_file_that_is_not_there(tmp_path):
     text = "from kernels.blocks.none import f\n"
     with pytest.raises(KernelError, match=r"there is no file kernels\.blocks\.none"):
         expand(ast.parse(text), tmp_path / "file.py", tmp_path)
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_files_are_parsed_by_many_threads():
+    """Python 3.11 counts the depth of trees for all threads together; collectors switch threads."""
+    file, done = kernel_directory() / "p2p_tile.py", []
+
+    def work():
+        done.append(len([parsed(file) for _ in range(30)]))
+
+    def switch(*_):
+        time.sleep(0)
+
+    before = gc.get_threshold()
+    gc.callbacks.append(switch)
+    gc.set_threshold(50)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        gc.callbacks.remove(switch)
+        gc.set_threshold(*before)
+    assert done == [30] * 4

@@ -366,6 +366,33 @@ def test_a_single_call_without_normals_or_options(no_work, kernel):
         call(points, points, dens, points)
 
 
+@pytest.mark.parametrize("name", ["laplace", "stokes_sl", "stokes_rotlet", "stokes_dipole"])
+def test_options_may_be_fourth_or_fifth(name):
+    """As of `Plan`, `vjp` and `jvp`: one order of arguments for all."""
+    points, options = numbers(3, N), EwaldOptions(3, [1, 1, 1], 1e-2)
+    dens, call = numbers(*ROWS.get(name, (3,)), N), getattr(parki, name)
+    expected = call(points, points, dens, options)
+    for found in (
+        call(points, points, dens, None, options),
+        call(points, points, dens, options=options),
+        call(points, points, dens, norms=None, options=options),
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["laplace", "stokes_sl", "stokes_rotlet", "stokes_dipole"])
+def test_calls_without_options_and_with_normals(no_work, name):
+    points, options = numbers(3, N), EwaldOptions(3, [1, 1, 1], 1e-2)
+    dens, call = numbers(*ROWS.get(name, (3,)), N), getattr(parki, name)
+    with pytest.raises(TYPE, match="options is a NoneType; expected EwaldOptions"):
+        call(points, points, dens)
+    with pytest.raises(TYPE, match=f"norms was given, but {name} has no normals"):
+        call(points, points, dens, points, options)
+    for double in (parki.stokes_dl, parki.stokes_comb):
+        with pytest.raises(TYPE, match="options is a NoneType; expected EwaldOptions"):
+            double(points, points, dens)
+
+
 @pytest.mark.parametrize(
     "out",
     [

@@ -142,7 +142,7 @@ def test_points_too_close_together_for_their_precision(dtype):
     options = parki.EwaldOptions(0, None, 1e-3)
     with pytest.raises(parki.ParkiValueError, match="does not hold; give lengths in another unit"):
         parki.Plan("laplace", points, points, options)
-    scaled = points * points.dtype.type(2.0**60)
+    scaled = points * points.dtype.type(2.0 ** (60 if dtype == "f4" else 800))
     assert np.isfinite(parki.Plan("laplace", scaled, scaled, options)(np.ones(5, dtype))).all()
 
 
@@ -157,3 +157,49 @@ def test_few_points_in_a_long_box(edges, tolerance):
     assert plan.memory.peak < 2e8
     expected = direct_sum("stokes_sl", src, src, dens, box=edges, periodicity=0)
     assert rms(plan(dens) - expected) <= plan.promise(dens)
+
+
+LENGTHS = (5e-324, 1e-320, 1e-310, 1e-160, 1e-95, 1e95, 1e155, 1e160, 1e300, 1.7e308)
+
+
+@pytest.mark.parametrize("box", ["none", "given", "some"])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_lengths_whose_powers_are_no_numbers(length, box):
+    """Results, promises and checks of them would be infinite, zero or NaN."""
+    points = np.zeros((3, 2))
+    points[0, 1] = length
+    edges = {"none": None, "given": [length] * 3, "some": [length, None, None]}[box]
+    periodicity = {"none": 0, "given": 3, "some": 1}[box]
+    options = parki.EwaldOptions(periodicity, edges, 1e-3)
+    for kernel, dens in (("laplace", np.ones(2)), ("stokes_dipole", np.ones((3, 3, 2)))):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(parki.ParkiValueError, match=r"of about .*, whose powers float64"):
+                getattr(parki, kernel)(points, points, dens, options)
+
+
+@pytest.mark.parametrize("length", [2e-90, 1e-60, 1e60, 1e89])
+def test_lengths_at_the_ends(length):
+    """Sums, promises and checks are numbers, and nothing is warned of."""
+    points = length * np.random.default_rng(0).random((3, 20))
+    options = parki.EwaldOptions(3, [length] * 3, 1e-3)
+    dens = np.ones((3, 3, 20))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plan = parki.Plan("stokes_dipole", points, points, options, want=("u", "grad_u"))
+        results, checks, bounds = plan(dens), plan.check(dens), plan.promise(dens)
+        parki.vjp("stokes_dipole", points, points, dens, options, values=points, wrt=("dens",))
+    for result, check, bound in zip(results, checks, bounds, strict=True):
+        assert np.isfinite(result).all() and np.isfinite(check.flow) and check.flow > 0
+        assert check.error < bound < np.inf
+
+
+def test_extents_that_overflow():
+    points = np.array([[-1e308, 1e308]] * 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(parki.ParkiValueError, match="edges of about inf, whose powers"):
+            parki.laplace(points, points, np.ones(2), parki.EwaldOptions(0))
+        single = np.random.default_rng(0).random((3, 5)).astype("f4")
+        with pytest.raises(parki.ParkiValueError, match="whose powers float32 does not hold"):
+            parki.laplace(single, single, single[0], parki.EwaldOptions(0, [1e300] * 3, 1e-3))

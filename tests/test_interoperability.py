@@ -265,6 +265,46 @@ def test_a_plan_is_neither_pickled_nor_copied(attempt):
         attempt(plan)
 
 
+def test_operators_are_not_pickled_either():
+    """They hold the plan, which says why; a copy is one more operator of the same plan."""
+    points = numbers("laplace")[1]
+    operator = parki.Plan("laplace", points, points, OPTIONS).as_linear_operator()
+    for one in (operator, operator.T, 2 * operator):
+        with pytest.raises(parki.ParkiTypeError, match="a Plan cannot be pickled or copied"):
+            pickle.dumps(one)
+    for other in (copy.copy(operator), copy.deepcopy(operator)):
+        np.testing.assert_array_equal(other @ np.ones(N), operator @ np.ones(N))
+
+
+@pytest.mark.parametrize("attempt", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_meshes_and_cells_are_neither_pickled_nor_copied(attempt):
+    points = numbers("laplace")[1]
+    grid = parki.mesh.Grid((16, 16, 16), 1 / 16)
+    for made in (
+        parki.mesh.SpreadPlan(points, grid),
+        parki.mesh.InterpolatePlan(points, grid),
+        parki.CellList(points, 0.2, [1, 1, 1]),
+    ):
+        message = f"a {type(made).__name__} cannot be pickled or copied"
+        with pytest.raises(parki.ParkiTypeError, match=message):
+            attempt(made)
+
+
+@pytest.mark.parametrize("stage", ["__dlpack_device__", "__dlpack__"])
+def test_whatever_a_library_raises_is_an_error_of_parki(stage):
+    """Sharded and deleted arrays of JAX raise as they are asked where they are."""
+
+    class Fails(Exchanged):
+        pass
+
+    def fail(self, **_):
+        raise AttributeError("only for unsharded arrays")
+
+    setattr(Fails, stage, fail)
+    with pytest.raises(parki.ParkiTypeError, match=r"does not hand over \(only for unsharded"):
+        as_array("src", Fails(numbers()[0]))
+
+
 # --- threads --------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -206,3 +207,147 @@ def test_parki_itself_names_the_module():
 def test_parki_does_not_import_it():
     program = "import sys, parki.jax; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# --- many devices, other processes ----------------------------------------------------------------
+
+SHARDED = """
+import numpy as np, pytest, jax, parki, parki.jax
+from jax import numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+jax.config.update("jax_enable_x64", True)
+options = parki.EwaldOptions(3, [1, 1, 1], 1e-3)
+rng = np.random.default_rng(0)
+points, dens = jnp.asarray(rng.random((3, 20))), jnp.asarray(rng.standard_normal((2, 3, 20)))
+mesh = Mesh(np.array(jax.devices()), ("a",))
+assert len(jax.devices()) == 2
+plan = parki.Plan("stokes_sl", points, points, options)
+
+
+def call(x, f):
+    return parki.jax.stokes_sl(x, x, f[0], options)[None]
+
+
+def mapped(function, specs, out=P("a")):
+    return jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=out)
+
+
+def slopes(x, f):
+    return jax.grad(lambda x: jnp.sin(call(x, f)).sum())(x)[None]
+
+
+def by_density(f):
+    return jax.grad(lambda f: jnp.sin(call(points, f)).sum())(f)
+
+
+both = P(), P("a")
+one = [np.asarray(call(points, f[None]))[0] for f in dens]
+for how in (lambda f: f, jax.jit):
+    for function, given, specs in (
+        (call, (points, dens), both),
+        (lambda f: call(points, f), (dens,), P("a")),
+        (lambda f: parki.jax.apply(plan, f), (dens,), P("a")),
+    ):
+        found = np.asarray(how(mapped(function, specs))(*given))
+        np.testing.assert_allclose(found, np.stack(one), atol=1e-2)
+found = np.asarray(jax.jit(mapped(by_density, P("a")))(dens))
+expected = np.stack([np.asarray(by_density(f[None]))[0] for f in dens])
+np.testing.assert_allclose(found, expected, atol=1e-2)
+# JAX adds up derivatives by what all devices have.
+found = np.asarray(jax.jit(mapped(slopes, both))(points, dens))
+expected = sum(np.asarray(slopes(points, f[None]))[0] for f in dens)
+for each in found:
+    np.testing.assert_allclose(each, expected, rtol=1e-3, atol=1e-2)
+# What varies is not taken for what does not.
+with pytest.raises(ValueError, match="out_specs"):
+    mapped(lambda f: call(points, f), P("a"), P())(dens)
+
+spread = jax.device_put(dens[0], NamedSharding(mesh, P(None, "a")))
+for attempt in (
+    lambda: parki.stokes_sl(points, points, spread, options),
+    lambda: plan(spread),
+    lambda: parki.jax.apply(plan, spread),
+):
+    with pytest.raises(parki.ParkiTypeError, match="dens is a .* that DLPack does not hand over"):
+        attempt()
+print("all is well")
+"""
+
+
+def test_many_devices():
+    """Within `jax.shard_map`, whose checks see what varies; sharded arrays are refused."""
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SHARDED],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, **flags},
+    )
+    assert run.stdout.splitlines()[-1:] == ["all is well"], run.stderr[-3000:]
+
+
+def test_exports_are_refused():
+    from jax import export
+
+    given = arrays("stokes_sl")
+    options = parki.EwaldOptions(3, BOX, 1e-3)
+    plan = parki.Plan("stokes_sl", given["trg"], given["src"], options)
+    call = function("stokes_sl", options)
+    for one in (
+        lambda dens: call({**given, "dens": dens}),
+        lambda dens: parki.jax.apply(plan, dens),
+        jax.grad(lambda dens: call({**given, "dens": dens}).sum()),
+    ):
+        with pytest.raises(parki.ParkiTypeError, match=r"cannot be exported by jax\.export"):
+            export.export(jax.jit(one))(given["dens"])
+
+
+def test_deleted_arrays_are_refused():
+    given = arrays("stokes_sl")
+    given["dens"].delete()
+    for call in (parki.stokes_sl, parki.jax.stokes_sl):
+        with pytest.raises(parki.ParkiTypeError, match=r"dens is a .* DLPack does not hand over"):
+            call(*given.values(), parki.EwaldOptions(3, BOX, 1e-3))
+
+
+def test_arguments():
+    given = arrays("stokes_sl")
+    trg, src, dens = given.values()
+    options = parki.EwaldOptions(3, BOX, 1e-3)
+    sl, dl = parki.jax.stokes_sl, parki.jax.stokes_dl
+    expected = sl(trg, src, dens, options)
+    np.testing.assert_array_equal(sl(trg, src, dens, None, options), expected)
+    for message, call in (
+        ("options is a NoneType; expected EwaldOptions", lambda dens: sl(trg, src, dens)),
+        ("norms was given, but stokes_sl has no", lambda dens: sl(trg, src, dens, src, options)),
+        ("norms is missing; stokes_dl needs", lambda dens: dl(trg, src, dens, None, options)),
+        (
+            "trg has dtype int64; expected float32",
+            lambda dens: sl(*(3 * [dens.astype(int)]), options),
+        ),
+        ("dens is a NoneType; expected an array", lambda dens: sl(trg, src, None, options)),
+        ("dens is a str; expected an array", lambda dens: sl(trg, src, "dens", options)),
+        (
+            "dens is a masked array; pass filled",
+            lambda dens: sl(trg, src, np.ma.ones((3, 5)), options),
+        ),
+        (r"plan is a int; expected parki\.Plan", lambda dens: parki.jax.apply(3, dens)),
+    ):
+        for how in (call, jax.jit(call)):
+            with pytest.raises(parki.ParkiTypeError, match=message):
+                how(dens)
+
+
+def test_options_are_constants():
+    given = arrays("laplace")
+    for name, value in (("box", np.array(BOX)), ("tolerance", 1e-3), ("cutoff", 0.3)):
+
+        def call(value, name=name):
+            options = parki.EwaldOptions(**({"periodicity": 3, "box": BOX} | {name: value}))
+            return parki.jax.laplace(*given.values(), options).sum()
+
+        message = f"{name} has no values within .* JAX .*, but options are constants"
+        with pytest.raises(parki.ParkiTypeError, match=message):
+            jax.grad(call)(value)

@@ -117,15 +117,15 @@ def test_the_values_are_those_of_parki(kernel, device):
 
 def test_only_what_requires_a_gradient_is_computed(monkeypatch):
     asked = []
-    from parki.torch import graph
+    from parki.torch import sums
 
-    original = graph.vjp
+    original = sums.vjp
 
     def spy(*arguments, wrt, **more):
         asked.append(wrt)
         return original(*arguments, wrt=wrt, **more)
 
-    monkeypatch.setattr(graph, "vjp", spy)
+    monkeypatch.setattr(sums, "vjp", spy)
     given = tensors("stokes_dl", requires=False)
     given["src"].requires_grad_()
     function("stokes_dl", parki.EwaldOptions(3, BOX, 1e-4))(given).sum().backward()
@@ -250,11 +250,260 @@ def test_operators_follow_the_rules_of_pytorch():
     given = tensors("stokes_sl")
     from parki.torch import operators
 
-    name = operators._torch_name(parki.EwaldOptions(3, BOX, 1e-6))
+    name = operators.text(parki.EwaldOptions(3, BOX, 1e-6))
     arguments = ("stokes_sl", name, given["trg"], given["src"], given["dens"], None)
     torch.library.opcheck(
         torch.ops.parki.sum, arguments, test_utils=("test_schema", "test_faketensor")
     )
+
+
+# --- transformations ------------------------------------------------------------------------------
+
+
+def functions(kernel="stokes_dl"):
+    """Return inputs, and functions of one of them: sums, and a plan's sum of the density."""
+    given = tensors(kernel, requires=False)
+    options = parki.EwaldOptions(3, BOX, 1e-4)
+    call = function(kernel, options)
+    points = [given[name] for name in given if name != "dens"]
+    plan = parki.Plan(kernel, *points, options)
+    found = {name: lambda value, name=name: call({**given, name: value}) for name in given}
+    found["plan"] = lambda value: parki.torch.apply(plan, value)
+    return given, {name: bare(one) for name, one in found.items()}
+
+
+def bare(call):
+    """Return a function of one argument, which PyTorch counts."""
+    return lambda value: call(value)
+
+
+NAMES = ("trg", "src", "dens", "norms", "plan")
+
+
+def of(given, name):
+    return given["dens" if name == "plan" else name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_forward_mode_of_torch_func(name):
+    given, calls = functions()
+    call, value = calls[name], of(given, name)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(value, value.cos())
+        expected = torch.autograd.forward_ad.unpack_dual(call(dual)).tangent
+    assert expected.abs().max() > 0
+    for found in (
+        torch.func.jvp(call, (value,), (value.cos(),))[1],
+        torch.func.linearize(call, value)[1](value.cos()),
+    ):
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_vmap(name):
+    given, calls = functions()
+    call, value = calls[name], of(given, name)
+    many = torch.stack([value, 0.9 * value, value.flip(-1)])
+    expected = torch.stack([call(one) for one in many])
+    torch.testing.assert_close(torch.func.vmap(call)(many), expected)
+    last = torch.func.vmap(call, in_dims=-1, out_dims=-1)(many.movedim(0, -1))
+    torch.testing.assert_close(last.movedim(-1, 0), expected)
+    twice = torch.func.vmap(torch.func.vmap(call))(torch.stack([many, many.flip(0)]))
+    torch.testing.assert_close(twice, torch.stack([expected, expected.flip(0)]))
+    loss = lambda one: call(one).sin().sum()  # noqa: E731
+    slopes = torch.func.vmap(torch.func.grad(loss))(many)
+    torch.testing.assert_close(slopes, torch.stack([torch.func.grad(loss)(one) for one in many]))
+
+
+def test_mapped_densities_are_summed_at_once(monkeypatch):
+    from parki.torch import sums
+
+    shapes, original = [], sums.sum_once
+
+    def spy(kernel, trg, src, dens, *more):
+        shapes.append(dens.shape)
+        return original(kernel, trg, src, dens, *more)
+
+    monkeypatch.setattr(sums, "sum_once", spy)
+    given, calls = functions("laplace")
+    torch.func.vmap(torch.func.vmap(calls["dens"]))(given["dens"].expand(2, 3, -1))
+    assert shapes == [(6, 5)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_jacobians(name):
+    given, calls = functions()
+    call, value = calls[name], of(given, name)
+    expected = torch.autograd.functional.jacobian(call, value)
+    for found in (
+        torch.func.jacrev(call)(value),
+        torch.func.jacfwd(call)(value),
+        torch.autograd.functional.jacobian(call, value, vectorize=True),
+        torch.autograd.functional.jacobian(call, value, vectorize=True, strategy="forward-mode"),
+    ):
+        # The sums of both modes differ, within the tolerance.
+        scale = float(expected.abs().max())
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-2 * scale)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_many_gradients_at_once(name):
+    given, calls = functions()
+    value = of(given, name).clone().requires_grad_()
+    found = calls[name](value)
+    values = torch.stack([found.detach().sin(), found.detach().cos()])
+    many = torch.autograd.grad(found, value, values, is_grads_batched=True, retain_graph=True)[0]
+    for one, each in zip(many, values, strict=True):
+        torch.testing.assert_close(
+            one, torch.autograd.grad(found, value, each, retain_graph=True)[0]
+        )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hessians(name):
+    """Those by densities are there, and others are refused by name."""
+    given, calls = functions()
+    call, value = calls[name], of(given, name)
+    loss = lambda one: call(one).square().sum()  # noqa: E731
+    attempts = (
+        lambda: torch.func.hessian(loss)(value),
+        lambda: torch.func.jacrev(torch.func.jacrev(loss))(value),
+        lambda: torch.func.jacfwd(torch.func.jacfwd(loss))(value),
+    )
+    if name not in ("dens", "plan"):
+        for attempt in attempts:
+            with pytest.raises(parki.ParkiTypeError, match=f"a second derivative by {name}"):
+                attempt()
+        return
+    expected = torch.autograd.functional.hessian(loss, value)
+    for attempt in attempts:
+        torch.testing.assert_close(attempt(), expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_compiled_transformations(name):
+    """Forward mode within a compiled function was zero, without a word."""
+    given, calls = functions()
+    call, value = calls[name], of(given, name)
+    loss = lambda one: call(one).sin().sum()  # noqa: E731
+    many = torch.stack([value, 0.9 * value])
+    for transformed, argument in (
+        (lambda one: torch.func.jvp(call, (one,), (one.cos(),))[1], value),
+        (torch.func.grad(loss), value),
+        (torch.func.vmap(call), many),
+        (torch.func.vmap(torch.func.grad(loss)), many),
+    ):
+        torch.compiler.reset()
+        compiled = torch.compile(transformed, fullgraph=True, backend="aot_eager")
+        torch.testing.assert_close(compiled(argument), transformed(argument))
+
+
+def test_what_records_or_finds_shapes_sees_an_operator():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    given, calls = functions()
+    call = function("stokes_dl", parki.EwaldOptions(3, BOX, 1e-4))
+    slope = torch.func.grad(lambda each: call(each).sin().sum())
+    other = {**given, "dens": 2 * given["dens"]}
+    traced = make_fx(call)(given)
+    torch.testing.assert_close(traced(other), call(other))  # it was a constant
+    traced = make_fx(slope)(given)
+    for name, found in traced(other).items():
+        torch.testing.assert_close(found, slope(other)[name])
+    for name in ("dens", "plan"):
+        recorded = make_fx(calls[name])(given["dens"])
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(given["dens"], given["dens"].cos())
+            found = torch.autograd.forward_ad.unpack_dual(recorded(dual)).tangent
+        torch.testing.assert_close(found, calls[name](given["dens"].cos()))
+        with pytest.raises(NotImplementedError):  # not zero, as of operators without derivatives
+            torch.func.jvp(recorded, (given["dens"],), (given["dens"],))
+    many = {**given, "dens": given["dens"].expand(2, -1, -1)}
+    with FakeTensorMode() as mode:
+        fake = call({name: mode.from_tensor(each) for name, each in many.items()})
+        assert type(fake).__name__ == "FakeTensor" and fake.shape == (2, 3, 4)
+        dens = mode.from_tensor(given["dens"])
+        assert type(calls["plan"](dens)).__name__ == "FakeTensor"
+    meta = call({name: each.to("meta") for name, each in given.items()})
+    assert meta.device.type == "meta" and meta.shape == (3, 4)
+
+
+def test_exported():
+    given, calls = functions()
+
+    class Module(torch.nn.Module):
+        def forward(self, dens):
+            return calls["dens"](dens)
+
+    program = torch.export.export(Module(), (given["dens"],)).module()
+    other = given["dens"].cos().requires_grad_()
+    torch.testing.assert_close(program(other), calls["dens"](other))
+    (found,) = torch.autograd.grad(program(other).sin().sum(), other)
+    torch.testing.assert_close(
+        found, torch.func.grad(lambda d: calls["dens"](d).sin().sum())(other)
+    )
+
+
+def test_functionalize_is_refused():
+    given, calls = functions()
+    for name in ("dens", "plan"):
+        with pytest.raises(
+            parki.ParkiTypeError, match=r"cannot go through torch\.func\.functional"
+        ):
+            torch.func.functionalize(calls[name])(given["dens"])
+        assert torch.isfinite(calls[name](given["dens"])).all()
+
+
+@pytest.mark.gpu
+def test_compiled_with_cuda_graphs():
+    """Sums are left out of the graphs that `torch.compile` captures."""
+    if why_unavailable("Cuda"):
+        pytest.skip(f"Cuda: {why_unavailable('Cuda')}")
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch here has no GPU")
+    if not hasattr(torch.Tag, "cudagraph_unsafe"):
+        pytest.skip("this PyTorch captures operators whether they permit it or not")
+    given = tensors("stokes_sl", "cuda", requires=False)
+    points = given["trg"], given["src"]
+    plan = parki.Plan("stokes_sl", *points, parki.EwaldOptions(3, BOX, 1e-4))
+    torch.compiler.reset()
+    call = lambda dens: parki.torch.apply(plan, dens.sin()).cos()  # noqa: E731
+    compiled = torch.compile(call, mode="reduce-overhead")
+    for _ in range(5):
+        torch.testing.assert_close(compiled(given["dens"]), call(given["dens"]))
+
+
+def test_numbers_of_plans_are_given_back():
+    from parki.torch import operators
+
+    given = tensors("stokes_sl", requires=False)
+    plan = parki.Plan("stokes_sl", given["trg"], given["src"], parki.EwaldOptions(3, BOX, 1e-2))
+    before = len(operators._plans)
+    for _ in range(3):
+        plan.update_points(given["trg"], given["src"])
+        parki.torch.apply(plan, given["dens"])
+    gone = weakref.ref(plan)
+    del plan
+    gc.collect()
+    assert gone() is None and len(operators._plans) <= before
+
+
+def test_arguments():
+    given = tensors("stokes_sl", requires=False)
+    points, dens = given["src"], given["dens"]
+    options = parki.EwaldOptions(3, BOX, 1e-2)
+    expected = parki.torch.stokes_sl(points, points, dens, options)
+    found = parki.torch.stokes_sl(points, points, dens, None, options)
+    torch.testing.assert_close(found, expected)
+    with pytest.raises(parki.ParkiTypeError, match="options is a NoneType; expected EwaldOptions"):
+        parki.torch.stokes_sl(points, points, dens)
+    with pytest.raises(parki.ParkiTypeError, match="norms was given, but stokes_sl has no normals"):
+        parki.torch.stokes_sl(points, points, dens, points, options)
+    with pytest.raises(parki.ParkiTypeError, match="norms is missing; stokes_dl needs normals"):
+        parki.torch.stokes_dl(points, points, dens, options)
+    with pytest.raises(parki.ParkiTypeError, match=r"plan is a int; expected parki\.Plan"):
+        parki.torch.apply(3, dens)
 
 
 # --- packages -------------------------------------------------------------------------------------

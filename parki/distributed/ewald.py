@@ -28,7 +28,7 @@ def stokes_comb(
     trg: Any,
     src: Any,
     dens: Any,
-    norms: Any,
+    norms: Any = None,
     options: EwaldOptions | None = None,
     *,
     comm: Any = None,
@@ -52,17 +52,24 @@ def stokes_comb(
 
 
 def stokes_sl(
-    trg: Any, src: Any, dens: Any, options: EwaldOptions, *, comm: Any = None, want: Want = "u"
+    trg: Any,
+    src: Any,
+    dens: Any,
+    norms: Any = None,
+    options: EwaldOptions | None = None,
+    *,
+    comm: Any = None,
+    want: Want = "u",
 ) -> Any:
     """Sum the single layer: `parki.ewald.stokes_sl` over the points of all ranks."""
-    return Plan("stokes_sl", trg, src, None, options, comm=comm, want=want, dens=dens).first
+    return Plan("stokes_sl", trg, src, norms, options, comm=comm, want=want, dens=dens).first
 
 
 def stokes_dl(
     trg: Any,
     src: Any,
     dens: Any,
-    norms: Any,
+    norms: Any = None,
     options: EwaldOptions | None = None,
     *,
     comm: Any = None,
@@ -73,21 +80,42 @@ def stokes_dl(
 
 
 def stokes_rotlet(
-    trg: Any, src: Any, dens: Any, options: EwaldOptions, *, comm: Any = None, want: Want = "u"
+    trg: Any,
+    src: Any,
+    dens: Any,
+    norms: Any = None,
+    options: EwaldOptions | None = None,
+    *,
+    comm: Any = None,
+    want: Want = "u",
 ) -> Any:
     """Sum rotlets: `parki.ewald.stokes_rotlet` over the points of all ranks."""
-    return Plan("stokes_rotlet", trg, src, None, options, comm=comm, want=want, dens=dens).first
+    return Plan("stokes_rotlet", trg, src, norms, options, comm=comm, want=want, dens=dens).first
 
 
 def stokes_dipole(
-    trg: Any, src: Any, dens: Any, options: EwaldOptions, *, comm: Any = None, want: Want = "u"
+    trg: Any,
+    src: Any,
+    dens: Any,
+    norms: Any = None,
+    options: EwaldOptions | None = None,
+    *,
+    comm: Any = None,
+    want: Want = "u",
 ) -> Any:
     """Sum dipoles of forces: `parki.ewald.stokes_dipole` over the points of all ranks."""
-    return Plan("stokes_dipole", trg, src, None, options, comm=comm, want=want, dens=dens).first
+    return Plan("stokes_dipole", trg, src, norms, options, comm=comm, want=want, dens=dens).first
 
 
 def laplace(
-    trg: Any, src: Any, dens: Any, options: EwaldOptions, *, comm: Any = None, want: Want = "u"
+    trg: Any,
+    src: Any,
+    dens: Any,
+    norms: Any = None,
+    options: EwaldOptions | None = None,
+    *,
+    comm: Any = None,
+    want: Want = "u",
 ) -> Any:
     """Sum point charges: `parki.ewald.laplace` over the points of all ranks."""
-    return Plan("laplace", trg, src, None, options, comm=comm, want=want, dens=dens).first
+    return Plan("laplace", trg, src, norms, options, comm=comm, want=want, dens=dens).first

@@ -62,7 +62,8 @@ class Plan(single.Plan):
         want: str | tuple[str, ...] = "u",
         dens: Any = (),
     ) -> None:
-        if isinstance(options, EwaldOptions) and options.precision == "mixed":
+        given = norms if options is None else options  # as `parki.Plan` takes them
+        if isinstance(given, EwaldOptions) and given.precision == "mixed":
             raise ParkiValueError(
                 "precision is 'mixed', which works for parki.Plan alone; leave it to 'double', or "
                 "pass float32 arrays"

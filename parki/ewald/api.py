@@ -7,7 +7,8 @@ from typing import Any
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import sum_once
 
-# Double layers have a default for options, so that `Plan` can say that the normals are missing.
+# Normals and options have defaults, so that `Plan` says what is missing; and where there are no
+# normals options may come fourth or fifth, as in `Plan`.
 Want = str | tuple[str, ...]
 
 
@@ -15,7 +16,7 @@ def stokes_comb(
     trg: Any,
     src: Any,
     dens: Any,
-    norms: Any,
+    norms: Any = None,
     options: EwaldOptions | None = None,
     *,
     want: Want = "u",
@@ -51,20 +52,29 @@ def stokes_comb(
     return sum_once("stokes_comb", trg, src, dens, norms, options, want)
 
 
-def stokes_sl(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Want = "u") -> Any:
+def stokes_sl(
+    trg: Any,
+    src: Any,
+    dens: Any,
+    norms: Any = None,
+    options: EwaldOptions | None = None,
+    *,
+    want: Want = "u",
+) -> Any:
     """Sum the single layer (Stokeslets): ``u = sum (I / r + r r^T / r^3) f``.
 
-    As `stokes_comb`, with ``dens`` of shape (3, Ns) and no normals; ``p = sum 2 r.f / r^3``, from
-    which three periodic directions leave the mean gradient out, ``8 pi (sum f) / V``.
+    As `stokes_comb`, with ``dens`` of shape (3, Ns) and no normals, whose place ``options`` may
+    take, as in `Plan`; ``p = sum 2 r.f / r^3``, from which three periodic directions leave the mean
+    gradient out, ``8 pi (sum f) / V``.
     """
-    return sum_once("stokes_sl", trg, src, dens, None, options, want)
+    return sum_once("stokes_sl", trg, src, dens, norms, options, want)
 
 
 def stokes_dl(
     trg: Any,
     src: Any,
     dens: Any,
-    norms: Any,
+    norms: Any = None,
     options: EwaldOptions | None = None,
     *,
     want: Want = "u",
@@ -77,16 +87,32 @@ def stokes_dl(
     return sum_once("stokes_dl", trg, src, dens, norms, options, want)
 
 
-def stokes_rotlet(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Want = "u") -> Any:
+def stokes_rotlet(
+    trg: Any,
+    src: Any,
+    dens: Any,
+    norms: Any = None,
+    options: EwaldOptions | None = None,
+    *,
+    want: Want = "u",
+) -> Any:
     """Sum rotlets, the flow of torques t: ``u = sum t x r / r^3``.
 
     As `stokes_comb`, with ``dens`` of shape (3, Ns) and no normals; the pressure is zero. With
     three periodic directions the mean velocity over the box is zero.
     """
-    return sum_once("stokes_rotlet", trg, src, dens, None, options, want)
+    return sum_once("stokes_rotlet", trg, src, dens, norms, options, want)
 
 
-def stokes_dipole(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Want = "u") -> Any:
+def stokes_dipole(
+    trg: Any,
+    src: Any,
+    dens: Any,
+    norms: Any = None,
+    options: EwaldOptions | None = None,
+    *,
+    want: Want = "u",
+) -> Any:
     """Sum dipoles D of forces: ``u_i = sum D_jk d/dy_k (delta_ij / r + r_i r_j / r^3)``.
 
     As `stokes_comb`, with ``dens`` of shape (3, 3, Ns), ``dens[j, k] = D_jk``, and no normals:
@@ -96,14 +122,22 @@ def stokes_dipole(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want:
     antisymmetric one, ``D_ik = sum_j eps_ijk t_j / 2``. A multiple of the identity has no flow, and
     no pressure but in the source and, with three periodic directions, what keeps its mean zero.
     """
-    return sum_once("stokes_dipole", trg, src, dens, None, options, want)
+    return sum_once("stokes_dipole", trg, src, dens, norms, options, want)
 
 
-def laplace(trg: Any, src: Any, dens: Any, options: EwaldOptions, *, want: Want = "u") -> Any:
+def laplace(
+    trg: Any,
+    src: Any,
+    dens: Any,
+    norms: Any = None,
+    options: EwaldOptions | None = None,
+    *,
+    want: Want = "u",
+) -> Any:
     """Sum point charges: ``phi = sum q / r``.
 
     As `stokes_comb`, with ``dens`` of shape (Ns,), no normals, and a result of shape (Nt,). With
     three periodic directions a uniform background neutralises the charges. ``want`` calls the
     potential "u" and its gradient, of shape (3, Nt), "grad_u".
     """
-    return sum_once("laplace", trg, src, dens, None, options, want)
+    return sum_once("laplace", trg, src, dens, norms, options, want)

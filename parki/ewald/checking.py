@@ -186,4 +186,8 @@ def _finer(plan: Plan) -> EwaldOptions:
 
 def _rms(values: Any) -> float:
     """Return the rms over targets, which are the last axis, of the norm over the others."""
-    return math.sqrt(float((values * values).sum()) / values.shape[-1])
+    largest = float(abs(values).max(initial=0.0))
+    if not 0 < largest < math.inf:
+        return largest
+    scaled = values / largest  # whose squares are numbers
+    return largest * math.sqrt(float((scaled * scaled).sum()) / values.shape[-1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from parki.ewald.options import MOST_SLENDER, EwaldOptions
 Array = NDArray[np.float64]
 # A direction in which the points do not extend gets this part of the longest edge.
 THINNEST = 1e-3
+# Lengths whose cubes, which results and promises have, keep a distance from the ends of float64.
+LONGEST = 2.0**300
 
 
 class Extent(NamedTuple):
@@ -38,6 +40,22 @@ def mean_edge(box: Array) -> float:
     return unit * ratio
 
 
+def check_length(length: float, dtype: Any = np.float64) -> None:
+    """Refuse a typical edge whose powers are beyond all numbers: infinite, or zero.
+
+    Raises
+    ------
+    ParkiValueError
+    """
+    limits = np.finfo(dtype)
+    most = min(LONGEST, float(limits.max) / 4)
+    if not max(1 / LONGEST, 4 * float(limits.tiny)) <= length <= most:
+        raise ParkiValueError(
+            f"the box has edges of about {length:g}, whose powers {np.dtype(dtype)} does not hold; "
+            "give lengths in another unit"
+        )
+
+
 def resolve(options: EwaldOptions, extents: Array) -> Extent:
     """Return the box: what was given, and the extent of the points elsewhere.
 
@@ -50,7 +68,7 @@ def resolve(options: EwaldOptions, extents: Array) -> Extent:
     Raises
     ------
     ParkiValueError
-        If the edges differ too much.
+        If the edges differ too much, or are beyond all numbers.
     """
     box = np.array([math.nan if b is None else b for b in options.box])
     origin = np.zeros(3)
@@ -59,11 +77,12 @@ def resolve(options: EwaldOptions, extents: Array) -> Extent:
         return Extent(origin, box)
     if extents.size == 0:
         return Extent(origin, np.where(np.isnan(box), 1.0, box))
-    low, high = extents.min(axis=0), extents.max(axis=0)
-    longest = max([*(high - low)[free], *box[~np.isnan(box)]])
+    low, high = extents.min(axis=0).tolist(), extents.max(axis=0).tolist()  # overflow is infinity
+    longest = max([high[a] - low[a] if b is None else b for a, b in enumerate(options.box)])
     shortest = THINNEST * longest
     if longest == 0.0:  # one point: any box will do
-        shortest = max(float(np.abs(extents).max()), 1.0)
+        longest = shortest = max(float(np.abs(extents).max()), 1.0)
+    check_length(longest)
     for axis in free:
         box[axis] = max(high[axis] - low[axis], shortest)
         # A corner of few digits, so that subtracting it from a point is exact where it can be.

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from parki.errors import ParkiValueError
+from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.plan import Plan
 from parki.ewald.points import result_shape
 
 Shape = tuple[int, ...]
+
+
+def check_plan(plan: Any) -> None:
+    """Refuse what is no plan."""
+    if not isinstance(plan, Plan):
+        raise ParkiTypeError(f"plan is a {type(plan).__name__}; expected parki.Plan")
 
 
 class Fixed:
@@ -24,11 +30,12 @@ class Fixed:
 
     Raises
     ------
-    ParkiValueError
-        If ``want`` is a tuple.
+    ParkiTypeError, ParkiValueError
+        If it is no plan, or ``want`` is a tuple.
     """
 
     def __init__(self, plan: Plan) -> None:
+        check_plan(plan)
         if not isinstance(plan.want, str):
             raise ParkiValueError(
                 f"apply needs a plan with one result, but want is {plan.want}; make a plan with "
@@ -52,13 +59,17 @@ class Fixed:
         ParkiValueError
             If the plan was given other points.
         """
+        self.check()
+        return self.plan.adjoint(values) if transposed else self.plan(values)
+
+    def check(self) -> None:
+        """Refuse a plan that was given other points."""
         if self.plan.points is not self.points:
             raise ParkiValueError(
                 "the plan was given other points since the function of its densities was made; "
                 "call apply again, take derivatives before update_points, or make a plan for each "
                 "set of points"
             )
-        return self.plan.adjoint(values) if transposed else self.plan(values)
 
     def shapes(self, transposed: bool) -> tuple[Shape, Shape]:
         """Return the shapes of what goes in and of what comes out."""

@@ -16,6 +16,7 @@ from parki.ewald.near.sizes import CELL_METHODS, P2P_METHODS
 from parki.ewald.split.prolate import SPLITS
 from parki.html import table
 from parki.interchange import as_number
+from parki.meaning import refuse_variable
 from parki.runtime import ExecutionSpace
 from parki.settings import EXECUTORS
 
@@ -181,6 +182,7 @@ class EwaldOptions:
                 f"periodicity is {periodicity}; expected 0 to 3, the number of periodic axes"
             )
         object.__setattr__(self, "periodicity", int(periodicity))
+        refuse_variable("box", self.box)
         object.__setattr__(self, "box", self._lengths(self.box, periodicity))
         self._positive("tolerance", "the bound of the error, such as 1e-6")
         if self.tolerance > LARGEST_TOLERANCE:
@@ -286,6 +288,7 @@ class EwaldOptions:
 
     def _positive(self, name: str, meaning: str) -> None:
         value = getattr(self, name)
+        refuse_variable(name, value)
         try:
             number = as_number(value)
         except (TypeError, ValueError):

@@ -379,13 +379,13 @@ class OneDevice:
 
     def _applied(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         """Apply to densities of as many sources as there is room for."""
-        lists, space, many = self.lists, self.p2p.sources.space, len(dens)
+        lists, many = self.lists, len(dens)
         if many > 1 and lists is not None and self._placing is None:
             lists.begun = True  # this is a repeated sum
         often = many in self._ready and (self._begun or self._placing is not None)
         self._begun = True
         due = lists is not None and lists.due
-        if self._plain or due or not often or watch is not unwatched or space.adapter.capturing():
+        if self._plain or due or not often or watch is not unwatched:
             self._stages(dens, results, watch)
             self._ready.add(many)
             return
@@ -396,7 +396,7 @@ class OneDevice:
             def stages(given: dict[str, Any]) -> None:
                 self._stages(given["dens"], {name: given[name] for name in results})
 
-            replay = Replay(space, stages, arrays)
+            replay = Replay(self.p2p.sources.space, stages, arrays)
             if replay.problem:
                 self._plain = replay.problem
                 self._stages(dens, results)

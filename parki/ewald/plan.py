@@ -44,7 +44,7 @@ from parki.ewald.systems import Systems, check_systems
 from parki.ewald.task import Points, Task
 from parki.html import table
 from parki.interchange import as_array, as_given
-from parki.runtime import forks
+from parki.runtime import captures, forks
 
 STAGES = ("P2P", "P2G", "FGC", "G2P")
 
@@ -388,6 +388,7 @@ class Plan:
         with self._lock:
             if self.space.on_device:
                 forks.check(self.space.name)  # before CUDA says something else
+                captures.check()
             with self.space.adapter.turn(self._done) as end:
                 try:
                     yield

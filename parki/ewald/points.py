@@ -66,22 +66,12 @@ def check_arguments(
     """
     if not isinstance(kernel, str) or kernel not in SUMS:
         raise ParkiValueError(f"kernel is {kernel!r}; expected one of {', '.join(SUMS)}")
-    if not isinstance(options, EwaldOptions):
-        raise ParkiTypeError(
-            f"options is a {type(options).__name__}; expected EwaldOptions, "
-            "such as EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-6)"
-        )
+    options = check_options(options)
     arrays = {"trg": as_array("trg", trg)}
     arrays["src"] = arrays["trg"] if trg is src else as_array("src", src)
-    if SUMS[kernel].double:
-        if norms is None:
-            raise ParkiTypeError(f"norms is missing; {kernel} needs normals of shape (3, Ns)")
+    check_normals(kernel, norms)
+    if norms is not None:
         arrays["norms"] = as_array("norms", norms)
-    elif norms is not None:
-        raise ParkiTypeError(
-            f"norms was given, but {kernel} has no normals; leave it out (a plan takes densities "
-            "when it is called: plan(dens))"
-        )
     dtype = check_dtypes(arrays)
     options.check_dtype(dtype)
     space = space or get_execution_space(options.execution_space, *arrays.values())
@@ -104,6 +94,27 @@ def check_arguments(
         if options.precision == "mixed":
             _check_single("norms", found[-1])
     return Arguments(space, options, arrays, np.concatenate(extents))
+
+
+def check_options(options: Any) -> EwaldOptions:
+    """Return options; refuse what is none."""
+    if not isinstance(options, EwaldOptions):
+        raise ParkiTypeError(
+            f"options is a {type(options).__name__}; expected EwaldOptions, "
+            "such as EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-6)"
+        )
+    return options
+
+
+def check_normals(kernel: str, norms: Any) -> None:
+    """Refuse normals that a kernel does not have, and a double layer without."""
+    if SUMS[kernel].double and norms is None:
+        raise ParkiTypeError(f"norms is missing; {kernel} needs normals of shape (3, Ns)")
+    if not SUMS[kernel].double and norms is not None:
+        raise ParkiTypeError(
+            f"norms was given, but {kernel} has no normals; leave it out (a plan takes densities "
+            "when it is called: plan(dens))"
+        )
 
 
 def check_dtypes(arrays: dict[str, Any]) -> Any:
@@ -169,14 +180,19 @@ def _check_extent(name: str, points: Any, extent: Any, options: EwaldOptions) ->
                     f"{name} reaches to {farthest:g} along axis {axis}, more than 1e6 boxes away; "
                     "wrap the points into the box first, where their digits are known"
                 )
-        # The box's edge rounded to the points' dtype counts as inside.
-        elif extent[0, axis] < 0 or extent[1, axis] > max(length, float(points.dtype.type(length))):
+        elif extent[0, axis] < 0 or extent[1, axis] > max(length, _rounded(length, points.dtype)):
             raise ParkiValueError(
                 f"{name} reaches from {extent[0, axis]:g} to {extent[1, axis]:g} along axis "
                 f"{axis}, which is free, but the box there is [0, {length:g}]; "
                 "enlarge the box, shift the points, or give None for that edge of the box"
             )
     return extent
+
+
+def _rounded(length: float, dtype: Any) -> float:
+    """Return an edge as the points' dtype has it, which counts as inside of the box."""
+    with np.errstate(over="ignore"):
+        return float(dtype.type(length))
 
 
 def check_density(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from parki.cell_list import locate
 from parki.errors import ParkiValueError
 from parki.ewald import stress
-from parki.ewald.extent import Extent, mean_edge
+from parki.ewald.extent import Extent, check_length, mean_edge
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.record import Kernel
@@ -193,13 +193,8 @@ class Frame:
     def of(cls, task: Task, box: Extent, axes: tuple[int, ...] = (0, 1, 2)) -> Frame:
         """Return the frame of a user's box, with a unit close to the cube root of its volume."""
         length = mean_edge(box.box)
+        check_length(length, task.dtype)
         unit = 2.0 ** round(math.log2(length))
-        limits = np.finfo(task.dtype)
-        if not 4 * float(limits.tiny) <= unit <= float(limits.max) / 4:
-            raise ParkiValueError(
-                f"the box has edges of about {length:g}, whose inverse {task.dtype} does not hold; "
-                "give lengths in another unit"
-            )
         if task.mixed and not 1e-9 <= unit <= 1e9:
             raise ParkiValueError(
                 f"the box has edges of about {length:g}; precision='mixed' takes 1e-9 to 1e9: "

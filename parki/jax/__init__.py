@@ -18,11 +18,14 @@ from typing import Any
 import jax
 from jax import numpy as jnp
 
+from parki.errors import ParkiTypeError
 from parki.ewald.fixed import Fixed
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
+from parki.ewald.points import check_normals, check_options
 from parki.jax import rules
-from parki.jax.primitives import LINEAR, SUM
+from parki.jax.primitives import LINEAR, SUM, varying
+from parki.meaning import refuse_meaning
 
 __all__ = [
     "apply",
@@ -37,7 +40,9 @@ __all__ = [
 rules.register()
 
 
-def stokes_comb(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions) -> jax.Array:
+def stokes_comb(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> jax.Array:
     """Sum the combined single and double layer: `parki.stokes_comb` for arrays of JAX.
 
     Parameters
@@ -63,29 +68,39 @@ def stokes_comb(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions
     return _sum("stokes_comb", trg, src, dens, norms, options)
 
 
-def stokes_sl(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> jax.Array:
+def stokes_sl(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> jax.Array:
     """Sum the single layer: `parki.stokes_sl` for arrays of JAX. See `stokes_comb`."""
-    return _sum("stokes_sl", trg, src, dens, None, options)
+    return _sum("stokes_sl", trg, src, dens, norms, options)
 
 
-def stokes_dl(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions) -> jax.Array:
+def stokes_dl(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> jax.Array:
     """Sum the double layer: `parki.stokes_dl` for arrays of JAX. See `stokes_comb`."""
     return _sum("stokes_dl", trg, src, dens, norms, options)
 
 
-def stokes_rotlet(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> jax.Array:
+def stokes_rotlet(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> jax.Array:
     """Sum rotlets: `parki.stokes_rotlet` for arrays of JAX. See `stokes_comb`."""
-    return _sum("stokes_rotlet", trg, src, dens, None, options)
+    return _sum("stokes_rotlet", trg, src, dens, norms, options)
 
 
-def stokes_dipole(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> jax.Array:
+def stokes_dipole(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> jax.Array:
     """Sum dipoles of forces: `parki.stokes_dipole` for arrays of JAX. See `stokes_comb`."""
-    return _sum("stokes_dipole", trg, src, dens, None, options)
+    return _sum("stokes_dipole", trg, src, dens, norms, options)
 
 
-def laplace(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> jax.Array:
+def laplace(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> jax.Array:
     """Sum point charges: `parki.laplace` for arrays of JAX. See `stokes_comb`."""
-    return _sum("laplace", trg, src, dens, None, options)
+    return _sum("laplace", trg, src, dens, norms, options)
 
 
 def apply(plan: Plan, dens: Any) -> jax.Array:
@@ -107,17 +122,46 @@ def apply(plan: Plan, dens: Any) -> jax.Array:
         As of the plan and of its adjoint; and if the plan was given other points between the sum
         and its derivative.
     """
-    found: jax.Array = LINEAR.bind(jnp.asarray(dens), plan=Fixed(plan), transposed=False)
+    values = _array("dens", dens)
+    found: jax.Array = LINEAR.bind(values, plan=Fixed(plan), transposed=False)
     return found
 
 
-def _sum(
-    kernel: str, trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions
-) -> jax.Array:
-    given = {"trg": trg, "src": src, "dens": dens, "norms": norms}
+def _sum(kernel: str, trg: Any, src: Any, dens: Any, norms: Any, options: Any) -> jax.Array:
+    if isinstance(norms, EwaldOptions) and options is None:
+        norms, options = None, norms
+    options = check_options(options)
+    check_normals(kernel, norms)
+    given = {"trg": trg, "src": src, "dens": dens}
     if trg is src:  # in both roles
         del given["src"]
-    names = tuple(name for name, value in given.items() if value is not None)
-    arrays = [jnp.asarray(given[name]) for name in names]
-    found: jax.Array = SUM.bind(*arrays, kernel=kernel, options=options, names=names)
+    if norms is not None:
+        given["norms"] = norms
+    arrays = _varying_alike([_array(name, value) for name, value in given.items()])
+    found: jax.Array = SUM.bind(*arrays, kernel=kernel, options=options, names=tuple(given))
     return found
+
+
+def _array(name: str, value: Any) -> jax.Array:
+    """Return what JAX takes as an array, or refuse it."""
+    if not isinstance(value, (jax.Array, list, tuple)):  # of these, some may be traced
+        refuse_meaning(name, value)
+    try:
+        found: jax.Array = jnp.asarray(value)
+    except Exception as error:  # whatever JAX has to say
+        raise ParkiTypeError(
+            f"{name} is a {type(value).__name__}; expected an array that JAX takes ({error})"
+        ) from error
+    if value is None:  # which JAX takes for NaN
+        raise ParkiTypeError(f"{name} is a NoneType; expected an array of numbers")
+    return found
+
+
+def _varying_alike(arrays: list[jax.Array]) -> list[jax.Array]:
+    """Return arrays that vary over the same devices within `jax.shard_map`, as JAX's checks ask."""
+    over = [varying(jax.typeof(array)) for array in arrays]
+    axes = frozenset().union(*over)
+    return [
+        jax.lax.pcast(array, tuple(axes - own), to="varying") if axes - own else array
+        for array, own in zip(arrays, over, strict=True)
+    ]

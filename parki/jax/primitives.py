@@ -16,6 +16,7 @@ from jax.core import ShapedArray
 from jax.experimental.buffer_callback import buffer_callback
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
+from jax.sharding import PartitionSpec
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.fixed import Fixed
@@ -50,7 +51,7 @@ def _primitive(name: str, run: Any, shapes: Any, many: bool = False) -> Any:
     primitive.multiple_results = many
 
     def abstract(*arrays: Any, **params: Any) -> Any:
-        found = [ShapedArray(shape, arrays[0].dtype) for shape in shapes(*arrays, **params)]
+        found = [_like(arrays[0], shape) for shape in shapes(*arrays, **params)]
         return found if many else found[0]
 
     def lowered(on_device: bool, *arrays: Any, **params: Any) -> Any:
@@ -69,8 +70,32 @@ def _primitive(name: str, run: Any, shapes: Any, many: bool = False) -> Any:
     primitive.def_abstract_eval(abstract)
     for platform in ("cpu", "cuda", "rocm"):
         rule = mlir.lower_fun(partial(lowered, platform != "cpu"), multiple_results=many)
-        mlir.register_lowering(primitive, rule, platform=platform)
+        mlir.register_lowering(primitive, partial(_lowered_here, rule), platform=platform)
     return primitive
+
+
+def _lowered_here(rule: Any, context: Any, *arrays: Any, **params: Any) -> Any:
+    """Lower a primitive by a rule, or refuse to do so for another process."""
+    if getattr(context.module_context.lowering_parameters, "for_export", False):
+        raise ParkiTypeError(
+            "a function with sums of parki cannot be exported by jax.export: XLA calls them in "
+            "this process; export what comes before and after them, or the function that makes "
+            "their inputs"
+        )
+    return rule(context, *arrays, **params)
+
+
+def varying(array: Any) -> frozenset[str]:
+    """Return the axes of a mesh of devices over which an array varies within `jax.shard_map`."""
+    return frozenset(getattr(getattr(array, "mat", None), "varying", ()))
+
+
+def _like(array: Any, shape: Shape) -> Any:
+    """Return the type of a result of the dtype of an array; it varies over the same devices."""
+    if not varying(array):
+        return ShapedArray(shape, array.dtype)
+    whole = array.sharding.update(spec=PartitionSpec(*[None] * len(shape)))
+    return array.update(shape=shape, weak_type=False, sharding=whole)
 
 
 def _sum_shapes(*arrays: Any, kernel: str, options: Any, names: tuple[str, ...]) -> list[Shape]:
@@ -84,6 +109,11 @@ def _sum_shapes(*arrays: Any, kernel: str, options: Any, names: tuple[str, ...])
     }
     many: Shape = ()
     for name, array in given.items():
+        if array.dtype not in (np.float32, np.float64):
+            raise ParkiTypeError(
+                f"{name} has dtype {array.dtype}; expected float32 or float64 "
+                f"(convert with {name}.astype(float))"
+            )
         if array.dtype != arrays[0].dtype:
             raise ParkiTypeError(
                 f"{name} has dtype {array.dtype}, but {names[0]} has {arrays[0].dtype}; give all "

@@ -93,6 +93,12 @@ class _Plan:
         self.place = Placement(grid, self.window)
         self._points = self._shifted(points)
 
+    def __reduce__(self) -> Any:
+        raise ParkiTypeError(
+            f"a {type(self).__name__} cannot be pickled or copied: it holds memory and compiled "
+            "kernels of this process; pass on points and grid, and make another of them there"
+        )
+
     def _shifted(self, points: Any) -> Any:
         """Return points (3, N) in the coordinates of the mesh, within its periods."""
         xp, place = self.space.array_module, self.place

@@ -14,6 +14,7 @@ In the order a kernel passes through:
     messages    what the user hears meanwhile
     spaces      execution spaces, what is available, and an adapter for each array module
     forks       which of them a process lost when it was forked
+    captures    refuses calls inside of a stream capture
     libraries   opens shared objects of kernels, and says how long OpenMP's threads spin
     pool        CPU threads for what is not a kernel
 """

@@ -10,11 +10,22 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from parki.errors import KernelError
 
 PACKAGE = "kernels."
+# Python 3.11 counts the depth of a tree for all threads together: another that parses at the same
+# time ends both with a SystemError.
+_one_at_a_time = Lock()
+
+
+def parsed(path: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
+    text = path.read_text(encoding="utf-8")
+    with _one_at_a_time:
+        return ast.parse(text, filename=str(path))
 
 
 def expand(tree: ast.Module, path: Path, folder: Path) -> ast.Module:
@@ -50,9 +61,9 @@ def _imported(tree: ast.Module, path: Path, folder: Path) -> dict[str, ast.Funct
         file = folder.joinpath(*node.module.split(".")[1:]).with_suffix(".py")
         if not file.is_file():
             raise KernelError(f"{path.name}:{node.lineno}: there is no file {node.module}")
-        parsed = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
-        there = {n.name: n for n in parsed.body if isinstance(n, ast.FunctionDef)}
-        blocks.update(_imported(parsed, file, folder))
+        whole = parsed(file)
+        there = {n.name: n for n in whole.body if isinstance(n, ast.FunctionDef)}
+        blocks.update(_imported(whole, file, folder))
         for alias in node.names:
             if alias.name not in there:
                 raise KernelError(f"{path.name}:{node.lineno}: {file.name} has no {alias.name}")

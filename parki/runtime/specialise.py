@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from parki.errors import KernelError
-from parki.runtime.blocks import copy_tree, expand
+from parki.runtime.blocks import copy_tree, expand, parsed
 from parki.runtime.linter import dotted, is_constant_name, is_decorated, lint
 
 Constant = int | float | bool | str
@@ -96,7 +96,7 @@ def kernel_directory() -> Path:
 
 @functools.lru_cache(maxsize=64)
 def _parse(path: Path, _stamp: int) -> ast.Module:
-    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    tree = parsed(path)
     expand(tree, path, kernel_directory())
     lint(tree, path)
     return tree

@@ -7,21 +7,28 @@ see ``docs/derivatives.md``. `apply` is a plan as a function of densities.
 ``import parki`` does not import this module, which needs PyTorch.
 
 graph        sums in the graph of PyTorch: `torch.autograd.Function`
-operators    for ``torch.compile``, which does not see inside of them
+maps         how they are mapped over an axis
+operators    what all go through: compilers and other tracers do not see inside of them
+sums         of tensors with values, by parki itself
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from parki.errors import ParkiTypeError
-from parki.ewald.fixed import Fixed
+from parki.ewald.fixed import check_plan
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
+from parki.ewald.points import check_normals, check_options
+from parki.meaning import refuse_layout
 from parki.torch import operators
 from parki.torch.graph import Linear, Sum
+from parki.torch.sums import INPUTS
 
 __all__ = [
     "apply",
@@ -34,7 +41,9 @@ __all__ = [
 ]
 
 
-def stokes_comb(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions) -> Any:
+def stokes_comb(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> Any:
     """Sum the combined single and double layer: `parki.stokes_comb` for tensors.
 
     Parameters
@@ -58,29 +67,39 @@ def stokes_comb(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions
     return _sum("stokes_comb", trg, src, dens, norms, options)
 
 
-def stokes_sl(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> Any:
+def stokes_sl(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> Any:
     """Sum the single layer: `parki.stokes_sl` for tensors. See `stokes_comb`."""
-    return _sum("stokes_sl", trg, src, dens, None, options)
+    return _sum("stokes_sl", trg, src, dens, norms, options)
 
 
-def stokes_dl(trg: Any, src: Any, dens: Any, norms: Any, options: EwaldOptions) -> Any:
+def stokes_dl(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> Any:
     """Sum the double layer: `parki.stokes_dl` for tensors. See `stokes_comb`."""
     return _sum("stokes_dl", trg, src, dens, norms, options)
 
 
-def stokes_rotlet(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> Any:
+def stokes_rotlet(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> Any:
     """Sum rotlets: `parki.stokes_rotlet` for tensors. See `stokes_comb`."""
-    return _sum("stokes_rotlet", trg, src, dens, None, options)
+    return _sum("stokes_rotlet", trg, src, dens, norms, options)
 
 
-def stokes_dipole(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> Any:
+def stokes_dipole(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> Any:
     """Sum dipoles of forces: `parki.stokes_dipole` for tensors. See `stokes_comb`."""
-    return _sum("stokes_dipole", trg, src, dens, None, options)
+    return _sum("stokes_dipole", trg, src, dens, norms, options)
 
 
-def laplace(trg: Any, src: Any, dens: Any, options: EwaldOptions) -> Any:
+def laplace(
+    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+) -> Any:
     """Sum point charges: `parki.laplace` for tensors. See `stokes_comb`."""
-    return _sum("laplace", trg, src, dens, None, options)
+    return _sum("laplace", trg, src, dens, norms, options)
 
 
 def apply(plan: Plan, dens: Any) -> Any:
@@ -102,19 +121,50 @@ def apply(plan: Plan, dens: Any) -> Any:
         As of the plan and of its adjoint; and if the plan was given other points between the sum
         and its derivative.
     """
+    check_plan(plan)
     _check({"dens": dens})
-    if torch.compiler.is_compiling():
-        return operators.apply(plan, dens)
-    return Linear.apply(Fixed(plan), False, dens)
+    return _linear(operators.number(plan), dens)
 
 
 def _sum(kernel: str, trg: Any, src: Any, dens: Any, norms: Any, options: Any) -> Any:
+    if isinstance(norms, EwaldOptions) and options is None:
+        norms, options = None, norms
+    text = operators.text(check_options(options))
+    check_normals(kernel, norms)
     given = {"trg": trg, "src": src, "dens": dens}
     _check(given if norms is None else {**given, "norms": norms})
-    points = (trg, None) if trg is src else (trg, src)
-    if torch.compiler.is_compiling():
-        return operators.sum(kernel, options, *points, dens, norms)
-    return Sum.apply(kernel, options, *points, dens, norms)
+    return _summed(kernel, text, trg, None if trg is src else src, dens, norms)
+
+
+# `torch.compile` does not look into these two, but traces what they launch and its derivatives.
+@torch.compiler.allow_in_graph
+def _summed(kernel: str, text: str, *given: Any) -> Any:
+    for name, tensor in zip(INPUTS, given, strict=True):
+        if tensor is not None:
+            refuse_layout(name, tensor)
+    with _without_functionalize():
+        return Sum.apply(kernel, text, *given)
+
+
+@torch.compiler.allow_in_graph
+def _linear(number: int, dens: Any) -> Any:
+    refuse_layout("dens", dens)
+    with _without_functionalize():
+        return Linear.apply(operators.fixed(number), False, dens)
+
+
+@contextmanager
+def _without_functionalize() -> Iterator[None]:
+    """Refuse the one transformation of `torch.func` that has no rule for functions of ours."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "Functionalize" not in str(error):
+            raise
+        raise ParkiTypeError(
+            "the sums of parki.torch cannot go through torch.func.functionalize; leave it out, as "
+            "they change nothing in place: make_fx and torch.compile take them as they are"
+        ) from error
 
 
 def _check(given: dict[str, Any]) -> None:

@@ -1,6 +1,8 @@
-"""Sums and their derivatives in the graph of PyTorch.
+"""Sums and their derivatives in the graph of PyTorch: in both modes, and mapped over axes.
 
-Sources that are None are the targets: their derivatives have both roles.
+Sources that are None are the targets: their derivatives have both roles. Options are their text,
+and names of inputs one text with spaces, as `operators` take them. What PyTorch may call while a
+compiled function runs is kept from being compiled in its turn.
 """
 
 from __future__ import annotations
@@ -10,46 +12,23 @@ from typing import Any
 import torch
 
 from parki.errors import ParkiTypeError
-from parki.ewald.derivatives import jvp, vjp
 from parki.ewald.fixed import Fixed
-from parki.ewald.plan import sum_once
-
-INPUTS = ("trg", "src", "dens", "norms")
-
-
-def plain(*tensors: Any) -> list[Any]:
-    """Return tensors that require no derivatives, in memory without gaps."""
-    return [None if each is None else each.detach().contiguous() for each in tensors]
+from parki.torch import operators
+from parki.torch.maps import map_apply, map_pull, map_push, map_sum
+from parki.torch.sums import INPUTS
 
 
-def summed(kernel: str, options: Any, trg: Any, src: Any, dens: Any, norms: Any) -> Any:
-    """Return a sum of tensors without derivatives."""
-    trg, src, dens, norms = plain(trg, src, dens, norms)
-    return sum_once(kernel, trg, trg if src is None else src, dens, norms, options, "u")
+def changed(kernel: str, options: str, given: tuple[Any, ...], moves: dict[str, Any]) -> Any:
+    """Return the change of a sum by changes of its inputs, in the graph."""
+    if [*moves] == ["dens"]:
+        trg, src, _, norms = given
+        return Sum.apply(kernel, options, trg, src, moves["dens"], norms)
+    return Push.apply(kernel, options, *given, *map(moves.get, INPUTS))
 
 
-def pulled(
-    kernel: str, options: Any, wrt: tuple[str, ...], given: tuple[Any, ...], values: Any
-) -> tuple[Any, ...]:
-    """Return the derivatives by ``wrt``."""
-    trg, src, dens, norms, values = plain(*given, values)
-    both = src is None and "trg" in wrt
-    names = (*wrt, "src") if both else wrt
-    points = trg, trg if src is None else src
-    found = vjp(kernel, *points, dens, norms, options, values=values, wrt=names)
-    if both:
-        found["trg"] = found["trg"] + found["src"]
-    return tuple(found[name] for name in wrt)
-
-
-def pushed(kernel: str, options: Any, given: tuple[Any, ...], tangents: dict[str, Any]) -> Any:
-    """Return the change of a sum."""
-    trg, src, dens, norms = plain(*given)
-    moves = dict(zip(tangents, plain(*tangents.values()), strict=True))
-    if src is None and "trg" in moves:
-        moves["src"] = moves["trg"]
-    points = trg, trg if src is None else src
-    return jvp(kernel, *points, dens, norms, options, tangents=moves)
+def _named(tensors: Any) -> dict[str, Any]:
+    """Return those inputs that are there, by name."""
+    return {n: each for n, each in zip(INPUTS, tensors, strict=True) if each is not None}
 
 
 def _refuse_second(names: list[str]) -> None:
@@ -65,9 +44,9 @@ class Sum(torch.autograd.Function):
     """A sum, in the graph."""
 
     @staticmethod
-    def forward(kernel: str, options: Any, *given: Any) -> Any:
+    def forward(*given: Any) -> Any:
         """Return the sum."""
-        return summed(kernel, options, *given)
+        return operators.sum(*given)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -81,51 +60,119 @@ class Sum(torch.autograd.Function):
     def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
         found: dict[str, Any] = {}
-        wrt = tuple(n for n, need in zip(INPUTS, ctx.needs_input_grad[2:], strict=True) if need)
+        wrt = [n for n, need in zip(INPUTS, ctx.needs_input_grad[2:], strict=True) if need]
         if values is not None and wrt:
-            parts = Pull.apply(ctx.kernel, ctx.options, wrt, *ctx.saved_tensors, values)
+            parts = Pull.apply(ctx.kernel, ctx.options, " ".join(wrt), *ctx.saved_tensors, values)
             found = dict(zip(wrt, parts, strict=True))
         return (None, None, *(found.get(name) for name in INPUTS))
 
     @staticmethod
+    @torch.compiler.disable
     def jvp(ctx: Any, _kernel: Any, _options: Any, *tangents: Any) -> Any:  # type: ignore[override]
         """Return the change of the result."""
-        moves = {n: t for n, t in zip(INPUTS, tangents, strict=True) if t is not None}
-        return pushed(ctx.kernel, ctx.options, ctx.saved_tensors, moves)
+        return changed(ctx.kernel, ctx.options, ctx.saved_tensors, _named(tangents))
+
+    @staticmethod
+    @torch.compiler.disable
+    def vmap(info: Any, dims: Any, *given: Any) -> tuple[Any, Any]:
+        """Return the sums along a mapped axis."""
+        return map_sum(Sum.apply, info, dims, *given)
 
 
 class Pull(torch.autograd.Function):
     """The derivatives of a sum in the graph: linear in the values."""
 
     @staticmethod
-    def forward(kernel: str, options: Any, wrt: tuple[str, ...], *given: Any) -> tuple[Any, ...]:
-        """Return the derivatives by ``wrt``."""
-        return pulled(kernel, options, wrt, given[:-1], given[-1])
+    def forward(*given: Any) -> tuple[Any, ...]:
+        """Return the derivatives by the inputs named."""
+        return operators.named(given[2], operators.pull(*given))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Keep what derivatives need."""
         ctx.kernel, ctx.options, ctx.wrt, *given = inputs
         ctx.save_for_backward(*given)
+        ctx.save_for_forward(*given, *output)
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, *parts: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
         *needs, values = ctx.needs_input_grad[3:]
-        # The derivatives by densities do not depend on these.
-        needs[INPUTS.index("dens")] &= ctx.wrt != ("dens",)
-        _refuse_second([name for name, need in zip(INPUTS, needs, strict=True) if need])
-        moves = {name: part for name, part in zip(ctx.wrt, parts, strict=True) if part is not None}
+        _refuse_inner(ctx.wrt, needs)
+        named = zip(ctx.wrt.split(), parts, strict=True)
+        moves = {name: part for name, part in named if part is not None}
         found = None
         if values and moves:
-            given = ctx.saved_tensors[:-1]
-            if tuple(moves) == ("dens",):
-                trg, src, _, norms = given
-                found = Sum.apply(ctx.kernel, ctx.options, trg, src, moves["dens"], norms)
-            else:
-                found = pushed(ctx.kernel, ctx.options, given, moves)
+            found = changed(ctx.kernel, ctx.options, ctx.saved_tensors[:4], moves)
         return (*(None for _ in ctx.needs_input_grad[:-1]), found)
+
+    @staticmethod
+    @torch.compiler.disable
+    def jvp(ctx: Any, *tangents: Any) -> tuple[Any, ...]:  # type: ignore[override]
+        """Return the change of the derivatives."""
+        *inner, values = tangents[3:]
+        _refuse_inner(ctx.wrt, [each is not None for each in inner])
+        given, found = ctx.saved_tensors[:4], ctx.saved_tensors[5:]
+        if values is None:
+            return tuple(map(torch.zeros_like, found))
+        return tuple(Pull.apply(ctx.kernel, ctx.options, ctx.wrt, *given, values))
+
+    @staticmethod
+    @torch.compiler.disable
+    def vmap(info: Any, dims: Any, *given: Any) -> tuple[Any, Any]:
+        """Return the derivatives along a mapped axis."""
+        return map_pull(Pull.apply, info, dims, *given)
+
+
+def _refuse_inner(wrt: str, moved: list[bool]) -> None:
+    """Refuse derivatives of derivatives by what these depend on, if it is moved."""
+    names = {name for name, moves in zip(INPUTS, moved, strict=True) if moves}
+    if wrt == "dens":  # derivatives by which do not depend on them
+        names -= {"dens"}
+    _refuse_second([name for name in INPUTS if name in names])
+
+
+class Push(torch.autograd.Function):
+    """The change of a sum in the graph: linear in the changes of its inputs."""
+
+    @staticmethod
+    def forward(*given: Any) -> Any:
+        """Return the change."""
+        return operators.push(*given)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Keep what derivatives need."""
+        ctx.kernel, ctx.options, *given = inputs
+        ctx.save_for_backward(*given[:4])
+        ctx.save_for_forward(*given[:4])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
+        """Return the derivatives."""
+        inner, needs = ctx.needs_input_grad[2:6], ctx.needs_input_grad[6:]
+        _refuse_inner("", inner)
+        wrt = [name for name, need in zip(INPUTS, needs, strict=True) if need]
+        found: dict[str, Any] = {}
+        if values is not None and wrt:
+            parts = Pull.apply(ctx.kernel, ctx.options, " ".join(wrt), *ctx.saved_tensors, values)
+            found = dict(zip(wrt, parts, strict=True))
+        return (*(None for _ in range(6)), *map(found.get, INPUTS))
+
+    @staticmethod
+    @torch.compiler.disable
+    def jvp(ctx: Any, _kernel: Any, _options: Any, *tangents: Any) -> Any:  # type: ignore[override]
+        """Return the change of the change."""
+        _refuse_inner("", [each is not None for each in tangents[:4]])
+        return changed(ctx.kernel, ctx.options, ctx.saved_tensors, _named(tangents[4:]))
+
+    @staticmethod
+    @torch.compiler.disable
+    def vmap(info: Any, dims: Any, *given: Any) -> tuple[Any, Any]:
+        """Return the changes along a mapped axis."""
+        return map_push(Push.apply, info, dims, *given)
 
 
 class Linear(torch.autograd.Function):
@@ -134,7 +181,8 @@ class Linear(torch.autograd.Function):
     @staticmethod
     def forward(plan: Fixed, transposed: bool, values: Any) -> Any:
         """Return the sum, or its transpose."""
-        return plan(plain(values)[0], transposed)
+        plan.check()
+        return operators.apply(operators.number(plan.plan), transposed, values)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -151,6 +199,29 @@ class Linear(torch.autograd.Function):
         return None, None, found
 
     @staticmethod
+    @torch.compiler.disable
     def jvp(ctx: Any, _plan: Any, _transposed: Any, tangent: Any) -> Any:  # type: ignore[override]
         """Return the change of the result."""
         return Linear.apply(ctx.plan, ctx.transposed, tangent)
+
+    @staticmethod
+    @torch.compiler.disable
+    def vmap(info: Any, dims: Any, plan: Fixed, transposed: bool, values: Any) -> tuple[Any, Any]:
+        """Return the sums along a mapped axis."""
+        own = len(plan.shapes(transposed)[0])
+        return map_apply(Linear.apply, own, info, dims, plan, transposed, values)
+
+
+def _pull(*given: Any) -> operators.Four:
+    wrt, values = given[2], given[-1]
+    return operators.four(dict(zip(wrt.split(), Pull.apply(*given), strict=True)), values)
+
+
+def _apply(number: int, transposed: bool, values: Any) -> Any:
+    return Linear.apply(operators.fixed(number), transposed, values)
+
+
+operators.differentiate("sum", lambda *given: Sum.apply(*given))
+operators.differentiate("push", lambda *given: Push.apply(*given))
+operators.differentiate("pull", _pull)
+operators.differentiate("apply", _apply)

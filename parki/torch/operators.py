@@ -1,12 +1,19 @@
-"""parki's sums as operators for ``torch.compile``, which does not see inside of them.
+"""parki's sums as operators of PyTorch, which every call goes through.
 
-They take numbers, texts and tensors: options and plans go by a name.
+So what records operations, or finds their shapes, sees a sum as one: ``torch.compile``, exports,
+``make_fx``, fake tensors. Operators take numbers, texts and tensors: options go by a text, and
+plans by a number. `graph` calls them, and gives them their derivatives where others call them, as
+what was recorded does.
 """
 
 from __future__ import annotations
 
+import json
+from dataclasses import fields
+from functools import lru_cache
+from itertools import count
 from typing import Any
-from weakref import ref
+from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 import torch
 
@@ -17,49 +24,52 @@ from parki.ewald.plan import Plan
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Points
-from parki.torch.graph import INPUTS, plain, pulled, summed
+from parki.runtime import ExecutionSpace
+from parki.torch.sums import INPUTS, plain, pulled, pushed, summed
 
-_options: dict[str, EwaldOptions] = {}
-# Plans, which must live as long as what was compiled with them, and their points at that time.
-_plans: list[tuple[ref[Plan], ref[Points]]] = []
-
-
-def sum(kernel: str, options: EwaldOptions, *given: Any) -> Any:
-    """Return a sum of targets, sources or None, density, and normals or None."""
-    return torch.ops.parki.sum(kernel, options._torch_name(), *given)  # type: ignore[attr-defined]
-
-
-def apply(plan: Plan, dens: Any) -> Any:
-    """Return a plan's sum."""
-    return torch.ops.parki.apply(plan._torch_handle(), False, dens)  # type: ignore[attr-defined]
+_library = torch.library.Library("parki", "DEF")
+_TAGS = [torch.Tag.pt2_compliant_tag]
+if hasattr(torch.Tag, "cudagraph_unsafe"):
+    # They wait for the device, which no CUDA graph can: `torch.compile` leaves them out of its own.
+    _TAGS.append(torch.Tag.cudagraph_unsafe)
+# Plans by their numbers; and of each the number that holds, with the points it had by then.
+_numbers = count()
+_plans: WeakValueDictionary[int, Plan] = WeakValueDictionary()
+_handles: WeakKeyDictionary[Plan, tuple[int, ref[Points]]] = WeakKeyDictionary()
 
 
-def _torch_name(options: EwaldOptions) -> str:
-    """Return the name of options."""
-    name = repr(options)
-    _options[name] = options
-    return name
+@lru_cache(maxsize=256)
+def _written(options: EwaldOptions) -> str:
+    values = {field.name: getattr(options, field.name) for field in fields(options)}
+    return json.dumps(
+        {n: v.name if isinstance(v, ExecutionSpace) else v for n, v in values.items()}
+    )
+
+
+@lru_cache(maxsize=256)
+def _options(text: str) -> EwaldOptions:
+    return EwaldOptions(**json.loads(text))
+
+
+def _torch_text(options: EwaldOptions) -> str:
+    """Return options as a text."""
+    return _written(options)
 
 
 def _torch_handle(plan: Plan) -> int:
     """Return the number of a plan with its points."""
-    for handle, (other, points) in enumerate(_plans):
-        if other() is plan and points() is plan.points:
-            return handle
-    Fixed(plan)  # or refuse it
-    _plans.append((ref(plan), ref(plan.points)))
-    return len(_plans) - 1
+    handle, points = _handles.get(plan, (-1, None))
+    if points is None or points() is not plan.points:
+        Fixed(plan)  # or refuse it
+        handle = next(_numbers)
+        _plans[handle], _handles[plan] = plan, (handle, ref(plan.points))
+    return handle
 
 
-# Functions of constants take no objects before PyTorch 2.13, but a method, by its own name, does.
-EwaldOptions._torch_name = torch.compiler.assume_constant_result(_torch_name)  # type: ignore[attr-defined]
-Plan._torch_handle = torch.compiler.assume_constant_result(_torch_handle)  # type: ignore[attr-defined]
-
-
-def _fixed(handle: int) -> Fixed:
+def fixed(handle: int) -> Fixed:
     """Return the plan of a number with the points it had."""
-    plan, points = _plans[handle][0](), _plans[handle][1]()
-    if plan is None or points is not plan.points:
+    plan = _plans.get(handle)
+    if plan is None or _torch_handle(plan) != handle:
         raise ParkiValueError(
             "a compiled function calls a plan that was given other points since, or is gone; "
             "compile it again, and keep the plan"
@@ -67,90 +77,105 @@ def _fixed(handle: int) -> Fixed:
     return Fixed(plan)
 
 
-@torch.library.custom_op("parki::sum", mutates_args=())
-def _sum_op(
-    kernel: str,
-    options: str,
-    trg: torch.Tensor,
-    src: torch.Tensor | None,
-    dens: torch.Tensor,
-    norms: torch.Tensor | None,
-) -> torch.Tensor:
-    found: torch.Tensor = summed(kernel, _options[options], trg, src, dens, norms)
+# Functions of constants take no objects before PyTorch 2.13, but a method, by its own name, does.
+EwaldOptions._torch_text = torch.compiler.assume_constant_result(_torch_text)  # type: ignore[attr-defined]
+Plan._torch_handle = torch.compiler.assume_constant_result(_torch_handle)  # type: ignore[attr-defined]
+
+
+def text(options: EwaldOptions) -> str:
+    """Return options as the text that operators take."""
+    found: str = options._torch_text()  # type: ignore[attr-defined]
     return found
 
 
-@_sum_op.register_fake
-def _sum_shape(
-    kernel: str, options: str, trg: torch.Tensor, src: Any, dens: torch.Tensor, norms: Any
-) -> torch.Tensor:
+def number(plan: Plan) -> int:
+    """Return the number of a plan with its points, which operators take."""
+    found: int = plan._torch_handle()  # type: ignore[attr-defined]
+    return found
+
+
+# What each operator computes, and of which shape that is.
+Four = tuple[Any, Any, Any, Any]
+GIVEN = "str kernel, str options, {}Tensor trg, Tensor? src, Tensor dens, Tensor? norms"
+
+
+def _sum(kernel: str, options: str, *given: Any) -> Any:
+    return summed(kernel, _options(options), *given)
+
+
+def _sum_shape(kernel: str, options: str, trg: Any, src: Any, dens: Any, norms: Any) -> Any:
     many = dens.shape[: dens.ndim - len(SUMS[kernel].density_shape(0))]
     return trg.new_empty((*many, *result_shape(kernel, "u", trg.shape[1])))
 
 
-@torch.library.custom_op("parki::pull", mutates_args=())
-def _pull_op(
-    kernel: str,
-    options: str,
-    wrt: str,
-    trg: torch.Tensor,
-    src: torch.Tensor | None,
-    dens: torch.Tensor,
-    norms: torch.Tensor | None,
-    values: torch.Tensor,
-) -> list[torch.Tensor]:
-    given = trg, src, dens, norms
-    return list(pulled(kernel, _options[options], tuple(wrt.split()), given, values))
+def _pull(kernel: str, options: str, wrt: str, *given: Any) -> Four:
+    return four(pulled(kernel, _options(options), wrt, given[:4], given[4]), given[4])
 
 
-@_pull_op.register_fake
-def _pull_shapes(
-    kernel: str,
-    options: str,
-    wrt: str,
-    trg: torch.Tensor,
-    src: Any,
-    dens: torch.Tensor,
-    norms: Any,
-    values: torch.Tensor,
-) -> list[torch.Tensor]:
-    shapes = dict(zip(INPUTS, (trg, src, dens, norms), strict=True))
-    return [values.new_empty(shapes[name].shape) for name in wrt.split()]
+def _pull_shapes(kernel: str, options: str, wrt: str, *given: Any) -> Four:
+    *inputs, values = given
+    shapes = {n: each.shape for n, each in zip(INPUTS, inputs, strict=True) if each is not None}
+    # Of several values there are several derivatives by densities, and else they are added up.
+    many = values.shape[: values.ndim - len(result_shape(kernel, "u", 0))]
+    own = len(SUMS[kernel].density_shape(0))
+    shapes["dens"] = (*many, *shapes["dens"][len(shapes["dens"]) - own :])
+    return four({name: values.new_empty(shapes[name]) for name in wrt.split()}, values)
 
 
-def _keep_sum(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    ctx.kernel, ctx.options, *given = inputs
-    ctx.save_for_backward(*given)
+def _push(kernel: str, options: str, *given: Any) -> Any:
+    return pushed(kernel, _options(options), given[:4], given[4:])
 
 
-def _sum_backward(ctx: Any, values: Any) -> tuple[Any, ...]:
-    wrt = [n for n, need in zip(INPUTS, ctx.needs_input_grad[2:], strict=True) if need]
-    given = *ctx.saved_tensors, values
-    parts = torch.ops.parki.pull(ctx.kernel, ctx.options, " ".join(wrt), *given)
-    found = dict(zip(wrt, parts, strict=True))
-    return (None, None, *(found.get(name) for name in INPUTS))
+def _push_shape(kernel: str, options: str, *given: Any) -> Any:
+    return _sum_shape(kernel, options, *given[:4])
 
 
-torch.library.register_autograd("parki::sum", _sum_backward, setup_context=_keep_sum)
+def _apply(handle: int, transposed: bool, values: Any) -> Any:
+    return fixed(handle)(plain(values)[0], transposed)
 
 
-@torch.library.custom_op("parki::apply", mutates_args=())
-def _apply_op(handle: int, transposed: bool, values: torch.Tensor) -> torch.Tensor:
-    found: torch.Tensor = _fixed(handle)(plain(values)[0], transposed)
-    return found
+def _apply_shape(handle: int, transposed: bool, values: Any) -> Any:
+    return values.new_empty(fixed(handle).found(values.shape, transposed))
 
 
-@_apply_op.register_fake
-def _apply_shape(handle: int, transposed: bool, values: torch.Tensor) -> torch.Tensor:
-    return values.new_empty(_fixed(handle).found(values.shape, transposed))
+def four(found: dict[str, Any], like: Any) -> Four:
+    """Return derivatives by all inputs: empty ones, where there are none."""
+    trg, src, dens, norms = (found.get(name, like.new_empty(0)) for name in INPUTS)
+    return trg, src, dens, norms
 
 
-def _keep_apply(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    ctx.handle, ctx.transposed, _ = inputs
+def named(wrt: str, found: Four) -> tuple[Any, ...]:
+    """Return the derivatives that there are."""
+    every = dict(zip(INPUTS, found, strict=True))
+    return tuple(every[name] for name in wrt.split())
 
 
-def _apply_backward(ctx: Any, values: Any) -> tuple[Any, ...]:
-    return None, None, torch.ops.parki.apply(ctx.handle, not ctx.transposed, values)
+def _define(name: str, schema: str, run: Any, shape: Any) -> Any:
+    """Define an operator; return what calls it below autograd, whose part `graph` has."""
+    _library.define(name + schema, tags=_TAGS)
+    _library.impl(name, run, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"parki::{name}", shape, lib=_library)
+    operator = getattr(torch.ops.parki, name)
+
+    def call(*given: Any) -> Any:
+        with torch._C._AutoDispatchBelowAutograd():
+            return operator(*given)
+
+    return call
 
 
-torch.library.register_autograd("parki::apply", _apply_backward, setup_context=_keep_apply)
+def differentiate(name: str, function: Any) -> None:
+    """Have a function of autograd take the place of an operator, wherever it is differentiated."""
+    _library.impl(name, function, "Autograd")
+
+
+_CHANGES = "Tensor? of_trg, Tensor? of_src, Tensor? of_dens, Tensor? of_norms"
+_ALL = "(Tensor, Tensor, Tensor, Tensor)"
+sum = _define("sum", f"({GIVEN.format('')}) -> Tensor", _sum, _sum_shape)
+pull = _define(
+    "pull", f"({GIVEN.format('str wrt, ')}, Tensor values) -> {_ALL}", _pull, _pull_shapes
+)
+push = _define("push", f"({GIVEN.format('')}, {_CHANGES}) -> Tensor", _push, _push_shape)
+apply = _define(
+    "apply", "(int handle, bool transposed, Tensor values) -> Tensor", _apply, _apply_shape
+)

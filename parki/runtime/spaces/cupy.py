@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -189,8 +190,19 @@ def record(work: Callable[[], None]) -> Callable[[], None]:
 
 
 def capturing() -> bool:
-    """Return whether launches on the current stream are recorded by somebody."""
-    return bool(array_module().cuda.get_current_stream().is_capturing())
+    """Return whether somebody captures the current stream, of CuPy or of PyTorch in this thread.
+
+    Work on another stream would end that of PyTorch, too, once it allocates.
+    """
+    if not records():  # HIP: CuPy does not say
+        return False
+    torch: Any = sys.modules.get("torch")
+    try:
+        if torch and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+            return True
+        return bool(array_module().cuda.get_current_stream().is_capturing())
+    except RuntimeError:  # the capture has failed, or is that of another stream and excludes this
+        return True
 
 
 def linear_operator() -> Any:

@@ -73,11 +73,6 @@ def records() -> bool:
     return False
 
 
-def capturing() -> bool:
-    """Return False: nobody records launches."""
-    return False
-
-
 def linear_operator() -> Any:
     """Return SciPy's class of linear operators."""
     from scipy.sparse.linalg import LinearOperator

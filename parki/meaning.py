@@ -1,0 +1,154 @@
+"""What arrays say beside their numbers, and parki would drop: masks, units, derivatives, signs.
+
+And arrays without numbers, as within transformations. All are refused by name. Knows libraries by
+their classes, and imports none.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from parki.errors import ParkiTypeError
+
+# Modes of PyTorch in which operations are recorded, or their shapes found, and nothing is computed.
+TRACING = ("FakeTensorMode", "ProxyTorchDispatchMode", "FunctionalTensorMode")
+OF_TORCH = "within a transformation of PyTorch such as vmap, jvp or make_fx"
+OF_JAX = "within a transformation of JAX such as jit or grad"
+
+
+def refuse_meaning(name: str, value: Any) -> None:
+    """Refuse arrays, and lists of them, whose numbers are not all that they say.
+
+    Raises
+    ------
+    ParkiTypeError
+    """
+    if isinstance(value, (list, tuple)):
+        for each in value:
+            if not isinstance(each, (float, int)):
+                refuse_meaning(name, each)
+        return
+    kind = type(value)
+    if isinstance(value, np.ma.MaskedArray) or kind.__name__ == "MaskedTensor":
+        filled = "filled" if isinstance(value, np.ndarray) else "to_tensor"
+        raise ParkiTypeError(
+            f"{name} is a masked array; pass filled values, such as {name}.{filled}(0)"
+        )
+    if hasattr(kind, "units") or (isinstance(value, np.ndarray) and hasattr(kind, "unit")):
+        raise ParkiTypeError(
+            f"{name} is a {kind.__name__} with units; pass its plain numbers, "
+            "in the unit of length that box has"
+        )
+    if derived := _derived(value):
+        raise ParkiTypeError(
+            f"{name} {derived}, which the sums of parki itself do not have; call those "
+            f"of parki.torch, or pass {name}.detach()"
+        )
+    if _is_tracer(value):
+        raise ParkiTypeError(f"{name} has no values {OF_JAX}; call the sums of parki.jax there")
+    if is_tensor(value):
+        refuse_layout(name, value)
+        _refuse_empty(name, value)
+
+
+def refuse_variable(name: str, value: Any) -> None:
+    """Refuse numbers of options that have derivatives, or no values: options are constant.
+
+    Raises
+    ------
+    ParkiTypeError
+    """
+    for each in value if isinstance(value, (list, tuple)) else [value]:
+        if what := variable(each):
+            remedy = f", such as {name}.detach()" if is_tensor(each) else ""
+            raise ParkiTypeError(
+                f"{name} {what}, but options are constants, and parki has no derivatives by them; "
+                f"pass plain numbers{remedy}"
+            )
+
+
+def variable(value: Any) -> str:
+    """Return in words that a number has derivatives or no value; '' if it is constant."""
+    if derived := _derived(value):
+        return derived
+    if _is_tracer(value):
+        return f"has no values {OF_JAX}"
+    return f"has no values {OF_TORCH}" if is_tensor(value) and _hidden(value) else ""
+
+
+def is_tensor(value: Any) -> bool:
+    """Return whether a value is a tensor of PyTorch, or of a class derived from it."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
+
+
+def refuse_layout(name: str, tensor: Any) -> None:
+    """Refuse tensors whose memory is not that of their numbers.
+
+    Raises
+    ------
+    ParkiTypeError
+    """
+    if type(tensor).__name__ == "MaskedTensor":
+        refuse_meaning(name, tensor)
+    what = remedy = ""
+    if tensor.is_nested:
+        what, remedy = "is a nested tensor", f"torch.nested.to_padded_tensor({name}, 0)"
+    elif str(tensor.layout) != "torch.strided":
+        what, remedy = f"is a sparse tensor ({tensor.layout})", f"{name}.to_dense()"
+    elif tensor.is_quantized:
+        what, remedy = "is a quantized tensor", f"{name}.dequantize()"
+    if what:
+        raise ParkiTypeError(f"{name} {what}; expected a dense one: pass {remedy}")
+
+
+def _refuse_empty(name: str, tensor: Any) -> None:
+    """Refuse tensors without numbers, and those that other numbers are made of."""
+    if tensor.is_neg():
+        raise ParkiTypeError(
+            f"{name} is a tensor whose sign PyTorch has yet to change; pass {name}.resolve_neg()"
+        )
+    if tensor.device.type == "meta":
+        raise ParkiTypeError(
+            f"{name} is on PyTorch's meta device, where tensors have a shape and no values; call "
+            "the sums of parki.torch, whose results then are there too, or pass values"
+        )
+    if _hidden(tensor):
+        raise ParkiTypeError(f"{name} has no values {OF_TORCH}; call the sums of parki.torch there")
+
+
+def _derived(value: Any) -> str:
+    """Return in words that a value has derivatives, if it does."""
+    if getattr(value, "requires_grad", False) is True:
+        return "requires a gradient"
+    forward = sys.modules.get("torch.autograd.forward_ad")
+    if forward is None or not is_tensor(value):
+        return ""
+    try:
+        return "has a tangent" if forward.unpack_dual(value).tangent is not None else ""
+    except RuntimeError:  # in inference mode nothing has
+        return ""
+
+
+def _is_tracer(value: Any) -> bool:
+    kind = type(value)
+    return kind.__module__.partition(".")[0] == "jax" and kind.__name__.endswith("Tracer")
+
+
+def _hidden(tensor: Any) -> bool:
+    """Return whether a transformation of PyTorch has the numbers of a tensor, or records its use.
+
+    Those of `torch.func` wrap tensors, which then have no memory; others set a mode.
+    """
+    modes = sys.modules.get("torch.utils._python_dispatch")
+    stack: Callable[[], list[Any]] = getattr(modes, "_get_current_dispatch_mode_stack", list)
+    if any(type(mode).__name__ in TRACING for mode in stack()):
+        return True
+    try:
+        return bool(tensor.data_ptr() == 0 and tensor.numel() > 0)
+    except RuntimeError:
+        return True

@@ -1,0 +1,21 @@
+"""Calls inside of a stream capture, as CUDA graphs are made, are refused before they begin.
+
+Every call waits for the device, once, to see that what it was given is finite; and it may allocate.
+CUDA permits neither while a stream is captured: it ends the capture, and the memory that was taken
+for it stays taken.
+"""
+
+from __future__ import annotations
+
+from parki.errors import UnavailableError
+from parki.runtime.spaces import cupy
+
+
+def check() -> None:
+    """Refuse to go on while the current stream of CuPy, or of PyTorch, is captured."""
+    if cupy.capturing():
+        raise UnavailableError(
+            "parki was called while the current stream is captured into a CUDA graph, which waits "
+            "for the device and so cannot be captured; call it before or after the capture: a plan "
+            "launches graphs of its own from the third application on"
+        )

@@ -1,0 +1,84 @@
+"""How sums are mapped over an axis: `torch.func.vmap`, and all that is made of it.
+
+Of several densities, or values for derivatives by densities, a sum takes all at once. All else is
+summed one after the other, as in a loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from parki.ewald.points import result_shape
+from parki.ewald.sums import SUMS
+
+Call = Callable[..., Any]
+Dims = tuple[int | None, ...]
+DENS, VALUES = 5, 7  # places among the arguments of derivatives
+
+
+def map_sum(call: Call, info: Any, dims: Dims, *given: Any) -> tuple[Any, Any]:
+    """Map a sum of kernel, options, targets, sources, density, normals."""
+    return _mapped(call, 4, len(SUMS[given[0]].density_shape(0)), info, dims, given)
+
+
+def map_pull(call: Call, info: Any, dims: Dims, *given: Any) -> tuple[Any, Any]:
+    """Map derivatives of kernel, options, names, the four inputs, and values."""
+    place = -1
+    if given[2] == "dens":  # which do not depend on the density
+        place, dim = VALUES, dims[DENS]
+        one = given[DENS] if dim is None else given[DENS].select(dim, 0)
+        given = (*given[:DENS], one, *given[DENS + 1 :])
+        dims = (*dims[:DENS], None, *dims[DENS + 1 :])
+    return _mapped(call, place, len(result_shape(given[0], "u", 0)), info, dims, given)
+
+
+def map_push(call: Call, info: Any, dims: Dims, *given: Any) -> tuple[Any, Any]:
+    """Map changes of a sum, of kernel, options, the four inputs and their changes."""
+    return _mapped(call, -1, 0, info, dims, given)
+
+
+def map_apply(call: Call, own: int, info: Any, dims: Dims, *given: Any) -> tuple[Any, Any]:
+    """Map a plan of densities, or its transpose of values, with ``own`` axes."""
+    return _mapped(call, 2, own, info, dims, given)
+
+
+def _mapped(
+    call: Call, several: int, own: int, info: Any, dims: Dims, given: tuple[Any, ...]
+) -> tuple[Any, Any]:
+    """Return what a call makes of mapped arguments, and the axes along which that is mapped.
+
+    The argument at the place ``several`` has ``own`` axes, and the call takes several of it.
+    """
+    mapped = [place for place, dim in enumerate(dims) if isinstance(dim, int)]
+    if not mapped:
+        return _each(call(*given), lambda one: one), None
+    if mapped == [several]:
+        stacked = given[several].movedim(dims[several], 0)
+        many = stacked.shape[: stacked.ndim - own]
+        flat = stacked.reshape(-1, *stacked.shape[len(many) :])
+        found = call(*given[:several], flat, *given[several + 1 :])
+        found = _each(found, lambda one: one.reshape(*many, *one.shape[1:]))
+    else:
+        results = []
+        for place in range(info.batch_size):
+            pairs = zip(given, dims, strict=True)
+            part = (a.select(d, place) if isinstance(d, int) else a for a, d in pairs)
+            results.append(call(*part))
+        found = _stacked(results)
+    return found, _each(found, lambda _: 0)
+
+
+def _each(found: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a result, or each of several, changed."""
+    if isinstance(found, torch.Tensor):
+        return change(found)
+    return type(found)(change(one) for one in found)
+
+
+def _stacked(results: list[Any]) -> Any:
+    if isinstance(results[0], torch.Tensor):
+        return torch.stack(results)
+    return type(results[0])(torch.stack(each) for each in zip(*results, strict=True))
