@@ -60,7 +60,7 @@ DEGREES = {
     },
     FLOAT32: {
         "laplace": ((2, 14), (2, 18)),
-        "stokes_sl": ((2, 16), (2, 20)),
+        "stokes_sl": ((2, 18), (2, 20)),
         "stokes_dl": ((2, 20), (2, 22)),
         "stokes_comb": ((2, 20), (2, 22)),
         "stokes_rotlet": ((2, 18), (2, 18)),
