@@ -85,6 +85,7 @@ def p2p_staged(
     factor: REAL,
     trg_low: pk.View2D[REAL],
     src_low: pk.View2D[REAL],
+    half_low: pk.View1D[REAL],
     pot: pk.View2D[REAL],
 ):
     """Near field of one tile (column, first, last + 1) of targets, over all images in reach.
@@ -96,7 +97,8 @@ def p2p_staged(
     is the squared distance, over r_c, below which a pair counts as one point. ``xi_rc`` is z above,
     not used by polynomials. ``factor`` multiplies the result. Rows of the stage: position, shift of
     the target (periodic axes), density, normal, and the position's second part, which ``src_low``
-    has over UNIT. It has a factor of its own: compilers may add up sums of one factor in any order.
+    has over UNIT, with that of the shift. It has a factor of its own: compilers may add up sums of
+    one factor in any order.
 
     Runs are copied by whole vectors: ``src``, ``dens`` and ``norms`` have LANES - 1 columns beyond
     the last source. What a vector copies beyond its run, the next run or the surplus overwrites.

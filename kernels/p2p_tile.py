@@ -71,6 +71,7 @@ def p2p_tile(
     lists: pk.View2D[pk.int32],
     trg_low: pk.View2D[REAL],
     src_low: pk.View2D[REAL],
+    half_low: pk.View1D[REAL],
     pot: pk.View2D[REAL],
 ):
     """Near field of ``number`` tiles of at most TILE targets; arguments as for p2p_staged.
@@ -276,9 +277,9 @@ def p2p_tile(
                                 n1: REAL = norms[1][i]
                                 n2: REAL = norms[2][i]
                             if LOW:
-                                l0: REAL = trg_low[0][i]
-                                l1: REAL = trg_low[1][i]
-                                l2: REAL = trg_low[2][i]
+                                l0: REAL = trg_low[0][i] - REAL(2 * image0) * half_low[0]
+                                l1: REAL = trg_low[1][i] - REAL(2 * image1) * half_low[1]
+                                l2: REAL = trg_low[2][i] - REAL(2 * image2) * half_low[2]
                                 tiny: REAL = inverse * UNIT
                             found: int = 0
                             if LISTS == 3:

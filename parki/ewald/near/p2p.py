@@ -172,6 +172,7 @@ class P2P:
         trg_high, trg_low = src_high, src_low
         if targets is not self.sources:
             trg_high, trg_low = self._parts(targets.points)
+        half, half_low = self._parts(box / 2)
         self.arguments = {
             "trg": trg_high,
             "trg_low": trg_low,
@@ -184,7 +185,8 @@ class P2P:
             "width": constant(box / np.array(shape), self.dtype),
             "reach": constant(reach(box, shape, cutoff), np.int32),
             "origin": constant(corner, self.dtype),
-            "half": constant(box / 2, self.dtype),
+            "half": constant(half, self.dtype),
+            "half_low": None if half_low is None else constant(half_low, self.dtype),
             "cutoff": cutoff,
             # Squares of shorter distances underflow.
             "coincident": max((coincident / cutoff) ** 2, float(np.finfo(self.dtype).tiny)),
