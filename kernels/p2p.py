@@ -62,6 +62,9 @@ NORMAL = 3 + PERIODIC + MANY * CHARGES
 LOWER = NORMAL + 3 * DOUBLE * (1 - TURNED)
 ROWS = LOWER + 3 * LOW
 UNIT = 5.9604644775390625e-08  # 2^-24, of the second parts
+# Whether `interact` meets pairs beyond the cut-off, and adds zeros for them. A vector does no less
+# work for a branch, which would keep its sums in memory; library functions are not for vectors.
+CUT = EVALUATOR == 0
 
 
 @pk.workunit
@@ -152,7 +155,7 @@ def p2p_staged(
                 y: REAL = 1.0 / pk.sqrt(rr)
                 if rr <= coincident:
                     y = 0.0
-                if rr < 1.0:
+                if CUT or rr < 1.0:
                     interact(stage, 3 + PERIODIC, stage, NORMAL, m)
             for d in range(MANY * OUTPUTS):
                 total[d][t] += u[d]

@@ -34,6 +34,7 @@ LAYER_ROW = 3 * SINGLE * (1 - TURNED)
 LAYER_OUT = 3 * SINGLE * TURNED
 LOW = False  # positions have a second part, as in p2p.py
 UNIT = 5.9604644775390625e-08  # of it
+CUT = False  # lists have no pairs beyond the cut-off
 MANY = 1  # densities summed at once, in the rows of ``dens`` and ``pot``
 EVALUATOR = 0  # of the radial functions, as DEGREE: see p2p.py
 DEGREE = 12

@@ -46,26 +46,38 @@ def fill_stage():
                 low2: REAL = REAL(2 * image2) * half_low[2]
 
             def fill(v: int):
+                # Row by row, a vector of each at a time.
+                at: int = filled + v * LANES
+                k: int = j + v * LANES
                 for lane in range(LANES):
-                    m: int = v * LANES + lane
-                    stage[0][filled + m] = src[0][j + m] + s0
-                    stage[1][filled + m] = src[1][j + m] + s1
-                    stage[2][filled + m] = src[2][j + m] + s2
-                    if PERIODIC > 0:
-                        stage[3][filled + m] = x0
-                    if PERIODIC > 1:
-                        stage[4][filled + m] = x1
-                    if PERIODIC > 2:
-                        stage[5][filled + m] = x2
-                    for row in range(MANY * CHARGES):
-                        stage[3 + PERIODIC + row][filled + m] = dens[row][j + m]
-                    if DOUBLE and TURNED == 0:
-                        for row in range(3):
-                            stage[NORMAL + row][filled + m] = norms[row][j + m]
-                    if LOW:
-                        stage[LOWER][filled + m] = src_low[0][j + m] + low0
-                        stage[LOWER + 1][filled + m] = src_low[1][j + m] + low1
-                        stage[LOWER + 2][filled + m] = src_low[2][j + m] + low2
+                    stage[0][at + lane] = src[0][k + lane] + s0
+                for lane in range(LANES):
+                    stage[1][at + lane] = src[1][k + lane] + s1
+                for lane in range(LANES):
+                    stage[2][at + lane] = src[2][k + lane] + s2
+                if PERIODIC > 0:
+                    for lane in range(LANES):
+                        stage[3][at + lane] = x0
+                if PERIODIC > 1:
+                    for lane in range(LANES):
+                        stage[4][at + lane] = x1
+                if PERIODIC > 2:
+                    for lane in range(LANES):
+                        stage[5][at + lane] = x2
+                for row in range(MANY * CHARGES):
+                    for lane in range(LANES):
+                        stage[3 + PERIODIC + row][at + lane] = dens[row][k + lane]
+                if DOUBLE and TURNED == 0:
+                    for row in range(3):
+                        for lane in range(LANES):
+                            stage[NORMAL + row][at + lane] = norms[row][k + lane]
+                if LOW:
+                    for lane in range(LANES):
+                        stage[LOWER][at + lane] = src_low[0][k + lane] + low0
+                    for lane in range(LANES):
+                        stage[LOWER + 1][at + lane] = src_low[1][k + lane] + low1
+                    for lane in range(LANES):
+                        stage[LOWER + 2][at + lane] = src_low[2][k + lane] + low2
 
             pk.parallel_for(pk.TeamThreadRange(team, (count + LANES - 1) // LANES), fill)
             if LANES > 1:

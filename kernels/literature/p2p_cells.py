@@ -39,6 +39,7 @@ TURNED = False
 LAYER_ROW = 3 * SINGLE
 LAYER_OUT = 0
 MANY = 1  # densities
+CUT = False  # pairs beyond the cut-off do not come to `interact`
 ROWS = 3 + CHARGES + 3 * DOUBLE  # of the stage: position, density, normal
 
 
