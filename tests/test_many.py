@@ -198,7 +198,7 @@ def test_what_vectors_need(kernel, many, dtype, rng):
 
 @pytest.mark.parametrize("kernel", ["stokes_sl", "stokes_rotlet", "stokes_dipole"])
 def test_bodies_are_inlined(kernel, rng, tmp_path):
-    """Compilers leave large ones as functions, which read each variable from memory for each pair."""
+    """Compilers leave large ones as functions, which read all variables from memory."""
     found, _ = staged_kernel(kernel, 4, "f8", rng)
     host = HostObject(found.workunit.name, found.translated, openmp=True)
     if host.shipped:

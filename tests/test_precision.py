@@ -100,7 +100,13 @@ def test_all_that_plans_do(kernel, space, to_space, rng):
 
 
 # Edges that single precision does not hold, of ordinary, tiny, huge and thin boxes.
-BOXES = ((1, 0.7, 1.4), (1 / 3, 1 / 7, 0.3), (1e-7 / 3, 3e-8, 2e-8), (3e7, 1e7 / 3, 1.1e7), (1, 0.9, 0.011))
+BOXES = (
+    (1, 0.7, 1.4),
+    (1 / 3, 1 / 7, 0.3),
+    (1e-7 / 3, 3e-8, 2e-8),
+    (3e7, 1e7 / 3, 1.1e7),
+    (1, 0.9, 0.011),
+)
 
 
 def across_faces(box, rng):
@@ -150,9 +156,7 @@ def test_faces_of_other_boxes(box, periodicity, space, to_space, rng):
 @pytest.mark.parametrize("want", [("u",), ("u", "p", "grad_u"), ("stress",)], ids="+".join)
 def test_faces_by_either_variant(want, method, space, to_space, rng):
     """Kernels of CPUs and of devices, of values and of derivatives."""
-    assert_faces_cost_nothing(
-        "stokes_comb", BOXES[0], 3, to_space, rng, want, p2p_method=method
-    )
+    assert_faces_cost_nothing("stokes_comb", BOXES[0], 3, to_space, rng, want, p2p_method=method)
 
 
 @pytest.mark.parametrize("kernel", ["stokes_comb", "laplace", "stokes_dipole"])

@@ -16,8 +16,8 @@
 #define PK_RESTRICT __restrict__
 #define PK_FUNCTION static inline
 #define PK_WORKUNIT static inline
-// The bodies of parallel_for are small or large functions, and compilers leave large ones as they
-// are. Such a body reads each variable from memory, which keeps its loops from being vectorised.
+// Of bodies of parallel_for. Compilers leave large ones as functions, which read the variables around
+// them from memory for each item of their loops. P2P of four single layers then took 2.7 times as long.
 #define PK_INLINE __attribute__((always_inline))
 #define PK_UNROLL
 #define PK_ELEMENTWISE PK_PRAGMA(omp simd)
