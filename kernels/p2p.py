@@ -63,6 +63,9 @@ NORMAL = 3 + PERIODIC + MANY * CHARGES
 LOWER = NORMAL + 3 * DOUBLE * (1 - TURNED)
 ROWS = LOWER + 3 * LOW
 UNIT = 5.9604644775390625e-08  # 2^-24, of the second parts
+# Whether `interact` meets pairs beyond the cut-off, and adds zeros for them. A vector does no less
+# work for a branch, which would keep its sums in memory; library functions are not for vectors.
+CUT = EVALUATOR == 0
 
 
 @pk.workunit
@@ -86,6 +89,7 @@ def p2p_staged(
     factor: REAL,
     trg_low: pk.View2D[REAL],
     src_low: pk.View2D[REAL],
+    half_low: pk.View1D[REAL],
     pot: pk.View2D[REAL],
 ):
     """Near field of one tile (column, first, last + 1) of targets, over all images in reach.
@@ -97,7 +101,8 @@ def p2p_staged(
     is the squared distance, over r_c, below which a pair counts as one point. ``xi_rc`` is z above,
     not used by polynomials. ``factor`` multiplies the result. Rows of the stage: position, shift of
     the target (periodic axes), density, normal, and the position's second part, which ``src_low``
-    has over UNIT. It has a factor of its own: compilers may add up sums of one factor in any order.
+    has over UNIT, with that of the shift. It has a factor of its own: compilers may add up sums of
+    one factor in any order.
 
     Runs are copied by whole vectors: ``src``, ``dens`` and ``norms`` have LANES - 1 columns beyond
     the last source. What a vector copies beyond its run, the next run or the surplus overwrites.
@@ -151,7 +156,7 @@ def p2p_staged(
                 y: REAL = 1.0 / pk.sqrt(rr)
                 if rr <= coincident:
                     y = 0.0
-                if rr < 1.0:
+                if CUT or rr < 1.0:
                     interact(stage, 3 + PERIODIC, stage, NORMAL, m)
             for d in range(MANY * OUTPUTS):
                 total[d][t] += u[d]

@@ -99,6 +99,7 @@ def p2p_derivatives(
     scale: REAL,
     trg_low: pk.View2D[REAL],
     src_low: pk.View2D[REAL],
+    half_low: pk.View1D[REAL],
     steep: REAL,
     probes: pk.View2D[REAL],
     pressure: pk.View2D[REAL],
@@ -126,8 +127,9 @@ def p2p_derivatives(
             gap0 = pk.fmax(gap0, 0.0)
             w0: int = c0
             x0: REAL = trg[0][i]
+            image0: int = 0
             s0: REAL = 0.0
-            wrap(0, w0, s0, x0)
+            wrap(0, w0, image0, s0, x0)
             for c1 in range(first1, last1 + 1):
                 gap1: REAL = pk.fmax(REAL(c1) * width[1] - hi1, lo1 - REAL(c1 + 1) * width[1])
                 gap1 = pk.fmax(gap1, 0.0)
@@ -136,8 +138,9 @@ def p2p_derivatives(
                     continue
                 w1: int = c1
                 x1: REAL = trg[1][i]
+                image1: int = 0
                 s1: REAL = 0.0
-                wrap(1, w1, s1, x1)
+                wrap(1, w1, image1, s1, x1)
                 reach: REAL = pk.sqrt(room)
                 below: int = int(pk.floor((lo2 - reach) / width[2]))
                 above: int = int(pk.floor((hi2 + reach) / width[2]))
@@ -147,22 +150,27 @@ def p2p_derivatives(
                     # One run of cells, up to the top of the box; the rest is the next image.
                     w2: int = below
                     x2: REAL = trg[2][i]
+                    image2: int = 0
                     s2: REAL = 0.0
-                    wrap(2, w2, s2, x2)
+                    wrap(2, w2, image2, s2, x2)
                     run: int = above - below + 1
                     if run > shape[2] - w2:
                         run = shape[2] - w2
                     below = below + run
                     begin: int = starts[column + w2]
                     end: int = starts[column + w2 + run]
+                    if LOW:
+                        l0: REAL = trg_low[0][i] - REAL(2 * image0) * half_low[0]
+                        l1: REAL = trg_low[1][i] - REAL(2 * image1) * half_low[1]
+                        l2: REAL = trg_low[2][i] - REAL(2 * image2) * half_low[2]
                     for j in range(begin, end):
                         r0: REAL = (x0 - (src[0][j] + s0)) * inverse
                         r1: REAL = (x1 - (src[1][j] + s1)) * inverse
                         r2: REAL = (x2 - (src[2][j] + s2)) * inverse
                         if LOW:
-                            r0 += (trg_low[0][i] - src_low[0][j]) * (inverse * UNIT)
-                            r1 += (trg_low[1][i] - src_low[1][j]) * (inverse * UNIT)
-                            r2 += (trg_low[2][i] - src_low[2][j]) * (inverse * UNIT)
+                            r0 += (l0 - src_low[0][j]) * (inverse * UNIT)
+                            r1 += (l1 - src_low[1][j]) * (inverse * UNIT)
+                            r2 += (l2 - src_low[2][j]) * (inverse * UNIT)
                         rr: REAL = r0 * r0 + r1 * r1 + r2 * r2
                         if rr < 1.0:
                             y: REAL = 1.0 / pk.sqrt(rr)
@@ -214,6 +222,7 @@ def p2p_staged_derivatives(
     probes: pk.View2D[REAL],
     trg_low: pk.View2D[REAL],
     src_low: pk.View2D[REAL],
+    half_low: pk.View1D[REAL],
     pot: pk.View2D[REAL],
     pressure: pk.View2D[REAL],
     gradient: pk.View2D[REAL],

@@ -34,6 +34,7 @@ LAYER_ROW = 3 * SINGLE * (1 - TURNED)
 LAYER_OUT = 3 * SINGLE * TURNED
 LOW = False  # positions have a second part, as in p2p.py
 UNIT = 5.9604644775390625e-08  # of it
+CUT = False  # lists have no pairs beyond the cut-off
 MANY = 1  # densities summed at once, in the rows of ``dens`` and ``pot``
 EVALUATOR = 0  # of the radial functions, as DEGREE: see p2p.py
 DEGREE = 12
@@ -71,6 +72,7 @@ def p2p_tile(
     lists: pk.View2D[pk.int32],
     trg_low: pk.View2D[REAL],
     src_low: pk.View2D[REAL],
+    half_low: pk.View1D[REAL],
     pot: pk.View2D[REAL],
 ):
     """Near field of ``number`` tiles of at most TILE targets; arguments as for p2p_staged.
@@ -276,9 +278,9 @@ def p2p_tile(
                                 n1: REAL = norms[1][i]
                                 n2: REAL = norms[2][i]
                             if LOW:
-                                l0: REAL = trg_low[0][i]
-                                l1: REAL = trg_low[1][i]
-                                l2: REAL = trg_low[2][i]
+                                l0: REAL = trg_low[0][i] - REAL(2 * image0) * half_low[0]
+                                l1: REAL = trg_low[1][i] - REAL(2 * image1) * half_low[1]
+                                l2: REAL = trg_low[2][i] - REAL(2 * image2) * half_low[2]
                                 tiny: REAL = inverse * UNIT
                             found: int = 0
                             if LISTS == 3:

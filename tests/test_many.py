@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+
 import numpy as np
 import pytest
 
 import parki
 from parki import EwaldOptions, ParkiValueError
 from parki.ewald.far.fgc import FGC
+from parki.ewald.near.p2p import near_kernel
+from parki.ewald.near.sizes import near_tile
 from parki.ewald.sums import SUMS
+from parki.runtime.host import HostObject
 
 N = 700
 DOUBLE = ("stokes_comb", "stokes_dl")
@@ -144,3 +150,64 @@ def test_grids_side_by_side(kernel, periodicity, space, to_space, rng):
         alone = pipeline.fgc.apply(pipeline.p2g.apply(one, pipeline.sorted))
         pipeline.g2p.apply(alone, {"u": expected[: mesh.task.sum.results]})
         assert close(found, expected)
+
+
+@pytest.mark.parametrize(("k", "expected"), [(1, [1]), (3, [2, 1]), (4, [4]), (7, [4, 2, 1])])
+def test_how_many_go_at_once(k, expected, rng):
+    plan, densities = make("stokes_sl", 3, np.asarray, rng)
+    launch, launched = plan.pipeline.p2p.launches["u"], []
+
+    def counted(many, **arguments):
+        launched.append(many)
+        launch(many, **arguments)
+
+    plan.pipeline.p2p.launches["u"] = counted
+    plan(densities(k))
+    assert launched == expected
+
+
+def staged_kernel(kernel, many, dtype, rng):
+    """Return P2P's kernel of a CPU for ``many`` densities at a time, and its text."""
+    plan, _ = make(kernel, 3, np.asarray, rng, dtype=dtype)
+    task = plan.task
+    tile = near_tile(task.space, "staged", N, 0.0, task.dtype)
+    found = near_kernel(task, plan.setup.pair, tile, many=many)
+    return found, found.translated.text
+
+
+@pytest.mark.parametrize(
+    ("kernel", "many", "dtype"),
+    [
+        ("stokes_sl", 4, "f8"),
+        ("stokes_comb", 4, "f4"),
+        ("stokes_dipole", 2, "f8"),
+        ("laplace", 1, "f4"),
+    ],
+)
+def test_what_vectors_need(kernel, many, dtype, rng):
+    """Sums within a branch stay in memory, and rows are copied a vector at a time."""
+    _, text = staged_kernel(kernel, many, dtype, rng)
+    pairs = text[text.index("PK_SIMD(pk_u_0") :]
+    sums = pairs[: pairs.index("u[0] = pk_u_0")]
+    assert "if ((rr >= " in sums
+    assert "if ((rr < " not in sums
+    filling = text[text.index("auto fill = ") : text.index(", fill);")]
+    lanes = re.findall(r"(\w+)\nfor \(int lane", filling)
+    assert set(lanes) == {"PK_ELEMENTWISE"}
+
+
+@pytest.mark.parametrize("kernel", ["stokes_sl", "stokes_rotlet", "stokes_dipole"])
+def test_bodies_are_inlined(kernel, rng, tmp_path):
+    """Compilers leave large ones as functions, which read all variables from memory."""
+    found, _ = staged_kernel(kernel, 4, "f8", rng)
+    host = HostObject(found.workunit.name, found.translated, openmp=True)
+    if host.shipped:
+        pytest.skip("the kernel came compiled with parki")
+    source, assembly = tmp_path / "kernel.cpp", tmp_path / "kernel.s"
+    source.write_text(host.source)
+    flags = [flag for flag in host.flags if flag != "-shared"]
+    command = [*host.compiler.command, *flags, "-S", str(source), "-o", str(assembly)]
+    subprocess.run(command, check=True)
+    functions = re.findall(r"^(\w+):", assembly.read_text(), re.MULTILINE)
+    assert any("pk_workunit" in name or "parki_launch" in name for name in functions)
+    assert not [name for name in functions if name.endswith("clEi")]  # operator() of a body

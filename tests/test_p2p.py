@@ -72,6 +72,29 @@ def test_close_pairs_in_single_precision(kernel, periodicity, place, space):
             assert rms(found - field) < 1e-6 * rms(field), (method, want)
 
 
+@pytest.mark.parametrize("periodicity", [1, 2, 3])
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_comb"])
+def test_the_period_in_single_precision(kernel, periodicity):
+    """It is what single precision holds of the edge: so the sum is that of another box."""
+    rng, box = np.random.default_rng(3), np.array([0.7, 1 / 3, 1.4])
+    points = rng.random((3, 200)) * box[:, None]
+    points[:, :60] = box[:, None] / 2 + 1e-3 * (rng.random((3, 60)) - 0.5)
+    points[:periodicity, :60] -= box[:periodicity, None] / 2
+    points[:periodicity] %= box[:periodicity, None]  # across the faces, both sides in [0, edge)
+    points = points.astype("f4")
+    dens = rng.standard_normal((1 if kernel == "laplace" else 6, 200)).astype("f4")
+    norms = None if kernel == "laplace" else rng.standard_normal((3, 200)).astype("f4")
+    dens = dens[0] if kernel == "laplace" else dens
+
+    def total(dtype, tolerance, box):
+        arrays = [a if a is None else a.astype(dtype) for a in (points, points, norms)]
+        options = parki.EwaldOptions(periodicity, box, tolerance)
+        return parki.Plan(kernel, *arrays, options)(dens.astype(dtype))
+
+    single, exact = total("f4", 1e-4, box), total("f8", 1e-10, box.astype("f4").astype("f8"))
+    assert rms(single - exact) <= 64 * 2.0**-24 * rms(exact)
+
+
 # Gap along x of a pair and box, None where the points' extent is taken: what is free and long says
 # nothing about close pairs.
 LONG_BOXES = {

@@ -99,6 +99,103 @@ def test_all_that_plans_do(kernel, space, to_space, rng):
         assert error <= stress.promise(dens) + ROUNDING * rms(stress(dens))
 
 
+# Edges that single precision does not hold, of ordinary, tiny, huge and thin boxes.
+BOXES = (
+    (1, 0.7, 1.4),
+    (1 / 3, 1 / 7, 0.3),
+    (1e-7 / 3, 3e-8, 2e-8),
+    (3e7, 1e7 / 3, 1.1e7),
+    (1, 0.9, 0.011),
+)
+
+
+def across_faces(box, rng):
+    """Return points in a box, with clouds across the faces of the near field's images.
+
+    These cut the box in the middle of each axis.
+    """
+    edges = np.array(box)[:, None]
+    points = rng.random((3, N)) * edges
+    for cloud in range(9):
+        middle = rng.random((3, 1)) * edges
+        middle[cloud % 3] = edges[cloud % 3] / 2
+        middle[cloud % 2] = edges[cloud % 2] / 2  # some of them across edges
+        spread = 1e-3 * edges.min() * (rng.random((3, 20)) - 0.5)
+        points[:, 20 * cloud : 20 * cloud + 20] = np.clip(middle + spread, 0, edges * (1 - 1e-12))
+    return points
+
+
+def assert_faces_cost_nothing(kernel, box, periodicity, to_space, rng, want, **settings):
+    """Compare mixed with double precision, for clouds across faces."""
+    points, norms = to_space(across_faces(box, rng)), None
+    if SUMS[kernel].double:
+        norms = to_space(rng.standard_normal((3, N)))
+    dens = to_space(density(kernel, rng))
+    options = EwaldOptions(periodicity, box, 1e-4, precision="mixed", **settings)
+    plan = parki.Plan(kernel, points, points, norms, options, want=want)
+    options = EwaldOptions(periodicity, box, 1e-9)
+    exact = parki.Plan(kernel, points, points, norms, options, want=want)
+    for ours, theirs, bound in zip(plan(dens), exact(dens), plan.promise(dens), strict=True):
+        assert rms(ours - theirs) <= bound + ROUNDING * rms(theirs)
+
+
+@pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
+@pytest.mark.parametrize("kernel", SUMS)
+def test_close_pairs_across_faces(kernel, periodicity, space, to_space, rng):
+    """The shift by a period has a second part, too: without it, errors of 150 to 3000 units."""
+    assert_faces_cost_nothing(kernel, BOXES[0], periodicity, to_space, rng, ("u", "grad_u"))
+
+
+@pytest.mark.parametrize("periodicity", [1, 2, 3])
+@pytest.mark.parametrize("box", BOXES[1:], ids=["thirds", "tiny", "huge", "thin"])
+def test_faces_of_other_boxes(box, periodicity, space, to_space, rng):
+    assert_faces_cost_nothing("stokes_comb", box, periodicity, to_space, rng, ("u", "p"))
+
+
+@pytest.mark.parametrize("method", ["tile", "staged"])
+@pytest.mark.parametrize("want", [("u",), ("u", "p", "grad_u"), ("stress",)], ids="+".join)
+def test_faces_by_either_variant(want, method, space, to_space, rng):
+    """Kernels of CPUs and of devices, of values and of derivatives."""
+    assert_faces_cost_nothing("stokes_comb", BOXES[0], 3, to_space, rng, want, p2p_method=method)
+
+
+@pytest.mark.parametrize("kernel", ["stokes_comb", "laplace", "stokes_dipole"])
+def test_derivatives_across_faces(kernel, space, to_space, rng):
+    """By densities, the transposed sums; by places, what probes feel."""
+    points, norms = to_space(across_faces(BOXES[0], rng)), None
+    if SUMS[kernel].double:
+        norms = to_space(rng.standard_normal((3, N)))
+    dens = to_space(density(kernel, rng))
+    values = to_space(rng.standard_normal(dens.shape if kernel == "laplace" else (3, N)))
+    wrt = ("dens", "trg", "src")
+    given = [each for each in (points, points, dens, norms) if each is not None]
+    found, exact = (
+        parki.vjp(
+            kernel,
+            *given,
+            EwaldOptions(3, BOXES[0], tolerance, precision=precision),
+            values=values,
+            wrt=wrt,
+        )
+        for tolerance, precision in ((1e-4, "mixed"), (1e-9, "double"))
+    )
+    for name in wrt:
+        assert rms(found[name] - exact[name]) <= 2 * ROUNDING * rms(exact[name]), name
+
+
+def test_targets_on_the_other_side_of_a_face_are_the_sources(space, to_space, rng):
+    """A pair that rounding parts, as moving by periods does, counts as one point there, too."""
+    points, edges = across_faces(BOXES[0], rng), np.array(BOXES[0])[:, None]
+    moved = points + edges * rng.integers(-3, 4, (3, N))
+    face = BOXES[0][1] / 2
+    points[1, :9], moved[1, :9] = face - 1e-15, face + 1e-15
+    dens = to_space(rng.standard_normal((3, N)))
+    options = EwaldOptions(3, BOXES[0], 1e-4, precision="mixed")
+    moved, points = to_space(moved), to_space(points)
+    same = parki.stokes_sl(points, points, dens, options)
+    assert rms(parki.stokes_sl(moved, points, dens, options) - same) <= ROUNDING * rms(same)
+
+
 def test_words(rng):
     points = rng.random((3, 100))
     options = EwaldOptions(3, [1, 1, 1], 1e-4, precision="mixed")

@@ -1,5 +1,7 @@
 """The interaction of a pair, which ``p2p.py`` describes."""
 
+from kernels.blocks.cut import cut
+
 
 def take_radial(radial, xi_rc):
     """Take the rows of ``radial`` to p0, p1, p2, and what EVALUATOR 1 and 2 need besides."""
@@ -52,6 +54,7 @@ def interact(density, row, normal, first_normal, at):
                 a = b
     if LAPLACE:
         a = y - 2.0 * a
+        cut(a)
         for d in range(MANY):
             u[d] += a * density[row + d][at]
     if SINGLE or DOUBLE or ROTLET or DIPOLE:
@@ -65,6 +68,7 @@ def interact(density, row, normal, first_normal, at):
                 b = b * s + p1[power + 1]
     if ROTLET:
         a = y * y - 2.0 * a * rr * y
+        cut(a)
         for d in range(MANY):
             t0: REAL = density[row + CHARGES * d][at]
             t1: REAL = density[row + CHARGES * d + 1][at]
@@ -80,6 +84,9 @@ def interact(density, row, normal, first_normal, at):
         ca: REAL = y * y + 2.0 * (b - a) * r
         cc: REAL = 2.0 * a * r - y * y
         cb: REAL = 3.0 * y * y - 2.0 * (b + 3.0 * a) * r
+        cut(ca)
+        cut(cb)
+        cut(cc)
         for d in range(MANY):
             if TURNED:
                 f0: REAL = 0.0 - density[row + 3 * d][at]
@@ -140,11 +147,15 @@ def interact(density, row, normal, first_normal, at):
             r: REAL = rr * y
             h: REAL = (4.0 * g + 12.0 * b) * r - 6.0 * y * y
             g = -2.0 * g * r
+            cut(g)
+            cut(h)
             gn: REAL = g * ne
             h = h * ne
         if SINGLE:
             a = y - 2.0 * a
             b = y - 2.0 * b * rr
+            cut(a)
+            cut(b)
         for d in range(MANY):
             along: REAL = 0.0
             if SINGLE:

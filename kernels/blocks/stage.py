@@ -17,6 +17,9 @@ def begin_walk():
     j: int = 0
     end: int = 0
     column: int = 0
+    image0: int = 0
+    image1: int = 0
+    image2: int = 0
     s0: REAL = 0.0
     s1: REAL = 0.0
     s2: REAL = 0.0
@@ -37,27 +40,44 @@ def fill_stage():
             count: int = end - j
             if count > CHUNK - filled:
                 count = CHUNK - filled
+            if LOW:
+                low0: REAL = REAL(2 * image0) * half_low[0]
+                low1: REAL = REAL(2 * image1) * half_low[1]
+                low2: REAL = REAL(2 * image2) * half_low[2]
 
             def fill(v: int):
+                # Row by row, a vector of each at a time.
+                at: int = filled + v * LANES
+                k: int = j + v * LANES
                 for lane in range(LANES):
-                    m: int = v * LANES + lane
-                    stage[0][filled + m] = src[0][j + m] + s0
-                    stage[1][filled + m] = src[1][j + m] + s1
-                    stage[2][filled + m] = src[2][j + m] + s2
-                    if PERIODIC > 0:
-                        stage[3][filled + m] = x0
-                    if PERIODIC > 1:
-                        stage[4][filled + m] = x1
-                    if PERIODIC > 2:
-                        stage[5][filled + m] = x2
-                    for row in range(MANY * CHARGES):
-                        stage[3 + PERIODIC + row][filled + m] = dens[row][j + m]
-                    if DOUBLE and TURNED == 0:
-                        for row in range(3):
-                            stage[NORMAL + row][filled + m] = norms[row][j + m]
-                    if LOW:
-                        for row in range(3):
-                            stage[LOWER + row][filled + m] = src_low[row][j + m]
+                    stage[0][at + lane] = src[0][k + lane] + s0
+                for lane in range(LANES):
+                    stage[1][at + lane] = src[1][k + lane] + s1
+                for lane in range(LANES):
+                    stage[2][at + lane] = src[2][k + lane] + s2
+                if PERIODIC > 0:
+                    for lane in range(LANES):
+                        stage[3][at + lane] = x0
+                if PERIODIC > 1:
+                    for lane in range(LANES):
+                        stage[4][at + lane] = x1
+                if PERIODIC > 2:
+                    for lane in range(LANES):
+                        stage[5][at + lane] = x2
+                for row in range(MANY * CHARGES):
+                    for lane in range(LANES):
+                        stage[3 + PERIODIC + row][at + lane] = dens[row][k + lane]
+                if DOUBLE and TURNED == 0:
+                    for row in range(3):
+                        for lane in range(LANES):
+                            stage[NORMAL + row][at + lane] = norms[row][k + lane]
+                if LOW:
+                    for lane in range(LANES):
+                        stage[LOWER][at + lane] = src_low[0][k + lane] + low0
+                    for lane in range(LANES):
+                        stage[LOWER + 1][at + lane] = src_low[1][k + lane] + low1
+                    for lane in range(LANES):
+                        stage[LOWER + 2][at + lane] = src_low[2][k + lane] + low2
 
             pk.parallel_for(pk.TeamThreadRange(team, (count + LANES - 1) // LANES), fill)
             if LANES > 1:
@@ -68,9 +88,8 @@ def fill_stage():
         elif below <= above:
             # The next run of cells, up to the top of the box; the rest is the next image.
             w2: int = below
-            s2 = 0.0
             x2 = 0.0
-            wrap(2, w2, s2, x2)
+            wrap(2, w2, image2, s2, x2)
             run: int = above - below + 1
             if run > shape[2] - w2:
                 run = shape[2] - w2
@@ -96,13 +115,11 @@ def fill_stage():
                     above = int(pk.floor((hi2 + reach) / width[2]))
                     clip(2, below, above)
                     w0: int = c0
-                    s0 = 0.0
                     x0 = 0.0
-                    wrap(0, w0, s0, x0)
+                    wrap(0, w0, image0, s0, x0)
                     w1: int = c1
-                    s1 = 0.0
                     x1 = 0.0
-                    wrap(1, w1, s1, x1)
+                    wrap(1, w1, image1, s1, x1)
                     column = (system + w0 * shape[1] + w1) * shape[2]
     staged: int = (filled + LANES - 1) // LANES * LANES
 

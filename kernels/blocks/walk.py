@@ -34,17 +34,19 @@ def clip(axis, first, last):
             last = shape[axis] - 1
 
 
-def wrap(axis, cell, source, target):
+def wrap(axis, cell, image, source, target):
     """Wrap a cell along a periodic axis, and shift source and target to the images that meet.
 
-    Each takes half of the shift: at the faces both are exact.
+    ``image`` is how many periods they are apart. Each takes half of the shift: at the faces both
+    are exact. Twice ``image`` times what ``half_low`` has is left for the second parts.
     """
     if PERIODIC > axis:
+        image = 0
         while cell < 0:
             cell = cell + shape[axis]
-            source = source - half[axis]
-            target = target + half[axis]
+            image = image - 1
         while cell >= shape[axis]:
             cell = cell - shape[axis]
-            source = source + half[axis]
-            target = target - half[axis]
+            image = image + 1
+        source = REAL(image) * half[axis]
+        target = target - source

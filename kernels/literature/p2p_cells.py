@@ -39,6 +39,7 @@ TURNED = False
 LAYER_ROW = 3 * SINGLE
 LAYER_OUT = 0
 MANY = 1  # densities
+CUT = False  # pairs beyond the cut-off do not come to `interact`
 ROWS = 3 + CHARGES + 3 * DOUBLE  # of the stage: position, density, normal
 
 
@@ -101,22 +102,25 @@ def p2p_cells(
     for c0 in range(first0, last0 + 1):
         # Half of the shift on either side: at the faces both are exact.
         w0: int = c0
+        image0: int = 0
         s0: REAL = 0.0
         x0: REAL = 0.0
-        wrap(0, w0, s0, x0)
+        wrap(0, w0, image0, s0, x0)
         for c1 in range(first1, last1 + 1):
             w1: int = c1
+            image1: int = 0
             s1: REAL = 0.0
             x1: REAL = 0.0
-            wrap(1, w1, s1, x1)
+            wrap(1, w1, image1, s1, x1)
             column: int = (w0 * shape[1] + w1) * shape[2]
             c2: int = first2
             while c2 <= last2:
                 # One run of cells, up to the top of the box; the rest is the next image.
                 w2: int = c2
+                image2: int = 0
                 s2: REAL = 0.0
                 x2: REAL = 0.0
-                wrap(2, w2, s2, x2)
+                wrap(2, w2, image2, s2, x2)
                 run: int = last2 - c2 + 1
                 if run > shape[2] - w2:
                     run = shape[2] - w2

@@ -3,6 +3,7 @@
 #define PK_RESTRICT __restrict__
 #define PK_FUNCTION static __device__ __forceinline__
 #define PK_WORKUNIT static __device__ __forceinline__
+#define PK_INLINE  // as bodies are by themselves
 #define PK_PRAGMA(x) _Pragma(#x)
 #define PK_UNROLL PK_PRAGMA(unroll)
 #define PK_ELEMENTWISE PK_UNROLL

@@ -301,7 +301,7 @@ class _Emitter:
         if rest:
             kind = unparse(rest[0].annotation)  # pk.Acc[...]
             parameters += f", {TYPES[kind[kind.index('[') + 1 : -1]]}& {rest[0].arg}"
-        return f"auto {node.name} = [&]({parameters}) {self.block(node.body)[:-1]};\n"
+        return f"auto {node.name} = [&]({parameters}) PK_INLINE {self.block(node.body)[:-1]};\n"
 
     # ------------------------------------------------------------------ expressions
     def expr(self, node: ast.expr | None) -> str:
