@@ -313,19 +313,40 @@ def test_pykokkos_that_fails_to_import(forgotten, tmp_path):
         upstream.pykokkos()
 
 
-def test_space_that_was_not_built(monkeypatch):
+def in_place_of_pykokkos(*spaces: str):
+    """Return a function that imports nothing, and gives a package built with these spaces."""
+
     class Manager:
         @staticmethod
         def get_available_execution_spaces():
-            return []
+            return spaces
 
     class Package:
+        __file__ = "pykokkos/__init__.py"
         Serial = "Serial"
         kokkos_manager = Manager
 
-    monkeypatch.setattr(upstream, "pykokkos", Package)
+    return lambda: Package
+
+
+def test_space_that_was_not_built(monkeypatch):
+    monkeypatch.setattr(upstream, "pykokkos", in_place_of_pykokkos())
     with pytest.raises(UnavailableError, match="built without Serial"):
         gather_object()
+
+
+def test_upstream_takes_the_file_of_the_specialisation(launches, monkeypatch):
+    monkeypatch.setattr(upstream, "pykokkos", in_place_of_pykokkos("Serial"))
+    appended = set()
+    for workunit in {call.kernel.workunit for call in launches(np.float64)}:
+        given = translate(workunit), parki.ExecutionSpace("Serial"), 1, 1
+        text = upstream.UpstreamObject(workunit, *given).text
+        assert text.startswith(workunit.text)
+        rest = re.sub(r"\d+", "N", text.removeprefix(workunit.text))
+        assert bool(rest) == ("pk.ScratchView" in workunit.text), workunit.name
+        appended.add(rest)
+    function = "\n\n@pk.function\ndef team_shmem_size(team_size: int) -> int:\n    return N\n"
+    assert appended == {"", function}
 
 
 HEAD = "@pk.workunit\ndef f(team: pk.TeamMember, v: pk.View1D[REAL], n: int):\n"
