@@ -79,3 +79,25 @@ def test_no_circles():
         for name in free:
             del needs[name]
     assert not needs, {name: sorted(needed & needs.keys()) for name, needed in needs.items()}
+
+
+def fixtures(path):
+    """Yield the names of a test file's fixtures, and whether every test takes them."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef):
+            decorators = [ast.unparse(each) for each in node.decorator_list]
+            if marks := [each for each in decorators if each.startswith("pytest.fixture")]:
+                yield node.name, any("autouse=True" in each for each in marks)
+
+
+def test_no_file_replaces_a_fixture_of_every_test():
+    """Which pytest lets a fixture of the same name do, without a word."""
+    folder = Path(__file__).parent
+    taken = {name for name, by_all in fixtures(folder / "conftest.py") if by_all}
+    assert taken
+    replaced = {
+        path.name: names
+        for path in folder.glob("test_*.py")
+        if (names := taken & {name for name, _ in fixtures(path)})
+    }
+    assert not replaced, f"give these fixtures other names than those in conftest.py: {replaced}"

@@ -1,214 +1,143 @@
 """The executor `pykokkos`: every workunit through upstream PyKokkos, against the embedded executor.
 
 The tests with the marker `pykokkos` need upstream PyKokkos (some 7 s of compilation per kernel, the
-first time) and are skipped where it cannot be imported; the others run everywhere.
+first time) and are skipped where it is not installed; the others run everywhere.
 """
 
 from __future__ import annotations
 
 import ast
 import dataclasses
+import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import any_order
 import numpy as np
 import pytest
+from launches import make_sum, plain_workunits, record, workunits
 
 import parki
-from parki.arrays import real_name
-from parki.cell_list import CellList
 from parki.errors import KernelError, UnavailableError
-from parki.ewald.far import conflicts, stored_mesh
-from parki.ewald.near import p2p
-from parki.ewald.near.sizes import Launch
-from parki.runtime import get_execution_space, load, upstream
+from parki.ewald.sums import SUMS
 from parki.runtime import kernel as kernel_module
+from parki.runtime import upstream
 from parki.runtime.kernel import Kernel
-from parki.runtime.linter import is_decorated, lint
-from parki.runtime.specialise import kernel_directory, specialise
+from parki.runtime.linter import lint
+from parki.runtime.specialise import specialise
 from parki.runtime.translate import translate
 
-BOX = (1.0, 1.1, 0.9)
-POINTS = 150
+DIALECT = Path(__file__).parents[1] / "docs" / "dialect.md"
 # Sums are added in another order, and 1 / sqrt(x) is computed in another way: 4 units were seen.
 ROUNDING = 32
-
-
-def workunits() -> list[str]:
-    """Return the names of all workunits in the kernel files."""
-    return [
-        node.name
-        for path in sorted(kernel_directory().rglob("*.py"))
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.FunctionDef) and is_decorated(node, "workunit")
-    ]
-
-
-def make_sum(
-    kernel: str,
-    periodicity: int,
-    dtype: type,
-    method: str,
-    executor: str,
-    want="u",
-    systems=None,
-    **more,
-):
-    """Plan and apply a small sum; its kernels differ in as little as possible."""
-    rng = np.random.default_rng(1)
-    rows = {"laplace": 1, "stokes_sl": 3, "stokes_dl": 3, "stokes_comb": 6}[kernel]
-    trg = (0.9 * rng.random((3, POINTS - 20))).astype(dtype)
-    src = (0.9 * rng.random((3, POINTS))).astype(dtype)
-    norms = rng.standard_normal((3, POINTS)).astype(dtype)
-    dens = rng.standard_normal((rows, POINTS)).astype(dtype)
-    options = parki.EwaldOptions(
-        periodicity=periodicity,
-        box=BOX,
-        tolerance=1e-2,
-        cutoff=0.35,
-        window_points=8,
-        p2g_method=method,
-        executor=executor,
-        **more,
-    )
-    norms = norms if rows == 6 else None
-    plan = parki.Plan(kernel, trg, src, norms, options, want=want, systems=systems)
-    values = dens[0] if rows == 1 else dens
-    if plan.pipeline.p2p.lists is not None:  # which the second sum keeps, and the third takes
-        plan(values)
-        plan(values)
-    return plan(values)
+HOSTS = ("Serial", "OpenMP")
+# What a space changes is the same in both precisions, and each compilation takes upstream seconds.
+BOTH = [*((np.float64, space) for space in HOSTS), (np.float32, "OpenMP")]
+PRECISIONS = {
+    "float64": (np.float64, {}, np.float64),
+    "float32": (np.float32, {}, np.float32),
+    "mixed": (np.float64, {"precision": "mixed"}, np.float32),
+}
+# Every sum with every number of periodic axes, and with one of them in the other precisions.
+PUBLIC = [
+    *((kernel, periodicity, "float64") for kernel in SUMS for periodicity in range(4)),
+    *((kernel, (i + 3) % 4, "float32") for i, kernel in enumerate(SUMS)),
+    *((kernel, (i + 2) % 4, "mixed") for i, kernel in enumerate(SUMS)),
+]
 
 
 @pytest.fixture(scope="session")
 def pykokkos():
-    """PyKokkos, or skip with the reason."""
-    try:
-        return upstream.pykokkos()
-    except UnavailableError as error:
-        pytest.skip(str(error))
-
-
-def make_derivatives(dtype: type) -> None:
-    """Differentiate a small sum by the places of its sources."""
-    rng = np.random.default_rng(1)
-    points, norms = (0.9 * rng.random((3, POINTS)).astype(dtype) for _ in range(2))
-    dens, values = (rng.standard_normal((n, POINTS)).astype(dtype) for n in (6, 3))
-    options = parki.EwaldOptions(1, BOX, 1e-2, executor="embedded")
-    given = "stokes_comb", points, points, dens, norms, options
-    parki.vjp(*given, values=values, wrt=("src",))
+    """PyKokkos, or skip where it is not installed; one that cannot be imported is an error."""
+    if importlib.util.find_spec("pykokkos") is None:
+        pytest.skip("PyKokkos is not installed; docs/dialect.md says how to build it")
+    return upstream.pykokkos()
 
 
 @pytest.fixture(scope="module")
 def launches():
-    """All launches of small sums by the embedded executor: kernel, count, arguments, result."""
+    """All launches of small sums by the embedded executor, for a dtype."""
     recorded: dict[type, list] = {}
 
-    def record(dtype: type) -> list:
-        if dtype in recorded:
-            return recorded[dtype]
-        calls: list = []
-        original = Kernel._run  # which all ways to launch come to, also by threads of parki's own
+    def recall(dtype: type) -> list:
+        if dtype not in recorded:
+            recorded[dtype] = record(dtype)  # a failed sum shall fail again, not look empty
+        return recorded[dtype]
 
-        def run(self, count, threads, arguments):
-            before = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in arguments.items()}
-            original(self, count, threads, arguments)
-            after = {k: v.copy() for k, v in arguments.items() if isinstance(v, np.ndarray)}
-            calls.append((self, count, before, after))
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Kernel, "_run", run)
-            make_sum("stokes_comb", 1, dtype, "owner", "embedded", ("u", "p", "grad_u"))
-            # The library's erf and exp, which no other kernel calls.
-            make_sum("stokes_comb", 1, dtype, "owner", "embedded", split="hasimoto", radial="erfc")
-            make_sum("stokes_comb", 1, dtype, "tile", "embedded", p2p_method="tile")
-            apart = ([0, 20, POINTS - 20], [0, 30, POINTS])
-            make_sum("stokes_comb", 1, dtype, "owner", "embedded", systems=apart)
-            for method in ("source", "grid", "hybrid"):
-                make_sum("stokes_comb", 1, dtype, method, "embedded", g2p_method="tile")
-            make_sum("stokes_comb", 1, dtype, "owner", "embedded", p2p_method="gm1d")
-            both = "u", "grad_u"
-            make_sum("stokes_comb", 1, dtype, "owner", "embedded", both, p2p_method="tile")
-            make_derivatives(dtype)
-            # Lanes too, which a host's team would do without.
-            lanes = Launch(team=1, vectors=4, targets=20, chunk=30, width=0.5)
-            patch.setattr(p2p, "choose_launch", lambda *_: lanes)
-            make_sum("stokes_comb", 1, dtype, "owner", "embedded", p2p_method="sm2d")
-            # What parki.mesh has beside the sums; in turn, for atomics add in any order.
-            grid = parki.mesh.Grid((12, 13, 14), spacing=1 / 12)
-            points = np.random.default_rng(0).random((3, POINTS)).astype(dtype)
-            more = {"window": parki.mesh.bspline(4), "execution_space": "Serial"}
-            patch.setattr("parki.ewald.far.sizes.IN_ORDER", 1)
-            for method in (*conflicts.VARIANTS, *stored_mesh.VARIANTS):
-                if method != "unprotected":
-                    spread = parki.mesh.SpreadPlan(points, grid, method=method, **more)
-                    spread(points[0])
-            for method in ("target", "stored"):
-                interpolate = parki.mesh.InterpolatePlan(points, grid, method=method, **more)
-                interpolate(np.ones(grid.shape, dtype))
-            # Of devices: on a host a sum counts chunk by chunk, and NumPy looks for extremes.
-            points = np.random.default_rng(0).random((3, POINTS)).astype(dtype)
-            space = get_execution_space("OpenMP")
-            shape = {"shape": (1, 1, 7), "execution_space": space}
-            cells = CellList(points, None, (1, 1, 1), **shape)
-            real = real_name(dtype)
-            names = ("list_cells", "order_cells")
-            kernels = {n: load("cell_list", n, space, REAL=real) for n in ("count_cells", *names)}
-            in_turn = load("cell_list", "count_cells", get_execution_space("Serial"), REAL=real)
-            cells._sort_on_device({**kernels, "count_cells": in_turn})
-            ends = dict(zip(("low", "high"), np.empty((2, 3, 4), dtype), strict=True))
-            sizes = {"total": POINTS, "items": 4, "rows": 3}
-            extremes = load("extremes", "extremes", space, REAL=real)
-            extremes(4, lows=points, highs=points, **sizes, **ends)
-        recorded[dtype] = calls  # only now: a failed sum shall fail again, not look empty
-        return calls
-
-    return record
+    return recall
 
 
-def close(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays agree to rounding (exactly, for integers)."""
+def close(a: np.ndarray, b: np.ndarray, dtype: type | None = None) -> bool:
+    """Whether two arrays agree to rounding of ``dtype`` or theirs (exactly, for integers)."""
+    if a.shape != b.shape:
+        return False
     if a.dtype.kind == "i":
         return np.array_equal(a, b)
     scale = float(np.abs(b).max(initial=0))
-    return np.isfinite(scale) and np.allclose(
-        a, b, rtol=0, atol=ROUNDING * np.finfo(b.dtype).eps * scale
-    )
+    eps = np.finfo(dtype or b.dtype).eps
+    return np.isfinite(scale) and np.allclose(a, b, rtol=0, atol=ROUNDING * eps * scale)
+
+
+def repeat(calls, space: str, executor: str, text: str = "") -> None:
+    """Launch again on a space, with each kernel's source replaced if ``text`` is given."""
+    kernels: dict[str, Kernel] = {}
+    for recorded, count, before, after in calls:
+        workunit = recorded.workunit
+        if workunit.digest not in kernels:
+            done = dataclasses.replace(workunit, text=text or workunit.text)
+            made = Kernel(done, parki.ExecutionSpace(space), executor, 1, 1)
+            kernels[workunit.digest] = made
+        given = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in before.items()}
+        kernels[workunit.digest](count, **given)
+        # What a workunit does not use may be given, and hold anything.
+        used = dict(workunit.arguments).keys()
+        expected = {k: v for k, v in after.items() if k in used}
+        found = {k: given[k] for k in expected}
+        if space != "Serial" and workunit.name in any_order.FORMS:
+            form = any_order.FORMS[workunit.name]
+            expected, found = form(before | after), form(given)
+        for name, values in expected.items():
+            assert close(found[name], values), name
 
 
 # ---------------------------------------------------------------------- with upstream PyKokkos
 @pytest.mark.pykokkos
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("dtype", "space"), BOTH)
 @pytest.mark.parametrize("name", workunits())
-def test_workunit(pykokkos, launches, name, dtype):
-    calls = [call for call in launches(dtype) if call[0].workunit.name == name]
+def test_workunit(pykokkos, launches, name, dtype, space):
+    calls = [call for call in launches(dtype) if call.kernel.workunit.name == name]
     assert calls, f"the sums of this test never launch {name}: add one that does"
-    kernels: dict[str, Kernel] = {}
-    for recorded, count, arguments, expected in calls:
-        workunit = recorded.workunit
-        if workunit.digest not in kernels:
-            kernels[workunit.digest] = Kernel(workunit, recorded.space, "pykokkos", 1, 1)
-        kernels[workunit.digest](count, **arguments)
-        # What a workunit does not use may be given, and hold anything.
-        for argument in expected.keys() & dict(workunit.arguments).keys():
-            assert close(arguments[argument], expected[argument]), argument
+    repeat(calls, space, "pykokkos")
 
 
 @pytest.mark.pykokkos
 @pytest.mark.slow
-@pytest.mark.parametrize("periodicity", [1, 3])
-@pytest.mark.parametrize("kernel", ["stokes_comb", "laplace"])
-def test_public_sum(pykokkos, kernel, periodicity):
-    ours = make_sum(kernel, periodicity, np.float64, "auto", "embedded")
-    theirs = make_sum(kernel, periodicity, np.float64, "auto", "pykokkos")
+@pytest.mark.parametrize("space", HOSTS)
+@pytest.mark.parametrize("name", plain_workunits())
+def test_workunit_as_it_stands(pykokkos, launches, name, space):
+    # Only a comment tells the texts apart: what is compiled is kept for each text.
+    text = plain_workunits()[name].read_text(encoding="utf-8") + f"\n# {name}\n"
+    calls = [call for call in launches(np.float64) if call.kernel.workunit.name == name]
+    repeat(calls, space, "pykokkos", text)
+
+
+@pytest.mark.pykokkos
+@pytest.mark.slow
+@pytest.mark.parametrize(("kernel", "periodicity", "precision"), PUBLIC)
+def test_public_sum(pykokkos, kernel, periodicity, precision):
+    dtype, options, rounding = PRECISIONS[precision]
+    ours = make_sum(kernel, periodicity, dtype, "embedded", **options)
+    theirs = make_sum(kernel, periodicity, dtype, "pykokkos", **options)
+    assert ours.dtype == theirs.dtype == dtype
     assert np.abs(ours).max() > 0
-    assert close(theirs, ours)
+    assert close(theirs, ours, rounding)
 
 
 @pytest.fixture
-def fresh(monkeypatch, tmp_path):
+def elsewhere(monkeypatch, tmp_path):
     """An empty compile cache and an empty working directory."""
     monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(kernel_module, "_loaded", {})
@@ -227,7 +156,7 @@ def gather_object(space: str = "Serial", text: str = "") -> upstream.UpstreamObj
 
 @pytest.mark.pykokkos
 @pytest.mark.slow
-def test_serial_after_a_killed_compilation(pykokkos, fresh):
+def test_serial_after_a_killed_compilation(pykokkos, elsewhere):
     kernel = gather_object()
     # Upstream takes this folder, without a library in it, for a finished compilation.
     launch_folder = kernel.folder / "built" / f"{kernel.file.stem}_gather_rows"
@@ -241,7 +170,7 @@ def test_serial_after_a_killed_compilation(pykokkos, fresh):
     launch([rows, order, result], 5)
     assert np.array_equal(result, rows[:, order])
     assert kernel.cached() and gather_object().cached()
-    assert not list(fresh.iterdir()), "upstream wrote into the working directory"
+    assert not list(elsewhere.iterdir()), "upstream wrote into the working directory"
 
 
 @pytest.mark.pykokkos
@@ -250,7 +179,7 @@ def test_serial_after_a_killed_compilation(pykokkos, fresh):
     [("order[undefined]", "undefined symbol"), ("order[i % 2.5]", "error:")],
     ids=["translator", "compiler"],
 )
-def test_failure_is_an_error_and_leaves_nothing(pykokkos, fresh, wrong, printed):
+def test_failure_is_an_error_and_leaves_nothing(pykokkos, elsewhere, wrong, printed):
     text = gather_object().text
     kernel = gather_object(text=text.replace("order[i]", wrong))
     assert wrong in kernel.text
@@ -259,15 +188,54 @@ def test_failure_is_an_error_and_leaves_nothing(pykokkos, fresh, wrong, printed)
             kernel.load()
     assert not kernel.folder.exists()
     assert not kernel.cached()
-    assert not list(fresh.iterdir())
+    assert not list(elsewhere.iterdir())
 
 
 # ---------------------------------------------------------------------- without it
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_sums_launch_every_workunit(launches, dtype):
-    launched = {call[0].workunit.name for call in launches(dtype)}
+    launched = {call.kernel.workunit.name for call in launches(dtype)}
     missing = sorted(set(workunits()) - launched)
     assert not missing, f"no sum of `launches` launches {missing}: add one that does"
+
+
+@pytest.mark.parametrize("name", any_order.FORMS)
+def test_order_of_items_does_not_count(launches, name):
+    calls = [call for call in launches(np.float64) if call.kernel.workunit.name == name]
+    repeat(calls, "OpenMP", "embedded")
+    form = any_order.FORMS[name]
+    for call in calls:
+        right = form(call.before | call.after)
+        written = [k for k, v in call.after.items() if not np.array_equal(v, call.before[k])]
+        assert written
+        for argument in written:
+            wrong = call.after[argument].copy()
+            changed = np.argmax((wrong != call.before[argument]).ravel())
+            wrong.reshape(-1)[changed] += 1
+            found = form(call.before | call.after | {argument: wrong})
+            assert not all(close(found[k], right[k]) for k in right), argument
+
+
+def test_each_launch_is_repeated_on_the_space_asked_for(launches, monkeypatch):
+    calls = [call for call in launches(np.float64) if call.kernel.workunit.name == "gather_rows"]
+    assert {call.kernel.space.name for call in calls} == set(HOSTS)
+    seen, original = [], Kernel._run
+
+    def run(self, *given):
+        seen.append(self.space.name)
+        original(self, *given)
+
+    monkeypatch.setattr(Kernel, "_run", run)
+    for space in HOSTS:
+        seen.clear()
+        repeat(calls, space, "embedded")
+        assert seen == [space] * len(calls)
+
+
+def test_page_says_how_many_workunits_run_as_they_stand():
+    said = re.search(r"(\d+) of the (\d+) workunits", DIALECT.read_text(encoding="utf-8"))
+    assert said is not None
+    assert [int(n) for n in said.groups()] == [len(plain_workunits()), len(workunits())]
 
 
 @pytest.mark.parametrize("periodicity", [1, 3])
@@ -291,7 +259,7 @@ def test_every_launch_of_a_sum_goes_to_upstream(monkeypatch, periodicity):
             handed_over.append(self.kernel.workunit.name)
             self.kernel(count, **dict(zip(self.names, values, strict=True)))
 
-    ours = make_sum("stokes_comb", periodicity, np.float64, "auto", "embedded")
+    ours = make_sum("stokes_comb", periodicity, np.float64, "embedded")
     original = Kernel._run
 
     def run(self, count, threads, arguments):
@@ -301,7 +269,7 @@ def test_every_launch_of_a_sum_goes_to_upstream(monkeypatch, periodicity):
     monkeypatch.setattr(upstream, "UpstreamObject", InPlaceOfUpstream)
     monkeypatch.setattr(kernel_module, "_loaded", {})
     monkeypatch.setattr(Kernel, "_run", run)
-    theirs = make_sum("stokes_comb", periodicity, np.float64, "auto", "pykokkos")
+    theirs = make_sum("stokes_comb", periodicity, np.float64, "pykokkos")
     assert close(theirs, ours)
     assert "convolve" in handed_over
     # Each launch is seen once as upstream's, and once more as the one in its place.
@@ -346,19 +314,40 @@ def test_pykokkos_that_fails_to_import(forgotten, tmp_path):
         upstream.pykokkos()
 
 
-def test_space_that_was_not_built(monkeypatch):
+def in_place_of_pykokkos(*spaces: str):
+    """Return a function that imports nothing, and gives a package built with these spaces."""
+
     class Manager:
         @staticmethod
         def get_available_execution_spaces():
-            return []
+            return spaces
 
     class Package:
+        __file__ = "pykokkos/__init__.py"
         Serial = "Serial"
         kokkos_manager = Manager
 
-    monkeypatch.setattr(upstream, "pykokkos", Package)
+    return lambda: Package
+
+
+def test_space_that_was_not_built(monkeypatch):
+    monkeypatch.setattr(upstream, "pykokkos", in_place_of_pykokkos())
     with pytest.raises(UnavailableError, match="built without Serial"):
         gather_object()
+
+
+def test_upstream_takes_the_file_of_the_specialisation(launches, monkeypatch):
+    monkeypatch.setattr(upstream, "pykokkos", in_place_of_pykokkos("Serial"))
+    appended = set()
+    for workunit in {call.kernel.workunit for call in launches(np.float64)}:
+        given = translate(workunit), parki.ExecutionSpace("Serial"), 1, 1
+        text = upstream.UpstreamObject(workunit, *given).text
+        assert text.startswith(workunit.text)
+        rest = re.sub(r"\d+", "N", text.removeprefix(workunit.text))
+        assert bool(rest) == ("pk.ScratchView" in workunit.text), workunit.name
+        appended.add(rest)
+    function = "\n\n@pk.function\ndef team_shmem_size(team_size: int) -> int:\n    return N\n"
+    assert appended == {"", function}
 
 
 HEAD = "@pk.workunit\ndef f(team: pk.TeamMember, v: pk.View1D[REAL], n: int):\n"

@@ -1,6 +1,7 @@
 """The executor `pykokkos`: the specialised file run by upstream PyKokkos, not by parki's compiler.
 
-Keeps the file, and what upstream compiles from it, in parki's cache folder, and launches through
+Appends the size of scratch memory to the file, which is otherwise as `specialise` wrote it. Keeps
+it, and what upstream compiles from it, in parki's cache folder, and launches through
 ``pk.parallel_for``. Tested with Kokkos 4.6.01, pykokkos-base f43550dc and pykokkos b42c805c on
 OpenMP and Serial; Cuda and HIP take the same path with CuPy arrays, but have never been run. The
 number of threads is Kokkos's own (``OMP_NUM_THREADS`` when PyKokkos is imported, which ``import

@@ -1,0 +1,169 @@
+"""Small sums that launch every workunit, and what each launch was given and gave.
+
+`test_upstream` has upstream PyKokkos repeat these launches of the embedded executor.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import parki
+from parki.arrays import real_name
+from parki.cell_list import CellList
+from parki.ewald.far import conflicts, stored_mesh
+from parki.ewald.near import p2p
+from parki.ewald.near.sizes import Launch
+from parki.ewald.sums import SUMS
+from parki.runtime import get_execution_space, load
+from parki.runtime.kernel import Kernel
+from parki.runtime.linter import is_constant_name, is_decorated
+from parki.runtime.specialise import kernel_directory
+
+BOX = (1.0, 1.1, 0.9)
+POINTS = 150
+
+
+class Call(NamedTuple):
+    """One launch: its arguments before, and its arrays after."""
+
+    kernel: Kernel
+    count: int
+    before: dict
+    after: dict
+
+
+def workunits() -> list[str]:
+    """Return the names of all workunits in the kernel files."""
+    return [
+        name for _, functions, _ in _files() for name in functions if _is_workunit(functions[name])
+    ]
+
+
+def plain_workunits() -> dict[str, Path]:
+    """Return the workunits that use neither constants nor blocks, and the file of each."""
+    found = {}
+    for path, functions, blocks in _files():
+        for name, node in functions.items():
+            if _is_workunit(node) and not _needs(node, functions, blocks):
+                found[name] = path
+    return found
+
+
+def _files():
+    """Yield each kernel file, its functions, and the blocks that it imports."""
+    for path in sorted(kernel_directory().rglob("*.py")):
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        imports = [node for node in body if isinstance(node, ast.ImportFrom)]
+        blocks = {a.name for node in imports if node.module != "typing" for a in node.names}
+        if path.parent.name != "blocks":
+            yield path, {n.name: n for n in body if isinstance(n, ast.FunctionDef)}, blocks
+
+
+def _is_workunit(node: ast.FunctionDef) -> bool:
+    return is_decorated(node, "workunit")
+
+
+def _needs(node: ast.FunctionDef, functions: dict, blocks: set[str]) -> set[str]:
+    """Return the constants and blocks that a function uses, also by other functions."""
+    names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    found = {name for name in names if is_constant_name(name)} | names & blocks
+    for name in names & functions.keys() - {node.name}:
+        found |= _needs(functions[name], functions, blocks)
+    return found
+
+
+def make_sum(kernel, periodicity, dtype, executor, want="u", systems=None, **options):
+    """Plan and apply a small sum; its kernels differ in as little as possible."""
+    rng = np.random.default_rng(1)
+    trg = (0.9 * rng.random((3, POINTS - 20))).astype(dtype)
+    src = (0.9 * rng.random((3, POINTS))).astype(dtype)
+    norms = rng.standard_normal((3, POINTS)).astype(dtype)
+    values = rng.standard_normal(SUMS[kernel].density_shape(POINTS)).astype(dtype)
+    chosen = {"tolerance": 1e-2, "cutoff": 0.35, "window_points": 8, "p2g_method": "auto"}
+    chosen = parki.EwaldOptions(periodicity, BOX, executor=executor, **chosen | options)
+    given = trg, src, norms if SUMS[kernel].double else None, chosen
+    plan = parki.Plan(kernel, *given, want=want, systems=systems)
+    if plan.pipeline.p2p.lists is not None:  # which the second sum keeps, and the third takes
+        plan(values)
+        plan(values)
+    return plan(values)
+
+
+def make_derivatives(dtype: type) -> None:
+    """Differentiate a small sum by the places of its sources."""
+    rng = np.random.default_rng(1)
+    points, norms = (0.9 * rng.random((3, POINTS)).astype(dtype) for _ in range(2))
+    dens, values = (rng.standard_normal((n, POINTS)).astype(dtype) for n in (6, 3))
+    options = parki.EwaldOptions(1, BOX, 1e-2, executor="embedded")
+    given = "stokes_comb", points, points, dens, norms, options
+    parki.vjp(*given, values=values, wrt=("src",))
+
+
+def spread_and_interpolate(dtype: type) -> None:
+    """Launch what parki.mesh has beside the sums; on Serial, for atomics add in any order."""
+    grid = parki.mesh.Grid((12, 13, 14), spacing=1 / 12)
+    points = np.random.default_rng(0).random((3, POINTS)).astype(dtype)
+    more = {"window": parki.mesh.bspline(4), "execution_space": "Serial"}
+    for method in (*conflicts.VARIANTS, *stored_mesh.VARIANTS):
+        if method != "unprotected":
+            spread = parki.mesh.SpreadPlan(points, grid, method=method, **more)
+            spread(points[0])
+    for method in ("target", "stored"):
+        interpolate = parki.mesh.InterpolatePlan(points, grid, method=method, **more)
+        interpolate(np.ones(grid.shape, dtype))
+
+
+def sort_as_devices_do(dtype: type) -> None:
+    """Launch kernels of devices: a host counts chunk by chunk, and NumPy looks for extremes."""
+    points = np.random.default_rng(0).random((3, POINTS)).astype(dtype)
+    space = get_execution_space("OpenMP")
+    cells = CellList(points, None, (1, 1, 1), shape=(1, 1, 7), execution_space=space)
+    real = real_name(dtype)
+    names = ("list_cells", "order_cells")
+    kernels = {n: load("cell_list", n, space, REAL=real) for n in names}
+    in_turn = load("cell_list", "count_cells", get_execution_space("Serial"), REAL=real)
+    cells._sort_on_device({**kernels, "count_cells": in_turn})
+    ends = dict(zip(("low", "high"), np.empty((2, 3, 4), dtype), strict=True))
+    sizes = {"total": POINTS, "items": 4, "rows": 3}
+    extremes = load("extremes", "extremes", space, REAL=real)
+    extremes(4, lows=points, highs=points, **sizes, **ends)
+
+
+def record(dtype: type) -> list[Call]:
+    """Return all launches of small sums by the embedded executor."""
+    calls: list[Call] = []
+    original = Kernel._run  # which all ways to launch come to, also by threads of parki's own
+
+    def run(self, count, threads, arguments):
+        before = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in arguments.items()}
+        original(self, count, threads, arguments)
+        after = {k: v.copy() for k, v in arguments.items() if isinstance(v, np.ndarray)}
+        calls.append(Call(self, count, before, after))
+
+    def comb(method="owner", want="u", **more):
+        make_sum("stokes_comb", 1, dtype, "embedded", want, p2g_method=method, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Kernel, "_run", run)
+        comb(want=("u", "p", "grad_u"))
+        comb(split="hasimoto", radial="erfc")  # the library's erf and exp, which no other calls
+        comb("tile", p2p_method="tile")
+        comb(systems=([0, 20, POINTS - 20], [0, 30, POINTS]))
+        for method in ("source", "grid", "hybrid"):
+            comb(method, g2p_method="tile")
+        comb(p2p_method="gm1d")
+        comb(want=("u", "grad_u"), p2p_method="tile")
+        make_derivatives(dtype)
+        # Lanes too, which a host's team would do without.
+        lanes = Launch(team=1, vectors=4, targets=20, chunk=30, width=0.5)
+        patch.setattr(p2p, "choose_launch", lambda *_: lanes)
+        comb(p2p_method="sm2d")
+        patch.setattr("parki.ewald.far.sizes.IN_ORDER", 1)
+        spread_and_interpolate(dtype)
+        sort_as_devices_do(dtype)
+    return calls
