@@ -11,9 +11,9 @@ import pytest
 from contract import BOXES, KERNELS, cloud
 
 import parki
-from parki.ewald import pipeline
-from parki.ewald import setup as setups
 from parki.ewald.choice.moves import suit
+from parki.ewald.pipeline import one_device as pipeline
+from parki.ewald.pipeline import setup as setups
 from parki.reference import direct_sum
 
 BOX = BOXES["brick"]

@@ -31,7 +31,7 @@ from parki.cli.arguments import (
 )
 from parki.errors import ParkiValueError, UnavailableError
 from parki.ewald import EwaldOptions, Plan
-from parki.ewald.checking import Check
+from parki.ewald.checks import Check
 from parki.ewald.points import RESULTS, check_dtypes, check_points
 from parki.ewald.sums import SUMS
 from parki.interchange import to_host

@@ -14,20 +14,22 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald import recent, stress
-from parki.ewald.adjoint import Transpose
-from parki.ewald.checking import Check, Checks, measure
+from parki.ewald.checks import Check, Checks, measure
 from parki.ewald.choice.memory import Memory
 from parki.ewald.choice.moves import check_stay
 from parki.ewald.choice.parameters import Parameters
-from parki.ewald.description import describe, facts, headline
-from parki.ewald.extent import resolve
+from parki.ewald.derivatives.linear_operator import linear_operator
+from parki.ewald.derivatives.transpose import Transpose
+from parki.ewald.describe import describe, facts, headline
 from parki.ewald.far.p2g_paper import check_spreading
-from parki.ewald.images import look_for_flux, warn_of_images
+from parki.ewald.geometry.extent import resolve
+from parki.ewald.geometry.images import look_for_flux, warn_of_images
+from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.near.p2p_cells import check_wanted
-from parki.ewald.operator import linear_operator
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline import OneDevice, Pipeline, Watch, unwatched
+from parki.ewald.pipeline import plan_cache as recent
+from parki.ewald.pipeline.one_device import OneDevice, Pipeline, Watch, unwatched
+from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import (
     PROBE_ROWS,
     Arguments,
@@ -39,8 +41,7 @@ from parki.ewald.points import (
     result_shape,
 )
 from parki.ewald.promise import promise
-from parki.ewald.setup import Setup
-from parki.ewald.systems import Systems, check_systems
+from parki.ewald.sums import stress
 from parki.ewald.task import Points, Task
 from parki.html import table
 from parki.interchange import as_array, as_given

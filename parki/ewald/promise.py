@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parki.ewald import stress
-from parki.ewald.extent import mean_edge
-from parki.ewald.pipeline import normal_squares
+from parki.ewald.geometry.extent import mean_edge
+from parki.ewald.pipeline.one_device import normal_squares
 from parki.ewald.points import check_density, check_dtypes, check_space
+from parki.ewald.sums import stress
 from parki.interchange import as_array, to_host
 
 if TYPE_CHECKING:

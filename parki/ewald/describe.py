@@ -14,8 +14,8 @@ from parki.ewald.split.window import default_degree
 from parki.ewald.sums import SUMS
 
 if TYPE_CHECKING:
+    from parki.ewald.pipeline.setup import Setup
     from parki.ewald.plan import Plan
-    from parki.ewald.setup import Setup
 
 NAMES = {"hasimoto": "Hasimoto's split", "prolate": "the prolate split"}
 
