@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 import parki
+from parki.ewald.plan import plan_and_sum
 from parki.ewald.sums import SUMS
 
 # Kernel, periodicity, tolerance, dtype, what is wanted, whether plan and sum are one call, and
@@ -57,10 +58,13 @@ def measure(space: str, number: int, points: int) -> tuple[float, float]:
             rng.random(n if SUMS[kernel].rows == 1 else (SUMS[kernel].rows, n)).astype(dtype)
         )
         norms = normals if kernel in ("stokes_dl", "stokes_comb") else None
-        settings: dict[str, Any] = {"want": want, **({"dens": dens} if once else {})}
         with Watch(xp) as watch:
-            plan = parki.Plan(kernel, src, src, norms, options, **settings)
-            result = plan.first if once else plan(dens)
+            given = kernel, src, src, norms, options
+            if once:
+                plan, result = plan_and_sum(given, dens, want)
+            else:
+                plan = parki.Plan(*given, want=want)
+                result = plan(dens)
         assert bool(xp.isfinite(result[..., :100]).all())
         assert plan.memory is not None
         return plan.memory.peak, watch.growth

@@ -34,11 +34,11 @@ from parki.distributed import ewald, use_local_gpu
 from parki.distributed import memory as slab_memory
 from parki.distributed import slab as distributed
 from parki.distributed.near import SlabP2P
-from parki.ewald import setup as setups
 from parki.ewald.choice.clustering import SAMPLE
 from parki.ewald.near import p2p
 from parki.ewald.near import sizes as near_sizes
-from parki.ewald.setup import Setup
+from parki.ewald.pipeline import setup as setups
+from parki.ewald.pipeline.setup import Setup
 
 CLOUDS = ("partly", "same", "blobs_same", "elsewhere", "outside", "line", "two_scales")
 DEALS = ("random", "uneven", "one rank", "apart")

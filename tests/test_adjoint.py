@@ -11,7 +11,7 @@ import pytest
 from contract import rms
 
 import parki
-from parki.ewald.adjoint import Transpose
+from parki.ewald.derivatives.transpose import Transpose
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
@@ -336,7 +336,7 @@ def test_a_refused_adjoint_makes_nothing():
 
 
 def test_short_memory(monkeypatch):
-    from parki.ewald import pipeline
+    from parki.ewald.pipeline import one_device as pipeline
 
     plan = make("stokes_dl")
 

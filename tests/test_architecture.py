@@ -14,10 +14,11 @@ EWALD = Path(parki.__file__).parent / "ewald"
 ALLOWED = {
     "sums": (),
     "split": ("sums",),
-    "near": ("sums", "split", "task", "systems"),
-    "far": ("sums", "split", "task", "systems"),
+    "near": ("sums", "split", "task", "geometry"),
+    "far": ("sums", "split", "task", "geometry"),
+    "geometry": ("options", "task"),
     "choice": (
-        *("sums", "split", "options", "extent", "points", "systems"),
+        *("sums", "split", "options", "points", "geometry"),
         # Sizes, which launch nothing.
         *("near.sizes", "far.sizes", "far.columns", "far.lengths", "far.padding"),
     ),

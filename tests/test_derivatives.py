@@ -10,6 +10,7 @@ from contract import rms
 from frameworks import BOX, KERNELS, PERIODICITIES, difference, exact, inputs
 
 import parki
+from parki.ewald.plan import plan_and_sum
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
@@ -298,11 +299,9 @@ def test_probes_are_checked():
     with pytest.raises(parki.ParkiValueError, match=r"want has 'grad_probe'; expected names"):
         parki.Plan("stokes_sl", given["trg"], given["src"], options, want="grad_probe")
     with pytest.raises(parki.ParkiValueError, match=r"probes has shape \(9, 4\); .* 4 targets"):
-        parki.Plan(
-            "stokes_sl",
-            given["trg"],
-            given["src"],
-            options,
-            want="grad_probe",
+        plan_and_sum(
+            ("stokes_sl", given["trg"], given["src"], None, options),
+            given["dens"],
+            "grad_probe",
             probes=np.ones((9, 4)),
         )

@@ -29,7 +29,7 @@ from parki.distributed.far import SlabFar
 from parki.distributed.slabs import Slabs, divide, near_work
 from parki.distributed.team import Team
 from parki.ewald.choice.memory import in_words
-from parki.ewald.setup import Setup
+from parki.ewald.pipeline.setup import Setup
 from parki.reference import direct_sum
 from parki.runtime.spaces import why_unavailable
 

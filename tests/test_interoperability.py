@@ -550,7 +550,7 @@ def test_plan_as_a_table_and_as_a_line(monkeypatch):
     def refuse(*_):
         raise AssertionError("other parameters were searched for a short description")
 
-    monkeypatch.setattr("parki.ewald.description.select", refuse)
+    monkeypatch.setattr("parki.ewald.describe.select", refuse)
     line, text = repr(plan), plan._repr_html_()
     assert line == (
         f"<parki.Plan: stokes_comb, 3-periodic, {N} sources, {N - 30} targets, float64, "

@@ -14,6 +14,7 @@ from parki.ewald.choice.cost import COUNTS
 from parki.ewald.near import p2p_lists, sizes
 from parki.ewald.near.p2p_lists import FORGETS, KEEPS, TAKES, TEAM
 from parki.ewald.near.sizes import near_tile
+from parki.ewald.plan import plan_and_sum
 from parki.ewald.sums import SUMS
 
 # Around the points that need more than one batch of looks.
@@ -271,7 +272,7 @@ def test_plans_are_chosen_for_repeated_sums():
     plan = plan_of("stokes_comb", points, norms, cutoff=0.3)
     assert plan.setup.problem.kept > plan.parameters.pairs.within
     options = plan.options
-    once = parki.Plan("stokes_comb", points, points, norms, options, dens=dens)
+    once, _ = plan_and_sum(("stokes_comb", points, points, norms, options), dens)
     assert once.setup.problem.kept == 0
     assert once.parameters.seconds["P2P"] > plan.parameters.seconds["P2P"]
 

@@ -7,9 +7,9 @@ import pytest
 
 import parki
 from parki import EwaldOptions
-from parki.ewald import recent
-from parki.ewald.pipeline import OneDevice
-from parki.ewald.recent import _kept
+from parki.ewald.pipeline import plan_cache as recent
+from parki.ewald.pipeline.one_device import OneDevice
+from parki.ewald.pipeline.plan_cache import _kept
 
 OPTIONS = EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-5)
 
@@ -31,9 +31,10 @@ def close(found, trg, src, dens):
 
 def test_next_sums_keep_parameters(space, cloud, monkeypatch):
     chosen = []
-    choose = parki.ewald.pipeline.choose
+    choose = parki.ewald.pipeline.one_device.choose
     monkeypatch.setattr(
-        "parki.ewald.pipeline.choose", lambda *a, **k: chosen.append(1) or choose(*a, **k)
+        "parki.ewald.pipeline.one_device.choose",
+        lambda *a, **k: chosen.append(1) or choose(*a, **k),
     )
     for _ in range(6):
         trg, src, dens = cloud()

@@ -9,7 +9,7 @@ import pytest
 
 import parki
 from parki import EwaldOptions
-from parki.ewald import replay
+from parki.ewald.pipeline import replay
 from parki.ewald.sums import SUMS
 from parki.runtime import get_execution_space
 from parki.runtime.spaces import why_unavailable
@@ -233,7 +233,7 @@ def test_a_choice_that_fails_leaves_the_points(monkeypatch):
     def fail(*_, **__):
         raise parki.ParkiMemoryError("no room")
 
-    monkeypatch.setattr("parki.ewald.pipeline.choose", fail)
+    monkeypatch.setattr("parki.ewald.pipeline.one_device.choose", fail)
     with pytest.raises(parki.ParkiMemoryError):
         plan.update_points(0.4 + 0.2 * last, 0.4 + 0.2 * last)
     xp.testing.assert_allclose(plan(dens[0]), before, rtol=0, atol=1e-10)

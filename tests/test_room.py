@@ -7,8 +7,8 @@ import pytest
 
 import parki
 from parki import EwaldOptions
-from parki.ewald import pipeline
-from parki.ewald.room import Room
+from parki.ewald.pipeline import one_device as pipeline
+from parki.ewald.pipeline.slack import Room
 from parki.ewald.sums import SUMS
 
 

@@ -20,10 +20,10 @@ from test_readme import PLAIN, program
 
 import parki
 from parki.arrays import USUAL
-from parki.ewald import pipeline
 from parki.ewald.choice import machines
+from parki.ewald.pipeline import one_device as pipeline
+from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import RESULTS
-from parki.ewald.setup import Setup
 from parki.ewald.sums import SUMS
 from parki.runtime import get_execution_space, host, shipped, spaces
 from parki.runtime import kernel as kernel_module

@@ -8,8 +8,8 @@ import pytest
 import parki
 from parki import EwaldOptions, ParkiTypeError, ParkiValueError
 from parki.ewald.choice.clustering import pair_density
+from parki.ewald.geometry.systems import Systems
 from parki.ewald.sums import SUMS
-from parki.ewald.systems import Systems
 from parki.runtime import get_execution_space
 
 SOURCES = np.array([0, 100, 100, 250, 400, 401, 700])

@@ -30,8 +30,9 @@ from parki.cli.arguments import (
     replacing,
 )
 from parki.errors import ParkiValueError, UnavailableError
-from parki.ewald import EwaldOptions, Plan
-from parki.ewald.checking import Check
+from parki.ewald import EwaldOptions
+from parki.ewald.checks import Check
+from parki.ewald.plan import plan_and_sum
 from parki.ewald.points import RESULTS, check_dtypes, check_points
 from parki.ewald.sums import SUMS
 from parki.interchange import to_host
@@ -196,10 +197,9 @@ def evaluate(
     space = get_execution_space(options.execution_space)
     placed = {name: space.array_module.asarray(values) for name, values in arrays.items()}
     src, dens = placed["src"], placed["dens"]
-    plan = Plan(
-        kernel, placed.get("trg", src), src, placed.get("norms"), options, want=want, dens=dens
-    )
-    host = [to_host(values) for values in plan.first]
+    points = kernel, placed.get("trg", src), src, placed.get("norms"), options
+    plan, results = plan_and_sum(points, dens, want)
+    host = [to_host(values) for values in results]
     used = {
         "parki": __version__,
         "kernel": kernel,

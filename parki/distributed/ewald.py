@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from parki.distributed.plan import Plan
+from parki.distributed.plan import Plan, sum_once
 from parki.ewald.options import EwaldOptions
 
 __all__ = [
@@ -48,7 +48,7 @@ def stokes_comb(
     array, or tuple of arrays
         At the targets of this rank, in their order.
     """
-    return Plan("stokes_comb", trg, src, norms, options, comm=comm, want=want, dens=dens).first
+    return sum_once(("stokes_comb", trg, src, norms, options), dens, comm, want)
 
 
 def stokes_sl(
@@ -62,7 +62,7 @@ def stokes_sl(
     want: Want = "u",
 ) -> Any:
     """Sum the single layer: `parki.ewald.stokes_sl` over the points of all ranks."""
-    return Plan("stokes_sl", trg, src, norms, options, comm=comm, want=want, dens=dens).first
+    return sum_once(("stokes_sl", trg, src, norms, options), dens, comm, want)
 
 
 def stokes_dl(
@@ -76,7 +76,7 @@ def stokes_dl(
     want: Want = "u",
 ) -> Any:
     """Sum the double layer: `parki.ewald.stokes_dl` over the points of all ranks."""
-    return Plan("stokes_dl", trg, src, norms, options, comm=comm, want=want, dens=dens).first
+    return sum_once(("stokes_dl", trg, src, norms, options), dens, comm, want)
 
 
 def stokes_rotlet(
@@ -90,7 +90,7 @@ def stokes_rotlet(
     want: Want = "u",
 ) -> Any:
     """Sum rotlets: `parki.ewald.stokes_rotlet` over the points of all ranks."""
-    return Plan("stokes_rotlet", trg, src, norms, options, comm=comm, want=want, dens=dens).first
+    return sum_once(("stokes_rotlet", trg, src, norms, options), dens, comm, want)
 
 
 def stokes_dipole(
@@ -104,7 +104,7 @@ def stokes_dipole(
     want: Want = "u",
 ) -> Any:
     """Sum dipoles of forces: `parki.ewald.stokes_dipole` over the points of all ranks."""
-    return Plan("stokes_dipole", trg, src, norms, options, comm=comm, want=want, dens=dens).first
+    return sum_once(("stokes_dipole", trg, src, norms, options), dens, comm, want)
 
 
 def laplace(
@@ -118,4 +118,4 @@ def laplace(
     want: Want = "u",
 ) -> Any:
     """Sum point charges: `parki.ewald.laplace` over the points of all ranks."""
-    return Plan("laplace", trg, src, norms, options, comm=comm, want=want, dens=dens).first
+    return sum_once(("laplace", trg, src, norms, options), dens, comm, want)

@@ -15,7 +15,7 @@ from parki.ewald.far.g2p import G2P
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.plane import PlaneModes
 from parki.ewald.far.sizes import field_rows
-from parki.ewald.setup import Setup
+from parki.ewald.pipeline.setup import Setup
 
 
 class SlabFar:

@@ -22,7 +22,7 @@ from parki.distributed.transport import Transport
 from parki.ewald.far.fgc import Convolution
 from parki.ewald.far.padding import Padding
 from parki.ewald.far.transforms import transforms_of
-from parki.ewald.setup import Setup
+from parki.ewald.pipeline.setup import Setup
 
 
 def slab_fgc(transport: Transport, slabs: Slabs, setup: Setup) -> _Periodic | _Free:

@@ -13,7 +13,7 @@ from parki.distributed.routes import Route
 from parki.distributed.slabs import Slabs
 from parki.distributed.transport import Transport
 from parki.ewald.near.p2p import P2P
-from parki.ewald.setup import Setup
+from parki.ewald.pipeline.setup import Setup
 
 
 class SlabP2P:

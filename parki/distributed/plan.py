@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from parki.distributed.routes import Route
@@ -24,7 +25,7 @@ class Plan(single.Plan):
 
     Parameters
     ----------
-    kernel, trg, src, norms, options, want, dens
+    kernel, trg, src, norms, options, want
         As for `parki.ewald.Plan`; the points, normals and density of this rank, of which there may
         be none. Kernel, options, dtype and ``want`` are the same on all ranks.
     comm : mpi4py.MPI.Comm, optional
@@ -60,8 +61,18 @@ class Plan(single.Plan):
         *,
         comm: Any = None,
         want: str | tuple[str, ...] = "u",
-        dens: Any = (),
     ) -> None:
+        self._shared((kernel, trg, src, norms, options), comm, want, single.Request())
+
+    def _shared(
+        self,
+        points: tuple[Any, ...],
+        comm: Any,
+        want: str | tuple[str, ...],
+        request: single.Request,
+    ) -> Any:
+        """Make the plan by slabs; return the sum of the density that is requested."""
+        *_, norms, options = points
         given = norms if options is None else options  # as `parki.Plan` takes them
         if isinstance(given, EwaldOptions) and given.precision == "mixed":
             raise ParkiValueError(
@@ -69,8 +80,7 @@ class Plan(single.Plan):
                 "pass float32 arrays"
             )
         self.team = Team(comm)
-        slab = Slab(self.team)
-        super().__init__(kernel, trg, src, norms, options, want=want, dens=dens, pipeline=slab)
+        return self._make(points, want, None, replace(request, pipeline=Slab(self.team)))
 
     @property
     def slabs(self) -> Slabs:
@@ -152,3 +162,9 @@ class Plan(single.Plan):
             "one rank's part for that of the whole; use a solver that sums over the ranks, and "
             "call the plan from it"
         )
+
+
+def sum_once(points: tuple[Any, ...], dens: Any, comm: Any, want: str | tuple[str, ...]) -> Any:
+    """Return the sum of one density over all ranks; ``points`` are the plan's first arguments."""
+    plan = Plan.__new__(Plan)
+    return plan._shared(points, comm, want, single.Request(once=True, density=dens))

@@ -32,8 +32,8 @@ from parki.ewald.choice.clustering import SAMPLE, pair_density
 from parki.ewald.choice.memory import Memory
 from parki.ewald.far.gauge import Gauge
 from parki.ewald.near.p2p_lists import PairLists
-from parki.ewald.pipeline import Watch, normal_squares, unwatched
-from parki.ewald.setup import Setup, choose, use
+from parki.ewald.pipeline.one_device import Watch, normal_squares, unwatched
+from parki.ewald.pipeline.setup import Setup, choose, use
 from parki.ewald.task import Frame, Points, Survey, Task
 from parki.interchange import to_host
 from parki.runtime import prepare
@@ -43,7 +43,7 @@ IMBALANCE = 1.3
 
 
 class Slab:
-    """The stages of a rank: see `parki.ewald.pipeline.Pipeline`.
+    """The stages of a rank: see `parki.ewald.pipeline.one_device.Pipeline`.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class Slab:
         return self._renewed(task, points, False, given)
 
     def placed(self, task: Task, points: Points, once: bool) -> Slab:
-        """Return a pipeline for other points: see `parki.ewald.pipeline.Pipeline.placed`."""
+        """Return a pipeline for other points: see `Pipeline.placed`."""
         return self._renewed(task, points, once)
 
     def _renewed(self, task: Task, points: Points, once: bool, given: Setup | None = None) -> Slab:

@@ -1,24 +1,25 @@
 """Ewald sums.
 
 options, points    what the user chooses and gives, checked once
+task               what is asked of a plan, its points and the solver's box
+geometry           the extent of the box, images of points, systems
 sums               a record for each kernel
 split              near and far field divided; the window; the errors of both
 choice             tolerance -> all parameters; what they cost and what they need
 near               P2P over sorted points
 far                P2G, FGC, G2P, and what truncation and gauges add
+pipeline           who does the work: what is placed, recorded and kept
 plan               joins the wings: `Plan(...)` once, `plan(dens)` many times
-checking           the error of a sum, measured
+promise, checks, describe    the bound of the error, the error measured, what was chosen
 api                one-shot calls
-adjoint            the transpose of a plan
-derivatives        by densities, normals and points
-fixed              a plan as a function of densities
+derivatives        transposes, vjp and jvp; a plan as a function of densities
 """
 
 from parki.ewald.api import laplace, stokes_comb, stokes_dipole, stokes_dl, stokes_rotlet, stokes_sl
-from parki.ewald.derivatives import jvp, vjp
+from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline.plan_cache import forget
 from parki.ewald.plan import Plan
-from parki.ewald.recent import forget
 
 __all__ = [
     "EwaldOptions",

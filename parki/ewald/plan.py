@@ -9,25 +9,28 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald import recent, stress
-from parki.ewald.adjoint import Transpose
-from parki.ewald.checking import Check, Checks, measure
+from parki.ewald.checks import Check, Checks, Sample
 from parki.ewald.choice.memory import Memory
 from parki.ewald.choice.moves import check_stay
 from parki.ewald.choice.parameters import Parameters
-from parki.ewald.description import describe, facts, headline
-from parki.ewald.extent import resolve
+from parki.ewald.derivatives.linear_operator import linear_operator
+from parki.ewald.derivatives.transpose import Transpose
+from parki.ewald.describe import describe, facts, headline
 from parki.ewald.far.p2g_paper import check_spreading
-from parki.ewald.images import look_for_flux, warn_of_images
+from parki.ewald.geometry.extent import resolve
+from parki.ewald.geometry.images import look_for_flux, warn_of_images
+from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.near.p2p_cells import check_wanted
-from parki.ewald.operator import linear_operator
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline import OneDevice, Pipeline, Watch, unwatched
+from parki.ewald.pipeline import plan_cache as recent
+from parki.ewald.pipeline.one_device import OneDevice, Pipeline, Watch, unwatched
+from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import (
     PROBE_ROWS,
     Arguments,
@@ -39,14 +42,43 @@ from parki.ewald.points import (
     result_shape,
 )
 from parki.ewald.promise import promise
-from parki.ewald.setup import Setup
-from parki.ewald.systems import Systems, check_systems
+from parki.ewald.sums import stress
 from parki.ewald.task import Points, Task
 from parki.html import table
 from parki.interchange import as_array, as_given
 from parki.runtime import captures, forks
 
 STAGES = ("P2P", "P2G", "FGC", "G2P")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the rest of parki asks of a plan beside its public arguments.
+
+    Attributes
+    ----------
+    once : bool
+        Whether a density is summed at once: it is checked along with the rest, before any work. On
+        a device its near field runs while the far field is set up. No lists of pairs are kept.
+    density : array
+        That density.
+    probes : array, shape (10, Nt), optional
+        Of the targets of a single layer: a tensor D, row 3 j + k of which is D_jk, and a strength
+        s. They read ``D_jk d u_j / d x_k + s p``, whose gradient, of shape (3, Nt), ``want`` then
+        can call "grad_probe": what the sources of `parki.vjp` feel.
+    turned : tuple (str, array or None), optional
+        A kernel whose transpose the sum is the far field of, and normals of the targets, shape
+        (3, Nt), if it has any. The near field is that transpose's own, and comes after what is
+        wanted, as one more result of the shape of the kernel's density, (rows, Nt).
+    pipeline : Pipeline, optional
+        What does the work: one device by default, or `parki.distributed`'s slab of a rank.
+    """
+
+    once: bool = False
+    density: Any = None
+    probes: Any = None
+    turned: tuple[str, Any] | None = None
+    pipeline: Pipeline | None = None
 
 
 class Plan:
@@ -71,23 +103,10 @@ class Plan:
         of arrays in its order. Kernels and parameters depend on it. Laplace has no pressure and no
         stress; the pressure of rotlets is zero. With three periodic directions and a net force,
         pressure and stress lack the mean pressure gradient ``8 pi (sum f) / V``.
-    dens : array, optional
-        A density to sum at once, into `first`: checked along with the rest, before any work. On a
-        device its near field runs while the far field is set up.
-    probes : array, shape (10, Nt), optional
-        Of the targets of a single layer: a tensor D, row 3 j + k of which is D_jk, and a strength
-        s. They read ``D_jk d u_j / d x_k + s p``, whose gradient, of shape (3, Nt), ``want`` then
-        can call "grad_probe": what the sources of `parki.vjp` feel.
-    turned : tuple (str, array or None), optional
-        A kernel whose transpose the sum is the far field of, and normals of the targets, shape
-        (3, Nt), if it has any. The near field is that transpose's own, and comes after what is
-        wanted, as one more result of the shape of the kernel's density, (rows, Nt).
     systems : sequence of int, or tuple of two, optional
         For many systems that have nothing to do with each other, with the box and the tolerance in
         common: where the points of each begin, and last how many points there are. Or one such
         sequence for targets and one for sources. All systems are summed at once.
-    pipeline : Pipeline, optional
-        What does the work: one device by default, or `parki.distributed`'s slab of a rank.
 
     Attributes
     ----------
@@ -99,8 +118,6 @@ class Plan:
         What was chosen; `describe` prints it.
     memory : Memory
         Bytes that the plan needs, by part, as predicted for the points it was made of.
-    first : array, tuple of arrays or None
-        What is wanted of ``dens``; None if there was none.
     pipeline : Pipeline
         The stages for the plan's points.
 
@@ -123,6 +140,8 @@ class Plan:
     (3, 1000)
     """
 
+    pipeline: Pipeline
+
     def __init__(
         self,
         kernel: str,
@@ -132,52 +151,61 @@ class Plan:
         options: EwaldOptions | None = None,
         *,
         want: str | tuple[str, ...] = "u",
-        dens: Any = (),
-        probes: Any = None,
-        turned: tuple[str, Any] | None = None,
         systems: Any = None,
-        pipeline: Pipeline | None = None,
     ) -> None:
+        self._make((kernel, trg, src, norms, options), want, systems, Request())
+
+    def _make(
+        self,
+        given: tuple[Any, ...],
+        want: str | tuple[str, ...],
+        systems: Any,
+        request: Request,
+    ) -> Any:
+        """Check and place what is given; return the sum of the density that is requested."""
         start = time.perf_counter()
+        kernel, trg, src, norms, options = given
         if isinstance(norms, EwaldOptions) and options is None:
             norms, options = None, norms
         self._lock = threading.RLock()  # calls share memory: one after the other
         self._done: Any = None
         self._transpose: Transpose | None = None
         self._flux_seen = False  # by `look_for_flux`
-        self.pipeline: Pipeline = OneDevice() if pipeline is None else pipeline
+        self.pipeline = request.pipeline or OneDevice()
+        result: Any = None
         with self.pipeline.together():
-            given = check_arguments(kernel, trg, src, norms, options)
-            options, dtype = given.options, np.dtype(given.arrays["src"].dtype)
-            names = check_want(kernel, want, probes is not None)
+            checked = check_arguments(kernel, trg, src, norms, options)
+            options, dtype = checked.options, np.dtype(checked.arrays["src"].dtype)
+            names = check_want(kernel, want, request.probes is not None)
             check_wanted(options.p2p_method, options.radial, names)
             check_spreading(options.p2g_method, kernel)
             self.want = want if isinstance(want, str) else names
-            of, normals = turned or ("", None)
-            self.task = Task(kernel, given.space, options.arithmetic(dtype), options, names, of)
-            self.kernel, self.space, self.options, self.dtype = kernel, given.space, options, dtype
-            found = check_systems(systems, given.arrays, given.space, options)
-            if probes is not None:
-                shape = PROBE_ROWS, given.arrays["trg"].shape[1]
-                values = self._as_points("probes", probes)
-                given.arrays["probes"] = check_density("probes", values, shape, of="targets")
+            of, normals = request.turned or ("", None)
+            self.task = Task(kernel, checked.space, options.arithmetic(dtype), options, names, of)
+            self.kernel, self.space, self.dtype = kernel, checked.space, dtype
+            self.options = options
+            found = check_systems(systems, checked.arrays, checked.space, options)
+            if request.probes is not None:
+                shape = PROBE_ROWS, checked.arrays["trg"].shape[1]
+                values = self._as_points("probes", request.probes)
+                checked.arrays["probes"] = check_density("probes", values, shape, of="targets")
             if normals is not None:
-                shape, values = given.arrays["trg"].shape, self._as_points("turned[1]", normals)
-                given.arrays["norms"] = check_density("turned[1]", values, shape, of="targets")
-            self.points = self._points(given, found)
-            once = not (isinstance(dens, tuple) and dens == ())
-            values = self._density(dens) if once else None
-            if pipeline is None and not found:
-                kept, self._done = recent.take(self.task, once)
+                shape, values = checked.arrays["trg"].shape, self._as_points("turned[1]", normals)
+                checked.arrays["norms"] = check_density("turned[1]", values, shape, of="targets")
+            self.points = self._points(checked, found)
+            values = self._density(request.density) if request.once else None
+            alone = request.pipeline is None
+            if alone and not found:
+                kept, self._done = recent.take(self.task, request.once)
                 self.pipeline = kept or self.pipeline
-            self.first: Any = None
             with self._turn():
-                self.pipeline = self._placed(self.points, once)
-                if once:
-                    self.first = as_given(self._summed(values, None, unwatched), dens)
-            if pipeline is None and not (once or found) and self.setup is not None:
+                self.pipeline = self._placed(self.points, request.once)
+                if request.once:
+                    result = as_given(self._summed(values, None, unwatched), request.density)
+            if alone and not (request.once or found) and self.setup is not None:
                 recent.keep(self.task, False, OneDevice(self.setup, self.memory))
         self.seconds = {"plan": time.perf_counter() - start}
+        return result
 
     def _points(self, given: Arguments, systems: Systems | None) -> Points:
         """Return the points with what they decide; their box is that of the plan, if it has one."""
@@ -269,7 +297,7 @@ class Plan:
                 )
             points = self._points(given, self._systems_of(given, systems))
             pipeline = self._placed(points, False)
-        self.points, self.pipeline, self.first = points, pipeline, None
+        self.points, self.pipeline = points, pipeline
         self.seconds = {**self.seconds, "update": time.perf_counter() - start}
 
     def _systems_of(self, given: Arguments, systems: Any) -> Systems | None:
@@ -471,7 +499,8 @@ class Plan:
             If the density has another shape, is not finite, or is in other memory than the points.
         """
         with self.pipeline.together():
-            return promise(self, dens)
+            bounds = promise(self.task, self.points, self.pipeline, dens)
+        return bounds[0] if isinstance(self.want, str) else bounds
 
     def check(self, dens: Any, targets: int = 32) -> Check | Checks:
         """Measure the error of the sum of a density, at a few targets chosen at random.
@@ -502,7 +531,12 @@ class Plan:
         ParkiMemoryError
             If there is no room for the other sum.
         """
-        return measure(self, dens, targets)
+        sample = Sample(self.task, self.points, dens, targets)
+        found, promises = self(sample.density), self.promise(sample.density)
+        _, exact = plan_and_sum(sample.given, sample.density64, tuple(self.task.names))
+        if isinstance(self.want, str):
+            return sample.errors((found,), (promises,), exact)[0]
+        return sample.errors(found, promises, exact)
 
     def as_linear_operator(self) -> Any:
         """Return the plan as a linear operator on flattened densities, for GMRES and LSMR.
@@ -523,23 +557,42 @@ class Plan:
                 f"as_linear_operator needs a plan with one result, but want is {self.want}; "
                 "make a plan with want='u'"
             )
-        return linear_operator(self, self._shapes()[self.want])
+        shapes = self._shapes()[self.want], self.task.sum.density_shape(self.n_sources)
+        return linear_operator(self, self.adjoint, shapes, self.dtype, self.space)
 
     def describe(self) -> str:
         """Return what the plan is and what was chosen, as text of a few lines."""
-        return describe(self) + self.pipeline.describe()
+        return describe(self.task, self.points, self.pipeline) + self.pipeline.describe()
 
     def __repr__(self) -> str:
-        return f"<parki.Plan: {headline(self)}>"
+        return f"<parki.Plan: {headline(self.task, self.points)}>"
 
     def _repr_html_(self) -> str:
-        return table("parki.Plan", facts(self))
+        return table(
+            "parki.Plan", facts(self.task, self.points, self.pipeline, self.seconds["plan"])
+        )
 
     def __reduce__(self) -> Any:
         raise ParkiTypeError(
             "a Plan cannot be pickled or copied: it holds memory and compiled kernels of this "
             "process; pass on kernel, points and options, and make a plan of them there"
         )
+
+
+def plan_and_sum(
+    given: tuple[Any, ...],
+    dens: Any,
+    want: str | tuple[str, ...] = "u",
+    probes: Any = None,
+    turned: tuple[str, Any] | None = None,
+) -> tuple[Plan, Any]:
+    """Return a plan for one density, and what is wanted of it.
+
+    ``given`` has the first five arguments of `Plan`; others are those of `Request`.
+    """
+    plan = Plan.__new__(Plan)
+    request = Request(once=True, density=dens, probes=probes, turned=turned)
+    return plan, plan._make(given, want, None, request)
 
 
 def sum_once(
@@ -550,12 +603,13 @@ def sum_once(
     norms: Any,
     options: EwaldOptions | None,
     want: str | tuple[str, ...],
-    probes: Any = None,
-    turned: tuple[str, Any] | None = None,
+    **others: Any,
 ) -> Any:
-    """Return the sum of one density, by what the last such sum left; leave it for the next."""
-    of_targets = {"probes": probes, "turned": turned}
-    plan = Plan(kernel, trg, src, norms, options, want=want, dens=dens, **of_targets)
+    """Return the sum of one density, by what the last such sum left; leave it for the next.
+
+    ``others`` go to `plan_and_sum`.
+    """
+    plan, result = plan_and_sum((kernel, trg, src, norms, options), dens, want, **others)
     if isinstance(plan.pipeline, OneDevice) and plan.setup is not None:
         recent.keep(plan.task, True, plan.pipeline, plan._done)
-    return plan.first
+    return result

@@ -2,56 +2,53 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from parki.ewald import stress
-from parki.ewald.extent import mean_edge
-from parki.ewald.pipeline import normal_squares
+from parki.ewald.geometry.extent import mean_edge
+from parki.ewald.pipeline.one_device import Pipeline, normal_squares
 from parki.ewald.points import check_density, check_dtypes, check_space
+from parki.ewald.sums import stress
+from parki.ewald.task import Points, Task
 from parki.interchange import as_array, to_host
 
-if TYPE_CHECKING:
-    from parki.ewald.plan import Plan
 
-
-def promise(plan: Plan, dens: Any) -> Any:
-    """Return what a plan promises for a density; refuse an impossible one."""
+def promise(task: Task, points: Points, pipeline: Pipeline, dens: Any) -> tuple[Any, ...]:
+    """Return what is promised of each result for a density; refuse an impossible one."""
     values = as_array("dens", dens)
     check_dtypes({"dens": values})
-    check_space({"dens": values}, plan.space)
-    shape = plan.task.sum.density_shape(plan.n_sources)
+    check_space({"dens": values}, task.space)
+    shape = task.sum.density_shape(points.sources)
     squares = check_density("dens", values, shape, several=True).astype(np.float64) ** 2
     bound: Any
     if squares.ndim == 3:
-        bound = np.array([_bound(plan, each) for each in squares])
+        bound = np.array([_bound(task, points, pipeline, each) for each in squares])
     else:
-        bound = _bound(plan, squares)
-    steep = bound / mean_edge(plan.box)
+        bound = _bound(task, points, pipeline, squares)
+    steep = bound / mean_edge(points.box.box)
     known = {"u": bound, "stress": stress.OF_PARTS * steep}
-    bounds = tuple(known.get(name, steep) for name in plan.task.names)
-    return bounds[0] if isinstance(plan.want, str) else bounds
+    return tuple(known.get(name, steep) for name in task.names)
 
 
-def _bound(plan: Plan, squares: Any) -> Any:
+def _bound(task: Task, points: Points, pipeline: Pipeline, squares: Any) -> Any:
     """Return what is promised of "u"; ``squares`` are those of the density.
 
     A number, or one for each system.
     """
-    length, kind = mean_edge(plan.box), plan.task.sum
-    single, systems = kind.single_rows, plan.points.systems
+    length, kind = mean_edge(points.box.box), task.sum
+    single, systems = kind.single_rows, points.systems
 
     def root(values: Any) -> Any:
         if systems:
             return np.sqrt(to_host(systems.sums(values[None]))[0])
-        return plan.pipeline.total(float(values.sum())) ** 0.5
+        return pipeline.total(float(values.sum())) ** 0.5
 
     bound = root(squares[:single].sum(axis=0)) / length**kind.decay
     if kind.double:
-        normals = plan.pipeline.normal_squares
+        normals = pipeline.normal_squares
         if normals is None:
-            normals = normal_squares(plan.points.arrays)
+            normals = normal_squares(points.arrays)
         double = squares[single:].sum(axis=0) * normals[: squares.shape[1]]
         bound += root(double) / length / length
-    return plan.options.tolerance * bound
+    return task.options.tolerance * bound

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from parki.cell_list import locate
 from parki.errors import ParkiValueError
-from parki.ewald import stress
-from parki.ewald.extent import Extent, check_length, mean_edge
+from parki.ewald.geometry.extent import Extent, check_length, mean_edge
+from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions
-from parki.ewald.sums import SUMS
+from parki.ewald.sums import SUMS, stress
 from parki.ewald.sums.record import Kernel
-from parki.ewald.systems import Systems
 from parki.runtime import ExecutionSpace
 
 

@@ -19,7 +19,7 @@ import jax
 from jax import numpy as jnp
 
 from parki.errors import ParkiTypeError
-from parki.ewald.fixed import Fixed
+from parki.ewald.derivatives.linear_map import Fixed
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.points import check_normals, check_options

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from parki.ewald.derivatives import jvp, vjp
-from parki.ewald.fixed import Fixed
+from parki.ewald.derivatives.linear_map import Fixed
+from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.plan import sum_once
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS

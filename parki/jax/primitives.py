@@ -19,7 +19,7 @@ from jax.interpreters import mlir
 from jax.sharding import PartitionSpec
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.fixed import Fixed
+from parki.ewald.derivatives.linear_map import Fixed
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.jax.arrays import points_of, run_linear, run_pull, run_push, run_sum

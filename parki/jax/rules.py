@@ -11,7 +11,7 @@ from jax import numpy as jnp
 from jax.interpreters import ad, batching
 
 from parki.errors import ParkiTypeError
-from parki.ewald.fixed import Fixed
+from parki.ewald.derivatives.linear_map import Fixed
 from parki.jax.primitives import LINEAR, PULL, PUSH, SUM
 
 

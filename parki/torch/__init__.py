@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from parki.errors import ParkiTypeError
-from parki.ewald.fixed import check_plan
+from parki.ewald.derivatives.linear_map import check_plan
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.points import check_normals, check_options

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from parki.errors import ParkiTypeError
-from parki.ewald.fixed import Fixed
+from parki.ewald.derivatives.linear_map import Fixed
 from parki.torch import operators
 from parki.torch.maps import map_apply, map_pull, map_push, map_sum
 from parki.torch.sums import INPUTS

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 import torch
 
 from parki.errors import ParkiValueError
-from parki.ewald.fixed import Fixed
+from parki.ewald.derivatives.linear_map import Fixed
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.points import result_shape

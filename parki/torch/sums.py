@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from parki.ewald.derivatives import jvp, vjp
+from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import sum_once
 

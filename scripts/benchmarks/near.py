@@ -17,6 +17,7 @@ import parki
 from parki.ewald.near.p2p import P2P
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import Launch
+from parki.ewald.plan import plan_and_sum
 from parki.ewald.task import Frame
 
 from .run import Run
@@ -71,7 +72,7 @@ class Near:
         )
         # With a density: as for one sum, which keeps no lists of pairs, as no variant does here.
         dens = self.dens if len(self.dens) > 1 else self.dens[0]
-        plan = parki.Plan(kernel, self.points, self.points, self.norms, options, dens=dens)
+        plan, _ = plan_and_sum((kernel, self.points, self.points, self.norms, options), dens)
         chosen = plan.parameters
         if plan.setup is None or chosen is None or plan.setup.frame.unit != 1:
             raise RuntimeError("P2P takes solver units, which are not ours in this box")

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.ewald.systems import Systems
+from parki.ewald.geometry.systems import Systems
 from parki.interchange import to_host
 
 # Points of a sample; of systems, times as many, in whole ones.

@@ -15,7 +15,7 @@ from parki.errors import ParkiValueError, warn
 from parki.ewald.choice.clustering import pair_density
 from parki.ewald.choice.parameters import Parameters, select
 from parki.ewald.choice.problem import Problem
-from parki.ewald.extent import THINNEST, Extent, mean_edge
+from parki.ewald.geometry.extent import THINNEST, Extent, mean_edge
 
 Array = NDArray[np.float64]
 # Look where the last percent of the points makes the box this many times larger,

@@ -11,7 +11,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.choice.clustering import PairDensity
 from parki.ewald.choice.parameters import Parameters
 from parki.ewald.choice.problem import Problem
-from parki.ewald.extent import Extent
+from parki.ewald.geometry.extent import Extent
 from parki.ewald.options import EwaldOptions
 
 # Parameters are kept while the pairs within the cut-off stay within this factor of those they were

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.truncated import zero_mode
+from parki.ewald.geometry.systems import Systems
 from parki.ewald.split.hasimoto import Split
-from parki.ewald.systems import Systems
 
 Array = NDArray[np.float64]
 SHORT = 200_000  # numbers of a row that a single block of a device adds up in time

@@ -20,7 +20,7 @@ import numpy as np
 
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.sizes import sizes_of
-from parki.ewald.systems import Systems
+from parki.ewald.geometry.systems import Systems
 
 # How many modes: with 16 what is smooth along z falls by 30 (a box of 1:1:30) to 100 (1:1:300),
 # below rounding elsewhere.

@@ -17,6 +17,7 @@ import numpy as np
 
 from parki.arrays import real_name
 from parki.cell_list import CellList, runs, with_spare
+from parki.ewald.geometry.systems import Systems
 from parki.ewald.near.p2p_cells import cells_kernel, reach
 from parki.ewald.near.p2p_lists import FORGETS, TEAM, PairLists
 from parki.ewald.near.pair import Pair
@@ -28,7 +29,6 @@ from parki.ewald.near.sizes import (
     near_tile,
     sizes_of,
 )
-from parki.ewald.systems import Systems
 from parki.ewald.task import Frame, Task
 from parki.runtime import ExecutionSpace, Kernel, load
 

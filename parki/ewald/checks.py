@@ -10,17 +10,15 @@ import math
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.points import check_arguments
+from parki.ewald.task import Points, Task
 from parki.interchange import as_array
-
-if TYPE_CHECKING:
-    from parki.ewald.plan import Plan
 
 FINER = 100  # how many times more accurate the other sum is
 SEED = 0
@@ -91,59 +89,85 @@ class Checks(tuple[Check, ...]):
         return "\n".join(f"{name}: {check}" for name, check in pairs)
 
 
-def measure(plan: Plan, dens: Any, targets: int) -> Check | Checks:
-    """Return the error of a plan's sum for a density; see `Plan.check`.
+class Sample:
+    """A few targets of a sum, where another sum is compared with it; see `Plan.check`.
 
     The other sum has Hasimoto's split, whatever the plan's, and chooses cut-off, window and grid
     for its own tolerance and few targets. Nothing is shifted: adding to positions rounds, which
     changes close pairs, and two grids of different steps have no more in common than shifted ones.
+
+    Parameters
+    ----------
+    task : Task
+    points : Points
+        Of the plan.
+    dens : array
+        One density.
+    targets : int
+        How many to sample.
+
+    Attributes
+    ----------
+    density, density64 : array
+        The density, and in float64.
+    given : tuple
+        The first arguments of a plan of the other sum, in float64 whatever the plan's dtype: equal
+        positions stay equal.
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError
+        If there is nothing to sample, or the points changed.
     """
-    count = _count(targets)
-    if not plan.n_targets:
-        raise ParkiValueError("check needs targets, but the plan was made with none")
-    xp = plan.space.array_module
-    points = _points(plan)
-    values = as_array("dens", dens)
-    if plan.points.systems:
-        raise ParkiValueError(
-            "check takes plans without systems; check some systems by plans of their own"
+
+    def __init__(self, task: Task, points: Points, dens: Any, targets: int) -> None:
+        count = _count(targets)
+        if not points.targets:
+            raise ParkiValueError("check needs targets, but the plan was made with none")
+        arrays = _unchanged(task, points)
+        self.density = as_array("dens", dens)
+        if points.systems:
+            raise ParkiValueError(
+                "check takes plans without systems; check some systems by plans of their own"
+            )
+        if self.density.ndim > len(task.sum.density_shape(0)):
+            raise ParkiValueError(
+                f"dens has shape {self.density.shape}; check takes one density at a time, such as "
+                "dens[0]"
+            )
+        chosen = np.arange(points.targets)
+        if count < points.targets:
+            draw = np.random.default_rng(SEED)
+            chosen = np.sort(draw.choice(points.targets, count, replace=False))
+        # Where the box is the points' extent, the outermost targets give the other sum the same.
+        free = [r for r, edge in zip(arrays["trg"], task.options.box, strict=True) if edge is None]
+        outer = [int(end) for row in free for end in (row.argmin(), row.argmax())]
+        places = task.xp.asarray(np.concatenate([chosen, np.array(outer, dtype=int)]))
+        norms = arrays.get("norms")
+        self.options = _finer(task, points)
+        self.given = (
+            task.kernel,
+            arrays["trg"][:, places].astype(np.float64),
+            arrays["src"].astype(np.float64),
+            None if norms is None else norms.astype(np.float64),
+            self.options,
         )
-    if values.ndim > len(plan.task.sum.density_shape(0)):
-        raise ParkiValueError(
-            f"dens has shape {values.shape}; check takes one density at a time, such as dens[0]"
-        )
-    found = plan(values)
-    chosen = np.arange(plan.n_targets)
-    if count < plan.n_targets:
-        draw = np.random.default_rng(SEED)
-        chosen = np.sort(draw.choice(plan.n_targets, count, replace=False))
-    # Where the box is the points' extent, the outermost targets give the other sum the same.
-    free = [row for row, edge in zip(points["trg"], plan.options.box, strict=True) if edge is None]
-    outer = [int(end) for row in free for end in (row.argmin(), row.argmax())]
-    trg = points["trg"][:, xp.asarray(np.concatenate([chosen, np.array(outer, dtype=int)]))]
-    norms = points.get("norms")
-    names = (plan.want,) if isinstance(plan.want, str) else plan.want
-    options = _finer(plan)
-    # In float64 whatever the plan's dtype: equal positions stay equal.
-    other = type(plan)(
-        plan.kernel,
-        trg.astype(np.float64),
-        points["src"].astype(np.float64),
-        None if norms is None else norms.astype(np.float64),
-        options,
-        want=tuple(names),
-        dens=values.astype(np.float64),
-    )
-    promises = plan.promise(values)
-    if isinstance(plan.want, str):
-        found, promises = (found,), (promises,)
-    places = xp.asarray(chosen)
-    checks = []
-    for ours, theirs, promise in zip(found, other.first, promises, strict=True):
-        exact = theirs[..., : len(chosen)]
-        difference = ours[..., places].astype(np.float64) - exact
-        checks.append(Check(_rms(difference), float(promise), _rms(exact), options.tolerance))
-    return checks[0] if isinstance(plan.want, str) else Checks(plan.want, checks)
+        self._names, self._chosen = task.names, task.xp.asarray(chosen)
+
+    @property
+    def density64(self) -> Any:
+        """The density in float64."""
+        return self.density.astype(np.float64)
+
+    def errors(self, found: Any, promises: Any, exact: Any) -> Checks:
+        """Return the error of each result, by the results of the other sum."""
+        checks = []
+        for ours, theirs, promise in zip(found, exact, promises, strict=True):
+            right = theirs[..., : self._chosen.size]
+            difference = ours[..., self._chosen].astype(np.float64) - right
+            error, flow = _rms(difference), _rms(right)
+            checks.append(Check(error, float(promise), flow, self.options.tolerance))
+        return Checks(self._names, checks)
 
 
 def _count(targets: Any) -> int:
@@ -156,13 +180,13 @@ def _count(targets: Any) -> int:
     return count
 
 
-def _points(plan: Plan) -> dict[str, Any]:
+def _unchanged(task: Task, points: Points) -> dict[str, Any]:
     """Return the points of a plan, which are the caller's arrays; refuse them if they moved."""
-    kept, extents = plan.points.arrays, plan.points.extents
+    kept = points.arrays
     given = check_arguments(
-        plan.kernel, kept["trg"], kept["src"], kept.get("norms"), plan.options, plan.space
+        task.kernel, kept["trg"], kept["src"], kept.get("norms"), task.options, task.space
     )
-    if not np.array_equal(given.extents, extents):
+    if not np.array_equal(given.extents, points.extents):
         raise ParkiValueError(
             "check needs the points of the plan, but their arrays were changed since; "
             "check before they change, or call update_points first"
@@ -170,14 +194,14 @@ def _points(plan: Plan) -> dict[str, Any]:
     return given.arrays
 
 
-def _finer(plan: Plan) -> EwaldOptions:
+def _finer(task: Task, points: Points) -> EwaldOptions:
     """Return options for a more accurate sum of the same points, of other parameters."""
-    given = plan.options
+    given = task.options
     return EwaldOptions(
         given.periodicity,
         given.box,
-        max(plan.points.tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)]),
-        execution_space=plan.space,
+        max(points.tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)]),
+        execution_space=task.space,
         split="hasimoto",
         dl_mean=given.dl_mean or "zero",
         executor=given.executor,

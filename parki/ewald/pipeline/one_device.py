@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from parki.ewald import recent
 from parki.ewald.choice.clustering import pair_density
 from parki.ewald.choice.memory import Memory, check
 from parki.ewald.far.fgc import FGC
@@ -22,12 +21,13 @@ from parki.ewald.far.g2p import G2P
 from parki.ewald.far.gauge import Gauge
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.plane import PlaneModes
+from parki.ewald.geometry.systems import Systems
 from parki.ewald.near.p2p import P2P
 from parki.ewald.near.p2p_lists import PairLists
-from parki.ewald.replay import Replay, why_not
-from parki.ewald.room import Room
-from parki.ewald.setup import Setup, choose, use
-from parki.ewald.systems import Systems
+from parki.ewald.pipeline import plan_cache as recent
+from parki.ewald.pipeline.replay import Replay, why_not
+from parki.ewald.pipeline.setup import Setup, choose, use
+from parki.ewald.pipeline.slack import Room
 from parki.ewald.task import Frame, Points, Survey, Task
 from parki.interchange import to_host
 from parki.runtime import prepare

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiValueError
+from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import SMALLEST_TOLERANCE
-from parki.ewald.pipeline import Pipeline, unwatched
+from parki.ewald.pipeline.one_device import Pipeline, unwatched
+from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import result_shape
-from parki.ewald.setup import Setup
 from parki.ewald.sums.adjoint import Adjoint
-from parki.ewald.systems import Systems
 from parki.ewald.task import Frame, Points, Task
 
 

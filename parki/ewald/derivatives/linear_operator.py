@@ -3,28 +3,46 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from parki.interchange import as_array
+from parki.runtime import ExecutionSpace
 
-if TYPE_CHECKING:
-    from parki.ewald.plan import Plan
+Shape = tuple[int, ...]
 
 
-def linear_operator(plan: Plan, result: tuple[int, ...]) -> Any:
-    """Return the operator of SciPy, or CuPy's on a device; ``result`` is the shape of a sum."""
-    shapes = result, plan.task.sum.density_shape(plan.n_sources)
-    forward, back = Product(plan, "dens", *shapes), Product(plan, "values", *shapes[::-1])
-    return plan.space.adapter.linear_operator()(
+def linear_operator(
+    apply: Callable[[Any], Any],
+    adjoint: Callable[[Any], Any],
+    shapes: tuple[Shape, Shape],
+    dtype: Any,
+    space: ExecutionSpace,
+) -> Any:
+    """Return the operator of SciPy, or CuPy's on a device.
+
+    Parameters
+    ----------
+    apply, adjoint : callable
+        A plan, and its adjoint.
+    shapes : tuple of 2
+        The shapes of a result and of a density.
+    dtype : dtype
+        Of the plan.
+    space : ExecutionSpace
+    """
+    forward = Product(apply, "dens", dtype, *shapes)
+    back = Product(adjoint, "values", dtype, *shapes[::-1])
+    return space.adapter.linear_operator()(
         (math.prod(shapes[0]), math.prod(shapes[1])),
         matvec=forward.of_one,
         rmatvec=back.of_one,
         matmat=forward,
         rmatmat=back,
-        dtype=plan.dtype,
+        dtype=dtype,
     )
 
 
@@ -35,22 +53,21 @@ class Product:
     Operators hold it. It cannot be pickled, as its plan says in words of its own.
     """
 
-    plan: Plan
+    call: Callable[[Any], Any]
     name: str  # of what is given: "dens" or "values"
-    outer: tuple[int, ...]
-    inner: tuple[int, ...]
+    dtype: Any
+    outer: Shape
+    inner: Shape
 
     def __call__(self, columns: Any) -> Any:
         """Return the products with columns, or with one vector."""
-        plan: Any = self.plan
         values = as_array(self.name, columns)
         given, many = values.dtype, columns.shape[1:]
         if given.kind in "biuf":
-            values = values.astype(plan.dtype, copy=False)
-        call = plan if self.name == "dens" else plan.adjoint
-        found = call(values.T.reshape(*many, *self.inner))
+            values = values.astype(self.dtype, copy=False)
+        found = self.call(values.T.reshape(*many, *self.inner))
         found = found.reshape(*many, math.prod(self.outer)).T
-        return found.astype(np.result_type(plan.dtype, given), copy=False)
+        return found.astype(np.result_type(self.dtype, given), copy=False)
 
     def of_one(self, vector: Any) -> Any:
         """Return the product with a vector, which may be a column."""

@@ -4,81 +4,77 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from parki.errors import ParkiValueError
 from parki.ewald.choice.memory import in_words
 from parki.ewald.choice.parameters import select
+from parki.ewald.pipeline.one_device import Pipeline
+from parki.ewald.pipeline.setup import Setup
 from parki.ewald.split.prolate import choose_split
 from parki.ewald.split.window import default_degree
 from parki.ewald.sums import SUMS
-
-if TYPE_CHECKING:
-    from parki.ewald.plan import Plan
-    from parki.ewald.setup import Setup
+from parki.ewald.task import Points, Task
 
 NAMES = {"hasimoto": "Hasimoto's split", "prolate": "the prolate split"}
 
 
-def headline(plan: Plan) -> str:
+def headline(task: Task, points: Points) -> str:
     """Return what the plan is, in one line."""
     head = (
-        f"{plan.kernel}, {plan.options.periodicity}-periodic, {_counts(plan)}, {_dtype(plan)}, "
-        f"{plan.space}"
+        f"{task.kernel}, {task.options.periodicity}-periodic, {_counts(points)}, "
+        f"{_dtype(task, points)}, {task.space}"
     )
-    if plan.want != "u":
-        head += f", want {', '.join(plan.task.names)}"
+    if task.names != ("u",):
+        head += f", want {', '.join(task.names)}"
     return head
 
 
-def facts(plan: Plan) -> dict[str, str]:
+def facts(task: Task, points: Points, pipeline: Pipeline, seconds: float) -> dict[str, str]:
     """Return what the plan is and what was chosen, name by name; cheap."""
     found = {
-        "sum": f"{plan.kernel}, {plan.options.periodicity}-periodic",
-        "wanted": ", ".join(plan.task.names),
-        "points": _counts(plan),
-        "box": " x ".join(f"{length:.4g}" for length in plan.box),
-        "arrays": f"{_dtype(plan)}, {plan.space}",
-        "tolerance": f"{plan.options.tolerance:g}{_densities(plan)}",
+        "sum": f"{task.kernel}, {task.options.periodicity}-periodic",
+        "wanted": ", ".join(task.names),
+        "points": _counts(points),
+        "box": " x ".join(f"{length:.4g}" for length in points.box.box),
+        "arrays": f"{_dtype(task, points)}, {task.space}",
+        "tolerance": f"{task.options.tolerance:g}{_densities(task, points)}",
     }
-    setup = plan.setup
+    setup = pipeline.setup
     if setup is not None:
         p, mesh, length = setup.parameters, setup.mesh, setup.frame.length
         found["near field"] = f"r_c = {p.cutoff * length:.4g}, P2P by {p.p2p}"
         found["far field"] = (
             f"grid {' x '.join(str(n) for n in mesh.padding.grid)}, "
-            f"window of {p.points} points, P2G by {mesh.spread}, G2P by {plan.pipeline.gathering}"
+            f"window of {p.points} points, P2G by {mesh.spread}, G2P by {pipeline.gathering}"
         )
-        if plan.memory is not None:
-            found["memory"] = f"{in_words(plan.memory.peak)} at most, predicted"
-        found["seconds"] = f"plan {plan.seconds['plan']:.3g}, predicted of a call " + (
-            f"{p.total:.3g}"
-        )
+        if pipeline.memory is not None:
+            found["memory"] = f"{in_words(pipeline.memory.peak)} at most, predicted"
+        found["seconds"] = f"plan {seconds:.3g}, predicted of a call " + (f"{p.total:.3g}")
     return found
 
 
-def _dtype(plan: Plan) -> str:
+def _dtype(task: Task, points: Points) -> str:
     """Return the dtype of the arrays, and what the arithmetic is if that is another."""
-    return f"{plan.dtype}{' in mixed precision' if plan.task.mixed else ''}"
+    return f"{points.arrays['src'].dtype}{' in mixed precision' if task.mixed else ''}"
 
 
-def _counts(plan: Plan) -> str:
+def _counts(points: Points) -> str:
     """Return how many points there are."""
-    (targets, sources), systems = plan.points.survey.totals, plan.points.systems
+    (targets, sources), systems = points.survey.totals, points.systems
     of = f" of {systems.count} systems" if systems else ""
     return f"{sources} sources, {targets} targets{of}"
 
 
-def _densities(plan: Plan) -> str:
+def _densities(task: Task, points: Points) -> str:
     """Return what the tolerance is of, where it is not of random densities."""
-    if plan.options.densities == "random" or not plan.n_sources:
+    if task.options.densities == "random" or not points.sources:
         return ""
-    return f" for any density, {plan.points.tolerance:.1e} for random ones"
+    return f" for any density, {points.tolerance:.1e} for random ones"
 
 
-def _lists(plan: Plan) -> Iterator[str]:
+def _lists(pipeline: Pipeline) -> Iterator[str]:
     """Yield what became of the lists of pairs, once a second density asked for them."""
-    lists = plan.pipeline.lists
+    lists = pipeline.lists
     if lists and lists.size is not None:
         size = in_words(lists.size)
         yield f"{size}, {'' if lists.kept else 'not '}kept"
@@ -101,10 +97,10 @@ def _instead(setup: Setup) -> Iterator[str]:
         yield f"{NAMES[other]}, predicted to take {ratio:.2f} times as long"
 
 
-def describe(plan: Plan) -> str:
+def describe(task: Task, points: Points, pipeline: Pipeline) -> str:
     """Return what the plan is, what was chosen and why, and how the other split compares."""
-    head = headline(plan)
-    setup = plan.setup
+    head = headline(task, points)
+    setup = pipeline.setup
     if setup is None:
         return head
     p, mesh, length = setup.parameters, setup.mesh, setup.frame.length
@@ -114,15 +110,15 @@ def describe(plan: Plan) -> str:
         evaluation = setup.pair.evaluator.describe()
     lines = [
         head,
-        f"  tolerance {plan.options.tolerance:g}{_densities(plan)}; "
+        f"  tolerance {task.options.tolerance:g}{_densities(task, points)}; "
         "predicted error over tolerance: " + ", ".join(f"{k} {v:.2f}" for k, v in p.errors.items()),
         f"  near field: r_c = {p.cutoff * length:.4g} "
-        f"({plan.points.counts[1] * p.cutoff**3:.0f} sources per r_c^3), "
+        f"({points.counts[1] * p.cutoff**3:.0f} sources per r_c^3), "
         f"{p.split.scaled(length).name}, {evaluation}, P2P by {p.p2p}",
         f"  far field: grid {grid[0]} x {grid[1]} x {grid[2]}, "
-        f"{SUMS[plan.kernel].components} components, window of {p.points} points "
+        f"{SUMS[task.kernel].components} components, window of {p.points} points "
         f"(beta = {p.beta:.1f}, degree {default_degree(p.points)}), "
-        f"P2G by {mesh.spread}, G2P by {plan.pipeline.gathering}",
+        f"P2G by {mesh.spread}, G2P by {pipeline.gathering}",
     ]
     if not pads.whole:
         levels = [(last - first, *level.lengths[1:]) for first, last, level in pads.spans()]
@@ -133,8 +129,8 @@ def describe(plan: Plan) -> str:
         + ", ".join(f"{k} {v:.3g}" for k, v in p.seconds.items())
         + f" ({setup.problem.machine.name})"
     )
-    if plan.memory is not None:
-        lines.append(f"  predicted memory: {plan.memory}")
-    lines += [f"  lists of pairs: {words}" for words in _lists(plan)]
+    if pipeline.memory is not None:
+        lines.append(f"  predicted memory: {pipeline.memory}")
+    lines += [f"  lists of pairs: {words}" for words in _lists(pipeline)]
     lines += [f"  instead: {words}" for words in _instead(setup)]
     return "\n".join(lines)

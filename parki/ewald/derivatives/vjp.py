@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.adjoint import flat, mean_pressure
-from parki.ewald.extent import Extent
+from parki.ewald.derivatives.transpose import flat, mean_pressure
+from parki.ewald.geometry.extent import Extent
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import sum_once
 from parki.ewald.points import check_arguments, check_density, check_space, result_shape

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from parki.ewald.choice.machines import machine
-from parki.ewald.setup import Setup
+from parki.ewald.pipeline.setup import Setup
 from parki.ewald.task import Task
 from parki.runtime.spaces import free_memory
 

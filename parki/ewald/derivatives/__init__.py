@@ -1,0 +1,1 @@
+"""Transposes and derivatives, which are sums again; a plan as a linear function of densities."""

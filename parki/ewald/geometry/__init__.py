@@ -1,0 +1,1 @@
+"""Where points are: the extent of the box, their images, and the systems that they belong to."""
