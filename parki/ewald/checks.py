@@ -210,7 +210,7 @@ def _finer(task: Task, points: Points) -> EwaldOptions:
 
 def _rms(values: Any) -> float:
     """Return the rms over targets, which are the last axis, of the norm over the others."""
-    largest = float(abs(values).max(initial=0.0))
+    largest = float(abs(values).max()) if values.size else 0.0
     if not 0 < largest < math.inf:
         return largest
     scaled = values / largest  # whose squares are numbers
