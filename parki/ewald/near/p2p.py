@@ -148,8 +148,10 @@ class P2P:
                 keep, lanes = not task.options.deterministic, tile.targets * tile.lanes
                 self.launches["u"] = self.lists = PairLists(space, special, count, lanes, keep)
         if "derivatives" in kernels:
-            count = self.work["derivatives"].shape[1]
-            self.launches["derivatives"] = partial(kernels["derivatives"], count)
+            # A number of its own: `velocity` sees what ``count`` is when it is called.
+            self.launches["derivatives"] = partial(
+                kernels["derivatives"], self.work["derivatives"].shape[1]
+            )
 
         rate = factor / cutoff  # its powers may pass all numbers, which ** would refuse
         power = rate ** (task.pair.decay - 1)
