@@ -56,10 +56,7 @@ parallel = [
     pytest.mark.skipif(bool(MISSING), reason=f"{MISSING}; pip install parki[mpi]"),
 ]
 NO_GPU = why_unavailable("Cuda")
-SPACES = {
-    "CPU": parallel,
-    "Cuda": [*parallel, pytest.mark.gpu, pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)],
-}
+SPACES = {"CPU": parallel} | ({} if NO_GPU else {"Cuda": [*parallel, pytest.mark.gpu]})
 ROOT = Path(__file__).parents[1]
 EXAMPLE, SCALING = ROOT / "examples" / "distributed_stokes.py", ROOT / "scripts" / "scaling.py"
 
