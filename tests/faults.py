@@ -422,6 +422,8 @@ def verdict(status: int, words: str) -> str:
     """Return by what a fault was found, or '' if it was not."""
     if status == 0:
         return ""
+    if status < 0:
+        return f"the process's end by signal {-status}"
     found = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", words, re.MULTILINE)
     if found is None:
         raise SystemExit(f"pytest ended with {status}:\n{words[-2000:]}")
