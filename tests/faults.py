@@ -34,7 +34,7 @@ class Fault(NamedTuple):
     stage, what : str
         Where it is, and what is wrong.
     file, right, wrong : str
-        What stands in the file once, and what replaces it.
+        What stands once in the files of this name, and what replaces it.
     tests : str
         What should find it: arguments of pytest, separated by blanks.
     """
@@ -52,7 +52,7 @@ FAULTS = (
     Fault(
         "P2P",
         "images along y are on the wrong side",
-        "kernels/p2p.py",
+        "p2p.py",
         "r1 = (y1 + stage[4][m])",
         "r1 = (y1 - stage[4][m])",
         SUMS,
@@ -60,7 +60,7 @@ FAULTS = (
     Fault(
         "P2P",
         "the trace of a dipole has the wrong sign",
-        "kernels/blocks/pair.py",
+        "pair.py",
         "along: REAL = cc * (d00 + d11 + d22)",
         "along: REAL = 0.0 - cc * (d00 + d11 + d22)",
         SUMS,
@@ -68,7 +68,7 @@ FAULTS = (
     Fault(
         "P2P",
         "several densities: all take the first one's second row",
-        "kernels/blocks/pair.py",
+        "pair.py",
         "t1: REAL = density[row + CHARGES * d + 1][at]",
         "t1: REAL = density[row + 1][at]",
         "tests/test_many.py",
@@ -76,7 +76,7 @@ FAULTS = (
     Fault(
         "P2G",
         "the tensor of a dipole is transposed in one place",
-        "kernels/p2g.py",
+        "p2g.py",
         "xz: REAL = -dens[2][j]",
         "xz: REAL = -dens[6][j]",
         SUMS,
@@ -84,7 +84,7 @@ FAULTS = (
     Fault(
         "P2G",
         "windows do not wrap along y at the last plane",
-        "kernels/p2g.py",
+        "p2g.py",
         "if g1 >= shape[1]:",
         "if g1 > shape[1]:",
         SUMS,
@@ -92,7 +92,7 @@ FAULTS = (
     Fault(
         "FGC",
         "the pressure's imaginary part has the wrong sign",
-        "kernels/fgc.py",
+        "fgc.py",
         "pressure_im: REAL = 0.0 - scale * a",
         "pressure_im: REAL = scale * a",
         SUMS,
@@ -100,7 +100,7 @@ FAULTS = (
     Fault(
         "FGC",
         "one component of a curl has the wrong sign",
-        "kernels/fgc.py",
+        "fgc.py",
         "hat[1][im] = m * (z * a0 - x * a2)",
         "hat[1][im] = m * (x * a2 - z * a0)",
         SUMS,
@@ -108,7 +108,7 @@ FAULTS = (
     Fault(
         "G2P",
         "the third component is gathered from the second",
-        "kernels/blocks/gather.py",
+        "gather.py",
         "plane2[z] += w * field[2][g0][g1][c2 + z]",
         "plane2[z] += w * field[1][g0][g1][c2 + z]",
         SUMS,
@@ -116,7 +116,7 @@ FAULTS = (
     Fault(
         "G2P",
         "windows do not wrap along x",
-        "kernels/blocks/gather.py",
+        "gather.py",
         "if g0 >= shape[0]:",
         "if g0 > shape[0]:",
         SUMS,
@@ -124,7 +124,7 @@ FAULTS = (
     Fault(
         "cell lists",
         "points one ulp before the near face stay there",
-        "kernels/cell_list.py",
+        "cell_list.py",
         "if x < origin[d] or x - origin[d] >= length[d]:",
         "if x - origin[d] >= length[d]:",
         "tests/test_cell_list.py",
@@ -132,7 +132,7 @@ FAULTS = (
     Fault(
         "cell lists",
         "points before the first cell of a free axis are not clamped",
-        "kernels/cell_list.py",
+        "cell_list.py",
         "pk.fmin(pk.fmax(place, 0.0), REAL(shape[d] - 1))",
         "pk.fmin(place, REAL(shape[d] - 1))",
         "tests/test_cell_list.py",
@@ -140,7 +140,7 @@ FAULTS = (
     Fault(
         "windows",
         "polynomials of the window have a degree too few",
-        "parki/ewald/split/window.py",
+        "window.py",
         "return (points + 1) // 2 + 2",
         "return (points + 1) // 2 + 1",
         "tests/test_window.py tests/test_estimates.py tests/test_accuracy.py",
@@ -148,7 +148,7 @@ FAULTS = (
     Fault(
         "splits",
         "the background of charged lattices is that of another width",
-        "parki/ewald/split/hasimoto.py",
+        "hasimoto.py",
         "return float(np.pi / self.xi**2)",
         "return float(np.pi / (2 * self.xi**2))",
         "tests/test_split.py tests/test_identities.py " + SUMS,
@@ -156,7 +156,7 @@ FAULTS = (
     Fault(
         "splits",
         "polynomials of the near field have a degree too few",
-        "parki/ewald/split/hasimoto.py",
+        "hasimoto.py",
         "return int(np.nonzero(~enough)[0][-1]) + 1 if",
         "return int(np.nonzero(~enough)[0][-1]) if",
         "tests/test_split.py",
@@ -164,7 +164,7 @@ FAULTS = (
     Fault(
         "padding",
         "the far image of a flat box begins one edge too early",
-        "parki/ewald/far/padding.py",
+        "padding.py",
         "least = (2 * (edges[axis] + kept) + width)",
         "least = (edges[axis] + kept + width)",
         SUMS,
@@ -172,7 +172,7 @@ FAULTS = (
     Fault(
         "padding",
         "images of decaying modes are taken for harmless too soon",
-        "parki/ewald/far/padding.py",
+        "padding.py",
         "decay = x * edges[0] / (2 * math.pi)",
         "decay = x * edges[0] / (4 * math.pi)",
         "tests/test_accuracy.py",
@@ -180,7 +180,7 @@ FAULTS = (
     Fault(
         "fading",
         "the integral of the two-periodic kernel forgets the inner ball",
-        "parki/ewald/far/truncated.py",
+        "truncated.py",
         "lambda: 2 * np.pi * r * (2 * radius - r),",
         "lambda: 2 * np.pi * r * (radius - r),",
         "tests/test_truncated.py " + SUMS,
@@ -188,7 +188,7 @@ FAULTS = (
     Fault(
         "choice",
         "of two cut-offs the slower one is taken",
-        "parki/ewald/choice/parameters.py",
+        "parameters.py",
         "return min((found, *filter(None, others)), key=lambda p: p.total)",
         "return max((found, *filter(None, others)), key=lambda p: p.total)",
         "tests/test_choices.py tests/test_p2p_lists.py",
@@ -196,7 +196,7 @@ FAULTS = (
     Fault(
         "choice",
         "points that spread out keep the parameters of a crowd",
-        "parki/ewald/choice/moves.py",
+        "moves.py",
         "if not 1 / PAIRS <= ratio <= PAIRS:",
         "if not ratio <= PAIRS:",
         "tests/test_moves.py",
@@ -204,7 +204,7 @@ FAULTS = (
     Fault(
         "estimates",
         "images do not add to the error of a near field's end",
-        "parki/ewald/split/estimates.py",
+        "estimates.py",
         "rms = math.sqrt(total / volume) * images",
         "rms = math.sqrt(total / volume)",
         "tests/test_accuracy.py::test_thin_periods tests/test_estimates.py",
@@ -212,7 +212,7 @@ FAULTS = (
     Fault(
         "estimates",
         "the error of cut modes lacks a factor of two",
-        "parki/ewald/split/estimates.py",
+        "estimates.py",
         "integral = 4 * np.pi * float(",
         "integral = 2 * np.pi * float(",
         "tests/test_estimates.py",
@@ -220,7 +220,7 @@ FAULTS = (
     Fault(
         "gauges",
         "the logarithm of the one-periodic potential has the wrong sign",
-        "parki/ewald/far/gauge.py",
+        "gauge.py",
         "-2 / box[0] * log,",
         "2 / box[0] * log,",
         "tests/test_gauge.py",
@@ -228,7 +228,7 @@ FAULTS = (
     Fault(
         "gauges",
         "the mean without flux counts from the first target",
-        "parki/ewald/far/gauge.py",
+        "gauge.py",
         "start = (sums[:3] - sums[3:] * self.first)",
         "start = (sums[:3] + sums[3:] * self.first)",
         "tests/test_gauge.py tests/test_images.py",
@@ -236,7 +236,7 @@ FAULTS = (
     Fault(
         "promise",
         "the bound decays with a wrong power of the length",
-        "parki/ewald/promise.py",
+        "promise.py",
         "/ length**kind.decay",
         "/ length",
         "tests/test_want.py tests/test_accuracy.py::test_the_promise_of_a_plan",
@@ -244,7 +244,7 @@ FAULTS = (
     Fault(
         "derivatives",
         "values of a stress pull at the whole tensor, not at its trace",
-        "parki/ewald/adjoint.py",
+        "adjoint.py",
         '"p": -rows[:, ::4].sum',
         '"p": -rows.sum',
         "tests/test_adjoint.py",
@@ -252,7 +252,7 @@ FAULTS = (
     Fault(
         "derivatives",
         "derivatives by targets are summed over the wrong axis",
-        "parki/ewald/derivatives.py",
+        "derivatives.py",
         "(v[0][:, None] * self.gradients(dens[None])[0]).sum(axis=0)",
         "(v[0][:, None] * self.gradients(dens[None])[0]).sum(axis=1)",
         "tests/test_derivatives.py",
@@ -260,7 +260,7 @@ FAULTS = (
     Fault(
         "transposes",
         "the turned double layer has the wrong part of a sum of two",
-        "kernels/p2p.py",
+        "p2p.py",
         "LAYER_OUT = 3 * SINGLE * TURNED",
         "LAYER_OUT = 0",
         "tests/test_adjoint.py",
@@ -268,7 +268,7 @@ FAULTS = (
     Fault(
         "ranks",
         "what was spread beyond a slab replaces what is there",
-        "parki/distributed/halo.py",
+        "halo.py",
         "grid[:, part.owned : part.owned + part.planes] += block",
         "grid[:, part.owned : part.owned + part.planes] = block",
         "tests/test_distributed.py",
@@ -276,7 +276,7 @@ FAULTS = (
     Fault(
         "ranks",
         "slabs touch a plane too few",
-        "parki/distributed/slabs.py",
+        "slabs.py",
         "last += self.window - 1",
         "last += self.window - 2",
         "tests/test_distributed.py",
@@ -284,7 +284,7 @@ FAULTS = (
     Fault(
         "mixed precision",
         "second parts of positions are lost along y",
-        "kernels/p2p.py",
+        "p2p.py",
         "r1 += (l1 - stage[LOWER + 1][m]) * tiny",
         "r1 += (l1 - l1) * tiny",
         "tests/test_precision.py " + SUMS,
@@ -292,7 +292,7 @@ FAULTS = (
     Fault(
         "mixed precision",
         "the second part of a position is taken from the first",
-        "parki/ewald/near/p2p.py",
+        "p2p.py",
         "((points - high) * 2.0**24)",
         "((points - high) * 2.0**23)",
         "tests/test_precision.py " + SUMS,
@@ -300,7 +300,7 @@ FAULTS = (
     Fault(
         "float32",
         "squares of short distances underflow",
-        "parki/ewald/near/p2p.py",
+        "p2p.py",
         "max((coincident / cutoff) ** 2, float(np.finfo(self.dtype).tiny))",
         "(coincident / cutoff) ** 2",
         "tests/test_p2p.py tests/test_precision.py tests/test_plan.py",
@@ -308,7 +308,7 @@ FAULTS = (
     Fault(
         "systems",
         "targets see the density of the next system",
-        "parki/ewald/systems.py",
+        "systems.py",
         "return values[:, self._of_targets]",
         "return values[:, self._of_targets - 1]",
         "tests/test_systems.py tests/test_images.py",
@@ -316,7 +316,7 @@ FAULTS = (
     Fault(
         "images",
         "the flux of a body that crosses a face is never looked at",
-        "parki/ewald/images.py",
+        "images.py",
         "(abs(sums) > CLOSED * sizes).any()",
         "(sums > CLOSED * sizes).all()",
         "tests/test_images.py",
@@ -324,7 +324,7 @@ FAULTS = (
     Fault(
         "runtime cache",
         "an entry with another content counts as whole",
-        "parki/runtime/cache.py",
+        "cache.py",
         "return content[-_SEALED:] == _SEAL + _digest(path.name, content[:-_SEALED])",
         "return bytes(content[-_SEALED:]).startswith(_SEAL)",
         "tests/test_cache.py tests/test_faults.py",
@@ -332,7 +332,7 @@ FAULTS = (
     Fault(
         "runtime cache",
         "entries that everybody may write are trusted",
-        "parki/runtime/cache.py",
+        "cache.py",
         "return own and not (file.st_mode | folder.st_mode) & stat.S_IWOTH and",
         "return own and",
         "tests/test_cache.py",
@@ -340,7 +340,7 @@ FAULTS = (
     Fault(
         "translator",
         "offsets into views have 32 bits",
-        "parki/runtime/translate.py",
+        "translate.py",
         'if axis else "(long long)"',
         'if axis else ""',
         "tests/test_translate.py tests/test_blocks.py tests/test_large.py tests/test_executor.py",
@@ -348,7 +348,7 @@ FAULTS = (
     Fault(
         "translator",
         "quotients of whole numbers are whole",
-        "parki/runtime/translate.py",
+        "translate.py",
         'return f"(({self.real})({left}) / ({self.real})({right}))"',
         'return f"(({left}) / ({right}))"',
         "tests/test_translate.py",
@@ -356,7 +356,7 @@ FAULTS = (
     Fault(
         "options",
         "a cut-off and a cell size are taken together",
-        "parki/ewald/options.py",
+        "options.py",
         "if self.cell_size is not None and self.cutoff is not None:",
         "if self.cell_size is not None and self.cutoff is None and False:",
         "tests/test_errors.py",
@@ -364,7 +364,7 @@ FAULTS = (
     Fault(
         "options",
         "a free axis is taken for one whose length is needed",
-        "parki/ewald/options.py",
+        "options.py",
         "if None in lengths[:periodicity]:",
         "if None in lengths[: periodicity + 1]:",
         "tests/test_extent.py tests/test_errors.py",
@@ -372,7 +372,7 @@ FAULTS = (
     Fault(
         "cli",
         "parki check keeps its promise by NaN",
-        "parki/cli/check.py",
+        "check.py",
         "return self.ratio <= 1",
         "return not self.ratio > 1",
         "tests/test_cli.py tests/test_commands.py",
@@ -380,16 +380,26 @@ FAULTS = (
 )
 
 
+def places(folder: Path, fault: Fault) -> list[Path]:
+    """Return the file of a fault, as often as it has what is to be replaced: once, it should be."""
+    return [
+        path
+        for part in ("kernels", "parki")
+        for path in (folder / part).rglob(fault.file)
+        for _ in range(path.read_text(encoding="utf-8").count(fault.right))
+    ]
+
+
 def fault_in(folder: Path, fault: Fault) -> None:
     """Make a fault in a tree."""
-    path = folder / fault.file
-    text = path.read_text(encoding="utf-8")
-    if (times := text.count(fault.right)) != 1:
+    found = places(folder, fault)
+    if len(found) != 1:
         raise SystemExit(
-            f"{fault.file} has {times} times, not once:\n    {fault.right}\n"
+            f"files {fault.file} have {len(found)} times, not once:\n    {fault.right}\n"
             "Write this fault in tests/faults.py anew."
         )
-    path.write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
+    text = found[0].read_text(encoding="utf-8")
+    found[0].write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
 
 
 def copy_tree(folder: Path) -> None:
