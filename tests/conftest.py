@@ -1,11 +1,16 @@
 """What tests share: execution spaces, moving arrays to and from them, random numbers.
 
+It also chooses which combinations of parameters the default run meets (see CONTRIBUTING.md): the
+markers `pairwise` and `each` leave the others to the long run.
+
 The compile cache is the user's (PARKI_CACHE_DIR), so that a second run compiles nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,20 +21,86 @@ from parki.ewald.choice.clustering import pair_density
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.runtime.spaces import why_unavailable
 
+MARKS = {"Cuda": pytest.mark.gpu, "HIP": pytest.mark.hip}
+ABSENT = {name: why_unavailable(name) for name in ("OpenMP", "Serial", "Cuda", "HIP")}
 SPACES = [
-    pytest.param("OpenMP", id="OpenMP"),
-    pytest.param("Serial", id="Serial"),
-    pytest.param("Cuda", id="Cuda", marks=pytest.mark.gpu),
-    pytest.param("HIP", id="HIP", marks=pytest.mark.hip),
+    pytest.param(name, id=name, marks=MARKS.get(name, ()))
+    for name, reason in ABSENT.items()
+    if not reason
 ]
+
+
+def pytest_report_header() -> list[str]:
+    """Say which spaces have no tests in this run, and why."""
+    found = ", ".join(name for name, reason in ABSENT.items() if not reason)
+    lines = [f"parki: tests run in the spaces {found}"]
+    lines += [f"parki: no tests in the space {name}: {why}" for name, why in ABSENT.items() if why]
+    return lines
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what the long run alone meets, before pytest looks at the markers."""
+    functions: dict[tuple[Any, ...], list[pytest.Item]] = {}
+    files_with_serial = set()
+    for item in items:
+        if item.get_closest_marker("slow") or not hasattr(item, "callspec"):
+            continue
+        # OpenMP runs the same kernels: one test of each file says that Serial does too.
+        if item.callspec.params.get("space") == "Serial":
+            if item.path in files_with_serial:
+                item.add_marker(pytest.mark.slow)
+            files_with_serial.add(item.path)
+        else:
+            functions.setdefault((item.path, item.function), []).append(item)
+    for group in functions.values():
+        for marker, size in (("pairwise", 2), ("each", 1)):
+            if group[0].get_closest_marker(marker):
+                kept = covering([values_of(item) for item in group], size)
+                for place in set(range(len(group))) - kept:
+                    group[place].add_marker(pytest.mark.slow)
+
+
+def values_of(item: pytest.Item) -> list[tuple[str, Any]]:
+    """Return name and value of each parameter, or the identity of what cannot be hashed."""
+
+    def known(value: Any) -> Any:
+        try:
+            hash(value)
+        except TypeError:
+            return id(value)
+        return value
+
+    params = item.callspec.params
+    return [(name, known(params[name])) for name in sorted(params)]
+
+
+def covering(cases: Sequence[Sequence[Any]], size: int) -> set[int]:
+    """Return the places of some cases that meet all that the cases meet of any ``size`` values.
+
+    Each next one is one of those that meet most of what was not met before: the first of those
+    whose values were met least.
+    """
+    met = [set(itertools.combinations(case, min(size, len(case)))) for case in cases]
+    missing = set().union(*met)
+    times: Counter[Any] = Counter()
+    kept = set()
+
+    def rank(place: int) -> tuple[int, int, int]:
+        often = sum(times[value] for value in cases[place])
+        return len(met[place] & missing), -often, -place
+
+    while missing:
+        best = max(range(len(cases)), key=rank)
+        kept.add(best)
+        missing -= met[best]
+        times.update(cases[best])
+    return kept
 
 
 @pytest.fixture(params=SPACES)
 def space(request: pytest.FixtureRequest) -> ExecutionSpace:
-    """Each execution space; one that is not on this machine is skipped, with the reason."""
-    reason = why_unavailable(request.param)
-    if reason:
-        pytest.skip(f"{request.param}: {reason}")
+    """Each execution space of this machine."""
     return get_execution_space(request.param)
 
 

@@ -233,16 +233,35 @@ def _lengths(plan: Any) -> list[int]:
     return sorted(plan.setup.mesh.padding.local)
 
 
-def cases_of(size: int) -> list[Case]:
-    """Return the cases of a number of ranks: all on 4, halves on 2 and 3, a quarter on one."""
-    parts = {1: slice(0, None, 4), 2: slice(0, None, 2), 3: slice(1, None, 2)}
-    return cases()[parts.get(size, slice(None))]
+# The number of ranks that each case has in the default run, and each walk, in turn.
+RANKS_OF_CASES, RANKS_OF_WALKS = (1, 3, 2, 4, 2, 4, 4, 3), (4, 3, 2)
+PARTS = ("usual", "other")  # what the default run has, and what the long run has besides
 
 
-def sums(comm: Any, space: str = "CPU") -> None:
+def cases_of(size: int, part: str = "") -> list[Case]:
+    """Return the cases of a number of ranks: all on 4, halves on 2 and 3, a quarter on one.
+
+    Of a ``part`` of `PARTS`, or of both.
+    """
+    steps = {1: slice(0, None, 4), 2: slice(0, None, 2), 3: slice(1, None, 2)}
+    every = list(enumerate(cases()))[steps.get(size, slice(None))]
+    return [case for number, case in every if _belongs(number, size, part, RANKS_OF_CASES)]
+
+
+def walks_of(size: int, part: str = "") -> list[Walk]:
+    """Return the walks of a number of ranks, as for `cases_of`."""
+    every = enumerate(WALKS)
+    return [walk for number, walk in every if _belongs(number, size, part, RANKS_OF_WALKS)]
+
+
+def _belongs(number: int, size: int, part: str, sizes: tuple[int, ...]) -> bool:
+    return not part or (part == "usual") == (sizes[number % len(sizes)] == size)
+
+
+def sums(comm: Any, space: str = "CPU", part: str = "") -> None:
     """Run the cases."""
     memory = Memory(space, comm)
-    for case in cases_of(comm.size):
+    for case in cases_of(comm.size, part):
         found = run(case, comm, memory)
         if found:
             print(json.dumps(found), flush=True)
@@ -285,10 +304,10 @@ def moved(walk: Walk, points: Any, step: int, seed: int) -> Any:
     return np.clip(points, 0, edges * (1 - 1e-6)).astype(walk.dtype)
 
 
-def moves(comm: Any, space: str = "CPU") -> None:
+def moves(comm: Any, space: str = "CPU", part: str = "") -> None:
     """Move points for some steps, and compare each with a new plan of the same parameters."""
     memory = Memory(space, comm)
-    for walk in WALKS:
+    for walk in walks_of(comm.size, part):
         c = cloud(walk.cloud, N, walk.box, walk.dtype)
         same, options = c.trg is c.src, parki.EwaldOptions(walk.periodicity, walk.box, 1e-4)
         # Then slabs of 0.7 and 0.3 of the points are out of balance, but their grid still suits.

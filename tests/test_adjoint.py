@@ -79,6 +79,7 @@ def exact(kernel, periodicity, values):
 # --- the same matrix ------------------------------------------------------------------------------
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
 @pytest.mark.parametrize(
     ("kernel", "want"),
@@ -182,6 +183,7 @@ def test_free_axes_without_a_length():
 # --- its error ------------------------------------------------------------------------------------
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_promise(kernel, periodicity):

@@ -30,6 +30,7 @@ def values_at(points, lengths, transform, mollifier):
     return result
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("box", BOXES)
 @pytest.mark.parametrize("tolerance", [1e-4, 1e-10])
 @pytest.mark.parametrize("laplace", [True, False])

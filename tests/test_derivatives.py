@@ -38,6 +38,7 @@ def changes(given, wanted, seed=1):
     return found
 
 
+@pytest.mark.each
 @pytest.mark.filterwarnings("ignore::parki.ImageWarning")
 @pytest.mark.parametrize("same", [False, True], ids=["apart", "same"])
 @pytest.mark.parametrize(("kernel", "periodicity", "mean"), CASES)
@@ -78,6 +79,7 @@ def sources_by_direct_sums(kernel, given, periodicity, values):
     return found
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_promised_error(kernel, periodicity):

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +57,7 @@ parallel = [
     pytest.mark.skipif(bool(MISSING), reason=f"{MISSING}; pip install parki[mpi]"),
 ]
 NO_GPU = why_unavailable("Cuda")
-SPACES = {
-    "CPU": parallel,
-    "Cuda": [*parallel, pytest.mark.gpu, pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)],
-}
+SPACES = {"CPU": parallel} | ({} if NO_GPU else {"Cuda": [*parallel, pytest.mark.gpu]})
 ROOT = Path(__file__).parents[1]
 EXAMPLE, SCALING = ROOT / "examples" / "distributed_stokes.py", ROOT / "scripts" / "scaling.py"
 
@@ -87,28 +85,34 @@ def mpirun(
     )
 
 
-@functools.lru_cache(maxsize=16)
-def results_of(what: str, size: int, space: str) -> tuple[dict[str, Any], str]:
+def on_ranks(size: int, cases_of: Callable[[int, str], list[Any]]) -> list[Any]:
+    """Return the parameters of what so many ranks do, with those of the long run marked as slow."""
+    return [
+        pytest.param(size, space, part, case, marks=more, id=f"{size} ranks, {space}, {case}")
+        for space, marks in SPACES.items()
+        for part, slow in zip(ranks.PARTS, ([], [pytest.mark.slow]), strict=True)
+        for case in cases_of(size, part)
+        for more in [[*marks, *slow]]
+    ]
+
+
+@functools.lru_cache(maxsize=32)
+def results_of(what: str, size: int, space: str, *part: str) -> tuple[dict[str, Any], str]:
     """Return what the ranks found, by case, and what they said on stderr."""
-    ran = mpirun(size, what, space, seconds=LIMIT[space])
+    ran = mpirun(size, what, space, *part, seconds=LIMIT[space])
     found = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
     return {result["case"]: result for result in found}, ran.stderr
 
 
 @pytest.mark.parametrize(
-    ("size", "space", "case"),
-    [
-        pytest.param(size, space, str(case), marks=marks, id=f"{size} ranks, {space}, {case}")
-        for space, marks in SPACES.items()
-        for size in (1, 2, 3, 4)
-        for case in ranks.cases_of(size)
-    ],
+    ("size", "space", "part", "case"),
+    [each for size in (1, 2, 3, 4) for each in on_ranks(size, ranks.cases_of)],
 )
-def test_ranks_sum_as_one_does(size, space, case):
+def test_ranks_sum_as_one_does(size, space, part, case):
     """Same parameters, and the same numbers but for rounding, whatever the ranks have."""
-    results, said = results_of("sums", size, space)
-    assert case in results, said[-3000:]
-    found = results[case]
+    results, said = results_of("sums", size, space, part)
+    assert str(case) in results, said[-3000:]
+    found = results[str(case)]
     assert found["finite"] and found["promise"]
     assert found["parameters"] or found["kind"] == "sampled"
     if found["kind"] == "rounding":
@@ -119,17 +123,12 @@ def test_ranks_sum_as_one_does(size, space, case):
 
 
 @pytest.mark.parametrize(
-    ("size", "space", "walk"),
-    [
-        pytest.param(size, space, walk, marks=marks, id=f"{size} ranks, {space}, {walk}")
-        for space, marks in SPACES.items()
-        for size in (1, 2, 3, 4)
-        for walk in ranks.WALKS
-    ],
+    ("size", "space", "part", "walk"),
+    [each for size in (1, 2, 3, 4) for each in on_ranks(size, ranks.walks_of)],
 )
-def test_points_move(size, space, walk):
+def test_points_move(size, space, part, walk):
     """As a new plan would have them; slabs and grids stay unless points crowd."""
-    results, said = results_of("moves", size, space)
+    results, said = results_of("moves", size, space, part)
     assert str(walk) in results, said[-3000:]
     found = results[str(walk)]
     assert len(found["off"]) == ranks.STEPS

@@ -355,6 +355,7 @@ def test_truncation_in_a_brick(kernel, split):
     assert 0.2 < rms((ball, ball.exact(split, box=SHAPE), ball.exact(split))) / found.peak < 1.3
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kernel", TERMS)
 @pytest.mark.parametrize(
     ("points", "shape", "split"),

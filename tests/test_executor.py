@@ -201,6 +201,7 @@ def close(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(np.allclose(a, b, rtol=0, atol=1e-11 * np.abs(b).max()))
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", [1, 3])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_teams_of_the_package(kernel, periodicity, monkeypatch):
@@ -335,6 +336,7 @@ def test_sums_of_differences_are_not_reassociated(tmp_path, real):
     assert np.array_equal(out, 64 * ((x + dtype(1)) - dtype(1)))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("method", P2P_METHODS[1:])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("axis", [0, 1, 2])

@@ -41,6 +41,7 @@ def test_the_mean_without_flux(kernel):
     )
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
 @pytest.mark.parametrize(
     "kernel", ["laplace", "stokes_sl", "stokes_dl", "stokes_rotlet", "stokes_dipole"]
@@ -119,6 +120,7 @@ def residual(kernel, dens, norms, periodicity):
     return found
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
 @pytest.mark.parametrize("kernel", ["stokes_sl", "stokes_dl", "stokes_dipole", "stokes_comb"])
 def test_the_pressure_between_sources(kernel, periodicity):

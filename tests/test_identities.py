@@ -85,6 +85,7 @@ def agree(plans, dens, *results, factor=1.0, share=1.0):
 # --- the method's own freedom ---------------------------------------------------------------------
 
 
+@pytest.mark.each
 @every_kernel
 @every_periodicity
 def test_neither_cutoff_nor_split_matters(kernel, periodicity):
@@ -141,6 +142,7 @@ def test_both_layers_are_the_sum_of_each(periodicity):
 # --- symmetries of space --------------------------------------------------------------------------
 
 
+@pytest.mark.each
 @every_kernel
 @every_periodicity
 def test_translation(kernel, periodicity):
@@ -157,6 +159,7 @@ def test_translation(kernel, periodicity):
     assert agree([here, there], [dens, dens], here(dens), there(dens))
 
 
+@pytest.mark.each
 @every_kernel
 @pytest.mark.parametrize("periodicity", [1, 2, 3])
 def test_periods(kernel, periodicity):
@@ -180,6 +183,7 @@ def test_periods(kernel, periodicity):
 TURNS = {0: (1, 2, 0), 1: (0, 2, 1), 2: (1, 0, 2), 3: (2, 0, 1)}
 
 
+@pytest.mark.each
 @every_kernel
 @every_periodicity
 def test_axes_have_equal_rights(kernel, periodicity):
@@ -215,6 +219,7 @@ def test_axes_have_equal_rights(kernel, periodicity):
     assert agree([plan, other], [dens, new], expected, handedness * other(new))
 
 
+@pytest.mark.each
 @every_kernel
 @pytest.mark.parametrize("periodicity", [0, 2, 3])
 def test_unit_of_length(kernel, periodicity):
@@ -248,6 +253,7 @@ def test_reciprocity(kernel, periodicity):
     assert abs((g * at_a(f)).sum() - (f * at_b(g)).sum()) <= bound
 
 
+@pytest.mark.each
 @every_periodicity
 @pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_rotlet", "stokes_dipole"])
 def test_reciprocity_with_stress_and_rotation(kernel, periodicity):
@@ -285,6 +291,7 @@ def ball(centre, radius, order):
     return np.asarray(centre)[:, None] + radius * normals, normals, weights
 
 
+@pytest.mark.each
 @every_kernel
 @every_periodicity
 def test_fluxes_through_a_closed_surface(kernel, periodicity):
@@ -335,6 +342,7 @@ def test_fluxes_through_a_closed_surface(kernel, periodicity):
     assert np.linalg.norm(moment + torque) <= radius * bound
 
 
+@pytest.mark.each
 @every_periodicity
 @pytest.mark.parametrize("kernel", KERNELS[1:])
 def test_incompressible(kernel, periodicity):
@@ -357,6 +365,7 @@ SECOND = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8
 FIRST = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
 
 
+@pytest.mark.each
 @every_periodicity
 @pytest.mark.parametrize("kernel", ["stokes_sl", "stokes_dl", "stokes_rotlet", "stokes_dipole"])
 def test_stokes_equation(kernel, periodicity):
@@ -422,6 +431,7 @@ def test_from_three_periods_to_two(kernel):
     assert agree([open_, closed], [dens, dens], closed(dens), open_(dens) + expected)
 
 
+@pytest.mark.each
 @every_kernel
 @pytest.mark.parametrize(
     ("more", "rate"), [pytest.param(2, 2, id="2P to 1P"), pytest.param(1, 3, id="1P to 0P")]

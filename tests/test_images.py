@@ -39,6 +39,7 @@ def outside(centre, rng, count=300):
 # ---------------------------------------------------------------------- bodies across faces
 
 
+@pytest.mark.each
 @pytest.mark.filterwarnings("ignore::parki.ImageWarning")
 @pytest.mark.parametrize("precision", ["f8", "f4", "mixed"])
 @pytest.mark.parametrize("centre", CENTRES)

@@ -60,6 +60,7 @@ def function(kernel, options):
 # --- derivatives ----------------------------------------------------------------------------------
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_check_grads(kernel, periodicity, device):

@@ -38,6 +38,7 @@ def close(found, expected):
     return bool(abs(found - expected).max() <= 200 * eps * abs(expected).max())
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
 @pytest.mark.parametrize("kernel", SUMS)
@@ -51,6 +52,7 @@ def test_sums(kernel, periodicity, dtype, space, to_space, rng):
             assert close(each, plan(one))
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", [1, 3])
 @pytest.mark.parametrize("kernel", SUMS)
 def test_all_that_can_be_wanted(kernel, periodicity, space, to_space, rng):

@@ -79,6 +79,7 @@ def check_interpolate(space, grid, window, method, dtype="f8", components=1, n=3
 
 
 # ---------------------------------------------------------------------- against NumPy
+@pytest.mark.each
 @pytest.mark.parametrize("method", SPREADS)
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_spread(space, method, dimensions):
@@ -93,6 +94,7 @@ def test_spread(space, method, dimensions):
     check_spread(space, make_grid(dimensions), mesh.prolate(7), method, "f4", 2)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("method", mesh.INTERPOLATE_METHODS)
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_interpolate(space, method, dimensions):

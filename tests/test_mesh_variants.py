@@ -106,6 +106,7 @@ def close(a: np.ndarray, b: np.ndarray, rounding: float = ROUNDING) -> bool:
 
 
 # ---------------------------------------------------------------------- spreading
+@pytest.mark.each
 @pytest.mark.parametrize("method", SPREADS[1:])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("points", WINDOWS)
@@ -173,6 +174,7 @@ def test_points_on_the_borders_of_tiles(method):
     assert np.allclose(grid[..., :z], expected[..., :z], rtol=0, atol=n * jump)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("size", [1, 5, 1000])
 @pytest.mark.parametrize("cells", [1, 4, 7, 18, 100])
 @pytest.mark.parametrize("periodicity", [1, 3])  # in the last cell of all: no target, and one
@@ -296,6 +298,7 @@ def merged(work: np.ndarray) -> list[tuple[int, int, int]]:
 
 
 # ---------------------------------------------------------------------- gathering
+@pytest.mark.each
 @pytest.mark.parametrize("method", GATHERS[1:])
 @pytest.mark.parametrize("components", [1, 3])
 @pytest.mark.parametrize("points", WINDOWS)
@@ -368,6 +371,7 @@ def test_cells_of_a_share():
     assert [part_cells(tiles, False) for tiles in (few, many)] == [40, 400]
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("method", SPREADS)
 @pytest.mark.parametrize("gathers", GATHERS)
 def test_targets_that_are_the_sources(method, gathers):

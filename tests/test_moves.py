@@ -63,6 +63,7 @@ def same_parameters(monkeypatch):
     return make
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("shape", ["same", "partly"])
 @pytest.mark.parametrize("periodicity", range(4))
 @pytest.mark.parametrize("kernel", KERNELS)

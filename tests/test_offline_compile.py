@@ -223,8 +223,9 @@ def nvrtc():
         pytest.skip(f"NVRTC cannot be loaded: {error}")
 
 
+@pytest.mark.each
 @pytest.mark.usefixtures("nvrtc")
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("architecture", [pytest.param("sm_80", marks=pytest.mark.slow), "sm_90"])
 @pytest.mark.parametrize("real", ["double", "float"])
 @pytest.mark.parametrize(("file", "name"), workunits())
 def test_cuda(file, name, real, architecture):

@@ -42,6 +42,7 @@ def pairs(place, box):
     return trg, src
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("place", ["zero", "middle", "faces", "far"])
 @pytest.mark.parametrize("periodicity", range(4))
 @pytest.mark.parametrize("kernel", ["stokes_sl", "stokes_dl"])
@@ -105,6 +106,7 @@ LONG_BOXES = {
 }
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("method", P2P_METHODS[1:])
 @pytest.mark.parametrize("case", LONG_BOXES)
 @pytest.mark.parametrize("kernel", ["laplace", "stokes_sl"])

@@ -101,17 +101,10 @@ def close(pot: np.ndarray, expected: np.ndarray) -> bool:
     return bool(np.allclose(pot, expected, rtol=0, atol=400 * eps * np.abs(expected).max()))
 
 
-def cases() -> list:
-    """Return all variants, kernels and periodicities; all but one periodicity of each are slow."""
-    return [
-        pytest.param(m, k, p, marks=[] if (i + j) % 4 == p else pytest.mark.slow, id=f"{m}-{k}-{p}")
-        for (i, m), (j, k), p in itertools.product(
-            enumerate(CELL_METHODS), enumerate(KERNELS), range(4)
-        )
-    ]
-
-
-@pytest.mark.parametrize(("method", "kernel", "periodicity"), cases())
+@pytest.mark.each
+@pytest.mark.parametrize("periodicity", range(4))
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("method", CELL_METHODS)
 def test_variant_gives_what_the_default_gives(method, kernel, periodicity):
     for (box, cutoff), points in itertools.product(BOXES, ("uniform", "blobs", "same blobs")):
         system = {"box": box, "cutoff": cutoff}

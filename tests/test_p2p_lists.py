@@ -45,6 +45,7 @@ def close(a, b, dtype="f8"):
     return float(abs(a - b).max()) <= 300 * np.finfo(dtype).eps * float(abs(b).max())
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("team", ["1", "4"])
 @pytest.mark.parametrize(
     ("kernel", "periodicity"),

@@ -21,6 +21,7 @@ def with_empty_parts(*arguments, **keywords):
     return np.concatenate([parts, np.zeros((3, 7), dtype=np.int32)], axis=1)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("team", ["1", "4"])
 @pytest.mark.parametrize(("p2p", "p2g", "g2p", "want"), VARIANTS)
 def test_empty_parts(p2p, p2g, g2p, want, team, monkeypatch):

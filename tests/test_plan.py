@@ -81,6 +81,7 @@ def test_a_density_that_comes_with_the_points_is_summed_once(monkeypatch):
     assert not still.any() and len(calls) == 2
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize(
     ("periodicity", "box"), [(3, BOX), (1, (1, None, None)), (0, (None, 9, None)), (0, None)]
@@ -244,6 +245,7 @@ def test_axes_may_be_exchanged(kernel):
     assert_agree(kernel, c, turn(plan_of(kernel, c, 3)(dens)), pot)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("unit", [1e-6, 1e6, 1e-15, 1e12])
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -304,6 +306,7 @@ def test_one_point_at_a_loose_tolerance():
     assert abs(plan(dens) - ref) <= plan.promise(dens)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("periodicity", [1, 3])
 @pytest.mark.parametrize("place", [0.0, 0.3])

@@ -52,6 +52,7 @@ def test_modes_of_the_grid(kernel, p2g, monkeypatch):
     assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_comb", "stokes_dipole"])
 @pytest.mark.parametrize("height", [30, 300])
 def test_high_boxes_in_single_precision(kernel, height, space):

@@ -37,6 +37,7 @@ def rms(values):
     return float((values**2).sum() / values.shape[-1]) ** 0.5
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kind", ["even", "cluster", "pairs"])
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
 @pytest.mark.parametrize("kernel", SUMS)

@@ -51,6 +51,7 @@ def test_exact_functions(xi_rc):
         np.testing.assert_allclose(value, np.polyval(polynomial, 2 * r**2 - 1), atol=1e-10)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kernel", ["laplace", "stokes_sl", "stokes_comb"])
 @pytest.mark.parametrize(("xi_rc", "degree"), [(1.0, 4), (2.7, 9), (4.2, 18), (5.4, 31)])
 def test_a_rational_function_is_as_accurate_as_the_polynomials(kernel, xi_rc, degree):
@@ -90,6 +91,7 @@ def test_more_accurate_takes_more_terms():
 # --- sums -------------------------------------------------------------------------------------
 
 
+@pytest.mark.each
 @pytest.mark.parametrize(
     ("dtype", "periodicity", "tolerance"), [("f8", 3, 1e-9), ("f8", 1, 1e-4), ("f4", 3, 1e-5)]
 )
@@ -109,6 +111,7 @@ def test_direct_sum(kernel, dtype, periodicity, tolerance):
     assert not np.array_equal(results["rational"], results["polynomial"])
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("radial", OTHERS)
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -127,6 +130,7 @@ def test_only_coinciding_points(kernel, dtype, radial):
         assert rms(expected) > 1e3 * allowed
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("radial", OTHERS)
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 @pytest.mark.parametrize("kernel", ["stokes_comb", "laplace", "stokes_rotlet", "stokes_dipole"])
@@ -145,6 +149,7 @@ def test_close_pairs(kernel, dtype, radial):
     assert (difference <= bound_of(kernel, c, tolerance) + 64 * eps * size).all()
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("radial", OTHERS)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_kernel_of_devices(kernel, radial):

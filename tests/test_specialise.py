@@ -226,6 +226,7 @@ WORKUNITS = [
 ]
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("real", ["double", "float"])
 @pytest.mark.parametrize(("file", "name"), WORKUNITS)
 def test_specialised_kernels_stay_in_the_dialect(file, name, real, tmp_path):

@@ -40,6 +40,7 @@ def rms(values):
     return float((values**2).sum()) ** 0.5 / max(1, values.shape[-1]) ** 0.5
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
 @pytest.mark.parametrize("kernel", SUMS)
 def test_each_is_summed_alone(kernel, periodicity, space, to_space, rng):

@@ -65,6 +65,7 @@ def check(kernel, options, given, **more):
 # --- derivatives ----------------------------------------------------------------------------------
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_gradcheck(kernel, periodicity, device):

@@ -115,6 +115,7 @@ def test_split_of_hasimoto(kernel):
         assert size(value - ref) <= 2e-9 * size(ref), name
 
 
+@pytest.mark.each
 @pytest.mark.parametrize(
     "tolerance", [1e-6, *(pytest.param(t, marks=pytest.mark.slow) for t in (1e-3, 1e-9))]
 )
@@ -159,6 +160,7 @@ def differences(values, points):
     return np.einsum("...asx,s->...ax", moved, np.array(list(STENCIL.values()))) / STEP
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_differences_of_the_solver_itself(kernel, periodicity):
@@ -196,6 +198,7 @@ def test_differences_of_the_solver_itself(kernel, periodicity):
     assert size(push - laplacian) <= 1e-7 * (size(push) + size(gradient))
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("place", [0.0, 3.7])
 def test_all_points_coincide(kernel, place):

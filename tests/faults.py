@@ -1,0 +1,477 @@
+"""Faults of one line each, which the tests must find: `python tests/faults.py`.
+
+Each fault is made in a copy of the tree, where the tests run that should find it. A shorter suite
+is as good as the longer one if it finds the same ones.
+
+    python tests/faults.py               # all faults, by the tests that should find them
+    python tests/faults.py P2P ranks     # those of some stages
+    python tests/faults.py --all         # those that are missed then meet the whole suite
+    python tests/faults.py --list        # what there is; nothing runs
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+SECONDS = 900  # a fault may make tests wait for ever: that finds it too
+
+
+class Fault(NamedTuple):
+    """One line that is wrong.
+
+    Attributes
+    ----------
+    stage, what : str
+        Where it is, and what is wrong.
+    file, right, wrong : str
+        What stands once in the files of this name, and what replaces it.
+    tests : str
+        What should find it: arguments of pytest, separated by blanks.
+    """
+
+    stage: str
+    what: str
+    file: str
+    right: str
+    wrong: str
+    tests: str
+
+
+SUMS = "tests/test_accuracy.py::test_small_clouds"
+FAULTS = (
+    Fault(
+        "P2P",
+        "images along y are on the wrong side",
+        "p2p.py",
+        "r1 = (y1 + stage[4][m])",
+        "r1 = (y1 - stage[4][m])",
+        SUMS,
+    ),
+    Fault(
+        "P2P",
+        "the trace of a dipole has the wrong sign",
+        "pair.py",
+        "along: REAL = cc * (d00 + d11 + d22)",
+        "along: REAL = 0.0 - cc * (d00 + d11 + d22)",
+        SUMS,
+    ),
+    Fault(
+        "P2P",
+        "several densities: all take the first one's second row",
+        "pair.py",
+        "t1: REAL = density[row + CHARGES * d + 1][at]",
+        "t1: REAL = density[row + 1][at]",
+        "tests/test_many.py",
+    ),
+    Fault(
+        "P2G",
+        "the tensor of a dipole is transposed in one place",
+        "p2g.py",
+        "xz: REAL = -dens[2][j]",
+        "xz: REAL = -dens[6][j]",
+        SUMS,
+    ),
+    Fault(
+        "P2G",
+        "windows do not wrap along y at the last plane",
+        "p2g.py",
+        "if g1 >= shape[1]:",
+        "if g1 > shape[1]:",
+        SUMS,
+    ),
+    Fault(
+        "FGC",
+        "the pressure's imaginary part has the wrong sign",
+        "fgc.py",
+        "pressure_im: REAL = 0.0 - scale * a",
+        "pressure_im: REAL = scale * a",
+        SUMS,
+    ),
+    Fault(
+        "FGC",
+        "one component of a curl has the wrong sign",
+        "fgc.py",
+        "hat[1][im] = m * (z * a0 - x * a2)",
+        "hat[1][im] = m * (x * a2 - z * a0)",
+        SUMS,
+    ),
+    Fault(
+        "G2P",
+        "the third component is gathered from the second",
+        "gather.py",
+        "plane2[z] += w * field[2][g0][g1][c2 + z]",
+        "plane2[z] += w * field[1][g0][g1][c2 + z]",
+        SUMS,
+    ),
+    Fault(
+        "G2P",
+        "windows do not wrap along x",
+        "gather.py",
+        "if g0 >= shape[0]:",
+        "if g0 > shape[0]:",
+        SUMS,
+    ),
+    Fault(
+        "cell lists",
+        "points one ulp before the near face stay there",
+        "cell_list.py",
+        "if x < origin[d] or x - origin[d] >= length[d]:",
+        "if x - origin[d] >= length[d]:",
+        "tests/test_cell_list.py",
+    ),
+    Fault(
+        "cell lists",
+        "points before the first cell of a free axis are not clamped",
+        "cell_list.py",
+        "pk.fmin(pk.fmax(place, 0.0), REAL(shape[d] - 1))",
+        "pk.fmin(place, REAL(shape[d] - 1))",
+        "tests/test_cell_list.py",
+    ),
+    Fault(
+        "windows",
+        "polynomials of the window have a degree too few",
+        "window.py",
+        "return (points + 1) // 2 + 2",
+        "return (points + 1) // 2 + 1",
+        "tests/test_window.py tests/test_estimates.py tests/test_accuracy.py",
+    ),
+    Fault(
+        "splits",
+        "the background of charged lattices is that of another width",
+        "hasimoto.py",
+        "return float(np.pi / self.xi**2)",
+        "return float(np.pi / (2 * self.xi**2))",
+        "tests/test_split.py tests/test_identities.py " + SUMS,
+    ),
+    Fault(
+        "splits",
+        "polynomials of the near field have a degree too few",
+        "hasimoto.py",
+        "return int(np.nonzero(~enough)[0][-1]) + 1 if",
+        "return int(np.nonzero(~enough)[0][-1]) if",
+        "tests/test_split.py",
+    ),
+    Fault(
+        "padding",
+        "the far image of a flat box begins one edge too early",
+        "padding.py",
+        "least = (2 * (edges[axis] + kept) + width)",
+        "least = (edges[axis] + kept + width)",
+        SUMS,
+    ),
+    Fault(
+        "padding",
+        "images of decaying modes are taken for harmless too soon",
+        "padding.py",
+        "decay = x * edges[0] / (2 * math.pi)",
+        "decay = x * edges[0] / (4 * math.pi)",
+        "tests/test_accuracy.py",
+    ),
+    Fault(
+        "fading",
+        "the integral of the two-periodic kernel forgets the inner ball",
+        "truncated.py",
+        "lambda: 2 * np.pi * r * (2 * radius - r),",
+        "lambda: 2 * np.pi * r * (radius - r),",
+        "tests/test_truncated.py " + SUMS,
+    ),
+    Fault(
+        "choice",
+        "of two cut-offs the slower one is taken",
+        "parameters.py",
+        "return min((found, *filter(None, others)), key=lambda p: p.total)",
+        "return max((found, *filter(None, others)), key=lambda p: p.total)",
+        "tests/test_choices.py tests/test_p2p_lists.py",
+    ),
+    Fault(
+        "choice",
+        "points that spread out keep the parameters of a crowd",
+        "moves.py",
+        "if not 1 / PAIRS <= ratio <= PAIRS:",
+        "if not ratio <= PAIRS:",
+        "tests/test_moves.py",
+    ),
+    Fault(
+        "estimates",
+        "images do not add to the error of a near field's end",
+        "estimates.py",
+        "rms = math.sqrt(total / volume) * images",
+        "rms = math.sqrt(total / volume)",
+        "tests/test_accuracy.py::test_thin_periods tests/test_estimates.py",
+    ),
+    Fault(
+        "estimates",
+        "the error of cut modes lacks a factor of two",
+        "estimates.py",
+        "integral = 4 * np.pi * float(",
+        "integral = 2 * np.pi * float(",
+        "tests/test_estimates.py",
+    ),
+    Fault(
+        "gauges",
+        "the logarithm of the one-periodic potential has the wrong sign",
+        "gauge.py",
+        "-2 / box[0] * log,",
+        "2 / box[0] * log,",
+        "tests/test_gauge.py",
+    ),
+    Fault(
+        "gauges",
+        "the mean without flux counts from the first target",
+        "gauge.py",
+        "start = (sums[:3] - sums[3:] * self.first)",
+        "start = (sums[:3] + sums[3:] * self.first)",
+        "tests/test_gauge.py tests/test_images.py",
+    ),
+    Fault(
+        "promise",
+        "the bound decays with a wrong power of the length",
+        "promise.py",
+        "/ length**kind.decay",
+        "/ length",
+        "tests/test_want.py tests/test_accuracy.py::test_the_promise_of_a_plan",
+    ),
+    Fault(
+        "derivatives",
+        "values of a stress pull at the whole tensor, not at its trace",
+        "*.py",
+        '"p": -rows[:, ::4].sum',
+        '"p": -rows.sum',
+        "tests/test_adjoint.py",
+    ),
+    Fault(
+        "derivatives",
+        "derivatives by targets are summed over the wrong axis",
+        "*.py",
+        "(v[0][:, None] * self.gradients(dens[None])[0]).sum(axis=0)",
+        "(v[0][:, None] * self.gradients(dens[None])[0]).sum(axis=1)",
+        "tests/test_derivatives.py",
+    ),
+    Fault(
+        "transposes",
+        "the turned double layer has the wrong part of a sum of two",
+        "p2p.py",
+        "LAYER_OUT = 3 * SINGLE * TURNED",
+        "LAYER_OUT = 0",
+        "tests/test_adjoint.py",
+    ),
+    Fault(
+        "ranks",
+        "what was spread beyond a slab replaces what is there",
+        "halo.py",
+        "grid[:, part.owned : part.owned + part.planes] += block",
+        "grid[:, part.owned : part.owned + part.planes] = block",
+        "tests/test_distributed.py",
+    ),
+    Fault(
+        "ranks",
+        "slabs touch a plane too few",
+        "slabs.py",
+        "last += self.window - 1",
+        "last += self.window - 2",
+        "tests/test_distributed.py",
+    ),
+    Fault(
+        "mixed precision",
+        "second parts of positions are lost along y",
+        "p2p.py",
+        "r1 += (l1 - stage[LOWER + 1][m]) * tiny",
+        "r1 += (l1 - l1) * tiny",
+        "tests/test_precision.py " + SUMS,
+    ),
+    Fault(
+        "mixed precision",
+        "the second part of a position is taken from the first",
+        "p2p.py",
+        "((points - high) * 2.0**24)",
+        "((points - high) * 2.0**23)",
+        "tests/test_precision.py " + SUMS,
+    ),
+    Fault(
+        "float32",
+        "squares of short distances underflow",
+        "p2p.py",
+        "max((coincident / cutoff) ** 2, float(np.finfo(self.dtype).tiny))",
+        "(coincident / cutoff) ** 2",
+        "tests/test_p2p.py tests/test_precision.py tests/test_plan.py",
+    ),
+    Fault(
+        "systems",
+        "targets see the density of the next system",
+        "systems.py",
+        "return values[:, self._of_targets]",
+        "return values[:, self._of_targets - 1]",
+        "tests/test_systems.py tests/test_images.py",
+    ),
+    Fault(
+        "images",
+        "the flux of a body that crosses a face is never looked at",
+        "images.py",
+        "(abs(sums) > CLOSED * sizes).any()",
+        "(sums > CLOSED * sizes).all()",
+        "tests/test_images.py",
+    ),
+    Fault(
+        "runtime cache",
+        "an entry with another content counts as whole",
+        "cache.py",
+        "return content[-_SEALED:] == _SEAL + _digest(path.name, content[:-_SEALED])",
+        "return bytes(content[-_SEALED:]).startswith(_SEAL)",
+        "tests/test_cache.py tests/test_faults.py",
+    ),
+    Fault(
+        "runtime cache",
+        "entries that everybody may write are trusted",
+        "cache.py",
+        "return own and not (file.st_mode | folder.st_mode) & stat.S_IWOTH and",
+        "return own and",
+        "tests/test_cache.py",
+    ),
+    Fault(
+        "translator",
+        "offsets into views have 32 bits",
+        "translate.py",
+        'if axis else "(long long)"',
+        'if axis else ""',
+        "tests/test_translate.py tests/test_blocks.py tests/test_large.py tests/test_executor.py",
+    ),
+    Fault(
+        "translator",
+        "quotients of whole numbers are whole",
+        "translate.py",
+        'return f"(({self.real})({left}) / ({self.real})({right}))"',
+        'return f"(({left}) / ({right}))"',
+        "tests/test_translate.py",
+    ),
+    Fault(
+        "options",
+        "a cut-off and a cell size are taken together",
+        "options.py",
+        "if self.cell_size is not None and self.cutoff is not None:",
+        "if self.cell_size is not None and self.cutoff is None and False:",
+        "tests/test_errors.py",
+    ),
+    Fault(
+        "options",
+        "a free axis is taken for one whose length is needed",
+        "options.py",
+        "if None in lengths[:periodicity]:",
+        "if None in lengths[: periodicity + 1]:",
+        "tests/test_extent.py tests/test_errors.py",
+    ),
+    Fault(
+        "cli",
+        "parki check keeps its promise by NaN",
+        "check.py",
+        "return self.ratio <= 1",
+        "return not self.ratio > 1",
+        "tests/test_cli.py tests/test_commands.py",
+    ),
+)
+
+
+def places(folder: Path, fault: Fault) -> list[Path]:
+    """Return the file of a fault, as often as it has what is to be replaced: once, it should be."""
+    return [
+        path
+        for part in ("kernels", "parki")
+        for path in (folder / part).rglob(fault.file)
+        for _ in range(path.read_text(encoding="utf-8").count(fault.right))
+    ]
+
+
+def fault_in(folder: Path, fault: Fault) -> None:
+    """Make a fault in a tree."""
+    found = places(folder, fault)
+    if len(found) != 1:
+        raise SystemExit(
+            f"files {fault.file} have {len(found)} times, not once:\n    {fault.right}\n"
+            "Write this fault in tests/faults.py anew."
+        )
+    text = found[0].read_text(encoding="utf-8")
+    found[0].write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
+
+
+def copy_tree(folder: Path) -> None:
+    """Copy what git tracks, and what it would, to a folder."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-coz", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split("\0")  # fmt: skip
+    for name in filter(None, listed):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+
+
+def run_tests(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Run pytest in a copy of the tree until one test fails; return its exit status and words."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider"]
+    usual = {"OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", **os.environ}
+    try:
+        run = subprocess.run(
+            [*command, *arguments], cwd=folder, env={**usual, "PYTHONPATH": str(folder)},
+            capture_output=True, text=True, timeout=SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return 1, f"FAILED by taking more than {SECONDS} s"
+    return run.returncode, run.stdout
+
+
+def verdict(status: int, words: str) -> str:
+    """Return by what a fault was found, or '' if it was not."""
+    if status == 0:
+        return ""
+    if status < 0:
+        return f"the process's end by signal {-status}"
+    found = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", words, re.MULTILINE)
+    if found is None:
+        raise SystemExit(f"pytest ended with {status}:\n{words[-2000:]}")
+    return found[1]
+
+
+def main() -> int:
+    """Return 0 if all faults are found, else 1."""
+    stages = sorted({fault.stage for fault in FAULTS})
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("stages", nargs="*", metavar="STAGE", help=", ".join(stages))
+    parser.add_argument("--all", action="store_true", help="the whole suite for what is missed")
+    parser.add_argument("--list", action="store_true", help="print the faults, and run nothing")
+    given = parser.parse_args()
+    if unknown := {*given.stages} - {*stages}:
+        parser.error(f"no stage {', '.join(unknown)}; there are {', '.join(stages)}")
+    chosen = [fault for fault in FAULTS if fault.stage in (given.stages or stages)]
+    missed = 0
+    for number, fault in enumerate(chosen, 1):
+        print(f"[{number:2}/{len(chosen)}] {fault.stage}: {fault.what}", end="", flush=True)
+        if given.list:
+            print()
+            continue
+        begun = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="parki-fault-") as name:
+            folder = Path(name)
+            copy_tree(folder)
+            fault_in(folder, fault)
+            found = verdict(*run_tests(folder, *fault.tests.split()))
+            if not found and given.all:
+                print(" ... missed at first", end="", flush=True)
+                found = verdict(*run_tests(folder))
+        missed += not found
+        print(f"\n        {found or 'MISSED'} ({time.monotonic() - begun:.0f} s)", flush=True)
+    if not given.list:
+        print(f"{len(chosen) - missed} of {len(chosen)} faults were found")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
