@@ -174,7 +174,8 @@ def test_an_error_on_one_rank_is_raised_on_all(size, space):
         "density": ("ParkiValueError", "rank 2 of 3: dens has shape (3, 49); expected (3, 50)"),
         "promise": ("ParkiValueError", "rank 2 of 3: dens has shape (3, 49); expected (3, 50)"),
         "adjoint": ("ParkiValueError", "rank 2 of 3: values has shape (3, 49); expected (3, 50)"),
-        "memory": ("ParkiMemoryError", "on ranks 0, 1, 2 of 3, but "),
+        # Ranks are named that share memory: all of a node, or those of one of its devices.
+        "memory": ("ParkiMemoryError", "on ranks 0, " + "1, 2 of 3, but " * (space == "CPU")),
         "options": ("ParkiValueError", "tolerance is 0.0001 on rank 2, but 0.001 on rank 0"),
         "operator": ("ParkiValueError", "no meaning over many ranks"),
         "new points": ("ParkiValueError", "rank 2 of 3: trg contains NaN"),
