@@ -10,6 +10,7 @@ import sys
 import threading
 import tracemalloc
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -649,7 +650,7 @@ def test_number_of_threads(periodicity):
     results = []
     for threads in ("1", "2", "3"):
         run = subprocess.run(
-            [sys.executable, "-c", code, os.path.dirname(__file__)],
+            [sys.executable, "-c", code, str(Path(__file__).parent / "helpers")],
             env={**os.environ, "PARKI_NUM_THREADS": threads},
             capture_output=True,
             text=True,
