@@ -335,7 +335,7 @@ FAULTS = (
         "cache.py",
         "return own and not (file.st_mode | folder.st_mode) & stat.S_IWOTH and",
         "return own and",
-        "tests/test_cache.py",
+        "tests/test_faults.py",
     ),
     Fault(
         "translator",
