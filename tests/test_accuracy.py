@@ -170,6 +170,7 @@ def test_what_failed_once(case):
     check(case)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("tolerance", [1e-6, 1e-9])
 @pytest.mark.parametrize("m", [(6, 6, 500), (24, 24, 24)], ids=str)
 def test_double_layers_on_a_lattice_that_is_the_grids(m, tolerance):

@@ -70,6 +70,7 @@ def exact(kernel, periodicity, want, trg=TRG):
 # --- values -----------------------------------------------------------------------------------
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_direct_sum(kernel, periodicity):
@@ -96,6 +97,7 @@ def test_spaces(kernel, space, to_space, to_host):
         assert size(to_host(value) - ref) <= 2e-9 * size(ref), name
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", [0, 2])
 @pytest.mark.parametrize("kernel", ["laplace", "stokes_comb", "stokes_rotlet", "stokes_dipole"])
 def test_single_precision(kernel, periodicity):
