@@ -261,6 +261,7 @@ def test_parts_of_a_dipole():
 
 # --- calls ------------------------------------------------------------------------------------
 
+MOST = ("laplace", "stokes_comb", "stokes_rotlet", "stokes_dipole")
 ROUGH = {"tolerance": 1e-2, "cutoff": 6.0, "window_points": 8}
 
 
@@ -311,7 +312,11 @@ def test_out(kernel):
     assert single(dens, out=gradient) is gradient
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(
+    "kernel",
+    # Those that have all that others have.
+    [k if k in MOST else pytest.param(k, marks=pytest.mark.slow) for k in KERNELS],
+)
 def test_teams(kernel, monkeypatch):
     """Tiles of P2P and P2G by several threads."""
     dens = density(kernel)
