@@ -6,9 +6,9 @@
     python scripts/accuracy.py --boxes flat --costs device     # other boxes, by a GPU's costs
     python scripts/accuracy.py --draw results.json cuda.json           # docs/images/accuracy.png
 
-The cases are those of ``tests/contract.py``, in an order of which every first part meets all pairs
-of values: a run that is cut off is still representative. Prints the worst cases; exits with 1 if
-any error is larger than promised.
+The cases are those of ``tests/helpers/contract.py``, in an order of which every first part meets
+all pairs of values: a run that is cut off is still representative. Prints the worst cases; exits
+with 1 if any error is larger than promised.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import numpy as np
 import scipy
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests/helpers")]
 
 from contract import (  # noqa: E402
     BOXES,

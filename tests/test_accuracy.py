@@ -56,7 +56,7 @@ def check(case: Case, **options: Any) -> list[Outcome]:
     return outcomes
 
 
-@pytest.mark.parametrize("case", cases(SMALL, 60, 3000))
+@pytest.mark.parametrize("case", cases(SMALL, 50, 3000))
 def test_small_clouds(case):
     check(case)
 
@@ -66,7 +66,7 @@ def test_large_clouds(case):
     check(case)
 
 
-@pytest.mark.parametrize("case", cases(SMALL, 8, 600, boxes=FLAT, seed=2))
+@pytest.mark.parametrize("case", cases(SMALL, 6, 600, boxes=FLAT, seed=2))
 def test_every_box_by_costs_of_a_device(case):
     """Other costs choose other cut-offs and windows, and one box is any other's neighbour."""
     with costs_of_a_device():
@@ -170,6 +170,7 @@ def test_what_failed_once(case):
     check(case)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("tolerance", [1e-6, 1e-9])
 @pytest.mark.parametrize("m", [(6, 6, 500), (24, 24, 24)], ids=str)
 def test_double_layers_on_a_lattice_that_is_the_grids(m, tolerance):
@@ -295,7 +296,7 @@ def test_no_more_accurate_than_asked(kernel, periodicity):
     assert outcome.error >= LEAST * outcome.promise or outcome.rounding > LEAST * outcome.promise
 
 
-@pytest.mark.pairwise
+@pytest.mark.each
 @pytest.mark.parametrize("split", ["auto", "hasimoto"])
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -331,6 +332,7 @@ def test_overrides(case, override):
         pytest.skip(str(error))
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_every_space(kernel, dtype, space):

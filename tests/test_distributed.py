@@ -1,18 +1,16 @@
 """`parki.distributed` on 1 to 4 ranks, started by mpirun; what has no ranks of its own, in here.
 
-`tests/ranks.py` is what the ranks run: all sums of a number of ranks in one start, as starting
-takes longer than summing. Where there is a GPU, device arrays too: ranks may share it.
+`tests/helpers/ranks.py` is what the ranks run: all sums of a number of ranks in one start, as
+starting takes longer than summing. Where there is a GPU, device arrays too: ranks may share it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.util
 import json
 import os
 import shutil
-import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
@@ -22,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 import ranks
+from started import MISSING, NO_GPU, mpirun, parallel
 
 import parki
 from parki.distributed import plan as distributed
@@ -32,7 +31,6 @@ from parki.distributed.team import Team
 from parki.ewald.choice.memory import in_words
 from parki.ewald.pipeline.setup import Setup
 from parki.reference import direct_sum
-from parki.runtime.spaces import why_unavailable
 
 # Two sums with the same parameters differ by rounding: of single numbers by less than this many
 # units. Most is seen in double layers of points 1e-3 apart.
@@ -46,43 +44,9 @@ SECONDS = 30  # within which a failure ends everywhere
 # All sums of a number of ranks; on a device each rank compiles its kernels itself.
 LIMIT = {"CPU": 170, "Cuda": 900}
 
-# That of the environment first: pip install mpich puts it beside Python.
-PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-MPIRUN = shutil.which("mpirun", path=PATH)
-MISSING = "" if importlib.util.find_spec("mpi4py") else "mpi4py is not installed"
-if not MISSING and MPIRUN is None:
-    MISSING = "mpirun is not on the path"
-parallel = [
-    pytest.mark.parallel,
-    pytest.mark.skipif(bool(MISSING), reason=f"{MISSING}; pip install parki[mpi]"),
-]
-NO_GPU = why_unavailable("Cuda")
 SPACES = {"CPU": parallel} | ({} if NO_GPU else {"Cuda": [*parallel, pytest.mark.gpu]})
 ROOT = Path(__file__).parents[1]
 EXAMPLE, SCALING = ROOT / "examples" / "distributed_stokes.py", ROOT / "scripts" / "scaling.py"
-
-
-def mpirun(
-    size: int,
-    *arguments: str,
-    seconds: float,
-    script: str | Path = ranks.__file__,
-    **environment: str,
-) -> Any:
-    """Run a script; each rank in one thread, on as many cores as there are."""
-    settings = {
-        "OMP_NUM_THREADS": "1",
-        "OMPI_MCA_rmaps_base_oversubscribe": "1",  # Open MPI 4 and 5
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-    }
-    return subprocess.run(
-        [str(MPIRUN), "-n", str(size), sys.executable, str(script), *arguments],
-        env={**os.environ, **settings, **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-    )
 
 
 def on_ranks(size: int, cases_of: Callable[[int, str], list[Any]]) -> list[Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pair_kernels import residual_kernels
 from problems import Window
 from scipy.special import spherical_jn
-from test_split import residual_kernels
 
 from parki.errors import ParkiValueError
 from parki.ewald.split import estimates

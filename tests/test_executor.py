@@ -211,6 +211,7 @@ def test_teams_of_the_package(kernel, periodicity, monkeypatch):
     assert close(solve(kernel, "tile", periodicity), alone)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("team", ["1", "4"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_near_field_of_devices(kernel, team, monkeypatch):

@@ -115,6 +115,7 @@ def test_variant_gives_what_the_default_gives(method, kernel, periodicity):
             assert close(pot, expected), (box, points, launch)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_whole_vectors_end_beyond_the_sources(kernel, dtype):
@@ -127,6 +128,7 @@ def test_whole_vectors_end_beyond_the_sources(kernel, dtype):
         assert np.array_equal(*found)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 @pytest.mark.parametrize("method", P2P_METHODS[1:])
 def test_every_space(method, dtype, space):

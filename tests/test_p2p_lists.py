@@ -16,6 +16,7 @@ from parki.ewald.near.p2p_lists import FORGETS, KEEPS, TAKES, TEAM
 from parki.ewald.near.sizes import near_tile
 from parki.ewald.plan import plan_and_sum
 from parki.ewald.sums import SUMS
+from parki.runtime import get_execution_space
 
 # Around the points that need more than one batch of looks.
 CROWD = 1500
@@ -45,9 +46,7 @@ def close(a, b, dtype="f8"):
     return float(abs(a - b).max()) <= 300 * np.finfo(dtype).eps * float(abs(b).max())
 
 
-@pytest.mark.each
-@pytest.mark.parametrize("team", ["1", "4"])
-@pytest.mark.parametrize(
+every_sum = pytest.mark.parametrize(
     ("kernel", "periodicity"),
     [
         ("stokes_comb", 3),
@@ -59,12 +58,21 @@ def close(a, b, dtype="f8"):
         ("laplace", 3),
     ],
 )
-def test_sums_that_take_lists(kernel, periodicity, team, space, to_space, monkeypatch):
+
+
+@every_sum
+def test_sums_that_take_lists(kernel, periodicity, space, to_space):
     """Equal the first one, which does not, to rounding, whatever the density."""
-    if team != "1":
-        if space.name != "Serial":
-            pytest.skip("emulated teams are the host's")
-        monkeypatch.setenv("PARKI_EMULATED_TEAM", team)
+    check_lists(kernel, periodicity, space, to_space)
+
+
+@every_sum
+def test_teams_that_take_lists(kernel, periodicity, monkeypatch):
+    monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
+    check_lists(kernel, periodicity, get_execution_space("Serial"), np.asarray)
+
+
+def check_lists(kernel, periodicity, space, to_space):
     dtype = ("f4", "f8")[periodicity % 2]
     points, dens, norms = (to_space(a.astype(dtype)) for a in cloud(2500))
     shape = SUMS[kernel].density_shape(dens.shape[1])

@@ -11,6 +11,7 @@ import sys
 import threading
 import tracemalloc
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -44,6 +45,7 @@ def assert_agree(kernel, c, first, second, box=BOX, tolerance=TOLERANCE):
     assert rms(first - second) <= allowed
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("periodicity", [1, 3])
 def test_one_shot_and_repeated_calls_are_equal_bit_for_bit(kernel, periodicity):
@@ -111,6 +113,7 @@ def test_no_sources_give_zeros(kernel, periodicity, box):
             assert not parki.Plan(kernel, far.astype("f4"), nobody, *norms, options)(dens).any()
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_linear_in_the_density(kernel, dtype):
@@ -280,6 +283,7 @@ def test_boxes_far_from_unit_scale(unit, dtype, kernel, periodicity):
     assert rms(pot - near) <= 2 * bound + moved + 32 * eps * abs(np.log(unit)) * rms(near)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("periodicity", [1, 3])
 def test_one_source(kernel, periodicity):
@@ -650,7 +654,7 @@ def test_number_of_threads(periodicity):
     results = []
     for threads in ("1", "2", "3"):
         run = subprocess.run(
-            [sys.executable, "-c", code, os.path.dirname(__file__)],
+            [sys.executable, "-c", code, str(Path(__file__).parent / "helpers")],
             env={**os.environ, "PARKI_NUM_THREADS": threads},
             capture_output=True,
             text=True,

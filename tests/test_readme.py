@@ -12,18 +12,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_distributed import NO_GPU, mpirun, parallel
+from pages import BLOCK, BOTH, GPU, PLAIN, RANKS, need, program, small
+from started import NO_GPU, mpirun, parallel
 
 import parki
 from parki import settings
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 PROGRAMS = BLOCK.findall(README.read_text(encoding="utf-8"))
 
-PLAIN, GPU, RANKS, BOTH = "plain", "gpu", "ranks", "gpu and ranks"
 # What pages take for granted: points and densities of their readers' own.
 READERS_OWN = """
 import numpy as np
@@ -34,27 +33,6 @@ options = parki.EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-4)
 """
 
 
-def need(block: str) -> str:
-    """Return what a block needs; what its comments name does not count."""
-    block = re.sub(r"#.*", "", block)
-    many = "mpi4py" in block or "parki.distributed" in block
-    if "cupy" in block or '"cuda"' in block:
-        return BOTH if many else GPU
-    return RANKS if many else PLAIN
-
-
-def program(page: Path, *needs: str) -> str:
-    """Return a page's blocks with these needs, in their own lines, so that errors name them."""
-    text = page.read_text(encoding="utf-8")
-    lines = [""] * text.count("\n")
-    for found in BLOCK.finditer(text):
-        if need(found.group(1)) in needs:
-            first = text.count("\n", 0, found.start(1))
-            block = small(found.group(1)).splitlines()
-            lines[first : first + len(block)] = block
-    return "\n".join(lines)
-
-
 def pages(needed: str) -> list[object]:
     """Return the pages with blocks that need this, as parameters."""
     found = []
@@ -63,12 +41,6 @@ def pages(needed: str) -> list[object]:
         if any(need(block) == needed for block in blocks):
             found.append(pytest.param(page, id=page.name))
     return found
-
-
-def small(text: str) -> str:
-    """Return a program at a hundredth of its size, on the CPU."""
-    text = re.sub(r"\b\d[\d_]{4,}\b", lambda found: str(int(found.group()) // 100), text)
-    return text.replace('"CUDA"', '"CPU"')
 
 
 @pytest.mark.parametrize("text", PROGRAMS, ids=range(len(PROGRAMS)))

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pages import PLAIN, program
 from small_kernels import RUN, SQUARE, run_python, small_kernel, write_kernel
-from test_readme import PLAIN, program
 
 import parki
 from parki.arrays import USUAL

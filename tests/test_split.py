@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pair_kernels import residual_kernels
 from scipy.special import erfc
 
 from parki.errors import ParkiValueError
@@ -32,17 +33,6 @@ def exact_kernels(xi, r, f, q, n):
     steep = -6 * tail / d**5 - 6 * g / d**4 - 4 * xi**2 * g / d**2
     spread = 2 * xi**2 * g * ((q @ n) * r + (n @ r) * q + (q @ r) * n)
     return single, spread + steep * (q @ r) * (n @ r) * r, tail / d
-
-
-def residual_kernels(split, r, f, q, n):
-    """Near single layer, double layer, Laplace kernel and rotlet from the derivatives of b."""
-    d = np.linalg.norm(r)
-    e = r / d
-    b1, b2, b3, _ = split.near(d)
-    single = (b2 + b1 / d) * f + (b1 / d - b2) * (f @ e) * e
-    double = b3 * ((q @ n) * e + (n @ e) * q + (q @ e) * n)
-    double += (-2 * b3 + 6 * b2 / d - 6 * b1 / d**2) * (q @ e) * (n @ e) * e
-    return single, double, b1 / d, (b1 / d**2 - b2 / d) * np.cross(f, e)
 
 
 def assembled_kernels(polynomials, rc, r, f, q, n):

@@ -22,13 +22,13 @@ import parki.torch  # noqa: E402  (which needs it)
 TOLERANCE, CHECK = 1e-6, {"eps": 1e-4, "atol": 1e-3, "rtol": 1e-4, "fast_mode": True}
 
 
-@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+DEVICES = ["cpu"]
+if torch.cuda.is_available() and not why_unavailable("Cuda"):
+    DEVICES.append(pytest.param("cuda", marks=pytest.mark.gpu))
+
+
+@pytest.fixture(params=DEVICES)
 def device(request):
-    if request.param == "cuda":
-        if why_unavailable("Cuda"):
-            pytest.skip(f"Cuda: {why_unavailable('Cuda')}")
-        if not torch.cuda.is_available():
-            pytest.skip("PyTorch here has no GPU")
     return request.param
 
 
@@ -162,6 +162,7 @@ def test_parki_itself_names_the_module():
 # --- plans ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("want", ["u", "grad_u"])
 def test_a_plan(kernel, want, device):

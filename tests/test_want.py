@@ -70,6 +70,7 @@ def exact(kernel, periodicity, want, trg=TRG):
 # --- values -----------------------------------------------------------------------------------
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_direct_sum(kernel, periodicity):
@@ -96,6 +97,7 @@ def test_spaces(kernel, space, to_space, to_host):
         assert size(to_host(value) - ref) <= 2e-9 * size(ref), name
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", [0, 2])
 @pytest.mark.parametrize("kernel", ["laplace", "stokes_comb", "stokes_rotlet", "stokes_dipole"])
 def test_single_precision(kernel, periodicity):
@@ -259,6 +261,7 @@ def test_parts_of_a_dipole():
 
 # --- calls ------------------------------------------------------------------------------------
 
+MOST = ("laplace", "stokes_comb", "stokes_rotlet", "stokes_dipole")
 ROUGH = {"tolerance": 1e-2, "cutoff": 6.0, "window_points": 8}
 
 
@@ -309,7 +312,11 @@ def test_out(kernel):
     assert single(dens, out=gradient) is gradient
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(
+    "kernel",
+    # Those that have all that others have.
+    [k if k in MOST else pytest.param(k, marks=pytest.mark.slow) for k in KERNELS],
+)
 def test_teams(kernel, monkeypatch):
     """Tiles of P2P and P2G by several threads."""
     dens = density(kernel)

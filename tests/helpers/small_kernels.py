@@ -12,7 +12,8 @@ import parki
 from parki.runtime import Kernel, get_execution_space, load
 
 HEADER = "from typing import List\n\nimport pykokkos as pk\n\nREAL = pk.double\n"
-FOLDERS = os.pathsep.join([str(Path(parki.__file__).parents[1]), str(Path(__file__).parent)])
+HERE = Path(__file__).parent
+FOLDERS = os.pathsep.join(map(str, [Path(parki.__file__).parents[1], HERE, HERE.parent]))
 
 SQUARE = """
     @pk.workunit

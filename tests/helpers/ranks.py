@@ -1,13 +1,13 @@
 """Sums over several ranks, compared with those of one: run by tests/test_distributed.py.
 
-    mpirun -n 3 python tests/ranks.py sums
-    mpirun -n 3 python tests/ranks.py moves
-    mpirun -n 3 python tests/ranks.py adjoints
-    mpirun -n 3 python tests/ranks.py failures
-    mpirun -n 3 python tests/ranks.py ending raise
-    mpirun -n 2 python tests/ranks.py needed 3
-    mpirun -n 3 python tests/ranks.py tiles
-    mpirun -n 2 python tests/ranks.py sums Cuda
+    mpirun -n 3 python tests/helpers/ranks.py sums
+    mpirun -n 3 python tests/helpers/ranks.py moves
+    mpirun -n 3 python tests/helpers/ranks.py adjoints
+    mpirun -n 3 python tests/helpers/ranks.py failures
+    mpirun -n 3 python tests/helpers/ranks.py ending raise
+    mpirun -n 2 python tests/helpers/ranks.py needed 3
+    mpirun -n 3 python tests/helpers/ranks.py tiles
+    mpirun -n 2 python tests/helpers/ranks.py sums Cuda
 
 The first rank prints a line of JSON for each case. With the name of an execution space (default:
 CPU) arrays are in its memory, and results are compared on the host; ranks may share a GPU.
@@ -577,7 +577,7 @@ def needed(comm: Any, periodicity: str) -> None:
     By resident memory that is no file's, which libraries' buffers for messages between processes
     of a node are not.
     """
-    script = Path(__file__).parents[1] / "scripts" / "check_memory.py"
+    script = Path(__file__).parents[2] / "scripts" / "check_memory.py"
     spec = importlib.util.spec_from_file_location("check_memory", script)
     check_memory = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(check_memory)
