@@ -14,10 +14,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import any_order
 import numpy as np
 import pytest
-from launches import make_sum, plain_workunits, record, workunits
+from helpers import any_order
+from helpers.launches import make_sum, plain_workunits, record, workunits
 
 import parki
 from parki.errors import KernelError, UnavailableError
