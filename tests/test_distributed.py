@@ -50,7 +50,7 @@ EXAMPLE, SCALING = ROOT / "examples" / "distributed_stokes.py", ROOT / "scripts"
 
 
 def on_ranks(size: int, cases_of: Callable[[int, str], list[Any]]) -> list[Any]:
-    """Return the parameters of what so many ranks do, with those of the long run marked as slow."""
+    """Return the parameters of a number of ranks; those of the long run are marked as slow."""
     return [
         pytest.param(size, space, part, case, marks=more, id=f"{size} ranks, {space}, {case}")
         for space, marks in SPACES.items()

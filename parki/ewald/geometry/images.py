@@ -16,9 +16,9 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.task import Points, Survey, Task
 from parki.interchange import to_host
 
-# Points this part of an edge outside of the box are inside but for rounding.
+# Points this part of an edge outside of the box count as inside: it is rounding.
 EDGE = 1e-6
-# A sum of q.n this small a part of the sum of |q.n| is zero, but for quadrature on surfaces.
+# A sum of q.n this small a part of the sum of |q.n| counts as zero: it is quadrature on surfaces.
 CLOSED = 1e-3
 
 
@@ -49,8 +49,8 @@ def warn_of_images(task: Task, survey: Survey) -> None:
             f"{axis}: a target at the place of a source's image may count as very close to it, "
             "with a huge result, as float32 rounds their distance. Pass float64 arrays "
             "(precision='mixed' sums them in single precision), wrap the points into the box in "
-            "float64 before they are converted (but for dl_mean='flux', which takes them as they "
-            "are), or pass the same array twice where targets are the sources",
+            "float64 before they are converted (except with dl_mean='flux', which takes them as "
+            "they are), or pass the same array twice where targets are the sources",
             ImageWarning,
         )
 
