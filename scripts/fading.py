@@ -1,6 +1,6 @@
 """Measure what the fading of kernels changes, in boxes of all ratios of edges.
 
-    python scripts/fading.py                      # a quarter of an hour: the worst boxes
+    python scripts/fading.py                      # two minutes: the worst box of each kind
     python scripts/fading.py --every              # every box
     python scripts/fading.py --scale 0.5          # kernels that fade over half the width
 

@@ -28,7 +28,7 @@ from parki.ewald.geometry.images import look_for_flux, warn_of_images
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.near.p2p_cells import check_wanted
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline import plan_cache as recent
+from parki.ewald.pipeline import plan_cache
 from parki.ewald.pipeline.one_device import OneDevice, Pipeline, Watch, unwatched
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import (
@@ -196,14 +196,14 @@ class Plan:
             values = self._density(request.density) if request.once else None
             alone = request.pipeline is None
             if alone and not found:
-                kept, self._done = recent.take(self.task, request.once)
+                kept, self._done = plan_cache.take(self.task, request.once)
                 self.pipeline = kept or self.pipeline
             with self._turn():
                 self.pipeline = self._placed(self.points, request.once)
                 if request.once:
                     result = as_given(self._summed(values, None, unwatched), request.density)
             if alone and not (request.once or found) and self.setup is not None:
-                recent.keep(self.task, False, OneDevice(self.setup, self.memory))
+                plan_cache.keep(self.task, False, OneDevice(self.setup, self.memory))
         self.seconds = {"plan": time.perf_counter() - start}
         return result
 
@@ -611,5 +611,5 @@ def sum_once(
     """
     plan, result = plan_and_sum((kernel, trg, src, norms, options), dens, want, **others)
     if isinstance(plan.pipeline, OneDevice) and plan.setup is not None:
-        recent.keep(plan.task, True, plan.pipeline, plan._done)
+        plan_cache.keep(plan.task, True, plan.pipeline, plan._done)
     return result

@@ -24,7 +24,7 @@ from parki.ewald.far.plane import PlaneModes
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.near.p2p import P2P
 from parki.ewald.near.p2p_lists import PairLists
-from parki.ewald.pipeline import plan_cache as recent
+from parki.ewald.pipeline import plan_cache
 from parki.ewald.pipeline.replay import Replay, why_not
 from parki.ewald.pipeline.setup import Setup, choose, use
 from parki.ewald.pipeline.slack import Room
@@ -231,7 +231,7 @@ class OneDevice:
                 room = new._room
                 problem = replace(problem, targets=room.targets, sources=room.sources)
             needs = problem, chosen, use(task, points, once)
-            new.memory = check(*needs, frame.length, recent.forget)
+            new.memory = check(*needs, frame.length, plan_cache.forget)
             prepare(setup.kernels(points.targets))
         new.setup, same = setup, new._systems is self._systems
         new._follows = kept and same and self._sizes == new._sizes
