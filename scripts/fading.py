@@ -78,7 +78,7 @@ def field(
         waves[0] = waves[0][:PERIODIC]
     square = waves[0][:, None, None] ** 2 + waves[1][:, None] ** 2 + waves[2] ** 2
     values = cropped(task, padding, np.array(box), np.array(steps), waves)
-    values = values * split.factor(kernel.harmonic).at(square) * (square <= split.band**2)
+    values = values * split.factor(kernel.symbol.order).at(square) * (square <= split.band**2)
     for axis, k in enumerate(waves):
         count = np.where(k == 0, 1.0, 2.0)
         count[k > 0.999 * math.pi / steps[axis]] = 1.0
@@ -95,9 +95,9 @@ def field(
         rows = np.einsum("abc,cn->abn", values, z)
         return np.einsum("abn,an,bn->n", rows, x, y)
 
-    if kernel.harmonic:
+    if kernel.symbol.order == 1:
         return derivative() * density[0]
-    if not kernel.double:
+    if not kernel.normals:
         second = np.array([[derivative(a, b) for b in range(3)] for a in range(3)])
         laplacian = np.trace(second)
         return np.einsum("abn,bn->an", second, density) - laplacian * density
@@ -149,12 +149,12 @@ def error(
     exact = longer(padding, box, steps, periodicity, 2.0 / scale)
     values = [field(task, p, box, steps, split, apart, density) for p in (padding, exact)]
     difference = np.atleast_2d(values[0] - values[1])
-    if not SUMS[kernel].double:
+    if not SUMS[kernel].normals:
         # A constant times the density differs, which the gauge knows.
         own = density[: len(difference)]
         constant = (own * difference).sum(axis=1) / (own**2).sum(axis=1)
         difference = difference - constant[:, None] * own
-    power = 2 if SUMS[kernel].double else 1
+    power = 2 if SUMS[kernel].normals else 1
     promise = tolerance / length**power
     size = (density[: len(difference)] ** 2).sum(axis=0) ** power
     return float(np.sqrt((difference**2).sum(axis=0).mean() / size.mean())) / promise

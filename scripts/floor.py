@@ -61,13 +61,13 @@ def counts(plan: Any) -> dict[str, tuple[float, float]]:
     """Return operations and bytes of the stages of a plan for a vector of results."""
     kind, problem, chosen = SUMS[plan.kernel], plan.setup.problem, plan.parameters
     mesh, n, item = plan.setup.mesh, float(plan.n_sources), plan.dtype.itemsize
-    polynomials, others = kind.operations
+    polynomials, others = kind.pair.operations
     pair = others + 2 * polynomials * chosen.degree
-    given = 3 + kind.rows + 3 * kind.double
+    given = 3 + kind.rows + 3 * kind.normals
     grid = math.prod(mesh.padding.grid)
     window = chosen.points**3
     # Three components with the slope of the window along x, and what has it along y and z.
-    spread = kind.components + (3 if kind.tensor else 0)
+    spread = kind.components + (3 if kind.gradient else 0)
     rows = field_rows(plan.kernel, ("u",))
     passes = mesh.padding.values()
     values = passes.boxes + passes.lines + passes.planes
@@ -95,7 +95,7 @@ def measure(run: Run, top: Ceilings) -> dict[str, Any]:
         points, norms = run.send(points), run.send(rng.standard_normal((3, n)))
         dens = run.send(rng.standard_normal((SUMS[kernel].rows, n)))
         options = parki.EwaldOptions(periodicity, [1, 1, 1], tolerance, execution_space=run.space)
-        norms = norms if SUMS[kernel].double else None
+        norms = norms if SUMS[kernel].normals else None
         plan = parki.Plan(kernel, points, points, norms, options)
         for _ in range(3):
             plan(dens)

@@ -55,7 +55,7 @@ def inputs(kernel: str, targets: int, sources: int, least: float = 0.0) -> Array
         walls = np.array(BOX)[:, None]
         found = {"trg": walls * rng.random((3, targets)), "src": walls * rng.random((3, sources))}
     found["dens"] = rng.standard_normal(kind.density_shape(sources))
-    if kind.double:
+    if kind.normals:
         found["norms"] = rng.standard_normal((3, sources))
     return found
 

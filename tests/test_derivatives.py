@@ -71,7 +71,7 @@ def sources_by_direct_sums(kernel, given, periodicity, values):
     found = np.zeros_like(given["src"])
     for source in range(found.shape[1]):
         one = slice(source, source + 1)
-        norms = given["norms"][:, one] if kind.double else None
+        norms = given["norms"][:, one] if kind.normals else None
         how = {"box": BOX, "periodicity": periodicity, "want": "grad_u"}
         part = given["src"][:, one], given["dens"][..., one], norms
         slope = direct_sum(kernel, trg, *part, **how).reshape(kind.results, 3, -1)
@@ -103,24 +103,25 @@ def test_the_promised_error(kernel, periodicity):
     record, of_normals = kind.adjoints["u"], 1.0
     transposed = direct_sum(record.kernel, src, trg, shaped, want=record.want, **how)
     rows = {n: a.reshape(-1, 20) for n, a in zip(record.want, transposed, strict=True)}
-    if kind.double:
+    if kind.normals:
         of_normals = math.sqrt((norms**2).sum() / 20)
     alone = parki.vjp(*given_to(kernel, given, options), values=shaped, wrt=("dens",))
     bound = (2 + math.sqrt(3)) * tolerance * q / length**2
+    first = sum(source.rows for source in kind.sources if not source.normal)
     for back in (found["dens"], alone["dens"]):
         error = back.reshape(-1, 20) - np.concatenate(record.rows(rows, norms))
-        if kind.single_rows:
-            assert rms(error[: kind.single_rows]) <= tolerance * q / length**kind.decay
-        if kind.double:
+        if first:
+            assert rms(error[:first]) <= tolerance * q / length ** kind.sources[0].decay
+        if kind.normals:
             assert rms(error[-3:]) <= bound * of_normals
-    if kind.double:
+    if kind.normals:
         normal_error = found["norms"] - kind.slopes.normals(rows, dens)
         assert rms(normal_error) <= bound * rms(dens[-3:])
     # By the sources: of forces times gradients, of dipoles and double layers by tensor targets.
-    strength = tolerance * q / length ** (kind.decay + 1) * rms(dens.reshape(-1, 20))
-    if kind.double:
+    strength = tolerance * q / length ** (kind.sources[0].decay + 1) * rms(dens.reshape(-1, 20))
+    if kind.normals:
         both = np.linalg.norm(dens[-3:], axis=0) * np.linalg.norm(norms, axis=0)
-        strength = bool(kind.single_rows) * tolerance * q / length**2 * rms(dens[:3])
+        strength = bool(first) * tolerance * q / length**2 * rms(dens[:3])
         strength += tolerance * q / length**3 * math.sqrt((both**2).mean())
     error = rms(found["src"] - sources_by_direct_sums(kernel, given, periodicity, values))
     assert error <= strength

@@ -59,7 +59,7 @@ class System:
         k2 = sum(x**2 for x in np.meshgrid(*k, indexing="ij"))
         zero = k2 == 0
         k2[zero] = 1
-        laplace = np.where(zero, 0, 4 * np.pi / k2 * split.gamma_laplace(k2))
+        laplace = np.where(zero, 0, 4 * np.pi / k2 * split.factor(1).at(k2))
         if self.kernel == "laplace":
             return [laplace * transform(self.f[0])]
         # An odd factor vanishes at the highest mode of an even grid, which is its own negative.
@@ -78,7 +78,7 @@ class System:
             a = [sum(gradient(q[j] * n[m] + n[j] * q[m], m) for m in range(3)) for j in range(3)]
             d = transform((q * n).sum(axis=0))
         along = sum(k[j] * a[j] for j in range(3)) / k2
-        symbol = np.where(zero, 0, 8 * np.pi / k2 * split.gamma_stokes(k2))
+        symbol = np.where(zero, 0, 8 * np.pi / k2 * split.factor(2).at(k2))
         pressure = -1j * symbol * k2 * along
         if self.pressure:
             return [pressure]
@@ -257,9 +257,9 @@ def pair_errors(c, r):
     x = np.outer(r, k)
     j0, j1, j2, j3, j4 = (spherical_jn(n, x) for n in range(5))
     waves = -j1, -j0 / 3 + 2 / 3 * j2, 3 / 5 * j1 - 2 / 5 * j3, j0 / 5 - 4 / 7 * j2 + 8 / 35 * j4
-    layers = weights * split.gamma_stokes(k**2) / k**2  # of B = -8 pi gamma / k^4
+    layers = weights * split.factor(2).at(k**2) / k**2  # of B = -8 pi gamma / k^4
     far = [-2 * (wave @ (layers * k**n)) for n, wave in enumerate(waves, 1)]
-    laplace = weights * split.gamma_laplace(k**2)
+    laplace = weights * split.factor(1).at(k**2)
     sine, cosine = np.sin(x), np.cos(x)  # of r phi = B'
     plain = [sine @ (laplace / k), cosine @ laplace]
     plain += [-sine @ (laplace * k), -cosine @ (laplace * k**2)]
@@ -291,7 +291,7 @@ def test_pair_error_of_the_prolate_split(c):
         square = kind.square(r**2, plain if by_psi else layers)
         # The spectrum's jump at k = c goes on as cos(c r) / r^2.
         k2 = np.array(c**2 * (1 - 1e-12))
-        gamma = Prolate(c, 1.0).factor(not kind.far.stokes).at(k2)
+        gamma = Prolate(c, 1.0).factor(kind.far.order).at(k2)
         jump = estimates._symbol(term, gamma, k2)
         tail = 2 * np.pi * (float(jump) * c / (2 * np.pi**2)) ** 2 / reach
         rms = np.sqrt(4 * np.pi * weights @ (r**2 * square) + tail)
@@ -327,7 +327,7 @@ def ewald_sum(system, split, rc):
             pair = residual_kernels(split, r[j, i], *densities)[row]
             result[:, i] += pair * system.f[0, j] if system.kernel == "laplace" else pair
     if system.kernel == "laplace":
-        result -= split.laplace_background / VOLUME * system.f[0].sum()
+        result -= split.background / VOLUME * system.f[0].sum()
     return result
 
 
@@ -485,7 +485,7 @@ def test_profiles_against_sums_mode_by_mode(term, points, shape, ratio):
     k = np.meshgrid(*(a / h for a, h in zip(angles, STEPS, strict=True)), indexing="ij")
     k2 = k[0] ** 2 + k[1] ** 2 + k[2] ** 2
     k2[0, 0, 0] = 1
-    symbol = factor(k2) * split.gamma_stokes(k2)
+    symbol = factor(k2) * split.factor(2).at(k2)
     symbol[0, 0, 0] = 0
     square = size = rest = 0.0
     for axis in range(3):

@@ -73,7 +73,7 @@ def spread(kernel: str, mesh: EwaldMesh, n: int = 300) -> np.ndarray:
     src = cloud(n, mesh.dtype)
     norms = rng.standard_normal((3, n)).astype(mesh.dtype)
     dens = rng.standard_normal((SUMS[kernel].rows, n)).astype(mesh.dtype)
-    p2g = P2G(asked(mesh, kernel=kernel), src, norms if SUMS[kernel].double else None)
+    p2g = P2G(asked(mesh, kernel=kernel), src, norms if SUMS[kernel].normals else None)
     buffer = np.empty_like(dens)
     p2g.apply(-3 * dens, buffer)  # of which nothing may be left
     return p2g.apply(dens, buffer)[..., : mesh.padding.grid[2]]

@@ -90,10 +90,12 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
     """Return a few sets of constants: every sum, small and large windows and degrees."""
     if file in ("p2p", "p2p_tile"):
         shapes = [{"DEGREE": degree, "PERIODIC": axes} for degree, axes in ((30, 3), (8, 1))]
-        sums = [dict(shapes[n % 2], **RECORDS[kernel].layers) for n, kernel in enumerate(SUMS)]
+        sums = [
+            dict(shapes[n % 2], **RECORDS[kernel].pair.constants) for n, kernel in enumerate(SUMS)
+        ]
         evaluators = (("stokes_comb", 1, 0), ("stokes_comb", 2, 10), ("laplace", 2, 7))
         sums += [
-            dict(RECORDS[kernel].layers, PERIODIC=3, EVALUATOR=number, DEGREE=degree)
+            dict(RECORDS[kernel].pair.constants, PERIODIC=3, EVALUATOR=number, DEGREE=degree)
             for kernel, number, degree in evaluators
         ]
         sums[0]["MANY"] = 4
@@ -109,21 +111,23 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"STAGED": False, "VECTORS": 1, "TARGETS": 128, "PERIODIC": 2},
         ]
         evaluators = ({"EVALUATOR": 1, "DEGREE": 0}, {"EVALUATOR": 2, "DEGREE": 7})
-        return [dict(shape, **RECORDS[kernel].layers) for kernel in SUMS for shape in shapes] + [
-            {**shapes[2], **evaluator} for evaluator in evaluators
-        ]
+        return [
+            dict(shape, **RECORDS[kernel].pair.constants) for kernel in SUMS for shape in shapes
+        ] + [{**shapes[2], **evaluator} for evaluator in evaluators]
     if file == "p2p_derivatives":
         pressure = {"laplace": False, "stokes_rotlet": False}
         return [
             dict(
-                RECORDS[kernel].layers,
+                RECORDS[kernel].pair.constants,
                 DEGREE=(30, 8)[n % 2],
                 PERIODIC=n % 4,
                 PRESSURE=pressure.get(kernel, True),
                 GRADIENT=kernel != "stokes_dl",
             )
             for n, kernel in enumerate(SUMS)
-        ] + [dict(RECORDS["stokes_sl"].layers, TENSORS=True, DEGREE=20, PERIODIC=2, LOW=True)]
+        ] + [
+            dict(RECORDS["stokes_sl"].pair.constants, TENSORS=True, DEGREE=20, PERIODIC=2, LOW=True)
+        ]
     if file == "g2p_tensor":
         return [
             {"P": points, "ROW": points, "TERMS": points - 1, "GRADIENT": wanted, "TOGETHER": 1}
@@ -138,7 +142,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"P": 9, "ROW": 12, "TERMS": 8},
         ]
         return [
-            dict(shape, **RECORDS[k].spread_layers) for shape, k in zip(shapes, SPREAD, strict=True)
+            dict(shape, **RECORDS[k].spread) for shape, k in zip(shapes, SPREAD, strict=True)
         ] + [dict(PLAIN, P=6, ROW=6, PX=1, PLAIN=2)]
     if file == "p2g_tile":
         shapes = [
@@ -149,7 +153,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"P": 9, "TERMS": 8, "SEVERAL": True},
         ]
         return [
-            dict(shape, COUNTING=n % 2 == 0, **RECORDS[kernel].spread_layers)
+            dict(shape, COUNTING=n % 2 == 0, **RECORDS[kernel].spread)
             for n, (shape, kernel) in enumerate(zip(shapes, SPREAD, strict=True))
         ] + [dict(PLAIN, P=6, PLAIN=2)]
     if file == "literature/p2g_paper":
@@ -160,8 +164,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"P": 2, "ROW": 2, "TERMS": 4, "TILE": 1, "BATCH": 8},
         ]
         return [
-            dict(shape, **RECORDS[k].spread_layers)
-            for shape, k in zip(shapes, SUMS[:4], strict=True)
+            dict(shape, **RECORDS[k].spread) for shape, k in zip(shapes, SUMS[:4], strict=True)
         ] + [
             dict(PLAIN, P=6, ROW=6, TILE=3, PLAIN=2),
             dict(PLAIN, P=5, ROW=5, TILE=3, PX=1, PLAIN=3),
@@ -203,7 +206,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         wants = [(True, n % 2 == 0) for n in range(len(SUMS))]
         wants[2] = (False, True)
         return [
-            dict(RECORDS[kernel].layers, VELOCITY=velocity, PRESSURE=pressure)
+            dict(RECORDS[kernel].symbol.constants, VELOCITY=velocity, PRESSURE=pressure)
             for kernel, (velocity, pressure) in zip(SUMS, wants, strict=True)
         ]
     return [{}]

@@ -44,7 +44,7 @@ def rms(values):
 def test_promise(kernel, periodicity, kind, space, to_space, rng):
     box, tolerance = ((3.0, 2.0, 2.5), 1e-6) if periodicity % 2 else ((1.0, 1.0, 1.0), 1e-4)
     points = to_space(cloud(kind, box, rng))
-    norms = to_space(rng.standard_normal((3, N))) if SUMS[kernel].double else None
+    norms = to_space(rng.standard_normal((3, N))) if SUMS[kernel].normals else None
     dens, want = to_space(density(kernel, rng)), ("u", "grad_u")
     options = EwaldOptions(periodicity, box, tolerance, precision="mixed")
     plan = parki.Plan(kernel, points, points, norms, options, want=want)
@@ -73,7 +73,7 @@ def test_all_that_plans_do(kernel, space, to_space, rng):
     """Several densities, systems, points that move, results to write over, stresses."""
     options = EwaldOptions(1, [1, 1, 1], 1e-4, precision="mixed")
     points = to_space(rng.random((3, N)))
-    norms = to_space(rng.standard_normal((3, N))) if SUMS[kernel].double else None
+    norms = to_space(rng.standard_normal((3, N))) if SUMS[kernel].normals else None
     dens, xp = to_space(density(kernel, rng)), space.array_module
     plan = parki.Plan(kernel, points, points, norms, options)
     for _ in range(4):
@@ -129,7 +129,7 @@ def across_faces(box, rng):
 def assert_faces_cost_nothing(kernel, box, periodicity, to_space, rng, want, **settings):
     """Compare mixed with double precision, for clouds across faces."""
     points, norms = to_space(across_faces(box, rng)), None
-    if SUMS[kernel].double:
+    if SUMS[kernel].normals:
         norms = to_space(rng.standard_normal((3, N)))
     dens = to_space(density(kernel, rng))
     options = EwaldOptions(periodicity, box, 1e-4, precision="mixed", **settings)
@@ -164,7 +164,7 @@ def test_faces_by_either_variant(want, method, space, to_space, rng):
 def test_derivatives_across_faces(kernel, space, to_space, rng):
     """By densities, the transposed sums; by places, what tensor targets feel."""
     points, norms = to_space(across_faces(BOXES[0], rng)), None
-    if SUMS[kernel].double:
+    if SUMS[kernel].normals:
         norms = to_space(rng.standard_normal((3, N)))
     dens = to_space(density(kernel, rng))
     values = to_space(rng.standard_normal(dens.shape if kernel == "laplace" else (3, N)))

@@ -31,7 +31,7 @@ def arrays(kernel, dtype="f8", n=N, height=1.0):
     rng = np.random.default_rng(5)
     points = rng.random((3, n)) * [[1.0], [1.0], [height]]
     dens = [rng.standard_normal(SUMS[kernel].density_shape(n)) for _ in range(4)]
-    norms = [rng.standard_normal((3, n))] if SUMS[kernel].double else []
+    norms = [rng.standard_normal((3, n))] if SUMS[kernel].normals else []
     points, dens, norms = (
         [xp.asarray(a.astype(dtype)) for a in each] for each in ([points], dens, norms)
     )

@@ -294,7 +294,7 @@ def test_the_power_of_the_length_is_that_of_the_docstring(kernel: str) -> None:
     dens = np.ones(SUMS[kernel].density_shape(20))
     for edge in (1.0, 2.0):
         options = parki.EwaldOptions(3, [edge] * 3, 1e-2)
-        norms = points if SUMS[kernel].double else None
+        norms = points if SUMS[kernel].normals else None
         plan = parki.Plan(
             kernel, edge * points, edge * points, norms, options, want=("u", "grad_u")
         )

@@ -253,7 +253,7 @@ def plans(
     monkeypatch.setattr(pipeline, "prepare", stop)
     monkeypatch.setattr(host, "can_compile", lambda: False)
     points = np.random.default_rng(3).random((3, 3000)).astype(dtype)
-    norms = points if SUMS[kernel].double else None
+    norms = points if SUMS[kernel].normals else None
     for periodicity in range(4):
         settings = parki.EwaldOptions(periodicity=periodicity, box=[1, 1, 1], **options)
         with pytest.raises(StopIteration):

@@ -66,7 +66,7 @@ def test_numbers_that_change(kernel, space, to_space, rng):
     plan, slacks, placings = None, set(), set()
     for n in (500, 520, 530, 541, 560, 505, 490, 800, 820, 830, 200):
         trg, src = (to_space(rng.random((3, m))) for m in (n // 2, n))
-        norms = to_space(rng.standard_normal((3, n))) if SUMS[kernel].double else None
+        norms = to_space(rng.standard_normal((3, n))) if SUMS[kernel].normals else None
         if plan is None:
             plan = parki.Plan(kernel, trg, src, norms, options, want=want)
         else:

@@ -34,7 +34,7 @@ def test_records_agree_with_the_reference(kernel):
     """Rows of densities and results, normals, and the quantities that there are."""
     rng = np.random.default_rng(0)
     dens = rng.random(kernel.density_shape(5))
-    norms = rng.random((3, 5)) if kernel.double else None
+    norms = rng.random((3, 5)) if kernel.normals else None
     points, want = rng.random((3, 5)), tuple(n for n in kernel.terms if n in RESULTS)
     found = parki.reference.direct_sum(
         kernel.name, points, points, dens, norms, periodicity=0, want=want
@@ -49,7 +49,7 @@ def test_records_agree_with_the_reference(kernel):
         assert fields[name].any() == bool(terms)
         for term in terms:
             assert term.power == (1 if name == "u" else 2) + (
-                kernel.decay == 2 or "dl" in term.name
+                kernel.pair.power == 2 or "dl" in term.name
             )
-    assert kernel.components == (4 if kernel.double else kernel.results)
-    assert kernel.single_rows + 3 * kernel.double == kernel.rows
+    assert kernel.components == (4 if kernel.normals else kernel.results)
+    assert kernel.pair.power == min(source.decay - source.normal for source in kernel.sources)

@@ -21,7 +21,7 @@ def made(kernel, rng, to_space, box=(1.0, 1.0, 1.0), dtype="f8"):
     """Return targets, sources, normals or None, and a density."""
     edges = np.array(box)[:, None]
     trg, src = rng.random((3, TARGETS_IN_ALL)) * edges, rng.random((3, N)) * edges
-    norms = rng.standard_normal((3, N)) if SUMS[kernel].double else None
+    norms = rng.standard_normal((3, N)) if SUMS[kernel].normals else None
     dens = rng.standard_normal(SUMS[kernel].density_shape(N))
     return [a if a is None else to_space(a.astype(dtype)) for a in (trg, src, norms, dens)]
 

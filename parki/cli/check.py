@@ -147,7 +147,7 @@ def check(
     src = (rng.random((3, count)) * box[:, None]).astype(dtype)
     dens = rng.standard_normal(SUMS[kernel].density_shape(count)).astype(dtype)
     norms = None
-    if SUMS[kernel].double:
+    if SUMS[kernel].normals:
         norms = rng.standard_normal((3, count)).astype(dtype)
     options = EwaldOptions(
         periodicity=periodicity, box=BOX, tolerance=tolerance, execution_space=space.name

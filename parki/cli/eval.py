@@ -141,7 +141,7 @@ def read(path: Path, kind: str, kernel: str) -> dict[str, Any]:
     What is not known is refused: mostly it is an array under another name, without which the sum
     would be another.
     """
-    needed = ["src", "dens", *(["norms"] if SUMS[kernel].double else [])]
+    needed = ["src", "dens", *(["norms"] if SUMS[kernel].normals else [])]
     try:
         found, names = _load(path, kind, [*needed, "trg"])
     except FileNotFoundError:

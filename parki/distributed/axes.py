@@ -36,11 +36,12 @@ class Order:
         """Return a density (rows, sources) in the solver's order."""
         if self.kept or dens.shape[0] == 1:
             return dens
-        if SUMS[kernel].dipole:
-            return dens[self.places(9)]
-        dens = dens[[3 * v + axis for v in range(dens.shape[0] // 3) for axis in self.axes]]
-        # Torques are axial vectors, which change their sign in a mirror.
-        return -dens if self.mirrors and SUMS[kernel].axial else dens
+        parts = []
+        for source, rows in SUMS[kernel].parts(dens):
+            part = rows[self.places(source.rows)]
+            # Axial vectors change their sign in a mirror.
+            parts.append(-part if self.mirrors and source.axial else part)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def places(self, rows: int) -> Any:
         """Return the rows of a result, in the caller's order, of the solver's rows.

@@ -30,7 +30,7 @@ from parki.distributed.transport import Transport
 from parki.errors import ParkiValueError
 from parki.ewald.choice.clustering import SAMPLE, pair_density
 from parki.ewald.choice.memory import Memory
-from parki.ewald.far.gauge import Gauge
+from parki.ewald.far.gauge import Constants
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.one_device import Watch, normal_squares, unwatched
 from parki.ewald.pipeline.setup import Setup, choose, use
@@ -67,7 +67,7 @@ class Slab:
         self.order: Order
         self.near: SlabP2P
         self.far: SlabFar
-        self.gauge: Gauge
+        self.gauge: Constants
         self._to_targets: Route
         self._from_sources: Route
 

@@ -108,9 +108,9 @@ def check_options(options: Any) -> EwaldOptions:
 
 def check_normals(kernel: str, norms: Any) -> None:
     """Refuse normals that a kernel does not have, and a double layer without."""
-    if SUMS[kernel].double and norms is None:
+    if SUMS[kernel].normals and norms is None:
         raise ParkiTypeError(f"norms is missing; {kernel} needs normals of shape (3, Ns)")
-    if not SUMS[kernel].double and norms is not None:
+    if not SUMS[kernel].normals and norms is not None:
         raise ParkiTypeError(
             f"norms was given, but {kernel} has no normals; leave it out (a plan takes densities "
             "when it is called: plan(dens))"

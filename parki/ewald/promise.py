@@ -36,19 +36,20 @@ def _bound(task: Task, points: Points, pipeline: Pipeline, squares: Any) -> Any:
 
     A number, or one for each system.
     """
-    length, kind = volume_length(points.box.box), task.sum
-    single, systems = kind.single_rows, points.systems
+    length, systems = volume_length(points.box.box), points.systems
 
     def root(values: Any) -> Any:
         if systems:
             return np.sqrt(to_host(systems.sums(values[None]))[0])
         return pipeline.total(float(values.sum())) ** 0.5
 
-    bound = root(squares[:single].sum(axis=0)) / length**kind.decay
-    if kind.double:
-        normals = pipeline.normal_squares
-        if normals is None:
-            normals = normal_squares(points.arrays)
-        double = squares[single:].sum(axis=0) * normals[: squares.shape[1]]
-        bound += root(double) / length / length
+    bound: Any = 0.0
+    for source, own in task.sum.parts(squares):
+        square = own.sum(axis=0)
+        if source.normal:
+            normals = pipeline.normal_squares
+            if normals is None:
+                normals = normal_squares(points.arrays)
+            square = square * normals[: squares.shape[1]]
+        bound = bound + root(square) / length**source.decay
     return task.options.tolerance * bound

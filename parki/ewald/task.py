@@ -73,6 +73,11 @@ class Task:
         return "grad_tensor" in self.names
 
     @property
+    def flux(self) -> bool:
+        """Whether the mean of a double layer is the one without flux through the box."""
+        return self.sum.normals and self.options.dl_mean == "flux"
+
+    @property
     def mixed(self) -> bool:
         """Whether arrays are float64, and most of the arithmetic is not."""
         return self.options.precision == "mixed"

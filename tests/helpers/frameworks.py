@@ -44,7 +44,7 @@ def inputs(kernel, *, same=False, targets=4, sources=5, seed=0, spaced=False):
     if not same:
         found["src"] = src
     found["dens"] = rng.standard_normal(kind.density_shape(sources))
-    if kind.double:
+    if kind.normals:
         found["norms"] = rng.standard_normal((3, sources))
     return found
 

@@ -86,7 +86,7 @@ def make_sum(kernel, periodicity, dtype, executor, want="u", systems=None, **opt
     values = rng.standard_normal(SUMS[kernel].density_shape(POINTS)).astype(dtype)
     chosen = {"tolerance": 1e-2, "cutoff": 0.35, "window_points": 8, "p2g_method": "auto"}
     chosen = parki.EwaldOptions(periodicity, BOX, executor=executor, **chosen | options)
-    given = trg, src, norms if SUMS[kernel].double else None, chosen
+    given = trg, src, norms if SUMS[kernel].normals else None, chosen
     plan = parki.Plan(kernel, *given, want=want, systems=systems)
     if plan.pipeline.p2p.lists is not None:  # which the second sum keeps, and the third takes
         plan(values)

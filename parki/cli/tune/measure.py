@@ -166,7 +166,7 @@ def make(task: TimedPlan, space: ExecutionSpace) -> tuple[Plan, Any]:
     dens, norms = (
         xp.asarray(rows, dtype=task.dtype) for rows in (given[: SUMS[task.kernel].rows], given[6:])
     )
-    double = SUMS[task.kernel].double
+    double = SUMS[task.kernel].normals
     plan = Plan(task.kernel, points, points, norms if double else None, _options(task, space))
     return plan, dens.reshape(SUMS[task.kernel].density_shape(task.points))
 

@@ -132,7 +132,7 @@ class Work:
         Staged tiles compute the pairs around r_c, lists those within.
         """
         pairs = each.within
-        polynomials, others = SUMS[self.kernel].operations
+        polynomials, others = SUMS[self.kernel].pair.operations
         passes = ("u" in self.want) + (_DERIVATIVES if self.want != ("u",) else 0.0)
         passes += _TENSORS * ("grad_tensor" in self.want)
         operations = passes * (others + 2 * polynomials * degree)
@@ -153,7 +153,7 @@ class Work:
         if variant == "tile":
             # Windows and their slopes, of each tile that a source reaches, and the blocks of
             # columns that take it together.
-            tables = 2 if SUMS[self.kernel].tensor else 1
+            tables = 2 if SUMS[self.kernel].gradient else 1
             entries = reached(points) * self.sources
             blocks = math.prod(side + points - 1 for side in SIDES)
             updates = float(components * points)

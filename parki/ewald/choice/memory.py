@@ -202,7 +202,7 @@ def points_bytes(
     systems = problem.systems
     sources, targets = systems * problem.sources, systems * problem.targets
     both = sources if use.same else sources + targets
-    normals = 3 * item * sources if SUMS[problem.kernel].double else 0
+    normals = 3 * item * sources if SUMS[problem.kernel].normals else 0
     on_device = use.space.on_device
     # Of a sorted list: points, order and cell of each, and two numbers for each cell.
     each = 3 * item + 8

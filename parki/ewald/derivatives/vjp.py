@@ -172,7 +172,7 @@ class _Sum(NamedTuple):
             norms, options = None, norms
         given = check_arguments(kernel, trg, src, norms, options)
         kind, arrays = SUMS[kernel], given.arrays
-        inputs = INPUTS if kind.double else INPUTS[:3]
+        inputs = INPUTS if kind.normals else INPUTS[:3]
         if isinstance(names, str) or not {*names} or not {*names} <= {*inputs}:
             raise ParkiValueError(
                 f"{label} is {names!r}; expected names of inputs of {kernel}: {', '.join(inputs)}"

@@ -1,8 +1,7 @@
 """What grid and pairs do not fix: constants of the sums, and the mean of the double layer.
 
-A sum over periodic images of a density that does not add up to zero is fixed up to a constant only,
-and that of the triply periodic double layer up to a linear function. `Gauge` adds what makes
-parki's choice, which `docs/gauges.md` tells users.
+The constants of `parki.ewald.sums.gauges` belong to densities that do not add up to zero. The
+triply periodic double layer is fixed up to a linear function only. `Constants` adds both.
 """
 
 from __future__ import annotations
@@ -17,13 +16,14 @@ from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.truncated import zero_mode
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.split.hasimoto import Split
+from parki.ewald.sums.gauges import Ends
 
 Array = NDArray[np.float64]
 SHORT = 200_000  # numbers of a row that a single block of a device adds up in time
 
 
-class Gauge:
-    """Constants of a plan.
+class Constants:
+    """What a plan adds to the sums of grid and pairs.
 
     Parameters
     ----------
@@ -64,13 +64,12 @@ class Gauge:
         volume = float(np.prod(mesh.box))
         self.flux = 8 * np.pi * self.factor / volume
         value: Any = None
-        if kind.charged:
-            if mesh.periodicity < 3:
-                value = _truncated(kind.laplace, mesh)
-            elif kind.laplace:
-                value = -split.laplace_background / volume
+        if kind.gauge and mesh.periodicity < 3:
+            value = kind.gauge.ends(_ends(mesh))
+        elif kind.gauge and kind.gauge.background:
+            value = np.array([-split.background / volume])
         if value is not None:
-            column = np.broadcast_to(value, (self.rows,)).reshape(-1, 1) * self.factor
+            column = value[:, None] * self.factor
             self.constant = mesh.space.adapter.constant(column, mesh.dtype)
 
     def add(self, dens: Any, results: dict[str, Any]) -> None:
@@ -114,27 +113,9 @@ def _sums(xp: Any, rows: Any) -> Any:
     return sums
 
 
-def _truncated(laplace: bool, mesh: EwaldMesh) -> Any:
-    """Return what truncation changed and left out, per unit of the summed density.
-
-    See "Kernels that end" of docs/theory.md.
-
-    Returns
-    -------
-    float (Laplace), or ndarray of shape (3,) for the components of the single layer's density.
-    """
+def _ends(mesh: EwaldMesh) -> Ends:
+    """Return what the gauges of free axes need to know of kernels that end."""
     periodicity, box, padding = mesh.periodicity, mesh.box, mesh.padding
-    radius = padding.radius
     edges = np.where(np.arange(3) < periodicity, box, padding.period)
-    mean = zero_mode(laplace, periodicity, padding) / float(np.prod(edges))
-    # The logarithm is that of a length in the user's unit.
-    log = np.log(radius * mesh.frame.unit)
-    if laplace:
-        change = (0.0, -2 / box[0] * log, -2 * np.pi * radius / (box[0] * box[1]))
-        return float(change[periodicity] + mean)
-    if periodicity == 0:
-        return np.full(3, 2 / radius)
-    if periodicity == 1:
-        return -(log + 0.5) / box[0] * np.array([4.0, 2.0, 2.0])
-    constant = mean - 4 * np.pi * radius / (box[0] * box[1])
-    return np.array([constant, constant, 0.0])
+    mean = zero_mode(mesh.task.sum.symbol.order, periodicity, padding) / float(np.prod(edges))
+    return Ends(periodicity, box, padding.radius, np.log(padding.radius * mesh.frame.unit), mean)

@@ -81,8 +81,8 @@ class Fields:
         The switches of P2G's kernels.
     components, results : int
         Of what is spread, and of what is gathered.
-    tensor : bool
-        Whether sources have tensors, which are spread with the window's gradient.
+    gradient : bool
+        Whether sources are spread with the window's gradient.
     want : tuple of str
         What is gathered: "u", "p", "grad_u", and "grad_tensor".
     deterministic : bool
@@ -92,7 +92,7 @@ class Fields:
     layers: Mapping[str, Any] = field(hash=False)
     components: int
     results: int
-    tensor: bool = False
+    gradient: bool = False
     want: tuple[str, ...] = ("u",)
     deterministic: bool = False
 
@@ -106,10 +106,10 @@ class Fields:
         """Return those of a sum."""
         kind = task.sum
         return cls(
-            kind.spread_layers,
+            kind.spread,
             kind.components,
             kind.results,
-            kind.tensor,
+            kind.gradient,
             task.want,
             task.options.deterministic,
         )

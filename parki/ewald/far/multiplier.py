@@ -8,7 +8,6 @@ it, the kernel ends beyond all pairs: see `parki.ewald.far.cropped`.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -50,10 +49,10 @@ def tabulate(
     -------
     array, shape (len(waves[0]), len(waves[1]), len(waves[2]))
     """
-    xp, laplace = task.xp, task.sum.harmonic
+    xp, symbol = task.xp, task.sum.symbol
     shape = tuple(k.size for k in waves)
     values = xp.empty(shape, dtype=task.dtype)
-    factor = split.factor(laplace)
+    factor = split.factor(symbol.order)
     arguments = {f"square{axis}": xp.asarray(k**2) for axis, k in enumerate(waves)}
     arguments.update({f"window{axis}": xp.asarray(f) for axis, f in enumerate(windows)})
     _kernel(task, split, given is not None)(
@@ -66,7 +65,7 @@ def tabulate(
         scale=factor.scale,
         shift=factor.shift,
         end=factor.end,
-        strength=4 * math.pi if laplace else 8 * math.pi,
+        strength=symbol.strength,
         **arguments,
     )
     return values
@@ -88,7 +87,7 @@ def _kernel(task: Task, split: Split, given: bool) -> Kernel:
         task.space,
         executor=task.executor,
         REAL=real_name(task.dtype),
-        QUARTIC=not task.sum.harmonic,
+        QUARTIC=task.sum.symbol.order == 2,
         GIVEN=given,
-        DECAYS=split.factor(task.sum.harmonic).decays,
+        DECAYS=split.factor(task.sum.symbol.order).decays,
     )

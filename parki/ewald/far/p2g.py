@@ -123,7 +123,7 @@ class Owner(Variant):
         counts = owner_tiles(cells, points, mesh.wraps)
         super().__init__(mesh, mesh.divided(*counts, max(1, cells[2] // 8)))
         self.shape = mesh.stored
-        planewise = mesh.fields.tensor and not mesh.space.on_device
+        planewise = mesh.fields.gradient and not mesh.space.on_device
         self.load("p2g", "p2g_owner", BATCH=PLANEWISE if planewise else 1)
         self.threads = thread_count() if mesh.space.name == "OpenMP" else 1
         constant = mesh.space.adapter.constant
@@ -252,7 +252,7 @@ def _spots(tile: tuple[int, int]) -> np.ndarray[Any, Any]:
 
 def _batch(mesh: Mesh) -> int:
     """Return the sources that `p2g_tile` stages at a time: scratch memory for TEAMS of them."""
-    weights = (3 + 3 * mesh.fields.tensor) * mesh.window.points
+    weights = (3 + 3 * mesh.fields.gradient) * mesh.window.points
     rows = (mesh.scratch(TEAMS) - 64) // (mesh.item * (weights + 10) + 16)
     return max(1, min(BATCH, rows - 1))
 

@@ -65,7 +65,7 @@ class PlaneModes:
         """Return whether the grid's own modes are worse than rounding elsewhere."""
         wide = float(mesh.box[0] * mesh.box[1]) ** 0.5
         return (
-            mesh.task.sum.tensor
+            mesh.task.sum.gradient
             and mesh.periodicity == 2
             and mesh.dtype == np.float32
             and float(mesh.box[2]) >= HIGH * wide

@@ -32,7 +32,6 @@ mode k = 0 alone.
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -78,12 +77,12 @@ def transforms(
     array, shape (modes, across), float64
         Without a split or a window; 0 where both are 0.
     """
-    xp, harmonic = task.xp, task.sum.harmonic
+    xp, symbol = task.xp, task.sum.symbol
     rows, constant = _rows(task, modes, across, largest, padding)
     square = xp.asarray(modes**2)[:, None] + across**2
     safe = xp.where(square > 0, square, 1.0)
-    values = (math.pi * (4 if harmonic else 8) - rows) / safe
-    if not harmonic:
+    values = (symbol.strength - rows) / safe
+    if symbol.order == 2:
         values /= safe
     values += xp.asarray(volume * constant)[:, None] * (across == 0)
     return values * (square > 0)
@@ -102,7 +101,7 @@ def _rows(
     # Others' kernels have gone before they fade: most of those in a plane.
     felt = np.flatnonzero(modes * _fading(largest, padding).r[0] < _GONE)
     if felt.size:
-        kernels = _kernels(task.sum.harmonic, free, modes[felt], largest, padding)
+        kernels = _kernels(task.sum.symbol.order, free, modes[felt], largest, padding)
         nodes = _fading(largest, padding).r.size
         waves_there = across.size if free == 1 else _TERMS * _intervals(largest, padding)
         where = np if waves_there * nodes <= _FEW else xp
@@ -117,12 +116,13 @@ def _rows(
     return rows, constant
 
 
-def zero_mode(laplace: bool, periodicity: int, padding: Padding) -> float:
+def zero_mode(order: int, periodicity: int, padding: Padding) -> float:
     """Return the integral of the faded kernel of the mode k = 0, which `truncated` leaves out.
 
-    Of Laplace's potential, or (2-periodic, else it is 0) of the velocity along the plane.
+    It is the one of Laplace's potential, or of the velocity along the plane of a 2-periodic box;
+    of other velocities it is 0.
     """
-    if not laplace and periodicity != 2:
+    if order == 2 and periodicity != 2:
         return 0.0
     fading = _fading(0.0, padding)
     r, radius = fading.r, padding.radius
@@ -132,7 +132,7 @@ def zero_mode(laplace: bool, periodicity: int, padding: Padding) -> float:
         lambda: 2 * np.pi * r**2 * (0.5 - np.log(r / radius)),
         lambda: 2 * np.pi * r * (2 * radius - r),
     )[periodicity]()
-    return -float(ball @ fading.slope) * (1 if laplace else 2)
+    return -float(ball @ fading.slope) * order
 
 
 # ---------------------------------------------------------------------- kernels that fade
@@ -172,7 +172,7 @@ class _Kernels(NamedTuple):
     constant: Array
 
 
-def _kernels(laplace: bool, n: int, modes: Array, largest: float, padding: Padding) -> _Kernels:
+def _kernels(order: int, n: int, modes: Array, largest: float, padding: Padding) -> _Kernels:
     """Return the kernels of modes of wavenumber ``modes`` along the periodic directions."""
     fading, radius = _fading(largest, padding), padding.radius
     r, positive = fading.r[:, None], modes > 0
@@ -184,7 +184,7 @@ def _kernels(laplace: bool, n: int, modes: Array, largest: float, padding: Paddi
         return np.asarray((inner + outer) * r ** (n - 1))
 
     p, slope, less = _laplace(n, positive, safe, r, radius)
-    if laplace:
+    if order == 1:
         return _Kernels(integrand(p, slope), None, np.zeros(modes.size))
     # m - c from m', free of the cancellation that c is for.
     middle, half = r[r.size // 2], (r[-1] - r[0]) / 2

@@ -33,7 +33,7 @@ def warn_of_images(task: Task, survey: Survey) -> None:
     if survey.rank > 0:
         return
     axis = _outside(options, survey.of_sources)
-    if task.sum.double and options.periodicity == 3 and options.dl_mean is None and axis >= 0:
+    if task.sum.normals and options.periodicity == 3 and options.dl_mean is None and axis >= 0:
         warn(
             f"sources are outside of the box along axis {axis}, as of bodies that cross a face, "
             "but dl_mean is not given: without it the mean velocity of the double layer is zero, "
@@ -74,7 +74,7 @@ def look_for_flux(task: Task, points: Points, dens: Any, total: Callable[[float]
         need do.
     """
     options = task.options
-    if not task.sum.double or options.dl_mean != "flux":
+    if not task.flux:
         return False
     if _outside(options, points.survey.extents) < 0:
         return False

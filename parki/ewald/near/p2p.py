@@ -154,11 +154,11 @@ class P2P:
             )
 
         rate = factor / cutoff  # its powers may pass all numbers, which ** would refuse
-        power = rate ** (task.pair.decay - 1)
+        power = rate ** (task.pair.pair.power - 1)
         # `p2p` divides by r_c once on its own.
         self.own: dict[str, dict[str, Any]] = {}
         if "u" in kernels:
-            radial = kernels["u"].table(pair.table(task.pair), self.dtype)
+            radial = kernels["u"].table(pair.table(task.pair.pair), self.dtype)
             xi_rc = pair.evaluator.xi_rc if pair.evaluator else 0.0
             self.own["u"] = {"factor": factor * power, "radial": radial, "xi_rc": xi_rc}
             self.own["u"]["tiles"] = self.tiles
@@ -302,7 +302,7 @@ def near_kernels(
             TILE=sizes.derivatives,
             **constants,
             LOW=task.mixed,
-            **task.sum.layers,
+            **task.sum.pair.constants,
         )
     return kernels
 
@@ -331,7 +331,7 @@ def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: 
         executor=task.executor,
         team_size=TEAM if tiles else tile.targets,
         vector_length=tile.targets * tile.lanes if tiles else 1,
-        tables={"radial": pair.table(task.pair).shape},
+        tables={"radial": pair.table(task.pair.pair).shape},
         **constants,
     )
 

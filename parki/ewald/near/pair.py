@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from parki.arrays import real_name
 from parki.ewald.near.radial import EVALUATORS, Evaluator
-from parki.ewald.sums.record import RadialPolynomials, Sum
+from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
 from parki.ewald.task import Task
 
 Array = NDArray[np.float64]
@@ -40,16 +40,16 @@ class Pair(NamedTuple):
         """Return the polynomials of some radial functions, shape (functions, degree + 1)."""
         return np.array([getattr(self.radial, name) for name in names])
 
-    def table(self, kernel: Sum) -> Array:
+    def table(self, function: PairFunction) -> Array:
         """Return what evaluates the radial functions of "u"."""
-        return self.evaluator.table if self.evaluator else self.rows(kernel.polynomials[0])
+        return self.evaluator.table if self.evaluator else self.rows(function.values)
 
     def constants(self, task: Task) -> dict[str, Any]:
         """Return the constants of the kernels of "u" that do not depend on the variant."""
         number = EVALUATORS.index(self.evaluator.name) if self.evaluator else 0
         degree = self.evaluator.degree if self.evaluator else self.radial.S.size - 1
         known = dict(
-            task.pair.layers,
+            task.pair.pair.constants,
             REAL=real_name(task.dtype),
             DEGREE=degree,
             PERIODIC=task.options.periodicity,

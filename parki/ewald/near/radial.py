@@ -25,7 +25,7 @@ from scipy.special import erf
 
 from parki.ewald.split.hasimoto import Hasimoto, Split
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.record import RadialPolynomials
+from parki.ewald.sums.pairs import RadialPolynomials
 
 Array = NDArray[np.float64]
 # The place of a name is EVALUATOR in kernels/p2p.py.

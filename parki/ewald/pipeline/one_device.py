@@ -18,7 +18,7 @@ from parki.ewald.choice.clustering import pair_density
 from parki.ewald.choice.memory import Memory, check_memory
 from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P
-from parki.ewald.far.gauge import Gauge
+from parki.ewald.far.gauge import Constants
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.plane import PlaneModes
 from parki.ewald.geometry.systems import Systems
@@ -126,7 +126,7 @@ class OneDevice:
         self.fgc: FGC
         self.g2p: G2P
         self.plane: PlaneModes | None = None
-        self.gauge: Gauge
+        self.gauge: Constants
         self.sorted: Any = None  # a density of P2G, in the memory of those of P2P
         self._buffers: dict[int, Any] = {}  # for sorted densities of P2P, by how many at a time
         self._grids: dict[int, tuple[Any, FGC]] = {}  # of several densities; with their FGC

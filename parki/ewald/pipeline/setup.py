@@ -22,7 +22,7 @@ from parki.ewald.choice.reuse import suit
 from parki.ewald.far import multiplier
 from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P, in_order
-from parki.ewald.far.gauge import Gauge
+from parki.ewald.far.gauge import Constants
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import Padding, pad
@@ -145,14 +145,13 @@ class Setup:
         kernels += multiplier.kernels(task, chosen.split)
         return kernels
 
-    def gauge(self, trg: Any, src: Any, norms: Any, **how: Any) -> Gauge:
+    def gauge(self, trg: Any, src: Any, norms: Any, **how: Any) -> Constants:
         """Return the constants of the sum of points as given, with normals in solver units.
 
-        ``how`` goes to `Gauge`.
+        ``how`` goes to `Constants`.
         """
-        flux = self.task.sum.double and self.task.options.dl_mean == "flux"
-        points = (trg, src, norms) if flux else None
-        return Gauge(self.mesh, self.split, points, **how)
+        points = (trg, src, norms) if self.task.flux else None
+        return Constants(self.mesh, self.split, points, **how)
 
 
 def choose(
@@ -228,9 +227,8 @@ def choose(
 
 def use(task: Task, points: Points, once: bool) -> Use:
     """Return what memory depends on besides problem and parameters."""
-    flux = task.options.dl_mean == "flux" and task.sum.double
     more = 9 * ({"grad_u", "stress"} <= set(task.names))
-    return Use(task.space, task.dtype, points.survey.same, flux, once, more, task.mixed)
+    return Use(task.space, task.dtype, points.survey.same, task.flux, once, more, task.mixed)
 
 
 def _mesh(

@@ -37,7 +37,7 @@ from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import Prolate, pair_error
 from parki.ewald.split.window import Images, images
 from parki.ewald.sums import WindowWeights, term_of
-from parki.ewald.sums.record import RadialPolynomials
+from parki.ewald.sums.pairs import RadialPolynomials
 
 Array = NDArray[np.float64]
 _EXPONENT = 20.0  # integrals of decaying functions stop where the integrand has lost exp(-20)
@@ -172,7 +172,6 @@ def truncation(
     periods : sequence of float
         Edges of the first axes, which are periodic.
     """
-    stokes = term_of(term).far.stokes
     odd = term_of(term).power % 2 == 0  # modes k and -k cancel in a point's own error
     xi = np.sqrt(np.pi) * split.psi0
     mean_square = peak = 0.0
@@ -186,7 +185,7 @@ def truncation(
             else:
                 s, weights = _decay(edge, 1 / xi, rate)
             k = edge + s
-            size = _symbol(term, split.factor(not stokes).at(k * k), k * k)
+            size = _symbol(term, split.factor(term_of(term).far.order).at(k * k), k * k)
             integral = 4 * np.pi * float(weights @ (size**power * s * k)) / (2 * np.pi) ** 3
             if power == 2:
                 others = math.prod(lattice[:axis] + lattice[axis + 1 :])
@@ -236,12 +235,11 @@ class Modes:
         k2 = x[:, None, None] ** 2 + y[:, None] ** 2 + z**2
         k2[0, 0, 0] = 1.0  # any number: the mean is left out
         gammas = {
-            stokes: split.factor(not stokes).at(k2)
-            for stokes in {term_of(t).far.stokes for t in terms}
+            order: split.factor(order).at(k2) for order in {term_of(t).far.order for t in terms}
         }
         self.profiles: dict[str, list[list[Array]]] = {}
         for term in terms:
-            powers = _mode_powers(term, gammas[term_of(term).far.stokes], k2)
+            powers = _mode_powers(term, gammas[term_of(term).far.order], k2)
             for power in powers:
                 power[0, 0, 0] = 0.0
             weights = [rule[1] for rule in rules]

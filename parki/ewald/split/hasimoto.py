@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfc, ive
 
 from parki.ewald.sums import term_of
-from parki.ewald.sums.record import RadialPolynomials
+from parki.ewald.sums.pairs import RadialPolynomials
 
 Array = NDArray[np.float64]
 
@@ -79,11 +79,11 @@ class Split(Protocol):
         """Largest wavenumber of the far field; infinite if it only decays."""
 
     @property
-    def laplace_background(self) -> float:
+    def background(self) -> float:
         """``4 pi a``: a triply periodic potential gets ``-4 pi a / V sum(q)``."""
 
-    def factor(self, laplace: bool) -> Factor:
-        """Return the far-field factor of the Laplace and rotlet, or else of the Stokes symbols."""
+    def factor(self, order: int) -> Factor:
+        """Return the far-field factor of symbols of an order: 1 harmonic, 2 biharmonic."""
 
     def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
         """Return residual derivatives ``b', b'', b''', b''''`` at distances ``r``."""
@@ -94,14 +94,6 @@ class Split(Protocol):
     def losses(self, rc: float, term: str) -> Array:
         """Return what is lost of a pair kernel by cutting the series: see `series_losses`."""
         return series_losses(self.series(rc), term)
-
-    def gamma_stokes(self, k2: Any) -> Any:
-        """Return the far-field factor of the Stokes symbols at squared wavenumber ``k2``."""
-        return self.factor(False).at(k2)
-
-    def gamma_laplace(self, k2: Any) -> Any:
-        """Return the far-field factor of the Laplace and rotlet symbols."""
-        return self.factor(True).at(k2)
 
     def radial_polynomials(self, rc: float, degree: int) -> RadialPolynomials:
         """Return polynomials of the near kernel's smooth parts in powers of s, highest first."""
@@ -157,13 +149,13 @@ class Hasimoto(Split):
         return float("inf")
 
     @property
-    def laplace_background(self) -> float:
+    def background(self) -> float:
         """``4 pi a`` with ``a = 1 / (4 xi^2)``, in squared length units."""
         return float(np.pi / self.xi**2)
 
-    def factor(self, laplace: bool) -> Factor:
+    def factor(self, order: int) -> Factor:
         """Return ``exp(-c)``, or ``(1 + c) exp(-c)``, with ``c = k^2 / (4 xi^2)``."""
-        terms = np.ones(1 if laplace else 2)
+        terms = np.ones(order)
         return Factor(terms, 1 / (4 * self.xi**2), 0.0, float("inf"), True)
 
     def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:

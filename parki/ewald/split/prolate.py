@@ -33,7 +33,7 @@ from parki.ewald.split.hasimoto import (
     series_losses,
 )
 from parki.ewald.sums import SUMS, term_of
-from parki.ewald.sums.record import RadialPolynomials
+from parki.ewald.sums.pairs import RadialPolynomials
 
 Array = NDArray[np.float64]
 SPLITS = ("hasimoto", "prolate")
@@ -112,15 +112,13 @@ class Prolate(Split):
         return self.c / self.rc
 
     @property
-    def laplace_background(self) -> float:
+    def background(self) -> float:
         """``4 pi a`` with ``psi^ = 1 - a k^2 + ...``, in squared length units."""
         return 2 * math.pi * _prolate(self.c).chi / self.band**2
 
-    def factor(self, laplace: bool) -> Factor:
+    def factor(self, order: int) -> Factor:
         """Return ``psi_0(x)``, x = k / band, or ``psi_0 - x psi_0' / 2``; over ``psi_0(0)``."""
-        functions = _prolate(self.c)
-        terms = functions.gamma_laplace if laplace else functions.gamma_stokes
-        return Factor(terms, 2 / self.band**2, 1.0, 2.0, False)
+        return Factor(_prolate(self.c).gammas[order - 1], 2 / self.band**2, 1.0, 2.0, False)
 
     def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
         """Return ``b', b'', b''', b''''`` up to rc, and 0 beyond."""
@@ -227,8 +225,7 @@ class _Functions(NamedTuple):
     """What depends on c alone: Chebyshev series of the radial functions, Horner coefficients."""
 
     radial: RadialPolynomials
-    gamma_laplace: Array
-    gamma_stokes: Array
+    gammas: tuple[Array, Array]
     psi0: float
     chi: float
 
@@ -250,8 +247,8 @@ def _prolate(c: float) -> _Functions:
     slope_term = t / 2 * legendre.legval(t, legendre.legder(terms))
     psi0 = float(legendre.legval(0.0, terms))
     gammas = [_chebyshev(f / psi0) for f in (psi, psi - slope_term)]
-    laplace, stokes = (horner_order(f, f.size - 1) for f in gammas)
-    return _Functions(radial_series(_chebyshev(psi)), laplace, stokes, psi0, chi)
+    harmonic, biharmonic = (horner_order(f, f.size - 1) for f in gammas)
+    return _Functions(radial_series(_chebyshev(psi)), (harmonic, biharmonic), psi0, chi)
 
 
 @lru_cache(maxsize=256)

@@ -4,38 +4,38 @@ from __future__ import annotations
 
 import math
 
+from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself
+from parki.ewald.sums.gauges import OF_CHARGES
+from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
 from parki.ewald.sums.slopes import VECTORS, SourceDisplacement, products
+from parki.ewald.sums.sources import CHARGE
 
 _FACTOR = 4 * math.pi
 POTENTIAL = Term(
     "laplace",
     1,
     lambda r2, p: 4 * p.L**2,
-    Far(_FACTOR, 3, stokes=False),
+    Far(_FACTOR, 3, order=1),
     (2, -1, 0.116, -1, 0, 0),
 )
 GRADIENT_TERM = Term(
     "laplace_grad",
     2,
     lambda r2, p: 4 * r2 * p.X**2,
-    Far(_FACTOR, 2, PLAIN, GRADIENT, stokes=False),
+    Far(_FACTOR, 2, PLAIN, GRADIENT, order=1),
     (4, 0, 2 / math.pi, 0.5, 0, 0),
     derived=True,
     differentiates_window=True,
 )
 LAPLACE = Sum(
     "laplace",
-    rows=1,
-    results=1,
-    components=1,
+    symbols.POTENTIAL,
+    PairFunction(("LAPLACE",), (1, 12), values="L", derivatives="X", beside="L"),
+    (CHARGE,),
+    OF_CHARGES,
     terms={"u": (POTENTIAL,), "grad_u": (GRADIENT_TERM,)},
-    polynomials=("L", "X"),
-    operations=(1, 12),
-    laplace=True,
-    charged=True,
-    harmonic=True,
     adjoints={
         "u": of_itself("laplace"),
         # The pressure of forces is that of dipoles of charges.

@@ -1,12 +1,12 @@
-"""What a sum is: the record that each kernel fills in, and those of its terms.
+"""`Sum`: the values that a sum is made of, and the terms that its error estimates take.
 
-Whatever is true of one kernel and not of another stands in its record: the rest of parki asks the
-record, and compares no names.
+Whatever is true of one sum and not of another stands in these values. The rest of parki asks them,
+and never which sum it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,24 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.ewald.sums.adjoint import Adjoint
+from parki.ewald.sums.gauges import Gauge
+from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
 from parki.ewald.sums.slopes import VECTORS, Slopes
+from parki.ewald.sums.sources import Source
+from parki.ewald.sums.symbols import Symbol
 
 Array = NDArray[np.float64]
-
-
-class RadialPolynomials(NamedTuple):
-    """Smooth parts of the near kernels in ``s = 2 (r/rc)^2 - 1``, made dimensionless with rc.
-
-    With ``int_0^r psi = r P``, ``psi = Q``, ``psi' = r R``, ``X = (P - Q)/r^2`` and
-    ``W = R'/r``, each field is a 1-D float64 array of coefficients: ``S = rc (P + Q)``,
-    ``X = rc^3 X``, ``R = rc^3 R``, ``L = rc P``, ``W = rc^5 W``.
-    """
-
-    S: Array
-    X: Array
-    R: Array
-    L: Array
-    W: Array
 
 
 class WindowWeights(NamedTuple):
@@ -65,7 +54,7 @@ class Far(NamedTuple):
     power: int
     spread: WindowWeights = PLAIN
     gather: WindowWeights = PLAIN
-    stokes: bool = True  # which gamma
+    order: int = 2  # of the symbol, for the split's factor
 
 
 @dataclass(frozen=True)
@@ -109,36 +98,23 @@ class Term:
 
 @dataclass(frozen=True)
 class Sum:
-    """One sum.
+    """One sum, composed of values.
 
     Attributes
     ----------
     name : str
-    rows : int
-        Of a density.
-    results : int
-        Rows of the velocity or potential.
-    components : int
-        Of the grid that sources are spread onto.
+    symbol : Symbol
+        Its far field.
+    pair : PairFunction
+        Its near field.
+    sources : tuple of Source
+        The parts of a density, whose rows follow each other.
+    gauge : Gauge or None
+        None where the sum of the densities has no field of its own.
     terms : mapping of str to tuple of Term
-        What makes up each quantity that the sum has: "u", "p", "grad_u"; and "grad_tensor",
-        the gradient of ``D_jk d_k u_j + s p`` for a tensor D and a strength s at a *tensor target*.
+        What makes up each quantity that the sum has: "u", "p", "grad_u"; and "grad_tensor", the
+        gradient of ``D_jk d_k u_j + s p`` for a tensor D and a strength s at a *tensor target*.
         One without terms is zero everywhere.
-    polynomials : tuple of str
-        Fields of `RadialPolynomials` that the pair kernel of the velocity takes, that of pressure
-        and gradient, and that of tensors, if there is one.
-    operations : tuple of two int
-        Polynomials that a pair takes, and other operations.
-    single, double, laplace, rotlet, dipole : bool
-        Which pair kernels: the kernels' switches. Those with a double layer have normals.
-    decay : int
-        Power of the inverse length in the promise, of the rows that are not the double layer's.
-    charged : bool
-        Whether the sum of the densities has a field of its own, which gauges fix.
-    harmonic : bool
-        Whether the far field takes the multiplier of Laplace's equation, not of Stokes'.
-    axial : bool
-        Whether densities change sign where coordinates are mirrored.
     adjoints : mapping of str to Adjoint
         How "u", "p" and "grad_u" are transposed, as far as there are sums for it.
     slopes : Slopes
@@ -146,62 +122,63 @@ class Sum:
     """
 
     name: str
-    rows: int
-    results: int
-    components: int
+    symbol: Symbol
+    pair: PairFunction
+    sources: tuple[Source, ...]
+    gauge: Gauge | None
     terms: Mapping[str, tuple[Term, ...]] = field(hash=False)
-    polynomials: tuple[str, ...]
-    operations: tuple[int, int]
-    single: bool = False
-    double: bool = False
-    laplace: bool = False
-    rotlet: bool = False
-    dipole: bool = False
-    decay: int = 1
-    charged: bool = False
-    harmonic: bool = False
-    axial: bool = False
     adjoints: Mapping[str, Adjoint] = field(default_factory=dict, hash=False)
     slopes: Slopes = VECTORS
 
     def derivative_tables(self, want: tuple[str, ...], values: bool = False) -> str:
-        """Return the polynomials that the derivatives take, and the values beside them."""
-        found = self.polynomials[2] if "grad_tensor" in want else self.polynomials[1]
-        return found + values * ("S" * self.single + "L" * self.laplace)
+        """Return the tables that the derivatives take, and the values beside them."""
+        found = self.pair.tensors if "grad_tensor" in want else self.pair.derivatives
+        return found + values * self.pair.beside
+
+    @cached_property
+    def rows(self) -> int:
+        """Rows of a density."""
+        return sum(source.rows for source in self.sources)
 
     @property
-    def single_rows(self) -> int:
-        """Rows of a density before those of the double layer."""
-        return self.rows - 3 * self.double
+    def results(self) -> int:
+        """Rows of the velocity or potential."""
+        return self.symbol.results
+
+    @property
+    def components(self) -> int:
+        """Fields on the grid that sources are spread onto."""
+        return self.symbol.components
+
+    @property
+    def normals(self) -> bool:
+        """Whether sources have normals."""
+        return any(source.normal for source in self.sources)
+
+    @property
+    def gradient(self) -> bool:
+        """Whether sources are spread with the window's gradient."""
+        return any(source.gradient for source in self.sources)
 
     @property
     def source_components(self) -> int:
         """Components of the largest part of a source: a vector, or the product of two."""
-        return self.results * (3 if self.tensor else 1)
-
-    @property
-    def tensor(self) -> bool:
-        """Whether sources have tensors, which are spread with the window's gradient."""
-        return self.double or self.dipole
+        return self.results * (3 if self.gradient else 1)
 
     def density_shape(self, sources: int) -> tuple[int, ...]:
         """Return the shape of a density."""
-        vector = {1: (), 9: (3, 3)}.get(self.rows, (self.rows,))
-        return (*vector, sources)
+        own = self.sources[0].shape if len(self.sources) == 1 else (self.rows,)
+        return (*own, sources)
+
+    def parts(self, rows: Any) -> Iterator[tuple[Source, Any]]:
+        """Yield each source with its rows of a density."""
+        start = 0
+        for source in self.sources:
+            yield source, rows[start : start + source.rows]
+            start += source.rows
 
     @cached_property
-    def layers(self) -> dict[str, Any]:
-        """The kernels' switches; the paper's P2G has none for dipoles."""
-        found = {
-            "SINGLE": self.single,
-            "DOUBLE": self.double,
-            "LAPLACE": self.laplace,
-            "ROTLET": self.rotlet,
-        }
-        return found | {"DIPOLE": True} if self.dipole else found
-
-    @cached_property
-    def spread_layers(self) -> dict[str, Any]:
-        """The switches of P2G, to which the torques of rotlets are vectors as forces are."""
-        kept = {name: flag for name, flag in self.layers.items() if name != "ROTLET"}
-        return kept | {"SINGLE": self.single or self.rotlet}
+    def spread(self) -> dict[str, bool]:
+        """The constants of P2G's kernels."""
+        kinds = ("SINGLE", "DOUBLE", "LAPLACE")
+        return dict.fromkeys(kinds, False) | dict.fromkeys((s.spread for s in self.sources), True)

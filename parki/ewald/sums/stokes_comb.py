@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from parki.ewald.sums import stokes_dl, stokes_sl
+from parki.ewald.sums import stokes_dl, stokes_sl, symbols
 from parki.ewald.sums.adjoint import (
     Adjoint,
     mean_of_dipoles,
     mean_of_forces,
     velocity_and_traction,
 )
+from parki.ewald.sums.gauges import OF_FORCES
+from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.record import Sum
 from parki.ewald.sums.slopes import Slopes, by_normals, layer_tensors, of_both
+from parki.ewald.sums.sources import FORCE, LAYER
 
 _WANT = ("u", "p", "grad_u")
 STOKES_COMB = Sum(
     "stokes_comb",
-    rows=6,
-    results=3,
-    components=4,
+    symbols.FLOW_OF_BOTH,
+    PairFunction(("SINGLE", "DOUBLE"), (3, 50), values="SXR", derivatives="XRW", beside="S"),
+    (FORCE, LAYER),
+    OF_FORCES,
     terms={name: stokes_sl.TERMS[name] + stokes_dl.TERMS[name] for name in stokes_sl.TERMS},
-    polynomials=("SXR", "XRW"),
-    operations=(3, 50),
-    single=True,
-    double=True,
-    charged=True,
     adjoints={
         "u": Adjoint(
             "stokes_sl", _WANT, velocity_and_traction, mean=mean_of_forces, transposed_pair=True

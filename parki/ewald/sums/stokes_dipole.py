@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 
-from parki.ewald.sums import stokes_sl
+from parki.ewald.sums import stokes_sl, symbols
 from parki.ewald.sums.adjoint import Adjoint, gradient
-from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, RadialPolynomials, Sum, Term
+from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
+from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Sum, Term
 from parki.ewald.sums.slopes import Slopes, dipole_tensors, of_tensors
+from parki.ewald.sums.sources import DIPOLE
 
 _PI = math.pi
 _FACTOR = math.sqrt(2) / 3 * 8 * _PI
@@ -61,14 +63,11 @@ PRESSURE = Term(
 )
 STOKES_DIPOLE = Sum(
     "stokes_dipole",
-    rows=9,
-    results=3,
-    components=3,
+    symbols.FLOW_OF_TENSORS,
+    PairFunction(("DIPOLE",), (2, 55), values="XR", derivatives="XRW", power=2),
+    (DIPOLE,),
+    gauge=None,
     terms={"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)},
-    polynomials=("XR", "XRW"),
-    operations=(2, 55),
-    dipole=True,
-    decay=2,
     adjoints={
         "u": Adjoint("stokes_sl", ("grad_u",), gradient, transposed_pair=True),
         "grad_u": Adjoint("stokes_dipole", ("grad_u",), gradient),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 
+from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, mean_of_dipoles, mean_of_forces, traction
-from parki.ewald.sums.record import Array, Far, RadialPolynomials, Sum, Term, WindowWeights
+from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
+from parki.ewald.sums.record import Array, Far, Sum, Term, WindowWeights
 from parki.ewald.sums.slopes import Slopes, by_normals, layer_tensors, of_tensors
+from parki.ewald.sums.sources import LAYER
 
 _PI = math.pi
 _FACTOR = 8 * _PI
@@ -64,13 +67,11 @@ PRESSURE = Term(
 TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}
 STOKES_DL = Sum(
     "stokes_dl",
-    rows=3,
-    results=3,
-    components=4,
+    symbols.FLOW_OF_LAYERS,
+    PairFunction(("DOUBLE",), (3, 40), values="SXR", derivatives="XRW"),
+    (LAYER,),
+    gauge=None,
     terms=TERMS,
-    polynomials=("SXR", "XRW"),
-    operations=(3, 40),
-    double=True,
     adjoints={
         "u": Adjoint(
             "stokes_sl", ("p", "grad_u"), traction, mean=mean_of_forces, transposed_pair=True

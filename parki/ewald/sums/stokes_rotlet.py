@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 
+from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, half_curl, of_itself
+from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
+from parki.ewald.sums.sources import TORQUE
 
 _PI = math.pi
 _FACTOR = math.sqrt(2 / 3) * 4 * _PI
@@ -13,30 +16,25 @@ VELOCITY = Term(
     "stokes_rotlet",
     2,
     lambda r2, p: 8 / 3 * r2 * p.X**2,
-    Far(_FACTOR, 2, stokes=False),
+    Far(_FACTOR, 2, order=1),
     (8 / 3, 0, 4 / (3 * _PI), 0.5, 0, 0),
 )
 VELOCITY_GRADIENT = Term(
     "stokes_rotlet_grad",
     3,
     lambda r2, p: 8 * ((p.R + 2 * p.X) ** 2 + 2 * p.X**2) / 3,
-    Far(_FACTOR, 1, PLAIN, GRADIENT, stokes=False),
+    Far(_FACTOR, 1, PLAIN, GRADIENT, order=1),
     (8 / 3, 1.5, 1 / (3 * _PI), 2.5, 0, 0),
     derived=True,
     differentiates_window=True,
 )
 STOKES_ROTLET = Sum(
     "stokes_rotlet",
-    rows=3,
-    results=3,
-    components=3,
+    symbols.CURL,
+    PairFunction(("ROTLET",), (1, 25), values="X", derivatives="XR", power=2),
+    (TORQUE,),
+    gauge=None,
     terms={"u": (VELOCITY,), "p": (), "grad_u": (VELOCITY_GRADIENT,)},
-    polynomials=("X", "XR"),
-    operations=(1, 25),
-    rotlet=True,
-    decay=2,
-    harmonic=True,
-    axial=True,
     adjoints={
         "u": of_itself("stokes_rotlet"),
         "grad_u": Adjoint("stokes_dipole", ("grad_u",), half_curl, tolerance_factor=0.81),

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import math
 
-from parki.ewald.sums import stokes_dl
+from parki.ewald.sums import stokes_dl, symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
-from parki.ewald.sums.record import (
-    CURVATURE,
-    GRADIENT,
-    PLAIN,
-    Array,
-    Far,
-    RadialPolynomials,
-    Sum,
-    Term,
-)
+from parki.ewald.sums.gauges import OF_FORCES
+from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
+from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Array, Far, Sum, Term
 from parki.ewald.sums.slopes import VECTORS, SourceDisplacement, products
+from parki.ewald.sums.sources import FORCE
 
 _PI = math.pi
 _FACTOR = math.sqrt(2 / 3) * 8 * _PI
@@ -71,14 +65,11 @@ TENSOR_GRADIENT = Term(
 TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}
 STOKES_SL = Sum(
     "stokes_sl",
-    rows=3,
-    results=3,
-    components=3,
+    symbols.FLOW,
+    PairFunction(("SINGLE",), (2, 25), "SX", derivatives="XR", tensors="XRW", beside="S"),
+    (FORCE,),
+    OF_FORCES,
     terms={**TERMS, "grad_tensor": (TENSOR_GRADIENT,)},
-    polynomials=("SX", "XR", "XRW"),
-    operations=(2, 25),
-    single=True,
-    charged=True,
     adjoints={
         "u": of_itself("stokes_sl"),
         "p": Adjoint(

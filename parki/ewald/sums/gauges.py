@@ -1,0 +1,74 @@
+"""`Gauge`: the constant of a sum whose densities have a field of their own.
+
+A sum over periodic images of a density that does not add up to zero is fixed up to a constant only.
+``docs/gauges.md`` tells users parki's choice; "Kernels that end" of ``docs/theory.md`` derives the
+constants below, which free axes need because their kernels end at a radius.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Ends(NamedTuple):
+    """Kernels that end, in a box with at least one free axis.
+
+    Attributes
+    ----------
+    periodicity : int
+    box : ndarray, shape (3,)
+        Solver units.
+    radius : float
+        Where kernels end, in solver units.
+    log : float
+        Logarithm of that radius in the user's unit.
+    mean : float
+        Integral of the mode k = 0 that the multiplier leaves out, over the volume that repeats.
+    """
+
+    periodicity: int
+    box: Array
+    radius: float
+    log: float
+    mean: float
+
+
+class Gauge(NamedTuple):
+    """What truncation changed and left out, and the background of a triply periodic box.
+
+    Attributes
+    ----------
+    ends : callable
+        ``ends(Ends)``: per unit of the summed density, shape (results,).
+    background : bool
+        Whether triply periodic densities have the split's uniform background.
+    """
+
+    ends: Callable[[Ends], Array]
+    background: bool = False
+
+
+def _of_charges(ends: Ends) -> Array:
+    box, radius = ends.box, ends.radius
+    change = (0.0, -2 / box[0] * ends.log, -2 * np.pi * radius / (box[0] * box[1]))
+    return np.array([change[ends.periodicity] + ends.mean])
+
+
+def _of_forces(ends: Ends) -> Array:
+    box = ends.box
+    if ends.periodicity == 0:
+        return np.full(3, 2 / ends.radius)
+    if ends.periodicity == 1:
+        return np.array([4.0, 2.0, 2.0]) * (-(ends.log + 0.5) / box[0])
+    constant = ends.mean - 4 * np.pi * ends.radius / (box[0] * box[1])
+    return np.array([constant, constant, 0.0])
+
+
+OF_CHARGES = Gauge(_of_charges, background=True)
+OF_FORCES = Gauge(_of_forces)

@@ -1,0 +1,59 @@
+"""`PairFunction`: what P2P sums, and the smooth tables that it takes of a split."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class RadialPolynomials(NamedTuple):
+    """Smooth parts of the near kernels in ``s = 2 (r/rc)^2 - 1``, made dimensionless with rc.
+
+    With ``int_0^r psi = r P``, ``psi = Q``, ``psi' = r R``, ``X = (P - Q)/r^2`` and
+    ``W = R'/r``, each field is a 1-D float64 array of coefficients: ``S = rc (P + Q)``,
+    ``X = rc^3 X``, ``R = rc^3 R``, ``L = rc P``, ``W = rc^5 W``.
+    """
+
+    S: Array
+    X: Array
+    R: Array
+    L: Array
+    W: Array
+
+
+class PairFunction(NamedTuple):
+    """The pair function of a sum. Tables are named by the fields of `RadialPolynomials`.
+
+    Attributes
+    ----------
+    switches : tuple of str
+        The constants of ``kernels/p2p.py`` that choose it.
+    operations : tuple of two int
+        Polynomials that a pair evaluates, and its other operations.
+    values, derivatives : str
+        Tables of the velocity or potential, and of pressure and gradient.
+    power : int
+        Power of the inverse cut-off in front, apart from that of normals.
+    tensors : str
+        Tables of the gradient that tensor targets read, where there are such targets.
+    beside : str
+        Table that values need in addition where a kernel sums them with the derivatives.
+    """
+
+    switches: tuple[str, ...]
+    operations: tuple[int, int]
+    values: str
+    derivatives: str
+    power: int = 1
+    tensors: str = ""
+    beside: str = ""
+
+    @property
+    def constants(self) -> dict[str, bool]:
+        """The constants of P2P's kernels; the literature's have none for dipoles."""
+        kinds = ("SINGLE", "DOUBLE", "LAPLACE", "ROTLET")
+        return dict.fromkeys(kinds, False) | dict.fromkeys(self.switches, True)

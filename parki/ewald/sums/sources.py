@@ -1,0 +1,45 @@
+"""`Source`: what a point carries, how it spreads, and how large its error may be."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+
+class Source(NamedTuple):
+    """One part of a density.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Shape for one point: a number, a vector or a tensor.
+    spread : str
+        The constant of ``kernels/p2g.py`` that spreads it.
+    decay : int
+        Power of the inverse length in the promise.
+    gradient : bool
+        Whether it is spread with the window's gradient.
+    normal : bool
+        Whether it comes with a normal.
+    axial : bool
+        Whether it changes its sign where coordinates are mirrored.
+    """
+
+    shape: tuple[int, ...]
+    spread: str
+    decay: int = 1
+    gradient: bool = False
+    normal: bool = False
+    axial: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Rows of a density."""
+        return math.prod(self.shape)
+
+
+CHARGE = Source((), "LAPLACE")
+FORCE = Source((3,), "SINGLE")
+TORQUE = Source((3,), "SINGLE", decay=2, axial=True)
+LAYER = Source((3,), "DOUBLE", decay=2, gradient=True, normal=True)
+DIPOLE = Source((3, 3), "DIPOLE", decay=2, gradient=True)

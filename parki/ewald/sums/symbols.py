@@ -1,0 +1,47 @@
+"""`Symbol`: what FGC multiplies the modes of the far field by."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+
+class Symbol(NamedTuple):
+    """``strength / k^(2 order)`` times the split's factor of this order, and a tensor structure.
+
+    Attributes
+    ----------
+    order : int
+        1 for harmonic symbols (Laplace's equation), 2 for biharmonic ones (Stokes' equations).
+    components : int
+        Fields on the grid that sources are spread onto.
+    results : int
+        Rows of the velocity or potential.
+    switches : tuple of str
+        The constants of ``kernels/fgc.py`` that choose the tensor structure.
+    """
+
+    order: int
+    components: int
+    results: int
+    switches: tuple[str, ...]
+
+    @property
+    def constants(self) -> dict[str, bool]:
+        """The constants of FGC's kernels."""
+        kinds = ("SINGLE", "DOUBLE", "LAPLACE", "ROTLET")
+        return dict.fromkeys(kinds, False) | dict.fromkeys(self.switches, True)
+
+    @property
+    def strength(self) -> float:
+        """``4 pi`` or ``8 pi``: what the equation has at a unit source."""
+        return 4 * math.pi * self.order
+
+
+POTENTIAL = Symbol(1, 1, 1, ("LAPLACE",))
+CURL = Symbol(1, 3, 3, ("ROTLET",))
+FLOW = Symbol(2, 3, 3, ("SINGLE",))
+FLOW_OF_TENSORS = Symbol(2, 3, 3, ("DIPOLE",))
+# The fourth component is the strength q.n of a double layer's sources and sinks.
+FLOW_OF_LAYERS = Symbol(2, 4, 3, ("DOUBLE",))
+FLOW_OF_BOTH = Symbol(2, 4, 3, ("SINGLE", "DOUBLE"))
