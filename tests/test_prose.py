@@ -19,7 +19,7 @@ PAGES = [
 ]
 
 INSTEAD = {
-    r"(?:^|[.:;!?|]\s|\n\n(?:[-*] )?)[*_]*(?-i:Of) (?!course\b)[a-z*`\d]": "put the subject first",
+    r"(?:^|[.:;!?|]\s|\n\n(?:[-*] )?)[*_]*(?-i:Of)[*_]* (?!course\b)[a-z*`\d]": "put the subject first",
     r"\b(?:those|that) of\b": "say the noun again",
     r"\bas (?:they|it) (?:comes?|stands?|is|are)\b": "in the order given, unchanged",
     r"\balike\b": "in the same way, both",
@@ -63,3 +63,13 @@ def test_phrases_are_found() -> None:
     ):
         assert faults(text), text
     assert not faults("`beside` and\n\n    those of\n\n```sh\nbut for\n```\nOf course, as we do.")
+
+
+def test_glossary_has_each_term_once() -> None:
+    """In each of its tables by the alphabet, and no term in two of them."""
+    themes = re.split(r"^## .*$", (DOCS / "glossary.md").read_text(encoding="utf-8"), flags=re.M)
+    terms = [re.findall(r"^\| (?!word|---)(.*?) \|", theme, re.M) for theme in themes[1:]]
+    assert all(len(theme) > 5 for theme in terms)
+    assert terms == [sorted(theme, key=str.lower) for theme in terms]
+    words = [word.lower() for theme in terms for term in theme for word in term.split(", ")]
+    assert sorted(words) == sorted(set(words))
