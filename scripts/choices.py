@@ -56,8 +56,8 @@ at most 1.1 times as long as the best in all tasks. To repeat this, run `python 
 *Each dot is a task. Left: the time of the choice over the time of the best. Right: the predicted
 time of an application over the measured one.*
 
-Times are milliseconds of a repeated application. They are medians of runs that alternate between the
-settings. *Auto over best* is the time of the choice over the time of the best. *Model* is the
+Times are milliseconds of a repeated application. They are medians of runs that alternate between
+the settings. *Auto over best* is the time of the choice over the time of the best. *Model* is the
 predicted time of a stage over the measured one. Clustered clouds have half of their points in eight
 clusters of standard deviation 0.03.
 

@@ -1,6 +1,6 @@
 """Draw how a kernel fades along a free axis, for "Free axes" of docs/theory.md.
 
-    python scripts/draw_fading.py [FILE]    # default docs/images/fading.png
+python scripts/draw_fading.py [FILE]    # default docs/images/fading.png
 """
 
 from __future__ import annotations

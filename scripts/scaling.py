@@ -63,10 +63,10 @@ and then `python scripts/scaling.py --docs docs/results/scaling-*.json`.
 
 ![Milliseconds of an application on one rank and on two](images/scaling.png)
 
-Times are milliseconds of the slowest rank, medians. In *weak* tables each rank has the same number of
-points, in a box that grows along its first axis. In *strong* tables all ranks together have a fixed
-number of points, in a cube. The paper's columns are table 11 of Kosmacher, Du, Bagge and Biros
-(2026), with H200s over InfiniBand.
+Times are milliseconds of the slowest rank, medians. In *weak* tables each rank has the same number
+of points, in a box that grows along its first axis. In *strong* tables all ranks together have a
+fixed number of points, in a cube. The paper's columns are table 11 of Kosmacher, Du, Bagge and
+Biros (2026), with H200s over InfiniBand.
 
 | row or column | meaning |
 | --- | --- |

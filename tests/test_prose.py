@@ -19,7 +19,7 @@ PAGES = [
 ]
 
 INSTEAD = {
-    r"(?:^|[.:;!?|]\s|\n\n(?:[-*] )?)[*_]*(?-i:Of)[*_]* (?!course\b)[a-z*`\d]": "put the subject first",
+    r"(?:^|[.:;!?|]\s|\n\n(?:[-*] )?)[*_]*(?-i:Of)[*_]* (?!course\b)": "put the subject first",
     r"\b(?:those|that) of\b": "say the noun again",
     r"\bas (?:they|it) (?:comes?|stands?|is|are)\b": "in the order given, unchanged",
     r"\balike\b": "in the same way, both",

@@ -58,11 +58,11 @@ def section(records: list[Record]) -> str:
     sent = by_ranks[2]["home"]["sent"]
     measured = sorted(1e3 * by_ranks[2][way]["seconds"]["apply"] for way in ("random", "home"))
     words = (
-        "**This is a model, not a measurement.** It takes the measured stages of one GPU, 1-periodic "
-        "with tolerance 1e-4 in double precision. To them it adds the times of the exchanges: their "
-        "bytes over the rate of the link. Within a host of eight GPUs the rate is 245 GB/s, as "
-        "measured on four, and beyond it is the rate of a network card for each GPU. The near field "
-        "runs during the exchanges. Measurements on two GPUs gave "
+        "**This is a model, not a measurement.** It takes the measured stages of one GPU, "
+        "1-periodic with tolerance 1e-4 in double precision. To them it adds the times of the "
+        "exchanges: their bytes over the rate of the link. Within a host of eight GPUs the rate is "
+        "245 GB/s, as measured on four, and beyond it is the rate of a network card for each GPU. "
+        "The near field runs during the exchanges. Measurements on two GPUs gave "
         f"{measured[0]:.0f} to {measured[1]:.0f} ms, which shows what the model leaves out. The "
         "table has the milliseconds of an application of 4,000,000 points on each GPU."
     )

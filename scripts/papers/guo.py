@@ -38,16 +38,16 @@ for p = 4 and many applications.
 
 | question | two CPU threads | H100 |
 | --- | --- | --- |
-| time of the particle-based method over parki's, one application | 2 to 30 | faster up to 10 000 particles, slower from 100 000 on |
-| why | atomic additions cost far more than tiles with one owner | atomic additions are cheap |
-| after how many applications a stored mesh pays off against the particle-based method | within 20 | |
+| particle-based time over parki's | 2 to 30 | below 1 up to 10 000 particles, above from 100 000 on |
+| applications until a stored mesh beats the particle-based method | up to 20 | |
 | which stored mesh is best | the single mesh, no longer the hybrid mesh | |
-| time of the best stored mesh over parki's, 1000 applications with set-up | 1.1 to 4, except for 1000 particles | 0.8 to 0.9 at p = 4 |
+| time of the best stored mesh over parki's, 1000 applications | 1.1 to 4 | 0.8 to 0.9 at p = 4 |
 | the size of a group | makes no difference | |
 
-A thousand particles have few stored entries, and reading these is faster than clearing the whole
-mesh. On the H100 the set-up of the particle-based method includes a sort into one cell, which parki
-has since dropped. Read this set-up as zero.
+Atomic additions cost far more on the CPU than tiles with one owner. A thousand particles have few
+stored entries, and reading these is faster than clearing the whole mesh: the table leaves them out.
+On the H100 the set-up of the particle-based method includes a sort into one cell, which parki has
+since dropped. Read this set-up as zero.
 """
 
 NAMES = {

@@ -24,10 +24,11 @@ from parki.mesh import Grid, InterpolatePlan, m4prime
 from . import cases
 
 TODAY = """
-Memory no longer bounds interpolation on this CPU: other work takes most of the time. A core is several
-times as fast as with the paper's vectorised code, without intrinsics. Most of the time goes into
-fetching rows at any alignment. Single precision gains little, because its rows of four values are half
-a vector. As the paper assumed, sorting particles that are near their mesh points does not pay.
+Memory no longer bounds interpolation on this CPU: other work takes most of the time. A core is
+several times as fast as with the paper's vectorised code, without intrinsics. Most of the time goes
+into fetching rows at any alignment. Single precision gains little, because its rows of four values
+are half a vector. As the paper assumed, sorting particles that are near their mesh points does not
+pay.
 
 | part of the roof | single precision | double precision |
 | --- | --- | --- |
