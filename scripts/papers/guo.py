@@ -38,7 +38,7 @@ for p = 4 and many applications.
 
 | question | two CPU threads | H100 |
 | --- | --- | --- |
-| particle-based time over parki's | 2 to 30 | below 1 up to 10 000 particles, above from 100 000 on |
+| particle-based time over parki's | 2 to 30 | below 1 up to 10 000 particles, then above |
 | applications until a stored mesh beats the particle-based method | up to 20 | |
 | which stored mesh is best | the single mesh, no longer the hybrid mesh | |
 | time of the best stored mesh over parki's, 1000 applications | 1.1 to 4 | 0.8 to 0.9 at p = 4 |
