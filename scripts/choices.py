@@ -51,15 +51,15 @@ and variants, for `stokes_comb` in double precision with targets that are source
 at most 1.1 times as long as the best in all tasks. To repeat this, run `python scripts/choices.py
 --output FILE` and then `python scripts/choices.py --docs docs/results/choices-*.json`.
 
-![Time of the choice over that of the best, against the number of points](images/choices.png)
+![Time of the choice over the time of the best, against the number of points](images/choices.png)
 
-*Each dot is a task. Left: the time of the choice over that of the best. Right: the predicted time
-of an application over the measured one.*
+*Each dot is a task. Left: the time of the choice over the time of the best. Right: the predicted
+time of an application over the measured one.*
 
-Times are milliseconds of a repeated application, medians of comparisons side by side. *Auto over
-best* is the time of the choice over that of the best. *Model* is the predicted time of a stage over
-the measured one. Clustered clouds have half of their points in eight clusters of standard deviation
-0.03.
+Times are milliseconds of a repeated application. They are medians of runs that alternate between
+the settings. *Auto over best* is the time of the choice over the time of the best. *Model* is the
+predicted time of a stage over the measured one. Clustered clouds have half of their points in eight
+clusters of standard deviation 0.03.
 
 """
 
@@ -142,12 +142,13 @@ def markdown(results: list[dict[str, Any]]) -> str:
         modest = sum(x <= MODEST for x in over)
         visits = [row["visits"] for row in rows]
         often = ", ".join(f"{n} ({visits.count(n)} tasks)" for n in sorted(set(visits)))
+        costs = result["numbers"].replace("those of", "built in for")
         lines += [
             f"## {result['machine']}",
             "",
-            f"{len(rows)} tasks, costs {result['numbers']}: auto over best "
-            f"{statistics.median(over):.2f} (median), {max(over):.2f} (most); within "
-            f"{MODEST - 1:.0%} in {modest}. Visits: {often}.",
+            f"{len(rows)} tasks, costs {costs}. Auto over best: median "
+            f"{statistics.median(over):.2f}, largest {max(over):.2f}, within {MODEST - 1:.0%} in "
+            f"{modest} tasks. Visits: {often}.",
             "",
             "| points | tolerance | periodic | cloud | choice | ms | auto over best | best "
             "| model: P2P | P2G | FGC | G2P |",
