@@ -64,18 +64,18 @@ clusters of standard deviation 0.03.
 """
 
 
-def tasks(space: ExecutionSpace, seed: int) -> list[tune.Task]:
+def tasks(space: ExecutionSpace, seed: int) -> list[tune.TimedPlan]:
     """Return all tasks, in an order such that the first ones already cover every factor."""
     factors = (SIZES[space.on_device], TOLERANCES, (1, 3), (False, True))
     found = [
-        tune.Task(KERNEL, p, tolerance, n, clustered=clustered)
+        tune.TimedPlan(KERNEL, p, tolerance, n, clustered=clustered)
         for n, tolerance, p, clustered in itertools.product(*factors)
     ]
     random.Random(seed).shuffle(found)
     return found
 
 
-def explore(task: tune.Task, space: ExecutionSpace) -> dict[str, Any]:
+def explore(task: tune.TimedPlan, space: ExecutionSpace) -> dict[str, Any]:
     """Time a task's neighbourhood: return what is chosen, and the best of all."""
     timings = list(tune.refine(task, space))
     choice, best = timings[0], min(timings, key=lambda t: t.total)
@@ -96,7 +96,7 @@ def visit(row: dict[str, Any], space: ExecutionSpace) -> None:
 
     Both times are of the same moments of the machine, and neither is the least of many.
     """
-    task = tune.Task(KERNEL, **{name: row[name] for name in FACTORS})
+    task = tune.TimedPlan(KERNEL, **{name: row[name] for name in FACTORS})
     others = None if row["choice"] == row["best"] else replace(task, **row["setting"])
     start = time.perf_counter()
     for _ in range(MOST):
