@@ -237,7 +237,7 @@ FAULTS = (
         "promise",
         "the bound decays with a wrong power of the length",
         "promise.py",
-        "/ length**kind.decay",
+        "/ length**source.decay",
         "/ length",
         "tests/test_want.py tests/test_accuracy.py::test_the_promise_of_a_plan",
     ),

@@ -29,6 +29,18 @@ def test_nobody_compares_names_of_kernels():
     assert not found
 
 
+def test_nobody_asks_which_sum_it_is():
+    """A sum is asked for its values, and never whether it is one of them."""
+    which = {"single", "double", "laplace", "rotlet", "dipole", "harmonic"}
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in which
+    ]
+    assert not found
+
+
 @pytest.mark.parametrize("kernel", SUMS.values(), ids=lambda each: each.name)
 def test_records_agree_with_the_reference(kernel):
     """Rows of densities and results, normals, and the quantities that there are."""

@@ -183,7 +183,7 @@ def _stokes(
         dipoles = moments[-9:].reshape(3, 3, *size)
         for i, j in itertools.product(range(3), range(3)):
             flow[i] -= 1j * k[j] * dipoles[i, j]
-        if split.double:
+        if split.layered:
             sources -= 0.5 * np.einsum("jjbc->bc", dipoles)
     along = k[0] * flow[0] + k[1] * flow[1] + k[2] * flow[2]
     pressure = -1j * harmonic * along

@@ -94,7 +94,7 @@ def _pair_values(
         if moments.f is not None:
             part += layer(field, moments.f.take(source, axis=1), r, phi, g)
         if moments.dipoles is not None:
-            part += _dipole(field, moments.dipoles.take(source, axis=1), r, phi, g, split.double)
+            part += _dipole(field, moments.dipoles.take(source, axis=1), r, phi, g, split.layered)
     return values
 
 

@@ -86,7 +86,7 @@ class ReferenceSplit:
         return {"u": components, "p": 1, "grad_u": 3 * components}[field]
 
     @property
-    def double(self) -> bool:
+    def layered(self) -> bool:
         """Whether there is a double layer: dipoles with sources of -tr D / 2, see `_dipole`."""
         return self.kernel in ("stokes_dl", "stokes_comb")
 

@@ -217,7 +217,7 @@ class _Transformer(ast.NodeTransformer):
     def __init__(self, values: dict[str, Constant], path: Path) -> None:
         self.values = values
         self.path = path
-        self.single = values.get("REAL") == "float"
+        self.narrow = values.get("REAL") == "float"
 
     def function(self, node: ast.FunctionDef) -> ast.FunctionDef:
         copy: ast.FunctionDef = self.visit(copy_tree(node))
@@ -236,7 +236,7 @@ class _Transformer(ast.NodeTransformer):
         return node
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
-        if self.single and isinstance(node.value, float):
+        if self.narrow and isinstance(node.value, float):
             # Upstream writes a literal as double: without the cast a float32 kernel promotes.
             return ast.Call(self.real(), [node], [])
         return node
@@ -263,7 +263,7 @@ class _Transformer(ast.NodeTransformer):
                 except ZeroDivisionError:
                     where = f"{self.path.name}:{node.lineno}"
                     raise KernelError(f"{where}: {left} is divided by zero") from None
-        if self.single and isinstance(node.op, ast.Div):
+        if self.narrow and isinstance(node.op, ast.Div):
             return ast.Call(self.real(), [node], [])
         return node
 

@@ -65,7 +65,7 @@ def _of_forces(ends: Ends) -> Array:
     if ends.periodicity == 0:
         return np.full(3, 2 / ends.radius)
     if ends.periodicity == 1:
-        return np.array([4.0, 2.0, 2.0]) * (-(ends.log + 0.5) / box[0])
+        return np.array([-4.0, -2.0, -2.0]) * float((ends.log + 0.5) / box[0])
     constant = ends.mean - 4 * np.pi * ends.radius / (box[0] * box[1])
     return np.array([constant, constant, 0.0])
 
