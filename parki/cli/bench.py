@@ -1,8 +1,8 @@
-"""`parki bench`: the time of a sum on this machine, for some numbers of points.
+"""`parki bench`: the time of a sum on this machine, for a few numbers of points.
 
-Random points in a cube that are sources and targets, as `parki tune` times. Beside what was
-measured stands what the cost model predicts, by which parameters are chosen. Of points that move,
-it is the time of a step of a simulation.
+The points are random in a cube, and are sources and targets, as in `parki tune`. The measured
+times are printed next to the prediction of the cost model that chooses the parameters. With
+``--steps`` the points move, and the time is that of one step of a simulation.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from parki.ewald.plan import Plan, sum_once
 from parki.runtime import ExecutionSpace, get_execution_space
 
 POINTS = (1_000, 10_000, 100_000)
-# Applications that are timed at most, and seconds after which no more are.
+# Largest number of timed applications, and seconds after which no more are started.
 RUNS, SECONDS = 7, 2.0
-# Steps of points that move: those before the first that is timed, those timed, and how far points
-# go along each axis at most, over the cut-off of the near field.
+# Steps of moving points: untimed first steps, timed steps, and the largest displacement along
+# each axis, relative to the cut-off of the near field.
 WARM, STEPS, STRIDE = 4, 20, 0.1
 
 DESCRIPTION = """\
@@ -67,7 +67,7 @@ and later plans choose better. Times on a busy machine are of little use. For ex
 
 @dataclass(frozen=True)
 class Bench:
-    """Seconds of one sum: of the plan, an application, its stages, and what was predicted."""
+    """Seconds of one sum: its plan, an application, the stages, and the prediction."""
 
     points: int
     plan: float
@@ -83,7 +83,7 @@ class Bench:
 
 @dataclass(frozen=True)
 class Steps:
-    """Seconds of a step of points that move, and of sums that keep nothing from the step before."""
+    """Seconds of a step of moving points, and of sums that reuse nothing of the step before."""
 
     points: int
     update: float
@@ -94,7 +94,7 @@ class Steps:
 
 
 def declare(commands: Any) -> None:
-    """Add the command to the subparsers of the command line."""
+    """Add the command to the command line."""
     parser = command(commands, "bench", run, "time a sum on this machine", DESCRIPTION, EPILOG)
     task = {"kernel": "stokes_comb", "periodicity": 3, "tolerance": 1e-6, "dtype": "float64"}
     add_common(parser, **task, space="OpenMP")
@@ -105,7 +105,7 @@ def declare(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Time the sums, print what they took, and return the exit code."""
+    """Time the sums, print the times, and return the exit code."""
     space = get_execution_space(arguments.space)
     task = arguments.kernel, arguments.periodicity, arguments.tolerance
     tasks = [TimedPlan(*task, points, arguments.dtype) for points in arguments.points]
@@ -158,7 +158,7 @@ def bench(task: TimedPlan, space: ExecutionSpace) -> Bench:
 
 
 def steps(task: TimedPlan, space: ExecutionSpace) -> Steps:
-    """Time a task's steps, new plans and one-shot sums, of points that move."""
+    """Time a task's steps with moving points, and new plans and one-shot sums of them."""
     plan, values = make(task, space)
     given, xp, rng = plan.points.arrays, space.array_module, np.random.default_rng(0)
     points, norms = given["trg"], given.get("norms")
@@ -192,7 +192,7 @@ def steps(task: TimedPlan, space: ExecutionSpace) -> Steps:
 
 
 def _seconds(space: ExecutionSpace, work: Callable[[], Any]) -> float:
-    """Return what work takes, until the device is done."""
+    """Return the seconds of ``work``, until the device is done."""
     space.adapter.synchronize()
     begun = time.perf_counter()
     work()
@@ -201,7 +201,7 @@ def _seconds(space: ExecutionSpace, work: Callable[[], Any]) -> float:
 
 
 def _table(*columns: str) -> Table:
-    """Return a table of numbers, without rows."""
+    """Return an empty table with columns of numbers."""
     table = Table(box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     for name in columns:
         table.add_column(name, justify="right")
