@@ -1,4 +1,4 @@
-"""``python -m parki``: the command line, also where the console script is not on the path."""
+"""``python -m parki``: the command line, even if the console script is not on the path."""
 
 import sys
 

@@ -1,7 +1,7 @@
-"""Sums and their derivatives of arrays with values, by the parameters of JAX's primitives.
+"""Sums and derivatives of concrete arrays, by the parameters of JAX's primitives.
 
-``names`` are those of the first arrays: "trg", "src", "dens", "norms". Without "src" targets are
-the sources, and derivatives have both roles. Densities and values may have axes before their own.
+``names`` names the first arrays: "trg", "src", "dens", "norms". Without "src" the targets are the
+sources, and derivatives include both roles. Densities and values may have leading batch axes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from parki.ewald.sums import SUMS
 
 
 def points_of(given: dict[str, Any]) -> tuple[Any, Any]:
-    """Return targets and sources: one array, where the targets are the sources."""
+    """Return targets and sources, as one array if the targets are the sources."""
     return given["trg"], given.get("src", given["trg"])
 
 
 def stacked(kernel: str, name: str, array: Any) -> tuple[Any, tuple[int, ...]]:
-    """Return densities or values with one axis before their own, or none; and those there were."""
+    """Return densities or values with at most one batch axis, and their original batch axes."""
     own = SUMS[kernel].density_shape(0) if name == "dens" else result_shape(kernel, "u", 0)
     many = array.shape[: array.ndim - len(own)]
     return array.reshape(*[math.prod(many)][: len(many)], *array.shape[len(many) :]), many
@@ -39,7 +39,7 @@ def run_sum(*arrays: Any, kernel: str, options: Any, names: tuple[str, ...]) -> 
 def run_push(
     *arrays: Any, kernel: str, options: Any, names: tuple[str, ...], moves: tuple[str, ...]
 ) -> Any:
-    """Return the change of a sum, by changes of ``moves`` after the inputs."""
+    """Return the change of a sum by tangents of ``moves``, which follow the inputs."""
     given = dict(zip(names, arrays, strict=False))
     tangents = dict(zip(moves, arrays[len(names) :], strict=True))
     dens, many = stacked(kernel, "dens", given["dens"])
@@ -54,7 +54,7 @@ def run_push(
 def run_pull(
     *arrays: Any, kernel: str, options: Any, names: tuple[str, ...], wrt: tuple[str, ...]
 ) -> list[Any]:
-    """Return the derivatives by ``wrt``, for values after the inputs."""
+    """Return the derivatives by ``wrt``; the values follow the inputs."""
     given = dict(zip(names, arrays, strict=False))
     values, many = stacked(kernel, "u", arrays[-1])
     both = "trg" in wrt and "src" not in names
