@@ -4,8 +4,8 @@ The picture shows pairs per second over the sources in r_c^3, for parki's usual 
 lists of pairs, and for the paper's GM-1D. parki's variant is faster in all cases, by a factor
 between 1.4 and 3.2.
 
-Shares of the peak do not compare: the paper counts 3.4 times as many pairs, and the operations of
-erfc and exp. It gives two points of its curves, both at 512 sources.
+Fractions of the peak are not comparable, because the paper counts 3.4 times as many pairs, and the
+operations of erfc and exp. It gives two points of its curves, both at 512 sources.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def tables(record: Record) -> list[Table]:
 
 
 def draw(record: Record, file: Path) -> None:
-    """Draw pairs per second and shares of the peak."""
+    """Draw pairs per second and fractions of the peak."""
     found = record["results"]
     made, (left, right) = figure(2, 4.4)
     for k, (kernel, name) in enumerate(KERNELS.items()):

@@ -1,11 +1,11 @@
 """Table 6: variants of the near field.
 
-The paper's four variants of P2P stand beside parki's own two, all with parki's polynomials, and
-each with its fastest block. parki's usual variant is the fastest on both machines, also where the
-paper's variants take cells half as wide. No variant keeps lists of pairs, as plans do.
+The table compares the paper's four variants of P2P with parki's own two, all with parki's
+polynomials, and each with its fastest block. parki's usual variant is the fastest on both machines,
+also if the paper's variants use cells half as wide. Unlike plans, no variant keeps lists of pairs.
 
-Targets per microsecond compare with the paper. Shares of the peak do not, and parki's are left
-out: the paper evaluates erfc and exp, and counts 3.4 times as many pairs.
+Targets per microsecond are comparable with the paper. Fractions of the peak are not, because the
+paper evaluates erfc and exp, and counts 3.4 times as many pairs. The tables omit parki's.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .record import Record
 from .run import Run, apart
 from .show import Table, bars, count, figure, ms, number, save
 
-# H200, 10^6 points: sources in r_c^3 -> block (threads, lanes), targets per microsecond and flop
-# efficiency in per cent.
+# The paper's results for 10^6 points on an H200, by sources in r_c^3: block (threads, lanes),
+# targets per microsecond and flop efficiency in per cent.
 PAPER = {
     256: {
         "gm1d": ((64, 1), 14.8, 71),
@@ -37,14 +37,14 @@ PAPER = {
         "sm2d": ((128, 2), 6.6, 63),
     },
 }
-# Blocks that are tried on a device, from the paper's sets; its best ones are among them.
+# Blocks to try on a device, from the paper's sets; they include its best ones.
 BLOCKS = {
     "gm1d": ((32, 1), (64, 1), (128, 1)),
     "gm2d": ((1, 32), (2, 32), (8, 32)),
     "sm1d": ((32, 1), (64, 1)),
     "sm2d": ((64, 2), (128, 2)),
 }
-NARROW = ("gm1d", "sm1d")  # measured with cells of r_c / 2 as well
+NARROW = ("gm1d", "sm1d")  # also measured with cells of r_c / 2
 ROUNDS = 3
 
 
@@ -63,7 +63,7 @@ def measure(run: Run) -> dict[str, Any]:
 
 
 def best_launch(case: Near, method: str) -> Launch:
-    """Return how a variant runs: on a device, by the fastest block."""
+    """Return the launch of a variant; on a device, with the fastest block."""
     chosen = choose_launch(method, case.run.space)
     if chosen is None:
         raise RuntimeError(f"{method} has no blocks")
@@ -81,7 +81,7 @@ def best_launch(case: Near, method: str) -> Launch:
 
 
 def variants(case: Near, launches: dict[str, Launch], pairs: float) -> list[dict[str, Any]]:
-    """Return what was measured for the default variant and all others, which take turns."""
+    """Return measurements of the default variant and all others, which alternate."""
     own = own_variants(case.run)
     chosen: list[tuple[str, Launch | None]] = [(name, None) for name in own]
     chosen += launches.items()
@@ -106,7 +106,7 @@ def variants(case: Near, launches: dict[str, Launch], pairs: float) -> list[dict
 
 
 def name_of(row: dict[str, Any]) -> str:
-    """Return what a variant is called."""
+    """Return the name of a variant in the table."""
     return NAMES[row["method"]] + (", cells r_c / 2" if row["width"] == 0.5 else "")
 
 

@@ -2,8 +2,8 @@
 
 The table has the columns of table 7. The paper's ``target`` variant, with sorted targets, is the
 fastest on CPUs and for narrow windows on a GPU; parki's ``tile``, with a part of the grid in
-scratch memory, is the fastest for wide ones. Both codes gather three components, so the times
-compare but for the cloud.
+scratch memory, is the fastest for wide ones. Both codes gather three components, so the times are
+comparable except for the cloud.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .table7 import draw_stage, measure_stage, stage_tables
 
 STAGE = "G2P"
 WINDOWS = (4, 8)
-# One H200, 4e6 points: points per microsecond, efficiency.
+# Points per microsecond and efficiency on one H200, 4e6 points.
 PAPER: dict[int, dict[str, tuple[float, int]]] = {
     4: {"base": (523.13, 24), "target": (760.22, 35)},
     8: {"base": (63.68, 23), "target": (141.38, 52)},

@@ -1,8 +1,8 @@
 """DMK (Jiang and Greengard, 2025): sums in free space by a dual-space multilevel splitting.
 
-As for FMM3D, with the library of the authors, github.com/flatironinstitute/dmk, by its interface
-for C. DMK_LIBRARY is the file of the library, libdmk.so. A *further density* has DMK's tree. The
-points of a leaf are those of 60, 200 and 280 with which one call took least time.
+The comparison is as for FMM3D, with the authors' library, github.com/flatironinstitute/dmk, through
+its C interface. DMK_LIBRARY is the file of the library, libdmk.so. A *further density* reuses DMK's
+tree. The number of points in a leaf is 60, 200 or 280, whichever made one call the fastest.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ DMK is that of August 2026, built by g++ 12 for AVX-512, with its kernels compil
 
 CPU_ALONE = True
 LEAVES = (60, 200, 280)
-# The number of a kernel, what is evaluated, and what results are multiplied by.
+# Number of the kernel, number of the output, and factor of the results.
 THEIRS = {"laplace": (1, 1, 1.0), "stokes_sl": (3, 4, 2.0)}
-SILENT = 6  # a level of its log
+SILENT = 6  # a log level
 
 
 class Parameters(ctypes.Structure):
@@ -80,7 +80,7 @@ class Library:
 
 
 class Tree:
-    """A tree of sources that are the targets; ``points`` and ``dens`` are (N, 3) and (N, rows)."""
+    """A tree of sources, which are the targets; ``points`` (N, 3) and ``dens`` (N, rows)."""
 
     def __init__(self, library: Library, parameters: Parameters, points: Any, dens: Any) -> None:
         self.library, self.dens, self.result = library, dens, np.empty_like(dens)
@@ -95,7 +95,7 @@ class Tree:
         return self.result
 
     def again(self) -> Any:
-        """Return the sums, of densities that are given anew."""
+        """Pass the densities again, and return their sums."""
         update = self.library.functions.pdmk_tree_update_charges
         self._check(update(self.tree, self.dens.ctypes.data, None))
         return self.evaluate()
@@ -110,7 +110,7 @@ class Tree:
 
 
 def missing(on_device: bool) -> str:
-    """Return what is not there to compare with, if anything."""
+    """Return what is missing for the comparison, or ''."""
     return "" if "DMK_LIBRARY" in os.environ else "DMK_LIBRARY is not set"
 
 

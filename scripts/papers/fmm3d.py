@@ -1,11 +1,11 @@
 """FMM3D (Greengard, Rokhlin and others): sums in free space by a fast multipole method.
 
-Potentials of charges and velocities of point forces at the sources themselves, in no periodic box,
-double precision. FMM3D is asked for some digits; its error is measured at some of the points
-against the direct sum, relative to the root mean square, and parki's tolerance is the one for which
-parki's measured error is at most that. *One call* has all that points need at first; a *further
-density* of parki's plan has not, and FMM3D has no plan. Points fill a cube uniformly, lie on a
-sphere, or in eight normal clouds of width 0.01 of the cube.
+The sums are potentials of charges and velocities of point forces at the sources themselves, without
+periodic axes, in double precision. FMM3D's error for given digits is measured at some of the points
+against the direct sum, relative to the root mean square. parki's tolerance is chosen so that its
+measured error is at most that. *One call* includes the set-up of the points; a *further density* of
+parki's plan does not, and FMM3D has no plan. Points fill a cube uniformly, lie on a sphere, or form
+eight normal clouds of width 0.01 of the cube.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ the points changes, the closer FMM3D comes; and it needs no box.
 """
 
 CPU_ALONE = True
-# Their function, what its results are multiplied by, and its arguments: densities, and a flag.
+# Their function, the factor of its results, and its arguments for densities and a flag.
 THEIRS = {
     "laplace": ("lfmm3d", 4 * np.pi, ("charges", "pg")),
     "stokes_sl": ("stfmm3d", 8 * np.pi, ("stoklet", "ifppreg")),
@@ -38,7 +38,7 @@ THEIRS = {
 
 
 def missing(on_device: bool) -> str:
-    """Return what is not there to compare with, if anything."""
+    """Return what is missing for the comparison, or ''."""
     return cases.not_installed("fmm3dpy")
 
 

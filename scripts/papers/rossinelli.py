@@ -1,10 +1,10 @@
 """Rossinelli, Conti and Koumoutsakos (2011): interpolation by M'4 in two dimensions, and its roof.
 
 N x M particles, each displaced from a mesh point by up to two spacings, take the velocity of a mesh
-of N x M points. The paper counts 48 c + 40 operations and 20 c + 8 bytes for each particle and c
-components where neighbours share what they read, twice the bytes in double precision, and compares
-with the roof of the machine: its bandwidth (a triad) times operations per byte. *In order* takes
-the particles as they come, *sorted* by tiles of the mesh first.
+of N x M points. For c components the paper counts 48 c + 40 operations and 20 c + 8 bytes for each
+particle (in double precision twice the bytes), assuming that neighbours reuse loaded values. It
+compares with the roof of the machine, its bandwidth (of a triad) times operations per byte. *In
+order* takes the particles in the given order; *sorted* first sorts them by tiles of the mesh.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ in single and 62 % in double precision at the largest size, where the paper's GP
 COMPONENTS = 2
 METHODS = {"base": "in order", "target": "sorted"}
 SIZES = ((512, 256), (1024, 512), (2048, 1024), (4096, 2048))
-# The paper's shares of the attainable peak at 4096 x 2048, per cent: text and Figure 5.
+# The paper's fractions of the attainable peak at 4096 x 2048 in per cent, from text and Figure 5.
 PAPER = {"f4": {"CPU": 78, "GPU": 72}, "f8": {"CPU": 69, "GPU": 22}}
 
 
 def work(n: int, dtype: str) -> tuple[float, float]:
-    """Return operations and least bytes of n particles."""
+    """Return operations and least bytes for n particles."""
     item = np.dtype(dtype).itemsize
     return float(n * (48 * COMPONENTS + 40)), float(n * item * (5 * COMPONENTS + 2))
 
@@ -115,7 +115,7 @@ def tables(record: Record) -> list[Table]:
 
 
 def draw(record: Record, file: Path) -> None:
-    """Draw the roofs and the largest size of each kind, and shares by size (Figures 4 and 5)."""
+    """Draw roofs, the largest size of each kind, and fractions by size (Figures 4 and 5)."""
     found = record["results"]
     made, (left, right) = figure(2, 4.2)
     for k, dtype in enumerate(("f4", "f8")):
