@@ -37,28 +37,28 @@ WARM, STEPS, STRIDE = 4, 20, 0.1
 
 DESCRIPTION = """\
 Time one sum on this machine, for each number of points: random points in a unit cube, which are
-sources and targets, and a random density. Says, in milliseconds (JSON: in seconds),
+sources and targets, and a random density. The output, in milliseconds (JSON: seconds), is
 
-  plan     what the geometry takes, once for many densities (kernels are compiled by then)
+  plan     the set-up of the geometry, once for many densities (with compiled kernels)
   P2P ...  the stages of one application of the plan: near field (P2P), spreading (P2G), Fourier
            transforms and multiplication (FGC), gathering (G2P)
-  apply    one application as programs call it, without a look at the stages
-  model    what an application was predicted to take, when parameters were chosen
+  apply    one application as programs call it, without timing the stages
+  model    the predicted time of an application, by which parameters were chosen
 
-and points/s, points over the time of an application. These times are medians of a few runs.
+and points/s, the points over the time of an application. Times are medians of a few runs.
 
 With --steps, the points move by up to a tenth of the cut-off along each axis between sums:
 
   update   the plan is given the next points
   apply    the first application after it
-  step     both, one after the other
+  step     an update and an application together
   plan     a new plan for such points
   one-shot a sum in one call, such as stokes_sl
 """
 
 EPILOG = """\
-Where apply is far from the model for large numbers of points, 'parki tune' measures this machine,
-and later plans choose better. Times on a busy machine are of little use. For example:
+If apply is far from the model for large numbers of points, run 'parki tune' to measure this
+machine, so that later plans choose better. Times on a busy machine are of little use. For example:
 
   parki bench --kernel stokes_sl --periodicity 1 --tolerance 1e-4 --points 100000 1000000
   parki bench --steps --points 1000 10000

@@ -38,8 +38,8 @@ what PARKI_CACHE_DIR names. 'parki cache list' says what is there; 'parki cache 
 """
 
 LIST = """\
-Print the folder, and what parki keeps in it with sizes: compiled kernels, which are named by a
-hash of everything that went into them, and the measurements of 'parki tune', one per device.
+Print the folder, and the sizes of parki's files in it: compiled kernels, which are named by a hash
+of everything that went into them, and the measurements of 'parki tune', one per device.
 """
 
 CLEAR = """\
