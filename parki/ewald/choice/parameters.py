@@ -1,4 +1,4 @@
-"""The choice of every parameter of the method from the tolerance: see docs/theory.md.
+"""From the tolerance to every parameter of the method: "The choice" of docs/theory.md.
 
 The choice inverts the error estimates. A cut-off r_c gives the split (Hasimoto's xi, or the prolate
 c) and the degree of the near polynomials. The split gives the cheapest grid and window whose errors
