@@ -1,7 +1,4 @@
-"""Sizes that the far field's stages and the choice of parameters share: numbers and pure functions.
-
-They depend on no grid and no device.
-"""
+"""Sizes that the far field's stages and the choice of parameters share: numbers and pure functions."""
 
 from __future__ import annotations
 
