@@ -1,4 +1,4 @@
-"""Sizes that the far field's stages and the choice of parameters share: numbers and pure functions."""
+"""Sizes that the stages of the far field and the choice of parameters share, as pure functions."""
 
 from __future__ import annotations
 
