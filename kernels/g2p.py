@@ -24,9 +24,9 @@ TERMS = 7
 # g2p_target only:
 SPILL = True  # whether the field continues beyond the end of a periodic z
 # g2p_gradient only:
-VALUES = True  # add the field itself too, as g2p_target does
+VALUES = True  # also add the field itself, as g2p_target does
 TOGETHER = 3  # components at a time
-PRESSURE = True  # gather the pressure, the field's next component, too, if all are together
+PRESSURE = True  # also gather the pressure, the field's next component, if all are together
 
 
 @pk.workunit

@@ -110,7 +110,7 @@ def reach(
     columns: int = place // cells[0] // (tiles[0] * tiles[1]) * tiles[2] * tiles[3]
     base1: int = tile // tiles[1] * TILE1
     base2: int = tile % tiles[1] * TILE2
-    # Beyond the end of a periodic axis, the image of a cell one period before reaches the tile.
+    # Beyond the end of a periodic axis, a cell's image one period before it reaches the tile.
     for image1 in range(2):
         first1: int = first_cell(base1, image1, cells[1])
         last1: int = last_cell(base1, TILE1, image1, cells[1], shape[1])

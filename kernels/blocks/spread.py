@@ -21,8 +21,8 @@ def stresslet(at):
 def add_source(density, normal, first_normal, at):
     """Add to s0 to s3 what a source of window values wx, wy, wz and slopes dx, dy, dz spreads.
 
-    Its density is in column ``at`` of ``density``, and its normal in that of ``normal``, from row
-    ``first_normal`` on.
+    Column ``at`` of ``density`` has its density, and column ``at`` of ``normal`` has its normal,
+    from row ``first_normal`` on.
     """
     w: REAL = wx * wy * wz
     if PLAIN > 0:

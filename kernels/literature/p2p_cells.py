@@ -5,7 +5,7 @@ It walks the cells within reach of it (27, if cells are not narrower than r_c) w
 cells that follow each other along z are one contiguous run of sources. There are four variants:
 
     GM-1D   a thread for each target, sources read from global memory
-    GM-2D   VECTORS lanes of a thread share the sources of its target, and add up at the end
+    GM-2D   VECTORS lanes of a thread share the sources of its target, and their sums are added
     SM-1D   the team copies CHUNK sources at a time to scratch memory (STAGED), and all use them
     SM-2D   both
 
@@ -26,7 +26,7 @@ DOUBLE = True
 LAPLACE = False
 ROTLET = False
 DIPOLE = False
-EVALUATOR = 0  # evaluator of the radial functions, as in p2p.py
+EVALUATOR = 0  # of the radial functions, and their degree, as in p2p.py
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
 STAGED = False

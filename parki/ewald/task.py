@@ -88,7 +88,7 @@ class Task:
 
 
 class Survey(NamedTuple):
-    """What ranks must know of the points of all.
+    """Facts about the points of all ranks that each rank needs.
 
     Attributes
     ----------

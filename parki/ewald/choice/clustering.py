@@ -1,4 +1,4 @@
-"""How much closer together points are than uniform ones would be.
+"""Measures how much closer together points are than uniform points.
 
 The error estimates average over uniformly spread points. For other clouds the square of an error
 grows with the number of pairs at short range over the uniform number. `pair_density` measures this
@@ -43,7 +43,7 @@ _SPREAD = ((np.arange(_LOW + 1)[:, None] >> np.arange(_BITS) & 1) << 3 * np.aran
 
 @dataclass(frozen=True)
 class PairDensity:
-    """Density of (target, source) pairs over that of uniform points, by scale.
+    """Density of (target, source) pairs relative to uniform points, by scale.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ from parki.ewald.sums import SUMS
 COUNTS = {
     # The chain is the operations of one target: its time remains however few tiles there are.
     "p2p_tile": ("targets", "pairs", "operations", "chain"),
-    # Repeated sums, which reuse kept lists.
+    # This is for repeated sums, which reuse kept lists.
     "kept_tile": ("targets", "pairs", "operations", "chain"),
     "p2p_staged": ("targets", "computed", "operations"),
     # Values are grid values: for sparse clouds they do not fit into a host's caches. G2P counts
@@ -48,7 +48,7 @@ COUNTS = {
 }
 # Time of the kernel of pressure and gradient over the velocity's (H200 1.05, CPU 1.5).
 _DERIVATIVES = 1.5
-# What tensor targets add to it.
+# Tensor targets add this much to it.
 _TENSORS = 1.0
 # Staged tiles compute the pairs within this many r_c. A cluster inside of the cut-off has hardly
 # more of them than pairs within r_c; uniform points have many more.
@@ -206,7 +206,7 @@ class Work:
             return float(self.targets), reads, beyond, self._free
         staged = components * grid * usual_staging(points)
         one = g2p_part(self.targets) * reads / self.targets
-        # Threads of a device that take a target's plane, over those with work.
+        # Threads of a device for a target's plane, over the threads with work.
         idle = computed(points, device_threads(points, 8)) / points**2 if self.lanes == 1 else 1.0
         return float(self.targets), idle * reads, staged, idle * one, self._free
 

@@ -105,7 +105,7 @@ def forecast(
     """Predict the window's errors on refinements of the coarsest grid, of step ``largest``.
 
     The split damps a mode k to exp(-g), and the window damps its image to exp(-P a). The error
-    is that of the mode with the least sum of both, for the best shape of the window.
+    follows the mode with the least sum of both, for the best shape of the window.
 
     Returns
     -------

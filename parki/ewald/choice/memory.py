@@ -229,7 +229,7 @@ def points_bytes(
     if normals:
         far += 8 * sources  # squares of the normals
     held = 3 * item * both + normals
-    if use.flux:  # as given, in double precision if that is mixed; and the moments
+    if use.flux:  # points as given, in double precision if that is mixed; and the moments
         far += held * (2 if use.mixed else 1) + 32 * sources
     return held, near, far
 

@@ -187,7 +187,7 @@ def mean_pressure(
     total: Callable[[float], float] = float,
     systems: Systems | None = None,
 ) -> tuple[Any, Any]:
-    """Return what a double layer without net flux adds to the transposed sum's pressure.
+    """Return the pressure that a double layer without net flux adds to the transposed sum.
 
     Parameters
     ----------

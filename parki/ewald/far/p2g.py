@@ -94,7 +94,7 @@ class P2G:
     def apply(self, dens: Any, buffer: Any, grid: Any = None, first: int = 0) -> Any:
         """Spread ``dens`` (rows, sources); return the grid (components, x, y, z), reused.
 
-        With ``grid``, spread onto that one: several grids side by side along y, from number
+        With ``grid``, spread onto that array: several grids side by side along y, from number
         ``first`` on.
         """
         if self.sorts:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from parki.arrays import vector_row
 from parki.ewald.sums import SUMS
 
-LITERATURE = ("base", "source", "grid", "hybrid")  # of P2G
+LITERATURE = ("base", "source", "grid", "hybrid")  # variants of P2G
 P2G_METHODS = ("auto", "owner", "tile", *LITERATURE)
 # These add to the grid by atomics, in any order.
 UNORDERED = ("base", "source", "hybrid")

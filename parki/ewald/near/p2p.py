@@ -89,7 +89,7 @@ class P2P:
         box, origin, periodicity, factor = frame.box, frame.origin, frame.periodicity, frame.factor
         cutoff, sizes, constant = pair.cutoff, sizes_of(space), space.adapter.constant
         self.dtype = task.dtype
-        # What wrapping may round. It rounds nothing along free axes: equal points differ by zero.
+        # Wrapping may round by this. Free axes are not wrapped, and equal points differ by zero.
         coincident = 1e-14 * float(box[:periodicity].max(initial=0.0))
         periodic = [axis < periodicity for axis in range(3)]
         corner = np.where(periodic, -box / 2, origin).tolist()

@@ -1,4 +1,4 @@
-"""How a kernel is divided between the near and the far field.
+"""The splits that divide a kernel into the near and the far field.
 
 A split is one even mollifier psi with unit integral.  The near field is made of
 ``b' = 1 - 2 int_0^r psi``, ``b'' = -2 psi`` and so on; the far field multiplies the free-space
@@ -191,7 +191,7 @@ def _hasimoto_series(xi_rc: float) -> RadialPolynomials:
 
 
 def radial_series(psi: Array) -> RadialPolynomials:
-    """Chebyshev series of all radial functions from that of the mollifier, for any split.
+    """Chebyshev series of all radial functions from the mollifier's, for any split.
 
     ``(r P)' = psi`` and ``(r^3 X)' = -r^2 R`` become, in s, ``2 (1 + s) F' + m F = G`` with m = 1
     and 3. Coefficients solve these, so that nothing is divided by a small r.
