@@ -117,7 +117,7 @@ class PairLists:
         fits = total < MOST_ROWS and self.size <= PART * free_memory(self.space)
         try:
             self.lists = xp.empty((total, self.lanes), dtype=xp.int32) if fits else None
-        except MemoryError:  # the largest block may be smaller
+        except MemoryError:  # no block is large enough: sums do without
             self.lists = None
         if self.lists is None:
             self.rows = None

@@ -194,7 +194,7 @@ def radial_series(psi: Array) -> RadialPolynomials:
     """Chebyshev series of all radial functions from the mollifier's, for any split.
 
     ``(r P)' = psi`` and ``(r^3 X)' = -r^2 R`` become, in s, ``2 (1 + s) F' + m F = G`` with m = 1
-    and 3. Coefficients solve these, so that nothing is divided by a small r.
+    and 3. They are solved for coefficients: nothing is divided by a small r.
 
     Parameters
     ----------
