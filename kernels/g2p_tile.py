@@ -33,7 +33,7 @@ SPLIT = 8  # threads of a target along z
 STEPS = 1  # heights of a thread: SPLIT * STEPS is at least P
 LANES = 16  # threads of a target, idle ones included
 BATCH = 32  # targets prepared at a time
-TURNS = (P + BANDS - 1) // BANDS  # most planes of a thread
+ROUNDS = (P + BANDS - 1) // BANDS  # most planes of a thread
 PARTS = BANDS * SPLIT
 EXTENT0 = PLANES + P - 1
 EXTENT1 = TILE1 + P - 1
@@ -177,9 +177,9 @@ def g2p_tile(
                         value: List[REAL] = [0.0] * STEPS
                         along0: List[REAL] = [0.0] * STEPS
                         along1: List[REAL] = [0.0] * STEPS
-                        for t in range(TURNS):
+                        for t in range(ROUNDS):
                             a: int = r + BANDS * t
-                            if BANDS * TURNS > P:
+                            if BANDS * ROUNDS > P:
                                 if a >= P:
                                     continue
                             slot: int = plane + BANDS * t
@@ -215,9 +215,9 @@ def g2p_tile(
                     sum0: List[REAL] = [0.0] * STEPS
                     sum1: List[REAL] = [0.0] * STEPS
                     sum2: List[REAL] = [0.0] * STEPS
-                    for t in range(TURNS):
+                    for t in range(ROUNDS):
                         a: int = r + BANDS * t
-                        if BANDS * TURNS > P:
+                        if BANDS * ROUNDS > P:
                             if a >= P:
                                 continue
                         slot: int = plane + BANDS * t

@@ -21,7 +21,7 @@ from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
 
 RESULTS = ("u", "p", "grad_u", "stress")
 TENSOR = "grad_tensor"  # a result of tensor targets
-PROBE_ROWS = 10
+TENSOR_ROWS = 10
 # Work items that search a row on a device: MOST_ITEMS, then FEW_ITEMS, whose results the host
 # reads. Up to AT_ONCE columns there is only the second pass.
 MOST_ITEMS, FEW_ITEMS, AT_ONCE = 1 << 14, 1 << 8, 1 << 13

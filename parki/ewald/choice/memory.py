@@ -26,7 +26,7 @@ from parki.ewald.far.sizes import (
     field_rows,
     list_bytes,
     parts,
-    room_before,
+    scratch_before,
     sizes_of,
     workers,
 )
@@ -137,7 +137,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
         area = work_area(padding, max(buffer, grid), padded, item) if free else component
         modes, transforms = components * component, area + buffer
     else:
-        before = room_before(components, 2 * numbers, x * y * z, item)
+        before = scratch_before(components, 2 * numbers, x * y * z, item)
         modes = item * before
         # Results of SciPy's real transforms of each thread's part: planes, or rows of lines.
         made = component * (components if before >= 2 * numbers * components else 1)

@@ -21,7 +21,7 @@ from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.sizes import (
     field_rows,
     parts,
-    room_before,
+    scratch_before,
     sizes_of,
     wanted,
     workers,
@@ -297,7 +297,7 @@ class FGC(Convolution):
         before = 0
         if not mesh.space.on_device:
             sizes = 2 * sets * math.prod(mesh.padding.modes), sets * math.prod(mesh.padding.grid)
-            before = int(room_before(max(mesh.task.sum.components, rows), *sizes, mesh.item))
+            before = int(scratch_before(max(mesh.task.sum.components, rows), *sizes, mesh.item))
         return before, rows * sets * math.prod(mesh.stored)
 
     def apply(self, grid: Any, plane: Any = None) -> Any:
@@ -306,20 +306,20 @@ class FGC(Convolution):
         ``plane`` replaces the grids' modes (0, 0, 1), (0, 0, 2), ...: see `parki.ewald.far.plane`.
         Its shape is (2, sets, modes), for components 0 and 1.
         """
-        for c in self._turns(self.inputs):
+        for c in self._angles(self.inputs):
             self.transforms.real(grid[c], self.hat[c])
         if self.mesh.periodicity == 3:
             self.multiply(self.blocks[0], self.hat)
         else:
             self.planes(self.hat, plane)
-        for c in reversed(self._turns(self.rows)):
+        for c in reversed(self._angles(self.rows)):
             self.transforms.real_inverse(self.hat[c], self.field[c])
         if self.mesh.periodicity == 3:
             n, spill = self.mesh.padding.grid[2], self.mesh.spill
             self.field[..., n:] = self.field[..., :spill]
         return self.field
 
-    def _turns(self, count: int) -> list[slice]:
+    def _angles(self, count: int) -> list[slice]:
         """Return slices of the components that are transformed together, in order."""
         if self.apart:
             return [slice(0, count)]

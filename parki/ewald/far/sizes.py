@@ -171,7 +171,7 @@ def parts(size: float, threads: int) -> int:
     return threads * math.ceil(size / (threads * CHUNK))
 
 
-def room_before(components: int, modes: float, grid: float, item: int) -> float:
+def scratch_before(components: int, modes: float, grid: float, item: int) -> float:
     """Return the numbers before the grid that keep modes off components that are still unread.
 
     ``modes`` and ``grid`` are the numbers of a component, of ``item`` bytes each. The modes of the

@@ -94,7 +94,7 @@ class PairLists:
         The arguments are the kernel's, except the arguments for lists.
         """
         if self.due:
-            self._make_room(arguments)
+            self._make_space(arguments)
         self._launch(self.use, arguments, many)
         self.begun = True
         if self.use == KEEPS:
@@ -107,7 +107,7 @@ class PairLists:
         own = {"number": self.tiles, "rows": self.rows, "lists": self.lists}
         self.kernel(use, many)(teams, **own, **arguments)
 
-    def _make_room(self, arguments: dict[str, Any]) -> None:
+    def _make_space(self, arguments: dict[str, Any]) -> None:
         """Allocate the memory for lists, if there is enough."""
         xp = self.space.array_module
         self.rows = needed = xp.zeros(self.tiles, dtype=xp.int32)

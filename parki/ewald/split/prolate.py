@@ -40,7 +40,7 @@ SPLITS = ("hasimoto", "prolate")
 # One step of c changes the error by 1.28, and costs on average 2 % more modes than needed.
 STEP = 0.25
 # Rounding grows with the fifth derivative of the mollifier, which these fields contain.
-SMALLEST_STEEP = 3e-9
+SMALLEST_DERIVED = 3e-9
 _LEAST, _MOST = 3.0, 60.0  # the error estimates hold from 3 on; exp(-60) is below all tolerances
 _START = 20.0  # start of searches for c; an error of about 1e-4
 
@@ -192,12 +192,12 @@ def exponent(error: Callable[[float], float], goal: float) -> float:
 def choose_split(asked: str, kernel: str, want: tuple[str, ...], tolerance: float) -> str:
     """Return the split for "auto", or the one asked for; warn if it misses the tolerance."""
     takes_w = "W" in SUMS[kernel].derivative_tables(want) and want != ("u",)
-    if not takes_w or tolerance >= SMALLEST_STEEP:
+    if not takes_w or tolerance >= SMALLEST_DERIVED:
         return "prolate" if asked == "auto" else asked
     if asked == "prolate":
         warn(
             f"tolerance is {tolerance:g}, but pressures and gradients of double "
-            f"layers and dipoles reach {SMALLEST_STEEP:g} at best by the prolate split; choose "
+            f"layers and dipoles reach {SMALLEST_DERIVED:g} at best by the prolate split; choose "
             "split='auto' or 'hasimoto'"
         )
     return "hasimoto" if asked == "auto" else asked
