@@ -39,8 +39,8 @@ ROWS = (
 )
 
 
-def accuracy(space: str, n: int) -> list[check.Sum]:
-    """Return the checked sums of `parki check`, at more tolerances."""
+def accuracy(space: str, n: int) -> list[check.CheckedSum]:
+    """Return the sums of `parki check` at more tolerances."""
     found = parki.get_execution_space(space)
     rng = np.random.default_rng(5)
     return [

@@ -2,10 +2,11 @@
 
 The table compares the paper's four variants of P2P with parki's own two, all with parki's
 polynomials, and each with its fastest block. parki's usual variant is the fastest on both machines,
-also if the paper's variants use cells half as wide. Unlike plans, no variant keeps lists of pairs.
+even if the paper's variants take cells half as wide. Plans also keep lists of pairs; here no
+variant does.
 
-Targets per microsecond are comparable with the paper. Fractions of the peak are not, because the
-paper evaluates erfc and exp, and counts 3.4 times as many pairs. The tables omit parki's.
+Compare the targets per microsecond with the paper. Fractions of the peak cannot be compared, and
+parki's are left out, because the paper evaluates erfc and exp and counts 3.4 times as many pairs.
 """
 
 from __future__ import annotations

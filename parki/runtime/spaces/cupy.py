@@ -155,6 +155,9 @@ class DeviceWatch:
         return found
 
 
+watch = DeviceWatch
+
+
 def records() -> bool:
     """Return whether launches can be recorded; this was never tried on HIP."""
     return not array_module().cuda.runtime.is_hip
