@@ -65,7 +65,7 @@ clusters of standard deviation 0.03.
 
 
 def tasks(space: ExecutionSpace, seed: int) -> list[tune.TimedPlan]:
-    """Return all tasks, in an order such that the first ones already cover every factor."""
+    """Return all tasks, ordered so that the first ones already cover every factor."""
     factors = (SIZES[space.on_device], TOLERANCES, (1, 3), (False, True))
     found = [
         tune.TimedPlan(KERNEL, p, tolerance, n, clustered=clustered)
@@ -76,7 +76,7 @@ def tasks(space: ExecutionSpace, seed: int) -> list[tune.TimedPlan]:
 
 
 def explore(task: tune.TimedPlan, space: ExecutionSpace) -> dict[str, Any]:
-    """Time a task's neighbourhood: return what is chosen, and the best of all."""
+    """Time a task's neighbourhood; return the choice, and the best of all."""
     timings = list(tune.refine(task, space))
     choice, best = timings[0], min(timings, key=lambda t: t.total)
     return {
