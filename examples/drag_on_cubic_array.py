@@ -180,7 +180,7 @@ def draw(picture: str, points: int, alone: Callable[[np.ndarray], np.ndarray]) -
         linewidth=2,
         label="parki",
     )
-    thin = np.linspace(0, 0.65, 200)  # the expansion of 1 / K turns negative after that
+    thin = np.linspace(0, 0.65, 200)  # the expansion of 1 / K is negative beyond
     left.semilogy(
         thin, 1 / dilute(thin**3), "--", color=INK, linewidth=1.2, label="Hasimoto, dilute"
     )

@@ -151,7 +151,7 @@ class Pipe:
 
     def slip(self, flow: Flow, points: np.ndarray, forces: np.ndarray) -> float:
         """Return the largest velocity between the wall's points, over the one without a wall."""
-        # One more each way, so that nearly all points are between those of the wall's pattern.
+        # One more each way, so that nearly all points are between the wall's points.
         others = cylinder(1, self.around + 1, self.along + 1)
         alone = parki.stokes_sl(others, points, forces, OPTIONS) / (8 * np.pi)
         speeds = (np.linalg.norm(u, axis=0).max() for u in (flow.velocity(others), alone))

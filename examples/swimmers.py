@@ -13,7 +13,7 @@ their gradient stretches it along p. The centres are therefore targets, the ends
 both move: `Plan.update_points` gives the plan new points, without growing memory.
 
 The layer is 5 lengths high, in a fluid without walls; swimmers that reach its top or bottom turn
-back. Their mean square displacement is compared with that of swimmers without a flow.
+back. Their mean square displacement is compared with the one of swimmers without a flow.
 """
 
 import argparse

@@ -48,7 +48,7 @@ class CellList:
         Number of columns of zeros that follow the N sorted ``points``.
     offsets : array, shape (S + 1,), int32, optional
         Offsets of S systems: system s has the points ``offsets[s]`` to ``offsets[s + 1] - 1``. Each
-        system has separate cells, numbered after those of the previous one.
+        system has separate cells, numbered after the cells of the previous system.
 
     Attributes
     ----------

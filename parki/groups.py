@@ -39,7 +39,7 @@ def processors() -> float:
 def _groups(controller: str) -> Iterator[tuple[int, Path]]:
     """Yield the groups that limit the process, each with the version of its files.
 
-    A container often sees its own group as the root, whatever its path says.
+    A container often sees its own group as the root, in spite of its path.
     """
     try:
         lines = (PROC / "self" / "cgroup").read_text(encoding="utf-8").splitlines()
@@ -70,7 +70,7 @@ def _text(file: Path) -> str:
 
 
 def _left(group: Path, limit: str, usage: str) -> float:
-    """Return the bytes between a group's limit and what it uses and cannot drop."""
+    """Return the bytes between a group's limit and its memory that cannot be dropped."""
     most = float(_text(group / limit).replace("max", "inf"))
     if most >= NO_LIMIT:
         return math.inf

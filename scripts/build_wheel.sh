@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds dist/: the sdist, and the wheel with compiled kernels for Linux on x86-64. Then installs
-# each into an empty environment and runs `parki check` and the README's first example there, the
-# wheel's with no compiler at hand. The first run compiles all kernels for each of three levels of
-# x86-64, which takes half an hour of a core for each; later runs compile what has changed.
+# each into an empty environment, and runs `parki check` and the README's first example there; the
+# wheel is tested without a compiler. The first run compiles all kernels for three levels of x86-64,
+# which takes one core half an hour for each level; later runs only compile changed kernels.
 # `scripts/compile_kernels.py --list` counts the kernels.
 set -euo pipefail
 

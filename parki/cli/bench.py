@@ -2,7 +2,7 @@
 
 The points are random in a cube, and are sources and targets, as in `parki tune`. The measured
 times are printed next to the prediction of the cost model that chooses the parameters. With
-``--steps`` the points move, and the time is that of one step of a simulation.
+``--steps`` the points move, as in the time steps of a simulation, and a step is timed.
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"{'stage':<8}{'seconds':>10}{'per million points':>22}")
     for name, value in {"plan": again, **seconds, "total": total}.items():
         print(f"{name:<8}{value:>10.4f}{value * 1e6 / points:>22.4f}")
-    print("The total is that of one application; the plan is made once for many.\n", flush=True)
+    print("The total is the time of one application; the plan is made once for many.\n", flush=True)
 
     sampled = np.linspace(0, points - 1, SAMPLES, dtype=int)
     found = compare(plan, pts, dens, norms, result, sampled)

@@ -22,7 +22,7 @@ from parki.runtime import cache, host, shipped
 from parki.runtime.spaces import SPACES, why_unavailable
 from parki.settings import SETTINGS, cache_directory, table, thread_count
 
-NONE = "none: "  # what stands before the reason
+NONE = "none: "  # precedes the reason
 # Spelling of the names that are not in small letters.
 NAMES = {"python": "Python", "numpy": "NumPy", "scipy": "SciPy", "cupy": "CuPy"}
 

@@ -60,7 +60,7 @@ def _answer(argv: Sequence[str] | None) -> int:
         code = _run(argv)
         terminal.flush()
         return code
-    except BrokenPipeError:  # the reader (head, less) has what it wanted
+    except BrokenPipeError:  # the reader (head, less) has finished
         return code
     except ParkiError as error:
         message = str(error)

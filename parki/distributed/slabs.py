@@ -109,8 +109,8 @@ class Slabs:
         tuple of 3 ints, or None
             First cell, last cell + 1, and first cell of the period that holds them without a
             break; None if there is no such period. The period begins at the corner of the box or
-            in its middle, because positions wrapped into it then keep their digits (for the
-            middle, those of half a box).
+            in its middle, because positions wrapped into it then keep their digits (in the second
+            case, relative to half a box).
         """
         count = self.cells[-1]
         first, last = self.cells[rank] - reach, self.cells[rank + 1] + reach

@@ -84,7 +84,7 @@ class Team:
         self.agreed = kind(message)
         raise self.agreed from error
 
-    # ------------------------------------------------------------------ turns
+    # ------------------------------------------------------------------ nodes
     @cached_property
     def place_on_node(self) -> int:
         """Number of this rank on its node; a collective call."""

@@ -88,7 +88,7 @@ class Transport(ABC):
         """Send its part to each rank, and receive one from each."""
 
     def start(self, parcels: Parcels) -> Callable[[], None]:
-        """Begin an exchange, perhaps besides others; return a function that waits for its end."""
+        """Begin one of several exchanges; return a function that waits for its end."""
         self.exchange(parcels)
         return lambda: None
 

@@ -131,7 +131,7 @@ class _Plan:
         return self.space.array_module.ascontiguousarray(array).reshape(self.components, *shape)
 
     def _output(self, out: Any, shape: tuple[int, ...]) -> Any:
-        """Return the array for results, (components, *shape), in new memory or that of ``out``."""
+        """Return the array for results, (components, *shape), new or in the memory of ``out``."""
         whole = (self.components, *shape)
         if out is None:
             return self.space.array_module.empty(whole, dtype=self.dtype)

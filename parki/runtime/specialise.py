@@ -88,7 +88,7 @@ class Specialised:
 
 @functools.lru_cache(maxsize=1)
 def kernel_directory() -> Path:
-    """Return the folder of the kernel files: parki/kernels once installed, else beside parki."""
+    """Return the folder of the kernel files: parki/kernels if installed, else next to parki."""
     package = Path(__file__).resolve().parent.parent
     installed = package / "kernels"
     return installed if installed.is_dir() else package.parent / "kernels"

@@ -140,7 +140,7 @@ class UpstreamObject:
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Point upstream's cache at our folder, and turn what it raises into `KernelError`."""
+        """Point upstream's cache at our folder, and raise its errors as `KernelError`."""
         from pykokkos.core import module_setup
 
         setup = module_setup.ModuleSetup

@@ -149,7 +149,7 @@ def apart(found: Any, expected: Any) -> float:
 
 
 def _solid(run: Run, points: Any) -> Any:
-    """Return points with three rows; those of two dimensions get a first row of zeros."""
+    """Return points with three rows; in two dimensions the first row is zero."""
     if len(points) == 3:
         return points
     solid = run.xp.zeros((3, points.shape[1]), dtype=points.dtype)

@@ -78,7 +78,7 @@ class Library:
         self.functions.pdmk_tree_destroy.argtypes = [pointer]
 
     def parameters(self, kernel: str, eps: float, leaf: int) -> Parameters:
-        """Return what to sum."""
+        """Return the library's parameters of the sum."""
         found = Parameters()
         self.functions.pdmk_init_default_params(ctypes.byref(found))
         found.n_dim, found.eps, found.n_per_leaf, found.log_level = 3, eps, leaf, SILENT

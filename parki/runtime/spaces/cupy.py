@@ -22,7 +22,7 @@ NOT_INSTALLED = "CuPy is not installed, so there is no GPU space"
 
 @functools.lru_cache(maxsize=1)
 def array_module() -> ModuleType:
-    """Import CuPy, or say what is missing."""
+    """Import CuPy; the error says how to install it."""
     try:
         import cupy
     except ImportError as error:
