@@ -51,5 +51,5 @@ def main(count: int = 5000) -> float:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("points", type=int, nargs="?", default=5000, help="how many")
+    parser.add_argument("points", type=int, nargs="?", default=5000, help="number of points")
     main(parser.parse_args().points)

@@ -270,7 +270,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--space", default="CPU", help="CPU, Cuda, ...")
     parser.add_argument("--dofs", type=float, nargs="+", default=[3e4, 3e5], help="sizes")
     parser.add_argument("--degrees", type=int, nargs="+", default=list(DEGREES))
-    parser.add_argument("--output", metavar="FILE.png", help="draw what was measured")
+    parser.add_argument("--output", metavar="FILE.png", help="draw the results")
     args = parser.parse_args(arguments)
     space, console = get_execution_space(args.space), Console(highlight=False)
     table = Table("", "p", "error, h", "error, h / 2", "order", "iterations", title="solved")

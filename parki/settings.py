@@ -98,7 +98,7 @@ SETTINGS = {
         Setting(
             "PARKI_EXECUTOR",
             "embedded",
-            "who runs the kernels: embedded, or pykokkos (upstream)",
+            "executor of the kernels: embedded, or pykokkos (upstream)",
             lambda text: text in EXECUTORS,
             f"one of {', '.join(EXECUTORS)}",
         ),

@@ -293,10 +293,8 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--space", default="CPU", help="CPU, Cuda, ...")
-    parser.add_argument("--seconds", type=float, default=600, help="stop after so long")
-    parser.add_argument(
-        "--cases", type=int, default=100_000, help="stop after so many of the sweep"
-    )
+    parser.add_argument("--seconds", type=float, default=600, help="stop after this time")
+    parser.add_argument("--cases", type=int, default=100_000, help="stop after this many cases")
     parser.add_argument("--part", default="1/1", help="k/n: every n-th case from the k-th on")
     parser.add_argument("--size", choices=SIZES, default="both", help="numbers of points")
     parser.add_argument("--seed", type=int, default=0, help="another order of the cases")
@@ -304,7 +302,10 @@ def main() -> int:
         "--boxes", choices=("usual", "flat"), default="usual", help="flat: 1:1/8 to 1:8 along axes"
     )
     parser.add_argument(
-        "--costs", choices=("own", "device"), default="own", help="what parameters are chosen by"
+        "--costs",
+        choices=("own", "device"),
+        default="own",
+        help="cost constants that choose parameters",
     )
     parser.add_argument("--output", type=Path, help="write the results, as JSON")
     parser.add_argument("--draw", type=Path, nargs="+", help="draw results; measure nothing")

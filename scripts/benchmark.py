@@ -133,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(f"--{word}", type=int, nargs="+", default=[], choices=choices)
     parser.add_argument("--all", action="store_true", help="all tables and figures")
     parser.add_argument("--space", default="CPU", help="CPU, Cuda, ...")
-    parser.add_argument("--points", type=int, help="default: what suits the table and the space")
+    parser.add_argument("--points", type=int, help="default: a number that suits the table")
     parser.add_argument("--quick", action="store_true", help="few points: tests the script")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results")
     parser.add_argument("--draw", type=Path, metavar="FILE.png", help="draw the results")

@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("kinds", nargs="*", choices=[[], *KINDS], help="default: all")
     parser.add_argument("--space", default="CPU", help="CPU, Cuda, ...")
-    parser.add_argument("--points", type=int, help="default: what suits the space")
+    parser.add_argument("--points", type=int, help="default: a number that suits the space")
     parser.add_argument("--quick", action="store_true", help="few points: tests the script")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results")
     parser.add_argument(

@@ -228,7 +228,7 @@ def take_openmp(folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="where to write")
-    parser.add_argument("--list", action="store_true", help="say how many there are, and stop")
+    parser.add_argument("--list", action="store_true", help="print the number of kernels only")
     parser.add_argument("--jobs", type=int, default=thread_count())
     parser.add_argument("--levels", nargs="+", default=list(shipped.LEVELS))
     arguments = parser.parse_args()

@@ -282,7 +282,7 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=50_000, help="targets, and sources (50000)")
     parser.add_argument("--tolerance", type=float, default=1e-6, help="of the sums timed (1e-6)")
     parser.add_argument("--periodicity", type=int, default=3, help="of the sums timed (3)")
-    parser.add_argument("--no-checks", action="store_true", help="times alone")
+    parser.add_argument("--no-checks", action="store_true", help="measure times only")
     given = parser.parse_args()
     space = parki.get_execution_space(given.space)
     start = time.perf_counter()

@@ -130,8 +130,8 @@ def main() -> None:
     parser.add_argument("--space", default="CPU")
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--points", type=int, default=2000)
-    parser.add_argument("--steps", action="store_true", help="points that move at every call")
-    parser.add_argument("--growth", type=float, default=10.0, help="MB that are no leak")
+    parser.add_argument("--steps", action="store_true", help="move the points at every call")
+    parser.add_argument("--growth", type=float, default=10.0, help="permitted growth in MB")
     args = parser.parse_args()
     soak, start = Soak(args.space, args.points), time.perf_counter()
     run = soak.step if args.steps else soak.run
