@@ -1,11 +1,11 @@
 """FGC over the ranks: each rank transforms along the axes that it has whole.
 
 With three periodic axes, a rank transforms its slab along y and z. One exchange gives it a part of
-the modes along y for all planes, which it transforms along x and convolves. Then it goes back.
+the modes along y for all planes, which it transforms along x and convolves. One leads back.
 
-With fewer, a first exchange gives a rank a part of the lines along x, transformed as in
-`parki.ewald.far.fgc`. A second one gives it a part of the modes along x, whose planes are padded,
-transformed and convolved in blocks as on one device. Padded planes have four times the values or
+With fewer there are two each way. The first gives a rank a part of the lines along x, transformed
+as in `parki.ewald.far.fgc`. The second gives it a part of the modes along x, whose planes it pads,
+transforms and convolves in blocks as on one device. Padded planes have four times the values or
 more, and are never sent. Modes of truncated kernels cost more, so their parts have fewer of them.
 """
 
