@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import parki
-from parki.ewald.plan import sum_once
+from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 from parki.runtime import ExecutionSpace

@@ -27,11 +27,8 @@ LAUNCHERS = ("load", "Kernel", "prepare")
 
 
 def imports(path, package="parki.ewald"):
-    """Yield (module, name) for what a file imports, but for type checkers."""
+    """Yield (module, name) for what a file imports, for type checkers too."""
     tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            node.body = []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(package):
             yield from ((node.module, alias.name) for alias in node.names)

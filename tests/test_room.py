@@ -7,7 +7,6 @@ import pytest
 
 import parki
 from parki import EwaldOptions
-from parki.ewald.pipeline import one_device as pipeline
 from parki.ewald.pipeline.slack import Room
 from parki.ewald.sums import SUMS
 
@@ -39,8 +38,9 @@ class Direct:
 def recorded(space, monkeypatch):
     """Have every space record, or do as if it did."""
     if not space.on_device:
-        monkeypatch.setattr(pipeline, "why_not", lambda *_: "")
-        monkeypatch.setattr(pipeline, "Replay", Direct)
+        monkeypatch.setattr("parki.ewald.pipeline.one_device.why_not", lambda *_: "")
+        for module in ("one_device", "recorded"):
+            monkeypatch.setattr(f"parki.ewald.pipeline.{module}.Replay", Direct)
 
 
 def test_room():
@@ -72,7 +72,8 @@ def test_numbers_that_change(kernel, space, to_space, rng):
         else:
             plan.update_points(trg, src, norms)
         rooms.add(plan.pipeline._room)
-        placings.add(id(plan.pipeline._placing) if plan.pipeline._placing else None)
+        graph = plan.pipeline.placing.graph
+        placings.add(id(graph) if graph else None)
         dens = to_space(rng.standard_normal(SUMS[kernel].density_shape(n)))
         fresh = parki.Plan(kernel, trg, src, norms, EwaldOptions(1, [1, 1, 1], 1e-7), want=want)
         promises = plan.promise(dens)

@@ -25,7 +25,8 @@ from parki.cli.terminal import Console, progress
 from parki.cli.tune.measure import STAGES, Task, check, make
 from parki.cli.tune.measure import run as run_stages
 from parki.ewald.choice import machines
-from parki.ewald.plan import Plan, sum_once
+from parki.ewald.pipeline.placed_sum import sum_once
+from parki.ewald.plan import Plan
 from parki.runtime import ExecutionSpace, get_execution_space
 
 POINTS = (1_000, 10_000, 100_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import sum_once
+from parki.ewald.pipeline.placed_sum import sum_once
 
 # Normals and options have defaults, so that `Plan` says what is missing; and where there are no
 # normals options may come fourth or fifth, as in `Plan`.

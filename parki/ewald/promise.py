@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from parki.ewald.geometry.extent import mean_edge
-from parki.ewald.pipeline.one_device import Pipeline, normal_squares
+from parki.ewald.pipeline.protocol import Pipeline, normal_squares
 from parki.ewald.points import check_density, check_dtypes, check_space
 from parki.ewald.sums import stress
 from parki.ewald.task import Points, Task

@@ -11,7 +11,7 @@ from typing import Any
 
 from parki.ewald.derivatives.linear_map import Fixed
 from parki.ewald.derivatives.vjp import jvp, vjp
-from parki.ewald.plan import sum_once
+from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import sum_once
+from parki.ewald.pipeline.placed_sum import sum_once
 
 INPUTS = ("trg", "src", "dens", "norms")
 

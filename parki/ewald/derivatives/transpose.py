@@ -16,7 +16,7 @@ import numpy as np
 from parki.errors import ParkiValueError
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import SMALLEST_TOLERANCE
-from parki.ewald.pipeline.one_device import Pipeline, unwatched
+from parki.ewald.pipeline.protocol import Pipeline, unwatched
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import result_shape
 from parki.ewald.sums.adjoint import Adjoint
@@ -142,7 +142,7 @@ class Exchanged:
             before = pipeline.empty()
             given = setup.exchanged(self.task) if alike and setup is not None else None
         exchanged = self._exchanged(points)
-        other = before.exchanged(self.task, exchanged, given)
+        other = before.placed(self.task, exchanged, given=given)
         self.kept = _Kept(points, exchanged, setup, other)
         return other, exchanged
 

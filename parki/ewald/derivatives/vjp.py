@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ParkiValueError
 from parki.ewald.derivatives.transpose import flat, mean_pressure
 from parki.ewald.geometry.extent import Extent
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import sum_once
-from parki.ewald.points import check_arguments, check_density, check_space, result_shape
+from parki.ewald.pipeline.placed_sum import sum_once
+from parki.ewald.points import check_arguments, check_density, like_points, result_shape
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.record import Kernel
 from parki.ewald.task import Frame, Task
-from parki.interchange import as_array, as_given
+from parki.interchange import as_given
 from parki.runtime import ExecutionSpace
 
 INPUTS = ("trg", "src", "dens", "norms")
@@ -168,8 +168,6 @@ class _Sum(NamedTuple):
         names: Iterable[str],
     ) -> _Sum:
         """Return the sum; refuse impossible arguments, and ``names`` of what it does not have."""
-        if isinstance(norms, EwaldOptions) and options is None:
-            norms, options = None, norms
         given = check_arguments(kernel, trg, src, norms, options)
         kind, arrays = SUMS[kernel], given.arrays
         inputs = INPUTS if kind.double else INPUTS[:3]
@@ -198,13 +196,7 @@ class _Sum(NamedTuple):
 
     def like(self, label: str, given: Any, name: str) -> Any:
         """Return an array of the shape of an input as (rows, N), or densities as (k, rows, N)."""
-        values = as_array(label, given)
-        check_space({label: values}, self.space)
-        if values.dtype != self.trg.dtype:
-            raise ParkiTypeError(
-                f"{label} has dtype {values.dtype}, but the points have {self.trg.dtype}; "
-                "convert one"
-            )
+        values = like_points(label, given, self.space, self.trg.dtype)
         how: dict[str, Any] = {"of": "targets" if name in ("trg", "u") else "sources"}
         return check_density(label, values, self.shapes[name], several=name in ("dens", "u"), **how)
 
