@@ -223,7 +223,7 @@ def calls_of(
     how = arguments(kernel, given, options)
     plan = parki.Plan(kernel, given["trg"], given["src"], given.get("norms"), options)
     found: dict[str, Callable[[], Any]] = {
-        "sum": lambda: sum_once(*how, "u"),
+        "sum": lambda: sum_once((*how[:3], *how[4:]), how[3], "u"),
         "by densities": lambda: parki.vjp(*how, values=v),
         "by all": lambda: parki.vjp(*how, values=v, wrt=tuple(given)),
         "plan": lambda: plan(given["dens"]),

@@ -12,8 +12,11 @@ from contract import BOXES, KERNELS, cloud
 
 import parki
 from parki.ewald.choice.moves import suit
+from parki.ewald.far.g2p import G2P
+from parki.ewald.far.gauge import Gauge
+from parki.ewald.far.p2g import P2G
+from parki.ewald.near.p2p import P2P
 from parki.ewald.pipeline import setup as setups
-from parki.ewald.pipeline import stages
 from parki.reference import direct_sum
 
 BOX = BOXES["brick"]
@@ -231,7 +234,7 @@ def test_errors_leave_the_plan_as_it_was(message):
     np.testing.assert_array_equal(plan(c.dens), expected)
 
 
-@pytest.mark.parametrize("stage", ["P2P", "P2G", "G2P", "Gauge"])
+@pytest.mark.parametrize("stage", [P2P, P2G, G2P, Gauge])
 def test_failures_half_way_leave_the_plan_as_it_was(stage, monkeypatch):
     c = cloud("same", N, BOX)
     plan = plan_of("stokes_comb", c, options_of())
@@ -241,7 +244,7 @@ def test_failures_half_way_leave_the_plan_as_it_was(stage, monkeypatch):
         raise MemoryError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(getattr(stages, stage), "__init__", fails)
+        patch.setattr(stage, "__init__", fails)
         for now in (moved(c), moved(c)._replace(trg=0.1 * c.src)):
             with pytest.raises(MemoryError):
                 move(plan, "stokes_comb", now)

@@ -39,7 +39,7 @@ def recorded(space, monkeypatch):
     """Have every space record, or do as if it did."""
     if not space.on_device:
         monkeypatch.setattr("parki.ewald.pipeline.one_device.why_not", lambda *_: "")
-        for module in ("one_device", "recorded"):
+        for module in ("one_device", "replay"):
             monkeypatch.setattr(f"parki.ewald.pipeline.{module}.Replay", Direct)
 
 
@@ -72,7 +72,7 @@ def test_numbers_that_change(kernel, space, to_space, rng):
         else:
             plan.update_points(trg, src, norms)
         rooms.add(plan.pipeline._room)
-        graph = plan.pipeline.placing.graph
+        graph = plan.pipeline.graph
         placings.add(id(graph) if graph else None)
         dens = to_space(rng.standard_normal(SUMS[kernel].density_shape(n)))
         fresh = parki.Plan(kernel, trg, src, norms, EwaldOptions(1, [1, 1, 1], 1e-7), want=want)

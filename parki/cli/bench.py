@@ -177,7 +177,7 @@ def steps(task: Task, space: ExecutionSpace) -> Steps:
         Plan(task.kernel, points, points, norms, plan.options)
 
     def once() -> None:
-        sum_once(task.kernel, points, points, values, norms, plan.options, plan.want)
+        sum_once((task.kernel, points, points, norms, plan.options), values, plan.want)
 
     works: dict[str, Callable[[], Any]] = {"update": update, "apply": lambda: plan(values)}
     works |= {"step": step, "plan": new, "one_shot": once}

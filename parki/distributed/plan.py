@@ -12,9 +12,9 @@ from parki.distributed.transport import Transport
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import PlacedSum
-from parki.ewald.pipeline.request import Request
 from parki.ewald.plan import AnyPlan
 from parki.ewald.points import check_points, check_space
+from parki.ewald.task import Request
 from parki.interchange import as_array, as_given
 
 

@@ -18,28 +18,21 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.placed_sum import PlacedSum
 from parki.ewald.pipeline.protocol import Pipeline
-from parki.ewald.pipeline.request import Request
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.promise import promise
-from parki.ewald.task import Points
+from parki.ewald.task import Points, Request
 from parki.html import table
 from parki.interchange import as_given
 
-STAGES = ("P2P", "P2G", "FGC", "G2P")
-
 
 class AnyPlan:
-    """What plans of one device and of many ranks have in common: views on the sum that they hold.
-
-    Parameters
-    ----------
-    placed : PlacedSum
-    """
+    """What plans of one device and of many ranks have in common: views on a `PlacedSum`."""
 
     def __init__(self, placed: PlacedSum) -> None:
         self._sum, self.task = placed, placed.task
         self.kernel, self.space = self.task.kernel, self.task.space
         self.options, self.want, self.dtype = self.task.options, placed.want, placed.dtype
+        self.seconds = placed.seconds  # that "plan" took, and the last "update" of points
         self._transpose: Transpose | None = None
 
     @property
@@ -51,11 +44,6 @@ class AnyPlan:
     def pipeline(self) -> Pipeline:
         """The stages for the plan's points."""
         return self._sum.pipeline
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """Seconds that "plan" took, and the last "update" of points."""
-        return self._sum.seconds
 
     @property
     def n_targets(self) -> int:

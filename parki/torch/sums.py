@@ -23,7 +23,7 @@ def plain(*tensors: Any) -> list[Any]:
 def summed(kernel: str, options: EwaldOptions, *given: Any) -> Any:
     """Return a sum of targets, sources or None, density, and normals or None."""
     trg, src, dens, norms = plain(*given)
-    return sum_once(kernel, trg, trg if src is None else src, dens, norms, options, "u")
+    return sum_once((kernel, trg, trg if src is None else src, norms, options), dens, "u")
 
 
 def pulled(

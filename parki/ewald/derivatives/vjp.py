@@ -211,7 +211,7 @@ class _Sum(NamedTuple):
     def summed(self, kernel: str, want: str, dens: Any, norms: Any = None) -> Any:
         """Return a result (k, rows, Nt) of a sum over the same points."""
         shaped = dens.reshape(len(dens), *SUMS[kernel].density_shape(dens.shape[-1]))
-        found = sum_once(kernel, self.trg, self.src, shaped, norms, self.options, want)
+        found = sum_once((kernel, self.trg, self.src, norms, self.options), shaped, want)
         return found.reshape(len(dens), *flat(found[0]).shape)
 
     def gradients(self, densities: Any) -> Any:
@@ -238,10 +238,11 @@ class _Sum(NamedTuple):
         if "src" in wrt and slopes.probes is not None:
             probes = slopes.probes(dens, self.norms)
         shaped = v.reshape(len(v), *SUMS[record.kernel].density_shape(v.shape[-1]))
-        exchanged = record.kernel, self.src, self.trg, shaped, None, self.options, want
+        exchanged = record.kernel, self.src, self.trg, None, self.options
         turned = (self.kind.name, self.norms) if record.turned and {*wrt} == {"dens"} else None
         names = (*want, "turned") if turned else want
-        results = zip(names, sum_once(*exchanged, probes=probes, turned=turned), strict=True)
+        found = sum_once(exchanged, shaped, want, probes=probes, turned=turned)
+        results = zip(names, found, strict=True)
         each = {name: array.reshape(len(v), *flat(array[0]).shape) for name, array in results}
         if record.mean is not None and self.options.dl_mean == "flux":
             for place, values in enumerate(v):

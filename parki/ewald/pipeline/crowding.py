@@ -1,7 +1,7 @@
 """`Crowding`: whether points that moved crowd as did those that the set-up was seen to suit.
 
-`Setup.suits` counts the close pairs of a sample. This compares three numbers, which follow from how
-the stages have sorted the points, and is asked first.
+This compares three numbers, which follow from how the stages have sorted the points. Only where
+they differ is `Setup.suits` asked, which counts the close pairs of a sample.
 """
 
 from __future__ import annotations
@@ -17,31 +17,22 @@ CROWDED = 0.1
 
 
 class Crowding:
-    """How many pairs share a cell of the near field, and of the far field's sorts.
-
-    Attributes
-    ----------
-    suited : ndarray, shape (3,), or None
-        These numbers of points that the set-up was seen to suit, if there were any.
-    """
+    """How many pairs share a cell: now, on the device, and when the set-up was seen to suit."""
 
     def __init__(self, suited: Any = None) -> None:
         self.suited = suited
-        self._now: Any = None  # of the points that are placed
+        self._now: Any = None
 
     def count(self, stages: Stages) -> None:
-        """Count the pairs of points that were placed; waits for nothing."""
-        near, far = stages.p2p, (stages.g2p.targets, stages.p2g.sources)
-        trg_near, src_near, trg_far, src_far = (
-            each.counts * 1.0 for each in (near.targets, near.sources, *far)
-        )
-        pairs = (trg_near * src_near, trg_far * trg_far, src_far * src_far)
+        """Count pairs of the near field, and of the far field's sorts; waits for nothing."""
+        cells = stages.p2p.targets, stages.p2p.sources, stages.g2p.targets, stages.p2g.sources
+        trg_near, src_near, trg_far, src_far = (each.counts * 1.0 for each in cells)
         self._now = stages.setup.task.xp.empty(3)
-        for place, each in enumerate(pairs):
+        for place, each in enumerate((trg_near * src_near, trg_far * trg_far, src_far * src_far)):
             self._now[place] = each.sum()
 
     def read(self) -> Any:
-        """Return the numbers, for which the host waits."""
+        """Return the numbers of now, for which the host waits."""
         return to_host(self._now)
 
     def alike(self, now: Any) -> bool:

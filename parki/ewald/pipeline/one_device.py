@@ -1,44 +1,30 @@
 """`OneDevice`: the pipeline of a plan on one device, or on the CPUs of one process.
 
-`stages` is what is placed, `recorded` what a device makes as graphs, and `crowding` says cheaply
+`stages` is what is placed, `replay` what a device makes as graphs, and `crowding` says cheaply
 whether the set-up still suits points that moved. Here they are put together.
 """
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, cast
-
-import numpy as np
 
 from parki.ewald.choice.clustering import pair_density
 from parki.ewald.choice.memory import Memory, check
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline import plan_cache
 from parki.ewald.pipeline.crowding import Crowding
-from parki.ewald.pipeline.protocol import Watch
-from parki.ewald.pipeline.recorded import Applications, PlacedBy, Placing
-from parki.ewald.pipeline.replay import Replay, why_not
+from parki.ewald.pipeline.protocol import Pipeline, Watch
+from parki.ewald.pipeline.replay import Applications, PlacedBy, Replay, how, why_not
 from parki.ewald.pipeline.setup import Setup, choose, use
 from parki.ewald.pipeline.slack import Room
 from parki.ewald.pipeline.stages import Stages
-from parki.ewald.task import Frame, Points, Survey, Task
+from parki.ewald.task import Frame, Points, Task
 from parki.runtime import prepare
 
 
-class OneDevice:
-    """The stages on one device: see `parki.ewald.pipeline.protocol.Pipeline`.
-
-    Attributes
-    ----------
-    stages : Stages or None
-        None while no points are placed.
-    placing : Placing
-        How they were placed.
-    applications : Applications
-    crowding : Crowding
-    """
+class OneDevice(Pipeline):
+    """The stages on one device: see `Pipeline`."""
 
     alone = ahead = True
 
@@ -46,26 +32,12 @@ class OneDevice:
         self, setup: Setup | None = None, memory: Memory | None = None, problem: str = ""
     ) -> None:
         self.setup, self.memory = setup, memory
-        self.stages: Stages | None = None
-        self.placing = Placing()
+        self.stages: Stages | None = None  # once there are points
+        self.placed_by = PlacedBy.FIRST
+        self.graph: Replay | None = None  # which places points, or says why it cannot
         self.applications = Applications(problem)
         self.crowding = Crowding()
         self._room: Room | None = None  # where the number of points has changed
-
-    def together(self) -> AbstractContextManager[Any]:
-        """Do nothing: there are no other ranks."""
-        return nullcontext()
-
-    def survey(self, task: Task, arrays: dict[str, Any], extents: Any) -> Survey:
-        """Return what the points have in common."""
-        totals = arrays["trg"].shape[1], arrays["src"].shape[1]
-        same, alike = arrays["trg"] is arrays["src"], np.array_equal(extents[:2], extents[2:])
-        of_sources = extents[-2:] if totals[1] else extents[:0]
-        return Survey(totals, (0, 0), same, extents, of_sources, alike)
-
-    def total(self, value: float) -> float:
-        """Return the number."""
-        return value
 
     def empty(self) -> OneDevice:
         """Return a pipeline without points."""
@@ -81,7 +53,7 @@ class OneDevice:
         self, task: Task, points: Points, once: bool = False, given: Setup | None = None
     ) -> OneDevice:
         """Return a pipeline for other points: see `Pipeline.placed`."""
-        graph, setup, arrays = self.placing.graph, self.setup, _named(points)
+        graph, setup, arrays = self.graph, self.setup, _named(points)
         if self._room is not None and self._room.takes(arrays):
             arrays = self._room.points(task.xp, arrays)
         fits = self._keeps(points) and (given is None or given is setup)
@@ -133,8 +105,8 @@ class OneDevice:
         if setup is None or (given is None and not setup.suits(density, points)):
             clouds = wrapped[wrapped[0] is wrapped[1] :]
             setup = Setup.of(task, frame, *choose(task, points, frame, density, clouds, once=once))
-        kept, systems, old = setup is self.setup, points.systems, self.stages
-        if not kept or (old is not None and points.counts[2] != old.count):
+        systems, old = points.systems, self.stages if setup is self.setup else None
+        if old is not None and points.counts[2] != old.count:
             old = None
         memory = self.memory
         if old is None or memory is None:
@@ -147,21 +119,22 @@ class OneDevice:
         new = OneDevice(setup, memory, problem)
         new._room = room
         sizes = {name: array.shape for name, array in arrays.items()}
-        if old is not None and self._keeps(points) and old.sizes == sizes:
-            new.placing = Placing(PlacedBy.AGAIN)
-        if new.placing.repeats and self.placing.repeats and not problem:
+        repeats = old is not None and self._keeps(points) and old.sizes == sizes
+        if repeats:
+            new.placed_by = PlacedBy.AGAIN
+        if repeats and self.placed_by in (PlacedBy.AGAIN, PlacedBy.GRAPH) and not problem:
 
             def place(given: dict[str, Any]) -> None:
                 again = Stages(setup, memory, given, _wrapped(task, frame, given), systems, old)
                 new._take(again)
 
-            graph = Replay(task.space, place, arrays)
-            if not graph.problem:
-                graph(arrays, {})
-                new.placing = Placing(PlacedBy.GRAPH, graph)
+            new.graph = Replay(task.space, place, arrays)
+            if not new.graph.problem:
+                new.placed_by = PlacedBy.GRAPH
+                new.graph(arrays, {})
                 new.crowding.suited = new.crowding.read()
                 return new
-            new.placing = Placing(PlacedBy.REFUSED, problem=graph.problem)
+            new.placed_by = PlacedBy.REFUSED
         new._take(Stages(setup, memory, arrays, wrapped, systems, old, far_later=once), once)
         if problem and not once:
             new.crowding.suited = new.crowding.read()
@@ -183,14 +156,14 @@ class OneDevice:
         if self.crowding.suited is None or not setup or not memory or not self._keeps(points):
             return None
         new = OneDevice(setup, memory, problem)
-        new.placing, new.crowding = Placing(PlacedBy.AGAIN), Crowding(self.crowding.suited)
+        new.placed_by, new.crowding = PlacedBy.AGAIN, Crowding(self.crowding.suited)
         new._take(Stages(setup, memory, arrays, wrapped, points.systems, self.stages))
         return new if new.crowding.alike(new.crowding.read()) else None
 
     def _take(self, stages: Stages, once: bool = False) -> None:
         """Take stages; count the pairs of their points where they will be asked for."""
         self.stages = stages
-        if not once and (self.placing.how is not PlacedBy.FIRST or self.applications.problem):
+        if not once and (self.placed_by is not PlacedBy.FIRST or self.applications.problem):
             self.crowding.count(stages)
 
     # ------------------------------------------------------------------ apply
@@ -201,7 +174,7 @@ class OneDevice:
         given, found = dens, results
         if room is not None:
             given, found = room.densities(sources.xp, dens), room.results(sources.xp, results)
-        if len(dens) > 1 and lists is not None and self.placing.how is not PlacedBy.GRAPH:
+        if len(dens) > 1 and lists is not None and self.placed_by is not PlacedBy.GRAPH:
             lists.begun = True  # this is a repeated sum
         self.applications.apply(sources.space, self._run, lists, given, found, watch)
         if room is not None:
@@ -234,7 +207,9 @@ class OneDevice:
         room, lines = self._room, ""
         if room is not None:
             lines = f"\n  room for {room.targets} targets, {room.sources} sources"
-        return lines + self.placing.describe() + self.applications.describe()
+        if self.graph is not None:
+            lines += f"\n  updates: {how(self.graph.problem)}"
+        return lines + self.applications.describe()
 
 
 def _named(points: Points) -> dict[str, Any]:

@@ -20,11 +20,9 @@ from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.images import look_for_flux, warn_of_images
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.near.p2p_cells import check_wanted
-from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline import plan_cache
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
-from parki.ewald.pipeline.request import Request
 from parki.ewald.points import (
     PROBE_ROWS,
     Arguments,
@@ -36,7 +34,7 @@ from parki.ewald.points import (
     result_shape,
 )
 from parki.ewald.sums import stress
-from parki.ewald.task import Points, Task
+from parki.ewald.task import Points, Request, Task
 from parki.interchange import as_given
 from parki.runtime import captures, forks
 
@@ -48,17 +46,12 @@ class PlacedSum:
     ----------
     pipeline : Pipeline
         Without points.
-    given : tuple
-        The first five arguments of `parki.Plan`.
-    want, systems
-        As for `parki.Plan`.
+    given, want, systems
+        The arguments of `parki.Plan`, its first five in a tuple.
     request : Request, optional
 
     Attributes
     ----------
-    pipeline, points, task, want, dtype
-        As those of a plan.
-    seconds : dict
     result : array, tuple of arrays or None
         What is wanted of the density that was requested.
     done : object
@@ -148,7 +141,7 @@ class PlacedSum:
             points = self._points(given, self._systems_of(given, systems))
             pipeline = self._placed(points, False)
         self.points, self.pipeline = points, pipeline
-        self.seconds = {**self.seconds, "update": time.perf_counter() - start}
+        self.seconds["update"] = time.perf_counter() - start
 
     def _systems_of(self, given: Arguments, systems: Any) -> Systems | None:
         """Return the systems of other points; those that there were, if they are the same."""
@@ -192,11 +185,8 @@ class PlacedSum:
         summed += ("turned",) if summed and task.turned else ()
         if summed:
             parts = stress.split(results, summed, task.xp)
-            if several:
-                self.pipeline.apply(values, parts, watch)
-            else:
-                each = {name: array[None] for name, array in parts.items()}
-                self.pipeline.apply(values[None], each, watch)
+            each = parts if several else {name: array[None] for name, array in parts.items()}
+            self.pipeline.apply(values if several else values[None], each, watch)
             stress.combine(results, parts)
             summed += ("stress",)
         for name in results.keys() - set(summed):
@@ -252,22 +242,12 @@ class PlacedSum:
         return {name: a if several else a[None] for name, a in rows.items()}, several
 
 
-def sum_once(
-    kernel: str,
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any,
-    options: EwaldOptions | None,
-    want: str | tuple[str, ...],
-    **others: Any,
-) -> Any:
+def sum_once(given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...], **others: Any) -> Any:
     """Return the sum of one density, by what the last such sum left; leave it for the next.
 
-    ``others`` are those of `Request`.
+    ``given`` has the first five arguments of `parki.Plan`; ``others`` are those of `Request`.
     """
-    request = Request(once=True, density=dens, **others)
-    made = PlacedSum(OneDevice(), (kernel, trg, src, norms, options), want, None, request)
+    made = PlacedSum(OneDevice(), given, want, None, Request(True, dens, **others))
     if isinstance(made.pipeline, OneDevice) and made.pipeline.setup is not None:
         plan_cache.keep(made.task, True, made.pipeline, made.done)
     return made.result

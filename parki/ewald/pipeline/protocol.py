@@ -26,7 +26,7 @@ def unwatched(_: str) -> AbstractContextManager[Any]:
 
 
 class Pipeline(Protocol):
-    """The stages of a plan for fixed points, on one device or over ranks.
+    """The stages of a plan for fixed points. Without ranks some of it is plain, and stands here.
 
     Attributes
     ----------
@@ -47,12 +47,18 @@ class Pipeline(Protocol):
 
     def together(self) -> AbstractContextManager[Any]:
         """Raise on all ranks what is raised on one of them."""
+        return nullcontext()
 
     def survey(self, task: Task, arrays: dict[str, Any], extents: Any) -> Survey:
         """Return what the points of all ranks have in common; refuse ranks with other tasks."""
+        totals = arrays["trg"].shape[1], arrays["src"].shape[1]
+        same, alike = arrays["trg"] is arrays["src"], np.array_equal(extents[:2], extents[2:])
+        of_sources = extents[-2:] if totals[1] else extents[:0]
+        return Survey(totals, (0, 0), same, extents, of_sources, alike)
 
     def total(self, value: float) -> float:
         """Return the sum of a number over all ranks."""
+        return value
 
     def empty(self) -> Pipeline:
         """Return a pipeline without points."""

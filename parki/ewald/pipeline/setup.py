@@ -94,15 +94,8 @@ class Setup:
         p2p = p2p if chosen.p2p in CELL_METHODS else chosen.p2p
         p2g = p2g if chosen.p2g in LITERATURE else chosen.p2g
         kernel, want = task.chosen_by
-        problem = replace(
-            self.problem,
-            kernel=kernel,
-            want=want,
-            targets=self.problem.sources,
-            sources=self.problem.targets,
-            p2p=p2p,
-            p2g=p2g,
-        )
+        old = replace(self.problem, kernel=kernel, want=want, p2p=p2p, p2g=p2g)
+        problem = replace(old, targets=old.sources, sources=old.targets)
         return Setup.of(task, self.frame, problem, replace(chosen, p2p=p2p, p2g=p2g))
 
     def suits(self, density: PairDensity, points: Points) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from parki.ewald.choice.memory import Memory
 from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P
-from parki.ewald.far.gauge import Gauge
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.plane import PlaneModes
 from parki.ewald.geometry.systems import Systems
@@ -37,27 +36,13 @@ class Stages:
         Targets and sources as the grid takes them; one array, if they are the same.
     systems : Systems, optional
     old : Stages, optional
-        For other points, by the same set-up. Their grids are taken over, and placing points waits
-        for nothing.
+        For other points, by the same set-up. Their grids are taken over, and nothing waits.
     far_later : bool
         Whether the far field is placed beside the first near field.
-
-    Attributes
-    ----------
-    sizes : dict of tuples
-        Shapes of the arrays.
-    count : int
-        Number of systems.
-    normal_squares : array or None
-        See `Pipeline`.
-    sorted : array
-        A density of P2G, in the memory of those of P2P.
     """
 
     p2g: P2G
     fgc: FGC
-    g2p: G2P
-    gauge: Gauge
 
     def __init__(
         self,
@@ -76,7 +61,8 @@ class Stages:
         self.plane: PlaneModes | None = None
         self.normal_squares = normal_squares(arrays)
         given = arrays["trg"], arrays.get("src", arrays["trg"])
-        norms, exact, probes = None, None, arrays.get("probes")
+        norms = exact = None
+        probes = arrays.get("probes")
         if "norms" in arrays:
             exact = arrays["norms"] * task.dtype.type(frame.factor)
             norms = exact.astype(task.dtype, copy=False)
@@ -86,20 +72,20 @@ class Stages:
         rows = task.sum.rows
         # For sorted densities of P2P, by how many at a time.
         self._buffers: dict[int, Any] = {1: self.p2p.buffer(rows)}
+        # A density of P2G, in the memory of those of P2P.
         self.sorted = self._buffers[1].reshape(-1)[: rows * wrapped[1].shape[1]].reshape(rows, -1)
         # Of several densities, by how many; with their FGC.
         self._grids: dict[int, tuple[Any, FGC]] = old._grids if old else {}
-
-        def place_far() -> None:
-            self._place_far(*wrapped, None if task.turned else norms, probes, old)
-            self.gauge = setup.gauge(*given, exact, systems=systems)
-
-        self._to_place: Callable[[], None] | None = place_far if far_later else None
+        spread = None if task.turned else norms
+        far = partial(self._place_far, *wrapped, spread, probes, (*given, exact), old)
+        self._to_place = far if far_later else None
         if not far_later:
-            place_far()
+            far()
 
-    def _place_far(self, trg: Any, src: Any, norms: Any, probes: Any, old: Stages | None) -> None:
-        """Set up the far field of wrapped points and normals in solver units, and of probes."""
+    def _place_far(
+        self, trg: Any, src: Any, norms: Any, probes: Any, given: Any, old: Stages | None
+    ) -> None:
+        """Set up the far field of wrapped points, whose gauge takes them as they were given."""
         mesh, systems = self.setup.mesh, self.systems
         targets, sources_at = (systems.targets, systems.sources) if systems else (None, None)
         # The field takes the place of the grid, whose values are in Fourier space by then.
@@ -111,6 +97,7 @@ class Stages:
             self.plane = PlaneModes(mesh, sources.points[2], normals, systems)
         self.fgc = old.fgc if old else FGC(mesh, self.setup.split, self.p2g.memory, self.count)
         self.g2p = G2P(mesh, trg, sources, trg is src, targets, probes)
+        self.gauge = self.setup.gauge(*given, systems=systems)
 
     def run(self, dens: Any, results: dict[str, Any], watch: Watch = unwatched) -> None:
         """Overwrite results with the sums of densities; stages see them as (k, rows, targets)."""
