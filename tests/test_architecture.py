@@ -45,6 +45,19 @@ def test_wings(wing):
             )
 
 
+def test_rooms():
+    """A folder is seen at a glance."""
+    for folder, most in ((EWALD, 8), (EWALD.parent, 12)):
+        modules = {path.name for path in folder.glob("*.py")} - {"__init__.py"}
+        assert len(modules) <= most, f"{len(modules)} modules in {folder.name}: {sorted(modules)}"
+
+
+def test_imports_for_type_checkers_count(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text("if TYPE_CHECKING:\n    from parki.ewald.plan import Plan\n")
+    assert list(imports(path)) == [("parki.ewald.plan", "Plan")]
+
+
 @pytest.mark.parametrize("module", ["near/sizes.py", "far/sizes.py", "far/columns.py"])
 def test_sizes_launch_nothing(module):
     names = {name for _, name in imports(EWALD / module, "parki")}

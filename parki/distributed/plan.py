@@ -153,5 +153,4 @@ class Plan(AnyPlan):
 
 def sum_once(points: tuple[Any, ...], dens: Any, comm: Any, want: str | tuple[str, ...]) -> Any:
     """Return the sum of one density over all ranks; ``points`` are the plan's first arguments."""
-    request = Request(once=True, density=dens)
-    return PlacedSum(Slab(Team(comm)), points, want, request=request).result
+    return PlacedSum(Slab(Team(comm)), points, want, None, Request(True, dens)).result

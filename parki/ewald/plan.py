@@ -327,8 +327,8 @@ class Plan(AnyPlan):
         """
         sample = Sample(self.task, self.points, dens, targets)
         found, promises = self(sample.density), self.promise(sample.density)
-        request = Request(once=True, density=sample.density64)
-        exact = PlacedSum(OneDevice(), sample.given, self.task.names, request=request).result
+        once = Request(once=True, density=sample.density64)
+        exact = PlacedSum(OneDevice(), sample.given, self.task.names, None, once).result
         if isinstance(self.want, str):
             return sample.errors((found,), (promises,), exact)[0]
         return sample.errors(found, promises, exact)
@@ -363,8 +363,7 @@ def plan_and_sum(
 
     ``given`` has the first five arguments of `Plan`; ``others`` are those of `Request`.
     """
-    request = Request(once=True, density=dens, **others)
-    placed = PlacedSum(OneDevice(), given, want, request=request)
+    placed = PlacedSum(OneDevice(), given, want, None, Request(True, dens, **others))
     plan = Plan.__new__(Plan)
     AnyPlan.__init__(plan, placed)
     return plan, placed.result

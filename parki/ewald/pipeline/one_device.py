@@ -97,23 +97,21 @@ class OneDevice(Pipeline):
         if problem and not once and (moved := self._moved(points, arrays, wrapped, problem)):
             return moved
         density, room = pair_density(*wrapped, frame.box, points.systems), None
-        if not (problem or once or points.systems):
+        (targets, sources, many), systems, old = points.counts, points.systems, self.stages
+        if not (problem or once or systems):
             room = self._made(task, arrays)
         if room is not None:
-            arrays = room.points(task.xp, arrays)
+            targets, sources, arrays = room.targets, room.sources, room.points(task.xp, arrays)
             wrapped = _wrapped(task, frame, arrays)
         if setup is None or (given is None and not setup.suits(density, points)):
             clouds = wrapped[wrapped[0] is wrapped[1] :]
             setup = Setup.of(task, frame, *choose(task, points, frame, density, clouds, once=once))
-        systems, old = points.systems, self.stages if setup is self.setup else None
-        if old is not None and points.counts[2] != old.count:
+        if setup is not self.setup or (old is not None and many != old.count):
             old = None
         memory = self.memory
         if old is None or memory is None:
-            asked, chosen = setup.asked(points)
-            if room is not None:
-                asked = replace(asked, targets=room.targets, sources=room.sources)
-            needs = asked, chosen, use(task, points, once)
+            asked = replace(setup.problem, targets=targets, sources=sources, systems=many)
+            needs = asked, setup.parameters, use(task, points, once)
             memory = check(*needs, frame.length, plan_cache.forget)
             prepare(setup.kernels(points.targets))
         new = OneDevice(setup, memory, problem)

@@ -84,11 +84,9 @@ class PlacedSum:
             of, normals = request.turned or ("", None)
             self.task = Task(kernel, space, options.arithmetic(self.dtype), options, names, of)
             found = check_systems(systems, arrays, space, options)
-            shape = arrays["trg"].shape
-            if request.probes is not None:
-                arrays["probes"] = self._of_targets(
-                    "probes", request.probes, (PROBE_ROWS, shape[1])
-                )
+            shape, probes = arrays["trg"].shape, request.probes
+            if probes is not None:
+                arrays["probes"] = self._of_targets("probes", probes, (PROBE_ROWS, shape[1]))
             if normals is not None:
                 arrays["norms"] = self._of_targets("turned[1]", normals, shape)
             self.points = self._points(checked, found)

@@ -103,12 +103,6 @@ class Setup:
         tolerance = points.tolerance
         return suit(self.problem, self.parameters, density, tolerance, *points.counts)
 
-    def asked(self, points: Points) -> tuple[Problem, Parameters]:
-        """Return the problem that other points pose, and the parameters."""
-        targets, sources, systems = points.counts
-        problem = replace(self.problem, targets=targets, sources=sources, systems=systems)
-        return problem, self.parameters
-
     def slab_mesh(self, first: int, last: int) -> EwaldMesh:
         """Return the grid of a slab, cells ``first`` to ``last - 1``, with what windows reach."""
         mesh, n = self.mesh, max(last - first, 1)  # a slab without cells has a grid, of no use
