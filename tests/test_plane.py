@@ -74,5 +74,5 @@ def test_high_boxes_in_single_precision(kernel, height, space):
 def test_low_boxes_have_none():
     box = (1.0, 1.0, 1.5)
     c = cloud("same", 100, box)
-    assert plan_of("stokes_dl", c, box, "f4")[0].pipeline.plane is None
-    assert plan_of("stokes_dl", c, (1.0, 1.0, 3.0), "f4")[0].pipeline.plane is not None
+    assert plan_of("stokes_dl", c, box, "f4")[0].pipeline.stages.plane is None
+    assert plan_of("stokes_dl", c, (1.0, 1.0, 3.0), "f4")[0].pipeline.stages.plane is not None
