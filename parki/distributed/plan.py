@@ -122,7 +122,7 @@ class Plan(AnyPlan):
         tuple of arrays
         """
         given = (points, *others)
-        with self.team.together(), self._sum.turn():
+        with self.team.together(), self._sum.exclusive():
             owners = self.owners(points)
             route = Route.by_owner(self.transport, owners)
             arrays = [as_array(f"array {n}", values) for n, values in enumerate(given)]

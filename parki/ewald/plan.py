@@ -115,7 +115,7 @@ class AnyPlan:
         By events on a device, which waits until the host has launched all stages: an application
         of few points takes as long as these launches, which no stage's time has in it.
         """
-        watch = self.space.adapter.Watch(self.pipeline.ahead)
+        watch = self.space.adapter.watch(self.pipeline.ahead)
         return self._sum(dens, None, watch), watch.seconds()
 
     def adjoint(self, values: Any) -> Any:
@@ -147,7 +147,7 @@ class AnyPlan:
         ParkiMemoryError
             If there is no room for the transposed sum.
         """
-        with self._sum.turn(), self.pipeline.together():
+        with self._sum.exclusive(), self.pipeline.together():
             rows, several = self._sum.values(values)
             self._transpose = self._transpose or Transpose(self.task)
             found = self._transpose(self.points, self.pipeline, rows)

@@ -12,7 +12,7 @@ from parki.ewald.pipeline.stages import Stages
 from parki.interchange import to_host
 
 # While the pairs that share a cell change by no more than this, in parts of what they were when the
-# set-up was seen to suit the points, it suits them still: `choice.moves` allows more.
+# set-up was seen to suit the points, it suits them still: `choice.reuse` allows more.
 CROWDED = 0.1
 
 

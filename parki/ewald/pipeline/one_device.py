@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import Any, cast
 
 from parki.ewald.choice.clustering import pair_density
-from parki.ewald.choice.memory import Memory, check
+from parki.ewald.choice.memory import Memory, check_memory
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline import plan_cache
 from parki.ewald.pipeline.crowding import Crowding
 from parki.ewald.pipeline.protocol import Pipeline, Watch
 from parki.ewald.pipeline.replay import Applications, PlacedBy, Replay, how, why_not
 from parki.ewald.pipeline.setup import Setup, choose, use
-from parki.ewald.pipeline.slack import Room
+from parki.ewald.pipeline.slack import Slack
 from parki.ewald.pipeline.stages import Stages
 from parki.ewald.task import Frame, Points, Task
 from parki.runtime import prepare
@@ -37,7 +37,7 @@ class OneDevice(Pipeline):
         self.graph: Replay | None = None  # which places points, or says why it cannot
         self.applications = Applications(problem)
         self.crowding = Crowding()
-        self._room: Room | None = None  # where the number of points has changed
+        self._slack: Slack | None = None  # where the number of points has changed
 
     def empty(self) -> OneDevice:
         """Return a pipeline without points."""
@@ -54,8 +54,8 @@ class OneDevice(Pipeline):
     ) -> OneDevice:
         """Return a pipeline for other points: see `Pipeline.placed`."""
         graph, setup, arrays = self.graph, self.setup, _named(points)
-        if self._room is not None and self._room.takes(arrays):
-            arrays = self._room.points(task.xp, arrays)
+        if self._slack is not None and self._slack.takes(arrays):
+            arrays = self._slack.points(task.xp, arrays)
         fits = self._keeps(points) and (given is None or given is setup)
         if graph is None or setup is None or not (fits and graph.takes(arrays)):
             return self._renewed(task, points, once, given)
@@ -63,7 +63,7 @@ class OneDevice(Pipeline):
         graph(arrays, {})
         self.applications.forget_lists()
         if self.lists is not None:
-            self.lists.forget()
+            self.lists.drop()
         try:
             suited = given is not None or self._suited(setup, points)
             return self if suited else self._renewed(task, points, once)
@@ -96,12 +96,12 @@ class OneDevice(Pipeline):
         problem = why_not(task.space, task.executor, points.targets, points.sources)
         if problem and not once and (moved := self._moved(points, arrays, wrapped, problem)):
             return moved
-        density, room = pair_density(*wrapped, frame.box, points.systems), None
+        density, slack = pair_density(*wrapped, frame.box, points.systems), None
         (targets, sources, many), systems, old = points.counts, points.systems, self.stages
         if not (problem or once or systems):
-            room = self._made(task, arrays)
-        if room is not None:
-            targets, sources, arrays = room.targets, room.sources, room.points(task.xp, arrays)
+            slack = self._made(task, arrays)
+        if slack is not None:
+            targets, sources, arrays = slack.targets, slack.sources, slack.points(task.xp, arrays)
             wrapped = _wrapped(task, frame, arrays)
         if setup is None or (given is None and not setup.suits(density, points)):
             clouds = wrapped[wrapped[0] is wrapped[1] :]
@@ -112,10 +112,10 @@ class OneDevice(Pipeline):
         if old is None or memory is None:
             asked = replace(setup.problem, targets=targets, sources=sources, systems=many)
             needs = asked, setup.parameters, use(task, points, once)
-            memory = check(*needs, frame.length, plan_cache.forget)
+            memory = check_memory(*needs, frame.length, plan_cache.clear_cache)
             prepare(setup.kernels(points.targets))
         new = OneDevice(setup, memory, problem)
-        new._room = room
+        new._slack = slack
         sizes = {name: array.shape for name, array in arrays.items()}
         repeats = old is not None and self._keeps(points) and old.sizes == sizes
         if repeats:
@@ -138,13 +138,13 @@ class OneDevice(Pipeline):
             new.crowding.suited = new.crowding.read()
         return new
 
-    def _made(self, task: Task, arrays: dict[str, Any]) -> Room | None:
-        """Return the room for points: as there is, or more where their number has changed."""
-        if self._room is not None and self._room.takes(arrays):
-            return self._room
+    def _made(self, task: Task, arrays: dict[str, Any]) -> Slack | None:
+        """Return the slack for points: as there is, or more where their number has changed."""
+        if self._slack is not None and self._slack.takes(arrays):
+            return self._slack
         sizes = {name: array.shape for name, array in arrays.items()}
         changed = self.stages is not None and sizes != self.stages.sizes
-        return Room.of(arrays, norms=task.turned == "") if changed else None
+        return Slack.of(arrays, norms=task.transposed_pair == "") if changed else None
 
     def _moved(
         self, points: Points, arrays: dict[str, Any], wrapped: tuple[Any, Any], problem: str
@@ -168,14 +168,14 @@ class OneDevice(Pipeline):
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         """Run the stages, or replay them where they launch the same again and again."""
         sources, lists = cast(Stages, self.stages).p2p.sources, self.lists
-        room = self._room
+        slack = self._slack
         given, found = dens, results
-        if room is not None:
-            given, found = room.densities(sources.xp, dens), room.results(sources.xp, results)
+        if slack is not None:
+            given, found = slack.densities(sources.xp, dens), slack.results(sources.xp, results)
         if len(dens) > 1 and lists is not None and self.placed_by is not PlacedBy.GRAPH:
             lists.begun = True  # this is a repeated sum
         self.applications.apply(sources.space, self._run, lists, given, found, watch)
-        if room is not None:
+        if slack is not None:
             for name, array in results.items():
                 array[...] = found[name][..., : array.shape[-1]]
 
@@ -202,9 +202,9 @@ class OneDevice(Pipeline):
         """Return how points are placed, and applications launched, where it is known."""
         if self.setup is None or not self.setup.task.space.on_device:
             return ""
-        room, lines = self._room, ""
-        if room is not None:
-            lines = f"\n  room for {room.targets} targets, {room.sources} sources"
+        slack, lines = self._slack, ""
+        if slack is not None:
+            lines = f"\n  slack for {slack.targets} targets, {slack.sources} sources"
         if self.graph is not None:
             lines += f"\n  updates: {how(self.graph.problem)}"
         return lines + self.applications.describe()

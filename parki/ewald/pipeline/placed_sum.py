@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.choice.moves import check_stay
+from parki.ewald.choice.reuse import check_stay
 from parki.ewald.far.p2g_paper import check_spreading
 from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.images import look_for_flux, warn_of_images
@@ -77,24 +77,24 @@ class PlacedSum:
             checked = check_arguments(*given)
             arrays, options, space = checked.arrays, checked.options, checked.space
             self.dtype = np.dtype(arrays["src"].dtype)
-            names = check_want(kernel, want, request.probes is not None)
+            names = check_want(kernel, want, request.tensors is not None)
             check_wanted(options.p2p_method, options.radial, names)
             check_spreading(options.p2g_method, kernel)
             self.want = want if isinstance(want, str) else names
-            of, normals = request.turned or ("", None)
+            of, normals = request.transposed_pair or ("", None)
             self.task = Task(kernel, space, options.arithmetic(self.dtype), options, names, of)
             found = check_systems(systems, arrays, space, options)
-            shape, probes = arrays["trg"].shape, request.probes
-            if probes is not None:
-                arrays["probes"] = self._of_targets("probes", probes, (PROBE_ROWS, shape[1]))
+            shape, tensors = arrays["trg"].shape, request.tensors
+            if tensors is not None:
+                arrays["tensors"] = self._of_targets("tensors", tensors, (PROBE_ROWS, shape[1]))
             if normals is not None:
-                arrays["norms"] = self._of_targets("turned[1]", normals, shape)
+                arrays["norms"] = self._of_targets("transposed_pair[1]", normals, shape)
             self.points = self._points(checked, found)
             values = self._density(request.density) if once else None
             if pipeline.alone and not found:
                 kept, self.done = plan_cache.take(self.task, once)
                 self.pipeline = kept or pipeline
-            with self.turn():
+            with self.exclusive():
                 self.pipeline = self._placed(self.points, once)
                 if once:
                     self.result = as_given(self._summed(values, None, unwatched), request.density)
@@ -129,7 +129,7 @@ class PlacedSum:
     def update_points(self, trg: Any, src: Any, norms: Any, systems: Any) -> None:
         """Place other points: see `parki.Plan.update_points`."""
         start, task = time.perf_counter(), self.task
-        with self.turn(), self.pipeline.together():
+        with self.exclusive(), self.pipeline.together():
             given = check_arguments(task.kernel, trg, src, norms, task.options, task.space)
             if given.arrays["src"].dtype != self.dtype:
                 raise ParkiTypeError(
@@ -154,14 +154,14 @@ class PlacedSum:
         return old if new == old else new
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Wait for other threads and, on a device, other streams that use the plan's memory."""
         space = self.task.space
         with self._lock:
             if space.on_device:
-                forks.check(space.name)  # before CUDA says something else
-                captures.check()
-            with space.adapter.turn(self.done) as end:
+                forks.refuse(space.name)  # before CUDA says something else
+                captures.refuse()
+            with space.adapter.exclusive(self.done) as end:
                 try:
                     yield
                 finally:
@@ -169,7 +169,7 @@ class PlacedSum:
 
     def __call__(self, dens: Any, out: Any = None, watch: Watch = unwatched) -> Any:
         """Return what is wanted of a density: see `parki.Plan`."""
-        with self.turn(), self.pipeline.together():
+        with self.exclusive(), self.pipeline.together():
             results = self._summed(self._density(dens), out, watch)
         return as_given(results, dens) if out is None else results
 
@@ -180,7 +180,7 @@ class PlacedSum:
             shapes = {name: (len(values), *shape) for name, shape in shapes.items()}
         results = check_outputs(out, self.want, shapes, values, task.space)
         summed = task.want if self.pipeline.setup else ()
-        summed += ("turned",) if summed and task.turned else ()
+        summed += ("transposed_pair",) if summed and task.transposed_pair else ()
         if summed:
             parts = stress.split(results, summed, task.xp)
             each = parts if several else {name: array[None] for name, array in parts.items()}
@@ -195,7 +195,9 @@ class PlacedSum:
         """Return the shape of each result that is wanted."""
         task, count = self.task, self.points.targets
         shapes = {n: result_shape(task.kernel, n, count) for n in task.names}
-        return shapes | ({"turned": (task.pair.rows, count)} if task.turned else {})
+        if task.transposed_pair:
+            shapes["transposed_pair"] = task.pair.rows, count
+        return shapes
 
     def _density(self, dens: Any) -> Any:
         """Return a density as (rows, sources), or several as (k, rows, sources), C-contiguous.

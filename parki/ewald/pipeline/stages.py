@@ -19,7 +19,7 @@ from parki.runtime.spaces import free_memory
 
 # Densities whose grids a device has at a time, as many as there are; and the part of the free
 # memory that they may take.
-GRIDS, ROOM = (8, 4, 2), 1 / 4
+GRIDS, PART = (8, 4, 2), 1 / 4
 
 
 class Stages:
@@ -31,7 +31,7 @@ class Stages:
     memory : Memory
         What they need, as predicted.
     arrays : dict of arrays
-        "trg", and "src" if they are others, "norms" and "probes" if there are any.
+        "trg", and "src" if they are others, "norms" and "tensors" if there are any.
     wrapped : tuple of 2 arrays
         Targets and sources as the grid takes them; one array, if they are the same.
     systems : Systems, optional
@@ -62,13 +62,13 @@ class Stages:
         self.normal_squares = normal_squares(arrays)
         given = arrays["trg"], arrays.get("src", arrays["trg"])
         norms = exact = None
-        probes = arrays.get("probes")
+        tensors = arrays.get("tensors")
         if "norms" in arrays:
             exact = arrays["norms"] * task.dtype.type(frame.factor)
             norms = exact.astype(task.dtype, copy=False)
-        if probes is not None:
-            probes = probes.astype(task.dtype, copy=False)
-        self.p2p = P2P(task, frame, setup.pair, *given, norms, probes=probes, systems=systems)
+        if tensors is not None:
+            tensors = tensors.astype(task.dtype, copy=False)
+        self.p2p = P2P(task, frame, setup.pair, *given, norms, tensors=tensors, systems=systems)
         rows = task.sum.rows
         # For sorted densities of P2P, by how many at a time.
         self._buffers: dict[int, Any] = {1: self.p2p.buffer(rows)}
@@ -76,27 +76,27 @@ class Stages:
         self.sorted = self._buffers[1].reshape(-1)[: rows * wrapped[1].shape[1]].reshape(rows, -1)
         # Of several densities, by how many; with their FGC.
         self._grids: dict[int, tuple[Any, FGC]] = old._grids if old else {}
-        spread = None if task.turned else norms
-        far = partial(self._place_far, *wrapped, spread, probes, (*given, exact), old)
+        spread = None if task.transposed_pair else norms
+        far = partial(self._place_far, *wrapped, spread, tensors, (*given, exact), old)
         self._to_place = far if far_later else None
         if not far_later:
             far()
 
     def _place_far(
-        self, trg: Any, src: Any, norms: Any, probes: Any, given: Any, old: Stages | None
+        self, trg: Any, src: Any, norms: Any, tensors: Any, given: Any, old: Stages | None
     ) -> None:
         """Set up the far field of wrapped points, whose gauge takes them as they were given."""
         mesh, systems = self.setup.mesh, self.systems
         targets, sources_at = (systems.targets, systems.sources) if systems else (None, None)
         # The field takes the place of the grid, whose values are in Fourier space by then.
-        room = FGC.room(mesh, self.count)
-        self.p2g = P2G(mesh, src, norms, room, old and old.p2g.memory, sources_at)
+        scratch = FGC.scratch(mesh, self.count)
+        self.p2g = P2G(mesh, src, norms, scratch, old and old.p2g.memory, sources_at)
         sources = self.p2g.sources
         if PlaneModes.needed(mesh):
             normals = self.p2g.arguments["norms"]
             self.plane = PlaneModes(mesh, sources.points[2], normals, systems)
         self.fgc = old.fgc if old else FGC(mesh, self.setup.split, self.p2g.memory, self.count)
-        self.g2p = G2P(mesh, trg, sources, trg is src, targets, probes)
+        self.g2p = G2P(mesh, trg, sources, trg is src, targets, tensors)
         self.gauge = self.setup.gauge(*given, systems=systems)
 
     def run(self, dens: Any, results: dict[str, Any], watch: Watch = unwatched) -> None:
@@ -140,7 +140,7 @@ class Stages:
             field = fgc.apply(spread, plane)
         with watch("G2P"):
             for place, each in enumerate(exact):
-                own = {name: a[place] for name, a in results.items() if name != "turned"}
+                own = {name: a[place] for name, a in results.items() if name != "transposed_pair"}
                 self.g2p.apply(field, own, place * self.count)
                 self.gauge.add(each, own)
 
@@ -165,11 +165,11 @@ class Stages:
         names = ("grid", "modes", "padded block", "transforms")
         own = sum(self.memory.parts[name] for name in names)
         for most in [n for n in GRIDS if n <= many]:
-            if most not in self._grids and most * own <= ROOM * free_memory(space):
+            if most not in self._grids and most * own <= PART * free_memory(space):
                 inputs, (x, y, z) = mesh.task.sum.components, mesh.stored
                 sets = most * self.count
                 shape = (inputs, x, sets * y, z)
-                size = max(FGC.room(mesh, sets)[1], math.prod(shape))
+                size = max(FGC.scratch(mesh, sets)[1], math.prod(shape))
                 values = mesh.task.xp.empty(size, dtype=mesh.dtype)
                 fgc = FGC(mesh, self.setup.split, values, sets, self.fgc)
                 self._grids[most] = values[: math.prod(shape)].reshape(shape), fgc

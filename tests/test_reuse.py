@@ -11,7 +11,7 @@ import pytest
 from contract import BOXES, KERNELS, cloud
 
 import parki
-from parki.ewald.choice.moves import suit
+from parki.ewald.choice.reuse import suit
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.gauge import Gauge
 from parki.ewald.far.p2g import P2G

@@ -7,7 +7,7 @@ import pytest
 
 import parki
 from parki import EwaldOptions
-from parki.ewald.pipeline.slack import Room
+from parki.ewald.pipeline.slack import Slack
 from parki.ewald.sums import SUMS
 
 
@@ -43,19 +43,19 @@ def recorded(space, monkeypatch):
             monkeypatch.setattr(f"parki.ewald.pipeline.{module}.Replay", Direct)
 
 
-def test_room():
-    room = Room.of({"trg": np.empty((3, 100)), "src": np.empty((3, 50))})
-    assert (room.targets, room.sources) == (110, 55)
-    assert room.takes({"trg": np.empty((3, 105)), "src": np.empty((3, 50))})
-    assert not room.takes({"trg": np.empty((3, 120)), "src": np.empty((3, 50))})
-    assert not room.takes({"trg": np.empty((3, 60)), "src": np.empty((3, 50))})
+def test_slack():
+    slack = Slack.of({"trg": np.empty((3, 100)), "src": np.empty((3, 50))})
+    assert (slack.targets, slack.sources) == (110, 55)
+    assert slack.takes({"trg": np.empty((3, 105)), "src": np.empty((3, 50))})
+    assert not slack.takes({"trg": np.empty((3, 120)), "src": np.empty((3, 50))})
+    assert not slack.takes({"trg": np.empty((3, 60)), "src": np.empty((3, 50))})
     points = np.arange(150.0).reshape(3, 50)
-    found = room.points(np, {"src": points})["src"]
-    assert found.shape == (3, room.sources)
+    found = slack.points(np, {"src": points})["src"]
+    assert found.shape == (3, slack.sources)
     np.testing.assert_array_equal(found[:, :50], points)
-    np.testing.assert_array_equal(found[:, 50:], points[:, : room.sources - 50])
-    dens = room.densities(np, np.ones((2, 3, 50)))
-    assert dens.shape == (2, 3, room.sources) and dens.sum() == 300
+    np.testing.assert_array_equal(found[:, 50:], points[:, : slack.sources - 50])
+    dens = slack.densities(np, np.ones((2, 3, 50)))
+    assert dens.shape == (2, 3, slack.sources) and dens.sum() == 300
 
 
 @pytest.mark.usefixtures("recorded")
@@ -63,7 +63,7 @@ def test_room():
 def test_numbers_that_change(kernel, space, to_space, rng):
     options = EwaldOptions(1, [1, 1, 1], 1e-5)
     want = ("u", "grad_u")
-    plan, rooms, placings = None, set(), set()
+    plan, slacks, placings = None, set(), set()
     for n in (500, 520, 530, 541, 560, 505, 490, 800, 820, 830, 200):
         trg, src = (to_space(rng.random((3, m))) for m in (n // 2, n))
         norms = to_space(rng.standard_normal((3, n))) if SUMS[kernel].double else None
@@ -71,7 +71,7 @@ def test_numbers_that_change(kernel, space, to_space, rng):
             plan = parki.Plan(kernel, trg, src, norms, options, want=want)
         else:
             plan.update_points(trg, src, norms)
-        rooms.add(plan.pipeline._room)
+        slacks.add(plan.pipeline._slack)
         graph = plan.pipeline.graph
         placings.add(id(graph) if graph else None)
         dens = to_space(rng.standard_normal(SUMS[kernel].density_shape(n)))
@@ -83,9 +83,9 @@ def test_numbers_that_change(kernel, space, to_space, rng):
                 assert ours.shape == theirs.shape
                 error = float(((ours - theirs) ** 2).sum() / (n // 2)) ** 0.5
                 assert error <= 1.2 * bound
-    assert rooms == {None, Room(286, 572), Room(440, 880), Room(110, 220)}
-    assert len(placings) == 3  # none, and one for the first two rooms each
-    assert "room for 110 targets, 220 sources" in plan.describe() or not space.on_device
+    assert slacks == {None, Slack(286, 572), Slack(440, 880), Slack(110, 220)}
+    assert len(placings) == 3  # none, and one for the first two slacks each
+    assert "slack for 110 targets, 220 sources" in plan.describe() or not space.on_device
 
 
 @pytest.mark.usefixtures("recorded")
@@ -111,7 +111,7 @@ def test_states_of_placing(space, to_space, rng, monkeypatch):
     points = to_space(rng.random((3, 300)))
     plan = parki.Plan("laplace", points, points, EwaldOptions(3, [1, 1, 1], 1e-4))
     assert plan.pipeline.placed_by.name == "FIRST"
-    for n in (300, 300, 300, 310, 310, 320):  # from 310 on there is room for more
+    for n in (300, 300, 300, 310, 310, 320):  # from 310 on there is slack
         update(n)
     assert states == ["AGAIN", "GRAPH", "GRAPH", "FIRST", "AGAIN", "GRAPH"]
     if space.on_device:
@@ -159,7 +159,7 @@ def test_transposes_that_move(space, to_space, rng):
         found = plan.adjoint(values)
         fresh = parki.Plan("stokes_rotlet", trg, src, options, want="grad_u").adjoint(values)
         assert float(abs(found - fresh).max()) <= 2e-2 * float(abs(fresh).max())
-        placed.append(plan._transpose.exchanged["grad_u"].kept.pipeline)
+        placed.append(plan._transpose.transposed["grad_u"].kept.pipeline)
     states = [each.placed_by.name for each in placed]
     assert states == ["FIRST", "AGAIN", "GRAPH", "GRAPH", "GRAPH", "GRAPH"]
     assert len({id(each.graph) for each in placed[2:]}) == 1
