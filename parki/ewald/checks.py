@@ -108,8 +108,7 @@ class Sample:
 
     Attributes
     ----------
-    density, density64 : array
-        The density, and in float64.
+    density : array
     given : tuple
         The first arguments of a plan of the other sum, in float64 whatever the plan's dtype: equal
         positions stay equal.
@@ -153,11 +152,6 @@ class Sample:
             self.options,
         )
         self._names, self._chosen = task.names, task.xp.asarray(chosen)
-
-    @property
-    def density64(self) -> Any:
-        """The density in float64."""
-        return self.density.astype(np.float64)
 
     def errors(self, found: Any, promises: Any, exact: Any) -> Checks:
         """Return the error of each result, by the results of the other sum."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.checks import Check, Checks, Sample
 from parki.ewald.choice.memory import Memory
@@ -327,7 +329,7 @@ class Plan(AnyPlan):
         """
         sample = Sample(self.task, self.points, dens, targets)
         found, promises = self(sample.density), self.promise(sample.density)
-        once = Request(once=True, density=sample.density64)
+        once = Request(once=True, density=sample.density.astype(np.float64))
         exact = PlacedSum(OneDevice(), sample.given, self.task.names, None, once).result
         if isinstance(self.want, str):
             return sample.errors((found,), (promises,), exact)[0]

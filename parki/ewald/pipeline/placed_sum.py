@@ -49,13 +49,6 @@ class PlacedSum:
     given, want, systems
         The arguments of `parki.Plan`, its first five in a tuple.
     request : Request, optional
-
-    Attributes
-    ----------
-    result : array, tuple of arrays or None
-        What is wanted of the density that was requested.
-    done : object
-        The event after which the plan's memory is free for another stream.
     """
 
     def __init__(
@@ -69,8 +62,8 @@ class PlacedSum:
         start, request = time.perf_counter(), request or Request()
         kernel = given[0]
         self._lock = threading.RLock()  # calls share memory: one after the other
-        self.done: Any = None
-        self.result: Any = None
+        self.done: Any = None  # the event after which another stream may use the memory
+        self.result: Any = None  # what is wanted of the density that was requested
         self._flux_seen = False  # by `look_for_flux`
         self.pipeline, once = pipeline, request.once
         with pipeline.together():

@@ -86,7 +86,7 @@ class PlacedBy(Enum):
 class Applications:
     """Applications to densities; ``problem`` says why they are always made launch by launch."""
 
-    def __init__(self, problem: str = "") -> None:
+    def __init__(self, problem: str) -> None:
         self.problem = problem
         self._seen: set[int] = set()  # numbers of densities that were summed before
         # By the number of densities and whether lists of pairs are taken.
@@ -105,7 +105,10 @@ class Applications:
         results: dict[str, Any],
         watch: Watch,
     ) -> None:
-        """Do ``run(dens, results, watch)``, or what was recorded of it."""
+        """Do ``run(dens, results, watch)``, or launch what was recorded of it.
+
+        ``run`` is not kept: pipelines are freed as soon as nobody has them.
+        """
         many, due = len(dens), lists is not None and lists.due
         if self.problem or due or many not in self._seen or watch is not unwatched:
             run(dens, results, watch)

@@ -27,14 +27,12 @@ class Stages:
 
     Parameters
     ----------
-    setup : Setup
-    memory : Memory
-        What they need, as predicted.
+    setup, memory, systems
+        With what the stages need, as predicted.
     arrays : dict of arrays
         "trg", and "src" if they are others, "norms" and "tensors" if there are any.
     wrapped : tuple of 2 arrays
         Targets and sources as the grid takes them; one array, if they are the same.
-    systems : Systems, optional
     old : Stages, optional
         For other points, by the same set-up. Their grids are taken over, and nothing waits.
     far_later : bool
