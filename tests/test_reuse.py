@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from dataclasses import replace
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -274,6 +275,20 @@ def test_the_extent_of_the_first_points_is_kept(same_parameters):
     assert np.abs(found - exact - gauge).max() < 10 * plan.promise(dens)
     with pytest.raises(parki.ParkiValueError, match=r"along axis 1, but the plan's box there is"):
         plan.update_points(*scaled(1.1))
+
+
+def test_pipelines_are_freed_at_once():
+    """Without the garbage collector, which does not know how much memory of a device they hold."""
+    c = cloud("same", N, BOX)
+    plan = plan_of("stokes_sl", c, options_of())
+    gc.disable()
+    try:
+        before = ref(plan.pipeline), ref(plan.pipeline.stages)
+        plan(c.arguments("stokes_sl")[0])
+        move(plan, "stokes_sl", moved(c))
+        assert [each() for each in before] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_memory_stays():
