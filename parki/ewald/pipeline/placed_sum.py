@@ -24,7 +24,7 @@ from parki.ewald.pipeline import plan_cache
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
 from parki.ewald.points import (
-    PROBE_ROWS,
+    TENSOR_ROWS,
     Arguments,
     check_arguments,
     check_density,
@@ -79,7 +79,7 @@ class PlacedSum:
             found = check_systems(systems, arrays, space, options)
             shape, tensors = arrays["trg"].shape, request.tensors
             if tensors is not None:
-                arrays["tensors"] = self._of_targets("tensors", tensors, (PROBE_ROWS, shape[1]))
+                arrays["tensors"] = self._of_targets("tensors", tensors, (TENSOR_ROWS, shape[1]))
             if normals is not None:
                 arrays["norms"] = self._of_targets("transposed_pair[1]", normals, shape)
             self.points = self._points(checked, found)
