@@ -61,7 +61,7 @@ class OneDevice(Pipeline):
             return self._renewed(task, points, once, given)
         before = {name: array.copy() for name, array in graph.arrays.items()}
         graph(arrays, {})
-        self.applications.forget_lists()
+        self.applications.drop_lists()
         if self.lists is not None:
             self.lists.drop()
         try:

@@ -92,8 +92,8 @@ class Applications:
         # By the number of densities and whether lists of pairs are taken.
         self._graphs: dict[tuple[int, bool], Replay] = {}
 
-    def forget_lists(self) -> None:
-        """Forget graphs that take lists of pairs, as for other points."""
+    def drop_lists(self) -> None:
+        """Drop graphs that take lists of pairs, as for other points."""
         self._graphs = {key: graph for key, graph in self._graphs.items() if not key[1]}
 
     def apply(
