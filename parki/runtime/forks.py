@@ -1,7 +1,7 @@
 """Refuses spaces that do not survive a fork: OpenMP with its threads, and devices.
 
 In the child, GNU's OpenMP waits for ever for threads that only the parent has, and CUDA and HIP
-fail with obscure errors. A space that was used before a fork is therefore refused after it.
+fail with their own errors. A space that was used before a fork is therefore refused after it.
 """
 
 from __future__ import annotations
