@@ -9,6 +9,8 @@ from parki.cell_list import CellList
 from parki.errors import (
     ImageWarning,
     KernelError,
+    MissingPackageError,
+    ParkiDeprecationWarning,
     ParkiError,
     ParkiMemoryError,
     ParkiTypeError,
@@ -39,6 +41,8 @@ __all__ = [
     "ExecutionSpace",
     "ImageWarning",
     "KernelError",
+    "MissingPackageError",
+    "ParkiDeprecationWarning",
     "ParkiError",
     "ParkiMemoryError",
     "ParkiTypeError",

@@ -1,6 +1,7 @@
 """The errors parki raises: all from `ParkiError`, and each from the built-in a caller expects.
 
 Wording follows one pattern: what was given, what was expected, and what to change.
+`docs/trouble.md` lists the classes with the built-in ones that they are.
 """
 
 from __future__ import annotations
@@ -28,8 +29,12 @@ class ParkiMemoryError(ParkiError, MemoryError):
     """A plan needs more memory than is free. Says how much, and what would fit."""
 
 
-class UnavailableError(ParkiValueError):
-    """A space, a compiler, CuPy or an executor is not on this machine, or cannot be used now."""
+class UnavailableError(ParkiError, RuntimeError):
+    """A space, a compiler, a folder or an executor is not here, or cannot be used now."""
+
+
+class MissingPackageError(UnavailableError, ImportError):
+    """A Python package cannot be imported. Says what needs it, and how to install it."""
 
 
 class KernelError(ParkiError, RuntimeError):
@@ -42,6 +47,10 @@ class ParkiWarning(UserWarning):
 
 class ImageWarning(ParkiWarning):
     """A result depends on which periodic images of points were given; the message says how."""
+
+
+class ParkiDeprecationWarning(ParkiWarning, DeprecationWarning):
+    """A name will go with the next minor version; the message says what to write instead."""
 
 
 def warn(message: str, kind: type[ParkiWarning] = ParkiWarning) -> None:

@@ -22,7 +22,7 @@ from scipy.optimize import nnls
 
 from parki.arrays import USUAL
 from parki.cli.arguments import check_count, replacing
-from parki.errors import ParkiError, ParkiMemoryError, ParkiValueError
+from parki.errors import ParkiError, ParkiMemoryError, ParkiValueError, UnavailableError
 from parki.ewald import EwaldOptions, Plan
 from parki.ewald.choice import machines
 from parki.ewald.choice.cost import near_name
@@ -360,7 +360,8 @@ def refine(task: Task, space: ExecutionSpace) -> Iterator[Timing]:
         nonlocal best
         try:
             timing = run(replace(best.task, **changes), space)
-        except (ParkiValueError, ParkiMemoryError):  # no grid, or no memory, for that
+        # No grid, no memory or no compiler for that.
+        except (ParkiValueError, ParkiMemoryError, UnavailableError):
             return
         best = min(best, timing, key=lambda t: t.total)
         yield timing
