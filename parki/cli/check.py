@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from parki.ewald.sums import SUMS
 from parki.interchange import to_host
 from parki.reference import direct_sum
 from parki.runtime import ExecutionSpace, available_spaces, get_execution_space
+from parki.typing import KernelName
 
 BOX = (1.5, 1.0, 0.75)
 POINTS = 1000
@@ -127,14 +128,14 @@ def checks(spaces: Iterable[ExecutionSpace]) -> Iterator[Sum]:
     """Yield the sums of some spaces, as they are done."""
     for space in spaces:
         rng = np.random.default_rng(5)
-        for case in itertools.product(SUMS, range(4), TOLERANCES.items()):
+        for case in itertools.product(get_args(KernelName), range(4), TOLERANCES.items()):
             kernel, periodicity, (dtype, tolerance) = case
             yield check(space, kernel, periodicity, dtype, tolerance, rng)
 
 
 def check(
     space: ExecutionSpace,
-    kernel: str,
+    kernel: KernelName,
     periodicity: int,
     dtype: str,
     tolerance: float,
@@ -150,7 +151,7 @@ def check(
     if SUMS[kernel].double:
         norms = rng.standard_normal((3, count)).astype(dtype)
     options = EwaldOptions(
-        periodicity=periodicity, box=BOX, tolerance=tolerance, execution_space=space.name
+        periodicity=periodicity, box=BOX, tolerance=tolerance, execution_space=space
     )
     points, density = xp.asarray(src), xp.asarray(dens)
     plan = Plan(kernel, points, points, None if norms is None else xp.asarray(norms), options)

@@ -108,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
         periodicity=arguments.periodicity,
         box=arguments.box,
         tolerance=arguments.tolerance,
-        execution_space=space.name,
+        execution_space=space,
     )
     arrays = read(source, kinds[0], arguments.kernel)
     start = time.perf_counter()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from parki.distributed.routes import Route
 from parki.distributed.slab import Slab
@@ -13,11 +13,15 @@ from parki.distributed.transport import Transport
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald import plan as single
 from parki.ewald.options import EwaldOptions
-from parki.ewald.points import check_points, check_space
+from parki.ewald.points import check_points, check_space, take_options
 from parki.interchange import as_array, as_given
+from parki.typing import Array, KernelName, OptionKeywords, Wanted
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-class Plan(single.Plan):
+class Plan(single.Plan[Wanted]):
     """An Ewald sum over the points of all ranks: set up once, apply to many densities.
 
     All ranks make the same calls, each with its own points and densities. An exception on one rank
@@ -25,7 +29,7 @@ class Plan(single.Plan):
 
     Parameters
     ----------
-    kernel, trg, src, norms, options, want
+    kernel, trg, src, norms, options, want, **keywords
         As for `parki.ewald.Plan`; the points, normals and density of this rank, of which there may
         be none. Kernel, options, dtype and ``want`` are the same on all ranks.
     comm : mpi4py.MPI.Comm, optional
@@ -53,33 +57,37 @@ class Plan(single.Plan):
 
     def __init__(
         self,
-        kernel: str,
-        trg: Any,
-        src: Any,
-        norms: Any = None,
+        kernel: KernelName,
+        trg: Array,
+        src: Array,
+        norms: Array | EwaldOptions | None = None,
         options: EwaldOptions | None = None,
         *,
         comm: Any = None,
-        want: str | tuple[str, ...] = "u",
+        want: Wanted = "u",  # type: ignore[assignment]
+        **keywords: Unpack[OptionKeywords],
     ) -> None:
-        self._shared((kernel, trg, src, norms, options), comm, want, single.Request())
+        given = kernel, trg, src, norms, options
+        self._shared(given, keywords, comm, want, single.Request())
 
     def _shared(
         self,
-        points: tuple[Any, ...],
+        given: tuple[Any, ...],
+        keywords: OptionKeywords,
         comm: Any,
         want: str | tuple[str, ...],
         request: single.Request,
     ) -> Any:
         """Make the plan by slabs; return the sum of the density that is requested."""
-        *_, norms, options = points
-        given = norms if options is None else options  # as `parki.Plan` takes them
-        if isinstance(given, EwaldOptions) and given.precision == "mixed":
-            raise ParkiValueError(
-                "precision is 'mixed', which works for parki.Plan alone; leave it to 'double', or "
-                "pass float32 arrays"
-            )
         self.team = Team(comm)
+        with self.team.together():
+            norms, options = take_options(given[3], given[4], keywords)
+            if options.precision == "mixed":
+                raise ParkiValueError(
+                    "precision is 'mixed', which works for parki.Plan alone; leave it to 'double', "
+                    "or pass float32 arrays"
+                )
+        points = *given[:3], norms, options
         return self._make(points, want, None, replace(request, pipeline=Slab(self.team)))
 
     @property
@@ -97,7 +105,9 @@ class Plan(single.Plan):
         """Bytes that this rank sent to others in the last application, by step."""
         return self.pipeline.sent
 
-    def update_points(self, trg: Any, src: Any, norms: Any = None, *, systems: Any = None) -> None:
+    def update_points(
+        self, trg: Array, src: Array, norms: Array | None = None, *, systems: Any = None
+    ) -> None:
         """Give the plan other points, on all ranks: see `parki.ewald.Plan.update_points`.
 
         There are no ``systems``.
@@ -164,7 +174,13 @@ class Plan(single.Plan):
         )
 
 
-def sum_once(points: tuple[Any, ...], dens: Any, comm: Any, want: str | tuple[str, ...]) -> Any:
-    """Return the sum of one density over all ranks; ``points`` are the plan's first arguments."""
+def sum_once(
+    given: tuple[Any, ...],
+    keywords: OptionKeywords,
+    dens: Any,
+    comm: Any,
+    want: str | tuple[str, ...],
+) -> Any:
+    """Return the sum of one density over all ranks; ``given`` are the plan's first arguments."""
     plan = Plan.__new__(Plan)
-    return plan._shared(points, comm, want, single.Request(once=True, density=dens))
+    return plan._shared(given, keywords, comm, want, single.Request(once=True, density=dens))

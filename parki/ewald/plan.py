@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 import numpy as np
 
@@ -40,13 +40,18 @@ from parki.ewald.points import (
     check_space,
     check_want,
     result_shape,
+    take_options,
 )
 from parki.ewald.promise import promise
 from parki.ewald.sums import stress
 from parki.ewald.task import Points, Task
 from parki.html import table
 from parki.interchange import as_array, as_given
-from parki.runtime import captures, forks
+from parki.runtime import ExecutionSpace, captures, forks
+from parki.typing import Array, ArrayT, KernelName, OptionKeywords, ResultName, Wanted
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 STAGES = ("P2P", "P2G", "FGC", "G2P")
 
@@ -81,7 +86,7 @@ class Request:
     pipeline: Pipeline | None = None
 
 
-class Plan:
+class Plan(Generic[Wanted]):
     """An Ewald sum for fixed points: set up once, apply to many densities.
 
     Parameters
@@ -97,6 +102,8 @@ class Plan:
         Normals at the sources; for the double layer only.
     options : EwaldOptions
         May take the place of ``norms`` for kernels without normals.
+    **keywords
+        The fields of `EwaldOptions`, instead of ``options``: ``periodicity=3, box=[1, 1, 1]``.
     want : {"u", "p", "grad_u", "stress"}, or a tuple of these
         What a call returns: the velocity (or Laplace's potential), the pressure, the gradient
         ``[i, j] = d u_i / d x_j``, the stress ``-p I + grad u + (grad u)^T``; for a tuple, a tuple
@@ -140,19 +147,29 @@ class Plan:
     (3, 1000)
     """
 
+    kernel: str
+    want: Any
+    options: EwaldOptions
+    space: ExecutionSpace
+    task: Task
+    points: Points
     pipeline: Pipeline
+    _lock: threading.RLock
+    _flux_seen: bool
 
     def __init__(
         self,
-        kernel: str,
-        trg: Any,
-        src: Any,
-        norms: Any = None,
+        kernel: KernelName,
+        trg: Array,
+        src: Array,
+        norms: Array | EwaldOptions | None = None,
         options: EwaldOptions | None = None,
         *,
-        want: str | tuple[str, ...] = "u",
+        want: Wanted = "u",  # type: ignore[assignment]
         systems: Any = None,
+        **keywords: Unpack[OptionKeywords],
     ) -> None:
+        norms, options = take_options(norms, options, keywords)
         self._make((kernel, trg, src, norms, options), want, systems, Request())
 
     def _make(
@@ -165,8 +182,6 @@ class Plan:
         """Check and place what is given; return the sum of the density that is requested."""
         start = time.perf_counter()
         kernel, trg, src, norms, options = given
-        if isinstance(norms, EwaldOptions) and options is None:
-            norms, options = None, norms
         self._lock = threading.RLock()  # calls share memory: one after the other
         self._done: Any = None
         self._transpose: Transpose | None = None
@@ -266,7 +281,9 @@ class Plan:
         return self.pipeline.memory
 
     # ------------------------------------------------------------------ other points
-    def update_points(self, trg: Any, src: Any, norms: Any = None, *, systems: Any = None) -> None:
+    def update_points(
+        self, trg: Array, src: Array, norms: Array | None = None, *, systems: Any = None
+    ) -> None:
         """Give the plan other points, as those of the next time step; there may be more or fewer.
 
         What hangs on the box and the parameters alone is kept: grid, multiplier, kernels. Where
@@ -313,6 +330,12 @@ class Plan:
         return old if new == old else new
 
     # ------------------------------------------------------------------ apply
+    @overload
+    def __call__(self: Plan[ResultName], dens: ArrayT, out: ArrayT | None = None) -> ArrayT: ...
+    @overload
+    def __call__(
+        self: Plan[tuple[ResultName, ...]], dens: ArrayT, out: Sequence[ArrayT] | None = None
+    ) -> tuple[ArrayT, ...]: ...
     def __call__(self, dens: Any, out: Any = None) -> Any:
         """Return what is wanted of a density.
 
@@ -354,6 +377,10 @@ class Plan:
             results = self._apply(dens, None, watch)
         return as_given(results, dens), watch.seconds()
 
+    @overload
+    def adjoint(self: Plan[ResultName], values: ArrayT) -> ArrayT: ...
+    @overload
+    def adjoint(self: Plan[tuple[ResultName, ...]], values: Sequence[ArrayT]) -> ArrayT: ...
     def adjoint(self, values: Any) -> Any:
         """Return the transposed sum: of values at the targets, what they make at the sources.
 
@@ -429,9 +456,8 @@ class Plan:
 
     def _summed(self, values: Any, out: Any, watch: Watch) -> Any:
         """Return what is wanted of a density, or of several, that were checked."""
-        shapes = self._shapes()
-        if several := values.ndim == 3:
-            shapes = {name: (len(values), *shape) for name, shape in shapes.items()}
+        several = values.shape[:-2]
+        shapes = {name: several + shape for name, shape in self._shapes().items()}
         results = check_outputs(out, self.want, shapes, values, self.space)
         summed = self.task.want if self.pipeline.setup else ()
         summed += ("turned",) if summed and self.task.turned else ()
