@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 _PACKAGE = str(Path(__file__).parent)
+_IMPORTS = "<frozen importlib"
 
 
 class ParkiError(Exception):
@@ -50,12 +53,37 @@ class ImageWarning(ParkiWarning):
 
 
 class ParkiDeprecationWarning(ParkiWarning, DeprecationWarning):
-    """A name will go with the next minor version; the message says what to write instead."""
+    """A name will go with a later version; the message says which, and what to write instead."""
 
 
 def warn(message: str, kind: type[ParkiWarning] = ParkiWarning) -> None:
     """Give a `ParkiWarning` that points at the user's line: the last one outside of parki."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        level, frame = level + 1, frame.f_back
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, _IMPORTS)):
+        # Python skips frames of its import system, and does not count them.
+        level += not frame.f_code.co_filename.startswith(_IMPORTS)
+        frame = frame.f_back
     warnings.warn(message, kind, stacklevel=level)
+
+
+def old_names(module: str, until: str, renamed: dict[str, str]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a module whose names have changed: old ones work, and warn.
+
+    Parameters
+    ----------
+    module : str
+    until : str
+        The version of parki without the old names.
+    renamed : dict of str to str
+        New names by the old ones.
+    """
+
+    def find(name: str) -> Any:
+        if name not in renamed:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        new = f"{module}.{renamed[name]}"
+        message = f"{module}.{name} is deprecated, and not in version {until}; write {new}"
+        warn(message, ParkiDeprecationWarning)
+        return getattr(sys.modules[module], renamed[name])
+
+    return find
