@@ -179,7 +179,7 @@ def test_every_page_and_name_is_there(site: Path) -> None:
     built = {path.stem for path in site.glob("*.html")}
     assert {path.stem for path in DOCS.glob("*.md")} <= built
     places = Page((site / "api.html").read_text(encoding="utf-8")).places
-    modules = {"distributed", "ewald", "mesh", "reference", "utils"}
+    modules = {"distributed", "ewald", "mesh", "reference", "typing", "utils"}
     assert {f"parki.{name}" for name in parki.__all__ if name not in modules} <= places
     calls = {f"parki.distributed.ewald.{name}" for name in parki.distributed.ewald.__all__}
     assert calls <= places
