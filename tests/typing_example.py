@@ -32,6 +32,8 @@ plan = parki.Plan("stokes_sl", points, points, options)
 assert_type(plan(forces), Numbers)
 assert_type(plan(forces, out=velocity), Numbers)
 assert_type(plan.adjoint(velocity), Numbers)
+assert plan.check(forces).error <= plan.check(forces).promise
+assert_type(plan.box, Numbers)
 plans = parki.Plan(
     "stokes_sl", points, points, want=("u", "grad_u"), box=[1, 1, 1], execution_space="Serial"
 )

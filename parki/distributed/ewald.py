@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from parki.distributed.plan import Plan, sum_once
-from parki.ewald.api import named
+from parki.ewald.api import sums_by
 from parki.ewald.options import EwaldOptions
 from parki.typing import Array, ArrayT, OptionKeywords, ResultName
 
@@ -61,25 +61,22 @@ class OneShotOfRanks(Protocol):
     ) -> tuple[ArrayT, ...]: ...
 
 
-def _one_shot(declared: Callable[[], None]) -> OneShotOfRanks:
-    """Return the sum that a function declares by its name and its docstring."""
-    kernel = declared.__name__
+def _sum(
+    kernel: str,
+    trg: Array,
+    src: Array,
+    dens: Array,
+    norms: Array | EwaldOptions | None = None,
+    options: EwaldOptions | None = None,
+    *,
+    comm: Any = None,
+    want: ResultName | tuple[ResultName, ...] = "u",
+    **keywords: Unpack[OptionKeywords],
+) -> Any:
+    return sum_once((kernel, trg, src, norms, options, keywords), dens, comm, want)
 
-    def call(
-        trg: Array,
-        src: Array,
-        dens: ArrayT,
-        norms: Array | EwaldOptions | None = None,
-        options: EwaldOptions | None = None,
-        *,
-        comm: Any = None,
-        want: ResultName | tuple[ResultName, ...] = "u",
-        **keywords: Unpack[OptionKeywords],
-    ) -> Any:
-        return sum_once((kernel, trg, src, norms, options), keywords, dens, comm, want)
 
-    one: OneShotOfRanks = named(call, declared)
-    return one
+_one_shot: Callable[[Callable[[], None]], OneShotOfRanks] = sums_by(_sum)
 
 
 @_one_shot

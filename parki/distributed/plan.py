@@ -15,7 +15,7 @@ from parki.ewald import plan as single
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import check_points, check_space, take_options
 from parki.interchange import as_array, as_given
-from parki.typing import Array, KernelName, OptionKeywords, Wanted
+from parki.typing import Array, ArrayT, KernelName, OptionKeywords, Wanted
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -67,13 +67,12 @@ class Plan(single.Plan[Wanted]):
         want: Wanted = "u",  # type: ignore[assignment]
         **keywords: Unpack[OptionKeywords],
     ) -> None:
-        given = kernel, trg, src, norms, options
-        self._shared(given, keywords, comm, want, single.Request())
+        given = kernel, trg, src, norms, options, keywords
+        self._shared(given, comm, want, single.Request())
 
     def _shared(
         self,
         given: tuple[Any, ...],
-        keywords: OptionKeywords,
         comm: Any,
         want: str | tuple[str, ...],
         request: single.Request,
@@ -81,7 +80,7 @@ class Plan(single.Plan[Wanted]):
         """Make the plan by slabs; return the sum of the density that is requested."""
         self.team = Team(comm)
         with self.team.together():
-            norms, options = take_options(given[3], given[4], keywords)
+            norms, options = take_options(*given[3:])
             if options.precision == "mixed":
                 raise ParkiValueError(
                     "precision is 'mixed', which works for parki.Plan alone; leave it to 'double', "
@@ -119,7 +118,7 @@ class Plan(single.Plan[Wanted]):
         """
         super().update_points(trg, src, norms, systems=systems)
 
-    def owners(self, points: Any) -> Any:
+    def owners(self, points: Array) -> Any:
         """Return the rank on whose slab each point is; shape (N,) for points (3, N)."""
         if self.parameters is None:
             raise ParkiValueError("the plan has no points, and so no slabs")
@@ -128,7 +127,7 @@ class Plan(single.Plan[Wanted]):
         check_points("points", array, self.options)
         return self.pipeline.owners(array)
 
-    def migrate(self, points: Any, *others: Any) -> tuple[Any, ...]:
+    def migrate(self, points: ArrayT, *others: ArrayT) -> tuple[ArrayT, ...]:
         """Return points, and what belongs to them, on the ranks on whose slabs they are.
 
         All ranks call it. Where points stay near where they are, few of them change ranks, most of
@@ -174,13 +173,10 @@ class Plan(single.Plan[Wanted]):
         )
 
 
-def sum_once(
-    given: tuple[Any, ...],
-    keywords: OptionKeywords,
-    dens: Any,
-    comm: Any,
-    want: str | tuple[str, ...],
-) -> Any:
-    """Return the sum of one density over all ranks; ``given`` are the plan's first arguments."""
+def sum_once(given: tuple[Any, ...], dens: Any, comm: Any, want: str | tuple[str, ...]) -> Any:
+    """Return the sum of one density over all ranks.
+
+    ``given`` are kernel, targets, sources, normals, options and the keywords.
+    """
     plan = Plan.__new__(Plan)
-    return plan._shared(given, keywords, comm, want, single.Request(once=True, density=dens))
+    return plan._shared(given, comm, want, single.Request(once=True, density=dens))

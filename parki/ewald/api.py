@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import sum_once
@@ -12,6 +13,8 @@ from parki.typing import Array, ArrayT, OptionKeywords, ResultName
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+Result_co = TypeVar("Result_co", covariant=True)
 
 
 class OneShot(Protocol):
@@ -45,32 +48,62 @@ class OneShot(Protocol):
     ) -> tuple[ArrayT, ...]: ...
 
 
-def named(call: Any, declared: Callable[[], None]) -> Any:
-    """Return a call with the name, the docstring and the module of what declares it."""
-    for name in ("__doc__", "__module__", "__name__", "__qualname__"):
-        setattr(call, name, getattr(declared, name))
-    return call
+class PlainSum(Protocol[Result_co]):
+    """A sum of `parki.torch` or `parki.jax` as a function, of the velocity or potential alone."""
 
+    __name__: str
 
-def _one_shot(declared: Callable[[], None]) -> OneShot:
-    """Return the sum that a function declares by its name and its docstring."""
-    kernel = declared.__name__
-
-    # Normals and options have defaults, so that a plan says what is missing.
-    def call(
-        trg: Array,
-        src: Array,
-        dens: ArrayT,
-        norms: Array | EwaldOptions | None = None,
+    def __call__(
+        self,
+        trg: Any,
+        src: Any,
+        dens: Any,
+        norms: Any = None,
         options: EwaldOptions | None = None,
-        *,
-        want: ResultName | tuple[ResultName, ...] = "u",
         **keywords: Unpack[OptionKeywords],
-    ) -> Any:
-        return sum_once(kernel, trg, src, dens, *take_options(norms, options, keywords), want)
+    ) -> Result_co:
+        """Return the sum."""
 
-    one: OneShot = named(call, declared)
-    return one
+
+def sums_by(total: Callable[..., Any]) -> Callable[[Callable[[], None]], Any]:
+    """Return what makes sums of functions that declare them, by their names and docstrings.
+
+    ``total`` takes the name of a kernel, and then what the sums take.
+    """
+    _, *parameters = inspect.signature(total).parameters.values()
+    signature = inspect.signature(total).replace(parameters=parameters)
+
+    def declares(declared: Callable[[], None]) -> Any:
+        # Normals and options have defaults, so that parki says what is missing.
+        def call(
+            trg: Any, src: Any, dens: Any, norms: Any = None, options: Any = None, **others: Any
+        ) -> Any:
+            return total(kernel, trg, src, dens, norms, options, **others)
+
+        kernel = declared.__name__
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        for name in ("__doc__", "__module__", "__name__", "__qualname__"):
+            setattr(call, name, getattr(declared, name))
+        return call
+
+    return declares
+
+
+def _sum(
+    kernel: str,
+    trg: Array,
+    src: Array,
+    dens: Array,
+    norms: Array | EwaldOptions | None = None,
+    options: EwaldOptions | None = None,
+    *,
+    want: ResultName | tuple[ResultName, ...] = "u",
+    **keywords: Unpack[OptionKeywords],
+) -> Any:
+    return sum_once(kernel, trg, src, dens, *take_options(norms, options, keywords), want)
+
+
+_one_shot: Callable[[Callable[[], None]], OneShot] = sums_by(_sum)
 
 
 @_one_shot

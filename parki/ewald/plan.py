@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.checks import Check, Checks, Sample
@@ -261,12 +262,12 @@ class Plan(Generic[Wanted]):
         return self.points.sources
 
     @property
-    def box(self) -> Any:
+    def box(self) -> NDArray[np.float64]:
         """Edge lengths, shape (3,)."""
         return self.points.box.box
 
     @property
-    def origin(self) -> Any:
+    def origin(self) -> NDArray[np.float64]:
         """Corner of the box, shape (3,)."""
         return self.points.box.origin
 
@@ -371,7 +372,7 @@ class Plan(Generic[Wanted]):
             results = self._apply(dens, out, unwatched)
         return as_given(results, dens) if out is None else results
 
-    def timed(self, dens: Any) -> tuple[Any, dict[str, float]]:
+    def timed(self, dens: Array) -> tuple[Any, dict[str, float]]:
         """Return what is wanted and the seconds of each stage.
 
         By events on a device, which waits until the host has launched all stages: an application
@@ -510,7 +511,7 @@ class Plan(Generic[Wanted]):
         return values
 
     # ------------------------------------------------------------------ views on the plan
-    def promise(self, dens: Any) -> Any:
+    def promise(self, dens: Array) -> Any:
         """Return what the tolerance promises for a density: the bound of the rms error.
 
         ``tolerance * sqrt(Q) / l**p`` with Q the sum of ``|f|^2`` (single layer), ``|q|^2 |n|^2``
@@ -535,6 +536,10 @@ class Plan(Generic[Wanted]):
             bounds = promise(self.task, self.points, self.pipeline, dens)
         return bounds[0] if isinstance(self.want, str) else bounds
 
+    @overload
+    def check(self: Plan[ResultName], dens: Array, targets: int = 32) -> Check: ...
+    @overload
+    def check(self: Plan[tuple[ResultName, ...]], dens: Array, targets: int = 32) -> Checks: ...
     def check(self, dens: Any, targets: int = 32) -> Check | Checks:
         """Measure the error of the sum of a density, at a few targets chosen at random.
 

@@ -14,13 +14,13 @@ rules         the primitives' derivatives, and maps over an axis
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import jax
 from jax import numpy as jnp
 
 from parki.errors import ParkiTypeError
-from parki.ewald.api import named
+from parki.ewald.api import PlainSum, sums_by
 from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
@@ -31,7 +31,6 @@ from parki.meaning import refuse_meaning
 from parki.typing import OptionKeywords
 
 if TYPE_CHECKING:
-    from jax.typing import ArrayLike
     from typing_extensions import Unpack
 
 __all__ = [
@@ -47,38 +46,28 @@ __all__ = [
 rules.register()
 
 
-class JaxSum(Protocol):
-    """A sum of arrays of JAX as a function."""
+def _sum(
+    kernel: str,
+    trg: Any,
+    src: Any,
+    dens: Any,
+    norms: Any = None,
+    options: EwaldOptions | None = None,
+    **keywords: Unpack[OptionKeywords],
+) -> jax.Array:
+    norms, options = take_options(norms, options, keywords)
+    check_normals(kernel, norms)
+    given = {"trg": trg, "src": src, "dens": dens}
+    if trg is src:  # in both roles
+        del given["src"]
+    if norms is not None:
+        given["norms"] = norms
+    arrays = _varying_alike([_array(name, value) for name, value in given.items()])
+    found: jax.Array = SUM.bind(*arrays, kernel=kernel, options=options, names=tuple(given))
+    return found
 
-    __name__: str
 
-    def __call__(
-        self,
-        trg: ArrayLike,
-        src: ArrayLike,
-        dens: ArrayLike,
-        norms: ArrayLike | EwaldOptions | None = None,
-        options: EwaldOptions | None = None,
-        **keywords: Unpack[OptionKeywords],
-    ) -> jax.Array: ...
-
-
-def _declares(declared: Callable[[], None]) -> JaxSum:
-    """Return the sum that a function declares by its name and its docstring."""
-    kernel = declared.__name__
-
-    def call(
-        trg: ArrayLike,
-        src: ArrayLike,
-        dens: ArrayLike,
-        norms: ArrayLike | EwaldOptions | None = None,
-        options: EwaldOptions | None = None,
-        **keywords: Unpack[OptionKeywords],
-    ) -> jax.Array:
-        return _sum(kernel, trg, src, dens, norms, options, keywords)
-
-    one: JaxSum = named(call, declared)
-    return one
+_declares: Callable[[Callable[[], None]], PlainSum[jax.Array]] = sums_by(_sum)
 
 
 @_declares
@@ -153,21 +142,6 @@ def apply(plan: Plan, dens: Any) -> jax.Array:
     """
     values = _array("dens", dens)
     found: jax.Array = LINEAR.bind(values, plan=LinearMap(plan), transposed=False)
-    return found
-
-
-def _sum(
-    kernel: str, trg: Any, src: Any, dens: Any, norms: Any, options: Any, keywords: Any
-) -> jax.Array:
-    norms, options = take_options(norms, options, keywords)
-    check_normals(kernel, norms)
-    given = {"trg": trg, "src": src, "dens": dens}
-    if trg is src:  # in both roles
-        del given["src"]
-    if norms is not None:
-        given["norms"] = norms
-    arrays = _varying_alike([_array(name, value) for name, value in given.items()])
-    found: jax.Array = SUM.bind(*arrays, kernel=kernel, options=options, names=tuple(given))
     return found
 
 

@@ -14,7 +14,6 @@ from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.plan import sum_once
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
-from parki.typing import InputName, KernelName
 
 
 def points_of(given: dict[str, Any]) -> tuple[Any, Any]:
@@ -38,15 +37,11 @@ def run_sum(*arrays: Any, kernel: str, options: Any, names: tuple[str, ...]) -> 
 
 
 def run_push(
-    *arrays: Any,
-    kernel: KernelName,
-    options: Any,
-    names: tuple[str, ...],
-    moves: tuple[InputName, ...],
+    *arrays: Any, kernel: Any, options: Any, names: tuple[str, ...], moves: tuple[Any, ...]
 ) -> Any:
     """Return the change of a sum, by changes of ``moves`` after the inputs."""
     given = dict(zip(names, arrays, strict=False))
-    tangents: dict[InputName, Any] = dict(zip(moves, arrays[len(names) :], strict=True))
+    tangents = dict(zip(moves, arrays[len(names) :], strict=True))
     dens, many = stacked(kernel, "dens", given["dens"])
     if "dens" in tangents:
         tangents["dens"], _ = stacked(kernel, "dens", tangents["dens"])
@@ -57,18 +52,14 @@ def run_push(
 
 
 def run_pull(
-    *arrays: Any,
-    kernel: KernelName,
-    options: Any,
-    names: tuple[str, ...],
-    wrt: tuple[InputName, ...],
+    *arrays: Any, kernel: Any, options: Any, names: tuple[str, ...], wrt: tuple[Any, ...]
 ) -> list[Any]:
     """Return the derivatives by ``wrt``, for values after the inputs."""
     given = dict(zip(names, arrays, strict=False))
     values, many = stacked(kernel, "u", arrays[-1])
     both = "trg" in wrt and "src" not in names
     dens = stacked(kernel, "dens", given["dens"])[0] if "dens" in given else None
-    inputs: tuple[InputName, ...] = (*wrt, "src") if both else wrt
+    inputs = (*wrt, "src") if both else wrt
     given_norms = given.get("norms")
     found = vjp(kernel, *points_of(given), dens, given_norms, options, values=values, wrt=inputs)
     if both:

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from parki.errors import ParkiTypeError
-from parki.ewald.api import named
+from parki.ewald.api import PlainSum, sums_by
 from parki.ewald.derivatives.linear_map import check_plan
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
@@ -46,38 +46,24 @@ __all__ = [
 ]
 
 
-class TensorSum(Protocol):
-    """A sum of tensors as a function."""
+def _sum(
+    kernel: str,
+    trg: Any,
+    src: Any,
+    dens: Any,
+    norms: Any = None,
+    options: EwaldOptions | None = None,
+    **keywords: Unpack[OptionKeywords],
+) -> Any:
+    norms, options = take_options(norms, options, keywords, operators.text_of)
+    text = options if keywords else operators.text(options)
+    check_normals(kernel, norms)
+    given = {"trg": trg, "src": src, "dens": dens}
+    _check(given if norms is None else {**given, "norms": norms})
+    return _summed(kernel, text, trg, None if trg is src else src, dens, norms)
 
-    __name__: str
 
-    def __call__(
-        self,
-        trg: torch.Tensor,
-        src: torch.Tensor,
-        dens: torch.Tensor,
-        norms: torch.Tensor | EwaldOptions | None = None,
-        options: EwaldOptions | None = None,
-        **keywords: Unpack[OptionKeywords],
-    ) -> torch.Tensor: ...
-
-
-def _declares(declared: Callable[[], None]) -> TensorSum:
-    """Return the sum that a function declares by its name and its docstring."""
-    kernel = declared.__name__
-
-    def call(
-        trg: torch.Tensor,
-        src: torch.Tensor,
-        dens: torch.Tensor,
-        norms: torch.Tensor | EwaldOptions | None = None,
-        options: EwaldOptions | None = None,
-        **keywords: Unpack[OptionKeywords],
-    ) -> torch.Tensor:
-        return _sum(kernel, trg, src, dens, norms, options, keywords)
-
-    one: TensorSum = named(call, declared)
-    return one
+_declares: Callable[[Callable[[], None]], PlainSum[torch.Tensor]] = sums_by(_sum)
 
 
 @_declares
@@ -152,17 +138,6 @@ def apply(plan: Plan, dens: Any) -> Any:
     check_plan(plan)
     _check({"dens": dens})
     return _linear(operators.number(plan), dens)
-
-
-def _sum(
-    kernel: str, trg: Any, src: Any, dens: Any, norms: Any, options: Any, keywords: Any
-) -> Any:
-    norms, options = take_options(norms, options, keywords, operators.text_of)
-    text = options if keywords else operators.text(options)
-    check_normals(kernel, norms)
-    given = {"trg": trg, "src": src, "dens": dens}
-    _check(given if norms is None else {**given, "norms": norms})
-    return _summed(kernel, text, trg, None if trg is src else src, dens, norms)
 
 
 # `torch.compile` does not look into these two, but traces what they launch and its derivatives.
