@@ -81,7 +81,8 @@ def sums_by(total: Callable[..., Any]) -> Callable[[Callable[[], None]], Any]:
             return total(kernel, trg, src, dens, norms, options, **others)
 
         kernel = declared.__name__
-        call.__signature__ = signature  # type: ignore[attr-defined]
+        # What `inspect` and Sphinx show: what the sums take, and where that is written.
+        call.__dict__.update(__signature__=signature, __wrapped__=total)
         for name in ("__doc__", "__module__", "__name__", "__qualname__"):
             setattr(call, name, getattr(declared, name))
         return call
