@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 _PACKAGE = str(Path(__file__).parent)
-_IMPORTS = "<frozen importlib"
 
 
 class ParkiError(Exception):
@@ -59,10 +58,8 @@ class ParkiDeprecationWarning(ParkiWarning, DeprecationWarning):
 def warn(message: str, kind: type[ParkiWarning] = ParkiWarning) -> None:
     """Give a `ParkiWarning` that points at the user's line: the last one outside of parki."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, _IMPORTS)):
-        # Python skips frames of its import system, and does not count them.
-        level += not frame.f_code.co_filename.startswith(_IMPORTS)
-        frame = frame.f_back
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
     warnings.warn(message, kind, stacklevel=level)
 
 

@@ -43,6 +43,7 @@ assert_type(grad_u, Numbers)
 
 def mean_square(any_plan: parki.Plan, dens: Numbers) -> float:
     """Take a plan of one result, whose type needs no parameter."""
+    assert_type(any_plan(dens), Numbers)
     return float((any_plan(dens) ** 2).mean())
 
 
