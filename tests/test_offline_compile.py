@@ -109,9 +109,8 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"STAGED": False, "VECTORS": 1, "TARGETS": 128, "PERIODIC": 2},
         ]
         evaluators = ({"EVALUATOR": 1, "DEGREE": 0}, {"EVALUATOR": 2, "DEGREE": 7})
-        return [dict(shape, **RECORDS[kernel].layers) for kernel in SUMS for shape in shapes] + [
-            {**shapes[2], **evaluator} for evaluator in evaluators
-        ]
+        sums = [dict(shapes[n % 4], **RECORDS[kernel].layers) for n, kernel in enumerate(SUMS)]
+        return sums + [{**shapes[2], **evaluator} for evaluator in evaluators]
     if file == "p2p_derivatives":
         pressure = {"laplace": False, "stokes_rotlet": False}
         return [
