@@ -157,9 +157,9 @@ def g2p_tile(
             weights[m][d * P + p] = even + odd
             weights[m][d * P + P - 1 - p] = even - odd
             if GRADIENT:
-                halves(slope, p, x, xx, steep, turn)
-                weights[m][(3 + d) * P + p] = (turn + steep) * descent[d]
-                weights[m][(3 + d) * P + P - 1 - p] = (turn - steep) * descent[d]
+                halves(slope, p, x, xx, even_slope, odd_slope)
+                weights[m][(3 + d) * P + p] = (odd_slope + even_slope) * descent[d]
+                weights[m][(3 + d) * P + P - 1 - p] = (odd_slope - even_slope) * descent[d]
 
         pk.parallel_for(pk.TeamThreadRange(team, 3 * HALF * count), prepare)
         team.team_barrier()

@@ -240,9 +240,9 @@ def p2g_tile(
                     halves(window, p, x, xx, even, odd)
                     weights[m][2 * (at + p)] = even + odd
                     weights[m][2 * (at + P - 1 - p)] = even - odd
-                    halves(slope, p, x, xx, steep, turn)
-                    weights[m][2 * (at + p) + 1] = rate * (turn + steep)
-                    weights[m][2 * (at + P - 1 - p) + 1] = rate * (turn - steep)
+                    halves(slope, p, x, xx, even_slope, odd_slope)
+                    weights[m][2 * (at + p) + 1] = rate * (odd_slope + even_slope)
+                    weights[m][2 * (at + P - 1 - p) + 1] = rate * (odd_slope - even_slope)
             else:
                 for p in range(HALF):
                     halves(window, p, x, xx, even, odd)

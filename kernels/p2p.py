@@ -45,8 +45,8 @@ DOUBLE = True
 LAPLACE = False
 ROTLET = False
 DIPOLE = False
-TURNED = False  # the transpose of the double layer, with or without single, or of dipoles
-OUTPUTS = 3 - 2 * LAPLACE + (3 * SINGLE + 6 * DIPOLE) * TURNED  # rows of results
+TRANSPOSED_PAIR = False  # the transpose of the double layer, with or without single, or of dipoles
+OUTPUTS = 3 - 2 * LAPLACE + (3 * SINGLE + 6 * DIPOLE) * TRANSPOSED_PAIR  # rows of results
 EVALUATOR = 0  # of the radial functions: 0 polynomials, 1 the library's erf and exp, 2 rational
 DEGREE = 12  # of the polynomials: S, X, R, L, or N and D
 PERIODIC = 3  # the first PERIODIC axes repeat
@@ -54,13 +54,19 @@ TILE = 4  # most targets of a tile
 CHUNK = 256  # sources staged at a time, a multiple of LANES
 LANES = 8  # sources are staged by whole vectors
 # Rows of a density; where those of the double layer begin, and those of its results.
-CHARGES = 3 * SINGLE * (1 - TURNED) + 3 * DOUBLE + LAPLACE + 3 * ROTLET + (9 - 6 * TURNED) * DIPOLE
-LAYER_ROW = 3 * SINGLE * (1 - TURNED)
-LAYER_OUT = 3 * SINGLE * TURNED
+CHARGES = (
+    3 * SINGLE * (1 - TRANSPOSED_PAIR)
+    + 3 * DOUBLE
+    + LAPLACE
+    + 3 * ROTLET
+    + (9 - 6 * TRANSPOSED_PAIR) * DIPOLE
+)
+LAYER_ROW = 3 * SINGLE * (1 - TRANSPOSED_PAIR)
+LAYER_OUT = 3 * SINGLE * TRANSPOSED_PAIR
 MANY = 1  # densities summed at once, in the rows of ``dens`` and ``pot``
 LOW = False  # positions have a second part, for distances of close points: see below
 NORMAL = 3 + PERIODIC + MANY * CHARGES
-LOWER = NORMAL + 3 * DOUBLE * (1 - TURNED)
+LOWER = NORMAL + 3 * DOUBLE * (1 - TRANSPOSED_PAIR)
 ROWS = LOWER + 3 * LOW
 UNIT = 5.9604644775390625e-08  # 2^-24, of the second parts
 # Whether `interact` meets pairs beyond the cut-off, and adds zeros for them. A vector does no less
@@ -96,13 +102,14 @@ def p2p_staged(
 
     The columns of a system follow those of another, which has no part in its sums.
 
-    ``norms`` are the normals over r_c; of targets, with the opposite sign, if TURNED: the pair
-    function of the double layer is symmetric in its two vectors, and odd in x - y. ``coincident``
-    is the squared distance, over r_c, below which a pair counts as one point. ``xi_rc`` is z above,
-    not used by polynomials. ``factor`` multiplies the result. Rows of the stage: position, shift of
-    the target (periodic axes), density, normal, and the position's second part, which ``src_low``
-    has over UNIT, with that of the shift. It has a factor of its own: compilers may add up sums of
-    one factor in any order.
+    ``norms`` are the normals over r_c; of targets, with the opposite sign, if TRANSPOSED_PAIR:
+    the pair function of the double layer is symmetric in its two vectors, and odd in x - y.
+    ``coincident`` is the squared distance, over r_c, below which a pair counts as one point.
+    ``xi_rc`` is z above, not used by polynomials. ``factor`` multiplies the result.
+
+    Rows of the stage: position, shift of the target (periodic axes), density, normal, and the
+    position's second part, which ``src_low`` has over UNIT, with that of the shift. It has a factor
+    of its own: compilers may add up sums of one factor in any order.
 
     Runs are copied by whole vectors: ``src``, ``dens`` and ``norms`` have LANES - 1 columns beyond
     the last source. What a vector copies beyond its run, the next run or the surplus overwrites.
@@ -126,7 +133,7 @@ def p2p_staged(
             y1: REAL = trg[1][first + t]
             y2: REAL = trg[2][first + t]
             u: List[REAL] = [0.0] * (MANY * OUTPUTS)
-            if DOUBLE and TURNED:
+            if DOUBLE and TRANSPOSED_PAIR:
                 n0: REAL = norms[0][first + t]
                 n1: REAL = norms[1][first + t]
                 n2: REAL = norms[2][first + t]

@@ -23,7 +23,7 @@ and s = 2 r^2 - 1, the derivatives d_j u_i and the pressure p are
                              - (tr D) (2 y^3 + 2 R - 4 X) ]
     rotlet   (1/r_c^3) [ (-3 y^3 + 2 R + 6 X) (t x e)_i e_j + (y^3 - 2 X) eps_ikj t_k ], p = 0
 
-A probe at a target, a tensor D and a strength s, reads D_jk d_k u_j + s p of the single layer.
+A tensor target, with a tensor D and a strength s, reads D_jk d_k u_j + s p of the single layer.
 Minus the gradient of that is, but for s, the gradient of the dipole D contracted with f, and s
 multiplies that of p:
 
@@ -39,9 +39,9 @@ from typing import List
 
 import pykokkos as pk
 
-from kernels.blocks.probe import take_probe
 from kernels.blocks.slopes import begin_sums, differentiate, take_polynomials
 from kernels.blocks.stage import begin_walk, fill_stage
+from kernels.blocks.tensor import take_tensor
 from kernels.blocks.tile import begin_tile
 from kernels.blocks.walk import clip, wrap
 
@@ -51,13 +51,13 @@ DOUBLE = True
 LAPLACE = False
 ROTLET = False
 DIPOLE = False
-TURNED = False
+TRANSPOSED_PAIR = False
 VECTOR = 1 - LAPLACE  # whether results are vectors
 PRESSURE = True
 GRADIENT = True
-PROBES = False  # whether targets have probes
+TENSORS = False  # whether targets have tensors
 VALUES = False  # whether p2p_staged_derivatives sums the velocity or potential, too
-LAST = 1 + VECTOR + DOUBLE + DIPOLE + PROBES  # row of ``radial`` that values take besides: S or L
+LAST = 1 + VECTOR + DOUBLE + DIPOLE + TENSORS  # row of ``radial`` that values take besides: S or L
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
 LOW = False  # positions have a second part, as in p2p.py
@@ -71,12 +71,12 @@ MANY = 1
 NORMAL = 3 + PERIODIC + CHARGES
 LOWER = NORMAL + 3 * DOUBLE
 ROWS = LOWER + 3 * LOW
-# Rows of its sums: values, the pressure, the gradient from SLOPES on, and from PULL on what probes
-# feel.
+# Rows of its sums: values, the pressure, the gradient from SLOPES on, and from PULL on what
+# tensor targets read.
 LEVEL = (1 + 2 * VECTOR) * VALUES
 SLOPES = LEVEL + PRESSURE
 PULL = SLOPES + (3 + 6 * VECTOR) * GRADIENT
-SUMS = PULL + 3 * PROBES
+SUMS = PULL + 3 * TENSORS
 
 
 @pk.workunit
@@ -100,8 +100,8 @@ def p2p_derivatives(
     trg_low: pk.View2D[REAL],
     src_low: pk.View2D[REAL],
     half_low: pk.View1D[REAL],
-    steep: REAL,
-    probes: pk.View2D[REAL],
+    derivative_scale: REAL,
+    tensors: pk.View2D[REAL],
     pressure: pk.View2D[REAL],
     gradient: pk.View2D[REAL],
     pull: pk.View2D[REAL],
@@ -110,8 +110,9 @@ def p2p_derivatives(
 
     ``norms`` are the normals over r_c. ``coincident`` is the squared distance, over r_c, below
     which a pair counts as one point. ``scale`` multiplies the result: the powers of r_c, and what
-    turns solver units into the user's; ``steep`` has one more power. Row 3 i + j of ``gradient`` is
-    d_j u_i, row j for Laplace. Column i of ``probes`` is that of target i as given: rows 3 j + k
+    turns solver units into the user's; ``derivative_scale`` has one more power. Row 3 i + j of
+    ``gradient`` is d_j u_i, row j for Laplace. Column i of ``tensors`` is that of target i
+    as given: rows 3 j + k
     are D_jk, row 9 is s; ``pull`` is the gradient of what they read.
     """
     begin_tile()
@@ -120,8 +121,8 @@ def p2p_derivatives(
     def target(t: int):
         i: int = first + t
         begin_sums()
-        if PROBES:
-            take_probe(order[i])
+        if TENSORS:
+            take_tensor(order[i])
         for c0 in range(first0, last0 + 1):
             gap0: REAL = pk.fmax(REAL(c0) * width[0] - hi0, lo0 - REAL(c0 + 1) * width[0])
             gap0 = pk.fmax(gap0, 0.0)
@@ -133,15 +134,15 @@ def p2p_derivatives(
             for c1 in range(first1, last1 + 1):
                 gap1: REAL = pk.fmax(REAL(c1) * width[1] - hi1, lo1 - REAL(c1 + 1) * width[1])
                 gap1 = pk.fmax(gap1, 0.0)
-                room: REAL = cutoff * cutoff - gap0 * gap0 - gap1 * gap1
-                if room <= 0.0:
+                left: REAL = cutoff * cutoff - gap0 * gap0 - gap1 * gap1
+                if left <= 0.0:
                     continue
                 w1: int = c1
                 x1: REAL = trg[1][i]
                 image1: int = 0
                 s1: REAL = 0.0
                 wrap(1, w1, image1, s1, x1)
-                reach: REAL = pk.sqrt(room)
+                reach: REAL = pk.sqrt(left)
                 below: int = int(pk.floor((lo2 - reach) / width[2]))
                 above: int = int(pk.floor((hi2 + reach) / width[2]))
                 clip(2, below, above)
@@ -180,10 +181,10 @@ def p2p_derivatives(
         out: int = order[i]
         if PRESSURE:
             pressure[0][out] = p * scale
-        if PROBES:
-            pull[0][out] = pull0 * steep
-            pull[1][out] = pull1 * steep
-            pull[2][out] = pull2 * steep
+        if TENSORS:
+            pull[0][out] = pull0 * derivative_scale
+            pull[1][out] = pull1 * derivative_scale
+            pull[2][out] = pull2 * derivative_scale
         if GRADIENT:
             gradient[0][out] = g00 * scale
             gradient[1][out] = g01 * scale
@@ -217,9 +218,9 @@ def p2p_staged_derivatives(
     cutoff: REAL,
     coincident: REAL,
     scale: REAL,
-    steep: REAL,
+    derivative_scale: REAL,
     gentle: REAL,
-    probes: pk.View2D[REAL],
+    tensors: pk.View2D[REAL],
     trg_low: pk.View2D[REAL],
     src_low: pk.View2D[REAL],
     half_low: pk.View1D[REAL],
@@ -256,8 +257,8 @@ def p2p_staged_derivatives(
                 l2: REAL = trg_low[2][first + t]
                 tiny: REAL = inverse * UNIT
             begin_sums()
-            if PROBES:
-                take_probe(order[first + t])
+            if TENSORS:
+                take_tensor(order[first + t])
             for m in range(staged):
                 r0: REAL = y0 - stage[0][m]
                 r1: REAL = y1 - stage[1][m]
@@ -299,7 +300,7 @@ def p2p_staged_derivatives(
                     total[SLOPES + 6][t] += g20
                     total[SLOPES + 7][t] += g21
                     total[SLOPES + 8][t] += g22
-            if PROBES:
+            if TENSORS:
                 total[PULL][t] += pull0
                 total[PULL + 1][t] += pull1
                 total[PULL + 2][t] += pull2
@@ -317,8 +318,8 @@ def p2p_staged_derivatives(
         if GRADIENT:
             for row in range(3 + 6 * VECTOR):
                 gradient[row][out] = total[SLOPES + row][t] * scale
-        if PROBES:
+        if TENSORS:
             for row in range(3):
-                pull[row][out] = total[PULL + row][t] * steep
+                pull[row][out] = total[PULL + row][t] * derivative_scale
 
     pk.parallel_for(pk.TeamThreadRange(team, last - first), store)

@@ -5,12 +5,12 @@ pair kernel. Each thread of a team owns one, with a lane for each of the LANES p
 sources: no tile waits for another, and those of a team, which lie next to each other, read nearly
 the same sources. Most sources within the cut-off of the tile's bounding box are out of a given
 target's reach, and on a device a lane without work waits for those that have some. So the lanes of
-a target take turns in looking at the tile's candidates, and list those in reach; after LOOKS looks
+a target search the tile's candidates one by one, and list those in reach; after CANDIDATES of them
 each computes what it has listed.
 
 Lists hang on the points alone: sums over other densities can take those of one. LISTS says what a
-kernel does with them. They lie in rows of a source for each lane: for each LOOKS looks one row of
-how many there are, and as many as the longest list has.
+kernel does with them. They lie in rows of a source for each lane: for CANDIDATES of a lane one row
+of how many there are, and as many as the longest list has.
 """
 
 from typing import List
@@ -26,12 +26,18 @@ DOUBLE = True
 LAPLACE = False
 ROTLET = False
 DIPOLE = False
-TURNED = False  # the transpose of the double layer, with or without single, or of dipoles
-OUTPUTS = 3 - 2 * LAPLACE + (3 * SINGLE + 6 * DIPOLE) * TURNED  # rows of results
+TRANSPOSED_PAIR = False  # the transpose of the double layer, with or without single, or of dipoles
+OUTPUTS = 3 - 2 * LAPLACE + (3 * SINGLE + 6 * DIPOLE) * TRANSPOSED_PAIR  # rows of results
 # Rows of a density; where those of the double layer begin, and those of its results.
-CHARGES = 3 * SINGLE * (1 - TURNED) + 3 * DOUBLE + LAPLACE + 3 * ROTLET + (9 - 6 * TURNED) * DIPOLE
-LAYER_ROW = 3 * SINGLE * (1 - TURNED)
-LAYER_OUT = 3 * SINGLE * TURNED
+CHARGES = (
+    3 * SINGLE * (1 - TRANSPOSED_PAIR)
+    + 3 * DOUBLE
+    + LAPLACE
+    + 3 * ROTLET
+    + (9 - 6 * TRANSPOSED_PAIR) * DIPOLE
+)
+LAYER_ROW = 3 * SINGLE * (1 - TRANSPOSED_PAIR)
+LAYER_OUT = 3 * SINGLE * TRANSPOSED_PAIR
 LOW = False  # positions have a second part, as in p2p.py
 UNIT = 5.9604644775390625e-08  # of it
 CUT = False  # lists have no pairs beyond the cut-off
@@ -42,7 +48,7 @@ PERIODIC = 3  # the first PERIODIC axes repeat
 TILES = 1  # tiles of a team, next to each other
 TILE = 4  # most targets of a tile
 LANES = 1  # lanes that share the sources of a target
-LOOKS = 64  # sources that a lane looks at before it computes
+CANDIDATES = 64  # sources that a lane searches before it computes
 LIST = 64  # of them in scratch memory: all in reach, or one where lists are kept
 RUNS = 64  # columns of cells looked up at a time
 LISTS = 0  # lists: 0 forgets them, 1 counts their rows and no more, 2 keeps them, 3 takes them
@@ -174,11 +180,11 @@ def p2p_tile(
                         g1: REAL = REAL(c1 + shift1) * width[1]
                         gap0: REAL = pk.fmax(pk.fmax(g0 - hi0, lo0 - g0 - width[0]), 0.0)
                         gap1: REAL = pk.fmax(pk.fmax(g1 - hi1, lo1 - g1 - width[1]), 0.0)
-                        room: REAL = cutoff * cutoff - gap0 * gap0 - gap1 * gap1
+                        left: REAL = cutoff * cutoff - gap0 * gap0 - gap1 * gap1
                         begin: int = 0
                         end: int = 0
-                        if room > 0.0:
-                            reach: REAL = pk.sqrt(room)
+                        if left > 0.0:
+                            reach: REAL = pk.sqrt(left)
                             below: int = int(pk.floor((lo2 - reach) / width[2])) - shift2
                             above: int = int(pk.floor((hi2 + reach) / width[2])) - shift2
                             if below < 0:
@@ -203,7 +209,7 @@ def p2p_tile(
                     most: int = 0
                     if LISTS < 3:
 
-                        def look(v: int):
+                        def search(v: int):
                             i: int = first + v // LANES
                             z0: REAL = trg[0][i] - s0 - s0
                             z1: REAL = trg[1][i] - s1 - s1
@@ -212,12 +218,12 @@ def p2p_tile(
                             at: int = q
                             here: int = j
                             there: int = end
-                            looks: int = LOOKS
-                            while looks > 0:
+                            candidates: int = CANDIDATES
+                            while candidates > 0:
                                 if here < there:
                                     stop: int = there
-                                    if stop > here + looks * LANES:
-                                        stop = here + looks * LANES
+                                    if stop > here + candidates * LANES:
+                                        stop = here + candidates * LANES
                                     for k in range(here + v % LANES, stop, LANES):
                                         d0: REAL = z0 - src[0][k]
                                         d1: REAL = z1 - src[1][k]
@@ -228,7 +234,7 @@ def p2p_tile(
                                             found = found + 1
                                             if LISTS == 2:
                                                 lists[row + found][v] = k
-                                    looks = looks - (stop - here + LANES - 1) // LANES
+                                    candidates = candidates - (stop - here + LANES - 1) // LANES
                                     here = stop
                                 elif at < count:
                                     # From both ends: what a list holds lies all around the tile.
@@ -239,15 +245,15 @@ def p2p_tile(
                                     there = runs[1][table + side]
                                     at = at + 1
                                 else:
-                                    looks = 0 - 1
+                                    candidates = 0 - 1
                             counts[lane + v] = found
                             if v == 0:
                                 walk[0][w] = at
                                 walk[1][w] = here
                                 walk[2][w] = there
-                                walk[3][w] = looks
+                                walk[3][w] = candidates
 
-                        pk.parallel_for(pk.ThreadVectorRange(team, (last - first) * LANES), look)
+                        pk.parallel_for(pk.ThreadVectorRange(team, (last - first) * LANES), search)
                         q = walk[0][w]
                         j = walk[1][w]
                         end = walk[2][w]
@@ -258,8 +264,8 @@ def p2p_tile(
                                 if most < counts[lane + t]:
                                     most = counts[lane + t]
                     if LISTS == 1:
-                        # All lanes have read the counts before the next looks write them: where
-                        # something is computed, they wait for each other there.
+                        # All lanes have read the counts before the next candidates write them:
+                        # where something is computed, they wait for each other there.
                         pk.parallel_for(pk.ThreadVectorRange(team, TILE * LANES), clear)
                     if LISTS == 3:
                         more = lists[row][0] // 1024 % 2
@@ -273,7 +279,7 @@ def p2p_tile(
                             x1: REAL = trg[1][i] - s1
                             x2: REAL = trg[2][i] - s2
                             u: List[REAL] = [0.0] * (MANY * OUTPUTS)
-                            if DOUBLE and TURNED:
+                            if DOUBLE and TRANSPOSED_PAIR:
                                 n0: REAL = norms[0][i]
                                 n1: REAL = norms[1][i]
                                 n2: REAL = norms[2][i]

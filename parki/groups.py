@@ -19,12 +19,12 @@ MEMORY = {
 }
 
 
-def memory_room() -> float:
+def memory_left() -> float:
     """Return the bytes that may still be taken; infinity without a limit."""
-    room = math.inf
+    left = math.inf
     for version, group in _groups("memory"):
-        room = min(room, _read(_room, group, *MEMORY[version]))
-    return room
+        left = min(left, _read(_left, group, *MEMORY[version]))
+    return left
 
 
 @functools.lru_cache(maxsize=1)
@@ -69,7 +69,7 @@ def _text(file: Path) -> str:
     return file.read_text(encoding="utf-8").strip()
 
 
-def _room(group: Path, limit: str, usage: str) -> float:
+def _left(group: Path, limit: str, usage: str) -> float:
     """Return the bytes between a group's limit and what it uses and cannot drop."""
     most = float(_text(group / limit).replace("max", "inf"))
     if most >= NO_LIMIT:

@@ -114,8 +114,8 @@ def as_given(result: Any, like: Any) -> Any:
 
 def _check_device() -> None:
     """Refuse arrays on a device after a fork, and while a stream is captured."""
-    forks.check("Cuda", "HIP")
-    captures.check()
+    forks.refuse("Cuda", "HIP")
+    captures.refuse()
 
 
 def _exchange(name: str, value: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parki.ewald import forget
+from parki.ewald import clear_cache
 from parki.ewald.choice.clustering import pair_density
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.runtime.spaces import why_unavailable
@@ -113,7 +113,7 @@ def space(request: pytest.FixtureRequest) -> ExecutionSpace:
 @pytest.fixture(autouse=True)
 def fresh() -> None:
     """Have every sum choose its parameters, whatever tests summed before."""
-    forget()
+    clear_cache()
 
 
 @pytest.fixture

@@ -199,7 +199,7 @@ FAULTS = (
         "moves.py",
         "if not 1 / PAIRS <= ratio <= PAIRS:",
         "if not ratio <= PAIRS:",
-        "tests/test_moves.py",
+        "tests/test_reuse.py",
     ),
     Fault(
         "estimates",
@@ -259,9 +259,9 @@ FAULTS = (
     ),
     Fault(
         "transposes",
-        "the turned double layer has the wrong part of a sum of two",
+        "the transposed double layer has the wrong part of a sum of two",
         "p2p.py",
-        "LAYER_OUT = 3 * SINGLE * TURNED",
+        "LAYER_OUT = 3 * SINGLE * TRANSPOSED_PAIR",
         "LAYER_OUT = 0",
         "tests/test_adjoint.py",
     ),

@@ -210,7 +210,7 @@ def test_symmetric_sums_are_their_own_adjoint(kernel):
     plan = parki.Plan(kernel, SRC, SRC, options)
     dens = DENS[kernel]
     np.testing.assert_array_equal(plan.adjoint(dens), plan(dens))
-    assert all(part.kept is None for part in plan._transpose.exchanged.values())  # made nothing
+    assert all(part.kept is None for part in plan._transpose.transposed.values())  # made nothing
     both = parki.Plan(kernel, SRC, SRC, options, want=("u", "grad_u"))
     assert mismatch(both, dens) <= 1e-5
 
@@ -219,11 +219,11 @@ def test_symmetric_sums_are_their_own_adjoint(kernel):
 def test_points_that_move(kernel):
     plan = make(kernel)
     assert mismatch(plan, DENS[kernel]) <= ROUNDING["f8"]
-    before = plan._transpose.exchanged["u"].kept
+    before = plan._transpose.transposed["u"].kept
     trg, src = TRG + 0.1, SRC[:, ::-1].copy()
     plan.update_points(trg, src, normals(kernel))
     assert mismatch(plan, DENS[kernel]) <= ROUNDING["f8"]
-    kept = plan._transpose.exchanged["u"].kept
+    kept = plan._transpose.transposed["u"].kept
     assert kept.pipeline.setup is before.pipeline.setup  # grid and multiplier are kept
     # Others, so that all is chosen anew.
     plan.update_points(0.05 * TRG, 0.05 * SRC, normals(kernel))
@@ -302,7 +302,7 @@ def test_many_systems(kernel, mean):
 def test_any_densities():
     plan = make("stokes_rotlet", 3, "grad_u", tolerance=1e-4, densities="any")
     assert mismatch(plan, DENS["stokes_rotlet"]) <= 1e-5
-    part = plan._transpose.exchanged["grad_u"]
+    part = plan._transpose.transposed["grad_u"]
     # Chosen by a tolerance for random ones, of nine components of each target.
     assert part.kept.points.tolerance == pytest.approx(0.81e-4 / math.sqrt(9 * NT))
 
@@ -367,4 +367,4 @@ def test_the_records(kernel):
         assert sum(map(len, each.rows(found, np.ones((3, 4))))) == kernel.rows
         assert (each.mean is not None) == kernel.double
     task = parki.ewald.task.Task(kernel.name, None, np.dtype("f8"), parki.EwaldOptions(0))
-    assert list(Transpose(replace(task, names=("u",))).exchanged) == ["u"]
+    assert list(Transpose(replace(task, names=("u",))).transposed) == ["u"]

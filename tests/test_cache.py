@@ -28,9 +28,9 @@ def folder(tmp_path, monkeypatch):
     folder = tmp_path / "cache"
     monkeypatch.setenv("PARKI_CACHE_DIR", str(folder))
     monkeypatch.setattr(kernel_module, "_loaded", {})
-    host._probe_in.cache_clear()
+    host._builds_in.cache_clear()
     yield folder
-    host._probe_in.cache_clear()
+    host._builds_in.cache_clear()
 
 
 def right(kernel) -> bool:
@@ -49,7 +49,7 @@ def test_many_processes_at_once(folder, tmp_path):
     for process in processes:
         out, err = process.communicate(timeout=120)
         assert (out, process.returncode) == ("right\n", 0), err
-    # The kernel and the compiler's probes, each once, and nothing half-made.
+    # The kernel and the compiler's trials, each once, and nothing half-made.
     built = objects(folder)
     assert not list(folder.glob("*.tmp"))
     assert run_python(RUN, file) == (0, "right\n", "")

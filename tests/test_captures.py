@@ -45,7 +45,7 @@ def test_the_host_does_not_care(monkeypatch):
     points = np.random.default_rng(0).random((3, N))
     assert np.isfinite(parki.laplace(points, points, np.ones(N), OPTIONS)).all()
     with pytest.raises(parki.UnavailableError, match=REFUSED):
-        captures.check()
+        captures.refuse()
 
 
 # ---------------------------------------------------------------------- on a device

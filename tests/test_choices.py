@@ -26,8 +26,8 @@ def test_the_grid_is_among_the_cheapest_that_suffice(uniform, split, periodicity
         if truncation**2 > FAR:
             continue
         windows = Windows(given, found.split, found.cutoff, steps, POINTS[-1])
-        room = math.sqrt(FAR - truncation**2)
-        enough = (p for p in POINTS if p <= windows.most and windows(p)[0] <= room)
+        margin = math.sqrt(FAR - truncation**2)
+        enough = (p for p in POINTS if p <= windows.most and windows(p)[0] <= margin)
         p = next(enough, None)
         if p is not None:
             best = min(best, sum(search._times(row, p).values()))

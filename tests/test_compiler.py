@@ -107,7 +107,7 @@ def test_a_c_compiler_is_refused(monkeypatch, tmp_path, alone):
     cxx = without_cxx(tmp_path) if alone else c_compiler()
     monkeypatch.setenv("CXX", cxx)
     with pytest.raises(ParkiValueError, match=f"CXX is '{cxx}', a C compiler: .*; set CXX to"):
-        host.check()
+        host.check_compiler()
     assert "a C compiler" in spaces.why_unavailable("OpenMP")
 
 

@@ -101,8 +101,8 @@ def test_the_promised_error(kernel, periodicity):
     assert error <= promise * rms(values)
     # By the density: as Plan.adjoint, where gradients and pressures have promises of their own.
     record, of_normals = kind.adjoints["u"], 1.0
-    exchanged = direct_sum(record.kernel, src, trg, shaped, want=record.want, **how)
-    rows = {n: a.reshape(-1, 20) for n, a in zip(record.want, exchanged, strict=True)}
+    transposed = direct_sum(record.kernel, src, trg, shaped, want=record.want, **how)
+    rows = {n: a.reshape(-1, 20) for n, a in zip(record.want, transposed, strict=True)}
     if kind.double:
         of_normals = math.sqrt((norms**2).sum() / 20)
     alone = parki.vjp(*given_to(kernel, given, options), values=shaped, wrt=("dens",))
@@ -116,7 +116,7 @@ def test_the_promised_error(kernel, periodicity):
     if kind.double:
         normal_error = found["norms"] - kind.slopes.normals(rows, dens)
         assert rms(normal_error) <= bound * rms(dens[-3:])
-    # By the sources: of forces times gradients, of dipoles and double layers by probes.
+    # By the sources: of forces times gradients, of dipoles and double layers by tensor targets.
     strength = tolerance * q / length ** (kind.decay + 1) * rms(dens.reshape(-1, 20))
     if kind.double:
         both = np.linalg.norm(dens[-3:], axis=0) * np.linalg.norm(norms, axis=0)
@@ -295,15 +295,15 @@ def test_impossible_arguments():
         parki.vjp("stokes_dl", *arguments[1:4], options, values=values)
 
 
-def test_probes_are_checked():
+def test_tensors_are_checked():
     given = inputs("stokes_sl")
     options = parki.EwaldOptions(3, BOX, 1e-4)
-    with pytest.raises(parki.ParkiValueError, match=r"want has 'grad_probe'; expected names"):
-        parki.Plan("stokes_sl", given["trg"], given["src"], options, want="grad_probe")
-    with pytest.raises(parki.ParkiValueError, match=r"probes has shape \(9, 4\); .* 4 targets"):
+    with pytest.raises(parki.ParkiValueError, match=r"want has 'grad_tensor'; expected names"):
+        parki.Plan("stokes_sl", given["trg"], given["src"], options, want="grad_tensor")
+    with pytest.raises(parki.ParkiValueError, match=r"tensors has shape \(9, 4\); .* 4 targets"):
         plan_and_sum(
             ("stokes_sl", given["trg"], given["src"], None, options),
             given["dens"],
-            "grad_probe",
-            probes=np.ones((9, 4)),
+            "grad_tensor",
+            tensors=np.ones((9, 4)),
         )

@@ -29,8 +29,8 @@ class System:
     def __init__(self, term, seed, radius=None, count=60):
         rng = np.random.default_rng(seed)
         self.gradient, self.pressure = term.endswith("_grad"), term.endswith("_p")
-        self.probe = term.endswith("_probe")
-        self.kernel = term.removesuffix("_grad").removesuffix("_p").removesuffix("_probe")
+        self.tensor = term.endswith("_tensor")
+        self.kernel = term.removesuffix("_grad").removesuffix("_p").removesuffix("_tensor")
         if radius is None:
             self.targets, self.sources = rng.random((2, 3, count)) * LENGTHS[:, None]
         else:
@@ -50,7 +50,7 @@ class System:
         }
         square["stokes_dipole"] = square["stokes_dl"]
         self.strength = float(square[self.kernel])  # Q
-        if self.probe:  # what double layers q, n at the targets feel
+        if self.tensor:  # what double layers q, n at the targets feel
             self.strength *= float(square["stokes_dl"]) / count
             self.tensor = -self.q[:, None] * self.n - self.n[:, None] * self.q
 
@@ -83,10 +83,10 @@ class System:
         if self.pressure:
             return [pressure]
         flow = [symbol * (a[j] - k[j] * along + 1j * k[j] * d) for j in range(3)]
-        return [*flow, pressure] if self.probe else flow
+        return [*flow, pressure] if self.tensor else flow
 
     def read(self, derivative):
-        """Return the gradient of what probes read; ``derivative(row, axes)`` of velocity or p."""
+        """Return the gradient of what targets read; ``derivative(row, axes)`` of velocity or p."""
         strength = (self.q * self.n).sum(axis=0)
         return np.array(
             [
@@ -124,7 +124,7 @@ class System:
             b = [(1j * k[i]) ** axes.count(i) * back[i] for i in range(3)]
             return np.einsum("tbc,tb,tc->t", np.tensordot(b[0], modes[row], 1), b[1], b[2]).real
 
-        if self.probe:
+        if self.tensor:
             return self.read(derivative) / VOLUME
         axes = [(0,), (1,), (2,)] if self.gradient else [()]
         return np.array([derivative(row, a) for a in axes for row in range(len(modes))]) / VOLUME
@@ -168,7 +168,7 @@ class System:
             weights = product(gather, axes) * (-1) ** len(axes)  # by x, not by g - x
             return (values[row] * weights).sum(axis=(1, 2, 3))
 
-        if self.probe:
+        if self.tensor:
             return self.read(derivative)
         axes = [(0,), (1,), (2,)] if self.gradient else [()]
         return np.array([derivative(row, a) for a in axes for row in range(len(modes))])
@@ -220,9 +220,9 @@ def test_near_against_random_pairs(kernel, xi_rc):
     elif kernel == "stokes_sl":
         square = (b2 + b1 / r) ** 2 * (f[0] ** 2 + f[1] ** 2) + (2 * b1 / r * f[2]) ** 2
     else:
-        steep = -2 * b3 + 6 * b2 / r - 6 * b1 / r**2
+        second = -2 * b3 + 6 * b2 / r - 6 * b1 / r**2
         mixed = [n[2] * q[i] + q[2] * n[i] for i in range(3)]
-        square = (b3 * ((q * n).sum(axis=0) + mixed[2]) + steep * q[2] * n[2]) ** 2
+        square = (b3 * ((q * n).sum(axis=0) + mixed[2]) + second * q[2] * n[2]) ** 2
         square += b3**2 * (mixed[0] ** 2 + mixed[1] ** 2)
     square = square.mean(axis=1)
     shells = 4 * np.pi * r[:, 0] ** 2 * square
@@ -381,7 +381,7 @@ def test_far_field_of_uniform_and_clustered_points(kernel, points, shape, split)
     cut = estimates.truncation(kernel, split, STEPS, VOLUME)
     uniform = np.hypot(window_rms, cut.rms)
     # Few modes carry the error of Laplace gradients, and fewer still that of dipoles.
-    many = "dipole" in kernel or "probe" in kernel
+    many = "dipole" in kernel or "tensor" in kernel
     systems = [System(kernel, seed) for seed in range(8 if many else 3)]
     error = rms(*((s, s.gridded(split, window), s.exact(split)) for s in systems))
     assert 0.6 < error / uniform < 1.5
@@ -402,16 +402,16 @@ def test_mode_rule_of_large_grids(kernel, ratio, monkeypatch):
     split = Hasimoto(np.pi / (LENGTHS / shape).max() / 2 / ratio)
     arguments = (kernel, split, LENGTHS, shape, [4, 8, 12], [2.0, 2.5])
 
-    def forget():
+    def clear_cache():
         estimates._mode_rule.cache_clear()
         estimates._images.cache_clear()
 
-    forget()
+    clear_cache()
     graded = aliasing(*arguments)
     monkeypatch.setattr(estimates, "_GAUSS", 10**6)
-    forget()
+    clear_cache()
     complete = aliasing(*arguments)
-    forget()
+    clear_cache()
     np.testing.assert_allclose(graded, complete, rtol=0.07)
 
 
@@ -458,7 +458,7 @@ HALVES = {
         1,
         2,
     ),
-    "stokes_sl_probe": (
+    "stokes_sl_tensor": (
         lambda k2: np.sqrt(7 / 27) * 8 * np.pi / np.sqrt(k2),
         plain,
         bent,

@@ -64,7 +64,7 @@ def test_lengths_of_slow_lines_are_avoided():
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
 def test_a_plan_follows_the_table(periodicity, tmp_path, monkeypatch):
     monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path))
-    machines.forget()
+    machines.clear()
     space = get_execution_space("Serial")
     content = {
         "machine": "a table",
@@ -86,7 +86,7 @@ def test_a_plan_follows_the_table(periodicity, tmp_path, monkeypatch):
         execution_space="Serial",
     )
     plan = parki.Plan("laplace", points, points, None, options)
-    machines.forget()
+    machines.clear()
     chosen = plan.parameters
     padding = plan.setup.mesh.padding
     assert (
@@ -114,7 +114,7 @@ def test_measured_costs_are_relative(precision):
 
 def test_measured_costs_are_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path))
-    machines.forget()
+    machines.clear()
     space = get_execution_space("Serial")
     table = Lengths(TABLE)
     given = {"float64": Tables(table, EQUAL, EQUAL), "float32": Tables(EQUAL, table, table)}
@@ -125,4 +125,4 @@ def test_measured_costs_are_kept(tmp_path, monkeypatch):
         assert found.usual == ("staged", "owner", "tile")
         for kind in range(3):
             assert found.lengths[kind].costs == lengths[kind].costs
-    machines.forget()
+    machines.clear()

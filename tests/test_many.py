@@ -138,7 +138,7 @@ def test_grids_side_by_side(kernel, periodicity, space, to_space, rng):
     pipeline, mesh, xp = plan.pipeline, plan.setup.mesh, space.array_module
     dens, sets = densities(3).reshape(3, -1, N), 3
     x, y, z = mesh.stored
-    before, size = FGC.room(mesh, sets)
+    before, size = FGC.scratch(mesh, sets)
     shape = (mesh.task.sum.components, x, sets * y, z)
     memory = xp.zeros(before + max(size, int(np.prod(shape))))
     grid = memory[before : before + int(np.prod(shape))].reshape(shape)

@@ -168,7 +168,7 @@ def test_repeated_sums_take_the_same_memory(monkeypatch):
 
 # ---------------------------------------------------------------------- refused
 @pytest.fixture
-def room(monkeypatch):
+def free_bytes(monkeypatch):
     """Return what sets the memory that is free."""
     return lambda size: monkeypatch.setattr(memory, "free_memory", lambda space: size)
 
@@ -184,9 +184,9 @@ def test_threads_fill_memory_with_zeros(monkeypatch, threads):
     assert whole.sum() == 299
 
 
-def test_what_does_not_fit_is_refused(room):
+def test_what_does_not_fit_is_refused(free_bytes):
     needed = plan(20_000).memory
-    room(needed.peak - 1e5 - needed.held)
+    free_bytes(needed.peak - 1e5 - needed.held)
     start = time.perf_counter()
     with pytest.raises(parki.ParkiMemoryError) as info:
         plan(20_000)
@@ -197,13 +197,13 @@ def test_what_does_not_fit_is_refused(room):
     assert isinstance(info.value, MemoryError) and isinstance(info.value, parki.ParkiError)
 
 
-def test_what_it_proposes_does_fit(room):
+def test_what_it_proposes_does_fit(free_bytes):
     needed = plan(60_000).memory
-    room(0.65 * needed.peak - needed.held)
+    free_bytes(0.65 * needed.peak - needed.held)
     with pytest.raises(parki.ParkiMemoryError) as info:
         plan(60_000)
     message = str(info.value)
-    room(math.inf)
+    free_bytes(math.inf)
     cutoff = float(re.search(r"cutoff=([\d.e-]+),", message)[1])
     assert plan(60_000, cutoff=cutoff).memory.peak <= 0.65 * needed.peak
     fewer = float(re.search(r"about ([\d.e+-]+) sources", message)[1])
@@ -217,8 +217,8 @@ def test_what_it_proposes_is_rounded_down(number, down):
     assert memory._down(number) == pytest.approx(down)
 
 
-def test_a_cutoff_that_is_too_small(room):
-    room(1e9)
+def test_a_cutoff_that_is_too_small(free_bytes):
+    free_bytes(1e9)
     with pytest.raises(parki.ParkiMemoryError, match="What would fit: cutoff=") as info:
         plan(cutoff=0.002)
     assert "sources" not in str(info.value)
@@ -228,7 +228,9 @@ def test_a_cutoff_that_is_too_small(room):
     ("dtype", "asked", "windows"),
     [("f4", None, range(2, 13)), ("f8", None, range(2, 19)), ("f8", 11, [11])],
 )
-def test_what_it_proposes_has_the_windows_of_the_plan(room, monkeypatch, dtype, asked, windows):
+def test_what_it_proposes_has_the_windows_of_the_plan(
+    free_bytes, monkeypatch, dtype, asked, windows
+):
     seen = []
 
     def watched(problem):
@@ -236,30 +238,30 @@ def test_what_it_proposes_has_the_windows_of_the_plan(room, monkeypatch, dtype, 
         return select(problem)
 
     monkeypatch.setattr(memory, "select", watched)
-    room(0.0)
+    free_bytes(0.0)
     with pytest.raises(parki.ParkiMemoryError):
         plan(2000, dtype=dtype, window_points=asked)
     assert set(seen) == {tuple(windows)}
 
 
-def test_float32_is_proposed_for_windows_that_it_holds(room):
-    room(0.6 * plan(60_000, window_points=13).memory.peak)
+def test_float32_is_proposed_for_windows_that_it_holds(free_bytes):
+    free_bytes(0.6 * plan(60_000, window_points=13).memory.peak)
     with pytest.raises(parki.ParkiMemoryError) as info:
         plan(60_000, window_points=13)
     assert "float32" not in str(info.value)
 
 
-def test_nothing_fits(room):
-    room(0.0)
+def test_nothing_fits(free_bytes):
+    free_bytes(0.0)
     with pytest.raises(parki.ParkiMemoryError, match="What would fit: nothing near"):
         plan()
 
 
-def test_a_plan_stays_as_it_was(room):
+def test_a_plan_stays_as_it_was(free_bytes):
     kept = plan(2000)
     dens = np.ones((3, 2000))
     before = kept(dens)
-    room(0.0)
+    free_bytes(0.0)
     more = np.random.default_rng(1).random((3, 50_000))
     with pytest.raises(parki.ParkiMemoryError):
         kept.update_points(more, more)

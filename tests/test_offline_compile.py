@@ -122,8 +122,8 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
                 GRADIENT=kernel != "stokes_dl",
             )
             for n, kernel in enumerate(SUMS)
-        ] + [dict(RECORDS["stokes_sl"].layers, PROBES=True, DEGREE=20, PERIODIC=2, LOW=True)]
-    if file == "g2p_probe":
+        ] + [dict(RECORDS["stokes_sl"].layers, TENSORS=True, DEGREE=20, PERIODIC=2, LOW=True)]
+    if file == "g2p_tensor":
         return [
             {"P": points, "ROW": points, "TERMS": points - 1, "GRADIENT": wanted, "TOGETHER": 1}
             for points, wanted in ((14, True), (4, False))

@@ -162,7 +162,7 @@ def test_faces_by_either_variant(want, method, space, to_space, rng):
 
 @pytest.mark.parametrize("kernel", ["stokes_comb", "laplace", "stokes_dipole"])
 def test_derivatives_across_faces(kernel, space, to_space, rng):
-    """By densities, the transposed sums; by places, what probes feel."""
+    """By densities, the transposed sums; by places, what tensor targets feel."""
     points, norms = to_space(across_faces(BOXES[0], rng)), None
     if SUMS[kernel].double:
         norms = to_space(rng.standard_normal((3, N)))

@@ -109,11 +109,11 @@ class Sum(NamedTuple):
         box = plan.box
         size = self.promise(plan, 1.0, name)
         # Near and far parts of a gradient are far larger than what they leave where they cancel.
-        steep = 30 * max(1.0, math.prod(box) ** (1 / 3) / min(box)) if name != "u" else 1.0
+        growth = 30 * max(1.0, math.prod(box) ** (1 / 3) / min(box)) if name != "u" else 1.0
         # Next to a charged plane, at the end of a long box, large parts of the flow cancel.
         large = 4 * math.pi * max(box) ** 2 / math.prod(box) * float(np.abs(self.dens).sum())
         large /= min(box) ** (name != "u")
-        size = steep * size + large + sum(rms(values) for values in results)
+        size = growth * size + large + sum(rms(values) for values in results)
         return ROUNDINGS * float(np.finfo(self.src.dtype).eps) * size
 
 

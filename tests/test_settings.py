@@ -202,10 +202,10 @@ def test_numbers_that_cannot_be_read_are_still_reported(
     monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path))
     space = parki.get_execution_space("Serial")
     machines.path(space).mkdir()  # a folder in its place
-    machines.forget()
+    machines.clear()
     with caplog.at_level("WARNING", "parki"):
         assert machines.read(space) is None
-    machines.forget()
+    machines.clear()
     assert "cannot be read" in caplog.text
 
 

@@ -60,7 +60,7 @@ def folder(script: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPat
     script["build"]({shipped.symbol(source): source}, shipped.level(), folder, 1)
     monkeypatch.setattr(shipped, "FOLDER", folder)
     monkeypatch.setattr(kernel_module, "_loaded", {})
-    for path in (tmp_path / "cache").glob("*"):  # probes of the compiler
+    for path in (tmp_path / "cache").glob("*"):  # trials of the compiler
         path.unlink()
     return folder
 

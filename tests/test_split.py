@@ -30,9 +30,9 @@ def exact_kernels(xi, r, f, q, n):
     d = np.linalg.norm(r)
     g, tail = 2 * xi / np.sqrt(np.pi) * np.exp(-((xi * d) ** 2)), erfc(xi * d)
     single = (tail / d - g) * f + (tail / d + g) / d**2 * (f @ r) * r
-    steep = -6 * tail / d**5 - 6 * g / d**4 - 4 * xi**2 * g / d**2
+    second = -6 * tail / d**5 - 6 * g / d**4 - 4 * xi**2 * g / d**2
     spread = 2 * xi**2 * g * ((q @ n) * r + (n @ r) * q + (q @ r) * n)
-    return single, spread + steep * (q @ r) * (n @ r) * r, tail / d
+    return single, spread + second * (q @ r) * (n @ r) * r, tail / d
 
 
 def assembled_kernels(polynomials, rc, r, f, q, n):
@@ -114,8 +114,8 @@ def test_sizes_of_the_terms(term, split):
     """`Term.square` against tensors, their derivatives by differences in the three directions."""
     r = np.array([0.3, -0.4, 0.5]) * RC
     square, own_power = TERMS[term].square, TERMS[term].power
-    probe = term == "stokes_sl_probe"  # of the mean velocity, what the layer's gradient is
-    if probe:
+    tensor = term == "stokes_sl_tensor"  # of the mean velocity, what the layer's gradient is
+    if tensor:
         term = "stokes_dl_grad"
 
     def at(shift):
@@ -139,7 +139,7 @@ def test_sizes_of_the_terms(term, split):
     else:
         tensor = gradient(1e-3 * RC) if derivatives else at(0)
     tensors = "dl" in term or "dipole" in term
-    averaged = (9 if tensors else 1 if "laplace" in term else 3) * (3 if probe else 1)
+    averaged = (9 if tensors else 1 if "laplace" in term else 3) * (3 if tensor else 1)
     d = np.linalg.norm(r)
     b1, b2, b3, b4 = split.near(d)
     p, q, slope = -b1 / (2 * d), -b2 / 2, -b3 / (2 * d)

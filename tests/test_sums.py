@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import parki
-from parki.ewald.points import PROBE, RESULTS
+from parki.ewald.points import RESULTS, TENSOR
 from parki.ewald.sums import SUMS, TERMS
 
 ROOT = Path(parki.__file__).parent
@@ -43,7 +43,7 @@ def test_records_agree_with_the_reference(kernel):
     assert fields["u"].size == kernel.results * 5
     assert ("p" in kernel.terms) == (kernel.results == 3)
     for name, terms in kernel.terms.items():
-        if name == PROBE:
+        if name == TENSOR:
             assert [term.power for term in terms] == [3]
             continue
         assert fields[name].any() == bool(terms)

@@ -112,9 +112,9 @@ def test_fit_of_what_was_built_in_as_nothing():
 @pytest.fixture
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path))
-    machines.forget()
+    machines.clear()
     yield tmp_path
-    machines.forget()
+    machines.clear()
 
 
 def test_tune(own_cache, monkeypatch, capsys):

@@ -17,7 +17,7 @@ def take_radial(radial, xi_rc):
                 p2[power] = radial[2][power]
     if EVALUATOR > 0:
         peak: REAL = 0.5641895835477563 * xi_rc
-        steep: REAL = xi_rc * xi_rc
+        decay: REAL = xi_rc * xi_rc
 
 
 def interact(density, row, normal, first_normal, at):
@@ -26,7 +26,8 @@ def interact(density, row, normal, first_normal, at):
     Density d is in column ``at`` of ``density``, from ``row`` + d CHARGES on, and adds to u from
     d OUTPUTS on; its normal likewise, once. Of the caller: the distance over r_c (r0, r1, r2), its
     square rr, and y, which is 0 for a coinciding pair; coincident, and what `take_radial` took. If
-    TURNED, the density is one of forces, and u is what the target would be multiplied by if it were
+    TRANSPOSED_PAIR, the density is one of forces, and u is what the target would be multiplied by
+    if it were
     the source; its normal is n0, n1, n2 of the caller, with the opposite sign.
     """
     if EVALUATOR == 0:
@@ -47,7 +48,7 @@ def interact(density, row, normal, first_normal, at):
         a = a / divisor
     if EVALUATOR > 0:
         if SINGLE or DOUBLE or ROTLET or DIPOLE:
-            psi: REAL = peak * pk.exp(0.0 - steep * rr)
+            psi: REAL = peak * pk.exp(0.0 - decay * rr)
             b: REAL = (a - psi) * y * y
             a = a + psi
             if ROTLET:
@@ -79,7 +80,7 @@ def interact(density, row, normal, first_normal, at):
     if DIPOLE:
         if EVALUATOR > 0:
             a = b
-            b = (0.0 - 2.0 * steep) * psi
+            b = (0.0 - 2.0 * decay) * psi
         r: REAL = rr * y
         ca: REAL = y * y + 2.0 * (b - a) * r
         cc: REAL = 2.0 * a * r - y * y
@@ -88,7 +89,7 @@ def interact(density, row, normal, first_normal, at):
         cut(cb)
         cut(cc)
         for d in range(MANY):
-            if TURNED:
+            if TRANSPOSED_PAIR:
                 f0: REAL = 0.0 - density[row + 3 * d][at]
                 f1: REAL = 0.0 - density[row + 3 * d + 1][at]
                 f2: REAL = 0.0 - density[row + 3 * d + 2][at]
@@ -133,7 +134,7 @@ def interact(density, row, normal, first_normal, at):
                 u[3 * d + 2] += cc * (d02 * e0 + d12 * e1 + d22 * e2)
     if SINGLE or DOUBLE:
         if DOUBLE:
-            if TURNED == 0:
+            if TRANSPOSED_PAIR == 0:
                 n0: REAL = normal[first_normal][at]
                 n1: REAL = normal[first_normal + 1][at]
                 n2: REAL = normal[first_normal + 2][at]
@@ -143,7 +144,7 @@ def interact(density, row, normal, first_normal, at):
                 for power in range(DEGREE):
                     g = g * s + p2[power + 1]
             if EVALUATOR > 0:
-                g: REAL = (0.0 - 2.0 * steep) * psi
+                g: REAL = (0.0 - 2.0 * decay) * psi
             r: REAL = rr * y
             h: REAL = (4.0 * g + 12.0 * b) * r - 6.0 * y * y
             g = -2.0 * g * r
@@ -166,7 +167,7 @@ def interact(density, row, normal, first_normal, at):
                 u[OUTPUTS * d] += a * f0
                 u[OUTPUTS * d + 1] += a * f1
                 u[OUTPUTS * d + 2] += a * f2
-                if TURNED:
+                if TRANSPOSED_PAIR:
                     u[OUTPUTS * d] += along * e0
                     u[OUTPUTS * d + 1] += along * e1
                     u[OUTPUTS * d + 2] += along * e2

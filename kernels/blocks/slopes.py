@@ -1,6 +1,6 @@
 """Derivatives of the interaction of a pair, which ``p2p_derivatives.py`` describes."""
 
-from kernels.blocks.probe import feel
+from kernels.blocks.tensor import feel
 
 
 def take_polynomials(radial):
@@ -12,7 +12,7 @@ def take_polynomials(radial):
         p0[k] = radial[0][k]
         if VECTOR:
             p1[k] = radial[1][k]
-        if DOUBLE or DIPOLE or PROBES:
+        if DOUBLE or DIPOLE or TENSORS:
             p2[k] = radial[2][k]
     if VALUES:
         if SINGLE or LAPLACE:
@@ -43,7 +43,7 @@ def differentiate(density, row, normal, first_normal, at):
 
     Its density is in column ``at`` of ``density``, from ``row`` on; likewise its normal. Of the
     caller: the distance over r_c (r0, r1, r2), its square rr, and y, which is 0 for a coinciding
-    pair; what `take_polynomials` took, and `take_probe`.
+    pair; what `take_polynomials` took, and `take_tensor`.
     """
     s: REAL = 2.0 * rr - 1.0
     r: REAL = rr * y
@@ -103,12 +103,12 @@ def differentiate(density, row, normal, first_normal, at):
                 z0 = cc * f0
                 z1 = cc * f1
                 z2 = cc * f2
-        if DOUBLE or DIPOLE or PROBES:
+        if DOUBLE or DIPOLE or TENSORS:
             pw: REAL = p2[0]
             for k in range(DEGREE):
                 pw = pw * s + p2[k + 1]
         cube: REAL = yy * y
-        if PROBES:
+        if TENSORS:
             feel()
         if DOUBLE:
             pw = pw * rr

@@ -67,7 +67,7 @@ def fill_stage():
                 for row in range(MANY * CHARGES):
                     for lane in range(LANES):
                         stage[3 + PERIODIC + row][at + lane] = dens[row][k + lane]
-                if DOUBLE and TURNED == 0:
+                if DOUBLE and TRANSPOSED_PAIR == 0:
                     for row in range(3):
                         for lane in range(LANES):
                             stage[NORMAL + row][at + lane] = norms[row][k + lane]
@@ -108,9 +108,9 @@ def fill_stage():
                 gap1: REAL = pk.fmax(REAL(c1) * width[1] - hi1, lo1 - REAL(c1 + 1) * width[1])
                 gap0 = pk.fmax(gap0, 0.0)
                 gap1 = pk.fmax(gap1, 0.0)
-                room: REAL = cutoff * cutoff - gap0 * gap0 - gap1 * gap1
-                if room > 0.0:
-                    reach: REAL = pk.sqrt(room)
+                left: REAL = cutoff * cutoff - gap0 * gap0 - gap1 * gap1
+                if left > 0.0:
+                    reach: REAL = pk.sqrt(left)
                     below = int(pk.floor((lo2 - reach) / width[2]))
                     above = int(pk.floor((hi2 + reach) / width[2]))
                     clip(2, below, above)

@@ -82,11 +82,11 @@ def check_count(points: int) -> None:
         raise ParkiValueError(f"points is {points}; expected 1 or more")
     if points > LARGEST:
         raise ParkiValueError(f"points is {points}; expected at most {LARGEST}")
-    needed, room = float(BYTES * points), free_memory(ExecutionSpace("Serial"))
-    if needed > room:
+    needed, free = float(BYTES * points), free_memory(ExecutionSpace("Serial"))
+    if needed > free:
         raise ParkiMemoryError(
-            f"points is {points}, whose arrays alone need {in_words(needed)}, but {in_words(room)} "
-            f"are free; take at most {room / BYTES:.2g}"
+            f"points is {points}, whose arrays alone need {in_words(needed)}, but {in_words(free)} "
+            f"are free; take at most {free / BYTES:.2g}"
         )
 
 

@@ -22,7 +22,7 @@ from rich.table import Table
 from parki import __version__
 from parki.cli.arguments import COMMON, add_common, add_json, command
 from parki.cli.terminal import Console, progress
-from parki.cli.tune.measure import STAGES, Task, check, make
+from parki.cli.tune.measure import STAGES, TimedPlan, check_timed, make
 from parki.cli.tune.measure import run as run_stages
 from parki.ewald.choice import machines
 from parki.ewald.plan import Plan, sum_once
@@ -108,9 +108,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Time the sums, print what they took, and return the exit code."""
     space = get_execution_space(arguments.space)
     task = arguments.kernel, arguments.periodicity, arguments.tolerance
-    tasks = [Task(*task, points, arguments.dtype) for points in arguments.points]
+    tasks = [TimedPlan(*task, points, arguments.dtype) for points in arguments.points]
     for each in tasks:
-        check(each, space)
+        check_timed(each, space)
     with progress() as shown:
         timed = shown.track(tasks, description="timing")
         moving = [steps(each, space) for each in timed] if arguments.steps else []
@@ -145,7 +145,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def bench(task: Task, space: ExecutionSpace) -> Bench:
+def bench(task: TimedPlan, space: ExecutionSpace) -> Bench:
     """Time a task's plan, an application and its stages."""
     timing = run_stages(task, space)  # compiles kernels, too
     plan, values = make(task, space)
@@ -157,7 +157,7 @@ def bench(task: Task, space: ExecutionSpace) -> Bench:
     return Bench(task.points, plan.seconds["plan"], timing.seconds, apply, predicted)
 
 
-def steps(task: Task, space: ExecutionSpace) -> Steps:
+def steps(task: TimedPlan, space: ExecutionSpace) -> Steps:
     """Time a task's steps, new plans and one-shot sums, of points that move."""
     plan, values = make(task, space)
     given, xp, rng = plan.points.arrays, space.array_module, np.random.default_rng(0)
@@ -180,13 +180,13 @@ def steps(task: Task, space: ExecutionSpace) -> Steps:
 
     works: dict[str, Callable[[], Any]] = {"update": update, "apply": lambda: plan(values)}
     works |= {"step": step, "plan": new, "one_shot": once}
-    for turn in range(WARM + STEPS):
+    for round_ in range(WARM + STEPS):
         for name, work in works.items():
             if name != "apply":
                 move = xp.asarray(rng.uniform(-far, far, points.shape), dtype=points.dtype)
                 points = (points + move) % 1
             seconds = _seconds(space, work)
-            if turn >= WARM:
+            if round_ >= WARM:
                 times.setdefault(name, []).append(seconds)
     return Steps(task.points, **{name: statistics.median(each) for name, each in times.items()})
 

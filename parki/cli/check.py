@@ -52,7 +52,7 @@ Exit code 0 if every promise is kept, 1 if one is broken, 2 if the space is not 
 
 
 @dataclass(frozen=True)
-class Sum:
+class CheckedSum:
     """One sum: what it was, its rms error, what is promised with rounding, and the exact rms."""
 
     space: str
@@ -116,14 +116,14 @@ def _names(asked: str | None) -> list[str | None]:
     return [name for name in here if name != "Serial" or "OpenMP" not in here] or [None]
 
 
-def _shown(sums: Iterable[Sum], spaces: int) -> Iterator[Sum]:
+def _shown(sums: Iterable[CheckedSum], spaces: int) -> Iterator[CheckedSum]:
     """Pass the sums on, with a display of progress on stderr."""
     total = spaces * len(SUMS) * 4 * len(TOLERANCES)
     with progress() as shown:
         yield from shown.track(sums, total=total, description="checking")
 
 
-def checks(spaces: Iterable[ExecutionSpace]) -> Iterator[Sum]:
+def checks(spaces: Iterable[ExecutionSpace]) -> Iterator[CheckedSum]:
     """Yield the sums of some spaces, as they are done."""
     for space in spaces:
         rng = np.random.default_rng(5)
@@ -140,7 +140,7 @@ def check(
     tolerance: float,
     rng: np.random.Generator,
     count: int = POINTS,
-) -> Sum:
+) -> CheckedSum:
     """Form one sum of ``count`` points by a plan, and directly at some of its targets."""
     xp = space.array_module
     box = np.array(BOX)
@@ -157,7 +157,7 @@ def check(
     return compare(plan, src, dens, norms, plan(density), slice(SAMPLES))
 
 
-def compare(plan: Plan, src: Any, dens: Any, norms: Any, result: Any, sampled: Any) -> Sum:
+def compare(plan: Plan, src: Any, dens: Any, norms: Any, result: Any, sampled: Any) -> CheckedSum:
     """Compare a plan's result with the direct sum, at some of the sources, which are its targets.
 
     Parameters
@@ -177,7 +177,7 @@ def compare(plan: Plan, src: Any, dens: Any, norms: Any, result: Any, sampled: A
     promise += ROUNDING * 0.5 * float(np.finfo(plan.dtype).eps) * flow
     asked = plan.options
     task = plan.space.name, plan.kernel, asked.periodicity, str(plan.dtype), asked.tolerance
-    return Sum(*task, error, promise, flow)
+    return CheckedSum(*task, error, promise, flow)
 
 
 def _rms(values: NDArray[Any]) -> float:
@@ -186,7 +186,7 @@ def _rms(values: NDArray[Any]) -> float:
     return float(np.sqrt(np.mean(np.sum(columns**2, axis=0))))
 
 
-def report(space: ExecutionSpace, sums: list[Sum]) -> Table:
+def report(space: ExecutionSpace, sums: list[CheckedSum]) -> Table:
     """Return error over promise of a space's sums as a table; broken promises stand out."""
     table = Table(title=f"{space}: error over promise", title_justify="left", box=SIMPLE_HEAD)
     for name in ("kernel", "precision", "tolerance"):

@@ -145,8 +145,8 @@ def _sphere(count: int, rng: np.random.Generator) -> Array:
     height = 1 - 2 * index / count
     angle = np.pi * (1 + 5**0.5) * index
     ring = np.sqrt(1 - height**2)
-    turn, _ = np.linalg.qr(rng.standard_normal((3, 3)))
-    return np.asarray(turn @ np.stack([ring * np.cos(angle), ring * np.sin(angle), height]))
+    rotation, _ = np.linalg.qr(rng.standard_normal((3, 3)))
+    return np.asarray(rotation @ np.stack([ring * np.cos(angle), ring * np.sin(angle), height]))
 
 
 DESCRIPTION = """\
@@ -320,8 +320,8 @@ def _paint_drops(axes: Any, drops: Suspension) -> None:
     offset = drops.centres[2] - BOX[2] / 2
     section = np.sqrt(np.maximum((drops.radii + spacing / 2) ** 2 - offset**2, 0))
     look = {"origin": "lower", "vmin": 0, "vmax": 1.45, "zorder": 3}
-    for k, turn in itertools.product(np.flatnonzero(section), (-1, 0, 1)):
-        r, x, y = section[k], drops.centres[0, k] + turn * BOX[0], drops.centres[1, k]
+    for k, image in itertools.product(np.flatnonzero(section), (-1, 0, 1)):
+        r, x, y = section[k], drops.centres[0, k] + image * BOX[0], drops.centres[1, k]
         if -r < x < BOX[0] + r:
             heavy = bool(drops.heavy[k])
             edge = LIGHT[1] if heavy else HEAVY[1]

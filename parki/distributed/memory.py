@@ -88,7 +88,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
     far_field, swaps = _convolve(use, mesh, slabs, rank, inputs, outputs)
     plane = max(inputs, outputs) * math.prod(mesh.padding.grid[1:])
     # Exchanges of points, densities, results and halos take turns in the memory of the first swap.
-    turns = max(
+    largest = max(
         swaps[0] / item,
         2 * (chosen.points - 1) * plane if size > 1 else 0,
         SUMS[kernel].rows * (given_sources + sources),
@@ -101,7 +101,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
         # The field lies apart from what is spread, and windows reach beyond the slab.
         "grid": item * float((inputs + outputs) * (cells + chosen.points - 1) * y * z),
         **far_field,
-        "exchange": item * turns + sum(swaps[1:]),
+        "exchange": item * largest + sum(swaps[1:]),
     }
     total = sum(parts.values())
     # The slab's points as they came, and wrapped, are dropped once the plan is made.
@@ -154,7 +154,7 @@ def _convolve(
     return taken, [away * pair for pair in pairs]
 
 
-def check(
+def check_memory(
     team: Team, problem: Problem, chosen: Parameters, use: Use, length: float, needed: Memory
 ) -> None:
     """Refuse a plan on all ranks where some of them lack memory; ``needed`` is what this one needs.
@@ -168,19 +168,19 @@ def check(
     for here in dict.fromkeys(there for there, _, _ in told):
         ranks = [rank for rank, (there, _, _) in enumerate(told) if there == here]
         peak = sum(told[rank][1].peak for rank in ranks)
-        room = min(told[rank][2] for rank in ranks) + sum(told[rank][1].held for rank in ranks)
-        if peak > worst * room:
-            worst = peak / room if room else math.inf
+        free = min(told[rank][2] for rank in ranks) + sum(told[rank][1].held for rank in ranks)
+        if peak > worst * free:
+            worst = peak / free if free else math.inf
             most = max((told[rank][1] for rank in ranks), key=lambda memory: memory.peak)
             words = (
                 f"the plan needs {in_words(peak)} on rank{'s' if len(ranks) > 1 else ''} "
-                f"{', '.join(map(str, ranks))} of {team.size}, but {in_words(room)} are free "
+                f"{', '.join(map(str, ranks))} of {team.size}, but {in_words(free)} are free "
                 f"there; most of a rank's is for its {most.largest}. What would fit: "
             )
     if not words:
         return
     fitting: list[str] = []
     if team.rank == 0:
-        room = single.predict(problem, chosen, use).peak / worst
-        fitting = list(single.fitting(problem, chosen, use, room, length))
+        free = single.predict(problem, chosen, use).peak / worst
+        fitting = list(single.fitting(problem, chosen, use, free, length))
     raise ParkiMemoryError(words + ("; ".join(team.broadcast(fitting)) or "nothing near"))

@@ -24,7 +24,7 @@ class SlabP2P:
     trg, src : array, shape (3, N)
         Points of the slab in the user's unit, as given.
     norms : array, shape (3, N), or None
-        Normals in solver units; of the targets, if the task is turned.
+        Normals in solver units; of the targets, if the task has a transposed pair.
     cells : array, shape (N,)
         Grid cells of the sources along the first axis.
     """
@@ -48,7 +48,7 @@ class SlabP2P:
             ghosts.append(xp.flatnonzero(needed[cells]))
         self.ghosts = Route(transport, ghosts)
         src = self.fetch(src)
-        if norms is not None and not setup.task.turned:
+        if norms is not None and not setup.task.transposed_pair:
             norms = self.fetch(norms)
         self.p2p: P2P | None = None
         if not (trg.shape[1] and src.shape[1]):
@@ -61,7 +61,7 @@ class SlabP2P:
             first, last, start = (corner + n * step for n in stretch)
             ends = (first, last)
             if frame.periodicity:
-                src, trg = (_turned(setup, points, start) for points in (src, trg))
+                src, trg = (_from_start(setup, points, start) for points in (src, trg))
         self.p2p = P2P(task, frame, setup.pair, trg, src, norms, stretch=ends)
         self.buffer = self.p2p.buffer(task.sum.rows)
 
@@ -76,9 +76,9 @@ class SlabP2P:
             self.p2p.apply(dens[None], self.buffer, own)
 
 
-def _turned(setup: Setup, points: Any, start: float) -> Any:
+def _from_start(setup: Setup, points: Any, start: float) -> Any:
     """Return points with the first coordinate in the period that begins at ``start``."""
     frame, task = setup.frame, setup.task
     period = frame.box * frame.unit, (1, 1, 1), (True, False, False), (start * frame.unit, 0.0, 0.0)
-    turned, _ = locate(points, *period, task.space, executor=task.executor)
-    return turned
+    located, _ = locate(points, *period, task.space, executor=task.executor)
+    return located

@@ -135,7 +135,7 @@ class Plan(single.Plan):
         tuple of arrays
         """
         given = (points, *others)
-        with self.team.together(), self._turn():
+        with self.team.together(), self._exclusive():
             owners = self.owners(points)
             route = Route.by_owner(self.transport, owners)
             arrays = [as_array(f"array {n}", values) for n, values in enumerate(given)]

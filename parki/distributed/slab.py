@@ -115,8 +115,8 @@ class Slab:
         return Slab(self.team)
 
     # ------------------------------------------------------------------ placing points
-    def exchanged(self, task: Task, points: Points, given: Setup | None) -> Slab:
-        """Return a pipeline of the exchanged sum: see `Pipeline.exchanged`."""
+    def transposed(self, task: Task, points: Points, given: Setup | None) -> Slab:
+        """Return a pipeline of the transposed sum: see `Pipeline.transposed`."""
         return self._renewed(task, points, False, given)
 
     def placed(self, task: Task, points: Points, once: bool) -> Slab:
@@ -158,7 +158,7 @@ class Slab:
             needs = (setup.problem, setup.parameters, use(task, points, False))
             place = Place(mesh, slabs, self.team.rank, reach, list(frame.axes), *numbers)
             new.memory = memory.predict(*needs, place)
-            memory.check(self.team, *needs, frame.length, new.memory)
+            memory.check_memory(self.team, *needs, frame.length, new.memory)
             # Compile all kernels of the plan, once on each node.
             self.team.in_turn(lambda: prepare(setup.kernels(targets)))
         routes = [
@@ -172,12 +172,12 @@ class Slab:
             own["trg"] = new._to_targets.forward("points", arrays["trg"])
         if "norms" in arrays:
             norms = arrays["norms"] * task.dtype.type(frame.factor)
-            route = new._to_targets if task.turned else new._from_sources
+            route = new._to_targets if task.transposed_pair else new._from_sources
             norms = route.forward("points", norms)
         src = frame.wrap(task, own["src"])
         trg = src if same else frame.wrap(task, own["trg"])
         far = old.far if old and slabs == old.slabs else SlabFar(new.transport, slabs, setup)
-        new.far = far.placed(trg, src, None if task.turned else norms)
+        new.far = far.placed(trg, src, None if task.transposed_pair else norms)
         new.gauge = setup.gauge(own["trg"], own["src"], norms, together=self.team.sum)
         at = _cells(setup, src)
         new.near = SlabP2P(new.transport, slabs, setup, own["trg"], own["src"], norms, at)

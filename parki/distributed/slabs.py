@@ -83,12 +83,12 @@ class Slabs:
         last += self.window - 1
         found = []
         period = self.planes[-1]
-        for turn in range(0, last if self.periodic else 1, period):
+        for shift in range(0, last if self.periodic else 1, period):
             for owner in range(self.size):
-                begin = max(first, self.planes[owner] + turn)
-                end = min(last, self.planes[owner + 1] + turn)
-                if begin < end and (owner != rank or turn):
-                    owned = begin - turn - self.planes[owner]
+                begin = max(first, self.planes[owner] + shift)
+                end = min(last, self.planes[owner + 1] + shift)
+                if begin < end and (owner != rank or shift):
+                    owned = begin - shift - self.planes[owner]
                     found.append(Touched(owner, begin - first, owned, end - begin))
         return found
 
@@ -117,9 +117,9 @@ class Slabs:
         if not self.periodic:
             return first, last, 0
         for corner in (-(count // 2), 0):
-            for turn in (0, -count):
-                if corner <= first + turn and last + turn <= corner + count:
-                    return first + turn, last + turn, corner
+            for shift in (0, -count):
+                if corner <= first + shift and last + shift <= corner + count:
+                    return first + shift, last + shift, corner
         return None
 
 

@@ -18,13 +18,13 @@ derivatives        transposes, vjp and jvp; a plan as a function of densities
 from parki.ewald.api import laplace, stokes_comb, stokes_dipole, stokes_dl, stokes_rotlet, stokes_sl
 from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.plan_cache import forget
+from parki.ewald.pipeline.plan_cache import clear_cache
 from parki.ewald.plan import Plan
 
 __all__ = [
     "EwaldOptions",
     "Plan",
-    "forget",
+    "clear_cache",
     "jvp",
     "laplace",
     "stokes_comb",

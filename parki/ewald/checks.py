@@ -144,7 +144,7 @@ class Sample:
         outer = [int(end) for row in free for end in (row.argmin(), row.argmax())]
         places = task.xp.asarray(np.concatenate([chosen, np.array(outer, dtype=int)]))
         norms = arrays.get("norms")
-        self.options = _finer(task, points)
+        self.options = _more_accurate(task, points)
         self.given = (
             task.kernel,
             arrays["trg"][:, places].astype(np.float64),
@@ -194,7 +194,7 @@ def _unchanged(task: Task, points: Points) -> dict[str, Any]:
     return given.arrays
 
 
-def _finer(task: Task, points: Points) -> EwaldOptions:
+def _more_accurate(task: Task, points: Points) -> EwaldOptions:
     """Return options for a more accurate sum of the same points, of other parameters."""
     given = task.options
     return EwaldOptions(

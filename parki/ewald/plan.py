@@ -17,8 +17,8 @@ import numpy as np
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.checks import Check, Checks, Sample
 from parki.ewald.choice.memory import Memory
-from parki.ewald.choice.moves import check_stay
 from parki.ewald.choice.parameters import Parameters
+from parki.ewald.choice.reuse import check_stay
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.derivatives.transpose import Transpose
 from parki.ewald.describe import describe, facts, headline
@@ -62,11 +62,11 @@ class Request:
         a device its near field runs while the far field is set up. No lists of pairs are kept.
     density : array
         That density.
-    probes : array, shape (10, Nt), optional
+    tensors : array, shape (10, Nt), optional
         Of the targets of a single layer: a tensor D, row 3 j + k of which is D_jk, and a strength
         s. They read ``D_jk d u_j / d x_k + s p``, whose gradient, of shape (3, Nt), ``want`` then
-        can call "grad_probe": what the sources of `parki.vjp` feel.
-    turned : tuple (str, array or None), optional
+        can call "grad_tensor": what the sources of `parki.vjp` feel.
+    transposed_pair : tuple (str, array or None), optional
         A kernel whose transpose the sum is the far field of, and normals of the targets, shape
         (3, Nt), if it has any. The near field is that transpose's own, and comes after what is
         wanted, as one more result of the shape of the kernel's density, (rows, Nt).
@@ -76,8 +76,8 @@ class Request:
 
     once: bool = False
     density: Any = None
-    probes: Any = None
-    turned: tuple[str, Any] | None = None
+    tensors: Any = None
+    transposed_pair: tuple[str, Any] | None = None
     pipeline: Pipeline | None = None
 
 
@@ -176,29 +176,34 @@ class Plan:
         with self.pipeline.together():
             checked = check_arguments(kernel, trg, src, norms, options)
             options, dtype = checked.options, np.dtype(checked.arrays["src"].dtype)
-            names = check_want(kernel, want, request.probes is not None)
+            names = check_want(kernel, want, request.tensors is not None)
             check_wanted(options.p2p_method, options.radial, names)
             check_spreading(options.p2g_method, kernel)
             self.want = want if isinstance(want, str) else names
-            of, normals = request.turned or ("", None)
+            of, normals = request.transposed_pair or ("", None)
             self.task = Task(kernel, checked.space, options.arithmetic(dtype), options, names, of)
             self.kernel, self.space, self.dtype = kernel, checked.space, dtype
             self.options = options
             found = check_systems(systems, checked.arrays, checked.space, options)
-            if request.probes is not None:
+            if request.tensors is not None:
                 shape = PROBE_ROWS, checked.arrays["trg"].shape[1]
-                values = self._as_points("probes", request.probes)
-                checked.arrays["probes"] = check_density("probes", values, shape, of="targets")
+                values = self._as_points("tensors", request.tensors)
+                checked.arrays["tensors"] = check_density("tensors", values, shape, of="targets")
             if normals is not None:
-                shape, values = checked.arrays["trg"].shape, self._as_points("turned[1]", normals)
-                checked.arrays["norms"] = check_density("turned[1]", values, shape, of="targets")
+                shape, values = (
+                    checked.arrays["trg"].shape,
+                    self._as_points("transposed_pair[1]", normals),
+                )
+                checked.arrays["norms"] = check_density(
+                    "transposed_pair[1]", values, shape, of="targets"
+                )
             self.points = self._points(checked, found)
             values = self._density(request.density) if request.once else None
             alone = request.pipeline is None
             if alone and not found:
                 kept, self._done = plan_cache.take(self.task, request.once)
                 self.pipeline = kept or self.pipeline
-            with self._turn():
+            with self._exclusive():
                 self.pipeline = self._placed(self.points, request.once)
                 if request.once:
                     result = as_given(self._summed(values, None, unwatched), request.density)
@@ -288,7 +293,7 @@ class Plan:
             As of a new plan.
         """
         start = time.perf_counter()
-        with self._turn(), self.pipeline.together():
+        with self._exclusive(), self.pipeline.together():
             given = check_arguments(self.kernel, trg, src, norms, self.options, self.space)
             if given.arrays["src"].dtype != self.dtype:
                 raise ParkiTypeError(
@@ -339,7 +344,7 @@ class Plan:
             scaled: the velocity is the single layer over 8 pi mu, and its pressure and stress the
             same over 8 pi.
         """
-        with self._turn():
+        with self._exclusive():
             results = self._apply(dens, out, unwatched)
         return as_given(results, dens) if out is None else results
 
@@ -350,7 +355,7 @@ class Plan:
         of few points takes as long as these launches, which no stage's time has in it.
         """
         watch = self.space.adapter.Watch(self.pipeline.ahead)
-        with self._turn():
+        with self._exclusive():
             results = self._apply(dens, None, watch)
         return as_given(results, dens), watch.seconds()
 
@@ -390,7 +395,7 @@ class Plan:
                 "arrays, as want has"
             )
         given = values if many else (values,)
-        with self._turn(), self.pipeline.together():
+        with self._exclusive(), self.pipeline.together():
             shapes, rows = self._shapes(), {}
             for place, (name, shape) in enumerate(shapes.items()):
                 label = f"values[{place}]" if many else "values"
@@ -411,13 +416,13 @@ class Plan:
         return as_given(found.reshape(*several, *shape), given[0])
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _exclusive(self) -> Iterator[None]:
         """Wait for other threads and, on a device, other streams that use the plan's memory."""
         with self._lock:
             if self.space.on_device:
-                forks.check(self.space.name)  # before CUDA says something else
-                captures.check()
-            with self.space.adapter.turn(self._done) as end:
+                forks.refuse(self.space.name)  # before CUDA says something else
+                captures.refuse()
+            with self.space.adapter.exclusive(self._done) as end:
                 try:
                     yield
                 finally:
@@ -434,7 +439,7 @@ class Plan:
             shapes = {name: (len(values), *shape) for name, shape in shapes.items()}
         results = check_outputs(out, self.want, shapes, values, self.space)
         summed = self.task.want if self.pipeline.setup else ()
-        summed += ("turned",) if summed and self.task.turned else ()
+        summed += ("transposed_pair",) if summed and self.task.transposed_pair else ()
         if summed:
             parts = stress.split(results, summed, self.space.array_module)
             if several:
@@ -452,7 +457,9 @@ class Plan:
         """Return the shape of each result that is wanted."""
         count = self.n_targets
         shapes = {n: result_shape(self.kernel, n, count) for n in self.task.names}
-        return shapes | ({"turned": (self.task.pair.rows, count)} if self.task.turned else {})
+        return shapes | (
+            {"transposed_pair": (self.task.pair.rows, count)} if self.task.transposed_pair else {}
+        )
 
     def _density(self, dens: Any) -> Any:
         """Return a density as (rows, sources), or several as (k, rows, sources), C-contiguous.
@@ -583,15 +590,15 @@ def plan_and_sum(
     given: tuple[Any, ...],
     dens: Any,
     want: str | tuple[str, ...] = "u",
-    probes: Any = None,
-    turned: tuple[str, Any] | None = None,
+    tensors: Any = None,
+    transposed_pair: tuple[str, Any] | None = None,
 ) -> tuple[Plan, Any]:
     """Return a plan for one density, and what is wanted of it.
 
     ``given`` has the first five arguments of `Plan`; others are those of `Request`.
     """
     plan = Plan.__new__(Plan)
-    request = Request(once=True, density=dens, probes=probes, turned=turned)
+    request = Request(once=True, density=dens, tensors=tensors, transposed_pair=transposed_pair)
     return plan, plan._make(given, want, None, request)
 
 

@@ -20,7 +20,7 @@ from parki.interchange import as_array, to_host
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
 
 RESULTS = ("u", "p", "grad_u", "stress")
-PROBE = "grad_probe"  # a result of targets that have probes
+TENSOR = "grad_tensor"  # a result of tensor targets
 PROBE_ROWS = 10
 # Work items that look for extremes of a row on a device, and how many numbers the host looks at;
 # columns up to which there are as many items from the first.
@@ -261,7 +261,7 @@ def _as_rows(
     return _module(values).ascontiguousarray(values.reshape(*many, rows, count))
 
 
-def check_want(kernel: str, want: Any, probes: bool = False) -> tuple[str, ...]:
+def check_want(kernel: str, want: Any, tensors: bool = False) -> tuple[str, ...]:
     """Return what is wanted of a kernel as a tuple of `RESULTS`; refuse what there is not."""
     names = (want,) if isinstance(want, str) else want
     if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
@@ -271,7 +271,7 @@ def check_want(kernel: str, want: Any, probes: bool = False) -> tuple[str, ...]:
     if not names:
         raise ParkiValueError(f"want is empty; expected one or more of {', '.join(RESULTS)}")
     for place, name in enumerate(names):
-        if name not in RESULTS and not (probes and name == PROBE):
+        if name not in RESULTS and not (tensors and name == TENSOR):
             raise ParkiValueError(f"want has {name!r}; expected names among {', '.join(RESULTS)}")
         if name in names[:place]:
             raise ParkiValueError(f"want has {name!r} twice; name each result once")
@@ -289,7 +289,7 @@ def result_shape(kernel: str, name: str, targets: int) -> tuple[int, ...]:
         "p": (targets,),
         "grad_u": (*vector, 3, targets),
         "stress": (3, 3, targets),
-        PROBE: (3, targets),
+        TENSOR: (3, targets),
     }[name]
 
 

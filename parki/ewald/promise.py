@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.ewald.geometry.extent import mean_edge
+from parki.ewald.geometry.extent import volume_length
 from parki.ewald.pipeline.one_device import Pipeline, normal_squares
 from parki.ewald.points import check_density, check_dtypes, check_space
 from parki.ewald.sums import stress
@@ -26,9 +26,9 @@ def promise(task: Task, points: Points, pipeline: Pipeline, dens: Any) -> tuple[
         bound = np.array([_bound(task, points, pipeline, each) for each in squares])
     else:
         bound = _bound(task, points, pipeline, squares)
-    steep = bound / mean_edge(points.box.box)
-    known = {"u": bound, "stress": stress.OF_PARTS * steep}
-    return tuple(known.get(name, steep) for name in task.names)
+    of_derivatives = bound / volume_length(points.box.box)
+    known = {"u": bound, "stress": stress.OF_PARTS * of_derivatives}
+    return tuple(known.get(name, of_derivatives) for name in task.names)
 
 
 def _bound(task: Task, points: Points, pipeline: Pipeline, squares: Any) -> Any:
@@ -36,7 +36,7 @@ def _bound(task: Task, points: Points, pipeline: Pipeline, squares: Any) -> Any:
 
     A number, or one for each system.
     """
-    length, kind = mean_edge(points.box.box), task.sum
+    length, kind = volume_length(points.box.box), task.sum
     single, systems = kind.single_rows, points.systems
 
     def root(values: Any) -> Any:

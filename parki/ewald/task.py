@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from parki.cell_list import locate
 from parki.errors import ParkiValueError
-from parki.ewald.geometry.extent import Extent, check_length, mean_edge
+from parki.ewald.geometry.extent import Extent, check_length, volume_length
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS, stress
-from parki.ewald.sums.record import Kernel
+from parki.ewald.sums.record import Sum
 from parki.runtime import ExecutionSpace
 
 
@@ -32,10 +32,11 @@ class Task:
         Of the arithmetic; arrays that are given may have another (`EwaldOptions.precision`).
     options : EwaldOptions
     names : tuple of str
-        What is wanted: "u", "p", "grad_u", "stress"; and "grad_probe", of targets with probes.
-    turned : str
-        Kernel of the sum whose transpose this is a part of, if its near field is that sum's: the
-        pair function turned around, with normals of the targets. Its result is "turned", and what
+        What is wanted: "u", "p", "grad_u", "stress"; and "grad_tensor", of tensor targets.
+    transposed_pair : str
+        Sum of the sum whose transpose this is a part of, if its near field is that sum's: the
+        pair function transposed, with normals of the targets. Its result is "transposed_pair", and
+        what
         is wanted is of the far field alone.
     """
 
@@ -44,22 +45,22 @@ class Task:
     dtype: Any
     options: EwaldOptions
     names: tuple[str, ...] = ("u",)
-    turned: str = ""
+    transposed_pair: str = ""
 
     @property
-    def sum(self) -> Kernel:
+    def sum(self) -> Sum:
         """The record of the kernel."""
         return SUMS[self.kernel]
 
     @property
-    def pair(self) -> Kernel:
+    def pair(self) -> Sum:
         """The record of the kernel that the near field is of."""
-        return SUMS[self.turned or self.kernel]
+        return SUMS[self.transposed_pair or self.kernel]
 
     @property
     def chosen_by(self) -> tuple[str, tuple[str, ...]]:
         """The kernel, and what of it is wanted, by which parameters are chosen."""
-        return (self.turned, ("u",)) if self.turned else (self.kernel, self.want)
+        return (self.transposed_pair, ("u",)) if self.transposed_pair else (self.kernel, self.want)
 
     @cached_property
     def want(self) -> tuple[str, ...]:
@@ -67,9 +68,9 @@ class Task:
         return tuple(name for name in stress.parts(self.names) if self.sum.terms[name])
 
     @property
-    def probes(self) -> bool:
-        """Whether targets have probes."""
-        return "grad_probe" in self.names
+    def tensors(self) -> bool:
+        """Whether targets have tensors."""
+        return "grad_tensor" in self.names
 
     @property
     def mixed(self) -> bool:
@@ -125,7 +126,7 @@ class Points:
     ----------
     arrays : dict
         "trg" and "src", the arrays given (one, if the targets are the sources), "norms" of sources
-        and "probes" of targets.
+        and "tensors" of targets.
     extents : ndarray, shape (n, 3)
         Smallest and largest coordinates of this rank's clouds.
     survey : Survey
@@ -191,7 +192,7 @@ class Frame:
     @classmethod
     def of(cls, task: Task, box: Extent, axes: tuple[int, ...] = (0, 1, 2)) -> Frame:
         """Return the frame of a user's box, with a unit close to the cube root of its volume."""
-        length = mean_edge(box.box)
+        length = volume_length(box.box)
         check_length(length, task.dtype)
         unit = 2.0 ** round(math.log2(length))
         if task.mixed and not 1e-9 <= unit <= 1e9:

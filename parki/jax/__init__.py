@@ -19,7 +19,7 @@ import jax
 from jax import numpy as jnp
 
 from parki.errors import ParkiTypeError
-from parki.ewald.derivatives.linear_map import Fixed
+from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.points import check_normals, check_options
@@ -123,7 +123,7 @@ def apply(plan: Plan, dens: Any) -> jax.Array:
         and its derivative.
     """
     values = _array("dens", dens)
-    found: jax.Array = LINEAR.bind(values, plan=Fixed(plan), transposed=False)
+    found: jax.Array = LINEAR.bind(values, plan=LinearMap(plan), transposed=False)
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from parki.ewald.derivatives.linear_map import Fixed
+from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.plan import sum_once
 from parki.ewald.points import result_shape
@@ -69,7 +69,7 @@ def run_pull(
     return [found[name] for name in wrt]
 
 
-def run_linear(values: Any, *, plan: Fixed, transposed: bool) -> Any:
+def run_linear(values: Any, *, plan: LinearMap, transposed: bool) -> Any:
     """Apply a plan, or its adjoint."""
     found = plan.found(values.shape, transposed)
     inner, _ = plan.shapes(transposed)

@@ -19,7 +19,7 @@ from jax.interpreters import mlir
 from jax.sharding import PartitionSpec
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.derivatives.linear_map import Fixed
+from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.jax.arrays import points_of, run_linear, run_pull, run_push, run_sum
@@ -143,7 +143,7 @@ def _pull_shapes(
     return [given[name] for name in wrt]
 
 
-def _linear_shapes(values: Any, plan: Fixed, transposed: bool) -> list[Shape]:
+def _linear_shapes(values: Any, plan: LinearMap, transposed: bool) -> list[Shape]:
     return [plan.found(values.shape, transposed)]
 
 

@@ -11,7 +11,7 @@ from jax import numpy as jnp
 from jax.interpreters import ad, batching
 
 from parki.errors import ParkiTypeError
-from parki.ewald.derivatives.linear_map import Fixed
+from parki.ewald.derivatives.linear_map import LinearMap
 from parki.jax.primitives import LINEAR, PULL, PUSH, SUM
 
 
@@ -97,7 +97,7 @@ def _linear_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     return LINEAR.bind(*primals, **params), LINEAR.bind(*tangents, **params)
 
 
-def _linear_transpose(cotangent: Any, _: Any, *, plan: Fixed, transposed: bool) -> Any:
+def _linear_transpose(cotangent: Any, _: Any, *, plan: LinearMap, transposed: bool) -> Any:
     return [LINEAR.bind(cotangent, plan=plan, transposed=not transposed)]
 
 

@@ -10,7 +10,15 @@ from numpy.typing import ArrayLike
 
 from parki.reference.far import far
 from parki.reference.near import near
-from parki.reference.split import FIELDS, KERNELS, Array, Moments, Points, Split, cheapest_split
+from parki.reference.split import (
+    FIELDS,
+    KERNELS,
+    Array,
+    Clouds,
+    Moments,
+    ReferenceSplit,
+    cheapest_split,
+)
 
 if TYPE_CHECKING:
     from parki.ewald import EwaldOptions
@@ -55,7 +63,7 @@ def direct_sum(
     kernel : {"laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet", "stokes_dipole"}
         What to sum.
     trg, src : array_like, shape (3, Nt) and (3, Ns)
-        Points, anywhere (also outside of the box), in the length unit of ``box``.
+        Clouds, anywhere (also outside of the box), in the length unit of ``box``.
     dens : array_like, shape (Ns,), (3, Ns), (6, Ns) or (3, 3, Ns)
         Charges (Laplace); f, q or t; rows 0:3 f of the single layer and 3:6 q of the double layer;
         D.
@@ -101,9 +109,9 @@ def direct_sum(
     parts = {"p", "grad_u"} if "stress" in names else set()
     summed = tuple(name for name in FIELDS if name in {*names, *parts})
     if periodicity == 0:
-        split = Split(kernel, points, periodicity, summed, 0.0)
+        split = ReferenceSplit(kernel, points, periodicity, summed, 0.0)
     elif xi is not None:
-        split = Split(kernel, points, periodicity, summed, float(xi))
+        split = ReferenceSplit(kernel, points, periodicity, summed, float(xi))
     else:
         split = cheapest_split(kernel, points, periodicity, summed)
 
@@ -117,7 +125,7 @@ def direct_sum(
     return fields[want] if isinstance(want, str) else tuple(fields[name] for name in names)
 
 
-def _cut(split: Split, rows: Array) -> dict[str, Array]:
+def _cut(split: ReferenceSplit, rows: Array) -> dict[str, Array]:
     """Cut the rows of all fields, (rows, Nt), into arrays of the shapes of `direct_sum`."""
     count = rows.shape[1]
     vector = () if KERNELS[split.kernel].components == 1 else (3,)
@@ -200,7 +208,7 @@ def _checked(
     box: list[float | None],
     periodicity: int,
     xi: float | None,
-) -> tuple[Points, Moments]:
+) -> tuple[Clouds, Moments]:
     """Validate the arguments of :func:`direct_sum` and bring them into one shape."""
     if xi is not None and not 0.0 < _numbers("xi", xi) < np.inf:
         raise ValueError(f"xi is {xi!r}, expected a positive number or None")
@@ -214,7 +222,7 @@ def _checked(
             raise ValueError(f"dens has shape {density.shape}, expected (3, 3, {count})")
         density = density.reshape(9, count)
     density = _matrix("dens", density, KERNELS[kernel].rows, count)
-    points = Points(targets, sources, _sides(box, targets, sources))
+    points = Clouds(targets, sources, _sides(box, targets, sources))
     if kernel in ("laplace", "stokes_sl", "stokes_rotlet"):
         return points, Moments(density, None)
     if kernel == "stokes_dipole":

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import j0, j1, jv, k0, k1
 
-from parki.reference.split import Array, Complex, Moments, Split
+from parki.reference.split import Array, Complex, Moments, ReferenceSplit
 
 _DOUBLES = 4_000_000  # largest temporary
 
 
-def far(split: Split, moments: Moments) -> Array:
+def far(split: ReferenceSplit, moments: Moments) -> Array:
     """Sum the far part: shape (rows of all fields, Nt)."""
     spectrum = _project(split, moments.stacked())
     result = _evaluate(split, _multiply(split, spectrum))
@@ -23,14 +23,14 @@ def far(split: Split, moments: Moments) -> Array:
     return result
 
 
-def _basis(split: Split, axis: int, x: Array) -> Array:
+def _basis(split: ReferenceSplit, axis: int, x: Array) -> Array:
     """Values of the basis functions of one axis at coordinates (N,): shape (functions, N).
 
     Periodic: 1, cos 1, ..., cos m, sin 1, ..., sin m, of 2 pi x / L. Free: T_0, T_1, ...
     """
     if axis < split.periodicity:
-        turns = x / split.period(axis)
-        angle = 2 * np.pi * (turns - np.rint(turns))
+        wraps = x / split.period(axis)
+        angle = 2 * np.pi * (wraps - np.rint(wraps))
         order = np.arange(1, split.modes(axis) + 1)[:, None]
         return np.concatenate([np.ones((1, x.size)), np.cos(order * angle), np.sin(order * angle)])
     middle, half = split.points.intervals[axis]
@@ -38,13 +38,13 @@ def _basis(split: Split, axis: int, x: Array) -> Array:
     return np.asarray(np.cos(np.arange(split.functions(axis))[:, None] * np.arccos(scaled)))
 
 
-def _wavenumbers(split: Split, axis: int) -> Array:
+def _wavenumbers(split: ReferenceSplit, axis: int) -> Array:
     """Wavenumbers of an axis, from -modes to modes."""
     m = split.modes(axis)
     return np.asarray(2 * np.pi / split.period(axis) * np.arange(-m, m + 1))
 
 
-def _exponentials(split: Split, axis: int) -> Complex:
+def _exponentials(split: ReferenceSplit, axis: int) -> Complex:
     """Coefficients of exp(-i k x) in the basis of an axis: shape (modes, functions).
 
     Free axes, with x from the middle: exp(-i z t) = J_0(z) + 2 sum_p (-i)^p J_p(z) T_p(t).
@@ -64,20 +64,20 @@ def _exponentials(split: Split, axis: int) -> Complex:
     return np.asarray(bessel * factor, dtype=np.complex128)
 
 
-def _blocks(split: Split, rows: int, count: int) -> Iterator[slice]:
+def _blocks(split: ReferenceSplit, rows: int, count: int) -> Iterator[slice]:
     """Slices of ``count`` points for which ``rows`` functions of axis 0, and axes 1 x 2, fit."""
     first, second, third = (split.functions(axis) for axis in range(3))
     size = max(1, _DOUBLES // (rows * first + second * third))
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
-def _plane(split: Split, points: Array) -> Array:
+def _plane(split: ReferenceSplit, points: Array) -> Array:
     """Products of the basis functions of axes 1 and 2: shape (functions 1 x functions 2, N)."""
     second, third = _basis(split, 1, points[1]), _basis(split, 2, points[2])
     return np.asarray(second[:, None, :] * third[None, :, :]).reshape(-1, points.shape[1])
 
 
-def _project(split: Split, weights: Array) -> Array:
+def _project(split: ReferenceSplit, weights: Array) -> Array:
     """Weighted sums of all products of basis functions over the sources.
 
     ``weights`` has shape (moments, Ns), the result (moments, functions 0, 1, 2).
@@ -91,7 +91,7 @@ def _project(split: Split, weights: Array) -> Array:
     return total.reshape(weights.shape[0], *shape)
 
 
-def _evaluate(split: Split, field: Array) -> Array:
+def _evaluate(split: ReferenceSplit, field: Array) -> Array:
     """Evaluate coefficients (count, functions 0, 1, 2) at the targets: shape (count, Nt)."""
     count, first = field.shape[:2]
     matrix = field.reshape(count * first, -1)
@@ -103,7 +103,7 @@ def _evaluate(split: Split, field: Array) -> Array:
     return result
 
 
-def _multiply(split: Split, spectrum: Array) -> Array:
+def _multiply(split: ReferenceSplit, spectrum: Array) -> Array:
     """Apply the far kernel to the projections of the sources; return coefficients of the fields.
 
     One wavenumber of axis 0 (which is periodic) at a time, and not the negative ones, as the
@@ -130,7 +130,7 @@ def _change(planes: Complex, second: Complex, third: Complex) -> Complex:
     return np.asarray(np.tensordot(second, rows, axes=(1, 1)).transpose(1, 0, 2))
 
 
-def _modes(split: Split, n: int, moments: Complex) -> Complex:
+def _modes(split: ReferenceSplit, n: int, moments: Complex) -> Complex:
     """Multiply moments (moments, modes 1, modes 2) of mode n along axis 0 by the kernel's symbol.
 
     The result has shape (rows of all fields, modes 1, modes 2).
@@ -148,9 +148,9 @@ def _modes(split: Split, n: int, moments: Complex) -> Complex:
     if split.kernel == "laplace":
         rows["u"] = [half * gauss * moments[0]]
     elif split.kernel == "stokes_rotlet":
-        turn = [k[i - 2] * moments[i - 1] - k[i - 1] * moments[i - 2] for i in range(3)]
-        rows["u"] = [1j * half * gauss * component for component in turn]
-        rows["p"] = [np.zeros_like(turn[0])]
+        curl = [k[i - 2] * moments[i - 1] - k[i - 1] * moments[i - 2] for i in range(3)]
+        rows["u"] = [1j * half * gauss * component for component in curl]
+        rows["p"] = [np.zeros_like(curl[0])]
     else:
         gamma = (1 + damping) * gauss
         *rows["u"], pressure = _stokes(split, n, k, moments, gamma * harmonic, gamma * biharmonic)
@@ -161,7 +161,7 @@ def _modes(split: Split, n: int, moments: Complex) -> Complex:
 
 
 def _stokes(
-    split: Split,
+    split: ReferenceSplit,
     n: int,
     k: list[Array],
     moments: Complex,
@@ -194,7 +194,7 @@ def _stokes(
     return [*rows, pressure]
 
 
-def _symbols(split: Split, k: list[Array], k2: Array) -> tuple[Array, Array, Array]:
+def _symbols(split: ReferenceSplit, k: list[Array], k2: Array) -> tuple[Array, Array, Array]:
     """Symbols of 1/r, of the Laplacian of r and of minus r, cut off in the free directions.
 
     Each of shape (modes 1, modes 2), for one mode of axis 0. Where all wavenumbers of the periodic
@@ -210,7 +210,9 @@ def _symbols(split: Split, k: list[Array], k2: Array) -> tuple[Array, Array, Arr
     return _cut_off_1p(float(k[0][0, 0]), np.broadcast_to(np.hypot(k[1], k[2]), shape), k2, split)
 
 
-def _cut_off_2p(along: Array, free: Array, k2: Array, split: Split) -> tuple[Array, Array, Array]:
+def _cut_off_2p(
+    along: Array, free: Array, k2: Array, split: ReferenceSplit
+) -> tuple[Array, Array, Array]:
     """Symbols for one free direction, cut off at |z| = R.
 
     ``along`` is the wavenumber in the plane. Where it vanishes the kernels are -2 pi (|z| - R) and
@@ -231,7 +233,9 @@ def _cut_off_2p(along: Array, free: Array, k2: Array, split: Split) -> tuple[Arr
     return 4 * np.pi * harmonic, 8 * np.pi * laplacian, 8 * np.pi * biharmonic
 
 
-def _cut_off_1p(along: float, free: Array, k2: Array, split: Split) -> tuple[Array, Array, Array]:
+def _cut_off_1p(
+    along: float, free: Array, k2: Array, split: ReferenceSplit
+) -> tuple[Array, Array, Array]:
     """Symbols for two free directions, cut off at rho = R.
 
     Mode zero along the axis: -2 ln(rho / R) and -rho^2 (ln(rho / R) - 1/2) - R^2 / 2.
@@ -251,7 +255,7 @@ def _cut_off_1p(along: float, free: Array, k2: Array, split: Split) -> tuple[Arr
     return 4 * np.pi * harmonic, 8 * np.pi * k2 * biharmonic, 8 * np.pi * biharmonic
 
 
-def _constant(split: Split, moments: Moments) -> Array:
+def _constant(split: ReferenceSplit, moments: Moments) -> Array:
     """Constant that brings the far part of u to the gauge of `direct_sum`: shape (1 or 3,).
 
     It undoes what cutting off at R added, or (3-periodic, Laplace) is the neutralising background.

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfc
 
-from parki.reference.split import KERNELS, Array, Moments, Split
+from parki.reference.split import KERNELS, Array, Moments, ReferenceSplit
 
 _TARGETS, _SOURCES = 16, 4096  # block of the sum: small temporaries, short running sums
 _IDENTITY = np.eye(3).reshape(9, 1)
 
 
-def near(split: Split, moments: Moments) -> Array:
+def near(split: ReferenceSplit, moments: Moments) -> Array:
     """Sum the near part of all pairs: shape (rows of all fields, Nt)."""
     points = split.points
     count, total = points.trg.shape[1], points.src.shape[1]
@@ -60,7 +60,7 @@ def _closest(shift: tuple[int, ...], box: Array) -> float:
     return float(np.hypot.reduce(gaps))
 
 
-def _difference(split: Split, axis: int, trg: slice, src: slice) -> Array:
+def _difference(split: ReferenceSplit, axis: int, trg: slice, src: slice) -> Array:
     """Target minus nearest image of the source along one axis, shape (targets, sources).
 
     The period is taken from whichever of the two is the larger, which is exact for points of the
@@ -70,12 +70,17 @@ def _difference(split: Split, axis: int, trg: slice, src: slice) -> Array:
     if axis >= split.periodicity:
         return x - y
     side = float(split.points.box[axis])
-    turns = np.rint((x - y) / side)
-    return np.asarray((x - np.maximum(turns, 0) * side) - (y + np.minimum(turns, 0) * side))
+    wraps = np.rint((x - y) / side)
+    return np.asarray((x - np.maximum(wraps, 0) * side) - (y + np.minimum(wraps, 0) * side))
 
 
 def _pair_values(
-    split: Split, moments: Moments, r: Array, r2: Array, source: NDArray[np.intp], coincide: float
+    split: ReferenceSplit,
+    moments: Moments,
+    r: Array,
+    r2: Array,
+    source: NDArray[np.intp],
+    coincide: float,
 ) -> Array:
     """Near kernel times density, shape (rows of all fields, pairs)."""
     depth = KERNELS[split.kernel].depth + ("grad_u" in split.fields)
@@ -130,12 +135,12 @@ def _rotlet(field: str, t: Array, r: Array, phi: list[Array], g: list[Array]) ->
     """Return curl(t phi[0]), no pressure, or the gradient."""
     if field == "p":
         return np.zeros_like(t[:1])
-    turned = np.stack([t[i - 2] * r[i - 1] - t[i - 1] * r[i - 2] for i in range(3)])  # t x r
+    crossed = np.stack([t[i - 2] * r[i - 1] - t[i - 1] * r[i - 2] for i in range(3)])  # t x r
     if field == "u":
-        return np.asarray(-phi[1] * turned)
+        return np.asarray(-phi[1] * crossed)
     zero = np.zeros_like(t[0])
-    turn = np.stack([zero, -t[2], t[1], t[2], zero, -t[0], -t[1], t[0], zero])
-    return np.asarray(-phi[1] * turn - _outer(phi[2] * turned, r))
+    skew = np.stack([zero, -t[2], t[1], t[2], zero, -t[0], -t[1], t[0], zero])
+    return np.asarray(-phi[1] * skew - _outer(phi[2] * crossed, r))
 
 
 def _single_layer(field: str, f: Array, r: Array, phi: list[Array], g: list[Array]) -> Array:

@@ -19,7 +19,7 @@ REACH = 6.6  # xi r over which the edge of a cut-off kernel is felt: more than C
 FIELDS = ("u", "p", "grad_u")  # what can be asked for, in the order of the rows of a result
 
 
-class Kernel(NamedTuple):
+class SumCounts(NamedTuple):
     """Counts that differ from kernel to kernel."""
 
     rows: int  # of the density
@@ -29,17 +29,17 @@ class Kernel(NamedTuple):
 
 
 KERNELS = {
-    "laplace": Kernel(1, 1, 1, 1),
-    "stokes_sl": Kernel(3, 3, 3, 2),
-    "stokes_dl": Kernel(3, 9, 3, 3),
-    "stokes_comb": Kernel(6, 12, 3, 3),
-    "stokes_rotlet": Kernel(3, 3, 3, 2),
-    "stokes_dipole": Kernel(9, 9, 3, 3),
+    "laplace": SumCounts(1, 1, 1, 1),
+    "stokes_sl": SumCounts(3, 3, 3, 2),
+    "stokes_dl": SumCounts(3, 9, 3, 3),
+    "stokes_comb": SumCounts(6, 12, 3, 3),
+    "stokes_rotlet": SumCounts(3, 3, 3, 2),
+    "stokes_dipole": SumCounts(9, 9, 3, 3),
 }
 
 
 @dataclass(frozen=True)
-class Points:
+class Clouds:
     """Targets (3, Nt), sources (3, Ns) and the box, all float64."""
 
     trg: Array
@@ -68,14 +68,14 @@ class Moments(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Split:
+class ReferenceSplit:
     """What to compute with which split parameter, and the sizes that follow from it.
 
     ``fields`` are those of `FIELDS` to compute, in the same order.
     """
 
     kernel: str
-    points: Points
+    points: Clouds
     periodicity: int
     fields: tuple[str, ...]
     xi: float
@@ -166,9 +166,13 @@ class Split:
         return float(near + far + 3e-8 * moments * modes)
 
 
-def cheapest_split(kernel: str, points: Points, periodicity: int, fields: tuple[str, ...]) -> Split:
+def cheapest_split(
+    kernel: str, points: Clouds, periodicity: int, fields: tuple[str, ...]
+) -> ReferenceSplit:
     """Try cut-offs of the near sum from an eighth of the longest period to 32 times it."""
     longest = float(points.box[:periodicity].max())
     cutoffs = longest * np.geomspace(0.125, 32.0, 33)
-    splits = [Split(kernel, points, periodicity, fields, CUT / cutoff) for cutoff in cutoffs]
-    return min(splits, key=Split.seconds)
+    splits = [
+        ReferenceSplit(kernel, points, periodicity, fields, CUT / cutoff) for cutoff in cutoffs
+    ]
+    return min(splits, key=ReferenceSplit.seconds)

@@ -11,7 +11,7 @@ from parki.errors import UnavailableError
 from parki.runtime.spaces import cupy
 
 
-def check() -> None:
+def refuse() -> None:
     """Refuse to go on while the current stream of CuPy, or of PyTorch, is captured."""
     if cupy.capturing():
         raise UnavailableError(

@@ -17,11 +17,11 @@ _lost: set[str] = set()
 def use(name: str) -> None:
     """Record that a space that starts threads, or a device, is used by this process, if it can."""
     if _lost:
-        check(name)
+        refuse(name)
     _used.add(name)
 
 
-def check(*names: str) -> None:
+def refuse(*names: str) -> None:
     """Refuse spaces that this process lost when it was forked."""
     for name in names:
         if name in _lost:

@@ -69,17 +69,17 @@ inline T atomic_fetch_add(T* where, T value) {
 #if PK_TEAM > 1
 // Hands the right to run from place to place; see the head of this file.
 struct Turnstile {
-  std::atomic<int> turn{0};
+  std::atomic<int> owner{0};
   std::atomic<bool> gone[PK_TEAM] = {};
-  int barriers[PK_TEAM] = {};  // met at each place, touched only by who has the turn
+  int barriers[PK_TEAM] = {};  // met at each place, touched only by who has the owner
   void wait(int place) const {
-    while (turn.load(std::memory_order_acquire) != place) std::this_thread::yield();
+    while (owner.load(std::memory_order_acquire) != place) std::this_thread::yield();
   }
   void pass(int place) {  // to the next that still runs, which may be this one
     int next = place;
     do next = (next + 1) % PK_TEAM;
     while (gone[next] && next != place);
-    turn.store(next, std::memory_order_release);
+    owner.store(next, std::memory_order_release);
   }
   void leave(int place) {
     gone[place] = true;

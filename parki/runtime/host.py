@@ -83,9 +83,9 @@ def _find(chosen: str, _search_path: str) -> Compiler:
 def _refuse_c(chosen: str, found: Compiler) -> None:
     """Refuse what builds programs of C alone, whose kernels would lack the library of C++."""
     plain = "int main(int n, char** words) { "
-    if _probe(found, PROGRAM, plain + "if (n > 1) throw n; }\n"):
+    if _builds(found, PROGRAM, plain + "if (n > 1) throw n; }\n"):
         return
-    if _probe(found, ("-x", "c"), plain + "return 0; }\n"):
+    if _builds(found, ("-x", "c"), plain + "return 0; }\n"):
         raise ParkiValueError(
             f"CXX is {chosen!r}, a C compiler: it builds programs of C, but none of C++; set CXX "
             "to the C++ compiler that belongs to it (g++ to gcc, clang++ to clang, icpx to icx), "
@@ -143,7 +143,7 @@ def can_compile() -> bool:
     return not shipped.usable() or not why_none()
 
 
-def check() -> None:
+def check_compiler() -> None:
     """Refuse where no kernels run: none came, none are in the cache, and there is no compiler."""
     if not shipped.usable():
         compilers()
@@ -156,16 +156,16 @@ def compiles_openmp() -> bool:
 
 def _compiles_openmp(chosen: Compiler) -> bool:
     text = "#include <omp.h>\nint f() { return omp_get_max_threads(); }\n"
-    return _probe(chosen, (*FLAGS, "-fopenmp"), text)
+    return _builds(chosen, (*FLAGS, "-fopenmp"), text)
 
 
-def _probe(chosen: Compiler, flags: tuple[str, ...], text: str) -> bool:
-    return _probe_in(cache_directory(), chosen, flags, text)
+def _builds(chosen: Compiler, flags: tuple[str, ...], text: str) -> bool:
+    return _builds_in(cache_directory(), chosen, flags, text)
 
 
 @functools.lru_cache(maxsize=16)
-def _probe_in(_folder: Path, chosen: Compiler, flags: tuple[str, ...], text: str) -> bool:
-    name = cache.key("probe", chosen.path, chosen.version, *flags, text)
+def _builds_in(_folder: Path, chosen: Compiler, flags: tuple[str, ...], text: str) -> bool:
+    name = cache.key("builds", chosen.path, chosen.version, *flags, text)
     if cache.exists(name):
         return True
     if not chosen.here:
@@ -180,14 +180,14 @@ def _probe_in(_folder: Path, chosen: Compiler, flags: tuple[str, ...], text: str
 def loop_flags(chosen: Compiler) -> list[str]:
     """Return what keeps g++ from fusing rows of a grid, whose values it then reads one by one."""
     flag, text = "-fno-loop-unroll-and-jam", "int f() { return 0; }\n"
-    return [flag] if _probe(chosen, (*FLAGS, flag), text) else []
+    return [flag] if _builds(chosen, (*FLAGS, flag), text) else []
 
 
 def _architecture_flags(chosen: Compiler) -> list[str]:
     text, wide = "int f() { return 0; }\n", "-mprefer-vector-width=512"
     for flag in ("-march=native", "-mcpu=native"):
-        if _probe(chosen, (*FLAGS, flag), text):
-            return [flag, wide] if _probe(chosen, (*FLAGS, flag, wide), text) else [flag]
+        if _builds(chosen, (*FLAGS, flag), text):
+            return [flag, wide] if _builds(chosen, (*FLAGS, flag, wide), text) else [flag]
     return []
 
 

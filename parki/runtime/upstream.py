@@ -93,13 +93,13 @@ class UpstreamObject:
         def build(stamp: Path) -> None:
             # A folder without a stamp is what a killed compilation left: upstream would take it
             # for a finished one.
-            self._forget()
+            self._unload()
             self.folder.mkdir(parents=True)
             self.file.write_text(self.text, encoding="utf-8")
             try:
                 self._import()
             except KernelError:
-                self._forget()
+                self._unload()
                 raise
             stamp.write_text(self.name, encoding="utf-8")
 
@@ -160,7 +160,7 @@ class UpstreamObject:
             finally:
                 module_setup.BASE_DIR, setup.get_main_path = before
 
-    def _forget(self) -> None:
+    def _unload(self) -> None:
         """Remove the folder, and what upstream remembers of it."""
         known = self.pk.runtime_singleton.runtime.compiler.is_compiled_cache
         for path in [p for p in known if self.folder in Path(p).parents]:

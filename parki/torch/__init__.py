@@ -27,7 +27,7 @@ from parki.ewald.plan import Plan
 from parki.ewald.points import check_normals, check_options
 from parki.meaning import refuse_layout
 from parki.torch import operators
-from parki.torch.graph import Linear, Sum
+from parki.torch.graph import Linear, SumFunction
 from parki.torch.sums import INPUTS
 
 __all__ = [
@@ -143,14 +143,14 @@ def _summed(kernel: str, text: str, *given: Any) -> Any:
         if tensor is not None:
             refuse_layout(name, tensor)
     with _without_functionalize():
-        return Sum.apply(kernel, text, *given)
+        return SumFunction.apply(kernel, text, *given)
 
 
 @torch.compiler.allow_in_graph
 def _linear(number: int, dens: Any) -> Any:
     refuse_layout("dens", dens)
     with _without_functionalize():
-        return Linear.apply(operators.fixed(number), False, dens)
+        return Linear.apply(operators.linear_map(number), False, dens)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from parki.errors import ParkiTypeError
-from parki.ewald.derivatives.linear_map import Fixed
+from parki.ewald.derivatives.linear_map import LinearMap
 from parki.torch import operators
 from parki.torch.maps import map_apply, map_pull, map_push, map_sum
 from parki.torch.sums import INPUTS
@@ -22,7 +22,7 @@ def changed(kernel: str, options: str, given: tuple[Any, ...], moves: dict[str, 
     """Return the change of a sum by changes of its inputs, in the graph."""
     if [*moves] == ["dens"]:
         trg, src, _, norms = given
-        return Sum.apply(kernel, options, trg, src, moves["dens"], norms)
+        return SumFunction.apply(kernel, options, trg, src, moves["dens"], norms)
     return Push.apply(kernel, options, *given, *map(moves.get, INPUTS))
 
 
@@ -40,7 +40,7 @@ def _refuse_second(names: list[str]) -> None:
         )
 
 
-class Sum(torch.autograd.Function):
+class SumFunction(torch.autograd.Function):
     """A sum, in the graph."""
 
     @staticmethod
@@ -76,7 +76,7 @@ class Sum(torch.autograd.Function):
     @torch.compiler.disable
     def vmap(info: Any, dims: Any, *given: Any) -> tuple[Any, Any]:
         """Return the sums along a mapped axis."""
-        return map_sum(Sum.apply, info, dims, *given)
+        return map_sum(SumFunction.apply, info, dims, *given)
 
 
 class Pull(torch.autograd.Function):
@@ -179,7 +179,7 @@ class Linear(torch.autograd.Function):
     """A plan, or its adjoint, in the graph."""
 
     @staticmethod
-    def forward(plan: Fixed, transposed: bool, values: Any) -> Any:
+    def forward(plan: LinearMap, transposed: bool, values: Any) -> Any:
         """Return the sum, or its transpose."""
         plan.check()
         return operators.apply(operators.number(plan.plan), transposed, values)
@@ -206,7 +206,9 @@ class Linear(torch.autograd.Function):
 
     @staticmethod
     @torch.compiler.disable
-    def vmap(info: Any, dims: Any, plan: Fixed, transposed: bool, values: Any) -> tuple[Any, Any]:
+    def vmap(
+        info: Any, dims: Any, plan: LinearMap, transposed: bool, values: Any
+    ) -> tuple[Any, Any]:
         """Return the sums along a mapped axis."""
         own = len(plan.shapes(transposed)[0])
         return map_apply(Linear.apply, own, info, dims, plan, transposed, values)
@@ -218,10 +220,10 @@ def _pull(*given: Any) -> operators.Four:
 
 
 def _apply(number: int, transposed: bool, values: Any) -> Any:
-    return Linear.apply(operators.fixed(number), transposed, values)
+    return Linear.apply(operators.linear_map(number), transposed, values)
 
 
-operators.differentiate("sum", lambda *given: Sum.apply(*given))
+operators.differentiate("sum", lambda *given: SumFunction.apply(*given))
 operators.differentiate("push", lambda *given: Push.apply(*given))
 operators.differentiate("pull", _pull)
 operators.differentiate("apply", _apply)

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 import torch
 
 from parki.errors import ParkiValueError
-from parki.ewald.derivatives.linear_map import Fixed
+from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.points import result_shape
@@ -60,13 +60,13 @@ def _torch_handle(plan: Plan) -> int:
     """Return the number of a plan with its points."""
     handle, points = _handles.get(plan, (-1, None))
     if points is None or points() is not plan.points:
-        Fixed(plan)  # or refuse it
+        LinearMap(plan)  # or refuse it
         handle = next(_numbers)
         _plans[handle], _handles[plan] = plan, (handle, ref(plan.points))
     return handle
 
 
-def fixed(handle: int) -> Fixed:
+def linear_map(handle: int) -> LinearMap:
     """Return the plan of a number with the points it had."""
     plan = _plans.get(handle)
     if plan is None or _torch_handle(plan) != handle:
@@ -74,7 +74,7 @@ def fixed(handle: int) -> Fixed:
             "a compiled function calls a plan that was given other points since, or is gone; "
             "compile it again, and keep the plan"
         )
-    return Fixed(plan)
+    return LinearMap(plan)
 
 
 # Functions of constants take no objects before PyTorch 2.13, but a method, by its own name, does.
@@ -131,11 +131,11 @@ def _push_shape(kernel: str, options: str, *given: Any) -> Any:
 
 
 def _apply(handle: int, transposed: bool, values: Any) -> Any:
-    return fixed(handle)(plain(values)[0], transposed)
+    return linear_map(handle)(plain(values)[0], transposed)
 
 
 def _apply_shape(handle: int, transposed: bool, values: Any) -> Any:
-    return values.new_empty(fixed(handle).found(values.shape, transposed))
+    return values.new_empty(linear_map(handle).found(values.shape, transposed))
 
 
 def four(found: dict[str, Any], like: Any) -> Four:

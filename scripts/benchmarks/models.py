@@ -65,9 +65,9 @@ def tile_candidates(cell_size: float, tile: int) -> float:
     for x in range(-COLUMNS - 1, COLUMNS + 2):
         for y in range(-COLUMNS - 1, COLUMNS + 2):
             gaps = [max(0, abs(v) - 1) * width for v in (x, y)]
-            room = 1 - gaps[0] ** 2 - gaps[1] ** 2
-            if room > 0:
-                total += 2 * math.sqrt(room) + height
+            span = 1 - gaps[0] ** 2 - gaps[1] ** 2
+            if span > 0:
+                total += 2 * math.sqrt(span) + height
     return total * width**2 * cell_size
 
 

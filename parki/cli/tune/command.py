@@ -50,13 +50,13 @@ def answer(arguments: argparse.Namespace) -> int:
     """Measure, and return the exit code."""
     space, task = get_execution_space(arguments.space), None
     if arguments.measure:
-        task = tune.Task(**{name: getattr(arguments, name) for name in ASKED})
-        tune.check(task, space)
+        task = tune.TimedPlan(**{name: getattr(arguments, name) for name in ASKED})
+        tune.check_timed(task, space)
     show(space, task)
     return 0
 
 
-def show(space: ExecutionSpace, task: tune.Task | None) -> None:
+def show(space: ExecutionSpace, task: tune.TimedPlan | None) -> None:
     """Measure a space, or with ``task`` refine what was measured; show progress and the result."""
     if reason := cache.why_unusable():
         raise UnavailableError(

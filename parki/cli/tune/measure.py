@@ -60,7 +60,7 @@ Sample = tuple[str, tuple[float, ...], float]  # variant, counts, seconds
 
 
 @dataclass(frozen=True)
-class Task:
+class TimedPlan:
     """One plan to time: uniform points that are sources and targets, in a cube."""
 
     kernel: str
@@ -95,7 +95,7 @@ class Timing:
         Variant, counts and seconds of each stage.
     """
 
-    task: Task
+    task: TimedPlan
     chosen: Parameters
     seconds: dict[str, float]
     samples: list[Sample]
@@ -106,7 +106,7 @@ class Timing:
         return sum(self.seconds.values())
 
 
-def tasks(space: ExecutionSpace, threads: int) -> list[Task]:
+def tasks(space: ExecutionSpace, threads: int) -> list[TimedPlan]:
     """Return what `parki tune` runs: many tasks by the usual variants, two by the others, too.
 
     Some with other cut-offs than the best: that tells what a point costs from what a pair or a grid
@@ -114,7 +114,7 @@ def tasks(space: ExecutionSpace, threads: int) -> list[Task]:
     """
     n = DEVICE_POINTS if space.on_device else CORE_POINTS * threads
     p2p, p2g, g2p = USUAL[space.on_device]
-    first = Task("stokes_comb", 1, 1e-4, n, p2p=p2p, p2g=p2g, g2p=g2p)
+    first = TimedPlan("stokes_comb", 1, 1e-4, n, p2p=p2p, p2g=p2g, g2p=g2p)
     # One window for all tight sums of a device, whose compiler takes its time.
     wide = 15 if space.on_device else None
     tight = replace(first, periodicity=3, tolerance=1e-9, window_points=wide)
@@ -158,7 +158,7 @@ def _numbers(points: int) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.random.default_rng(2).standard_normal((9, points))
 
 
-def make(task: Task, space: ExecutionSpace) -> tuple[Plan, Any]:
+def make(task: TimedPlan, space: ExecutionSpace) -> tuple[Plan, Any]:
     """Return a task's plan, and a density for it."""
     xp = space.array_module
     points = xp.asarray(cloud(task.points, task.clustered), dtype=task.dtype)
@@ -171,20 +171,20 @@ def make(task: Task, space: ExecutionSpace) -> tuple[Plan, Any]:
     return plan, dens.reshape(SUMS[task.kernel].density_shape(task.points))
 
 
-def check(task: Task, space: ExecutionSpace) -> None:
+def check_timed(task: TimedPlan, space: ExecutionSpace) -> None:
     """Refuse a task that cannot be timed, before any is."""
     check_count(task.points)
     _options(task, space).check_dtype(np.dtype(task.dtype))
 
 
-def _options(task: Task, space: ExecutionSpace) -> EwaldOptions:
+def _options(task: TimedPlan, space: ExecutionSpace) -> EwaldOptions:
     names = ("periodicity", "tolerance", "cutoff", "cell_size", "window_points")
     given: dict[str, Any] = {name: getattr(task, name) for name in names}
     given |= {f"{stage}_method": getattr(task, stage) for stage in METHODS}
     return EwaldOptions(box=[1, 1, 1], execution_space=space.name, **given)
 
 
-def compile_ahead(todo: Sequence[Task], space: ExecutionSpace, number: int) -> None:
+def compile_ahead(todo: Sequence[TimedPlan], space: ExecutionSpace, number: int) -> None:
     """Compile what tasks need on device ``number``, as far as is known before lengths are.
 
     What fails here will fail, and be reported, when the task's turn comes.
@@ -195,7 +195,7 @@ def compile_ahead(todo: Sequence[Task], space: ExecutionSpace, number: int) -> N
                 make(task, space)
 
 
-def run(task: Task, space: ExecutionSpace, repeated: bool = True) -> Timing:
+def run(task: TimedPlan, space: ExecutionSpace, repeated: bool = True) -> Timing:
     """Time a task's stages: medians of a few applications.
 
     If ``repeated``, of those that take lists of pairs which are kept, if the variant keeps any.
@@ -314,7 +314,7 @@ def save(
     # In one step: a plan made meanwhile reads the old file or the new one.
     with replacing(path) as part:
         part.write_text(json.dumps(content), encoding="utf-8")
-    machines.forget()
+    machines.clear()
     return str(path)
 
 
@@ -322,7 +322,7 @@ def usual_of(space: ExecutionSpace, timings: Sequence[Timing]) -> dict[str, str]
     """Return the usual variants: those built in, but where another took less in every task."""
     found: dict[str, Any] = {}
 
-    def least(task: Task, name: str) -> float:
+    def least(task: TimedPlan, name: str) -> float:
         return min(each.seconds[name] for each in timings if each.task == task)
 
     built_in, others = USUAL[space.on_device], USUAL[not space.on_device]
@@ -346,7 +346,7 @@ def load_samples(space: ExecutionSpace) -> dict[str, list[Sample]]:
     return found
 
 
-def refine(task: Task, space: ExecutionSpace) -> Iterator[Timing]:
+def refine(task: TimedPlan, space: ExecutionSpace) -> Iterator[Timing]:
     """Time the neighbourhood of what is chosen for a task, in every direction in turn.
 
     Cut-offs first, then window points beside those chosen, then the other variant of each stage;

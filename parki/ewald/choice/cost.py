@@ -20,7 +20,7 @@ from parki.ewald.far.sizes import (
     SIDES,
     g2p_part,
     owner_parts,
-    owner_turns,
+    owner_rounds,
     p2g_part,
     reached,
     shared_work,
@@ -48,8 +48,8 @@ COUNTS = {
 }
 # Pressure and gradient come from a kernel of their own: times the velocity's (H200 1.05, CPU 1.5).
 _DERIVATIVES = 1.5
-# What probes take more there.
-_PROBES = 1.0
+# What tensor targets take more there.
+_TENSORS = 1.0
 # Of r_c: staged tiles compute as many pairs as there are within. A cluster that the cut-off
 # encloses has hardly more of them than pairs within r_c, even points have many.
 AROUND = 1.4
@@ -134,7 +134,7 @@ class Work:
         pairs = each.within
         polynomials, others = SUMS[self.kernel].operations
         passes = ("u" in self.want) + (_DERIVATIVES if self.want != ("u",) else 0.0)
-        passes += _PROBES * ("grad_probe" in self.want)
+        passes += _TENSORS * ("grad_tensor" in self.want)
         operations = passes * (others + 2 * polynomials * degree)
         targets, near = self.targets * passes, pairs * passes
         if variant == "tile":
@@ -179,13 +179,13 @@ class Work:
         colours = [r * c for r in rows for c in columns if r * c]
         parts = [(n, owner_parts(n, self.threads, points)) for n in colours]
         work = sum(n * shared_work(s) for n, s in parts)
-        turns = sum(owner_turns(n, s, self.threads) for n, s in parts)
+        rounds = sum(owner_rounds(n, s, self.threads) for n, s in parts)
         every = math.prod(tiles)
-        return float(len(colours)), work / every, (turns * self.threads - work) / every
+        return float(len(colours)), work / every, (rounds * self.threads - work) / every
 
     def far(self, passes: Passes) -> tuple[float, ...]:
         """Return the counts of FGC, for the values of one component over all its passes."""
-        pressure = "p" in self.want or "grad_probe" in self.want
+        pressure = "p" in self.want or "grad_tensor" in self.want
         components = SUMS[self.kernel].components + SUMS[self.kernel].results + pressure
         return *(components * values for values in passes), self._free
 
@@ -199,7 +199,7 @@ class Work:
         slopes = 4 if variant == "tile" else 2
         fields = slopes if "grad_u" in self.want else "u" in self.want
         components = SUMS[self.kernel].results * fields + ("p" in self.want)
-        if "grad_probe" in self.want:  # second derivatives of three components, and slopes of one
+        if "grad_tensor" in self.want:  # second derivatives of three components, and slopes of one
             components = 11
         reads = self._updates(self.targets, components, points)
         if variant != "tile":

@@ -15,7 +15,7 @@ from parki.errors import ParkiValueError, warn
 from parki.ewald.choice.clustering import pair_density
 from parki.ewald.choice.parameters import Parameters, select
 from parki.ewald.choice.problem import Problem
-from parki.ewald.geometry.extent import THINNEST, Extent, mean_edge
+from parki.ewald.geometry.extent import THINNEST, Extent, volume_length
 
 Array = NDArray[np.float64]
 # Look where the last percent of the points makes the box this many times larger,
@@ -63,7 +63,7 @@ def warn_of_far_points(
     if density.self_pairs:  # those of the sample
         density = replace(density, self_pairs=1 / problem.sources)
     try:
-        near = replace(problem, box=inner / mean_edge(inner), density=density, cutoff=None)
+        near = replace(problem, box=inner / volume_length(inner), density=density, cutoff=None)
         alone = select(near).total
     except ParkiValueError:  # no grid reaches the tolerance
         return

@@ -38,7 +38,7 @@ FEWEST = 18
 
 
 @dataclass(frozen=True)
-class Grid:
+class GridChoice:
     """A grid and a window.
 
     Attributes
@@ -113,12 +113,12 @@ def forecast(
         Logarithm of the error, for n refinements and m numbers of `POINTS`, but for a constant.
     constant : float
         What to add at first, to have the error over the tolerance: within 1.5 or so.
-    room : ndarray, shape (n,)
+    margin : ndarray, shape (n,)
         Logarithm of the error over the tolerance that truncation leaves to the window.
     """
     if isinstance(split, Prolate):
-        room = np.full(len(refinements), math.log(FAR) / 2)
-        return _exponents(True, split.c, refinements), split.c, room
+        margin = np.full(len(refinements), math.log(FAR) / 2)
+        return _exponents(True, split.c, refinements), split.c, margin
     # The split damps the largest mode to exp(-x), which is half of the share on the coarsest grid.
     x = (math.sqrt(math.pi) / largest / 2 / split.psi0) ** 2
     cut = np.exp(2 * x * (1 - np.array(refinements) ** 2)) / 2
@@ -158,7 +158,7 @@ class Windows:
         self.volume = float(np.prod(lengths))
         self.scale = 2 * float(steps.min())
         self.modes = estimates.Modes(
-            problem.steep_terms, split, lengths.tolist(), padded.astype(int).tolist()
+            problem.differentiating_terms, split, lengths.tolist(), padded.astype(int).tolist()
         )
         self.known: dict[int, tuple[float, float]] = {}
 
@@ -167,12 +167,12 @@ class Windows:
         if points not in self.known:
             problem = self.problem
             worst = np.zeros(SHAPES.size)
-            for term in problem.steep_terms:
+            for term in problem.differentiating_terms:
                 rms, peak = (a[0] for a in self.modes.aliasing(term, points, SHAPES))
                 rms = rms * math.sqrt(self.volume)  # the promise is for the box, of volume 1
                 square = problem.density.at(self.scale) * rms**2
                 square += problem.density.self_pairs * peak**2
-                error = np.sqrt(np.minimum(square, peak**2)) * term_of(term).aligned
+                error = np.sqrt(np.minimum(square, peak**2)) * term_of(term).aligned_factor
                 if term_of(term).derived:
                     error *= CREST
                 worst = np.maximum(worst, error)
@@ -203,7 +203,7 @@ class Search:
     ) -> None:
         self.problem, self.split, self.cutoff = problem, split, cutoff
         largest = coarsest(problem, split)
-        self.exponents, self.constant, self.room = forecast(split, largest, FINE)
+        self.exponents, self.constant, self.margin = forecast(split, largest, FINE)
         self.grids: dict[int, Array] = {}
         seen: set[tuple[float, ...]] = set()
         for row, refinement in enumerate(FINE):
@@ -215,10 +215,10 @@ class Search:
         self.constants = np.full(len(POINTS), math.nan)
         if like is not None:
             self.constant, self.constants = like.constant, like.constants.copy()
-        self.judged: dict[int, Grid] = {}
+        self.judged: dict[int, GridChoice] = {}
         self.times: dict[tuple[int, int], dict[str, float]] = {}
 
-    def best(self) -> Grid | None:
+    def best(self) -> GridChoice | None:
         """Return the cheapest grid that suffices, or None."""
         while self.grids:
             predicted = self._predicted()
@@ -232,12 +232,12 @@ class Search:
         """Return the least seconds that are predicted."""
         return min((seconds for seconds, *_ in self._predicted()), default=math.inf)
 
-    def _predicted(self) -> list[tuple[float, int, Grid]]:
+    def _predicted(self) -> list[tuple[float, int, GridChoice]]:
         """Return seconds, row and grid of each, cheapest first."""
         columns = [POINTS.index(p) for p in self.problem.windows]
         constants = np.where(np.isnan(self.constants), self.constant, self.constants)
         errors = (self.exponents + constants)[:, columns] - HOPE
-        enough = errors <= self.room[:, None]
+        enough = errors <= self.margin[:, None]
         found = []
         for row, steps in self.grids.items():
             if row in self.judged:
@@ -246,7 +246,7 @@ class Search:
             suffices = bool(enough[row].any())
             place = int(enough[row].argmax()) if suffices else -1
             p = self.problem.windows[place]
-            grid = Grid(steps, p, 0.0, self._times(row, p), 0.0, math.exp(errors[row, place]))
+            grid = GridChoice(steps, p, 0.0, self._times(row, p), 0.0, math.exp(errors[row, place]))
             # What is predicted not to suffice comes last.
             found.append((grid.total if suffices else math.inf, row, grid))
         return sorted(found, key=lambda item: item[:2])
@@ -265,13 +265,13 @@ class Search:
         if truncation**2 > FAR:
             del self.grids[row]
             return
-        room = math.sqrt(FAR - truncation**2)
+        margin = math.sqrt(FAR - truncation**2)
         windows = Windows(self.problem, self.split, self.cutoff, steps, max(self.problem.windows))
         choices = [p for p in self.problem.windows if p <= windows.most]
         place = min(self.problem.windows.index(start), len(choices) - 1)
-        while 0 <= place < len(choices) and windows(choices[place])[0] > room:
+        while 0 <= place < len(choices) and windows(choices[place])[0] > margin:
             place += 1
-        while place > 0 and place <= len(choices) and windows(choices[place - 1])[0] <= room:
+        while place > 0 and place <= len(choices) and windows(choices[place - 1])[0] <= margin:
             place -= 1
         for p, (window, _) in windows.known.items():
             if window > 0:  # there is no error where the split's band has no mode but 0
@@ -283,4 +283,4 @@ class Search:
             return
         p = choices[place]
         window, beta = windows(p)
-        self.judged[row] = Grid(steps, p, beta, self._times(row, p), truncation, window)
+        self.judged[row] = GridChoice(steps, p, beta, self._times(row, p), truncation, window)

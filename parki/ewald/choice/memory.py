@@ -158,7 +158,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     return Memory(parts, held, peak)
 
 
-def check(
+def check_memory(
     problem: Problem, chosen: Parameters, use: Use, length: float, release: Callable[[], None]
 ) -> Memory:
     """Return what a plan needs; refuse it where that is not free.
@@ -179,17 +179,17 @@ def check(
         If the grid passes what indices can count.
     """
     needed = predict(problem, chosen, use)
-    room = free_memory(use.space) + needed.held
-    if needed.peak > room:
+    free = free_memory(use.space) + needed.held
+    if needed.peak > free:
         release()
-        room = free_memory(use.space) + needed.held
-    if needed.peak <= room:
+        free = free_memory(use.space) + needed.held
+    if needed.peak <= free:
         _check_values(problem, chosen, use)
         return needed
-    proposals = list(fitting(problem, chosen, use, room, length))
+    proposals = list(fitting(problem, chosen, use, free, length))
     where = "on the device" if use.space.on_device else "here"
     raise ParkiMemoryError(
-        f"the plan needs {in_words(needed.peak)}, but {in_words(room)} are free {where}; most of "
+        f"the plan needs {in_words(needed.peak)}, but {in_words(free)} are free {where}; most of "
         f"it is for its {needed.largest}. What would fit: "
         + ("; ".join(proposals) or "nothing near")
     )
@@ -296,7 +296,7 @@ def fitting(
     problem: Problem,
     chosen: Parameters,
     use: Use,
-    room: float,
+    free: float,
     length: float,
 ) -> Iterator[str]:
     """Yield, in words, what would fit."""
@@ -308,7 +308,7 @@ def fitting(
             found = select(changed)
         except ParkiValueError:
             return None
-        return found if predict(changed, found, use).peak <= room else None
+        return found if predict(changed, found, use).peak <= free else None
 
     # Of a cut-off that was asked for, parki's own may be enough.
     own = fits(problem, None)
@@ -323,7 +323,7 @@ def fitting(
     narrow = chosen.points <= MOST_POINTS[np.dtype(np.float32)]
     if use.dtype == np.float64 and problem.tolerance >= 1e-6 and narrow:
         single = predict(problem, chosen, replace(use, dtype=np.dtype(np.float32)))
-        if single.peak <= room:
+        if single.peak <= free:
             yield f"float32 ({in_words(single.peak)})"
     least, most = 0.0, 1.0
     for _ in range(8):

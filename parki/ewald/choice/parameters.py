@@ -27,11 +27,11 @@ from parki.ewald.split.prolate import solve
 _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
 # Sources within a typical one, for each digit of the tolerance.
 TYPICAL = 3.0
-# Where lists of fewer pairs are worth a smaller cut-off: how many to have, of those with room.
+# Where lists of fewer pairs are worth a smaller cut-off: how many to have, of those that fit.
 MARGIN = 0.97
 # Sums of more seconds than this are worth a look at the cut-offs beside the choice, whose grids
 # have other lengths of transforms.
-UNEVEN, BESIDE, LOOKS = 0.03, (0.9, 0.95, 1.05, 1.1), 2
+UNEVEN, BESIDE, NEIGHBOURS = 0.03, (0.9, 0.95, 1.05, 1.1), 2
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _beside(search: Search, found: Parameters) -> Parameters | None:
         near = problem.near_time(cutoff, found.degree)
         predicted.append((near + other.least(), other))
     promising = sorted((f for f in predicted if f[0] < found.total), key=lambda f: f[0])
-    looked = filter(None, (_best_of(other) for _, other in promising[:LOOKS]))
+    looked = filter(None, (_best_of(other) for _, other in promising[:NEIGHBOURS]))
     return min(looked, key=lambda p: p.total, default=None)
 
 
@@ -247,7 +247,7 @@ def _lowest(scanned: list[tuple[float, float]]) -> float:
 def _far_time(problem: Problem, split: Split, cutoff: float) -> float:
     """Return the least time of the far field that is predicted, from one grid scaled."""
     largest, choices = coarsest(problem, split), problem.windows
-    exponents, constant, room = forecast(split, largest)
+    exponents, constant, margin = forecast(split, largest)
     steps, typical = fit(problem, largest / 1.2), choices[len(choices) // 2]
     padding = problem.pad(steps, typical, cutoff, split)
     passes = padding.values()
@@ -255,7 +255,7 @@ def _far_time(problem: Problem, split: Split, cutoff: float) -> float:
     def seconds(points: int, refinement: float) -> float:
         return sum(problem.far_times(points, padding, passes, refinement / 1.2).values())
 
-    enough = exponents <= (room - constant)[:, None]
+    enough = exponents <= (margin - constant)[:, None]
     best, fewest = math.inf, POINTS[-1] + 1
     for row, refinement in enumerate(REFINEMENTS):
         p = next((p for p in choices if enough[row, p - POINTS[0]]), fewest)

@@ -77,11 +77,11 @@ class Problem:
         return tuple(term.name for quantity in self.want for term in terms[quantity])
 
     @property
-    def steep_terms(self) -> tuple[str, ...]:
+    def differentiating_terms(self) -> tuple[str, ...]:
         """Those with the largest window errors: at each mode a gradient's exceeds the others'."""
-        if not {"grad_u", "grad_probe"} & {*self.want}:
+        if not {"grad_u", "grad_tensor"} & {*self.want}:
             return self.terms
-        return tuple(t for t in self.terms if term_of(t).steep)
+        return tuple(t for t in self.terms if term_of(t).differentiates_window)
 
     @cached_property
     def work(self) -> Work:
@@ -229,7 +229,7 @@ class Problem:
         scale = 2 * float(steps.min())
         worst = max(
             self.bound(estimates.truncation(term, split, list(steps), 1.0, self.periods), scale)
-            * term_of(term).aligned
+            * term_of(term).aligned_factor
             for term in self.terms
         )
         return worst / self.tolerance

@@ -1,4 +1,4 @@
-"""`Fixed`: a plan as a linear function of densities, for as long as its points are what they were.
+"""`LinearMap`: a plan as a linear function of densities, while its points stay what they were.
 
 What differentiates such a function later, or compiles it, must not meet other points.
 """
@@ -20,7 +20,7 @@ def check_plan(plan: Any) -> None:
         raise ParkiTypeError(f"plan is a {type(plan).__name__}; expected parki.Plan")
 
 
-class Fixed:
+class LinearMap:
     """A plan with the points that it has now. Equal for the same plan and points.
 
     Parameters
@@ -46,7 +46,9 @@ class Fixed:
         self._shapes = density, result_shape(plan.kernel, plan.want, plan.n_targets)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Fixed) and self.points is other.points and self.plan is other.plan
+        return (
+            isinstance(other, LinearMap) and self.points is other.points and self.plan is other.plan
+        )
 
     def __hash__(self) -> int:
         return hash((id(self.plan), id(self.points)))

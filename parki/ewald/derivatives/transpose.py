@@ -46,7 +46,7 @@ class Transpose:
                     "derivatives that parki has no sum for; make a plan whose want is 'u' or "
                     "'grad_u'"
                 )
-        self.exchanged = {n: Exchanged(task, task.sum.adjoints[n]) for n in task.want}
+        self.transposed = {n: TransposedSum(task, task.sum.adjoints[n]) for n in task.want}
 
     def __call__(self, points: Points, pipeline: Pipeline, values: dict[str, Any]) -> Any:
         """Return the transpose (k, rows, sources) of values (k, rows, targets), by result."""
@@ -55,8 +55,8 @@ class Transpose:
         if pipeline.setup is None:
             return found
         for name, each in seeds(values).items():
-            if name in self.exchanged:  # all others are zero everywhere
-                self.exchanged[name].add(points, pipeline, each, found)
+            if name in self.transposed:  # all others are zero everywhere
+                self.transposed[name].add(points, pipeline, each, found)
         return found
 
 
@@ -86,30 +86,31 @@ class _Kept:
     pipeline: Pipeline
 
 
-class Exchanged:
-    """The exchanged sum of one result."""
+class TransposedSum:
+    """The transposed sum of one result."""
 
     def __init__(self, task: Task, record: Adjoint) -> None:
         options = task.options.of_derivatives()
         self.own, self.record = task, record
-        turned = task.kernel if record.turned else ""
-        self.task = Task(record.kernel, task.space, task.dtype, options, record.want, turned)
+        pair = task.kernel if record.transposed_pair else ""
+        self.task = Task(record.kernel, task.space, task.dtype, options, record.want, pair)
         self.kept: _Kept | None = None
 
     def add(self, points: Points, pipeline: Pipeline, values: Any, found: Any) -> None:
         """Add to the transpose (k, rows, sources) what comes of values (k, rows, targets)."""
         record, task = self.record, self.task
         if record.symmetric and points.survey.same and self.own.want == record.want:
-            other, exchanged = pipeline, points
+            other, transposed = pipeline, points
         else:
-            other, exchanged = self._placed(points, pipeline)
-        many, count = len(values), exchanged.targets
+            other, transposed = self._placed(points, pipeline)
+        many, count = len(values), transposed.targets
         results = {
             name: task.xp.empty((many, *result_shape(task.kernel, name, count)), dtype=values.dtype)
             for name in record.want
         }
-        if task.turned:
-            results["turned"] = task.xp.empty((many, self.own.sum.rows, count), dtype=values.dtype)
+        if task.transposed_pair:
+            shape = (many, self.own.sum.rows, count)
+            results["transposed_pair"] = task.xp.empty(shape, dtype=values.dtype)
         other.apply(task.xp.ascontiguousarray(values), results, unwatched)
         setup = pipeline.setup
         flux = record.mean is not None and task.options.dl_mean == "flux"
@@ -123,7 +124,7 @@ class Exchanged:
                     record,
                     values[place],
                     pipeline.total,
-                    exchanged.systems,
+                    transposed.systems,
                 )
                 each["p"] += pressure[1]
             into += record.density(each, points.arrays.get("norms"))
@@ -133,23 +134,23 @@ class Exchanged:
         kept, setup = self.kept, pipeline.setup
         if kept is not None and kept.plan is points:
             return kept.pipeline, kept.points
-        alike = self.record.finer is None and setup is not None
+        alike = self.record.tolerance_factor is None and setup is not None
         given = None
         if kept is not None and (kept.setup is setup or not alike):
             before = kept.pipeline
             given = before.setup if alike else None
         else:
             before = pipeline.empty()
-            given = setup.exchanged(self.task) if alike and setup is not None else None
-        exchanged = self._exchanged(points)
-        other = before.exchanged(self.task, exchanged, given)
-        self.kept = _Kept(points, exchanged, setup, other)
-        return other, exchanged
+            given = setup.transposed(self.task) if alike and setup is not None else None
+        transposed = self._transposed(points)
+        other = before.transposed(self.task, transposed, given)
+        self.kept = _Kept(points, transposed, setup, other)
+        return other, transposed
 
-    def _exchanged(self, points: Points) -> Points:
+    def _transposed(self, points: Points) -> Points:
         """Return points whose targets are the sources."""
         survey, arrays, kept = points.survey, points.arrays, self.kept
-        turned = survey._replace(totals=survey.totals[::-1], before=survey.before[::-1])
+        reversed_survey = survey._replace(totals=survey.totals[::-1], before=survey.before[::-1])
         systems = points.systems
         if systems is not None:
             if kept is not None and kept.plan.systems is systems:
@@ -158,16 +159,18 @@ class Exchanged:
                 how = self.task.space, self.task.executor
                 systems = Systems(systems.sources, systems.targets, *how)
         tolerance = points.tolerance
-        if self.record.finer is not None:
-            sources, components = turned.totals[1], self.task.sum.source_components
+        if self.record.tolerance_factor is not None:
+            sources, components = reversed_survey.totals[1], self.task.sum.source_components
             if systems is not None:
                 sources = int(np.diff(systems.sources).max())
             asked = self.task.options.random_tolerance(sources, components, self.task.dtype)
-            tolerance = max(self.record.finer * asked, SMALLEST_TOLERANCE[self.task.dtype])
+            tolerance = max(
+                self.record.tolerance_factor * asked, SMALLEST_TOLERANCE[self.task.dtype]
+            )
         swapped = {"trg": arrays["src"], "src": arrays["trg"]}
-        if self.task.turned and "norms" in arrays:
+        if self.task.transposed_pair and "norms" in arrays:
             swapped["norms"] = arrays["norms"]
-        return Points(swapped, points.extents, turned, points.box, tolerance, systems)
+        return Points(swapped, points.extents, reversed_survey, points.box, tolerance, systems)
 
 
 def flat(array: Any) -> Any:
@@ -184,7 +187,7 @@ def mean_pressure(
     total: Callable[[float], float] = float,
     systems: Systems | None = None,
 ) -> tuple[Any, Any]:
-    """Return what the exchanged sum's pressure has more, of a double layer without net flux.
+    """Return what the transposed sum's pressure has more, of a double layer without net flux.
 
     Parameters
     ----------
@@ -198,7 +201,7 @@ def mean_pressure(
     total : callable
         Adds up numbers of all ranks.
     systems : Systems, optional
-        Of the exchanged sum.
+        Of the transposed sum.
 
     Returns
     -------

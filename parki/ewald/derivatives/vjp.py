@@ -19,7 +19,7 @@ from parki.ewald.plan import sum_once
 from parki.ewald.points import check_arguments, check_density, check_space, result_shape
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import Adjoint
-from parki.ewald.sums.record import Kernel
+from parki.ewald.sums.record import Sum
 from parki.ewald.task import Frame, Task
 from parki.interchange import as_array, as_given
 from parki.runtime import ExecutionSpace
@@ -146,7 +146,7 @@ def jvp(
 class _Sum(NamedTuple):
     """A sum whose arguments were checked: densities (k, rows, Ns), normals (3, Ns)."""
 
-    kind: Kernel
+    kind: Sum
     options: EwaldOptions
     space: ExecutionSpace
     trg: Any
@@ -242,18 +242,20 @@ class _Sum(NamedTuple):
             want += tuple(name for name in slopes.want if name not in want)
         if not want:
             return {}
-        probes = None
-        if "src" in wrt and slopes.probes is not None:
-            probes = slopes.probes(dens, self.norms)
+        tensors = None
+        if "src" in wrt and slopes.tensors is not None:
+            tensors = slopes.tensors(dens, self.norms)
         shaped = v.reshape(len(v), *SUMS[record.kernel].density_shape(v.shape[-1]))
-        exchanged = record.kernel, self.src, self.trg, shaped, None, self.options, want
-        turned = (self.kind.name, self.norms) if record.turned and {*wrt} == {"dens"} else None
-        names = (*want, "turned") if turned else want
-        results = zip(names, sum_once(*exchanged, probes=probes, turned=turned), strict=True)
+        transposed = record.kernel, self.src, self.trg, shaped, None, self.options, want
+        whole = record.transposed_pair and {*wrt} == {"dens"}
+        pair = (self.kind.name, self.norms) if whole else None
+        names = (*want, "transposed_pair") if pair else want
+        found = sum_once(*transposed, tensors=tensors, transposed_pair=pair)
+        results = zip(names, found, strict=True)
         each = {name: array.reshape(len(v), *flat(array[0]).shape) for name, array in results}
         if record.mean is not None and self.options.dl_mean == "flux":
             for place, values in enumerate(v):
-                self._add_mean(record, values, {n: a[place] for n, a in each.items()}, probes)
+                self._add_mean(record, values, {n: a[place] for n, a in each.items()}, tensors)
         found = {}
         if "dens" in wrt:
             many = [{n: a[place] for n, a in each.items()} for place in range(len(v))]
@@ -265,19 +267,19 @@ class _Sum(NamedTuple):
             found["src"] = slopes.sources(first, dens)
         return found
 
-    def _add_mean(self, record: Adjoint, v: Any, found: dict[str, Any], probes: Any) -> None:
-        """Add the pressure of a double layer without net flux, and what probes feel of it."""
+    def _add_mean(self, record: Adjoint, v: Any, found: dict[str, Any], tensors: Any) -> None:
+        """Add the pressure of a layer without net flux, and what tensor targets read of it."""
         arrays = {"trg": self.trg, "src": self.src}
         box = Extent(np.zeros(3), np.array(self.options.box, dtype=np.float64))
         task = Task(record.kernel, self.space, self.trg.dtype, self.options)
         slope, pressure = mean_pressure(task, Frame.of(task, box), arrays, record, v)
         found["p"] += pressure
-        if probes is not None:
-            found["grad_probe"] += probes[-1] * slope
+        if tensors is not None:
+            found["grad_tensor"] += tensors[-1] * slope
 
     def moved(self, dens: Any, moves: dict[str, Any]) -> Any:
         """Return by how much the sum changes as targets and sources move, (results, Nt)."""
-        xp, moved = self.space.array_module, self.kind.slopes.moved
+        xp, moved = self.space.array_module, self.kind.slopes.displacement
         found = xp.zeros((self.kind.results, self.trg.shape[1]), dtype=self.trg.dtype)
         densities = [dens] if "trg" in moves else []
         if "src" in moves and moved is None:

@@ -72,21 +72,21 @@ def _fitted(
     """Return the column of the smallest halo for the bytes of scratch memory of each filling."""
     bands, split, steps, lanes = threads
     batch = max(1, sizes_of(on_device).gathered // lanes)
-    turn = BANKS // item
+    row = BANKS // item
     for (_, group, largest), limit in zip(FILLINGS, limits, strict=True):
         if group > components > 1:
             group = components
         if group > components:
             continue
         numbers = 3 * p * (1 + (sums > 1)) + group * sums * bands * split
-        room = limit - batch * (item * numbers + 24) - 64
+        space_left = limit - batch * (item * numbers + 24) - 64
         sizes = []
         for tile1 in WIDTHS:
             for tile2 in WIDTHS:
                 # Bands of planes lie side by side in the banks; idle heights read beyond a row.
                 plane = (tile1 + p - 1) * (tile2 + p - 1) + split * steps - p
-                plane += (split - plane) % turn
-                planes = min(room // (group * plane * item) - p + 1, PLANES[1])
+                plane += (split - plane) % row
+                planes = min(space_left // (group * plane * item) - p + 1, PLANES[1])
                 if planes >= PLANES[0] and planes * tile1 * tile2 >= CELLS * batch:
                     size = Gather(
                         tile1, tile2, planes, bands, split, steps, lanes, batch, group, plane

@@ -58,14 +58,16 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
     beyond = 4 * padding.steepness / padding.width  # X is exp(-1) there
     counts = [math.ceil((math.pi / steps[a] + beyond) * edge / (2 * math.pi)) + 1 for a in free]
     unit = 2 * math.pi / edge
-    turns: list[Any] = []
+    matrices: list[Any] = []
     for axis, count in zip(free, counts, strict=True):
         # Of a cube all are the same.
         last = axis - 1
-        same = turns and box[axis] == box[last] and steps[axis] == steps[last]
+        same = matrices and box[axis] == box[last] and steps[axis] == steps[last]
         same = same and np.array_equal(waves[axis], waves[last])
         k, wide = xp.asarray(waves[axis]), unit * xp.arange(count)
-        turns.append(turns[-1] if same else _turn(xp, padding, float(box[axis]), k, wide) / edge)
+        matrices.append(
+            matrices[-1] if same else _matrix(xp, padding, float(box[axis]), k, wide) / edge
+        )
     *x, y, z = (xp.arange(count, dtype=np.int32) ** 2 for count in counts)
     most = sum((count - 1) ** 2 for count in counts)
 
@@ -91,17 +93,19 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
         [kernel] = kernels(np.zeros(1), xp.arange(most + 1))
         values = xp.empty((waves[0].size, numbers.size))
         for part in cuts(numbers.size, blocks(numbers.size * counts[0])):
-            values[:, part] = product("ix,xs->is", turns[0], kernel[x[0][:, None] + numbers[part]])
+            values[:, part] = product(
+                "ix,xs->is", matrices[0], kernel[x[0][:, None] + numbers[part]]
+            )
     else:
         values = kernels(waves[0], numbers)
     found = xp.empty([k.size for k in waves])
     for part in cuts(len(values), blocks(len(values) * sums.size)):
-        rows = product("iyz,kz->iyk", values[part][:, places], turns[-1])
-        found[part] = product("jy,iyk->ijk", turns[-2], rows)
+        rows = product("iyz,kz->iyk", values[part][:, places], matrices[-1])
+        found[part] = product("jy,iyk->ijk", matrices[-2], rows)
     return found
 
 
-def _turn(xp: Any, padding: Padding, edge: float, k: Any, wide: Any) -> Any:
+def _matrix(xp: Any, padding: Padding, edge: float, k: Any, wide: Any) -> Any:
     """Return the matrix that convolves modes ``wide`` of an even function to modes ``k``."""
     width = padding.width
     middle = edge + padding.kept + width / 2

@@ -150,8 +150,8 @@ class Convolution:
         sizes = list(zip(lengths, steps, strict=True))
         # Non-negative wavenumbers, and what undoes spreading and gathering, times the cell's edge.
         half = [2 * np.pi / (n * h) * np.arange(n // 2 + 1) for n, h in sizes]
-        turns = [2 * np.pi / n * np.arange(n // 2 + 1) for n in lengths]
-        window = [1 / (h * mesh.window.fourier(k) ** 2) for k, h in zip(turns, steps, strict=True)]
+        angles = [2 * np.pi / n * np.arange(n // 2 + 1) for n in lengths]
+        window = [1 / (h * mesh.window.fourier(k) ** 2) for k, h in zip(angles, steps, strict=True)]
         index = np.arange(first, last)
         fold = np.minimum(index, lengths[0] - index)
         along = half[0][fold]
@@ -263,7 +263,7 @@ class FGC(Convolution):
     mesh, split, sets, like
         As for `Convolution`.
     memory : array, 1-D
-        Where to put the field, and before it on the CPU the modes: `room` says how much of each.
+        Where to put the field, and before it on the CPU the modes: `scratch` says how much of each.
 
     Attributes
     ----------
@@ -276,7 +276,7 @@ class FGC(Convolution):
         self, mesh: EwaldMesh, split: Split, memory: Any, sets: int = 1, like: FGC | None = None
     ) -> None:
         super().__init__(mesh, split, sets=sets, like=like)
-        before, size = self.room(mesh, sets)
+        before, size = self.scratch(mesh, sets)
         x, y, z = mesh.stored
         self.field = memory[before : before + size].reshape(self.rows, x, sets * y, z)
         x, y, z = mesh.padding.modes
@@ -289,7 +289,7 @@ class FGC(Convolution):
             self.hat = memory[:size].view(self.complex_type).reshape(modes)
 
     @staticmethod
-    def room(mesh: EwaldMesh, sets: int = 1) -> tuple[int, int]:
+    def scratch(mesh: EwaldMesh, sets: int = 1) -> tuple[int, int]:
         """Return the numbers before the grids and fields, for modes on the CPU, and the fields'.
 
         Many modes take the place of what was transformed already, one component after the other.

@@ -26,7 +26,7 @@ GROUP = 3  # components that `g2p_target` gathers at a time
 class Gathering:
     """A kernel and what it gathers: components ``first`` to ``first + count - 1`` of ``name``.
 
-    ``name`` is "u", "p", "grad_u", which takes "u" along where both are wanted, or "grad_probe",
+    ``name`` is "u", "p", "grad_u", which takes "u" along where both are wanted, or "grad_tensor",
     which takes all.
     """
 
@@ -50,7 +50,7 @@ class G2P:
         Whether the targets are the sources.
     offsets : ndarray, optional
         Of the targets of each system, which the variant by tiles knows.
-    probes : array, shape (10, N), optional
+    tensors : array, shape (10, N), optional
         Of the targets, in the order given and in the user's unit.
 
     Attributes
@@ -66,15 +66,15 @@ class G2P:
         sources: Sorted | None,
         same: bool,
         offsets: Any = None,
-        probes: Any = None,
+        tensors: Any = None,
     ) -> None:
         self._space, self._executor = mesh.space, mesh.executor
         constant, size = mesh.space.adapter.constant, tile_size(mesh)
         self.method = mesh.gather
         if mesh.gather == "tile" and size is None:
             self.method = f"target (no tile of P = {mesh.window.points} fits scratch memory)"
-            if mesh.fields.probes:
-                self.method = "target (tiles have no probes)"
+            if mesh.fields.tensors:
+                self.method = "target (tiles have no tensors)"
         if size:
             tiles = mesh.columns(size.tile1, size.tile2)
         elif mesh.gather == "base":
@@ -87,7 +87,7 @@ class G2P:
         self.targets = sources if sources is not None and ready else mesh.sort(trg, tiles, offsets)
         self.launches = self.gathers(mesh)
         self.arguments = dict(mesh.arguments, trg=self.targets.points, order=self.targets.order)
-        self.arguments["probes"] = probes
+        self.arguments["tensors"] = tensors
         self.count = self.targets.order.size
         if size:
             cells = part_cells(tiles, mesh.space.on_device)
@@ -98,12 +98,12 @@ class G2P:
         self._back: Any = None  # the place of each target among the sorted ones
         self._found: dict[str, Any] = {}  # results of the sorted targets
         order = self.targets.order
-        if in_order(mesh.space, order.size) and mesh.gather != "base" and probes is None:
+        if in_order(mesh.space, order.size) and mesh.gather != "base" and tensors is None:
             places = np.arange(order.size, dtype=np.int32)
             self._back = np.empty_like(order)
             self._back[order] = places
             self.arguments["order"] = places
-        if "grad_u" in mesh.fields.want or mesh.fields.probes:
+        if "grad_u" in mesh.fields.want or mesh.fields.tensors:
             self.arguments["descent"] = constant(-mesh.factor / mesh.steps, mesh.dtype)
 
     @staticmethod
@@ -115,11 +115,11 @@ class G2P:
     def gathers(mesh: Mesh) -> list[Gathering]:
         """Return what is launched for the quantities wanted."""
         size, components, want = tile_size(mesh), mesh.fields.results, mesh.fields.want
-        if mesh.fields.probes:
+        if mesh.fields.tensors:
             parts = {"VALUES": "u", "GRADIENT": "grad_u", "PRESSURE": "p"}
             flags: dict[str, Any] = {flag: name in want for flag, name in parts.items()}
             flags["TOGETHER"] = 1 if mesh.space.on_device else 4
-            return [Gathering(mesh.load("g2p_probe", "g2p_probe", **flags), "grad_probe", 0, 4)]
+            return [Gathering(mesh.load("g2p_tensor", "g2p_tensor", **flags), "grad_tensor", 0, 4)]
         step = size.group if size else min(components, GROUP)
         wanted = [("grad_u" if "grad_u" in want else "u", components)]
         if "u" not in want and "grad_u" not in want:
@@ -176,7 +176,7 @@ class G2P:
                 pot=None if pot is None else pot[rows],
                 gradient=None if gradient is None else gradient[3 * rows.start : 3 * rows.stop],
                 pressure=results.get("p"),
-                pull=results.get("grad_probe"),
+                pull=results.get("grad_tensor"),
                 first=first,
                 **self.arguments,
             )
@@ -196,7 +196,7 @@ def part_cells(tiles: Tiles, on_device: bool) -> int:
 def tile_size(mesh: Mesh) -> Gather | None:
     """Return the sizes of `g2p_tile`.
 
-    None if the mesh has another variant, if targets have probes, or if scratch memory holds no
+    None if the mesh has another variant, if targets have tensors, or if scratch memory holds no
     column.
     """
-    return Gather.of(mesh) if mesh.gather == "tile" and not mesh.fields.probes else None
+    return Gather.of(mesh) if mesh.gather == "tile" and not mesh.fields.tensors else None

@@ -84,7 +84,7 @@ class Fields:
     tensor : bool
         Whether sources have tensors, which are spread with the window's gradient.
     want : tuple of str
-        What is gathered: "u", "p", "grad_u", and "grad_probe" of probes at the targets.
+        What is gathered: "u", "p", "grad_u", and "grad_tensor".
     deterministic : bool
         Whether values of the grid must be the same bits every time.
     """
@@ -97,9 +97,9 @@ class Fields:
     deterministic: bool = False
 
     @property
-    def probes(self) -> bool:
-        """Whether targets have probes."""
-        return "grad_probe" in self.want
+    def tensors(self) -> bool:
+        """Whether targets have tensors."""
+        return "grad_tensor" in self.want
 
     @classmethod
     def of(cls, task: Task) -> Fields:
@@ -190,7 +190,7 @@ class Mesh:
         if not spills:
             self.spill = 0
         tables = dict(zip(("window", "slope"), window.piecewise(degree), strict=True))
-        if fields.probes and isinstance(window, KaiserBessel):
+        if fields.tensors and isinstance(window, KaiserBessel):
             tables["curvature"] = window.curvature(degree)
         self.arguments = {
             "inverse_step": xp.asarray(1 / steps, dtype=dtype),

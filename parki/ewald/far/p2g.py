@@ -50,10 +50,10 @@ class P2G:
     mesh : Mesh
     src, norms : array, shape (3, N)
         Sources and their normals (or None) in solver units, wrapped.
-    room : tuple of 2 ints
+    scratch : tuple of 2 ints
         Values of `memory` before the grid, and from there on at least.
     memory : array, optional
-        That of another `P2G` of the same mesh and ``room``, which is not used any more.
+        That of another `P2G` of the same mesh and ``scratch``, which is not used any more.
     offsets : ndarray, optional
         Of the sources of each system: see `parki.CellList`. Their grids lie side by side along y.
 
@@ -69,7 +69,7 @@ class P2G:
         mesh: Mesh,
         src: Any,
         norms: Any,
-        room: tuple[int, int] = (0, 0),
+        scratch: tuple[int, int] = (0, 0),
         memory: Any = None,
         offsets: Any = None,
     ) -> None:
@@ -79,7 +79,7 @@ class P2G:
         x, y, z = self.variant.shape
         shape = (mesh.fields.components, x, self.sources.systems * y, z)
         size = math.prod(shape)
-        before, least = room
+        before, least = scratch
         self._clean = memory is None
         if memory is None:
             memory = zeros(mesh.space, before + max(size, least), mesh.dtype)
@@ -162,7 +162,7 @@ class Owner(Variant):
             grid[..., :spill] += grid[..., n : n + spill]
 
 
-class Tile(Variant):
+class TileVariant(Variant):
     """`p2g_tile`: threads own columns of the grid, whose values stay in registers."""
 
     several = True
@@ -274,9 +274,9 @@ def _colours(
 
 VARIANTS: dict[str, Callable[[Mesh], Variant]] = {
     "owner": Owner,
-    "tile": Tile,
+    "tile": TileVariant,
     "base": p2g_paper.Source,
     "source": p2g_paper.Source,
-    "grid": p2g_paper.Grid,
+    "grid": p2g_paper.GridVariant,
     "hybrid": p2g_paper.Hybrid,
 }

@@ -62,7 +62,7 @@ class Source(Variant):
         self.launches[0](arguments["src"].shape[1], **arguments)
 
 
-class Grid(Variant):
+class GridVariant(Variant):
     """`p2g_grid`: a thread owns a grid point and sums over the sources in reach."""
 
     adds = False

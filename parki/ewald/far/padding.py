@@ -225,8 +225,8 @@ def pad(
         c, d = decay / spacings[1] if periodicity == 1 else 0.0, decay / spacings[2]
         half, area = (a * d + b * c) / 2, float(local[1] * local[2])
         while (area := SMALLER * area) > a * b:
-            room = area - a * b
-            mode = math.ceil((half + math.sqrt(half**2 + c * d * room)) / room)
+            rest = area - a * b
+            mode = math.ceil((half + math.sqrt(half**2 + c * d * rest)) / rest)
             if mode >= last:
                 break
             y, z = plain[1], max(plain[2], tables.planes.at_least(b + d / mode, 2))

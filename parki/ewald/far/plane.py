@@ -52,13 +52,13 @@ class PlaneModes:
         # Those of a system are summed together.
         self.chunk = max(1, heights.size) if systems else sizes_of(mesh.space.on_device).plane
         length, step = mesh.padding.local[2], float(mesh.steps[2])
-        turns = 2 * np.pi / length * np.arange(1, min(MODES, length // 2 - 1) + 1)
-        self.lowest = turns[0] / step
+        angles = 2 * np.pi / length * np.arange(1, min(MODES, length // 2 - 1) + 1)
+        self.lowest = angles[0] / step
         # The grid starts at half a window before the points, in steps.
-        shift = np.exp(-1j * turns * (mesh.window.points / 2 - 1))
-        factor = mesh.window.fourier(turns) * mesh.window.fourier(0.0) ** 2 * shift
+        shift = np.exp(-1j * angles * (mesh.window.points / 2 - 1))
+        factor = mesh.window.fourier(angles) * mesh.window.fourier(0.0) ** 2 * shift
         self.factor = mesh.space.adapter.constant(factor, np.complex128)
-        self.slope = mesh.space.adapter.constant(1j * turns / step, np.complex128)
+        self.slope = mesh.space.adapter.constant(1j * angles / step, np.complex128)
 
     @staticmethod
     def needed(mesh: EwaldMesh) -> bool:
@@ -89,10 +89,10 @@ class PlaneModes:
                 weights = q[:2] * n[2] + n[:2] * q[2]
             if single is not None:
                 weights = xp.concatenate([weights, single[:, part].astype(np.float64)])
-            turn = xp.exp(-1j * self.lowest * self.heights[part].astype(np.float64))
-            wave = xp.ones_like(turn)
+            rotation = xp.exp(-1j * self.lowest * self.heights[part].astype(np.float64))
+            wave = xp.ones_like(rotation)
             for mode in range(self.slope.size):
-                wave *= turn
+                wave *= rotation
                 found = self._total(weights, wave)
                 sums[..., mode] += self.slope[mode] * found[:2]
                 if single is not None:

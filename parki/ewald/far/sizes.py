@@ -48,7 +48,7 @@ LINES = 1 << 30
 CHUNK = 2 << 20
 
 
-class Sizes(NamedTuple):
+class FarSizes(NamedTuple):
     """What a kind of space takes.
 
     Attributes
@@ -73,11 +73,11 @@ class Sizes(NamedTuple):
     cells: int | None
 
 
-CPU = Sizes(16 << 20, SIDES, 32, 1 << 13, None)
-DEVICE = Sizes(1 << 30, TILE, 512, 1 << 18, LEAST_CELLS)
+CPU = FarSizes(16 << 20, SIDES, 32, 1 << 13, None)
+DEVICE = FarSizes(1 << 30, TILE, 512, 1 << 18, LEAST_CELLS)
 
 
-def sizes_of(on_device: bool) -> Sizes:
+def sizes_of(on_device: bool) -> FarSizes:
     """Return the sizes of a kind of space."""
     return DEVICE if on_device else CPU
 
@@ -105,7 +105,7 @@ def shared_work(parts: int) -> float:
     return 1 + 0.12 * (parts - 1)
 
 
-def owner_turns(tiles: int, parts: int, threads: int) -> float:
+def owner_rounds(tiles: int, parts: int, threads: int) -> float:
     """Return the time of a colour of `p2g_owner`, in that of one tile in one part."""
     return -(-tiles * parts // threads) / parts * shared_work(parts)
 
@@ -117,7 +117,7 @@ def owner_parts(tiles: int, threads: int, points: int) -> int:
     The fewest that take the least time. A source has P ``points`` planes, and as many parts at
     most.
     """
-    return min(range(1, min(threads, points) + 1), key=lambda n: owner_turns(tiles, n, threads))
+    return min(range(1, min(threads, points) + 1), key=lambda n: owner_rounds(tiles, n, threads))
 
 
 def p2g_part(entries: int) -> int:
@@ -196,6 +196,6 @@ def wanted(want: tuple[str, ...]) -> dict[str, bool]:
     """Return the switches of the convolution: gradients are gathered from the velocity."""
     found = {*want}
     return {
-        "VELOCITY": bool(found & {"u", "grad_u", "grad_probe"}),
-        "PRESSURE": bool(found & {"p", "grad_probe"}),
+        "VELOCITY": bool(found & {"u", "grad_u", "grad_tensor"}),
+        "PRESSURE": bool(found & {"p", "grad_tensor"}),
     }

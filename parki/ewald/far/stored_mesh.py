@@ -269,9 +269,9 @@ def _matrix(sparse: Any, entries: tuple[Any, Any, Any], shape: tuple[int, int]) 
 
 
 def _check_memory(mesh: Mesh, what: str, needed: int) -> None:
-    if needed > (room := free_memory(mesh.space)):
+    if needed > (free := free_memory(mesh.space)):
         raise ParkiMemoryError(
-            f"the stored {what} needs {needed / 1e9:.3g} GB, but {room / 1e9:.3g} GB are free; "
+            f"the stored {what} needs {needed / 1e9:.3g} GB, but {free / 1e9:.3g} GB are free; "
             "choose a method that computes the windows, or leave it to 'auto'"
         )
 

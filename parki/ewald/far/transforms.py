@@ -129,8 +129,8 @@ class HostTransforms:
     def _in_threads(self, work: Callable[[slice], None], modes: Any, axis: int) -> None:
         """Do ``work`` for parts of the modes' rows along an axis, one after the other for each."""
         threads = workers(modes.size, self.threads)
-        turns = -(-modes.nbytes // (threads * PART))
-        run_in_threads(work, cuts(modes.shape[axis], threads * turns), threads)
+        rounds = -(-modes.nbytes // (threads * PART))
+        run_in_threads(work, cuts(modes.shape[axis], threads * rounds), threads)
 
 
 class DeviceTransforms:

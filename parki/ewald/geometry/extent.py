@@ -33,7 +33,7 @@ class Extent(NamedTuple):
     box: Array
 
 
-def mean_edge(box: Array) -> float:
+def volume_length(box: Array) -> float:
     """Return the cube root of a box's volume, which itself may be beyond all numbers."""
     unit = math.ldexp(1.0, math.frexp(float(box.max()))[1] - 1)
     ratio: float = float(np.prod(box / unit)) ** (1 / 3)

@@ -34,7 +34,7 @@ from parki.runtime import ExecutionSpace, Kernel, load
 
 # Sources that a lane of p2p_tile looks at before it computes those in reach, by the bytes of a
 # number: longer lists are more alike, and leave less of a multiprocessor's memory to its cache.
-LOOKS = {8: 64, 4: 32}
+CANDIDATES = {8: 64, 4: 32}
 # Densities that are summed at a time, the most that there are: for each number, a kernel. On a CPU
 # with AVX-512 four take 1.1 (Laplace) to 2.8 times (dipoles) as long as one. Their sums fill 12 of
 # its 32 registers; those of eight would fill 24.
@@ -54,9 +54,9 @@ class P2P:
     trg, src : array, shape (3, N)
         Points in the user's unit, not wrapped.
     norms : array, shape (3, N), or None
-        Normals in solver units; of the targets, in the order given, if the task is turned.
-    probes : array, shape (10, N), optional
-        Probes of the targets, in the order given and in the user's unit.
+        Normals in solver units; of the targets, in the order given, if the pair is transposed.
+    tensors : array, shape (10, N), optional
+        Tensors of the targets, in the order given and in the user's unit.
     launch : Launch or None
         How a variant by cells runs; None for its defaults.
     stretch : tuple of 2 floats, optional
@@ -80,7 +80,7 @@ class P2P:
         src: Any,
         norms: Any,
         *,
-        probes: Any = None,
+        tensors: Any = None,
         launch: Launch | None = None,
         stretch: tuple[float, float] | None = None,
         systems: Systems | None = None,
@@ -125,15 +125,15 @@ class P2P:
         if sizes.derivatives != size and "derivatives" in kernels:
             self.work["derivatives"] = cut(sizes.derivatives)
         self.norms = None
-        if norms is not None and task.turned:
+        if norms is not None and task.transposed_pair:
             self.norms = self.targets.sort(norms)
             self.norms /= -cutoff
         elif norms is not None:
             self.norms = self.sources.sort(norms, out=self.buffer(3))
             self.norms /= cutoff
         self.lists: PairLists | None = None
-        self.rows, self.velocity = task.sum.rows, "turned" if task.turned else "u"
-        outputs = task.pair.rows if task.turned else task.sum.results
+        self.rows, self.velocity = task.sum.rows, "transposed_pair" if task.transposed_pair else "u"
+        outputs = task.pair.rows if task.transposed_pair else task.sum.results
         self.together = TOGETHER if launch is None and outputs <= MOST_OUTPUTS else (1,)
         self.launches: dict[str, Callable[..., None]] = {}
         if "u" in kernels:
@@ -163,14 +163,14 @@ class P2P:
             self.own["u"] = {"factor": factor * power, "radial": radial, "xi_rc": xi_rc}
             self.own["u"]["tiles"] = self.tiles
         if "derivatives" in kernels:
-            names = task.sum.steep(task.want, together(task, pair))
+            names = task.sum.derivative_tables(task.want, together(task, pair))
             scale = rate * rate * power
             self.own["derivatives"] = {
                 "radial": kernels["derivatives"].table(pair.rows(names), self.dtype),
                 "gentle": rate * power,
                 "scale": scale,
-                "steep": rate * scale,
-                "probes": probes,
+                "derivative_scale": rate * scale,
+                "tensors": tensors,
             }
         src_high, src_low = self._parts(self.sources.points)
         trg_high, trg_low = src_high, src_low
@@ -220,11 +220,11 @@ class P2P:
 
         ``buffer`` comes from `buffer`, with the rows of `most` densities, and takes the sorted
         ones. Results have shape (k, rows, targets): 1 or 3 rows of "u", 1 of "p",
-        3 or 9 of "grad_u", 3 of "grad_probe"; or those of "turned" alone.
+        3 or 9 of "grad_u", 3 of "grad_tensor"; or those of "transposed_pair" alone.
         """
         done, rows = 0, self.rows
-        if self.velocity == "turned":
-            for name in results.keys() - {"turned"}:  # those of the far field alone
+        if self.velocity == "transposed_pair":
+            for name in results.keys() - {"transposed_pair"}:  # those of the far field alone
                 results[name].fill(0)
         while done < len(dens):
             # The one that keeps lists does so alone.
@@ -246,7 +246,7 @@ class P2P:
                         pot=own.get("u"),
                         pressure=own.get("p"),
                         gradient=own.get("grad_u"),
-                        pull=own.get("grad_probe"),
+                        pull=own.get("grad_tensor"),
                         **self.own["derivatives"],
                         **self.arguments,
                     )
@@ -277,7 +277,10 @@ def near_kernels(
         else:
             kernels["u"] = near_kernel(task, pair, tile)
     if want != ("u",):
-        shape, sizes = pair.rows(task.sum.steep(want, values)).shape, sizes_of(task.space)
+        shape, sizes = (
+            pair.rows(task.sum.derivative_tables(want, values)).shape,
+            sizes_of(task.space),
+        )
         workunit, constants = "p2p_derivatives", dict[str, Any]()
         if stages(task, pair):
             workunit = "p2p_staged_derivatives"
@@ -294,7 +297,7 @@ def near_kernels(
             PERIODIC=task.options.periodicity,
             PRESSURE="p" in want,
             GRADIENT="grad_u" in want,
-            PROBES=task.probes,
+            TENSORS=task.tensors,
             VALUES=values,
             TILE=sizes.derivatives,
             **constants,
@@ -313,10 +316,12 @@ def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: 
     tiles = pair.method == "tile"
     constants["TILE"] = tile.targets
     if tiles:
-        looks = LOOKS[task.dtype.itemsize]
-        constants.update(LANES=tile.lanes, TILES=TEAM, LOOKS=looks, LIST=looks, LISTS=lists)
+        candidates = CANDIDATES[task.dtype.itemsize]
+        constants.update(
+            LANES=tile.lanes, TILES=TEAM, CANDIDATES=candidates, LIST=candidates, LISTS=lists
+        )
         if lists != FORGETS:  # they lie elsewhere
-            constants.update(LOOKS=tile.looks, LIST=1)
+            constants.update(CANDIDATES=tile.candidates, LIST=1)
     else:
         constants.update(CHUNK=sizes_of(space).chunk, LANES=_lanes(space, task.dtype))
     return load(

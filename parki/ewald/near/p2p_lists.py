@@ -2,7 +2,7 @@
 
 A plan that is applied once has no use for them, and one that is applied often looks for the same
 pairs every time: a quarter to a half of the near field's time on an H200. So the second sum keeps
-the lists, if there is room, and all later ones take them.
+the lists, if there is memory, and all later ones take them.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def most_pairs(space: ExecutionSpace, targets: int, ranks: int = 1) -> float:
     """
     if not space.on_device:
         return math.inf
-    room = PART * LEFT * free_memory(space) / BYTES
-    stepped = math.pow(2.0, math.floor(4 * math.log2(max(room, 1.0))) / 4)
+    free = PART * LEFT * free_memory(space) / BYTES
+    stepped = math.pow(2.0, math.floor(4 * math.log2(max(free, 1.0))) / 4)
     return min(ranks * stepped, float(PAIRS * targets))
 
 
@@ -68,9 +68,9 @@ class PairLists:
     ) -> None:
         self.space, self.kernel = space, cache(kernel)
         self.tiles, self.lanes, self.keep = tiles, lanes, keep
-        self.forget()
+        self.drop()
 
-    def forget(self) -> None:
+    def drop(self) -> None:
         """Begin anew, as for other points."""
         self.size: int | None = None
         self.begun = False  # a sum was made
@@ -114,9 +114,9 @@ class PairLists:
         self._launch(COUNTS, arguments)
         total = int(needed.sum(dtype=xp.int64))
         self.size = 4 * self.lanes * total
-        room = total < MOST_ROWS and self.size <= PART * free_memory(self.space)
+        fits = total < MOST_ROWS and self.size <= PART * free_memory(self.space)
         try:
-            self.lists = xp.empty((total, self.lanes), dtype=xp.int32) if room else None
+            self.lists = xp.empty((total, self.lanes), dtype=xp.int32) if fits else None
         except MemoryError:  # in one piece there is less: sums do without
             self.lists = None
         if self.lists is None:

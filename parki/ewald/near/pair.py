@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from parki.arrays import real_name
 from parki.ewald.near.radial import EVALUATORS, Evaluator
-from parki.ewald.sums.record import Kernel, RadialPolynomials
+from parki.ewald.sums.record import RadialPolynomials, Sum
 from parki.ewald.task import Task
 
 Array = NDArray[np.float64]
@@ -40,7 +40,7 @@ class Pair(NamedTuple):
         """Return the polynomials of some radial functions, shape (functions, degree + 1)."""
         return np.array([getattr(self.radial, name) for name in names])
 
-    def table(self, kernel: Kernel) -> Array:
+    def table(self, kernel: Sum) -> Array:
         """Return what evaluates the radial functions of "u"."""
         return self.evaluator.table if self.evaluator else self.rows(kernel.polynomials[0])
 
@@ -55,5 +55,5 @@ class Pair(NamedTuple):
             PERIODIC=task.options.periodicity,
             EVALUATOR=number,
         )
-        more = {"LOW": task.mixed, "TURNED": bool(task.turned)}
+        more = {"LOW": task.mixed, "TRANSPOSED_PAIR": bool(task.transposed_pair)}
         return known | {name: True for name, flag in more.items() if flag}

@@ -19,9 +19,10 @@ P2P_METHODS = ("auto", "tile", "staged", *CELL_METHODS)
 COLUMNS, DEPTH = 2, 8
 # Tiles of p2p_tile have few targets, for their bounding boxes to cull tightly, and one warp's worth
 # of lanes. Lanes with long lists drift apart, and find less in the cache of what others have read:
-# where the positions near the targets of a multiprocessor fill it, smaller tiles and fewer looks
-# keep together. Of few targets there are fewer tiles than a device runs at once, and the longest
-# list takes all the time: smaller tiles serve them, too, and the smallest where they are long.
+# where the positions near the targets of a multiprocessor fill it, smaller tiles and fewer
+# candidates keep together. Few targets fill fewer tiles than a device runs at once, and the
+# longest list takes all the time: smaller tiles serve them, too, and the smallest where lists
+# are long.
 FEW = 50_000  # targets
 # Sources near those worked on at a time, `Problem.read`, from which on tiles are smaller: for few
 # targets, and for many over the bytes of a position. Fitted: see docs/notebook/constants.md.
@@ -54,11 +55,11 @@ class Launch(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """A tile: most targets, lanes that share a target's sources, looks of each for lists kept."""
+    """A tile: most targets, lanes that share a target's sources, candidates of each for lists."""
 
     targets: int
     lanes: int = 1
-    looks: int = 0
+    candidates: int = 0
 
 
 # By whether there are few targets, and whether many sources are near those worked on at a time.
@@ -70,7 +71,7 @@ TILES = {
 }
 
 
-class Sizes(NamedTuple):
+class NearSizes(NamedTuple):
     """What a kind of space takes.
 
     Attributes
@@ -93,11 +94,11 @@ class Sizes(NamedTuple):
     cells: float
 
 
-CPU = Sizes(Tile(4), 256, 64, 4, 4.0)
-DEVICE = Sizes(Tile(16), 64, 0, 32, 64.0)
+CPU = NearSizes(Tile(4), 256, 64, 4, 4.0)
+DEVICE = NearSizes(Tile(16), 64, 0, 32, 64.0)
 
 
-def sizes_of(space: ExecutionSpace) -> Sizes:
+def sizes_of(space: ExecutionSpace) -> NearSizes:
     """Return the sizes of a space."""
     return DEVICE if space.on_device else CPU
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from parki.ewald.choice.clustering import pair_density
-from parki.ewald.choice.memory import Memory, check
+from parki.ewald.choice.memory import Memory, check_memory
 from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.gauge import Gauge
@@ -27,18 +27,18 @@ from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline import plan_cache
 from parki.ewald.pipeline.replay import Replay, why_not
 from parki.ewald.pipeline.setup import Setup, choose, use
-from parki.ewald.pipeline.slack import Room
+from parki.ewald.pipeline.slack import Slack
 from parki.ewald.task import Frame, Points, Survey, Task
 from parki.interchange import to_host
 from parki.runtime import prepare
 from parki.runtime.spaces import free_memory
 
 # While the pairs that share a cell change by no more than this, in parts of what they were when the
-# set-up was seen to suit the points, it suits them still: `choice.moves` allows more.
+# set-up was seen to suit the points, it suits them still: `choice.reuse` allows more.
 CROWDED = 0.1
 # Densities whose grids a device has at a time, as many as there are; and the part of the free
 # memory that they may take.
-GRIDS, ROOM = (8, 4, 2), 1 / 4
+GRIDS, PART = (8, 4, 2), 1 / 4
 Watch = Callable[[str], AbstractContextManager[Any]]  # of the stages, by name
 
 
@@ -86,7 +86,7 @@ class Pipeline(Protocol):
         was given the points itself. ``once`` says that a density to sum follows at once.
         """
 
-    def exchanged(self, task: Task, points: Points, given: Setup | None) -> Pipeline:
+    def transposed(self, task: Task, points: Points, given: Setup | None) -> Pipeline:
         """Return a pipeline of another sum, from this one's targets to its sources.
 
         With a set-up that is given, or one that suits ``points``.
@@ -120,7 +120,7 @@ class OneDevice:
         self.normal_squares: Any = None
         self._sizes: Any = None  # shapes of the points, once there are any
         self._systems: Systems | None = None
-        self._room: Room | None = None  # where the number of points has changed
+        self._slack: Slack | None = None  # where the number of points has changed
         self.p2p: P2P
         self.p2g: P2G
         self.fgc: FGC
@@ -170,8 +170,8 @@ class OneDevice:
         """Return a pipeline for other points: see `Pipeline.placed`."""
         placing, setup, arrays = self._placing, self.setup, self._named(points)
         same = points.systems is self._systems
-        if self._room is not None and self._room.takes(arrays):
-            arrays = self._room.points(task.xp, arrays)
+        if self._slack is not None and self._slack.takes(arrays):
+            arrays = self._slack.points(task.xp, arrays)
         if placing is None or setup is None or not (same and placing.takes(arrays)):
             return self._renewed(task, points, once)
         before = {name: array.copy() for name, array in placing.arrays.items()}
@@ -182,12 +182,12 @@ class OneDevice:
             placing(before, {})
             raise
 
-    def exchanged(self, task: Task, points: Points, given: Setup | None) -> OneDevice:
-        """Return a pipeline of the exchanged sum: see `Pipeline.exchanged`."""
+    def transposed(self, task: Task, points: Points, given: Setup | None) -> OneDevice:
+        """Return a pipeline of the transposed sum: see `Pipeline.transposed`."""
         placing, arrays = self._placing, self._named(points)
         same = given is self.setup and points.systems is self._systems
-        if self._room is not None and self._room.takes(arrays):
-            arrays = self._room.points(task.xp, arrays)
+        if self._slack is not None and self._slack.takes(arrays):
+            arrays = self._slack.points(task.xp, arrays)
         if placing is not None and given is not None and same and placing.takes(arrays):
             placing(arrays, {})
             self._begin()
@@ -210,9 +210,9 @@ class OneDevice:
             return new
         density = pair_density(*wrapped, frame.box, points.systems)
         if not (new._plain or once or points.systems):
-            new._room = self._made(task, arrays)
-        if new._room is not None:
-            arrays = new._room.points(task.xp, arrays)
+            new._slack = self._made(task, arrays)
+        if new._slack is not None:
+            arrays = new._slack.points(task.xp, arrays)
             wrapped = _wrapped(task, frame, arrays)
         new._sizes = {name: array.shape for name, array in arrays.items()}
         new._systems = points.systems
@@ -227,11 +227,11 @@ class OneDevice:
             new.memory = old.memory
         else:
             problem, chosen = setup.asked(points)
-            if new._room is not None:
-                room = new._room
-                problem = replace(problem, targets=room.targets, sources=room.sources)
+            if new._slack is not None:
+                slack = new._slack
+                problem = replace(problem, targets=slack.targets, sources=slack.sources)
             needs = problem, chosen, use(task, points, once)
-            new.memory = check(*needs, frame.length, plan_cache.forget)
+            new.memory = check_memory(*needs, frame.length, plan_cache.clear_cache)
             prepare(setup.kernels(points.targets))
         new.setup, same = setup, new._systems is self._systems
         new._follows = kept and same and self._sizes == new._sizes
@@ -251,13 +251,13 @@ class OneDevice:
             new._judged = new._crowded()
         return new
 
-    def _made(self, task: Task, arrays: dict[str, Any]) -> Room | None:
-        """Return the room for points: as there is, or more where their number has changed."""
-        if self._room is not None and self._room.takes(arrays):
-            return self._room
+    def _made(self, task: Task, arrays: dict[str, Any]) -> Slack | None:
+        """Return the slack for points: as it is, or more where their number has changed."""
+        if self._slack is not None and self._slack.takes(arrays):
+            return self._slack
         sizes = {name: array.shape for name, array in arrays.items()}
         changed = bool(self._sizes) and sizes != self._sizes
-        return Room.of(arrays, norms=task.turned == "") if changed else None
+        return Slack.of(arrays, norms=task.transposed_pair == "") if changed else None
 
     def _suits(
         self, new: OneDevice, points: Points, arrays: dict[str, Any], wrapped: tuple[Any, Any]
@@ -286,7 +286,7 @@ class OneDevice:
         self._begun = False
         self._replays = {key: replay for key, replay in self._replays.items() if not key[1]}
         if self.lists is not None:
-            self.lists.forget()
+            self.lists.drop()
 
     def _suited(self, setup: Setup, points: Points) -> bool:
         """Begin anew with points that were placed; return whether the set-up suits them."""
@@ -317,17 +317,19 @@ class OneDevice:
         if "norms" in arrays:
             exact = arrays["norms"] * task.dtype.type(frame.factor)
             norms = exact.astype(task.dtype, copy=False)
-        probes = arrays.get("probes")
-        if probes is not None:
-            probes = probes.astype(task.dtype, copy=False)
-        self.p2p = P2P(task, frame, setup.pair, *given, norms, probes=probes, systems=self._systems)
+        tensors = arrays.get("tensors")
+        if tensors is not None:
+            tensors = tensors.astype(task.dtype, copy=False)
+        self.p2p = P2P(
+            task, frame, setup.pair, *given, norms, tensors=tensors, systems=self._systems
+        )
         rows = task.sum.rows
         self._buffers[1] = self.p2p.buffer(rows)
         self.sorted = self._buffers[1].reshape(-1)[: rows * src.shape[1]].reshape(rows, -1)
 
         def far() -> None:
-            spread = None if task.turned else norms
-            self._place_far(setup, trg, src, spread, probes, old)
+            spread = None if task.transposed_pair else norms
+            self._place_far(setup, trg, src, spread, tensors, old)
             self.gauge = setup.gauge(*given, exact, systems=self._systems)
 
         if once:
@@ -343,42 +345,36 @@ class OneDevice:
                 self._crowds[place] = each.sum()
 
     def _place_far(
-        self,
-        setup: Setup,
-        trg: Any,
-        src: Any,
-        norms: Any,
-        probes: Any,
-        old: OneDevice | None,
+        self, setup: Setup, trg: Any, src: Any, norms: Any, tensors: Any, old: OneDevice | None
     ) -> None:
-        """Set up the far field of wrapped points and normals in solver units, and of probes."""
+        """Set up the far field of wrapped points, normals and tensors in solver units."""
         mesh, systems = setup.mesh, self._systems
         count = _count(systems)
         targets, sources_at = (systems.targets, systems.sources) if systems else (None, None)
         # The field takes the place of the grid, whose values are in Fourier space by then.
-        room = FGC.room(mesh, count)
-        self.p2g = P2G(mesh, src, norms, room, old and old.p2g.memory, sources_at)
+        scratch = FGC.scratch(mesh, count)
+        self.p2g = P2G(mesh, src, norms, scratch, old and old.p2g.memory, sources_at)
         sources = self.p2g.sources
         if PlaneModes.needed(mesh):
             normals = self.p2g.arguments["norms"]
             self.plane = PlaneModes(mesh, sources.points[2], normals, systems)
         self.fgc = old.fgc if old else FGC(mesh, setup.split, self.p2g.memory, count)
         self._grids = old._grids if old else {}
-        self.g2p = G2P(mesh, trg, sources, trg is src, targets, probes)
+        self.g2p = G2P(mesh, trg, sources, trg is src, targets, tensors)
 
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         """Run the stages, or replay them where they launch the same again and again."""
-        if self._room is None:
+        if self._slack is None:
             self._applied(dens, results, watch)
             return
         xp = self.p2p.sources.xp
-        found = self._room.results(xp, results)
-        self._applied(self._room.densities(xp, dens), found, watch)
+        found = self._slack.results(xp, results)
+        self._applied(self._slack.densities(xp, dens), found, watch)
         for name, array in results.items():
             array[...] = found[name][..., : array.shape[-1]]
 
     def _applied(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
-        """Apply to densities of as many sources as there is room for."""
+        """Apply to densities of as many sources as there are columns for."""
         lists, many = self.lists, len(dens)
         if many > 1 and lists is not None and self._placing is None:
             lists.begun = True  # this is a repeated sum
@@ -447,7 +443,7 @@ class OneDevice:
             field = fgc.apply(spread, plane)
         with watch("G2P"):
             for place, each in enumerate(exact):
-                own = {name: a[place] for name, a in results.items() if name != "turned"}
+                own = {name: a[place] for name, a in results.items() if name != "transposed_pair"}
                 self.g2p.apply(field, own, place * systems)
                 self.gauge.add(each, own)
 
@@ -475,11 +471,11 @@ class OneDevice:
         names = ("grid", "modes", "padded block", "transforms")
         own = sum(memory.parts[name] for name in names)
         for most in [n for n in GRIDS if n <= many]:
-            if most not in self._grids and most * own <= ROOM * free_memory(space):
+            if most not in self._grids and most * own <= PART * free_memory(space):
                 inputs, (x, y, z) = mesh.task.sum.components, mesh.stored
                 sets = most * _count(self._systems)
                 shape = (inputs, x, sets * y, z)
-                size = max(FGC.room(mesh, sets)[1], math.prod(shape))
+                size = max(FGC.scratch(mesh, sets)[1], math.prod(shape))
                 values = mesh.task.xp.empty(size, dtype=mesh.dtype)
                 fgc = FGC(mesh, setup.split, values, sets, self.fgc)
                 self._grids[most] = values[: math.prod(shape)].reshape(shape), fgc
@@ -502,8 +498,8 @@ class OneDevice:
         lines = ""
         if self.setup is None or not self.setup.task.space.on_device:
             return lines
-        if self._room is not None:
-            lines += f"\n  room for {self._room.targets} targets, {self._room.sources} sources"
+        if self._slack is not None:
+            lines += f"\n  slack for {self._slack.targets} targets, {self._slack.sources} sources"
         if self._placing is not None or self._waits:
             lines += f"\n  updates: {_how(self._waits)}"
         if self._replays or self._plain:

@@ -59,10 +59,10 @@ def keep(task: Task, once: bool, pipeline: Kept, done: Any = None) -> None:
         _kept.pop(key, None)
     held = sum(each.holds for each, _ in list(_kept.values()))
     if held > PART * (free_memory(task.space) + held):
-        forget()
+        clear_cache()
 
 
-def forget() -> None:
+def clear_cache() -> None:
     """Give back the memory that sums have left for the next ones like them.
 
     `parki.stokes_comb` and its relatives keep grids and tables of the last four sums, in at most a

@@ -16,9 +16,9 @@ from parki.ewald.choice.clustering import PairDensity, sample
 from parki.ewald.choice.far_points import warn_of_far_points
 from parki.ewald.choice.machines import machine
 from parki.ewald.choice.memory import Use
-from parki.ewald.choice.moves import suit
 from parki.ewald.choice.parameters import Parameters, select
 from parki.ewald.choice.problem import Problem
+from parki.ewald.choice.reuse import suit
 from parki.ewald.far import multiplier
 from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P, in_order
@@ -85,7 +85,7 @@ class Setup:
         mesh = _mesh(task, chosen, frame, steps, padding)
         return cls(task, frame, problem, chosen, split, pair, mesh)
 
-    def exchanged(self, task: Task) -> Setup:
+    def transposed(self, task: Task) -> Setup:
         """Return that of another sum, from the targets to the sources, with the same parameters.
 
         Variants of the literature, which do not have every sum, give way to the usual ones.

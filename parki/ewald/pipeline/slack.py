@@ -1,4 +1,4 @@
-"""`Room`: memory for some more points than there are, so that their number may change.
+"""`Slack`: memory for some more points than there are, so that their number may change.
 
 Launches that were recorded have fixed sizes. Where points come and go, the columns beyond them are
 the first points again, as sources without a density and as targets that nobody asks for.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-# Points for which there is room for one more, and the least of the room that they may fill.
+# One more column for each this many points; and the least part of all columns that points fill.
 EACH, LEAST = 10, 0.8
 
 
-class Room(NamedTuple):
+class Slack(NamedTuple):
     """Columns for targets and sources, and whether normals are the sources'."""
 
     targets: int
@@ -20,19 +20,19 @@ class Room(NamedTuple):
     norms: bool = True
 
     @classmethod
-    def of(cls, arrays: dict[str, Any], norms: bool = True) -> Room:
-        """Return the room for arrays of points, by name: "trg", and "src" if they are others."""
+    def of(cls, arrays: dict[str, Any], norms: bool = True) -> Slack:
+        """Return the slack for arrays of points, by name: "trg", and "src" if they are others."""
         targets = arrays["trg"].shape[1]
         sources = arrays["src"].shape[1] if "src" in arrays else targets
         return cls(targets + -(-targets // EACH), sources + -(-sources // EACH), norms)
 
     def takes(self, arrays: dict[str, Any]) -> bool:
-        """Return whether there is room for other arrays, and not too much."""
+        """Return whether there is slack for other arrays, and not too much."""
         sizes = [(self._columns(name), array.shape[1]) for name, array in arrays.items()]
         return all(LEAST * columns <= n <= columns for columns, n in sizes)
 
     def points(self, xp: Any, arrays: dict[str, Any]) -> dict[str, Any]:
-        """Return arrays of points, normals and probes that fill the room."""
+        """Return arrays of points, normals and tensor targets that fill the slack."""
         found = {}
         for name, array in arrays.items():
             n, columns = array.shape[1], self._columns(name)
@@ -42,13 +42,13 @@ class Room(NamedTuple):
         return found
 
     def densities(self, xp: Any, dens: Any) -> Any:
-        """Return densities (k, rows, sources) that fill the room."""
+        """Return densities (k, rows, sources) that fill the slack."""
         found = xp.zeros((*dens.shape[:-1], self.sources), dtype=dens.dtype)
         found[..., : dens.shape[-1]] = dens
         return found
 
     def results(self, xp: Any, results: dict[str, Any]) -> dict[str, Any]:
-        """Return memory for results at all targets that there is room for."""
+        """Return memory for results at all targets that there is slack for."""
         return {
             name: xp.empty((*array.shape[:-1], self.targets), dtype=array.dtype)
             for name, array in results.items()

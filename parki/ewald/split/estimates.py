@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import Prolate, pair_error
 from parki.ewald.split.window import Images, images
-from parki.ewald.sums import Half, term_of
+from parki.ewald.sums import WindowWeights, term_of
 from parki.ewald.sums.record import RadialPolynomials
 
 Array = NDArray[np.float64]
@@ -202,9 +202,9 @@ class Modes:
     Spreading adds to a mode k of the grid its images ``k + 2 pi m / h`` along each axis e, by the
     weight ``rho = w^(k + 2 pi m / h) / w^(k)``; so does gathering.  The window's gradient, which
     spreads the double layer (four grid components) and gathers gradients, carries ``rho k + b e``
-    for k, b as in `parki.ewald.split.window.images`; its second derivative, of which probes take
-    all, carries ``rho k_e^2 + c`` for k_e^2. The square of the double layer's symbol,
-    averaged over the directions of q and n, becomes ``(8 pi gamma / k^2)^2`` times
+    for k, b as in `parki.ewald.split.window.images`; its second derivative, of which
+    tensor targets take all, carries ``rho k_e^2 + c`` for k_e^2. The square of the double layer's
+    symbol, averaged over the directions of q and n, becomes ``(8 pi gamma / k^2)^2`` times
 
         ``(7/9) rho^2 k^2 + (8/9) rho b k_e + (6/9) b^2 - (2/9) b^2 k_e^2 / k^2``
 
@@ -294,7 +294,7 @@ def _mode_powers(term: str, gamma: Array, k2: Array) -> list[Array]:
 
 
 def _half_sums(
-    half: Half, k: Array, step: float, image: Images, sums: list[Array]
+    half: WindowWeights, k: Array, step: float, image: Images, sums: list[Array]
 ) -> tuple[Array, Array]:
     """Spreading or gathering along one axis, by window: sums of squares, and of sizes."""
     if not half.b2:
@@ -303,7 +303,7 @@ def _half_sums(
     k2_s, _, s, s_k2, k2_u, u, u_k2 = sums
     b = image.b / step
     cross = half.k_e * image.rho * b * k
-    across, along = half.b2, half.tilt * k**2
+    across, along = half.b2, half.axial_weight * k**2
     squares = (
         half.k2 * (image.rho_square @ k2_s)
         + cross.sum(axis=0) @ s
@@ -315,7 +315,7 @@ def _half_sums(
         squares = squares + bent.sum(axis=0) @ s_k2 + image.c_square / step**4 @ s_k2
     # The sizes are u sqrt(v), v their square in units of u: by Cauchy-Schwarz, from sums of u v.
     v = half.k2 * image.rho**2 * k2_u + cross * u + b**2 * (across * u + along * u_k2)
-    rest = image.b_rest / step @ (math.sqrt(half.b2 + max(half.tilt, 0.0)) * u)
+    rest = image.b_rest / step @ (math.sqrt(half.b2 + max(half.axial_weight, 0.0)) * u)
     if half.twice:
         v += (bent + c**2) * u_k2
         rest = rest + image.c_rest / step**2 @ np.sqrt(u * u_k2)

@@ -171,8 +171,8 @@ class Hasimoto(Split):
         r = np.asarray(r, dtype=np.float64)
         z2 = (self.xi * r) ** 2
         g = 2 * self.psi0 * np.exp(-z2)
-        steep = 2 * self.xi**2 * g
-        return np.asarray(erfc(self.xi * r)), -g, r * steep, (1 - 2 * z2) * steep
+        second = 2 * self.xi**2 * g
+        return np.asarray(erfc(self.xi * r)), -g, r * second, (1 - 2 * z2) * second
 
     def series(self, rc: float) -> RadialPolynomials:
         """Return Chebyshev series of the radial functions."""

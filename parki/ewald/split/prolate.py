@@ -191,8 +191,8 @@ def exponent(error: Callable[[float], float], goal: float) -> float:
 
 def choose_split(asked: str, kernel: str, want: tuple[str, ...], tolerance: float) -> str:
     """Return the split to use for "auto", or the one asked for; warn if it misses the tolerance."""
-    steep = "W" in SUMS[kernel].steep(want) and want != ("u",)
-    if not steep or tolerance >= SMALLEST_STEEP:
+    takes_w = "W" in SUMS[kernel].derivative_tables(want) and want != ("u",)
+    if not takes_w or tolerance >= SMALLEST_STEEP:
         return "prolate" if asked == "auto" else asked
     if asked == "prolate":
         warn(
@@ -247,9 +247,9 @@ def _prolate(c: float) -> _Functions:
     t = np.cos(np.pi / (4 * count) * (2 * np.arange(count) + 1))
     psi = legendre.legval(t, terms)
     # From the Legendre series: the Chebyshev series would lose digits at t = 1.
-    steep = t / 2 * legendre.legval(t, legendre.legder(terms))
+    slope_term = t / 2 * legendre.legval(t, legendre.legder(terms))
     psi0 = float(legendre.legval(0.0, terms))
-    gammas = [_chebyshev(f / psi0) for f in (psi, psi - steep)]
+    gammas = [_chebyshev(f / psi0) for f in (psi, psi - slope_term)]
     laplace, stokes = (horner_order(f, f.size - 1) for f in gammas)
     return _Functions(radial_series(_chebyshev(psi)), laplace, stokes, psi0, chi)
 

@@ -45,7 +45,7 @@ def transform_shape(ak: Array, beta: Array | np.float64) -> Array:
     Parameters
     ----------
     ak, beta : ndarray, float64, of shapes that broadcast
-        Half width times wavenumber, and the shape of the window.
+        WindowWeights width times wavenumber, and the shape of the window.
     """
     t2 = (beta - ak) * (beta + ak)  # as a product: no cancellation at ak = beta
     t = np.sqrt(np.abs(t2))

@@ -85,7 +85,7 @@ class M4Prime:
         """One polynomial per window point: see `KaiserBessel.piecewise`."""
         # In u, the place in a grid step, lowest power first, for r = -1 - u, -u, 1 - u and 2 - u.
         outer, inner = np.array([0, -0.5, 1, -0.5]), np.array([1, 0, -2.5, 1.5])
-        return tables([outer, inner, _turned(inner), _turned(outer)], degree)
+        return tables([outer, inner, _reversed(inner), _reversed(outer)], degree)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def tables(pieces: Sequence[Any], degree: int) -> tuple[Array, Array]:
     return w, dw
 
 
-def _turned(piece: Array) -> Array:
+def _reversed(piece: Array) -> Array:
     """Return a polynomial in 1 - u from one in u."""
     found = np.zeros(1)
     for coefficient in piece[::-1]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from parki.errors import ParkiValueError
 from parki.ewald.sums.laplace import LAPLACE
-from parki.ewald.sums.record import Far, Half, Kernel, Term
+from parki.ewald.sums.record import Far, Sum, Term, WindowWeights
 from parki.ewald.sums.stokes_comb import STOKES_COMB
 from parki.ewald.sums.stokes_dipole import STOKES_DIPOLE
 from parki.ewald.sums.stokes_dl import STOKES_DL
 from parki.ewald.sums.stokes_rotlet import STOKES_ROTLET
 from parki.ewald.sums.stokes_sl import STOKES_SL
 
-__all__ = ["SUMS", "TERMS", "Far", "Half", "Kernel", "Term", "term_of"]
+__all__ = ["SUMS", "TERMS", "Far", "Sum", "Term", "WindowWeights", "term_of"]
 
 _ALL = (LAPLACE, STOKES_SL, STOKES_DL, STOKES_COMB, STOKES_ROTLET, STOKES_DIPOLE)
 SUMS = {each.name: each for each in _ALL}

@@ -1,7 +1,7 @@
 """`Adjoint`: how a result of a sum is transposed, which is a sum of another kernel.
 
 A sum has the matrix ``K(x_t - y_s)`` from sources y to targets x. Its transpose takes values at the
-targets to the sources: it is the *exchanged* sum, from targets to sources, of a kernel that makes
+targets to the sources: it is the *transposed* sum, from targets to sources, of a kernel that makes
 of a vector v at x what a source at y would be multiplied by. See ``docs/derivatives.md``.
 """
 
@@ -18,7 +18,7 @@ Mean = Callable[[Any, Any], Any]
 
 
 def velocity(found: Arrays, norms: Any) -> Rows:
-    """Return the exchanged sum itself."""
+    """Return the transposed sum itself."""
     return (found["u"],)
 
 
@@ -28,10 +28,10 @@ def gradient(found: Arrays, norms: Any) -> Rows:
 
 
 def traction(found: Arrays, norms: Any) -> Rows:
-    """Return ``-sigma n``, sigma the stress of the exchanged sum.
+    """Return ``-sigma n``, sigma the stress of the transposed sum.
 
     The double layer's ``T_jlm(r)`` is the stress of the single layer's flow of v_j, and odd in r,
-    which changes its sign when the points are exchanged.
+    which changes its sign when the points are transposed.
     """
     slopes = found["grad_u"].reshape(3, 3, -1)
     both = ((slopes + slopes.swapaxes(0, 1)) * norms).sum(axis=1)
@@ -44,7 +44,7 @@ def velocity_and_traction(found: Arrays, norms: Any) -> Rows:
 
 
 def half_curl(found: Arrays, norms: Any) -> Rows:
-    """Return half the curl of the exchanged sum: a torque turns what a force moves."""
+    """Return half the curl of the transposed sum: a torque turns what a force moves."""
     slopes = found["grad_u"].reshape(3, 3, -1)
     rows = slopes[0].copy()
     for axis in range(3):
@@ -71,7 +71,7 @@ class Adjoint(NamedTuple):
     Attributes
     ----------
     kernel : str
-        Of the exchanged sum, whose density are the values at the targets.
+        Of the transposed sum, whose density are the values at the targets.
     want : tuple of str
         What is needed of it.
     rows : callable
@@ -79,12 +79,12 @@ class Adjoint(NamedTuple):
         normals of the sources.
     symmetric : bool
         Whether it is the very sum, but for the points.
-    finer : float or None
+    tolerance_factor : float or None
         None where it has the same matrix but for rounding, if its parameters are those of the sum:
         the same symbol and window, and the same pair function. Otherwise it chooses its own, by a
         tolerance smaller by this factor.
-    turned : bool
-        Whether its near field is that of the sum's pair function turned around, which is faster
+    transposed_pair : bool
+        Whether its near field takes the sum's own pair function, transposed, which is faster
         than that of several results.
     mean : callable or None
         ``mean(values, targets)``: of a double layer without net flux, what each target adds to the
@@ -96,15 +96,15 @@ class Adjoint(NamedTuple):
     want: tuple[str, ...]
     rows: Callable[[Arrays, Any], Rows]
     symmetric: bool = False
-    finer: float | None = None
+    tolerance_factor: float | None = None
     mean: Mean | None = None
-    turned: bool = False
+    transposed_pair: bool = False
 
     def density(self, found: Arrays, norms: Any) -> Any:
-        """Return the transpose (rows, N): rows of the results, and the near field if turned."""
+        """Return the transpose (rows, N): its rows and, if transposed, the near field."""
         blocks = self.rows(found, norms)
         rows = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-        return rows + found["turned"] if "turned" in found else rows
+        return rows + found["transposed_pair"] if "transposed_pair" in found else rows
 
 
 def of_itself(kernel: str) -> Adjoint:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from parki.ewald.sums.adjoint import Adjoint, of_itself
-from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Kernel, Term
-from parki.ewald.sums.slopes import VECTORS, Moved, products
+from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
+from parki.ewald.sums.slopes import VECTORS, SourceDisplacement, products
 
 _FACTOR = 4 * math.pi
 POTENTIAL = Term(
@@ -23,9 +23,9 @@ GRADIENT_TERM = Term(
     Far(_FACTOR, 2, PLAIN, GRADIENT, stokes=False),
     (4, 0, 2 / math.pi, 0.5, 0, 0),
     derived=True,
-    steep=True,
+    differentiates_window=True,
 )
-LAPLACE = Kernel(
+LAPLACE = Sum(
     "laplace",
     rows=1,
     results=1,
@@ -39,7 +39,9 @@ LAPLACE = Kernel(
     adjoints={
         "u": of_itself("laplace"),
         # The pressure of forces is that of dipoles of charges.
-        "grad_u": Adjoint("stokes_sl", ("p",), lambda found, _: (found["p"] / 2,), finer=1.0),
+        "grad_u": Adjoint(
+            "stokes_sl", ("p",), lambda found, _: (found["p"] / 2,), tolerance_factor=1.0
+        ),
     },
-    slopes=VECTORS._replace(moved=Moved("stokes_sl", "p", products, 0.5)),
+    slopes=VECTORS._replace(displacement=SourceDisplacement("stokes_sl", "p", products, 0.5)),
 )

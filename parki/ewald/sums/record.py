@@ -35,7 +35,7 @@ class RadialPolynomials(NamedTuple):
     W: Array
 
 
-class Half(NamedTuple):
+class WindowWeights(NamedTuple):
     """Square of a symbol where ``rho k + b e`` stands for k: factors of these, averaged.
 
     With ``twice`` the symbol has the product of two k's, and the window its second derivative: e e
@@ -45,13 +45,13 @@ class Half(NamedTuple):
     k2: float  # rho^2 k^2
     k_e: float  # rho b k_e
     b2: float  # b^2
-    tilt: float  # b^2 k_e^2 / k^2
+    axial_weight: float  # b^2 k_e^2 / k^2
     twice: bool = False
 
 
-PLAIN = Half(1, 0, 0, 0)
-GRADIENT = Half(1, 2, 1, 0)  # |rho k + b e|^2
-CURVATURE = Half(1, 4, 2, -2, twice=True)  # over k^2: the squares of all products of two
+PLAIN = WindowWeights(1, 0, 0, 0)
+GRADIENT = WindowWeights(1, 2, 1, 0)  # |rho k + b e|^2
+CURVATURE = WindowWeights(1, 4, 2, -2, twice=True)  # over k^2: the squares of all products of two
 
 
 class Far(NamedTuple):
@@ -63,8 +63,8 @@ class Far(NamedTuple):
 
     factor: float
     power: int
-    spread: Half = PLAIN
-    gather: Half = PLAIN
+    spread: WindowWeights = PLAIN
+    gather: WindowWeights = PLAIN
     stokes: bool = True  # which gamma
 
 
@@ -87,13 +87,13 @@ class Term:
     prolate : tuple of 6 floats
         Leading terms for large c of the prolate split's error: factor and power of c of its rms, of
         its peak, and of its value at r = 0. See `parki.ewald.split.prolate.pair_error`.
-    aligned : float
+    aligned_factor : float
         How much larger errors are for densities along the normals than for any directions: by the
         averages of (q.k)^2 (n.k)^2, which is 1/9 for any q and n, and 1/5 for q along n, and the
         like.
     derived : bool
         Whether it is a pressure or a gradient.
-    steep : bool
+    differentiates_window : bool
         Whether windows have larger errors in it than in the kernel's other terms.
     """
 
@@ -102,13 +102,13 @@ class Term:
     square: Callable[[Array, RadialPolynomials], Array]
     far: Far
     prolate: tuple[float, ...]
-    aligned: float = 1.0
+    aligned_factor: float = 1.0
     derived: bool = False
-    steep: bool = False
+    differentiates_window: bool = False
 
 
 @dataclass(frozen=True)
-class Kernel:
+class Sum:
     """One sum.
 
     Attributes
@@ -121,12 +121,12 @@ class Kernel:
     components : int
         Of the grid that sources are spread onto.
     terms : mapping of str to tuple of Term
-        What makes up each quantity that the sum has: "u", "p", "grad_u"; and "grad_probe", the
-        gradient of ``D_jk d_k u_j + s p`` for a tensor D and a strength s at the target, a *probe*.
+        What makes up each quantity that the sum has: "u", "p", "grad_u"; and "grad_tensor",
+        the gradient of ``D_jk d_k u_j + s p`` for a tensor D and a strength s at a *tensor target*.
         One without terms is zero everywhere.
     polynomials : tuple of str
         Fields of `RadialPolynomials` that the pair kernel of the velocity takes, that of pressure
-        and gradient, and that of probes, if there is one.
+        and gradient, and that of tensors, if there is one.
     operations : tuple of two int
         Polynomials that a pair takes, and other operations.
     single, double, laplace, rotlet, dipole : bool
@@ -164,9 +164,9 @@ class Kernel:
     adjoints: Mapping[str, Adjoint] = field(default_factory=dict, hash=False)
     slopes: Slopes = VECTORS
 
-    def steep(self, want: tuple[str, ...], values: bool = False) -> str:
+    def derivative_tables(self, want: tuple[str, ...], values: bool = False) -> str:
         """Return the polynomials that the derivatives take, and the values beside them."""
-        found = self.polynomials[2] if "grad_probe" in want else self.polynomials[1]
+        found = self.polynomials[2] if "grad_tensor" in want else self.polynomials[1]
         return found + values * ("S" * self.single + "L" * self.laplace)
 
     @property

@@ -1,6 +1,6 @@
-"""`Slopes`: how the derivatives of a sum by normals and sources follow from the exchanged sum.
+"""`Slopes`: how the derivatives of a sum by normals and sources follow from the transposed sum.
 
-With values v at the targets, the exchanged sum is a flow w, and what it makes of a source is the
+With values v at the targets, the transposed sum is a flow w, and what it makes of a source is the
 source's part of ``v.u``: ``f.w`` of a force, ``D_jk d_k w_j`` of a dipole, and of a double layer
 that of the dipole ``-(q n^T + n q^T)`` with ``q.n`` times the pressure. Its gradient is the
 derivative by the source. See ``docs/derivatives.md``.
@@ -22,18 +22,18 @@ def of_vectors(found: Arrays, dens: Any) -> Any:
     return (dens[: len(slopes), None] * slopes).sum(axis=0)
 
 
-def of_probes(found: Arrays, dens: Any) -> Any:
-    """Return what probes at the sources feel."""
-    return found["grad_probe"]
+def of_tensors(found: Arrays, dens: Any) -> Any:
+    """Return what tensor targets at the sources feel."""
+    return found["grad_tensor"]
 
 
 def of_both(found: Arrays, dens: Any) -> Any:
-    """Return the sum of both: forces, and double layers as probes."""
-    return of_vectors(found, dens) + of_probes(found, dens)
+    """Return the sum of both: forces, and double layers as tensor targets."""
+    return of_vectors(found, dens) + of_tensors(found, dens)
 
 
-def layer_probes(dens: Any, norms: Any) -> Any:
-    """Return the probes (10, N) of double layers: rows D_jk, then s."""
+def layer_tensors(dens: Any, norms: Any) -> Any:
+    """Return the tensor targets (10, N) of double layers: rows D_jk, then s."""
     q = dens[-3:]
     rows = np.zeros_like(dens, shape=(10, dens.shape[1]))
     products = q[:, None] * norms
@@ -42,8 +42,8 @@ def layer_probes(dens: Any, norms: Any) -> Any:
     return rows
 
 
-def dipole_probes(dens: Any, norms: Any) -> Any:
-    """Return the probes (10, N) of dipoles, which have no strength."""
+def dipole_tensors(dens: Any, norms: Any) -> Any:
+    """Return the tensor targets (10, N) of dipoles, which have no strength."""
     rows = np.zeros_like(dens, shape=(10, dens.shape[1]))
     rows[:9] = dens
     return rows
@@ -54,7 +54,7 @@ def by_normals(found: Arrays, dens: Any) -> Any:
     return traction(found, dens[-3:])[0]
 
 
-class Moved(NamedTuple):
+class SourceDisplacement(NamedTuple):
     """What a sum changes by when sources move, as a single sum of another kernel.
 
     Attributes
@@ -78,30 +78,31 @@ def products(dens: Any, velocity: Any) -> Any:
 
 
 class Slopes(NamedTuple):
-    """Derivatives of a sum, and of the exchanged one: arrays have shape (rows, N).
+    """Derivatives of a sum, and of the transposed one: arrays have shape (rows, N).
 
     Attributes
     ----------
     want : tuple of str
-        What the derivative by the sources needs of the exchanged sum.
+        What the derivative by the sources needs of the transposed sum.
     sources : callable
         ``sources(results, density)``: that derivative, (3, N).
-    probes : callable or None
-        ``probes(density, normals)``: probes at the sources, as targets of the exchanged sum.
+    tensors : callable or None
+        ``tensors(density, normals)``: the sources as tensor targets (10, N) of the
+        transposed sum.
     normals : callable or None
         ``normals(results, density)``: the derivative by the normals, of what the adjoint needs.
     layer : str
         The sum of the double layer alone, in which normals and q are alike.
-    moved : Moved or None
+    displacement : SourceDisplacement or None
         None where only three gradients of the sum itself tell what moving sources changes.
     """
 
     want: tuple[str, ...]
     sources: Callable[[Arrays, Any], Any]
-    probes: Callable[[Any, Any], Any] | None = None
+    tensors: Callable[[Any, Any], Any] | None = None
     normals: Callable[[Arrays, Any], Any] | None = None
     layer: str = ""
-    moved: Moved | None = None
+    displacement: SourceDisplacement | None = None
 
 
 VECTORS = Slopes(("grad_u",), of_vectors)

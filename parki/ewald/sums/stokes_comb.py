@@ -9,11 +9,11 @@ from parki.ewald.sums.adjoint import (
     mean_of_forces,
     velocity_and_traction,
 )
-from parki.ewald.sums.record import Kernel
-from parki.ewald.sums.slopes import Slopes, by_normals, layer_probes, of_both
+from parki.ewald.sums.record import Sum
+from parki.ewald.sums.slopes import Slopes, by_normals, layer_tensors, of_both
 
 _WANT = ("u", "p", "grad_u")
-STOKES_COMB = Kernel(
+STOKES_COMB = Sum(
     "stokes_comb",
     rows=6,
     results=3,
@@ -25,8 +25,10 @@ STOKES_COMB = Kernel(
     double=True,
     charged=True,
     adjoints={
-        "u": Adjoint("stokes_sl", _WANT, velocity_and_traction, mean=mean_of_forces, turned=True),
+        "u": Adjoint(
+            "stokes_sl", _WANT, velocity_and_traction, mean=mean_of_forces, transposed_pair=True
+        ),
         "grad_u": Adjoint("stokes_dipole", _WANT, velocity_and_traction, mean=mean_of_dipoles),
     },
-    slopes=Slopes((*_WANT, "grad_probe"), of_both, layer_probes, by_normals, layer="stokes_dl"),
+    slopes=Slopes((*_WANT, "grad_tensor"), of_both, layer_tensors, by_normals, layer="stokes_dl"),
 )

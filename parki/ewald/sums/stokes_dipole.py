@@ -9,8 +9,8 @@ import math
 
 from parki.ewald.sums import stokes_sl
 from parki.ewald.sums.adjoint import Adjoint, gradient
-from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Kernel, RadialPolynomials, Term
-from parki.ewald.sums.slopes import Slopes, dipole_probes, of_probes
+from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, RadialPolynomials, Sum, Term
+from parki.ewald.sums.slopes import Slopes, dipole_tensors, of_tensors
 
 _PI = math.pi
 _FACTOR = math.sqrt(2) / 3 * 8 * _PI
@@ -37,7 +37,7 @@ VELOCITY = Term(
     _velocity,
     Far(_FACTOR, 2, GRADIENT, PLAIN),
     (16 / 9, 1.5, 1 / (9 * _PI), 2.5, 0, 0),
-    aligned=1.3,
+    aligned_factor=1.3,
 )
 VELOCITY_GRADIENT = Term(
     "stokes_dipole_grad",
@@ -45,9 +45,9 @@ VELOCITY_GRADIENT = Term(
     _gradient,
     Far(_FACTOR, 1, GRADIENT, GRADIENT),
     (2 / 27, 3.5, 1 / (144 * _PI), 4.5, 32 / (135 * _PI**2), 3),
-    aligned=1.3,
+    aligned_factor=1.3,
     derived=True,
-    steep=True,
+    differentiates_window=True,
 )
 PRESSURE = Term(
     "stokes_dipole_p",
@@ -55,11 +55,11 @@ PRESSURE = Term(
     _pressure,
     Far(8 * _PI / 3, 1, GRADIENT, PLAIN),
     (1 / 27, 3.5, 1 / (288 * _PI), 4.5, 4 / (27 * _PI**2), 3),
-    aligned=1.8,
+    aligned_factor=1.8,
     derived=True,
-    steep=True,
+    differentiates_window=True,
 )
-STOKES_DIPOLE = Kernel(
+STOKES_DIPOLE = Sum(
     "stokes_dipole",
     rows=9,
     results=3,
@@ -70,8 +70,8 @@ STOKES_DIPOLE = Kernel(
     dipole=True,
     decay=2,
     adjoints={
-        "u": Adjoint("stokes_sl", ("grad_u",), gradient, turned=True),
+        "u": Adjoint("stokes_sl", ("grad_u",), gradient, transposed_pair=True),
         "grad_u": Adjoint("stokes_dipole", ("grad_u",), gradient),
     },
-    slopes=Slopes(("grad_u", "grad_probe"), of_probes, dipole_probes),
+    slopes=Slopes(("grad_u", "grad_tensor"), of_tensors, dipole_tensors),
 )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from parki.ewald.sums.adjoint import Adjoint, mean_of_dipoles, mean_of_forces, traction
-from parki.ewald.sums.record import Array, Far, Half, Kernel, RadialPolynomials, Term
-from parki.ewald.sums.slopes import Slopes, by_normals, layer_probes, of_probes
+from parki.ewald.sums.record import Array, Far, RadialPolynomials, Sum, Term, WindowWeights
+from parki.ewald.sums.slopes import Slopes, by_normals, layer_tensors, of_tensors
 
 _PI = math.pi
 _FACTOR = 8 * _PI
 # Sources are spread with the window's gradient, in four grid components.
-_SPREAD = Half(7 / 9, 8 / 9, 6 / 9, -2 / 9)
+_SPREAD = WindowWeights(7 / 9, 8 / 9, 6 / 9, -2 / 9)
 
 
 def _velocity(r2: Array, p: RadialPolynomials) -> Array:
@@ -36,33 +36,33 @@ VELOCITY = Term(
     "stokes_dl",
     2,
     _velocity,
-    Far(_FACTOR, 2, _SPREAD, Half(7 / 9, 0, 0, 0)),
+    Far(_FACTOR, 2, _SPREAD, WindowWeights(7 / 9, 0, 0, 0)),
     (56 / 9, 1.5, 7 / (18 * _PI), 2.5, 0, 0),
-    aligned=1.4,
+    aligned_factor=1.4,
 )
 VELOCITY_GRADIENT = Term(
     "stokes_dl_grad",
     3,
     _gradient,
-    Far(_FACTOR, 1, _SPREAD, Half(7 / 9, 14 / 9, 7 / 9, 0)),
+    Far(_FACTOR, 1, _SPREAD, WindowWeights(7 / 9, 14 / 9, 7 / 9, 0)),
     (7 / 27, 3.5, 7 / (288 * _PI), 4.5, 4 / (5 * _PI**2), 3),
-    aligned=1.5,
+    aligned_factor=1.5,
     derived=True,
-    steep=True,
+    differentiates_window=True,
 )
 PRESSURE = Term(
     "stokes_dl_p",
     3,
     _pressure,
     # Only k.A counts: (2/9) (|v|^2 + (v.k)^2 / k^2), v = rho k + b e.
-    Far(_FACTOR, 1, Half(4 / 9, 8 / 9, 2 / 9, 2 / 9), Half(4 / 9, 0, 0, 0)),
+    Far(_FACTOR, 1, WindowWeights(4 / 9, 8 / 9, 2 / 9, 2 / 9), WindowWeights(4 / 9, 0, 0, 0)),
     (4 / 27, 3.5, 1 / (72 * _PI), 4.5, 16 / (27 * _PI**2), 3),
-    aligned=1.8,
+    aligned_factor=1.8,
     derived=True,
-    steep=True,
+    differentiates_window=True,
 )
 TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}
-STOKES_DL = Kernel(
+STOKES_DL = Sum(
     "stokes_dl",
     rows=3,
     results=3,
@@ -72,10 +72,12 @@ STOKES_DL = Kernel(
     operations=(3, 40),
     double=True,
     adjoints={
-        "u": Adjoint("stokes_sl", ("p", "grad_u"), traction, mean=mean_of_forces, turned=True),
+        "u": Adjoint(
+            "stokes_sl", ("p", "grad_u"), traction, mean=mean_of_forces, transposed_pair=True
+        ),
         "grad_u": Adjoint("stokes_dipole", ("p", "grad_u"), traction, mean=mean_of_dipoles),
     },
     slopes=Slopes(
-        ("p", "grad_u", "grad_probe"), of_probes, layer_probes, by_normals, layer="stokes_dl"
+        ("p", "grad_u", "grad_tensor"), of_tensors, layer_tensors, by_normals, layer="stokes_dl"
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from parki.ewald.sums.adjoint import Adjoint, half_curl, of_itself
-from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Kernel, Term
+from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
 
 _PI = math.pi
 _FACTOR = math.sqrt(2 / 3) * 4 * _PI
@@ -23,9 +23,9 @@ VELOCITY_GRADIENT = Term(
     Far(_FACTOR, 1, PLAIN, GRADIENT, stokes=False),
     (8 / 3, 1.5, 1 / (3 * _PI), 2.5, 0, 0),
     derived=True,
-    steep=True,
+    differentiates_window=True,
 )
-STOKES_ROTLET = Kernel(
+STOKES_ROTLET = Sum(
     "stokes_rotlet",
     rows=3,
     results=3,
@@ -39,6 +39,6 @@ STOKES_ROTLET = Kernel(
     axial=True,
     adjoints={
         "u": of_itself("stokes_rotlet"),
-        "grad_u": Adjoint("stokes_dipole", ("grad_u",), half_curl, finer=0.81),
+        "grad_u": Adjoint("stokes_dipole", ("grad_u",), half_curl, tolerance_factor=0.81),
     },
 )

@@ -12,11 +12,11 @@ from parki.ewald.sums.record import (
     PLAIN,
     Array,
     Far,
-    Kernel,
     RadialPolynomials,
+    Sum,
     Term,
 )
-from parki.ewald.sums.slopes import VECTORS, Moved, products
+from parki.ewald.sums.slopes import VECTORS, SourceDisplacement, products
 
 _PI = math.pi
 _FACTOR = math.sqrt(2 / 3) * 8 * _PI
@@ -45,7 +45,7 @@ VELOCITY_GRADIENT = Term(
     Far(_FACTOR, 2, PLAIN, GRADIENT),
     (16 / 3, 1.5, 1 / (3 * _PI), 2.5, 0, 0),
     derived=True,
-    steep=True,
+    differentiates_window=True,
 )
 PRESSURE = Term(
     "stokes_sl_p",
@@ -55,34 +55,36 @@ PRESSURE = Term(
     (8 / 3, 1.5, 1 / (6 * _PI), 2.5, 0, 0),
     derived=True,
 )
-# What a probe feels, of a density v, is what v would feel of a double layer there, whose gradient
-# this is but for the window. The mean over v is a third.
+# What a tensor target reads, of a density v, is what v would feel of a double layer there, whose
+# gradient this is, except for the window. The mean over v is a third.
 _OF_LAYER = stokes_dl.VELOCITY_GRADIENT
-PROBE_GRADIENT = Term(
-    "stokes_sl_probe",
+TENSOR_GRADIENT = Term(
+    "stokes_sl_tensor",
     3,
     lambda r2, p: _OF_LAYER.square(r2, p) / 3,
     Far(math.sqrt(7 / 27) * 8 * _PI, 1, PLAIN, CURVATURE),
     tuple(n / 3 if place % 2 == 0 else n for place, n in enumerate(_OF_LAYER.prolate)),
-    aligned=_OF_LAYER.aligned,
+    aligned_factor=_OF_LAYER.aligned_factor,
     derived=True,
-    steep=True,
+    differentiates_window=True,
 )
 TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}
-STOKES_SL = Kernel(
+STOKES_SL = Sum(
     "stokes_sl",
     rows=3,
     results=3,
     components=3,
-    terms={**TERMS, "grad_probe": (PROBE_GRADIENT,)},
+    terms={**TERMS, "grad_tensor": (TENSOR_GRADIENT,)},
     polynomials=("SX", "XR", "XRW"),
     operations=(2, 25),
     single=True,
     charged=True,
     adjoints={
         "u": of_itself("stokes_sl"),
-        "p": Adjoint("laplace", ("grad_u",), lambda found, _: (2 * found["grad_u"],), finer=0.86),
+        "p": Adjoint(
+            "laplace", ("grad_u",), lambda found, _: (2 * found["grad_u"],), tolerance_factor=0.86
+        ),
         "grad_u": Adjoint("stokes_dipole", ("u",), velocity),
     },
-    slopes=VECTORS._replace(moved=Moved("stokes_dipole", "u", products)),
+    slopes=VECTORS._replace(displacement=SourceDisplacement("stokes_dipole", "u", products)),
 )

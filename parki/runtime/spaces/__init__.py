@@ -79,7 +79,7 @@ def why_unavailable(name: str) -> str:
         if name in ("Cuda", "HIP"):
             found = _device_name(name)
             return "" if found == name else f"CuPy here is built for {found}"
-        compiler.check()
+        compiler.check_compiler()
         if name == "OpenMP" and not compiler.has_openmp():
             return "the C++ compiler has no OpenMP"
     except ParkiValueError as error:  # also for a setting that is wrong
@@ -129,7 +129,7 @@ def _usable(name: str) -> ExecutionSpace:
         return ExecutionSpace(name)
     from parki.runtime import host as compiler
 
-    compiler.check()
+    compiler.check_compiler()
     if name == "OpenMP" and not compiler.has_openmp():
         log.warning(
             "parki: the C++ compiler %s has no OpenMP, so kernels run in one thread (Serial); "

@@ -75,7 +75,7 @@ def synchronize() -> None:
 
 
 @contextmanager
-def turn(done: Any) -> Iterator[Callable[[], Any]]:
+def exclusive(done: Any) -> Iterator[Callable[[], Any]]:
     """Begin after the event ``done``, if there is one, on the current stream.
 
     Yields what returns the event of the block's end.
@@ -116,7 +116,7 @@ def _stream(cuda: Any, _: int) -> Any:
     return cuda.Stream(non_blocking=True, priority=HIGH)
 
 
-class Watch:
+class DeviceWatch:
     """Seconds of blocks by events on the current stream; read after the fact, without stalls.
 
     Parameters

@@ -37,7 +37,7 @@ def synchronize() -> None:
 
 
 @contextmanager
-def turn(_: Any) -> Iterator[Callable[[], Any]]:
+def exclusive(_: Any) -> Iterator[Callable[[], Any]]:
     """Do nothing: what one thread has called has run when the call returns."""
     yield lambda: None
 
@@ -50,7 +50,7 @@ def beside(work: Callable[[], None] | None) -> Iterator[None]:
         work()
 
 
-class Watch:
+class HostWatch:
     """Seconds of blocks by the clock."""
 
     def __init__(self, _: bool = False) -> None:
@@ -96,7 +96,7 @@ def special() -> Any:
 
 def free_memory() -> float:
     """Return the bytes that can be taken; infinity where nobody says."""
-    return min(_available(), groups.memory_room())
+    return min(_available(), groups.memory_left())
 
 
 def _available() -> float:

@@ -79,11 +79,11 @@ def read(space: ExecutionSpace) -> dict[str, Any] | None:
 
 
 def use(space: ExecutionSpace, lengths: dict[str, Tables]) -> None:
-    """Let plans take these lengths and the built-in numbers, until `forget`: to measure others."""
+    """Let plans take these lengths and the built-in numbers, until `clear`: to measure others."""
     _USED[space.name] = {**built_in(space), "lengths": lengths}
 
 
-def forget() -> None:
+def clear() -> None:
     """Read measured numbers anew."""
     _USED.clear()
     _tuned.cache_clear()

@@ -1,6 +1,7 @@
-"""G2P for probes: also gathers the gradient of what a probe at each target reads of the far field.
+"""G2P for tensor targets: also gathers the gradient of what each reads of the far field.
 
-A probe, a tensor D and a strength s, reads D_jk d_k u_j + s p of a velocity u and its pressure p.
+A tensor target, with a tensor D and a strength s, reads D_jk d_k u_j + s p
+of a velocity u and its pressure p.
 Its gradient takes the window's second derivatives: the field is a sum over grid points g of
 w(g - x). One work item owns one target, as in `g2p_target`, reads P x P x P grid points of each
 component once, and gathers from them all that is wanted.
@@ -23,7 +24,7 @@ TOGETHER = 4  # components at a time, as in `g2p_gradient`
 
 
 @pk.workunit
-def g2p_probe(
+def g2p_tensor(
     i: int,
     trg: pk.View2D[REAL],
     order: pk.View1D[pk.int32],
@@ -36,7 +37,7 @@ def g2p_probe(
     curvature: pk.View2D[REAL],
     first: int,
     field: pk.View4D[REAL],
-    probes: pk.View2D[REAL],
+    tensors: pk.View2D[REAL],
     pot: pk.View2D[REAL],
     gradient: pk.View2D[REAL],
     pressure: pk.View2D[REAL],
@@ -45,7 +46,7 @@ def g2p_probe(
     """Add what is wanted at sorted target i to column order[i]; ``field`` is velocity, pressure.
 
     Fields lie side by side along y; this is number ``first``. Rows of ``gradient``, and
-    ``descent``, are as in `g2p_gradient`, ``probes`` and ``pull`` as in `p2p_derivatives`.
+    ``descent``, are as in `g2p_gradient`, ``tensors`` and ``pull`` as in `p2p_derivatives`.
     """
     place(trg, i)
     above: int = first * shape[1]
@@ -134,16 +135,16 @@ def g2p_probe(
                     gradient[3 * c][out] += u0 * descent[0]
                     gradient[3 * c + 1][out] += u1 * descent[1]
                     gradient[3 * c + 2][out] += u2 * descent[2]
-                s0: REAL = probes[3 * c][out] * descent[0]
-                s1: REAL = probes[3 * c + 1][out] * descent[1]
-                s2: REAL = probes[3 * c + 2][out] * descent[2]
+                s0: REAL = tensors[3 * c][out] * descent[0]
+                s1: REAL = tensors[3 * c + 1][out] * descent[1]
+                s2: REAL = tensors[3 * c + 2][out] * descent[2]
                 pull0 += (s0 * u00 + s1 * u01 + s2 * u02) * descent[0]
                 pull1 += (s0 * u01 + s1 * u11 + s2 * u12) * descent[1]
                 pull2 += (s0 * u02 + s1 * u12 + s2 * u22) * descent[2]
             else:
                 if PRESSURE:
                     pressure[0][out] += u
-                strength: REAL = probes[9][out]
+                strength: REAL = tensors[9][out]
                 pull0 += strength * u0 * descent[0]
                 pull1 += strength * u1 * descent[1]
                 pull2 += strength * u2 * descent[2]

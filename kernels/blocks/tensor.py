@@ -1,18 +1,18 @@
-"""What a probe at a target feels of a pair, which ``p2p_derivatives.py`` describes."""
+"""What a tensor target reads of a pair, which ``p2p_derivatives.py`` describes."""
 
 
-def take_probe(at):
-    """Take the probe of a target: its tensor to d00 and so on, its trace, and its strength."""
-    d00: REAL = probes[0][at]
-    d01: REAL = probes[1][at]
-    d02: REAL = probes[2][at]
-    d10: REAL = probes[3][at]
-    d11: REAL = probes[4][at]
-    d12: REAL = probes[5][at]
-    d20: REAL = probes[6][at]
-    d21: REAL = probes[7][at]
-    d22: REAL = probes[8][at]
-    strength: REAL = probes[9][at]
+def take_tensor(at):
+    """Take a tensor target: its tensor to d00 and so on, its trace, and its strength."""
+    d00: REAL = tensors[0][at]
+    d01: REAL = tensors[1][at]
+    d02: REAL = tensors[2][at]
+    d10: REAL = tensors[3][at]
+    d11: REAL = tensors[4][at]
+    d12: REAL = tensors[5][at]
+    d20: REAL = tensors[6][at]
+    d21: REAL = tensors[7][at]
+    d22: REAL = tensors[8][at]
+    strength: REAL = tensors[9][at]
     trace: REAL = d00 + d11 + d22
     pull0: REAL = 0.0
     pull1: REAL = 0.0
@@ -20,7 +20,7 @@ def take_probe(at):
 
 
 def feel():
-    """Add to pull0, pull1, pull2 the gradient of what the probe reads of a source f0, f1, f2."""
+    """Add to pull0, pull1, pull2 the gradient of what the target reads of a source f0, f1, f2."""
     w: REAL = 2.0 * pw * rr
     ka: REAL = cube + 2.0 * pr - 2.0 * px
     kb: REAL = 2.0 * px - cube

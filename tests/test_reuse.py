@@ -11,7 +11,7 @@ import pytest
 from contract import BOXES, KERNELS, cloud
 
 import parki
-from parki.ewald.choice.moves import suit
+from parki.ewald.choice.reuse import suit
 from parki.ewald.pipeline import one_device as pipeline
 from parki.ewald.pipeline import setup as setups
 from parki.reference import direct_sum

@@ -97,7 +97,7 @@ def test_only_the_last_are_kept(space, cloud, monkeypatch):
 def test_forget(space, cloud):
     parki.stokes_sl(*cloud(), OPTIONS)
     assert _kept
-    parki.forget()
+    parki.clear_cache()
     assert not _kept
 
 

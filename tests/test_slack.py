@@ -8,7 +8,7 @@ import pytest
 import parki
 from parki import EwaldOptions
 from parki.ewald.pipeline import one_device as pipeline
-from parki.ewald.pipeline.slack import Room
+from parki.ewald.pipeline.slack import Slack
 from parki.ewald.sums import SUMS
 
 
@@ -43,19 +43,19 @@ def recorded(space, monkeypatch):
         monkeypatch.setattr(pipeline, "Replay", Direct)
 
 
-def test_room():
-    room = Room.of({"trg": np.empty((3, 100)), "src": np.empty((3, 50))})
-    assert (room.targets, room.sources) == (110, 55)
-    assert room.takes({"trg": np.empty((3, 105)), "src": np.empty((3, 50))})
-    assert not room.takes({"trg": np.empty((3, 120)), "src": np.empty((3, 50))})
-    assert not room.takes({"trg": np.empty((3, 60)), "src": np.empty((3, 50))})
+def test_slack():
+    slack = Slack.of({"trg": np.empty((3, 100)), "src": np.empty((3, 50))})
+    assert (slack.targets, slack.sources) == (110, 55)
+    assert slack.takes({"trg": np.empty((3, 105)), "src": np.empty((3, 50))})
+    assert not slack.takes({"trg": np.empty((3, 120)), "src": np.empty((3, 50))})
+    assert not slack.takes({"trg": np.empty((3, 60)), "src": np.empty((3, 50))})
     points = np.arange(150.0).reshape(3, 50)
-    found = room.points(np, {"src": points})["src"]
-    assert found.shape == (3, room.sources)
+    found = slack.points(np, {"src": points})["src"]
+    assert found.shape == (3, slack.sources)
     np.testing.assert_array_equal(found[:, :50], points)
-    np.testing.assert_array_equal(found[:, 50:], points[:, : room.sources - 50])
-    dens = room.densities(np, np.ones((2, 3, 50)))
-    assert dens.shape == (2, 3, room.sources) and dens.sum() == 300
+    np.testing.assert_array_equal(found[:, 50:], points[:, : slack.sources - 50])
+    dens = slack.densities(np, np.ones((2, 3, 50)))
+    assert dens.shape == (2, 3, slack.sources) and dens.sum() == 300
 
 
 @pytest.mark.usefixtures("recorded")
@@ -63,7 +63,7 @@ def test_room():
 def test_numbers_that_change(kernel, space, to_space, rng):
     options = EwaldOptions(1, [1, 1, 1], 1e-5)
     want = ("u", "grad_u")
-    plan, rooms, placings = None, set(), set()
+    plan, slacks, placings = None, set(), set()
     for n in (500, 520, 530, 541, 560, 505, 490, 800, 820, 830, 200):
         trg, src = (to_space(rng.random((3, m))) for m in (n // 2, n))
         norms = to_space(rng.standard_normal((3, n))) if SUMS[kernel].double else None
@@ -71,7 +71,7 @@ def test_numbers_that_change(kernel, space, to_space, rng):
             plan = parki.Plan(kernel, trg, src, norms, options, want=want)
         else:
             plan.update_points(trg, src, norms)
-        rooms.add(plan.pipeline._room)
+        slacks.add(plan.pipeline._slack)
         placings.add(id(plan.pipeline._placing) if plan.pipeline._placing else None)
         dens = to_space(rng.standard_normal(SUMS[kernel].density_shape(n)))
         fresh = parki.Plan(kernel, trg, src, norms, EwaldOptions(1, [1, 1, 1], 1e-7), want=want)
@@ -82,9 +82,9 @@ def test_numbers_that_change(kernel, space, to_space, rng):
                 assert ours.shape == theirs.shape
                 error = float(((ours - theirs) ** 2).sum() / (n // 2)) ** 0.5
                 assert error <= 1.2 * bound
-    assert rooms == {None, Room(286, 572), Room(440, 880), Room(110, 220)}
-    assert len(placings) == 3  # none, and one for the first two rooms each
-    assert "room for 110 targets, 220 sources" in plan.describe() or not space.on_device
+    assert slacks == {None, Slack(286, 572), Slack(440, 880), Slack(110, 220)}
+    assert len(placings) == 3  # none, and one for the first two slacks each
+    assert "slack for 110 targets, 220 sources" in plan.describe() or not space.on_device
 
 
 @pytest.mark.usefixtures("recorded")
