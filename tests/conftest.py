@@ -29,8 +29,8 @@ SPACES = [
     for name, reason in ABSENT.items()
     if not reason
 ]
-# The files of more than twenty seconds of processor time, the longest first: those that pytest-xdist
-# hands out last are short.
+# The files of more than twenty seconds of processor time, the longest first, so that those that
+# pytest-xdist hands out last are short.
 LONGEST = ("distributed", "accuracy", "executor", "torch", "p2p_cells", "derivatives", "cli")
 
 

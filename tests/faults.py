@@ -196,7 +196,7 @@ FAULTS = (
     Fault(
         "choice",
         "points that spread out keep the parameters of a crowd",
-        "moves.py",
+        "reuse.py",
         "if not 1 / PAIRS <= ratio <= PAIRS:",
         "if not ratio <= PAIRS:",
         "tests/test_reuse.py",
