@@ -43,7 +43,7 @@ def pytest_report_header() -> list[str]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark as slow what the long run alone meets, before pytest looks at the markers."""
     functions: dict[tuple[Any, ...], list[pytest.Item]] = {}
     files_with_serial = set()
@@ -63,6 +63,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 kept = covering([values_of(item) for item in group], size)
                 for place in set(range(len(group))) - kept:
                     group[place].add_marker(pytest.mark.slow)
+    if hasattr(config, "workerinput"):  # one of several processes
+        longest_first(items)
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """Put the tests of the longest files first, and leave the others in their order."""
     order = {f"test_{name}": place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))
 
