@@ -175,7 +175,7 @@ FAULTS = (
         "padding.py",
         "decay = x * edges[0] / (2 * math.pi)",
         "decay = x * edges[0] / (4 * math.pi)",
-        "tests/test_accuracy.py",
+        "tests/test_cropped.py",
     ),
     Fault(
         "fading",
