@@ -39,7 +39,7 @@ ROWS = (
 )
 
 
-def accuracy(space: str, n: int) -> list[check.Sum]:
+def accuracy(space: str, n: int) -> list[check.CheckedSum]:
     """Return the sums of `parki check` at more tolerances."""
     found = parki.get_execution_space(space)
     rng = np.random.default_rng(5)

@@ -51,31 +51,31 @@ and variants, for `stokes_comb` in double precision with targets that are source
 at most 1.1 times as long as the best in all tasks. To repeat this, run `python scripts/choices.py
 --output FILE` and then `python scripts/choices.py --docs docs/results/choices-*.json`.
 
-![Time of the choice over that of the best, against the number of points](images/choices.png)
+![Time of the choice over the time of the best, against the number of points](images/choices.png)
 
-*Each dot is a task. Left: the time of the choice over that of the best. Right: the predicted time
-of an application over the measured one.*
+*Each dot is a task. Left: the time of the choice over the time of the best. Right: the predicted
+time of an application over the measured one.*
 
-Times are milliseconds of a repeated application, medians of comparisons side by side. *Auto over
-best* is the time of the choice over that of the best. *Model* is the predicted time of a stage over
-the measured one. Clustered clouds have half of their points in eight clusters of standard deviation
-0.03.
+Times are milliseconds of a repeated application. They are medians of runs that alternate between
+the settings. *Auto over best* is the time of the choice over the time of the best. *Model* is the
+predicted time of a stage over the measured one. Clustered clouds have half of their points in eight
+clusters of standard deviation 0.03.
 
 """
 
 
-def tasks(space: ExecutionSpace, seed: int) -> list[tune.Task]:
+def tasks(space: ExecutionSpace, seed: int) -> list[tune.TimedPlan]:
     """Return all tasks, in an order such that the first ones already cover every factor."""
     factors = (SIZES[space.on_device], TOLERANCES, (1, 3), (False, True))
     found = [
-        tune.Task(KERNEL, p, tolerance, n, clustered=clustered)
+        tune.TimedPlan(KERNEL, p, tolerance, n, clustered=clustered)
         for n, tolerance, p, clustered in itertools.product(*factors)
     ]
     random.Random(seed).shuffle(found)
     return found
 
 
-def explore(task: tune.Task, space: ExecutionSpace) -> dict[str, Any]:
+def explore(task: tune.TimedPlan, space: ExecutionSpace) -> dict[str, Any]:
     """Time a task's neighbourhood: return what is chosen, and the best of all."""
     timings = list(tune.refine(task, space))
     choice, best = timings[0], min(timings, key=lambda t: t.total)
@@ -96,7 +96,7 @@ def visit(row: dict[str, Any], space: ExecutionSpace) -> None:
 
     Both times are of the same moments of the machine, and neither is the least of many.
     """
-    task = tune.Task(KERNEL, **{name: row[name] for name in FACTORS})
+    task = tune.TimedPlan(KERNEL, **{name: row[name] for name in FACTORS})
     others = None if row["choice"] == row["best"] else replace(task, **row["setting"])
     start = time.perf_counter()
     for _ in range(MOST):
@@ -142,12 +142,13 @@ def markdown(results: list[dict[str, Any]]) -> str:
         modest = sum(x <= MODEST for x in over)
         visits = [row["visits"] for row in rows]
         often = ", ".join(f"{n} ({visits.count(n)} tasks)" for n in sorted(set(visits)))
+        costs = result["numbers"].replace("those of", "built in for")
         lines += [
             f"## {result['machine']}",
             "",
-            f"{len(rows)} tasks, costs {result['numbers']}: auto over best "
-            f"{statistics.median(over):.2f} (median), {max(over):.2f} (most); within "
-            f"{MODEST - 1:.0%} in {modest}. Visits: {often}.",
+            f"{len(rows)} tasks, costs {costs}. Auto over best: median "
+            f"{statistics.median(over):.2f}, largest {max(over):.2f}, within {MODEST - 1:.0%} in "
+            f"{modest} tasks. Visits: {often}.",
             "",
             "| points | tolerance | periodic | cloud | choice | ms | auto over best | best "
             "| model: P2P | P2G | FGC | G2P |",

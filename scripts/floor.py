@@ -43,16 +43,16 @@ HEAD = """\
 
 A stage takes at least the time of its operations and of its bytes, each at the rate that the same
 machine reaches when it does nothing else. The tables compare the measured time of a repeated
-application with the larger of the two. P2P and P2G are bound by arithmetic: lanes without work and
-numbers that are fetched again keep them from their floors. FGC is bound by memory.
+application with the larger of the two. Arithmetic bounds P2P and P2G. They do not reach their
+floors because lanes are without work, and because numbers are fetched again. Memory bounds FGC.
 
 To repeat this, run `scripts/floor.py` as its first lines say.
 
 | column | meaning |
 | --- | --- |
-| operations | of pairs within the cut-off, of the window's values times components, of transforms |
-| bytes | each input once, each output once; of FGC, each pass of a transform reads and writes |
-| floor | the larger of operations and bytes over the measured rates |
+| operations | pairs within the cut-off, the window's values times components, and transforms |
+| bytes | each input once and each output once; in FGC each pass of a transform reads and writes |
+| floor | the larger of the two times that operations and bytes take at the measured rates |
 
 """
 

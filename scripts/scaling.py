@@ -63,20 +63,20 @@ and then `python scripts/scaling.py --docs docs/results/scaling-*.json`.
 
 ![Milliseconds of an application on one rank and on two](images/scaling.png)
 
-Times are milliseconds of the slowest rank, medians. *Weak* tables give each rank the same number of
-points, in a box that grows along its first axis; *strong* ones give all ranks a fixed number
-together, in a cube. The paper's columns are table 11 of Kosmacher, Du, Bagge and Biros (2026),
-H200s over InfiniBand.
+Times are milliseconds of the slowest rank, medians. In *weak* tables each rank has the same number
+of points, in a box that grows along its first axis. In *strong* tables all ranks together have a
+fixed number of points, in a cube. The paper's columns are table 11 of Kosmacher, Du, Bagge and
+Biros (2026), with H200s over InfiniBand.
 
 | row or column | meaning |
 | --- | --- |
-| random, home | points are given to any rank, or to that of their slab |
-| plan, update | a new plan; the points of another time step |
-| sort | points move to their slabs |
-| FGC | with its exchanges |
+| random, home | each point starts on any rank, or on the rank of its slab |
+| plan, update | the time of a new plan; the time to take the points of another time step |
+| sort | the time to move points to their slabs |
+| FGC | the time of the FGC with its exchanges |
 | stages | the sum of the stages, timed one after the other |
 | apply apart | a whole application, one stage after the other |
-| apply | a whole application, with the near field beside the exchanges |
+| apply | a whole application, with the near field during the exchanges |
 
 """
 

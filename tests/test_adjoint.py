@@ -345,7 +345,7 @@ def test_short_memory(monkeypatch):
     def refuse(*_):
         raise parki.ParkiMemoryError("the plan needs 2 GB")
 
-    monkeypatch.setattr(pipeline, "check", refuse)
+    monkeypatch.setattr(pipeline, "check_memory", refuse)
     with pytest.raises(parki.ParkiMemoryError):
         plan.adjoint(np.ones((3, NT)))
     monkeypatch.undo()

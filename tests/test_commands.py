@@ -133,7 +133,7 @@ def test_broken_promise(
 ) -> None:
     right = check.check
 
-    def wrong(*arguments: object) -> check.Sum:
+    def wrong(*arguments: object) -> check.CheckedSum:
         found = right(*arguments)
         broken = found.dtype == "float32" and found.periodicity == 2
         return replace(found, error=factor * found.promise) if broken else found

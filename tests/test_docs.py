@@ -261,6 +261,13 @@ def test_pictures_are_xml(picture: Path) -> None:
     ET.parse(picture)  # a browser shows nothing of what is not
 
 
+def test_fading_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    drawn = tmp_path / "fading.png"
+    subprocess.run([sys.executable, ROOT / "scripts" / "draw_fading.py", drawn], check=True)
+    assert drawn.read_bytes().startswith(b"\x89PNG")
+
+
 def test_errors_named_are_those_of_parki() -> None:
     text = (DOCS / "trouble.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`(?:parki\.)?(\w+(?:Error|Warning))`", text))

@@ -29,7 +29,7 @@ class System:
     def __init__(self, term, seed, radius=None, count=60):
         rng = np.random.default_rng(seed)
         self.gradient, self.pressure = term.endswith("_grad"), term.endswith("_p")
-        self.tensor = term.endswith("_tensor")
+        self.at_tensors = term.endswith("_tensor")
         self.kernel = term.removesuffix("_grad").removesuffix("_p").removesuffix("_tensor")
         if radius is None:
             self.targets, self.sources = rng.random((2, 3, count)) * LENGTHS[:, None]
@@ -50,7 +50,7 @@ class System:
         }
         square["stokes_dipole"] = square["stokes_dl"]
         self.strength = float(square[self.kernel])  # Q
-        if self.tensor:  # what double layers q, n at the targets feel
+        if self.at_tensors:  # what double layers q, n at the targets feel
             self.strength *= float(square["stokes_dl"]) / count
             self.tensor = -self.q[:, None] * self.n - self.n[:, None] * self.q
 
@@ -83,7 +83,7 @@ class System:
         if self.pressure:
             return [pressure]
         flow = [symbol * (a[j] - k[j] * along + 1j * k[j] * d) for j in range(3)]
-        return [*flow, pressure] if self.tensor else flow
+        return [*flow, pressure] if self.at_tensors else flow
 
     def read(self, derivative):
         """Return the gradient of what targets read; ``derivative(row, axes)`` of velocity or p."""
@@ -124,7 +124,7 @@ class System:
             b = [(1j * k[i]) ** axes.count(i) * back[i] for i in range(3)]
             return np.einsum("tbc,tb,tc->t", np.tensordot(b[0], modes[row], 1), b[1], b[2]).real
 
-        if self.tensor:
+        if self.at_tensors:
             return self.read(derivative) / VOLUME
         axes = [(0,), (1,), (2,)] if self.gradient else [()]
         return np.array([derivative(row, a) for a in axes for row in range(len(modes))]) / VOLUME
@@ -168,7 +168,7 @@ class System:
             weights = product(gather, axes) * (-1) ** len(axes)  # by x, not by g - x
             return (values[row] * weights).sum(axis=(1, 2, 3))
 
-        if self.tensor:
+        if self.at_tensors:
             return self.read(derivative)
         axes = [(0,), (1,), (2,)] if self.gradient else [()]
         return np.array([derivative(row, a) for a in axes for row in range(len(modes))])

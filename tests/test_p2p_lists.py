@@ -271,7 +271,7 @@ def test_repeated_sums_have_numbers_of_their_own(precision):
 @pytest.mark.parametrize("repeated", [True, False])
 def test_what_tune_times(repeated):
     """Sums that take lists, or those that have none."""
-    task = tune.Task("stokes_comb", 3, 1e-3, 500, p2p="tile")
+    task = tune.TimedPlan("stokes_comb", 3, 1e-3, 500, p2p="tile")
     timing = tune.run(task, parki.get_execution_space("Serial"), repeated)
     assert timing.samples[0][0] == ("kept_tile" if repeated else "p2p_tile")
 
@@ -312,7 +312,7 @@ def test_long_sums_are_timed_once(repeated, runs, monkeypatch):
     timed = parki.Plan.timed
     monkeypatch.setattr(parki.Plan, "timed", lambda *given: made.append(0) or timed(*given))
     monkeypatch.setattr(tune, "LONG", {False: 0.0})
-    task = tune.Task("stokes_comb", 3, 1e-3, 300, p2p="tile")
+    task = tune.TimedPlan("stokes_comb", 3, 1e-3, 300, p2p="tile")
     timing = tune.run(task, parki.get_execution_space("Serial"), repeated)
     assert len(made) == runs
     assert timing.samples[0][0] == ("kept_tile" if repeated else "p2p_tile") and timing.total > 0

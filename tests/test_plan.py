@@ -629,7 +629,7 @@ def test_a_device_starts_once_all_is_launched(ahead, monkeypatch):
         get_elapsed_time=lambda first, last: 2.0,
     )
     monkeypatch.setattr(cupy_space, "array_module", lambda: SimpleNamespace(cuda=cuda))
-    watch = cupy_space.Watch(ahead)
+    watch = cupy_space.DeviceWatch(ahead)
     for stage in ("P2P", "P2G"):
         with watch(stage):
             pass

@@ -114,8 +114,8 @@ def test_sizes_of_the_terms(term, split):
     """`Term.square` against tensors, their derivatives by differences in the three directions."""
     r = np.array([0.3, -0.4, 0.5]) * RC
     square, own_power = TERMS[term].square, TERMS[term].power
-    tensor = term == "stokes_sl_tensor"  # of the mean velocity, what the layer's gradient is
-    if tensor:
+    at_tensors = term == "stokes_sl_tensor"  # of the mean velocity, what the layer's gradient is
+    if at_tensors:
         term = "stokes_dl_grad"
 
     def at(shift):
@@ -139,7 +139,7 @@ def test_sizes_of_the_terms(term, split):
     else:
         tensor = gradient(1e-3 * RC) if derivatives else at(0)
     tensors = "dl" in term or "dipole" in term
-    averaged = (9 if tensors else 1 if "laplace" in term else 3) * (3 if tensor else 1)
+    averaged = (9 if tensors else 1 if "laplace" in term else 3) * (3 if at_tensors else 1)
     d = np.linalg.norm(r)
     b1, b2, b3, b4 = split.near(d)
     p, q, slope = -b1 / (2 * d), -b2 / 2, -b3 / (2 * d)

@@ -119,8 +119,8 @@ def own_cache(tmp_path, monkeypatch):
 
 def test_tune(own_cache, monkeypatch, capsys):
     few = [
-        tune.Task("laplace", 3, 1e-2, 500),
-        tune.Task("laplace", 3, 1e-2, 500, dtype="float32"),
+        tune.TimedPlan("laplace", 3, 1e-2, 500),
+        tune.TimedPlan("laplace", 3, 1e-2, 500, dtype="float32"),
     ]
     monkeypatch.setattr(tune, "tasks", lambda *_: few)
     space = get_execution_space("Serial")

@@ -354,7 +354,7 @@ class Plan:
         By events on a device, which waits until the host has launched all stages: an application
         of few points takes as long as these launches, which no stage's time has in it.
         """
-        watch = self.space.adapter.Watch(self.pipeline.ahead)
+        watch = self.space.adapter.watch(self.pipeline.ahead)
         with self._exclusive():
             results = self._apply(dens, None, watch)
         return as_given(results, dens), watch.seconds()

@@ -1,9 +1,9 @@
 """Figure 5: the stages under the roof of the machine.
 
 The picture shows the operations per second that each stage of a whole sum reaches, over its
-operations per byte of least traffic. The FGC comes nearest to its roof, that of the memory, and
-the other stages reach a part of the arithmetic peak. The roof is what the machine reaches in the
-same run: a triad's bandwidth, and its multiply-adds.
+operations per byte of least traffic. The FGC comes nearest to its roof, which is the bandwidth of
+the memory. The other stages reach a part of the arithmetic peak. The roof was measured in the same
+run, by a triad and by multiply-adds.
 
 The paper draws its kernels under the H200's nominal roof, and counts erfc and exp as operations.
 parki has fewer operations, so that equal times lie lower here.

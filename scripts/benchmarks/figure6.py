@@ -4,8 +4,8 @@ The picture shows pairs per second over the sources in r_c^3, for parki's usual 
 lists of pairs, and for the paper's GM-1D. parki's variant is faster in all cases, by a factor
 between 1.4 and 3.2.
 
-Shares of the peak do not compare: the paper counts 3.4 times as many pairs, and the operations of
-erfc and exp. It gives two points of its curves, both at 512 sources.
+Fractions of the peak cannot be compared, because the paper counts 3.4 times as many pairs, and also
+the operations of erfc and exp. The paper gives two points of its curves, both at 512 sources.
 """
 
 from __future__ import annotations

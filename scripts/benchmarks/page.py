@@ -10,13 +10,13 @@ from .show import Table
 HEAD = """\
 # Benchmarks
 
-These are the tables and figures of Kosmacher, Du, Bagge and Biros (2026), measured with parki,
-beside the paper's numbers. On the same kind of GPU, whole sums take parki less than a quarter of
-the paper's time. Each section says how to measure its tables again, and `python
+This page measures the tables and figures of Kosmacher, Du, Bagge and Biros (2026) with parki, and
+compares them with the paper's numbers. On the same kind of GPU, whole sums take parki less than a
+quarter of the paper's time. Each section says how to measure its tables again, and `python
 scripts/benchmark.py --docs docs/results/benchmarks-*.json` writes this page.
 
-Tolerance 1e-4 is the paper's "nine digits" (E = 1e-9), and 1e-1 its "seven digits": its E is a
-relative error that close pairs dominate.
+The paper states a relative error E, which close pairs dominate. Its "nine digits" (E = 1e-9) are
+tolerance 1e-4 here, and its "seven digits" tolerance 1e-1.
 """
 DRAWN = ("table 9", "figure 5", "figure 6", "figure 9")
 

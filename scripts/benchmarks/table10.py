@@ -1,8 +1,8 @@
 """Table 10: whole sums in single and in double precision.
 
 The table has the time of a 1-periodic sum of both layers for uniform points, in both precisions.
-Single precision saves a fifth to two fifths of a one-shot sum's time. The task and its accuracy
-compare: the paper's E = 1e-7 is tolerance 1e-1 here.
+Single precision saves a fifth to two fifths of a one-shot sum's time. The task and its accuracy are
+the same as in the paper, whose E = 1e-7 is tolerance 1e-1 here.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ load from memory (T0), each load once from memory and then from L2 (T∞) or L1 
 arithmetic alone (Tf). parki's usual variant is the fastest on both machines, and spends a larger
 part of its time on arithmetic than the paper's variants.
 
-The models are not those of the paper number by number. The paper evaluates erfc and exp, where
-parki has polynomials. The paper's model counts π/6 of all candidates as pairs, 3.4 times more than
-are closer than r_c; the column "share π/6" counts likewise.
+The numbers of the models differ from the paper's. The paper evaluates erfc and exp, where parki has
+polynomials. Its model counts π/6 of all candidates as pairs, 3.4 times as many as are closer than
+r_c. The column "share π/6" counts in the same way.
 """
 
 from __future__ import annotations

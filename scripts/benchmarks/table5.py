@@ -2,10 +2,10 @@
 
 The first table compares the measured time of each variant at P = 8 with the models of table 3. The
 second one compares parki's own model of costs, by which plans choose their parameters, with the
-stages of whole sums; most predictions are within a fifth of the measurement.
+stages of whole sums. Most predictions are within a fifth of the measurement.
 
-The counts are not those of the paper: it spreads 12 components and parki 4, whose windows have
-gradients too.
+The counts differ from the paper's, because it spreads 12 components. parki spreads four, whose
+windows have gradients too.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Table 8: variants of gathering (G2P) by window.
 
 The table has the columns of table 7. The paper's ``target`` variant, with sorted targets, is the
-fastest on CPUs and for narrow windows on a GPU; parki's ``tile``, with a part of the grid in
-scratch memory, is the fastest for wide ones. Both codes gather three components, so the times
-compare but for the cloud.
+fastest on CPUs and for narrow windows on a GPU. parki's ``tile``, with a part of the grid in
+scratch memory, is the fastest for wide windows. Both codes gather three components, so that their
+times can be compared. Only the clouds differ.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ All of parki's sums on an H200 take less than a sixth of the paper's time. "U" i
 unit cube; "N" is normal about its centre, cut at the cube; "S" is uniform on a sphere of radius
 0.5.
 
-The task compares, the stages only roughly. The paper takes the same cell size for all clouds,
-where parki chooses its cut-off. Stages of parki are those of a repeated sum with lists of pairs.
-The paper gives the normal cloud a variance of 0.3; the pairs in its P2P belong to a standard
-deviation of 0.3, which is taken here.
+The whole times can be compared, and the stages only roughly. The paper takes the same cell size for
+all clouds, where parki chooses its cut-off. parki's stages were timed in a repeated sum with lists
+of pairs. The paper gives the normal cloud a variance of 0.3, but the number of its pairs in P2P
+belongs to a standard deviation of 0.3, which is taken here.
 """
 
 from __future__ import annotations

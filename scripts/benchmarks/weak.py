@@ -58,13 +58,13 @@ def section(records: list[Record]) -> str:
     sent = by_ranks[2]["home"]["sent"]
     measured = sorted(1e3 * by_ranks[2][way]["seconds"]["apply"] for way in ("random", "home"))
     words = (
-        "**This is a model, not a measurement.** It takes the stages of one GPU, 1-periodic with "
-        "tolerance 1e-4 and double precision, as they are. To them it adds the bytes of the "
-        "exchanges over the rates of the links: 245 GB/s within a host of eight GPUs, as measured "
-        "on four, and that of a network card for each GPU beyond. The near field goes on beside "
-        f"the exchanges. Two GPUs were measured at {measured[0]:.0f} to {measured[1]:.0f} ms, "
-        "which shows what the model leaves out. The table has the milliseconds of an application "
-        "of 4,000,000 points on each GPU."
+        "**This is a model, not a measurement.** It takes the measured stages of one GPU, "
+        "1-periodic with tolerance 1e-4 in double precision. To them it adds the times of the "
+        "exchanges: their bytes over the rate of the link. Within a host of eight GPUs the rate is "
+        "245 GB/s, as measured on four, and beyond it is the rate of a network card for each GPU. "
+        "The near field runs during the exchanges. Measurements on two GPUs gave "
+        f"{measured[0]:.0f} to {measured[1]:.0f} ms, which shows what the model leaves out. The "
+        "table has the milliseconds of an application of 4,000,000 points on each GPU."
     )
     text = f"## A model of more GPUs\n\n{textwrap.fill(words, 100)}\n\n"
     heads = [f"{card / 1.25e8:.0f} Gbit/s" for card in CARDS]

@@ -1,11 +1,11 @@
 """FINUFFT and cuFINUFFT (Barnett, Magland and af Klinteberg; Shih et al.): spreading alone.
 
-Their plans spread and interpolate without transforms if asked to (`spreadinterponly`); theirs is
-complex, which are two components of parki's, and their tolerance is one that gives windows of P
-points. Times are of an application, by parki and FINUFFT alternately, over points and real
-components, and of cuFINUFFT's methods the fastest counts; *set-up* is sorting the points. Clustered
-points are two normal clouds of width 0.03 of the box. Single precision has no windows of more than
-8 points at FINUFFT.
+FINUFFT's plans spread and interpolate without transforms on request (`spreadinterponly`). Their
+values are complex, and count as two of parki's components. Their tolerance is chosen such that
+windows have P points. Times are nanoseconds of an application for each point and real component, by
+parki and FINUFFT alternately. For cuFINUFFT the fastest of its methods counts. *Set-up* is sorting
+the points. Clustered points are two normal clouds of width 0.03 of the box. In single precision
+FINUFFT has no windows of more than 8 points.
 """
 
 from __future__ import annotations
@@ -28,17 +28,27 @@ from parki.mesh import Grid, InterpolatePlan, SpreadPlan, kaiser_bessel
 from . import cases
 
 TODAY = """
-On two CPU threads parki spreads 1.2 to 3 times and interpolates 1.3 to 6 times as fast, for all
-windows, in both precisions, for uniform and clustered points. The gain is least for wide windows in
-double precision in three dimensions, where both are bound by reading and writing rows of the grid.
-Setting up takes parki two to three times as long; with it, points that are used once still take
-less time than FINUFFT's. On an H100 parki is 1.0 to 3.2 times as fast in three dimensions from P =
-8 on. With narrower windows it interpolates at 0.5 to 0.9 of cuFINUFFT's speed, which reads both
-components of a complex value at once; it spreads at 0.9 to 1.3 of it with P = 4. Rows with P = 6
-are by tiles: there parki now takes the hybrid, which took 0.34 ns in place of 0.43. In two
-dimensions cuFINUFFT's output-driven spreading takes half to four fifths of parki's time, and its
-interpolation two thirds to all of it. Its set-up is 5 to 15 times as fast, as parki sorts by more
-cells.
+parki spreads and interpolates faster than FINUFFT on the CPU, for all windows, in both precisions,
+and for uniform and clustered points. On an H100 it is faster than cuFINUFFT in three dimensions
+with windows from P = 8 on. cuFINUFFT is faster with narrow windows, in two dimensions, and in its
+set-up.
+
+| times as fast as FINUFFT or cuFINUFFT | spreading | interpolation |
+| --- | --- | --- |
+| two CPU threads | 1.2 to 3 | 1.3 to 6 |
+| H100, three dimensions, P = 8 and more | 1.0 to 3.2 | 1.0 to 3.2 |
+| H100, three dimensions, narrower windows | 0.9 to 1.3 (P = 4) | 0.5 to 0.9 |
+| H100, two dimensions | 0.5 to 0.8 | 0.7 to 1 |
+
+- On the CPU the gain is least for wide windows in double precision in three dimensions, where
+  reading and writing rows of the grid bounds both codes.
+- On the CPU parki takes two to three times as long to set up. Together with this, points that are
+  used once still take less time than with FINUFFT.
+- cuFINUFFT sets up 5 to 15 times as fast, because parki sorts by more cells.
+- cuFINUFFT reads both components of a complex value at once, which helps narrow windows.
+- In two dimensions cuFINUFFT's output-driven spreading is the fastest.
+- Rows with P = 6 on the H100 are by tiles. parki now takes the hybrid there, which took 0.34 ns
+  where tiles took 0.43.
 """
 
 WINDOWS = (4, 6, 8, 10, 12, 14)

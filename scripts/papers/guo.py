@@ -1,11 +1,15 @@
 """Guo, Liu, Xu, Du and Chow (2014, 2015): spreading many times over the same particles.
 
-Particles spread by B-splines of order p onto a mesh of K³ points, one component, double precision,
-uniform particles, as in the paper. *Particle* takes one particle after the other and adds by
-atomics; *gather*, *single mesh*, *group mesh* and *hybrid mesh* store something for the particles
-first. What has a data structure sorts the particles by tiles of p mesh points first, which the
-paper did not; *sorted* is the particle-based method with that alone. *Library* is the single mesh
-multiplied by SciPy or cuSPARSE, and *parki* the method that parki takes by itself.
+As in the paper, particles are uniform, and spread one component in double precision by B-splines of
+order p onto a mesh of K³ points.
+
+- *Particle* takes one particle after the other and adds by atomics.
+- *Sorted* is the particle-based method after a sort of the particles.
+- *Gather*, *single mesh*, *group mesh* and *hybrid mesh* store something for the particles first.
+- *Library* is the single mesh multiplied by SciPy or cuSPARSE.
+- *parki* is the method that parki takes by itself.
+
+All methods with stored data sort the particles first, by tiles of p mesh points. The paper did not.
 """
 
 from __future__ import annotations
@@ -25,18 +29,25 @@ from parki.mesh import Grid, bspline
 from . import cases
 
 TODAY = """
-On two CPU threads the particle-based method, which was the fastest for a single application in
-2014, takes 2 to 30 times as long as parki's, because atomic additions cost far more than owning the
-tiles that are written. Against it stored meshes still pay off within 20 applications, and the
-single mesh is the best of them; the hybrid mesh, then the fastest for many applications, no longer
-is, and the size of a group makes no difference. Against a method without atomics none of them pays
-off: with their set-up, 1000 applications of the best take 1.1 to 4 times as long as parki's, but
-for a thousand particles, whose few entries are read faster than the whole mesh is cleared. On an
-H100 atomic additions are cheap, and for up to ten thousand particles the particle-based method is
-the fastest of all. From a hundred thousand on parki's tiles take less time for one application, and
-the single mesh catches up at p = 4 alone, where 1000 applications take 0.8 to 0.9 of parki's. The
-set-up of the particle-based method there is that of a sort into one cell, which is left out since:
-take it for nothing.
+Storing nothing is best today. In 2014 the particle-based method was the fastest for a single
+application, and the hybrid mesh for many. On two CPU threads parki's own tiles are now faster than
+both, with set-up and for any number of applications, except for a thousand particles. On an H100
+atomic additions are cheap, and the particle-based method is the fastest for up to ten thousand
+particles. For more particles parki's tiles take less time, except that the single mesh catches up
+for p = 4 and many applications.
+
+| question | two CPU threads | H100 |
+| --- | --- | --- |
+| particle-based time over parki's | 2 to 30 | below 1 up to 10 000 particles, then above |
+| applications until a stored mesh beats the particle-based method | up to 20 | |
+| which stored mesh is best | the single mesh, no longer the hybrid mesh | |
+| time of the best stored mesh over parki's, 1000 applications | 1.1 to 4 | 0.8 to 0.9 at p = 4 |
+| the size of a group | makes no difference | |
+
+Atomic additions cost far more on the CPU than tiles with one owner. A thousand particles have few
+stored entries, and reading these is faster than clearing the whole mesh: the table leaves them out.
+On the H100 the set-up of the particle-based method includes a sort into one cell, which parki has
+since dropped. Read this set-up as zero.
 """
 
 NAMES = {

@@ -1,11 +1,12 @@
 """Ljungkvist (2014): conflicting additions, and matrix-free operators against stored matrices.
 
-His questions are asked of parki's operators. Sources near each other add to the same values of the
-grid, as elements that share a node do: by atomics, by colouring (tiles of eight colours), by a grid
-for each CPU thread, and unprotected, which loses contributions and is a bound. Spreading,
-interpolation and the near field are computed from the points, or stored as sparse matrices: CSR of
-SciPy or cuSPARSE, and 3 x 3 blocks of the pairs within the cut-off, of the single layer. His own
-model problem is `examples/matrix_free_poisson.py`, whose numbers are here too.
+The section asks his questions about parki's operators. Sources near each other add to the same
+values of the grid, as elements that share a node do. Conflicts are avoided by atomics, by colouring
+(tiles of eight colours), or by a grid for each CPU thread. Unprotected additions lose
+contributions, and are a bound. Spreading, interpolation and the near field are computed from the
+points, or stored as sparse matrices. These are CSR matrices of SciPy or cuSPARSE, and 3 x 3 blocks
+of the single layer's pairs within the cut-off. `examples/matrix_free_poisson.py` is his own model
+problem, and its numbers are here too.
 """
 
 from __future__ import annotations
@@ -33,22 +34,28 @@ from parki.runtime import load
 from . import cases
 
 TODAY = """
-Colouring and private grids take a tenth of the time of atomics on the CPU, and about as long as
-unprotected additions, as he found; parki's tiles of four colours, with rows of the grid as vectors,
-take less than that. Stored matrices lose to operators that are computed: spreading and
-interpolation take 1.2 to 20 times as long in each application, set-ups take hundreds of
-applications more, and blocks of the near field take longer than the pairs, in either precision. His
-model problem says what it said: computing is twice as fast as CSR from degree 2 on, and how
-conflicts are handled makes no difference in three dimensions from degree 3 on, where the product
-with the local matrix takes all the time. On an H100 atomics are the fastest way to handle
-conflicts, even beside unprotected additions, and colouring takes 13 times as long for a grid and
-1.5 to 6 times for finite elements. Stored matrices take 1.1 to 6.7 times as long from P = 6 on; at
-P = 4 they took 0.7 to 1.5 times as long as tiles, in whose place parki now takes the hybrid there.
-Blocks of the near field take 1.2 to 1.6 times as long as computed pairs, and three times as long as
-computed pairs whose lists are kept, which is what plans do on GPUs. **So parki's plans store none
-of these**: windows alone would save a tenth of spreading on CPUs, a fifth with four points in
-single precision, and nothing on GPUs; and nothing in the tables would save a fifth of a whole
-application, however many follow.
+**parki's plans store none of these.** Nothing in the tables would save a fifth of a whole
+application, however many applications follow. Stored windows would save a tenth of spreading on
+CPUs, or a fifth with four points in single precision, and nothing on GPUs.
+
+| question | two CPU threads | H100 |
+| --- | --- | --- |
+| conflicts: colouring and private grids | a tenth of the time of atomics, about as fast as \
+unprotected additions, as he found | colouring takes 13 times as long as atomics for a grid, 1.5 \
+to 6 times for finite elements |
+| the fastest way to handle conflicts | parki's tiles of four colours, with rows of the grid as \
+vectors | atomics, even compared with unprotected additions |
+| stored spreading and interpolation over computed ones | 1.2 to 20 in each application; set-up \
+takes hundreds of applications more | 1.1 to 6.7 from P = 6 on; 0.7 to 1.5 at P = 4 |
+| stored blocks of the near field | slower than computed pairs, in either precision | 1.2 to 1.6 \
+times as long as computed pairs, three times as long as pairs from lists, which plans keep on GPUs \
+|
+
+At P = 4 the H100 was measured with tiles; parki now takes the hybrid variant there.
+
+His model problem gives the same answer as in his paper. Computing is twice as fast as CSR from
+degree 2 on. In three dimensions, from degree 3 on, the product with the local matrix takes all the
+time, and the way to handle conflicts makes no difference.
 """
 
 KERNELS = Path(__file__).parent / "kernels"

@@ -10,11 +10,10 @@ from benchmarks.record import Record, where
 HEAD = """\
 # Comparisons with other papers
 
-What the source papers of spreading, interpolation and matrix-free operators built, measured again
-with parki's kernels; the spreading of FINUFFT and cuFINUFFT; and the sums of FMM3D and DMK. Each
-section begins with what holds today and what does not, and its tables can be repeated by one
-command.
-`python scripts/compare_papers.py --docs docs/results/papers-*.json` writes this page.
+This page measures the methods of papers on spreading, interpolation and matrix-free operators
+again, with parki's kernels. It also compares parki with the spreading of FINUFFT and cuFINUFFT, and
+with the sums of FMM3D and DMK. Each section begins with its conclusion, and one command repeats its
+tables. `python scripts/compare_papers.py --docs docs/results/papers-*.json` writes this page.
 """
 
 

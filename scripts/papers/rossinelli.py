@@ -1,10 +1,10 @@
 """Rossinelli, Conti and Koumoutsakos (2011): interpolation by M'4 in two dimensions, and its roof.
 
 N x M particles, each displaced from a mesh point by up to two spacings, take the velocity of a mesh
-of N x M points. The paper counts 48 c + 40 operations and 20 c + 8 bytes for each particle and c
-components where neighbours share what they read, twice the bytes in double precision, and compares
-with the roof of the machine: its bandwidth (a triad) times operations per byte. *In order* takes
-the particles as they come, *sorted* by tiles of the mesh first.
+of N x M points. For each particle with c components the paper counts 48 c + 40 operations and
+20 c + 8 bytes, or twice the bytes in double precision, where neighbours share what they read. The
+roof of the machine is its bandwidth, measured by a triad, times the operations per byte. *In order*
+takes the particles in their own order, and *sorted* sorts them by tiles of the mesh first.
 """
 
 from __future__ import annotations
@@ -24,14 +24,22 @@ from parki.mesh import Grid, InterpolatePlan, m4prime
 from . import cases
 
 TODAY = """
-Interpolation is no longer bound by memory on this CPU: it reaches 15 % of the roof in single and 25
-to 35 % in double precision, where the paper reached 78 % and 69 % of a roof that was ten times
-lower for each core. A core is 3 times as fast as with the paper's vectorised code in single
-precision and 6 times in double, without intrinsics: what is left is fetching rows at any alignment,
-and single precision gains little as its rows of four values are half a vector. Sorting particles
-that are near their mesh points does not pay, as the paper assumed. An H100 reaches 53 % of its roof
-in single and 62 % in double precision at the largest size, where the paper's GPU reached 72 % and
-22 %.
+Memory no longer bounds interpolation on this CPU: other work takes most of the time. A core is
+several times as fast as with the paper's vectorised code, without intrinsics. Most of the time goes
+into fetching rows at any alignment. Single precision gains little, because its rows of four values
+are half a vector. As the paper assumed, sorting particles that are near their mesh points does not
+pay.
+
+| part of the roof | single precision | double precision |
+| --- | --- | --- |
+| two CPU threads | 15 % | 25 to 35 % |
+| the paper's CPU, whose roof for each core was ten times lower | 78 % | 69 % |
+| H100, largest size | 53 % | 62 % |
+| the paper's GPU | 72 % | 22 % |
+
+| a core of this CPU over the paper's | single precision | double precision |
+| --- | --- | --- |
+| particles per second | 3 | 6 |
 """
 
 COMPONENTS = 2

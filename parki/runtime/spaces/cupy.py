@@ -155,6 +155,9 @@ class DeviceWatch:
         return found
 
 
+watch = DeviceWatch
+
+
 def records() -> bool:
     """Return whether launches can be recorded: on HIP it was never tried."""
     return not array_module().cuda.runtime.is_hip

@@ -1,0 +1,76 @@
+"""The pages are written in common words: these phrases send a reader back to read a line twice.
+
+`docs/glossary.md` has the words of the field; here are words of no field. What follows a phrase is
+what to write in its place.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [
+    *sorted(DOCS.glob("*.md")),
+    *sorted((DOCS / "notebook").glob("*.md")),
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+]
+
+INSTEAD = {
+    r"(?:^|[.:;!?|]\s|\n\n(?:[-*] )?)[*_]*(?-i:Of)[*_]* (?!course\b)": "put the subject first",
+    r"\b(?:those|that) of\b": "say the noun again",
+    r"\bas (?:they|it) (?:comes?|stands?|is|are)\b": "in the order given, unchanged",
+    r"\balike\b": "in the same way, both",
+    r"\bbesides?\b": "next to, compared with, also",
+    r"\bbut for\b": "except",
+    r"\bin turns\b": "one after the other",
+    r"\bso (?:many|much)\b": "the number itself, far, more",
+    r"\bdear(?:er|est)?\b": "expensive",
+    r"\bfore(?:see|sees|seen|saw)\b": "predict",
+    r"\b(?:of|on) hosts\b": "on the CPU",
+    r"\bknows? nothing of\b": "say what it does",
+}
+
+
+def faults(text: str) -> list[str]:
+    """Return the phrases of a page that have a better one, with that one; code is left out."""
+    text = re.sub(r"^```.*?^```|^    .*?$|`[^`\n]+`", "x", text, flags=re.S | re.M)
+    text = re.sub(r"(?<=\S)\n(?=\S)", " ", text)  # a phrase may run over the end of a line
+    found = []
+    for phrase, better in INSTEAD.items():
+        for match in re.finditer(phrase, text, re.I):
+            around = text[max(0, match.start() - 30) : match.end() + 30]
+            found.append(f"...{around.strip()}...: {better}")
+    return found
+
+
+def test_pages_have_none_of_these_phrases() -> None:
+    found = {page.name: faults(page.read_text(encoding="utf-8")) for page in PAGES}
+    assert len(found) > 30
+    assert not {name: phrases for name, phrases in found.items() if phrases}
+
+
+def test_phrases_are_found() -> None:
+    for text in (
+        "A page. Of tests one runs.",
+        "**Of** tests one runs.",
+        "Head\n\nOf many one runs.",
+        "The numbers are those\nof an H200.",
+        "They stand beside others, all\nalike, but\nfor one.",
+        "Windows are dearer.",
+    ):
+        assert faults(text), text
+    assert not faults("`beside` and\n\n    those of\n\n```sh\nbut for\n```\nOf course, as we do.")
+
+
+def test_glossary_has_each_term_once() -> None:
+    """In each of its tables by the alphabet, and no term in two of them."""
+    themes = re.split(r"^## .*$", (DOCS / "glossary.md").read_text(encoding="utf-8"), flags=re.M)
+    terms = [re.findall(r"^\| (?!word|---)(.*?) \|", theme, re.M) for theme in themes[1:]]
+    assert len(terms) > 1
+    assert all(len(theme) > 5 for theme in terms)
+    assert terms == [sorted(theme, key=str.lower) for theme in terms]
+    words = [word.lower() for theme in terms for term in theme for word in term.split(", ")]
+    assert sorted(words) == sorted(set(words))
