@@ -311,7 +311,7 @@ FAULTS = (
         "options.py",
         "np.dtype(np.float32): 12}",
         "np.dtype(np.float32): 18}",
-        "tests/test_precision.py tests/test_errors.py",
+        "tests/test_precision.py::test_what_is_refused",
     ),
     Fault(
         "systems",
@@ -383,7 +383,7 @@ FAULTS = (
         "check.py",
         "return self.ratio <= 1",
         "return not self.ratio > 1",
-        "tests/test_cli.py tests/test_commands.py",
+        "tests/test_commands.py::test_broken_promise",
     ),
 )
 
