@@ -31,7 +31,10 @@ SPACES = [
 ]
 # The files of more than twenty seconds of processor time, the longest first, so that those that
 # pytest-xdist hands out last are short.
-LONGEST = ("distributed", "accuracy", "executor", "torch", "p2p_cells", "derivatives", "cli")
+LONGEST = (
+    *("distributed", "accuracy", "executor", "torch", "derivatives", "adjoint"),
+    *("offline_compile", "p2p_cells", "determinism", "cli", "commands"),
+)
 
 
 def pytest_report_header() -> list[str]:
