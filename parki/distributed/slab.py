@@ -160,7 +160,7 @@ class Slab:
             new.memory = memory.predict(*needs, place)
             memory.check_memory(self.team, *needs, frame.length, new.memory)
             # Compile all kernels of the plan, once on each node.
-            self.team.in_turn(lambda: prepare(setup.kernels(targets)))
+            self.team.in_order(lambda: prepare(setup.kernels(targets)))
         routes = [
             Route.by_owner(new.transport, _owners(setup, slabs, index))
             for index in (cells[1:] if same else cells)

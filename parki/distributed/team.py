@@ -93,7 +93,7 @@ class Team:
         node.Free()
         return number
 
-    def in_turn(self, work: Callable[[], None]) -> None:
+    def in_order(self, work: Callable[[], None]) -> None:
         """Do ``work`` on one rank of each node, and then on the others.
 
         What the first leaves in the node's cache, the others find there.

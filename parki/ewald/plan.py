@@ -32,7 +32,7 @@ from parki.ewald.pipeline import plan_cache
 from parki.ewald.pipeline.one_device import OneDevice, Pipeline, Watch, unwatched
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import (
-    PROBE_ROWS,
+    TENSOR_ROWS,
     Arguments,
     check_arguments,
     check_density,
@@ -186,7 +186,7 @@ class Plan:
             self.options = options
             found = check_systems(systems, checked.arrays, checked.space, options)
             if request.tensors is not None:
-                shape = PROBE_ROWS, checked.arrays["trg"].shape[1]
+                shape = TENSOR_ROWS, checked.arrays["trg"].shape[1]
                 values = self._as_points("tensors", request.tensors)
                 checked.arrays["tensors"] = check_density("tensors", values, shape, of="targets")
             if normals is not None:

@@ -15,7 +15,7 @@ from parki.interchange import as_array, to_host
 
 
 def promise(task: Task, points: Points, pipeline: Pipeline, dens: Any) -> tuple[Any, ...]:
-    """Return what is promised of each result for a density; refuse an impossible one."""
+    """Return the promise for each result of a density; refuse an impossible density."""
     values = as_array("dens", dens)
     check_dtypes({"dens": values})
     check_space({"dens": values}, task.space)
@@ -32,9 +32,9 @@ def promise(task: Task, points: Points, pipeline: Pipeline, dens: Any) -> tuple[
 
 
 def _bound(task: Task, points: Points, pipeline: Pipeline, squares: Any) -> Any:
-    """Return what is promised of "u"; ``squares`` are those of the density.
+    """Return the promise for "u", a number or one for each system.
 
-    A number, or one for each system.
+    ``squares`` are the squares of the density.
     """
     length, kind = volume_length(points.box.box), task.sum
     single, systems = kind.single_rows, points.systems

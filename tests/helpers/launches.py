@@ -126,8 +126,8 @@ def sort_as_devices_do(dtype: type) -> None:
     real = real_name(dtype)
     names = ("list_cells", "order_cells")
     kernels = {n: load("cell_list", n, space, REAL=real) for n in names}
-    in_turn = load("cell_list", "count_cells", get_execution_space("Serial"), REAL=real)
-    cells._sort_on_device({**kernels, "count_cells": in_turn})
+    in_order = load("cell_list", "count_cells", get_execution_space("Serial"), REAL=real)
+    cells._sort_on_device({**kernels, "count_cells": in_order})
     ends = dict(zip(("low", "high"), np.empty((2, 3, 4), dtype), strict=True))
     sizes = {"total": POINTS, "items": 4, "rows": 3}
     extremes = load("extremes", "extremes", space, REAL=real)

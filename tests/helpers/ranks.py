@@ -475,13 +475,13 @@ def failures(comm: Any, space: str = "CPU") -> None:
 
     # Kernels are compiled by the first rank of a node, and then found by the others.
     times: list[float] = []
-    plan.team.in_turn(lambda: times.append(time.monotonic()))
+    plan.team.in_order(lambda: times.append(time.monotonic()))
     others = [t for rank, t in enumerate(comm.allgather(times[0])) if rank]
     assert comm.rank or times[0] < min(others)
 
     def compiling() -> None:
         with plan.team.together():
-            plan.team.in_turn(lambda: None if comm.rank else broken())
+            plan.team.in_order(lambda: None if comm.rank else broken())
 
     attempt(comm, "compiling", compiling)
     attempt(comm, "good", good)

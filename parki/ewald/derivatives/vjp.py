@@ -1,7 +1,7 @@
 """`vjp` and `jvp`: derivatives of a sum by its densities, normals, targets and sources.
 
-Both are sums again. What a kernel's derivatives are made of stands in its record (`adjoints` and
-`slopes`); here they are put together. See ``docs/derivatives.md``.
+Both are sums again. A kernel's record says what its derivatives are made of (`adjoints` and
+`slopes`); this module combines them. See ``docs/derivatives.md``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def vjp(
     values: Any,
     wrt: tuple[str, ...] = ("dens",),
 ) -> dict[str, Any]:
-    """Return the derivatives of ``<values, u>``, u a sum, by what it depends on.
+    """Return the derivatives of ``<values, u>``, u a sum, with respect to its inputs.
 
     Parameters
     ----------
@@ -46,19 +46,19 @@ def vjp(
         As for `Plan`. Targets that are sources, one object, have derivatives in both roles: add
         them up.
     dens : array
-        The density of the sum, or k of them at once; may be None where derivatives by densities
-        alone are asked for.
+        The density of the sum, or k of them at once; may be None for derivatives with respect to
+        densities alone.
     values : array, shape (3, Nt), or (Nt,) for Laplace
-        In the dtype and memory of the points; with k first if there are k densities.
+        Weights in the dtype and memory of the points; k comes first if there are k densities.
     wrt : tuple of {"dens", "norms", "trg", "src"}
-        Which derivatives.
+        Inputs to differentiate with respect to.
 
     Returns
     -------
     dict of str to array
-        By the names of ``wrt``: of the shape of that argument, in the library of ``values``. Of k
-        densities, those by normals and points are summed. Errors are those of the sums that they
-        are made of: see ``docs/derivatives.md``.
+        The derivatives by the names of ``wrt``: in the shape of that argument and the library of
+        ``values``. Derivatives with respect to normals and points are summed over k densities. For
+        the errors see ``docs/derivatives.md``.
 
     Raises
     ------
@@ -103,20 +103,20 @@ def jvp(
     *,
     tangents: dict[str, Any],
 ) -> Any:
-    """Return by how much a sum u changes, to first order, as its arguments do.
+    """Return the first-order change of a sum u for changes of its arguments.
 
     Parameters
     ----------
     kernel, trg, src, dens, norms, options
         As for `vjp`.
     tangents : dict of str to array
-        Changes of "dens", "norms", "trg", "src": of their shapes, in the dtype and memory of the
-        points. What is left out does not change.
+        Changes of "dens", "norms", "trg", "src": in their shapes, in the dtype and memory of the
+        points. Arguments left out do not change.
 
     Returns
     -------
     array
-        As the sum, in the library of the first of ``tangents``.
+        The change, in the shape of the sum and the library of the first of ``tangents``.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def jvp(
         changes = _many(changes)
         asked.check_as_many("tangents['dens']", changes)
         found += asked.summed(kernel, "u", changes, asked.norms)
-    if "norms" in moves:  # to which q is what they are to q
+    if "norms" in moves:  # the sum is linear in them, as in q
         found += asked.summed(asked.kind.slopes.layer, "u", many[:, -3:], moves.pop("norms"))
     if moves:
         for density, into in zip(many, found, strict=True):
@@ -167,7 +167,7 @@ class _Sum(NamedTuple):
         label: str,
         names: Iterable[str],
     ) -> _Sum:
-        """Return the sum; refuse impossible arguments, and ``names`` of what it does not have."""
+        """Return the sum; refuse impossible arguments, and ``names`` of inputs that it lacks."""
         if isinstance(norms, EwaldOptions) and options is None:
             norms, options = None, norms
         given = check_arguments(kernel, trg, src, norms, options)
@@ -209,7 +209,7 @@ class _Sum(NamedTuple):
         return check_density(label, values, self.shapes[name], several=name in ("dens", "u"), **how)
 
     def check_as_many(self, label: str, values: Any) -> None:
-        """Refuse values (k, rows, N) that are not as many as the densities, if there are any."""
+        """Refuse values (k, rows, N) whose number differs from the number of densities, if any."""
         if self.dens is not None and len(values) != len(self.dens):
             raise ParkiValueError(
                 f"{label} has {len(values)} of them at once, but dens has {len(self.dens)}; "
@@ -228,14 +228,14 @@ class _Sum(NamedTuple):
         return self.summed(self.kind.name, "grad_u", densities, self.norms).reshape(shape)
 
     def pulled(self, v: Any, dens: Any, wrt: Iterable[str]) -> dict[str, Any]:
-        """Return the derivatives for values (k, rows, Nt), of k = 1 but for those by densities."""
+        """Return the derivatives for values (k, rows, Nt); k is 1 unless ``wrt`` is ("dens",)."""
         found = self._of_sources(v, dens, wrt)
         if "trg" in wrt:
             found["trg"] = (v[0][:, None] * self.gradients(dens[None])[0]).sum(axis=0)
         return found
 
     def _of_sources(self, v: Any, dens: Any, wrt: Iterable[str]) -> dict[str, Any]:
-        """Return the derivatives by what sources have: density, normals, and place."""
+        """Return the derivatives with respect to density, normals, and place of the sources."""
         record, slopes, xp = self.kind.adjoints["u"], self.kind.slopes, self.space.array_module
         want: tuple[str, ...] = record.want if {"dens", "norms"} & {*wrt} else ()
         if "src" in wrt:
@@ -278,7 +278,7 @@ class _Sum(NamedTuple):
             found["grad_tensor"] += tensors[-1] * slope
 
     def moved(self, dens: Any, moves: dict[str, Any]) -> Any:
-        """Return by how much the sum changes as targets and sources move, (results, Nt)."""
+        """Return the change of the sum as targets and sources move, (results, Nt)."""
         xp, moved = self.space.array_module, self.kind.slopes.displacement
         found = xp.zeros((self.kind.results, self.trg.shape[1]), dtype=self.trg.dtype)
         densities = [dens] if "trg" in moves else []
@@ -287,7 +287,7 @@ class _Sum(NamedTuple):
         gradients = list(self.gradients(xp.stack(densities))) if densities else []
         if "trg" in moves:
             found += (gradients.pop(0) * moves["trg"]).sum(axis=1)
-        # A pair does not change if both of its points move alike.
+        # A pair does not change if both of its points move by the same vector.
         for axis, gradient in enumerate(gradients):
             found -= gradient[:, axis]
         if "src" in moves and moved is not None:
