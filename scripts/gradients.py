@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import parki
-from parki.ewald.plan import sum_once
+from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 from parki.runtime import ExecutionSpace
@@ -223,7 +223,7 @@ def calls_of(
     how = arguments(kernel, given, options)
     plan = parki.Plan(kernel, given["trg"], given["src"], given.get("norms"), options)
     found: dict[str, Callable[[], Any]] = {
-        "sum": lambda: sum_once(*how, "u"),
+        "sum": lambda: sum_once((*how[:3], *how[4:]), how[3], "u"),
         "by densities": lambda: parki.vjp(*how, values=v),
         "by all": lambda: parki.vjp(*how, values=v, wrt=tuple(given)),
         "plan": lambda: plan(given["dens"]),

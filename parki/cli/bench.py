@@ -25,7 +25,8 @@ from parki.cli.terminal import Console, progress
 from parki.cli.tune.measure import STAGES, TimedPlan, check_timed, make
 from parki.cli.tune.measure import run as run_stages
 from parki.ewald.choice import machines
-from parki.ewald.plan import Plan, sum_once
+from parki.ewald.pipeline.placed_sum import sum_once
+from parki.ewald.plan import Plan
 from parki.runtime import ExecutionSpace, get_execution_space
 
 POINTS = (1_000, 10_000, 100_000)
@@ -176,7 +177,7 @@ def steps(task: TimedPlan, space: ExecutionSpace) -> Steps:
         Plan(task.kernel, points, points, norms, plan.options)
 
     def once() -> None:
-        sum_once(task.kernel, points, points, values, norms, plan.options, plan.want)
+        sum_once((task.kernel, points, points, norms, plan.options), values, plan.want)
 
     works: dict[str, Callable[[], Any]] = {"update": update, "apply": lambda: plan(values)}
     works |= {"step": step, "plan": new, "one_shot": once}

@@ -1,9 +1,8 @@
-"""`Plan` over the points of all ranks: that of `parki.ewald`, whose pipeline is a slab each."""
+"""`Plan` over the points of all ranks: a sum whose pipeline is a slab on each of them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from parki.distributed.routes import Route
 from parki.distributed.slab import Slab
@@ -11,13 +10,15 @@ from parki.distributed.slabs import Slabs
 from parki.distributed.team import Team
 from parki.distributed.transport import Transport
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald import plan as single
 from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline.placed_sum import PlacedSum
+from parki.ewald.plan import AnyPlan
 from parki.ewald.points import check_points, check_space
+from parki.ewald.task import Request
 from parki.interchange import as_array, as_given
 
 
-class Plan(single.Plan):
+class Plan(AnyPlan):
     """An Ewald sum over the points of all ranks: set up once, apply to many densities.
 
     All ranks make the same calls, each with its own points and densities. An exception on one rank
@@ -49,8 +50,6 @@ class Plan(single.Plan):
     (3, 1000)
     """
 
-    pipeline: Slab
-
     def __init__(
         self,
         kernel: str,
@@ -62,25 +61,13 @@ class Plan(single.Plan):
         comm: Any = None,
         want: str | tuple[str, ...] = "u",
     ) -> None:
-        self._shared((kernel, trg, src, norms, options), comm, want, single.Request())
-
-    def _shared(
-        self,
-        points: tuple[Any, ...],
-        comm: Any,
-        want: str | tuple[str, ...],
-        request: single.Request,
-    ) -> Any:
-        """Make the plan by slabs; return the sum of the density that is requested."""
-        *_, norms, options = points
-        given = norms if options is None else options  # as `parki.Plan` takes them
-        if isinstance(given, EwaldOptions) and given.precision == "mixed":
-            raise ParkiValueError(
-                "precision is 'mixed', which works for parki.Plan alone; leave it to 'double', or "
-                "pass float32 arrays"
-            )
         self.team = Team(comm)
-        return self._make(points, want, None, replace(request, pipeline=Slab(self.team)))
+        super().__init__(PlacedSum(Slab(self.team), (kernel, trg, src, norms, options), want))
+
+    @property
+    def pipeline(self) -> Slab:
+        """The stages of this rank."""
+        return cast(Slab, self._sum.pipeline)
 
     @property
     def slabs(self) -> Slabs:
@@ -107,7 +94,7 @@ class Plan(single.Plan):
         when they are given (`owners`, `migrate`) cross no network; ranks that have nothing for each
         other exchange nothing.
         """
-        super().update_points(trg, src, norms, systems=systems)
+        self._sum.update_points(trg, src, norms, systems)
 
     def owners(self, points: Any) -> Any:
         """Return the rank on whose slab each point is; shape (N,) for points (3, N)."""
@@ -135,7 +122,7 @@ class Plan(single.Plan):
         tuple of arrays
         """
         given = (points, *others)
-        with self.team.together(), self._exclusive():
+        with self.team.together(), self._sum.exclusive():
             owners = self.owners(points)
             route = Route.by_owner(self.transport, owners)
             arrays = [as_array(f"array {n}", values) for n, values in enumerate(given)]
@@ -166,5 +153,4 @@ class Plan(single.Plan):
 
 def sum_once(points: tuple[Any, ...], dens: Any, comm: Any, want: str | tuple[str, ...]) -> Any:
     """Return the sum of one density over all ranks; ``points`` are the plan's first arguments."""
-    plan = Plan.__new__(Plan)
-    return plan._shared(points, comm, want, single.Request(once=True, density=dens))
+    return PlacedSum(Slab(Team(comm)), points, want, None, Request(True, dens)).result

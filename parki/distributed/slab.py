@@ -32,7 +32,7 @@ from parki.ewald.choice.clustering import SAMPLE, pair_density
 from parki.ewald.choice.memory import Memory
 from parki.ewald.far.gauge import Gauge
 from parki.ewald.near.p2p_lists import PairLists
-from parki.ewald.pipeline.one_device import Watch, normal_squares, unwatched
+from parki.ewald.pipeline.protocol import Watch, normal_squares, unwatched
 from parki.ewald.pipeline.setup import Setup, choose, use
 from parki.ewald.task import Frame, Points, Survey, Task
 from parki.interchange import to_host
@@ -43,7 +43,7 @@ IMBALANCE = 1.3
 
 
 class Slab:
-    """The stages of a rank: see `parki.ewald.pipeline.one_device.Pipeline`.
+    """The stages of a rank: see `parki.ewald.pipeline.protocol.Pipeline`.
 
     Attributes
     ----------
@@ -53,6 +53,7 @@ class Slab:
         Bytes that this rank sent to others in the last application, by step.
     """
 
+    alone = False
     ahead = False  # some exchanges wait for the device
 
     def __init__(self, team: Team) -> None:
@@ -79,6 +80,11 @@ class Slab:
     def survey(self, task: Task, arrays: dict[str, Any], extents: Any) -> Survey:
         """Return what the points of all ranks have in common; refuse ranks with other tasks."""
         options = task.options
+        if task.mixed:
+            raise ParkiValueError(
+                "precision is 'mixed', which works for parki.Plan alone; leave it to 'double', or "
+                "pass float32 arrays"
+            )
         asked = {
             "kernel": task.kernel,
             "want": task.names,
@@ -115,16 +121,10 @@ class Slab:
         return Slab(self.team)
 
     # ------------------------------------------------------------------ placing points
-    def transposed(self, task: Task, points: Points, given: Setup | None) -> Slab:
-        """Return a pipeline of the transposed sum: see `Pipeline.transposed`."""
-        return self._renewed(task, points, False, given)
-
-    def placed(self, task: Task, points: Points, once: bool) -> Slab:
-        """Return a pipeline for other points: see `Pipeline.placed`."""
-        return self._renewed(task, points, once)
-
-    def _renewed(self, task: Task, points: Points, once: bool, given: Setup | None = None) -> Slab:
-        """Return another pipeline for points, with a set-up that is ``given``, or that suits them.
+    def placed(
+        self, task: Task, points: Points, once: bool = False, given: Setup | None = None
+    ) -> Slab:
+        """Return a pipeline for other points: see `Pipeline.placed`.
 
         Slabs keep their bounds until one of them has `IMBALANCE` times the work it would have with
         others.

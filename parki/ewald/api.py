@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import sum_once
+from parki.ewald.pipeline.placed_sum import sum_once
 
 # Normals and options have defaults, so that `Plan` says what is missing; and where there are no
 # normals options may come fourth or fifth, as in `Plan`.
@@ -49,7 +49,7 @@ def stokes_comb(
     array, shape (3, Nt), (Nt,) or (3, 3, Nt), or a tuple of them in the order of ``want``
         Of the same kind as the inputs. See `Plan` for errors, and for many densities.
     """
-    return sum_once("stokes_comb", trg, src, dens, norms, options, want)
+    return sum_once(("stokes_comb", trg, src, norms, options), dens, want)
 
 
 def stokes_sl(
@@ -67,7 +67,7 @@ def stokes_sl(
     take, as in `Plan`; ``p = sum 2 r.f / r^3``, from which three periodic directions leave the mean
     gradient out, ``8 pi (sum f) / V``.
     """
-    return sum_once("stokes_sl", trg, src, dens, norms, options, want)
+    return sum_once(("stokes_sl", trg, src, norms, options), dens, want)
 
 
 def stokes_dl(
@@ -84,7 +84,7 @@ def stokes_dl(
     As `stokes_comb`, with ``dens`` of shape (3, Ns);
     ``p = sum 4 [ q.n / r^3 - 3 (r.q) (r.n) / r^5 ]``.
     """
-    return sum_once("stokes_dl", trg, src, dens, norms, options, want)
+    return sum_once(("stokes_dl", trg, src, norms, options), dens, want)
 
 
 def stokes_rotlet(
@@ -101,7 +101,7 @@ def stokes_rotlet(
     As `stokes_comb`, with ``dens`` of shape (3, Ns) and no normals; the pressure is zero. With
     three periodic directions the mean velocity over the box is zero.
     """
-    return sum_once("stokes_rotlet", trg, src, dens, norms, options, want)
+    return sum_once(("stokes_rotlet", trg, src, norms, options), dens, want)
 
 
 def stokes_dipole(
@@ -122,7 +122,7 @@ def stokes_dipole(
     antisymmetric one, ``D_ik = sum_j eps_ijk t_j / 2``. A multiple of the identity has no flow, and
     no pressure but in the source and, with three periodic directions, what keeps its mean zero.
     """
-    return sum_once("stokes_dipole", trg, src, dens, norms, options, want)
+    return sum_once(("stokes_dipole", trg, src, norms, options), dens, want)
 
 
 def laplace(
@@ -140,4 +140,4 @@ def laplace(
     three periodic directions a uniform background neutralises the charges. ``want`` calls the
     potential "u" and its gradient, of shape (3, Nt), "grad_u".
     """
-    return sum_once("laplace", trg, src, dens, norms, options, want)
+    return sum_once(("laplace", trg, src, norms, options), dens, want)

@@ -108,8 +108,8 @@ class Sample:
 
     Attributes
     ----------
-    density, density64 : array
-        The density as given, and in float64.
+    density : array
+        The density as given.
     given : tuple
         The first arguments of a plan of the other sum, in float64 whatever the plan's dtype: equal
         positions stay equal.
@@ -153,11 +153,6 @@ class Sample:
             self.options,
         )
         self._names, self._chosen = task.names, task.xp.asarray(chosen)
-
-    @property
-    def density64(self) -> Any:
-        """The density in float64."""
-        return self.density.astype(np.float64)
 
     def errors(self, found: Any, promises: Any, exact: Any) -> Checks:
         """Return the error of each result from the results of the other sum."""

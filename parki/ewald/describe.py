@@ -8,7 +8,7 @@ from dataclasses import replace
 from parki.errors import ParkiValueError
 from parki.ewald.choice.memory import in_words
 from parki.ewald.choice.parameters import select
-from parki.ewald.pipeline.one_device import Pipeline
+from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.split.prolate import choose_split
 from parki.ewald.split.window import default_degree

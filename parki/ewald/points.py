@@ -66,6 +66,8 @@ def check_arguments(
     """
     if not isinstance(kernel, str) or kernel not in SUMS:
         raise ParkiValueError(f"kernel is {kernel!r}; expected one of {', '.join(SUMS)}")
+    if isinstance(norms, EwaldOptions) and options is None:
+        norms, options = None, norms  # for kernels without normals
     options = check_options(options)
     arrays = {"trg": as_array("trg", trg)}
     arrays["src"] = arrays["trg"] if trg is src else as_array("src", src)
@@ -369,6 +371,17 @@ def check_space(arrays: dict[str, Any], space: ExecutionSpace) -> None:
                 f"{name} is on device {int(array.device.id)}, but the current one is {current}; "
                 f"call parki inside of 'with cupy.cuda.Device({int(array.device.id)}):'"
             )
+
+
+def like_points(name: str, given: Any, space: ExecutionSpace, dtype: Any) -> Any:
+    """Return an array in the memory and dtype of the points, or refuse it."""
+    values = as_array(name, given)
+    check_space({name: values}, space)
+    if values.dtype != dtype:
+        raise ParkiTypeError(
+            f"{name} has dtype {values.dtype}, but the points have {dtype}; convert one"
+        )
+    return values
 
 
 def extremes(*arrays: Any) -> list[NDArray[np.float64]]:

@@ -1,4 +1,4 @@
-"""`Task`, what is asked of a plan for any points; `Points`; and `Frame`, the solver's box."""
+"""What is asked of a plan: `Task` and `Request`; `Points`; and `Frame`, the solver's box."""
 
 from __future__ import annotations
 
@@ -85,6 +85,33 @@ class Task:
     def xp(self) -> Any:
         """The array module of the space."""
         return self.space.array_module
+
+
+@dataclass(frozen=True)
+class Request:
+    """A density to sum at once, and what derivatives need; by default nothing.
+
+    Attributes
+    ----------
+    once : bool
+        Whether a density is summed at once: it is checked along with the rest, before any work. On
+        a device its near field runs while the far field is set up. No lists of pairs are kept.
+    density : array
+        That density.
+    tensors : array, shape (10, Nt), optional
+        Of the targets of a single layer: a tensor D, row 3 j + k of which is D_jk, and a strength
+        s. They read ``D_jk d u_j / d x_k + s p``, whose gradient, of shape (3, Nt), ``want`` then
+        can call "grad_tensor": what the sources of `parki.vjp` feel.
+    transposed_pair : tuple (str, array or None), optional
+        A kernel whose transpose the sum is the far field of, and normals of the targets, shape
+        (3, Nt), if it has any. The near field is that transpose's own, and comes after what is
+        wanted, as one more result of the shape of the kernel's density, (rows, Nt).
+    """
+
+    once: bool = False
+    density: Any = None
+    tensors: Any = None
+    transposed_pair: tuple[str, Any] | None = None
 
 
 class Survey(NamedTuple):

@@ -19,7 +19,7 @@ from parki.ewald.far.g2p import G2P, GROUP
 from parki.ewald.far.host_memory import clear, zeros
 from parki.ewald.far.mesh import Fields
 from parki.ewald.far.spreading import Variant
-from parki.ewald.points import check_dtypes, check_space, extremes
+from parki.ewald.points import check_dtypes, check_space, extremes, like_points
 from parki.ewald.split.window import Window
 from parki.ewald.split.windows import kaiser_bessel
 from parki.interchange import as_array, as_given
@@ -118,11 +118,7 @@ class _Plan:
             raise ParkiTypeError(
                 f"{name} has dtype {array.dtype}; give real and imaginary part as two components"
             )
-        if array.dtype != self.dtype:
-            raise ParkiTypeError(
-                f"{name} has dtype {array.dtype}, but the points have {self.dtype}; convert one"
-            )
-        check_space({name: array}, self.space)
+        array = like_points(name, array, self.space, self.dtype)
         if array.shape != expected and array.shape != (self.components, *shape):
             raise ParkiValueError(
                 f"{name} has shape {array.shape}; expected {expected} for components="

@@ -20,7 +20,7 @@ import torch
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import Plan
+from parki.ewald.plan import AnyPlan
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Points
@@ -34,8 +34,8 @@ if hasattr(torch.Tag, "cudagraph_unsafe"):
     _TAGS.append(torch.Tag.cudagraph_unsafe)
 # Plans by their numbers; and of each the number that holds, with the points it had by then.
 _numbers = count()
-_plans: WeakValueDictionary[int, Plan] = WeakValueDictionary()
-_handles: WeakKeyDictionary[Plan, tuple[int, ref[Points]]] = WeakKeyDictionary()
+_plans: WeakValueDictionary[int, AnyPlan] = WeakValueDictionary()
+_handles: WeakKeyDictionary[AnyPlan, tuple[int, ref[Points]]] = WeakKeyDictionary()
 
 
 @lru_cache(maxsize=256)
@@ -56,7 +56,7 @@ def _torch_text(options: EwaldOptions) -> str:
     return _written(options)
 
 
-def _torch_handle(plan: Plan) -> int:
+def _torch_handle(plan: AnyPlan) -> int:
     """Return the number of a plan with its points."""
     handle, points = _handles.get(plan, (-1, None))
     if points is None or points() is not plan.points:
@@ -79,7 +79,7 @@ def linear_map(handle: int) -> LinearMap:
 
 # Functions of constants take no objects before PyTorch 2.13, but a method, by its own name, does.
 EwaldOptions._torch_text = torch.compiler.assume_constant_result(_torch_text)  # type: ignore[attr-defined]
-Plan._torch_handle = torch.compiler.assume_constant_result(_torch_handle)  # type: ignore[attr-defined]
+AnyPlan._torch_handle = torch.compiler.assume_constant_result(_torch_handle)  # type: ignore[attr-defined]
 
 
 def text(options: EwaldOptions) -> str:
@@ -88,7 +88,7 @@ def text(options: EwaldOptions) -> str:
     return found
 
 
-def number(plan: Plan) -> int:
+def number(plan: AnyPlan) -> int:
     """Return the number of a plan with its points, which operators take."""
     found: int = plan._torch_handle()  # type: ignore[attr-defined]
     return found

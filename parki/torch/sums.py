@@ -10,7 +10,7 @@ from typing import Any
 
 from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import sum_once
+from parki.ewald.pipeline.placed_sum import sum_once
 
 INPUTS = ("trg", "src", "dens", "norms")
 
@@ -23,7 +23,7 @@ def plain(*tensors: Any) -> list[Any]:
 def summed(kernel: str, options: EwaldOptions, *given: Any) -> Any:
     """Return a sum of targets, sources or None, density, and normals or None."""
     trg, src, dens, norms = plain(*given)
-    return sum_once(kernel, trg, trg if src is None else src, dens, norms, options, "u")
+    return sum_once((kernel, trg, trg if src is None else src, norms, options), dens, "u")
 
 
 def pulled(

@@ -88,7 +88,7 @@ def make_sum(kernel, periodicity, dtype, executor, want="u", systems=None, **opt
     chosen = parki.EwaldOptions(periodicity, BOX, executor=executor, **chosen | options)
     given = trg, src, norms if SUMS[kernel].double else None, chosen
     plan = parki.Plan(kernel, *given, want=want, systems=systems)
-    if plan.pipeline.p2p.lists is not None:  # which the second sum keeps, and the third takes
+    if plan.pipeline.lists is not None:  # which the second sum keeps, and the third takes
         plan(values)
         plan(values)
     return plan(values)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.plan import Plan
+from parki.ewald.plan import AnyPlan
 from parki.ewald.points import result_shape
 
 Shape = tuple[int, ...]
@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 def check_plan(plan: Any) -> None:
     """Refuse an object that is not a plan."""
-    if not isinstance(plan, Plan):
+    if not isinstance(plan, AnyPlan):
         raise ParkiTypeError(f"plan is a {type(plan).__name__}; expected parki.Plan")
 
 
@@ -34,7 +34,7 @@ class LinearMap:
         If ``plan`` is not a plan, or its ``want`` is a tuple.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: AnyPlan) -> None:
         check_plan(plan)
         if not isinstance(plan.want, str):
             raise ParkiValueError(

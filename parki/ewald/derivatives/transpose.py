@@ -16,7 +16,7 @@ import numpy as np
 from parki.errors import ParkiValueError
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import SMALLEST_TOLERANCE
-from parki.ewald.pipeline.one_device import Pipeline, unwatched
+from parki.ewald.pipeline.protocol import Pipeline, unwatched
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import result_shape
 from parki.ewald.sums.adjoint import Adjoint
@@ -143,7 +143,7 @@ class TransposedSum:
             before = pipeline.empty()
             given = setup.transposed(self.task) if alike and setup is not None else None
         transposed = self._transposed(points)
-        other = before.transposed(self.task, transposed, given)
+        other = before.placed(self.task, transposed, given=given)
         self.kept = _Kept(points, transposed, setup, other)
         return other, transposed
 

@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ParkiValueError
 from parki.ewald.derivatives.transpose import flat, mean_pressure
 from parki.ewald.geometry.extent import Extent
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import sum_once
-from parki.ewald.points import check_arguments, check_density, check_space, result_shape
+from parki.ewald.pipeline.placed_sum import sum_once
+from parki.ewald.points import check_arguments, check_density, like_points, result_shape
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.record import Sum
 from parki.ewald.task import Frame, Task
-from parki.interchange import as_array, as_given
+from parki.interchange import as_given
 from parki.runtime import ExecutionSpace
 
 INPUTS = ("trg", "src", "dens", "norms")
@@ -168,8 +168,6 @@ class _Sum(NamedTuple):
         names: Iterable[str],
     ) -> _Sum:
         """Return the sum; refuse impossible arguments, and ``names`` of inputs that it lacks."""
-        if isinstance(norms, EwaldOptions) and options is None:
-            norms, options = None, norms
         given = check_arguments(kernel, trg, src, norms, options)
         kind, arrays = SUMS[kernel], given.arrays
         inputs = INPUTS if kind.double else INPUTS[:3]
@@ -198,13 +196,7 @@ class _Sum(NamedTuple):
 
     def like(self, label: str, given: Any, name: str) -> Any:
         """Return an array of the shape of an input as (rows, N), or densities as (k, rows, N)."""
-        values = as_array(label, given)
-        check_space({label: values}, self.space)
-        if values.dtype != self.trg.dtype:
-            raise ParkiTypeError(
-                f"{label} has dtype {values.dtype}, but the points have {self.trg.dtype}; "
-                "convert one"
-            )
+        values = like_points(label, given, self.space, self.trg.dtype)
         how: dict[str, Any] = {"of": "targets" if name in ("trg", "u") else "sources"}
         return check_density(label, values, self.shapes[name], several=name in ("dens", "u"), **how)
 
@@ -219,7 +211,7 @@ class _Sum(NamedTuple):
     def summed(self, kernel: str, want: str, dens: Any, norms: Any = None) -> Any:
         """Return a result (k, rows, Nt) of a sum over the same points."""
         shaped = dens.reshape(len(dens), *SUMS[kernel].density_shape(dens.shape[-1]))
-        found = sum_once(kernel, self.trg, self.src, shaped, norms, self.options, want)
+        found = sum_once((kernel, self.trg, self.src, norms, self.options), shaped, want)
         return found.reshape(len(dens), *flat(found[0]).shape)
 
     def gradients(self, densities: Any) -> Any:
@@ -246,11 +238,11 @@ class _Sum(NamedTuple):
         if "src" in wrt and slopes.tensors is not None:
             tensors = slopes.tensors(dens, self.norms)
         shaped = v.reshape(len(v), *SUMS[record.kernel].density_shape(v.shape[-1]))
-        transposed = record.kernel, self.src, self.trg, shaped, None, self.options, want
+        transposed = record.kernel, self.src, self.trg, None, self.options
         whole = record.transposed_pair and {*wrt} == {"dens"}
         pair = (self.kind.name, self.norms) if whole else None
         names = (*want, "transposed_pair") if pair else want
-        found = sum_once(*transposed, tensors=tensors, transposed_pair=pair)
+        found = sum_once(transposed, shaped, want, tensors=tensors, transposed_pair=pair)
         results = zip(names, found, strict=True)
         each = {name: array.reshape(len(v), *flat(array[0]).shape) for name, array in results}
         if record.mean is not None and self.options.dl_mean == "flux":

@@ -94,27 +94,14 @@ class Setup:
         p2p = p2p if chosen.p2p in CELL_METHODS else chosen.p2p
         p2g = p2g if chosen.p2g in LITERATURE else chosen.p2g
         kernel, want = task.chosen_by
-        problem = replace(
-            self.problem,
-            kernel=kernel,
-            want=want,
-            targets=self.problem.sources,
-            sources=self.problem.targets,
-            p2p=p2p,
-            p2g=p2g,
-        )
+        old = replace(self.problem, kernel=kernel, want=want, p2p=p2p, p2g=p2g)
+        problem = replace(old, targets=old.sources, sources=old.targets)
         return Setup.of(task, self.frame, problem, replace(chosen, p2p=p2p, p2g=p2g))
 
     def suits(self, density: PairDensity, points: Points) -> bool:
         """Return whether the parameters suit other points than those they were chosen for."""
         tolerance = points.tolerance
         return suit(self.problem, self.parameters, density, tolerance, *points.counts)
-
-    def asked(self, points: Points) -> tuple[Problem, Parameters]:
-        """Return the problem that other points pose, and the parameters."""
-        targets, sources, systems = points.counts
-        problem = replace(self.problem, targets=targets, sources=sources, systems=systems)
-        return problem, self.parameters
 
     def slab_mesh(self, first: int, last: int) -> EwaldMesh:
         """Return the grid of a slab, cells ``first`` to ``last - 1``, with what windows reach."""
