@@ -24,7 +24,7 @@ sed -n '/^```python$/,/^```$/{/^```/d;p}' README.md > "$trial/first_example.py"
 try() { # try NAME PATH FILE: install FILE into an empty environment, check it with this PATH
     say "$1: installing it into an empty environment"
     "$venv/bin/python" -m venv "$trial/$1"
-    "$trial/$1/bin/python" -m pip install --quiet --disable-pip-version-check "$3"
+    "$trial/$1/bin/python" -m pip install --quiet --disable-pip-version-check "$3[cli]"
     local here=(env -i HOME="$trial/$1" PATH="$2")
     "${here[@]}" "$trial/$1/bin/parki" info | sed -n '/^compiler\|^kernels/p'
     say "$1: parki check"

@@ -70,6 +70,12 @@ def test_choice_launches_nothing():
         assert not names & set(LAUNCHERS), path.name
 
 
+def test_few_modules_stand_in_the_hall():
+    """Those directly in `parki` are the public face, and what all wings share."""
+    names = {path.name for path in EWALD.parent.glob("*.py")}
+    assert "__init__.py" in names and len(names) <= 12, names
+
+
 def test_no_circles():
     """Every module of parki can come after those that it imports."""
     root = EWALD.parent

@@ -63,7 +63,7 @@ def digests(space, deterministic, n):
     return digest.hexdigest()
 
 
-@pytest.mark.parametrize("space", ["Serial", "OpenMP"])
+@pytest.mark.parametrize("space", [pytest.param("Serial", marks=pytest.mark.slow), "OpenMP"])
 def test_again(space):
     assert digests(space, False, 500) == digests(space, False, 500)
 

@@ -133,7 +133,7 @@ def checks(spaces: Iterable[ExecutionSpace]) -> Iterator[CheckedSum]:
 
 def check(
     space: ExecutionSpace,
-    kernel: str,
+    kernel: Any,
     periodicity: int,
     dtype: str,
     tolerance: float,
@@ -149,7 +149,7 @@ def check(
     if SUMS[kernel].double:
         norms = rng.standard_normal((3, count)).astype(dtype)
     options = EwaldOptions(
-        periodicity=periodicity, box=BOX, tolerance=tolerance, execution_space=space.name
+        periodicity=periodicity, box=BOX, tolerance=tolerance, execution_space=space
     )
     points, density = xp.asarray(src), xp.asarray(dens)
     plan = Plan(kernel, points, points, None if norms is None else xp.asarray(norms), options)

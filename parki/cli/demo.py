@@ -175,7 +175,7 @@ def run(arguments: argparse.Namespace) -> int:
     points, tolerance, dtype = arguments.points, arguments.tolerance, arguments.dtype
     place = get_execution_space(arguments.space)
     xp = place.array_module
-    options = EwaldOptions(periodicity=1, box=BOX, tolerance=tolerance, execution_space=place.name)
+    options = EwaldOptions(periodicity=1, box=BOX, tolerance=tolerance, execution_space=place)
     options.check_dtype(np.dtype(dtype))
     picture = None if arguments.no_picture else home_expanded(arguments.output)
     if picture is not None:

@@ -28,7 +28,7 @@ from parki.cli.arguments import (
     reads,
     replacing,
 )
-from parki.errors import ParkiValueError, UnavailableError
+from parki.errors import MissingPackageError, ParkiValueError
 from parki.ewald import EwaldOptions
 from parki.ewald.checks import Check
 from parki.ewald.plan import plan_and_sum
@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
         periodicity=arguments.periodicity,
         box=arguments.box,
         tolerance=arguments.tolerance,
-        execution_space=space.name,
+        execution_space=space,
     )
     arrays = read(source, kinds[0], arguments.kernel)
     start = time.perf_counter()
@@ -127,7 +127,7 @@ def _kind(name: str, path: Path) -> str:
     check_ending(name, path, ENDINGS)
     kind = ENDINGS[path.suffix.lower()]
     if kind == "hdf5" and importlib.util.find_spec("h5py") is None:
-        raise UnavailableError(
+        raise MissingPackageError(
             f"{name} is {path}, but h5py is not installed; 'pip install parki[hdf5]' brings it, "
             "or use .npz"
         )

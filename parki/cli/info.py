@@ -17,7 +17,7 @@ from typing import Any
 
 from parki import __version__
 from parki.cli.arguments import add_json, command
-from parki.errors import ParkiValueError
+from parki.errors import ParkiValueError, UnavailableError
 from parki.runtime import cache, host, shipped
 from parki.runtime.spaces import SPACES, why_unavailable
 from parki.settings import SETTINGS, cache_directory, table, thread_count
@@ -112,7 +112,7 @@ def _answer(ask: Callable[[], Any]) -> Any:
     """Return an answer, or why there is none."""
     try:
         return ask()
-    except ParkiValueError as error:
+    except (ParkiValueError, UnavailableError) as error:
         return f"{NONE}{error}"
 
 

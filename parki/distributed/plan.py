@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from parki.distributed.routes import Route
 from parki.distributed.slab import Slab
@@ -13,12 +13,16 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import PlacedSum
 from parki.ewald.plan import AnyPlan
-from parki.ewald.points import check_points, check_space
+from parki.ewald.points import check_points, check_space, take_options
 from parki.ewald.task import Request
 from parki.interchange import as_array, as_given
+from parki.typing import Array, ArrayT, KernelName, OptionKeywords, Wanted
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-class Plan(AnyPlan):
+class Plan(AnyPlan[Wanted]):
     """An Ewald sum over the points of all ranks: set up once, apply to many densities.
 
     All ranks make the same calls, each with its own points and densities. An exception on one rank
@@ -26,7 +30,7 @@ class Plan(AnyPlan):
 
     Parameters
     ----------
-    kernel, trg, src, norms, options, want
+    kernel, trg, src, norms, options, want, **keywords
         As for `parki.ewald.Plan`; the points, normals and density of this rank, of which there may
         be none. Kernel, options, dtype and ``want`` are the same on all ranks.
     comm : mpi4py.MPI.Comm, optional
@@ -52,17 +56,19 @@ class Plan(AnyPlan):
 
     def __init__(
         self,
-        kernel: str,
-        trg: Any,
-        src: Any,
-        norms: Any = None,
+        kernel: KernelName,
+        trg: Array,
+        src: Array,
+        norms: Array | EwaldOptions | None = None,
         options: EwaldOptions | None = None,
         *,
         comm: Any = None,
-        want: str | tuple[str, ...] = "u",
+        want: Wanted = "u",  # type: ignore[assignment]
+        **keywords: Unpack[OptionKeywords],
     ) -> None:
+        given = kernel, trg, src, norms, options, keywords
         self.team = Team(comm)
-        super().__init__(PlacedSum(Slab(self.team), (kernel, trg, src, norms, options), want))
+        super().__init__(_placed(self.team, given, want))
 
     @property
     def pipeline(self) -> Slab:
@@ -84,7 +90,9 @@ class Plan(AnyPlan):
         """Bytes that this rank sent to others in the last application, by step."""
         return self.pipeline.sent
 
-    def update_points(self, trg: Any, src: Any, norms: Any = None, *, systems: Any = None) -> None:
+    def update_points(
+        self, trg: Array, src: Array, norms: Array | None = None, *, systems: Any = None
+    ) -> None:
         """Give the plan other points, on all ranks: see `parki.ewald.Plan.update_points`.
 
         There are no ``systems``.
@@ -96,7 +104,7 @@ class Plan(AnyPlan):
         """
         self._sum.update_points(trg, src, norms, systems)
 
-    def owners(self, points: Any) -> Any:
+    def owners(self, points: Array) -> Any:
         """Return the rank on whose slab each point is; shape (N,) for points (3, N)."""
         if self.parameters is None:
             raise ParkiValueError("the plan has no points, and so no slabs")
@@ -105,7 +113,7 @@ class Plan(AnyPlan):
         check_points("points", array, self.options)
         return self.pipeline.owners(array)
 
-    def migrate(self, points: Any, *others: Any) -> tuple[Any, ...]:
+    def migrate(self, points: ArrayT, *others: ArrayT) -> tuple[ArrayT, ...]:
         """Return points, and what belongs to them, on the ranks on whose slabs they are.
 
         All ranks call it. Where points stay near where they are, few of them change ranks, most of
@@ -151,6 +159,18 @@ class Plan(AnyPlan):
         )
 
 
-def sum_once(points: tuple[Any, ...], dens: Any, comm: Any, want: str | tuple[str, ...]) -> Any:
-    """Return the sum of one density over all ranks; ``points`` are the plan's first arguments."""
-    return PlacedSum(Slab(Team(comm)), points, want, None, Request(True, dens)).result
+def sum_once(given: tuple[Any, ...], dens: Any, comm: Any, want: str | tuple[str, ...]) -> Any:
+    """Return the sum of one density over all ranks.
+
+    ``given`` are kernel, targets, sources, normals, options and the keywords.
+    """
+    return _placed(Team(comm), given, want, Request(True, dens)).result
+
+
+def _placed(
+    team: Team, given: tuple[Any, ...], want: str | tuple[str, ...], request: Request | None = None
+) -> PlacedSum:
+    """Place points by slabs; options that one rank refuses are refused on all."""
+    with team.together():
+        norms, options = take_options(*given[3:])
+    return PlacedSum(Slab(team), (*given[:3], norms, options), want, None, request)

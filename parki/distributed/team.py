@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.errors import ParkiError, ParkiTypeError, UnavailableError
+from parki.errors import MissingPackageError, ParkiError, ParkiTypeError
 from parki.interchange import to_host
 
 
@@ -147,7 +147,7 @@ def _mpi() -> Any:
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # RuntimeError: no MPI library
-        raise UnavailableError(
+        raise MissingPackageError(
             f"parki.distributed needs mpi4py and an MPI library ({error}); install them with "
             "'pip install parki[mpi]', or mpi4py alone where the machine has MPI"
         ) from error

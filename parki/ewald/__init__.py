@@ -15,6 +15,9 @@ api                one-shot calls
 derivatives        transposes, vjp and jvp; a plan as a function of densities
 """
 
+from typing import TYPE_CHECKING
+
+from parki.errors import old_names
 from parki.ewald.api import laplace, stokes_comb, stokes_dipole, stokes_dl, stokes_rotlet, stokes_sl
 from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.options import EwaldOptions
@@ -34,3 +37,6 @@ __all__ = [
     "stokes_sl",
     "vjp",
 ]
+
+if not TYPE_CHECKING:  # type checkers know the new names alone
+    __getattr__ = old_names(__name__, "0.3", {"forget": "clear_cache"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,18 @@ from parki.interchange import as_number
 from parki.meaning import refuse_variable
 from parki.runtime import ExecutionSpace
 from parki.settings import EXECUTORS
+from parki.typing import (
+    Densities,
+    Executor,
+    G2PMethod,
+    Mean,
+    P2GMethod,
+    P2PMethod,
+    Precision,
+    Radial,
+    SpaceName,
+    Split,
+)
 
 PERIODICITIES = (0, 1, 2, 3)
 # Below these, rounding in the dtype outweighs the method's own error.
@@ -119,57 +131,27 @@ class EwaldOptions:
         If a value is impossible; the message names it and what was expected.
     """
 
-    periodicity: int
-    box: tuple[float | None, ...]
-    tolerance: float
-    densities: str
-    precision: str
-    cell_size: float | None
-    execution_space: str | ExecutionSpace | None
-    cutoff: float | None
-    window_points: int | None
-    split: str
-    radial: str
-    dl_mean: str | None
-    p2p_method: str
-    p2g_method: str
-    g2p_method: str
-    deterministic: bool
-    executor: str | None
+    periodicity: int = 3
+    # Not None once it is checked.
+    box: Sequence[float | None] = None  # type: ignore[assignment]
+    tolerance: float = 1e-6
+    _: KW_ONLY
+    densities: Densities = "random"
+    precision: Precision = "double"
+    cell_size: float | None = None
+    execution_space: SpaceName | ExecutionSpace | None = None
+    cutoff: float | None = None
+    window_points: int | None = None
+    split: Split = "auto"
+    radial: Radial = "polynomial"
+    dl_mean: Mean | None = None
+    p2p_method: P2PMethod = "auto"
+    p2g_method: P2GMethod = "auto"
+    g2p_method: G2PMethod = "auto"
+    deterministic: bool = False
+    executor: Executor | None = None
 
-    def __init__(
-        self,
-        periodicity: int = 3,
-        box: Sequence[float | None] | None = None,
-        tolerance: float = 1e-6,
-        *,
-        densities: str = "random",
-        precision: str = "double",
-        cell_size: float | None = None,
-        execution_space: str | ExecutionSpace | None = None,
-        cutoff: float | None = None,
-        window_points: int | None = None,
-        split: str = "auto",
-        radial: str = "polynomial",
-        dl_mean: str | None = None,
-        p2p_method: str = "auto",
-        p2g_method: str = "auto",
-        g2p_method: str = "auto",
-        deterministic: bool = False,
-        executor: str | None = None,
-        **unknown: Any,
-    ) -> None:
-        given = locals()
-        names = [f.name for f in fields(type(self))]
-        if unknown:
-            raise ParkiTypeError(
-                f"unknown option {min(unknown)!r}; EwaldOptions takes {', '.join(names)}"
-            )
-        for name in names:
-            object.__setattr__(self, name, given[name])
-        self._check()
-
-    def _check(self) -> None:
+    def __post_init__(self) -> None:
         """Check and normalise every field."""
         periodicity = self.periodicity
         if isinstance(periodicity, bool) or not isinstance(periodicity, (int, np.integer)):

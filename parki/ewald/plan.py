@@ -5,9 +5,11 @@ This is what users see. A `PlacedSum` does the work, here and in `parki.distribu
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.checks import Check, Checks, Sample
@@ -21,14 +23,27 @@ from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.placed_sum import PlacedSum
 from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.pipeline.setup import Setup
+from parki.ewald.points import take_options
 from parki.ewald.promise import promise
-from parki.ewald.task import Points, Request
+from parki.ewald.task import Points, Request, Task
 from parki.html import table
 from parki.interchange import as_given
+from parki.runtime import ExecutionSpace
+from parki.typing import Array, ArrayT, KernelName, OptionKeywords, ResultName, Wanted
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-class AnyPlan:
+class AnyPlan(Generic[Wanted]):
     """What plans of one device and of many ranks have in common: views on a `PlacedSum`."""
+
+    kernel: str
+    space: ExecutionSpace
+    options: EwaldOptions
+    want: Any
+    task: Task
+    _sum: PlacedSum
 
     def __init__(self, placed: PlacedSum) -> None:
         self._sum, self.task = placed, placed.task
@@ -58,12 +73,12 @@ class AnyPlan:
         return self.points.sources
 
     @property
-    def box(self) -> Any:
+    def box(self) -> NDArray[np.float64]:
         """Edge lengths, shape (3,)."""
         return self.points.box.box
 
     @property
-    def origin(self) -> Any:
+    def origin(self) -> NDArray[np.float64]:
         """Corner of the box, shape (3,)."""
         return self.points.box.origin
 
@@ -83,6 +98,12 @@ class AnyPlan:
         return self.pipeline.memory
 
     # ------------------------------------------------------------------ apply
+    @overload
+    def __call__(self: AnyPlan[ResultName], dens: ArrayT, out: ArrayT | None = None) -> ArrayT: ...
+    @overload
+    def __call__(
+        self: AnyPlan[tuple[ResultName, ...]], dens: ArrayT, out: Sequence[ArrayT] | None = None
+    ) -> tuple[ArrayT, ...]: ...
     def __call__(self, dens: Any, out: Any = None) -> Any:
         """Return what is wanted of a density.
 
@@ -111,7 +132,7 @@ class AnyPlan:
         """
         return self._sum(dens, out)
 
-    def timed(self, dens: Any) -> tuple[Any, dict[str, float]]:
+    def timed(self, dens: Array) -> tuple[Any, dict[str, float]]:
         """Return what is wanted and the seconds of each stage.
 
         By events on a device, which waits until the host has launched all stages: an application
@@ -120,6 +141,10 @@ class AnyPlan:
         watch = self.space.adapter.watch(self.pipeline.ahead)
         return self._sum(dens, None, watch), watch.seconds()
 
+    @overload
+    def adjoint(self: AnyPlan[ResultName], values: ArrayT) -> ArrayT: ...
+    @overload
+    def adjoint(self: AnyPlan[tuple[ResultName, ...]], values: Sequence[ArrayT]) -> ArrayT: ...
     def adjoint(self, values: Any) -> Any:
         """Return the transposed sum: of values at the targets, what they make at the sources.
 
@@ -153,12 +178,12 @@ class AnyPlan:
             rows, several = self._sum.values(values)
             self._transpose = self._transpose or Transpose(self.task)
             found = self._transpose(self.points, self.pipeline, rows)
-        shape = *several, *self.task.sum.density_shape(self.n_sources)
+        shape = several + self.task.sum.density_shape(self.n_sources)
         like = values if isinstance(self.want, str) else values[0]
         return as_given(found.reshape(shape), like)
 
     # ------------------------------------------------------------------ views
-    def promise(self, dens: Any) -> Any:
+    def promise(self, dens: Array) -> Any:
         """Return what the tolerance promises for a density: the bound of the rms error.
 
         ``tolerance * sqrt(Q) / l**p`` with Q the sum of ``|f|^2`` (single layer), ``|q|^2 |n|^2``
@@ -202,7 +227,7 @@ class AnyPlan:
         )
 
 
-class Plan(AnyPlan):
+class Plan(AnyPlan[Wanted]):
     """An Ewald sum for fixed points: set up once, apply to many densities.
 
     Parameters
@@ -218,6 +243,8 @@ class Plan(AnyPlan):
         Normals at the sources; for the double layer only.
     options : EwaldOptions
         May take the place of ``norms`` for kernels without normals.
+    **keywords
+        The fields of `EwaldOptions`, instead of ``options``: ``periodicity=3, box=[1, 1, 1]``.
     want : {"u", "p", "grad_u", "stress"}, or a tuple of these
         What a call returns: the velocity (or Laplace's potential), the pressure, the gradient
         ``[i, j] = d u_i / d x_j``, the stress ``-p I + grad u + (grad u)^T``; for a tuple, a tuple
@@ -263,19 +290,22 @@ class Plan(AnyPlan):
 
     def __init__(
         self,
-        kernel: str,
-        trg: Any,
-        src: Any,
-        norms: Any = None,
+        kernel: KernelName,
+        trg: Array,
+        src: Array,
+        norms: Array | EwaldOptions | None = None,
         options: EwaldOptions | None = None,
         *,
-        want: str | tuple[str, ...] = "u",
+        want: Wanted = "u",  # type: ignore[assignment]
         systems: Any = None,
+        **keywords: Unpack[OptionKeywords],
     ) -> None:
-        given = kernel, trg, src, norms, options
+        given = kernel, trg, src, *take_options(norms, options, keywords)
         super().__init__(PlacedSum(OneDevice(), given, want, systems))
 
-    def update_points(self, trg: Any, src: Any, norms: Any = None, *, systems: Any = None) -> None:
+    def update_points(
+        self, trg: Array, src: Array, norms: Array | None = None, *, systems: Any = None
+    ) -> None:
         """Give the plan other points, as those of the next time step; there may be more or fewer.
 
         What hangs on the box and the parameters alone is kept: grid, multiplier, kernels. Where
@@ -298,6 +328,10 @@ class Plan(AnyPlan):
         """
         self._sum.update_points(trg, src, norms, systems)
 
+    @overload
+    def check(self: Plan[ResultName], dens: Array, targets: int = 32) -> Check: ...
+    @overload
+    def check(self: Plan[tuple[ResultName, ...]], dens: Array, targets: int = 32) -> Checks: ...
     def check(self, dens: Any, targets: int = 32) -> Check | Checks:
         """Measure the error of the sum of a density, at a few targets chosen at random.
 

@@ -6,6 +6,8 @@ No module after this one checks a user's array again.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import fields
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -18,7 +20,9 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS
 from parki.interchange import as_array, to_host
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
+from parki.typing import OptionKeywords
 
+OPTIONS = tuple(field.name for field in fields(EwaldOptions))
 RESULTS = ("u", "p", "grad_u", "stress")
 TENSOR = "grad_tensor"  # a result of tensor targets
 TENSOR_ROWS = 10
@@ -66,8 +70,6 @@ def check_arguments(
     """
     if not isinstance(kernel, str) or kernel not in SUMS:
         raise ParkiValueError(f"kernel is {kernel!r}; expected one of {', '.join(SUMS)}")
-    if isinstance(norms, EwaldOptions) and options is None:
-        norms, options = None, norms  # for kernels without normals
     options = check_options(options)
     arrays = {"trg": as_array("trg", trg)}
     arrays["src"] = arrays["trg"] if trg is src else as_array("src", src)
@@ -98,12 +100,46 @@ def check_arguments(
     return Arguments(space, options, arrays, np.concatenate(extents))
 
 
+def take_options(
+    norms: Any,
+    options: EwaldOptions | None,
+    keywords: OptionKeywords,
+    make: Callable[..., Any] = EwaldOptions,
+) -> tuple[Any, Any]:
+    """Return the normals and the options of a call, by the one rule of all calls.
+
+    Options are an `EwaldOptions`, last or in the place of normals, or keywords, of which ``make``
+    makes them; never both.
+
+    Raises
+    ------
+    ParkiTypeError
+        If there are no options, or both; and for keywords that are none.
+    """
+    if isinstance(norms, EwaldOptions) and options is None:
+        norms, options = None, norms
+    if not keywords:
+        return norms, check_options(options)
+    for name in keywords:
+        if name not in OPTIONS:
+            raise ParkiTypeError(
+                f"unknown option {name!r}; EwaldOptions takes {', '.join(OPTIONS)}"
+            )
+    if options is not None:
+        raise ParkiTypeError(
+            f"options was given, and {', '.join(keywords)} as well; give all options as keywords, "
+            "or change some by dataclasses.replace(options, ...)"
+        )
+    return norms, make(**keywords)
+
+
 def check_options(options: Any) -> EwaldOptions:
     """Return options; refuse what is not `EwaldOptions`."""
     if not isinstance(options, EwaldOptions):
         raise ParkiTypeError(
             f"options is a {type(options).__name__}; expected EwaldOptions, "
-            "such as EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-6)"
+            "such as EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-6), or its fields as "
+            "keywords of the call"
         )
     return options
 

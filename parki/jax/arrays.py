@@ -37,7 +37,7 @@ def run_sum(*arrays: Any, kernel: str, options: Any, names: tuple[str, ...]) -> 
 
 
 def run_push(
-    *arrays: Any, kernel: str, options: Any, names: tuple[str, ...], moves: tuple[str, ...]
+    *arrays: Any, kernel: Any, options: Any, names: tuple[str, ...], moves: tuple[Any, ...]
 ) -> Any:
     """Return the change of a sum by tangents of ``moves``, which follow the inputs."""
     given = dict(zip(names, arrays, strict=False))
@@ -52,7 +52,7 @@ def run_push(
 
 
 def run_pull(
-    *arrays: Any, kernel: str, options: Any, names: tuple[str, ...], wrt: tuple[str, ...]
+    *arrays: Any, kernel: Any, options: Any, names: tuple[str, ...], wrt: tuple[Any, ...]
 ) -> list[Any]:
     """Return the derivatives by ``wrt``; the values follow the inputs."""
     given = dict(zip(names, arrays, strict=False))

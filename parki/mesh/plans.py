@@ -27,6 +27,7 @@ from parki.mesh.grid import Grid, Placement
 from parki.runtime import ExecutionSpace, get_execution_space, prepare
 from parki.runtime.pool import cuts, run_in_threads
 from parki.settings import thread_count
+from parki.typing import Array, ArrayT
 
 VARIANTS = p2g.VARIANTS | conflicts.VARIANTS | stored_mesh.VARIANTS
 SPREAD_METHODS = ("auto", *VARIANTS)
@@ -56,7 +57,7 @@ class _Plan:
 
     def __init__(
         self,
-        points: Any,
+        points: Array,
         grid: Grid,
         window: Window | None,
         components: int,
@@ -190,7 +191,7 @@ class SpreadPlan(_Plan):
 
     def __init__(
         self,
-        points: Any,
+        points: Array,
         grid: Grid,
         window: Window | None = None,
         method: str = "auto",
@@ -228,7 +229,7 @@ class SpreadPlan(_Plan):
         fields = Fields(PLAIN | {"PLAIN": count}, count, count)
         return VARIANTS[self.method](self.place.mesh(self.space, self.dtype, fields, self.method))
 
-    def __call__(self, values: Any, out: Any = None) -> Any:
+    def __call__(self, values: ArrayT, out: ArrayT | None = None) -> ArrayT:
         """Return the grid's values.
 
         Parameters
@@ -258,7 +259,8 @@ class SpreadPlan(_Plan):
             self._variants[count].spread(given)
         if not self._direct:
             _copy(result, self.place.of_grid(stored))
-        return self._result(result, out, values)
+        found: ArrayT = self._result(result, out, values)
+        return found
 
     def describe(self) -> str:
         """Return in words what the plan does."""
@@ -280,7 +282,7 @@ class InterpolatePlan(_Plan):
 
     def __init__(
         self,
-        points: Any,
+        points: Array,
         grid: Grid,
         window: Window | None = None,
         method: str = "auto",
@@ -313,7 +315,7 @@ class InterpolatePlan(_Plan):
             self._field = zeros(self.space, math.prod(shape), self.dtype).reshape(shape)
         self.seconds = time.perf_counter() - start
 
-    def __call__(self, values: Any, out: Any = None) -> Any:
+    def __call__(self, values: ArrayT, out: ArrayT | None = None) -> ArrayT:
         """Return the values at the points.
 
         Parameters
@@ -339,7 +341,8 @@ class InterpolatePlan(_Plan):
                 stored[..., n:] = stored[..., : self._spill]
         result.fill(0)
         self._g2p.apply(stored, {"u": result})
-        return self._result(result, out, values)
+        found: ArrayT = self._result(result, out, values)
+        return found
 
     def describe(self) -> str:
         """Return in words what the plan does."""
@@ -347,8 +350,8 @@ class InterpolatePlan(_Plan):
 
 
 def spread(
-    points: Any,
-    values: Any,
+    points: Array,
+    values: Array,
     grid: Grid,
     window: Window | None = None,
     method: str = "auto",
@@ -376,12 +379,12 @@ def spread(
     plan = SpreadPlan(
         points, grid, window, method, components=components, execution_space=execution_space
     )
-    found = plan(values)
+    found: Any = plan(values)
     return grid.with_values(found if given.ndim == 1 or components > 1 else found[None])
 
 
 def interpolate(
-    points: Any,
+    points: Array,
     grid: Grid,
     window: Window | None = None,
     method: str = "auto",

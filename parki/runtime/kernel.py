@@ -61,7 +61,7 @@ class Kernel:
         elif space.on_device:
             self._object = device.DeviceObject(self.translated, space, team_size, vector_length)
         else:
-            emulated = SETTINGS["PARKI_EMULATED_TEAM"].number()
+            emulated = SETTINGS["PARKI_EMULATED_TEAM"].number() if workunit.is_team else 1
             openmp = space.name == "OpenMP"
             self._object = host.HostObject(workunit.name, self.translated, openmp, emulated)
         self._threads = thread_count() if space.name == "OpenMP" else 1

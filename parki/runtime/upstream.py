@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from parki.errors import KernelError, UnavailableError
+from parki.errors import KernelError, MissingPackageError, UnavailableError
 from parki.runtime import cache, host
 from parki.runtime.spaces import ExecutionSpace
 from parki.runtime.specialise import Specialised
@@ -36,11 +36,11 @@ _LOCK = threading.RLock()  # upstream keeps its state in module globals
 
 @functools.lru_cache(maxsize=1)
 def pykokkos() -> Any:
-    """Import PyKokkos, or raise `UnavailableError` with the remedy."""
+    """Import PyKokkos, or raise `MissingPackageError` with the remedy."""
     try:
         import pykokkos.kokkos_manager
     except Exception as error:  # CuPy without a driver raises its own type
-        raise UnavailableError(
+        raise MissingPackageError(
             f"executor is 'pykokkos', but importing PyKokkos fails ({error}); install it from "
             "https://github.com/kokkos/pykokkos (it is not on PyPI; where there is no GPU, remove "
             "CuPy), or choose the executor 'embedded', which needs only a C++ compiler"

@@ -12,7 +12,7 @@ import json
 from dataclasses import fields
 from functools import lru_cache
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 import torch
@@ -26,6 +26,10 @@ from parki.ewald.sums import SUMS
 from parki.ewald.task import Points
 from parki.runtime import ExecutionSpace
 from parki.torch.sums import INPUTS, plain, pulled, pushed, summed
+from parki.typing import KernelName, OptionKeywords
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _library = torch.library.Library("parki", "DEF")
 _TAGS = [torch.Tag.pt2_compliant_tag]
@@ -82,6 +86,12 @@ EwaldOptions._torch_text = torch.compiler.assume_constant_result(_torch_text)  #
 AnyPlan._torch_handle = torch.compiler.assume_constant_result(_torch_handle)  # type: ignore[attr-defined]
 
 
+@torch.compiler.assume_constant_result
+def text_of(**keywords: Unpack[OptionKeywords]) -> str:
+    """Return options that are given as keywords as a text."""
+    return _written(EwaldOptions(**keywords))
+
+
 def text(options: EwaldOptions) -> str:
     """Return options as a string for operators."""
     found: str = options._torch_text()  # type: ignore[attr-defined]
@@ -99,7 +109,7 @@ Four = tuple[Any, Any, Any, Any]
 GIVEN = "str kernel, str options, {}Tensor trg, Tensor? src, Tensor dens, Tensor? norms"
 
 
-def _sum(kernel: str, options: str, *given: Any) -> Any:
+def _sum(kernel: KernelName, options: str, *given: Any) -> Any:
     return summed(kernel, _options(options), *given)
 
 
@@ -108,7 +118,7 @@ def _sum_shape(kernel: str, options: str, trg: Any, src: Any, dens: Any, norms: 
     return trg.new_empty((*many, *result_shape(kernel, "u", trg.shape[1])))
 
 
-def _pull(kernel: str, options: str, wrt: str, *given: Any) -> Four:
+def _pull(kernel: KernelName, options: str, wrt: str, *given: Any) -> Four:
     return four(pulled(kernel, _options(options), wrt, given[:4], given[4]), given[4])
 
 
@@ -122,7 +132,7 @@ def _pull_shapes(kernel: str, options: str, wrt: str, *given: Any) -> Four:
     return four({name: values.new_empty(shapes[name]) for name in wrt.split()}, values)
 
 
-def _push(kernel: str, options: str, *given: Any) -> Any:
+def _push(kernel: KernelName, options: str, *given: Any) -> Any:
     return pushed(kernel, _options(options), given[:4], given[4:])
 
 

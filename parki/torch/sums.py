@@ -11,6 +11,7 @@ from typing import Any
 from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
+from parki.typing import KernelName
 
 INPUTS = ("trg", "src", "dens", "norms")
 
@@ -20,18 +21,18 @@ def plain(*tensors: Any) -> list[Any]:
     return [None if each is None else each.detach().contiguous().resolve_neg() for each in tensors]
 
 
-def summed(kernel: str, options: EwaldOptions, *given: Any) -> Any:
+def summed(kernel: KernelName, options: EwaldOptions, *given: Any) -> Any:
     """Return a sum, given targets, sources or None, density, and normals or None."""
     trg, src, dens, norms = plain(*given)
     return sum_once((kernel, trg, trg if src is None else src, norms, options), dens, "u")
 
 
 def pulled(
-    kernel: str, options: EwaldOptions, wrt: str, given: tuple[Any, ...], values: Any
+    kernel: KernelName, options: EwaldOptions, wrt: str, given: tuple[Any, ...], values: Any
 ) -> dict[str, Any]:
     """Return the derivatives by ``wrt``, by name."""
     trg, src, dens, norms, values = plain(*given, values)
-    names = tuple(wrt.split())
+    names: tuple[Any, ...] = tuple(wrt.split())
     both = src is None and "trg" in names
     if names == ("dens",):
         dens = None  # the derivatives do not depend on it
@@ -44,12 +45,12 @@ def pulled(
 
 
 def pushed(
-    kernel: str, options: EwaldOptions, given: tuple[Any, ...], changes: tuple[Any, ...]
+    kernel: KernelName, options: EwaldOptions, given: tuple[Any, ...], changes: tuple[Any, ...]
 ) -> Any:
     """Return the change of a sum for changes of its inputs; None stands for no change."""
     trg, src, dens, norms = plain(*given)
     named = zip(INPUTS, plain(*changes), strict=True)
-    tangents = {name: change for name, change in named if change is not None}
+    tangents: dict[Any, Any] = {name: change for name, change in named if change is not None}
     if src is None and "trg" in tangents:
         tangents["src"] = tangents["trg"]
     points = trg, trg if src is None else src

@@ -22,7 +22,7 @@ from scipy.optimize import nnls
 
 from parki.arrays import USUAL
 from parki.cli.arguments import check_count, replacing
-from parki.errors import ParkiError, ParkiMemoryError, ParkiValueError
+from parki.errors import ParkiError, ParkiMemoryError, ParkiValueError, UnavailableError
 from parki.ewald import EwaldOptions, Plan
 from parki.ewald.choice import machines
 from parki.ewald.choice.cost import near_name
@@ -32,6 +32,7 @@ from parki.ewald.far.lengths import Tables
 from parki.ewald.far.sizes import owner_tiles
 from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace, cache
+from parki.typing import KernelName
 
 # Points of the larger runs, on a device, and for each thread of a CPU.
 DEVICE_POINTS, CORE_POINTS = 2_000_000, 20_000
@@ -63,7 +64,7 @@ Sample = tuple[str, tuple[float, ...], float]  # variant, counts, seconds
 class TimedPlan:
     """One plan to time, with uniform points in a cube that are sources and targets."""
 
-    kernel: str
+    kernel: KernelName
     periodicity: int
     tolerance: float
     points: int
@@ -181,7 +182,7 @@ def _options(task: TimedPlan, space: ExecutionSpace) -> EwaldOptions:
     names = ("periodicity", "tolerance", "cutoff", "cell_size", "window_points")
     given: dict[str, Any] = {name: getattr(task, name) for name in names}
     given |= {f"{stage}_method": getattr(task, stage) for stage in METHODS}
-    return EwaldOptions(box=[1, 1, 1], execution_space=space.name, **given)
+    return EwaldOptions(box=[1, 1, 1], execution_space=space, **given)
 
 
 def compile_ahead(todo: Sequence[TimedPlan], space: ExecutionSpace, number: int) -> None:
@@ -360,7 +361,8 @@ def refine(task: TimedPlan, space: ExecutionSpace) -> Iterator[Timing]:
         nonlocal best
         try:
             timing = run(replace(best.task, **changes), space)
-        except (ParkiValueError, ParkiMemoryError):  # no grid or no memory for these parameters
+        # No grid, no memory or no compiler for these parameters.
+        except (ParkiValueError, ParkiMemoryError, UnavailableError):
             return
         best = min(best, timing, key=lambda t: t.total)
         yield timing

@@ -7,7 +7,7 @@ Both are sums again. A kernel's record says what its derivatives are made of (`a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,33 +16,44 @@ from parki.ewald.derivatives.transpose import flat, mean_pressure
 from parki.ewald.geometry.extent import Extent
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
-from parki.ewald.points import check_arguments, check_density, like_points, result_shape
+from parki.ewald.points import (
+    check_arguments,
+    check_density,
+    like_points,
+    result_shape,
+    take_options,
+)
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.record import Sum
 from parki.ewald.task import Frame, Task
 from parki.interchange import as_given
 from parki.runtime import ExecutionSpace
+from parki.typing import Array, ArrayT, InputName, KernelName, OptionKeywords
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 INPUTS = ("trg", "src", "dens", "norms")
 
 
 def vjp(
-    kernel: str,
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any = None,
+    kernel: KernelName,
+    trg: Array,
+    src: Array,
+    dens: Array | None,
+    norms: Array | EwaldOptions | None = None,
     options: EwaldOptions | None = None,
     *,
-    values: Any,
-    wrt: tuple[str, ...] = ("dens",),
-) -> dict[str, Any]:
+    values: ArrayT,
+    wrt: tuple[InputName, ...] = ("dens",),
+    **keywords: Unpack[OptionKeywords],
+) -> dict[str, ArrayT]:
     """Return the derivatives of ``<values, u>``, u a sum, with respect to its inputs.
 
     Parameters
     ----------
-    kernel, trg, src, norms, options
+    kernel, trg, src, norms, options, **keywords
         As for `Plan`. Targets that are sources, one object, have derivatives in both roles: add
         them up.
     dens : array
@@ -76,6 +87,7 @@ def vjp(
     >>> found["dens"].shape
     (3, 1000)
     """
+    norms, options = take_options(norms, options, keywords)
     asked = _Sum.checked(kernel, trg, src, dens, norms, options, "wrt", wrt)
     v = asked.like("values", values, "u")
     several, v = v.ndim == 3, _many(v)
@@ -85,7 +97,7 @@ def vjp(
         asked.check_as_many("values", v)
         pairs = zip(v, asked.dens, strict=True)
         parts = [asked.pulled(each[None], density, wrt) for each, density in pairs]
-    found = {name: sum(part[name] for part in parts) for name in wrt if name != "dens"}
+    found: dict[str, Any] = {n: sum(part[n] for part in parts) for n in wrt if n != "dens"}
     shapes = dict(asked.shapes)
     if "dens" in wrt:
         found["dens"] = asked.space.array_module.concatenate([part["dens"] for part in parts])
@@ -94,20 +106,21 @@ def vjp(
 
 
 def jvp(
-    kernel: str,
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any = None,
+    kernel: KernelName,
+    trg: Array,
+    src: Array,
+    dens: Array | None,
+    norms: Array | EwaldOptions | None = None,
     options: EwaldOptions | None = None,
     *,
-    tangents: dict[str, Any],
-) -> Any:
+    tangents: dict[InputName, ArrayT],
+    **keywords: Unpack[OptionKeywords],
+) -> ArrayT:
     """Return the first-order change of a sum u for changes of its arguments.
 
     Parameters
     ----------
-    kernel, trg, src, dens, norms, options
+    kernel, trg, src, dens, norms, options, **keywords
         As for `vjp`.
     tangents : dict of str to array
         Changes of "dens", "norms", "trg", "src": in their shapes, in the dtype and memory of the
@@ -123,7 +136,9 @@ def jvp(
     ParkiValueError, ParkiTypeError
         If an argument is impossible, as for a plan.
     """
+    norms, options = take_options(norms, options, keywords)
     asked = _Sum.checked(kernel, trg, src, dens, norms, options, "tangents", tangents)
+    moves: dict[Any, Any]
     moves = {n: asked.like(f"tangents[{n!r}]", given, n) for n, given in tangents.items()}
     like, changes = next(iter(tangents.values())), moves.pop("dens", None)
     many = asked.dens if asked.dens is not None else _many(changes)
@@ -140,7 +155,8 @@ def jvp(
             into += asked.moved(density, moves)
     several = asked.several or (asked.dens is None and len(many) > 1)
     shape = asked.shapes["u"]
-    return as_given(found.reshape(*found.shape[: 1 if several else 0], *shape), like)
+    result: ArrayT = as_given(found.reshape(*found.shape[: 1 if several else 0], *shape), like)
+    return result
 
 
 class _Sum(NamedTuple):
@@ -163,7 +179,7 @@ class _Sum(NamedTuple):
         src: Any,
         dens: Any,
         norms: Any,
-        options: EwaldOptions | None,
+        options: EwaldOptions,
         label: str,
         names: Iterable[str],
     ) -> _Sum:

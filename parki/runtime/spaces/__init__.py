@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from parki.errors import ParkiTypeError, ParkiValueError, UnavailableError
+from parki.errors import MissingPackageError, ParkiTypeError, ParkiValueError, UnavailableError
 from parki.runtime.spaces import cupy, host
 
 log = logging.getLogger("parki")
@@ -62,10 +62,10 @@ def _device_name(asked: str = "GPU") -> str:
     """Return the space of this CuPy; without CuPy, the error depends on the space asked for."""
     try:
         return "HIP" if cupy.array_module().cuda.runtime.is_hip else "Cuda"
-    except UnavailableError as error:
-        if asked != "HIP" or not isinstance(error.__cause__, ImportError):
+    except MissingPackageError as error:
+        if asked != "HIP":
             raise
-        raise UnavailableError(
+        raise MissingPackageError(
             f"{cupy.NOT_INSTALLED}; an AMD GPU needs a CuPy that is built for ROCm, as "
             "docs/gpu.md says under AMD"
         ) from error
@@ -82,7 +82,7 @@ def why_unavailable(name: str) -> str:
         compiler.check_compiler()
         if name == "OpenMP" and not compiler.has_openmp():
             return "the C++ compiler has no OpenMP"
-    except ParkiValueError as error:  # includes an invalid setting
+    except (ParkiValueError, UnavailableError) as error:  # includes an invalid setting
         return str(error)
     return ""
 
@@ -99,8 +99,10 @@ def get_execution_space(space: str | ExecutionSpace | None = None, *arrays: Any)
 
     Raises
     ------
+    ParkiValueError
+        If the name is unknown.
     UnavailableError
-        If the name is unknown, or the space cannot be used on this machine, with the remedy.
+        If the space cannot be used on this machine, with the remedy.
     """
     if isinstance(space, ExecutionSpace):
         space = space.name
@@ -113,7 +115,7 @@ def get_execution_space(space: str | ExecutionSpace | None = None, *arrays: Any)
         )
     name = _ALIASES.get(space.strip().lower(), "")
     if not name:
-        raise UnavailableError(
+        raise ParkiValueError(
             f"execution_space is {space!r}; expected OpenMP, Serial, Cuda or HIP (or CPU, GPU)"
         )
     return _usable(name)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.errors import UnavailableError
+from parki.errors import MissingPackageError, UnavailableError
 
 HIGH = -5  # priority of streams; CUDA and HIP take the highest that there is
 # Seconds that a device waits at most for further launches.
@@ -26,7 +26,7 @@ def array_module() -> ModuleType:
     try:
         import cupy
     except ImportError as error:
-        raise UnavailableError(
+        raise MissingPackageError(
             f"{NOT_INSTALLED}; install it with 'pip install parki[cuda12]' or 'parki[cuda13]', to "
             "match your driver, or pass NumPy arrays to run on the CPU"
         ) from error
