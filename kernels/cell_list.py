@@ -123,7 +123,7 @@ def order_cells(
     listed: pk.View1D[pk.int32],
     order: pk.View1D[pk.int32],
 ):
-    """Place the point that is number i of the lists, after those of lower index in its cell.
+    """Place the point that is number i of the lists, after the points of lower index in its cell.
 
     This reads fewer pairs than the near field, which computes with them.
     """

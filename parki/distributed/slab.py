@@ -1,8 +1,8 @@
 """`Slab`: a plan's pipeline over the points of all ranks, each of which works on a slab.
 
 Points move to the slab of their grid cell, and stay there for all densities. The near field takes
-the slab's targets, its sources and those of other slabs in reach (ghosts); the far field the slab's
-planes of the grid. Parameters are chosen on one rank, from points of all.
+the slab's targets, its own sources and ghosts, which are sources of other slabs in reach. The far
+field takes the slab's planes of the grid. One rank chooses the parameters, from points of all.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Slab:
     Attributes
     ----------
     overlap : bool
-        Whether exchanges go on beside the near field, on devices: without any it would cost time.
+        Whether exchanges overlap the near field, on devices that have any.
     sent : dict
         Bytes that this rank sent to others in the last application, by step.
     """
@@ -188,10 +188,10 @@ class Slab:
     ) -> Setup:
         """Return the set-up that rank 0 chooses, or keeps; ``trg`` and ``src`` are wrapped."""
         clouds = self._sample(task, points, trg, src)
-        found: Any = None  # problem and parameters, or none where those of now are kept
+        found: Any = None  # problem and parameters, or None where the present ones are kept
         if clouds:
             density = pair_density(clouds[0], clouds[-1], frame.box)
-            if density.self_pairs:  # those of the sample
+            if density.self_pairs:  # pairs of the sample with itself
                 density = replace(density, self_pairs=1 / points.survey.totals[1])
             if self.setup is None or not self.setup.suits(density, points):
                 size = self.team.size

@@ -72,16 +72,15 @@ class EwaldOptions:
         and p = 1 for the potential and the single layer, 2 for double layers, rotlets and dipoles,
         and one more for pressures and gradients. For float64 from 1e-13, for float32 from 1e-6.
     densities : {"random", "any"}
-        Of which densities the tolerance bounds the error: of those of random sign and direction, or
-        of all, for which parameters are chosen by a tolerance smaller by the square root of the
-        number of sources, and of a source's components: 1 (Laplace), 3, or 9 (double layers). On
-        points without order "random" suits smooth densities too; on lattices it may not. See
-        ``docs/accuracy.md``.
+        The densities whose error the tolerance bounds. "random" means random signs and directions.
+        For "any", parameters are chosen by a tolerance smaller by the square root of the number of
+        sources times a source's components: 1 (Laplace), 3, or 9 (double layers). "random" suits
+        smooth densities too, except on lattices. See ``docs/accuracy.md``.
     precision : {"double", "mixed"}
-        Of the arithmetic for float64 arrays. "mixed" computes in single precision what has no
-        differences of close positions, which are exact; the promise holds but for rounding as of
-        float32 arrays. For tolerances from 1e-6 on. Much faster where a GPU has little double
-        precision. See ``docs/accuracy.md``.
+        Precision of the arithmetic for float64 arrays. "mixed" takes exact differences of
+        positions, and computes the rest in single precision: rounding is that of float32 arrays,
+        and the promise holds otherwise. For tolerances from 1e-6 on. Much faster where a GPU has
+        little double precision. See ``docs/accuracy.md``.
     cell_size : float, optional
         Mean number of sources in a cube of edge r_c: sets the cut-off r_c of the near field.
         Default: the predicted optimum.
@@ -93,7 +92,7 @@ class EwaldOptions:
         Grid points P under the window along each axis, 2 to 18. Default: chosen.
     split : {"auto", "prolate", "hasimoto"}
         How near and far field are divided. The prolate split needs 2 to 4 times fewer grid points;
-        Hasimoto's is that of the literature. Default: prolate, except for pressures and gradients
+        Hasimoto's is the literature's. Default: prolate, except for pressures and gradients
         of double layers below 3e-9, which rounding keeps the prolate split from.
     radial : {"polynomial", "erfc", "rational"}
         How the near field's radial functions are evaluated: by polynomials, by the library's erf
@@ -264,7 +263,7 @@ class EwaldOptions:
 
     def _one_of(self, name: str, choices: tuple[str, ...]) -> None:
         value = getattr(self, name)
-        # Of an array, `in` would compare each value.
+        # With an array, `in` would compare each value.
         if not isinstance(value, str) or value not in choices:
             raise ParkiValueError(f"{name} is {value!r}; expected one of {', '.join(choices)}")
 

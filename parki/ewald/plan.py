@@ -115,8 +115,8 @@ class AnyPlan(Generic[Wanted]):
         ----------
         dens : array, shape (Ns,), (3, Ns), (6, Ns) or (3, 3, Ns), or with k first
             Charges (Laplace); f, q or torques t; rows 0-2 f of the single layer and 3-5 q of the
-            double layer; dipoles D. Same dtype and memory as the points. Of k densities at once,
-            such as (k, 3, Ns), results have k first, too: pairs are computed for several of them.
+            double layer; dipoles D. Same dtype and memory as the points. With k densities at
+            once, such as (k, 3, Ns), results have k first, too; pairs are computed for several.
         out : array or tuple of arrays, optional
             Where to write: as what is returned; C-contiguous. With it a repeated call allocates
             nothing but those lists, what the FFT library needs for itself, and the pressure where
@@ -148,7 +148,7 @@ class AnyPlan(Generic[Wanted]):
     def adjoint(self, values: Any) -> Any:
         """Return the transposed sum: of values at the targets, what they make at the sources.
 
-        ``<values, plan(dens)> = <plan.adjoint(values), dens>`` for every density, but for rounding.
+        ``<values, plan(dens)> = <plan.adjoint(values), dens>`` for every density, up to rounding.
         The transpose is a sum of another kernel from the targets to the sources, and costs about
         as much; ``docs/derivatives.md`` has the table. Its set-up is made by the first call, with
         the plan's parameters, and kept.
@@ -191,7 +191,7 @@ class AnyPlan(Generic[Wanted]):
         root of the box's volume, p = 2 for the double layer, rotlets and dipoles and 1 otherwise;
         the combined sum adds its two bounds. For the pressure and the gradient, whose error is the
         rms over targets of its Frobenius norm, p is greater by one. The stress has the errors of
-        its parts, sqrt(3) times that of the pressure and twice that of the gradient. Rounding comes
+        its parts: sqrt(3) times the pressure's and twice the gradient's. Rounding comes
         on top: a small multiple of the unit roundoff times the rms of the result.
 
         Returns
@@ -306,7 +306,7 @@ class Plan(AnyPlan[Wanted]):
     def update_points(
         self, trg: Array, src: Array, norms: Array | None = None, *, systems: Any = None
     ) -> None:
-        """Give the plan other points, as those of the next time step; there may be more or fewer.
+        """Give the plan other points, such as the next time step's; there may be more or fewer.
 
         What hangs on the box and the parameters alone is kept: grid, multiplier, kernels. Where
         the points are no longer spread as they were when parameters were chosen, so that the near

@@ -78,8 +78,8 @@ def stokes_comb() -> None:
     ----------
     trg, src, dens, norms : jax.Array
         As for `parki.stokes_comb`, float32 or float64, on one device; or tracers of JAX. The same
-        array as targets and sources has derivatives in both roles. Of k densities at once, k is the
-        first axis.
+        array as targets and sources has derivatives in both roles. With k densities at once, k is
+        the first axis.
     options, **keywords
         As for `parki.stokes_comb`; constant.
 
@@ -124,7 +124,7 @@ def laplace() -> None:
 def apply(plan: Plan, dens: Any) -> jax.Array:
     """Return ``plan(dens)``, with derivatives of any order by the density.
 
-    The points are those of the plan, and have no derivatives. The derivative in reverse mode is
+    The plan's points have no derivatives. The derivative in reverse mode is
     `Plan.adjoint`: a sum of the same matrix, transposed.
 
     Parameters

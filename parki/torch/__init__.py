@@ -74,7 +74,7 @@ def stokes_comb() -> None:
     ----------
     trg, src, dens, norms : Tensor
         As for `parki.stokes_comb`, float32 or float64, on one device. The same tensor as targets
-        and sources has derivatives in both roles. Of k densities at once, k is the first axis.
+        and sources has derivatives in both roles. With k densities at once, k is the first axis.
     options, **keywords
         As for `parki.stokes_comb`.
 
@@ -119,7 +119,7 @@ def laplace() -> None:
 def apply(plan: Plan, dens: Any) -> Any:
     """Return ``plan(dens)``, with derivatives of any order by the density.
 
-    The points are those of the plan, and have no derivatives. The backward pass is `Plan.adjoint`:
+    The plan's points have no derivatives. The backward pass is `Plan.adjoint`:
     a sum of the same matrix, transposed.
 
     Parameters

@@ -30,8 +30,8 @@ TYPICAL = 3.0
 # Where a smaller cut-off lets lists be kept: its pairs over the most pairs with lists.
 MARGIN = 0.97
 # Sums of more than UNEVEN seconds also try cut-offs near the choice, whose grids have other lengths
-# of transforms: BESIDE are the factors, of which the most promising NEIGHBOURS are searched.
-UNEVEN, BESIDE, NEIGHBOURS = 0.03, (0.9, 0.95, 1.05, 1.1), 2
+# of transforms: NEARBY are the factors, of which the most promising NEIGHBOURS are searched.
+UNEVEN, NEARBY, NEIGHBOURS = 0.03, (0.9, 0.95, 1.05, 1.1), 2
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _select(problem: Problem) -> Parameters:
         fewer = chosen * (MARGIN * problem.kept / found.pairs.within) ** (1 / 3)
         others.append(_at_cutoff(problem, fewer))
     if found.total > UNEVEN:
-        others.append(_beside(search, found))
+        others.append(_nearby(search, found))
     return min((found, *filter(None, others)), key=lambda p: p.total)
 
 
@@ -136,10 +136,10 @@ def _at_cutoff(problem: Problem, cutoff: float) -> Parameters | None:
     return _best_of(Search(problem, _split(problem, cutoff), cutoff))
 
 
-def _beside(search: Search, found: Parameters) -> Parameters | None:
+def _nearby(search: Search, found: Parameters) -> Parameters | None:
     """Return the best parameters at the most promising cut-offs near the one that was found."""
     problem, predicted = search.problem, []
-    for factor in BESIDE:
+    for factor in NEARBY:
         cutoff = min(factor * found.cutoff, _largest_cutoff(problem))
         other = Search(problem, _split(problem, cutoff), cutoff, search)
         near = problem.near_time(cutoff, found.degree)

@@ -29,7 +29,7 @@ FORGETS, COUNTS, KEEPS, TAKES = range(4)
 def most_pairs(space: ExecutionSpace, targets: int, ranks: int = 1) -> float:
     """Return about how many pairs lists can hold, for the choice of a cut-off.
 
-    The pairs are those of all ``ranks``, which share the targets and have the same memory. They are
+    All ``ranks`` count: they share the targets and have the same memory. They are
     rounded to steps of a sixth: choices are cached, and free memory fluctuates.
     """
     if not space.on_device:

@@ -97,7 +97,7 @@ class PlacedSum:
         self.seconds = {"plan": time.perf_counter() - start}
 
     def _points(self, given: Arguments, systems: Systems | None) -> Points:
-        """Return the points with what they decide; their box is that of the plan, if it has one."""
+        """Return the points with what they decide; a plan's box stays, if it has one."""
         options = self.task.options
         survey = self.pipeline.survey(self.task, given.arrays, given.extents)
         warn_of_images(self.task, survey)

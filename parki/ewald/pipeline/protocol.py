@@ -68,7 +68,7 @@ class Pipeline(Protocol):
     ) -> Pipeline:
         """Return a pipeline for other points, which keeps what suits them.
 
-        This one stays as it is if an exception is raised, and else is not used any more, unless it
+        This one does not change if an exception is raised, and else is not used any more, unless it
         was given the points itself. ``once`` says that a density to sum follows at once. A set-up
         that is ``given`` is taken whether or not it suits the points.
         """

@@ -86,7 +86,7 @@ class Setup:
         return cls(task, frame, problem, chosen, split, pair, mesh)
 
     def transposed(self, task: Task) -> Setup:
-        """Return that of another sum, from the targets to the sources, with the same parameters.
+        """Return the set-up of the sum from targets to sources, by the same parameters.
 
         Variants of the literature, which do not have every sum, give way to the usual ones.
         """
@@ -214,7 +214,7 @@ def choose(
 
 
 def use(task: Task, points: Points, once: bool) -> Use:
-    """Return what memory depends on besides problem and parameters."""
+    """Return what memory depends on, apart from problem and parameters."""
     flux = task.options.dl_mean == "flux" and task.sum.double
     more = 9 * ({"grad_u", "stress"} <= set(task.names))
     return Use(task.space, task.dtype, points.survey.same, flux, once, more, task.mixed)

@@ -36,7 +36,7 @@ class Stages:
     old : Stages, optional
         For other points, by the same set-up. Their grids are taken over, and nothing waits.
     far_later : bool
-        Whether the far field is placed beside the first near field.
+        Whether the far field is placed during the first near field.
     """
 
     p2g: P2G
@@ -70,9 +70,9 @@ class Stages:
         rows = task.sum.rows
         # For sorted densities of P2P, by how many at a time.
         self._buffers: dict[int, Any] = {1: self.p2p.buffer(rows)}
-        # A density of P2G, in the memory of those of P2P.
+        # A density of P2G, in the memory of P2P's densities.
         self.sorted = self._buffers[1].reshape(-1)[: rows * wrapped[1].shape[1]].reshape(rows, -1)
-        # Of several densities, by how many; with their FGC.
+        # For several densities, by their number; with their FGC.
         self._grids: dict[int, tuple[Any, FGC]] = old._grids if old else {}
         spread = None if task.transposed_pair else norms
         far = partial(self._place_far, *wrapped, spread, tensors, (*given, exact), old)
