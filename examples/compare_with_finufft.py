@@ -2,13 +2,13 @@
 
     python examples/compare_with_finufft.py [--points 100000] [--output finufft.png]
 
-First a check: an Ewald sum of a few lines, which shares nothing with parki. Its far field is a type
-1 non-uniform FFT (sources to modes), a product with the modes of the Stokeslet, and a type 2
-(modes to targets); its near field goes through all pairs. The two sums agree to many digits.
+First an Ewald sum of a few lines, without code of parki, checks parki's sum to many digits. Its far
+field is a type 1 non-uniform FFT (sources to modes), a product with the modes of the Stokeslet, and
+a type 2 (modes to targets); its near field goes through all pairs.
 
-Then the time: any sum over points in a periodic box that goes through Fourier space needs at least
-the two transforms, so that the two are a yardstick that every machine has. Four real components are
-spread and transformed by the combined sum of parki; here they are two complex vectors.
+Then times are compared. Any sum over points in a periodic box that goes through Fourier space needs
+at least the two transforms, so that they are a yardstick on every machine. parki's combined sum
+spreads and transforms four real components; here they are two complex vectors.
 
 H. Hasimoto, On the periodic fundamental solutions of the Stokes equations, Journal of Fluid
 Mechanics 5, 317-328 (1959). A. H. Barnett, J. Magland, L. af Klinteberg, A parallel nonuniform fast
@@ -33,24 +33,24 @@ from scipy.special import erfc
 import parki
 from parki.settings import thread_count
 
-MODES = 60  # of the timed transforms, whose grid inside is twice as fine: about as fine as parki's
+MODES = 60  # of the timed transforms; their internal grid is twice as fine, about as parki's
 TOLERANCE = 1e-4
 # Both Gaussians of the check have fallen to exp(-CUT^2) = 2e-14 where they are cut off.
 CUT = 5.6
 STAGES = {"P2P": "#0072b2", "P2G": "#e69f00", "FGC": "#009e73", "G2P": "#cc79a7"}
-TRANSFORMS = {"type 1": "#e69f00", "type 2": "#cc79a7"}  # what P2G and G2P are the likes of
+TRANSFORMS = {"type 1": "#e69f00", "type 2": "#cc79a7"}  # in the colours of P2G and G2P
 INK, PAPER, GREY = "#1d1b2e", "#fbfaf8", "#a9a7b0"
 
 
 def ewald_by_finufft(points: np.ndarray, forces: np.ndarray) -> np.ndarray:
-    """Sum Stokeslets over points (3, n) of the unit box and all images; a point leaves out itself.
+    """Sum Stokeslets over points (3, n) of the unit box and all images, except a point on itself.
 
     The mean velocity over the box is zero, as in parki.
     """
     import finufft
 
     xi = 2 * CUT  # so that the near field ends at half a period
-    # The near field: the nearest image of each pair.
+    # The near field takes the nearest image of each pair.
     r = points[:, :, None] - points[:, None, :]
     r -= np.rint(r)
     distance = np.sqrt(np.sum(r**2, axis=0))
@@ -64,7 +64,7 @@ def ewald_by_finufft(points: np.ndarray, forces: np.ndarray) -> np.ndarray:
     field = forces @ (near - gauss) + np.einsum("ist,st->is", r / distance, (near + gauss) * along)
     field -= 4 * xi / np.sqrt(np.pi) * forces  # the far field of the point itself
 
-    # The far field: 8 pi / k^2 (1 - kk/k^2) (1 + k^2 / 4 xi^2) exp(-k^2 / 4 xi^2), without k = 0.
+    # The far field is 8 pi / k^2 (1 - kk/k^2) (1 + k^2 / 4 xi^2) exp(-k^2 / 4 xi^2), without k = 0.
     modes = 2 * int(np.ceil(2 * xi * CUT / (2 * np.pi))) + 1
     k = 2 * np.pi * np.stack(np.meshgrid(*3 * [np.arange(modes) - modes // 2], indexing="ij"))
     k2 = np.sum(k**2, axis=0)
@@ -99,7 +99,7 @@ def seconds_of(run: Callable[[], Any], repeats: int) -> float:
 
 
 def measure(count: int, repeats: int) -> tuple[parki.Plan, dict[str, float], dict[str, float]]:
-    """Return a plan, the seconds of its parts, and those of the two transforms."""
+    """Return a plan, and the seconds of its parts and of the two transforms."""
     import finufft
 
     rng = np.random.default_rng(1)
@@ -125,7 +125,7 @@ def measure(count: int, repeats: int) -> tuple[parki.Plan, dict[str, float], dic
 
 
 def report(ours: dict[str, float], theirs: dict[str, float]) -> Table:
-    """Return all seconds, and the same over those of both transforms together."""
+    """Return all seconds, and their ratios to both transforms together."""
     table = Table(box=SIMPLE)
     for head in ("", "ms", "over both transforms"):
         table.add_column(head, justify="right")
@@ -140,7 +140,7 @@ def report(ours: dict[str, float], theirs: dict[str, float]) -> Table:
 
 
 def draw(output: str, title: str, ours: dict[str, float], theirs: dict[str, float]) -> None:
-    """Draw bars of both, in milliseconds."""
+    """Draw bars of the sum and of the transforms, in milliseconds."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -188,7 +188,7 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
 
 
 def main(words: list[str] | None = None) -> tuple[float, float]:
-    """Run; return the difference of the sums, and the time of one call over both transforms."""
+    """Run; return the difference of the sums, and the ratio of one call to both transforms."""
     given = arguments(words)
     if importlib.util.find_spec("finufft") is None:
         raise SystemExit("FINUFFT is not installed; 'pip install finufft' brings it")

@@ -1,14 +1,14 @@
-"""Measured error against the tolerance asked for: every kernel, periodicity and precision.
+"""Measured error against the requested tolerance, for every kernel, periodicity and precision.
 
     python examples/convergence.py [--points 1000] [--output convergence.png]
 
-Sources and targets are random points in the unit box, densities and normals random numbers. The
-error is measured against `parki.reference.direct_sum`, which shares no code with the solver, and is
-divided by what multiplies the tolerance in the promise, so that it may be compared with the
-tolerance itself: a point on the line of the picture is an error exactly as large as promised.
+Sources and targets are random points in the unit box; densities and normals are random numbers. The
+error is measured against `parki.reference.direct_sum`, which shares no code with the solver. It is
+divided by the promise's factor of the tolerance, so that it is comparable with the tolerance
+itself: a point on the line of the picture is an error exactly as large as promised.
 
-In single precision the sum is compared with that of the rounded points and densities, since these
-are what the solver was given.
+In single precision the direct sum also takes the rounded points and densities, since these are the
+solver's input.
 """
 
 import argparse
@@ -34,17 +34,17 @@ KERNELS = {
 }
 DTYPES = {"float64": "double precision", "float32": "single precision"}
 TOLERANCES = tuple(10.0**-digits for digits in range(1, 13))
-SMALLEST = {"float64": 1e-13, "float32": 1e-6}  # that parki takes
+SMALLEST = {"float64": 1e-13, "float32": 1e-6}  # smallest tolerances in parki
 TARGETS = 60
 BOX = (1.0, 1.0, 1.0)
-# What rounding may add to the promise, in unit roundoffs of the potential's rms.
+# Bound of the rounding added to the promise, in unit roundoffs of the potential's rms.
 ROUNDING = 32
 INK, PAPER, GREEN = "#1d1b2e", "#fbfaf8", "#3a6b35"
 
 
 @dataclass(frozen=True)
 class Error:
-    """One measured error, and the bound of it, both over the factor of the tolerance."""
+    """One measured error and its bound, both divided by the factor of the tolerance."""
 
     kernel: str
     periodicity: int
@@ -55,7 +55,7 @@ class Error:
 
     @property
     def ratio(self) -> float:
-        """Measured over allowed: at most 1."""
+        """Measured over allowed error, at most 1."""
         return self.error / self.bound
 
 
@@ -66,7 +66,7 @@ def rms(field: np.ndarray) -> float:
 def measure(
     kernel: str, periodicity: int, dtype: str, tolerances: tuple[float, ...], count: int
 ) -> list[Error]:
-    """Return the errors of one sum at all of the tolerances that the precision holds."""
+    """Return the errors of one sum at all tolerances of the precision."""
     rng = np.random.default_rng(0)
     rows = {"laplace": (), "stokes_comb": (6,)}.get(kernel, (3,))
     trg = rng.random((3, TARGETS)).astype(dtype)
@@ -98,7 +98,7 @@ def measure(
 
 
 def table_of(errors: list[Error], dtype: str) -> Table:
-    """Return errors in percent of bounds: a row for each sum, a column for each tolerance."""
+    """Return errors in percent of bounds, with a row for each sum, a column for each tolerance."""
     errors = [e for e in errors if e.dtype == dtype]
     tolerances = sorted({e.tolerance for e in errors}, reverse=True)
     title = f"Measured error in percent of the promised one, {DTYPES[dtype]}"
@@ -114,7 +114,7 @@ def table_of(errors: list[Error], dtype: str) -> Table:
 
 
 def draw(errors: list[Error], output: str) -> None:
-    """Draw error against tolerance: a panel for each number of periodic axes and each precision."""
+    """Draw error against tolerance, in a panel for each periodicity and precision."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D

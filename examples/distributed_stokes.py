@@ -2,8 +2,8 @@
 
     mpirun -n 4 python examples/distributed_stokes.py [particles of each rank] [result file]
 
-Each rank has particles of its own, anywhere in the box, and knows nothing of the others'. With one
-GPU per rank, CuPy arrays in place of NumPy's are all that changes: see docs/distributed.md.
+Each rank has its own particles, anywhere in the box, and never sees the others'. With one GPU per
+rank, only use CuPy arrays in place of NumPy's (see docs/distributed.md).
 """
 
 import argparse
@@ -25,7 +25,7 @@ def main(count: int = 20_000, path: str = "velocities.npz") -> np.ndarray:
 
     rng = np.random.default_rng([0, comm.rank])
     points = rng.random((3, count))
-    # Half of them rise, so that all together push the fluid nowhere.
+    # Half of the particles rise, so that the forces add up to zero.
     force = np.zeros((3, count))
     force[2, ::2], force[2, 1::2] = -1.0, 1.0
     if count % 2:
@@ -37,7 +37,7 @@ def main(count: int = 20_000, path: str = "velocities.npz") -> np.ndarray:
     say(plan.describe())
     say("summing")
     velocity, seconds = plan.timed(force)
-    velocity /= 8 * np.pi  # of viscosity 1
+    velocity /= 8 * np.pi  # for viscosity 1
     say("  " + ", ".join(f"{stage} {time:.3f} s" for stage, time in seconds.items()))
 
     say(f"collecting the results into {path}")

@@ -3,14 +3,14 @@
     python examples/drag_on_cubic_array.py [points on the sphere] [picture]
 
 One sphere of radius a moves at velocity U through the unit box, which repeats along all three axes.
-The flow is that of point forces under the surface of the sphere (the method of fundamental
-solutions): the points of the surface are drawn in by the factor ``DEPTH``, and the forces there
-have to give the velocity U at the points themselves. GMRES finds them, with a plan as the matrix.
+Point forces under the surface of the sphere make the flow (the method of fundamental solutions).
+They are at points of the surface scaled by the factor ``DEPTH``, and have to give the velocity U at
+the surface points themselves. GMRES finds them, with a plan as the matrix.
 
-The mean velocity over the box is zero in the sums of parki. They are free of divergence, inside the
-sphere too, so that the flux through every plane is zero: U is the velocity of the sphere relative
-to the mean flow of fluid and sphere together. The box does not accelerate, so that a mean pressure
-gradient balances the forces, and their sum F is the whole drag on the sphere, the part of that
+The mean velocity over the box is zero in parki's sums. They are free of divergence, also inside the
+sphere, so that the flux through every plane is zero. U is therefore the velocity of the sphere
+relative to the mean flow of fluid and sphere together. The box does not accelerate, so a mean
+pressure gradient balances the forces. Their sum F is the whole drag on the sphere, the part of that
 gradient included. The drag factor is then K = F / (6 pi viscosity a U).
 
 A. A. Zick, G. M. Homsy, Stokes flow through periodic arrays of spheres, Journal of Fluid Mechanics
@@ -35,8 +35,8 @@ import parki
 
 ZICK_HOMSY = {0.027: 2.008, 0.064: 2.810, 0.125: 4.292, 0.216: 7.442, 0.343: 15.4}
 # Deeper points make a smoother flow but a worse conditioned matrix. Continued into the sphere, the
-# flow is singular at the images of the other spheres, which have to lie deeper than the points:
-# below 0.66 radii at the largest fraction drawn.
+# flow is singular at the images of the other spheres. These must be deeper than the points; at the
+# largest fraction drawn they are below 0.66 radii.
 DEPTH = 0.7
 OPTIONS = parki.EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-8)
 CURVE = np.linspace(0.1, 0.74, 17)  # cube roots of the solid fractions on the drawn curve
@@ -75,10 +75,10 @@ def sphere(count: int) -> np.ndarray:
 
 
 def lone_sphere(count: int) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the function from velocities on a sphere of radius 1, alone, to its forces.
+    """Return the map from velocities on a single sphere of radius 1 to its forces.
 
-    It is the preconditioner: what it leaves to GMRES is the flow that the other spheres induce,
-    which is smooth on this one.
+    It is the preconditioner. It leaves to GMRES only the flow that the other spheres induce, which
+    is smooth on this one.
     """
     points = sphere(count)
     r = points[:, :, None] - DEPTH * points[:, None, :]
@@ -102,7 +102,7 @@ def solve(fraction: float, count: int, alone: Callable[[np.ndarray], np.ndarray]
     surface = 0.5 + radius * sphere(count)
     sources = 0.5 + DEPTH * radius * sphere(count)
     single = parki.Plan("stokes_sl", surface, sources, OPTIONS).as_linear_operator()
-    # The flow of a point force falls as 1/r: forces on a sphere of radius a are a times larger.
+    # A point force's flow falls as 1/r, so forces on a sphere of radius a are a times larger.
     forces_alone = LinearOperator(single.shape, matvec=lambda v: radius * alone(v), dtype=float)
     wanted = np.zeros((3, count))
     wanted[2] = 8 * np.pi  # the sums are 8 pi viscosity times the velocity
@@ -164,7 +164,7 @@ def main(
 
 
 def draw(picture: str, points: int, alone: Callable[[np.ndarray], np.ndarray]) -> None:
-    """Draw the drag factors beside the flow past the spheres in the plane of their centres."""
+    """Draw the drag factors, and the flow past the spheres in the plane of their centres."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -180,7 +180,7 @@ def draw(picture: str, points: int, alone: Callable[[np.ndarray], np.ndarray]) -
         linewidth=2,
         label="parki",
     )
-    thin = np.linspace(0, 0.65, 200)  # the expansion of 1 / K turns negative after that
+    thin = np.linspace(0, 0.65, 200)  # the expansion of 1 / K is negative beyond
     left.semilogy(
         thin, 1 / dilute(thin**3), "--", color=INK, linewidth=1.2, label="Hasimoto, dilute"
     )
@@ -219,10 +219,10 @@ def draw_flow(axes, drag: Drag, pixels: int = 128, cells: int = 2) -> None:
     grid = np.empty((3, pixels, pixels))
     grid[0], grid[1], grid[2] = middle[:, None], 0.5, middle
     cell = drag.velocity(grid.reshape(3, -1)).reshape(grid.shape)
-    # The spheres at rest, and the mean flow along +z. Inside of them are the point forces.
+    # The spheres are at rest, and the mean flow is along +z. The point forces are inside them.
     flow = np.array([0, 0, 1])[:, None, None] - cell
     flow[:, np.hypot(grid[0] - 0.5, grid[2] - 0.5) < drag.radius] = 0
-    # One cell more on every side, for streamlines that do not end at the edges of the picture.
+    # One cell more on every side, so that streamlines do not end at the edges of the picture.
     flow = np.tile(flow, (1, cells + 2, cells + 2))
     along = (np.arange((cells + 2) * pixels) + 0.5) / pixels - 1
     axes.imshow(
@@ -238,8 +238,8 @@ def draw_flow(axes, drag: Drag, pixels: int = 128, cells: int = 2) -> None:
     through = [(1, x) for x in heights]
     centres = (cell_numbers + np.array([0.5 - EDDY, 0.5 + EDDY])).ravel()
     eddies = [(z, x) for z in range(cells + 1) for x in centres]
-    # From half-way between spheres: lines that pass, and the eddy between a sphere and the next.
-    # Round an eddy once or twice, by short steps: streamplot's steps are those of its density.
+    # Lines start half-way between spheres: passing ones, and the eddy between two spheres. They go
+    # round an eddy once or twice, by short steps, which streamplot takes from its density.
     for starts, density, longest in ((through, 4, 4.0), (eddies, 20, 0.2)):
         axes.streamplot(
             along,

@@ -38,7 +38,7 @@ def main(count: int = 20_000, space: str = "OpenMP") -> Any:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("points", type=int, nargs="?", default=20_000, help="how many")
+    parser.add_argument("points", type=int, nargs="?", default=20_000, help="number of points")
     parser.add_argument("space", nargs="?", default="OpenMP", help="where kernels run")
     given = parser.parse_args()
     main(given.points, given.space)

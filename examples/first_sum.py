@@ -31,5 +31,5 @@ def main(count: int = 60_000) -> np.ndarray:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("sources", type=int, nargs="?", default=60_000, help="how many")
+    parser.add_argument("sources", type=int, nargs="?", default=60_000, help="number of sources")
     main(parser.parse_args().sources)

@@ -1,8 +1,8 @@
 """A linear system with a plan as its matrix: (I + c S) x = b, solved by SciPy's GMRES.
 
-S is the single layer between points on a sphere that repeats along all three axes; the points share
-its area. Integral equations of the second kind look like this: the identity
-keeps the system well conditioned, so that the number of iterations does not grow with the points.
+S is the single layer between points on a sphere that repeats along all three axes; each point has
+an equal part of its area. Integral equations of the second kind have this form. The identity keeps
+the system well conditioned, so that the number of iterations does not grow with the points.
 
     python examples/gmres.py [number of points]
 """
@@ -51,5 +51,5 @@ def main(count: int = 5000) -> float:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("points", type=int, nargs="?", default=5000, help="how many")
+    parser.add_argument("points", type=int, nargs="?", default=5000, help="number of points")
     main(parser.parse_args().points)

@@ -4,15 +4,15 @@
 
 The film repeats along two axes. A swimmer of length 1 pushes the fluid away at both of its ends by
 opposite forces along its direction, as most bacteria do. Tracers among the swimmers move with the
-flow, and their velocities are measured, with noise. From these alone follow
+flow, and their velocities are measured, with noise. The program finds from these velocities only
 
-1. the forces at both ends of every swimmer, where the ends are known. Velocities are linear in the
-   forces, and LSMR finds the best ones: it takes products with `Plan.as_linear_operator` and with
-   its transpose, which is `Plan.adjoint`. Nobody tells it that the two forces of a swimmer are
-   opposite; they come out so.
-2. the swimmers' places too, where a camera has seen them only roughly. Velocities are not linear in
-   the places, and L-BFGS takes the gradient of the misfit, which PyTorch computes backwards through
-   `parki.torch.stokes_sl` to sources and densities.
+1. the forces at both ends of every swimmer, if the ends are known. Velocities are linear in the
+   forces, and LSMR finds the best ones. It needs products with `Plan.as_linear_operator` and with
+   its transpose, which is `Plan.adjoint`. The two forces of a swimmer come out opposite, although
+   the fit does not assume it.
+2. the swimmers' positions as well, if a camera has seen them only roughly. Velocities are not
+   linear in the positions. L-BFGS uses the gradient of the misfit, which PyTorch computes backwards
+   through `parki.torch.stokes_sl` to sources and densities.
 
 D. C.-L. Fong and M. A. Saunders, LSMR: an iterative algorithm for sparse least-squares problems,
 SIAM Journal on Scientific Computing 33, 2950-2971 (2011).
@@ -29,11 +29,11 @@ from scipy.sparse.linalg import lsmr
 
 import parki
 
-BOX, LAYER = 12.0, 2.0  # in lengths of a swimmer, as all that follows
-HEIGHT = LAYER + 4.0  # of the box, which holds the ends too while they move
-FORCE = 6.0 / (8 * np.pi)  # of a usual swimmer, over 8 pi times the viscosity
-CLEAR = 0.3  # of tracers from ends of swimmers: point forces are no good model closer than that
-# What the camera is wrong by: places along each axis, and directions, of length 1, along each.
+BOX, LAYER = 12.0, 2.0  # in lengths of a swimmer, as below
+HEIGHT = LAYER + 4.0  # of the box, which also has to hold the moving ends
+FORCE = 6.0 / (8 * np.pi)  # of a typical swimmer, over 8 pi times the viscosity
+CLEAR = 0.3  # least distance of tracers from ends, where point forces are a poor model
+# The camera's errors of positions and of directions (of length 1), along each axis.
 BLUR, TILT = 0.2, 0.3
 OPTIONS = parki.EwaldOptions(periodicity=2, box=[BOX, BOX, HEIGHT], tolerance=1e-4)
 INK, PAPER, GREY, FOUND = "#1d1b2e", "#fbfaf8", "#a9a7b0", "#d55e00"
@@ -41,12 +41,12 @@ INK, PAPER, GREY, FOUND = "#1d1b2e", "#fbfaf8", "#a9a7b0", "#d55e00"
 
 @dataclass
 class Swimmers:
-    """Swimmers and what they push with.
+    """Swimmers and their forces.
 
     Attributes
     ----------
     centres, pushes : ndarray, shape (3, n)
-        The latter along their directions; those of the other end are opposite.
+        Centres, and forces at one end, along the directions; the other end has the opposite ones.
     """
 
     centres: np.ndarray
@@ -66,13 +66,13 @@ class Swimmers:
 
 @dataclass
 class Search:
-    """What L-BFGS found, and its way there: at each evaluation, one of each list.
+    """The result of L-BFGS, and the path to it, with one entry per evaluation in each list.
 
     Attributes
     ----------
     path : list of Swimmers
     misfit : list of float
-        Rms of what is left of the velocities, over that of the noise.
+        Rms of the velocities' residual over the rms of the noise.
     best : Swimmers
     """
 
@@ -83,18 +83,18 @@ class Search:
 
 @dataclass
 class Result:
-    """How good the answers are.
+    """Errors of the answers.
 
     Attributes
     ----------
     net : float
-        Rms of the sum of a swimmer's two forces, of those that LSMR found, over that of its push.
+        Rms of the sum of a swimmer's two forces by LSMR, over the rms of its push.
     before, after : float
-        Rms error of the centres: as the camera saw them, and as L-BFGS found them.
+        Rms error of the centres by the camera, and by L-BFGS.
     push : float
-        Rms error of the pushes that L-BFGS found, over that of the pushes.
+        Rms error of the pushes by L-BFGS, over the rms of the pushes.
     misfit : float
-        The last one of L-BFGS.
+        The last misfit of L-BFGS.
     """
 
     net: float
@@ -115,7 +115,7 @@ def in_layer(rng: np.random.Generator, count: int) -> np.ndarray:
 
 
 def truth(count: int, rng: np.random.Generator) -> Swimmers:
-    """Return swimmers at random places, that push along random directions, some more, some less."""
+    """Return swimmers with random positions, directions and strengths."""
     directions = rng.standard_normal((3, count))
     directions /= np.linalg.norm(directions, axis=0)
     return Swimmers(in_layer(rng, count), FORCE * rng.uniform(0.5, 1.5, count) * directions)
@@ -139,7 +139,7 @@ def measure(
 
 
 def blurred(swimmers: Swimmers, rng: np.random.Generator) -> Swimmers:
-    """Return the swimmers as a camera sees them, which knows nothing of how strong they are."""
+    """Return the swimmers as a camera sees them, all with the same strength."""
     shape = swimmers.centres.shape
     directions = swimmers.pushes / np.linalg.norm(swimmers.pushes, axis=0)
     directions = directions + TILT * rng.standard_normal(shape)
@@ -148,7 +148,7 @@ def blurred(swimmers: Swimmers, rng: np.random.Generator) -> Swimmers:
 
 
 def forces_at(ends: np.ndarray, tracers: np.ndarray, velocities: np.ndarray) -> tuple[Any, int]:
-    """Return the forces (2, 3, n) at known ends that fit the velocities best, and LSMR's steps."""
+    """Return the best forces (2, 3, n) at known ends, and the number of LSMR's steps."""
     plan = parki.Plan("stokes_sl", tracers, ends, None, OPTIONS)
     matrix = plan.as_linear_operator()
     forces, _, steps, *_ = lsmr(matrix, velocities.ravel(), atol=1e-6, btol=1e-6)
@@ -158,7 +158,7 @@ def forces_at(ends: np.ndarray, tracers: np.ndarray, velocities: np.ndarray) -> 
 def fit(
     seen: Swimmers, tracers: np.ndarray, velocities: np.ndarray, noise: float, steps: int
 ) -> Search:
-    """Move swimmers, and change their pushes, until their flow is that of the tracers."""
+    """Move swimmers, and change their pushes, until their flow fits the tracers."""
     import torch
 
     import parki.torch
@@ -195,7 +195,7 @@ def fit(
 
 
 def push_error(found: Swimmers, true: Swimmers) -> float:
-    """Return the rms error of the pushes over that of the pushes; their opposites are the same."""
+    """Return the relative rms error of the pushes; an opposite push counts as the same."""
     apart = [np.sum((found.pushes - sign * true.pushes) ** 2, axis=0) for sign in (1, -1)]
     return float(np.sqrt(np.minimum(*apart).mean())) / rms(true.pushes)
 
@@ -208,7 +208,7 @@ def draw(
     tracers: np.ndarray,
     velocities: np.ndarray,
 ) -> None:
-    """Draw what was measured, the swimmers as they are, were seen and were found, and the way."""
+    """Draw measurements, true, seen and found swimmers, and the path of L-BFGS."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
@@ -226,7 +226,7 @@ def draw(
         lines = np.concatenate([ends + shift for shift in shifts])
         axes.add_collection(LineCollection(lines, capstyle="round", **look))
 
-    # Those in mid-height; arrows show where they go, colours how fast.
+    # Tracers in mid-height; arrows show their direction, colours their speed.
     some = np.abs(tracers[2] - HEIGHT / 2) < LAYER / 4
     speed = np.linalg.norm(velocities[:, some], axis=0)
     left.quiver(

@@ -3,12 +3,12 @@
     python examples/matrix_free_poisson.py [--space Cuda] [--dofs N] [--output picture.png]
 
 The stiffness operator of Q_p elements, p = 1 to 4, on a Cartesian mesh of the unit square and cube.
-`parki.runtime` compiles a kernel of one's own, `examples/kernels/stiffness.py`, for CPUs and GPUs.
-Elements that share a node add to the same value, which is handled in four ways: by atomics; by
-colouring, where elements of a colour share no node; by a result for each CPU thread; and not at
-all, which is wrong but a bound for the speed. A stored matrix (SciPy, CuPy) does the same.
+`parki.runtime` compiles the example's kernel, `examples/kernels/stiffness.py`, for CPUs and GPUs.
+Elements with a common node add to the same value. This conflict is handled in four ways: by
+atomics; by colouring, where elements of a colour have no common node; by a result for each thread;
+and not at all, which is wrong but bounds the speed. A stored matrix (SciPy, CuPy) is timed as well.
 
-Conjugate gradients show that the operator is right: the error falls as h^(p + 1), or faster.
+Conjugate gradients show that the operator is correct: the error falls as h^(p + 1), or faster.
 
 K. Ljungkvist, Matrix-free finite-element operator application on graphics processing units,
 Euro-Par 2014 Workshops, LNCS 8806, 450-461.
@@ -37,7 +37,7 @@ from parki.settings import thread_count
 FILE = str(Path(__file__).parent / "kernels" / "stiffness.py")
 DEGREES = (1, 2, 3, 4)
 METHODS = ("atomics", "colouring", "private", "unprotected", "stored")
-APPLICATIONS = 20  # that are timed together
+APPLICATIONS = 20  # timed together
 MOST_ENTRIES = 150_000_000  # of a stored matrix
 INK = "#1d1b2e"
 COLOURS = dict(zip(METHODS, ("#c2703d", "#2b6a99", "#b89a3e", "#9a9a9a", "#7d9b5f"), strict=True))
@@ -70,7 +70,7 @@ class Poisson:
 
     @property
     def size(self) -> int:
-        """Degrees of freedom, the boundary's among them."""
+        """Number of degrees of freedom, including the boundary."""
         return math.prod(self.points)
 
     def operator(self, method: str) -> Callable[[Any, Any], None]:
@@ -136,7 +136,7 @@ class Poisson:
 
     @property
     def _along_axis(self) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
-        """Stiffness and mass matrix of one axis, whose products are those of all."""
+        """Stiffness and mass matrix of one axis; their products make the matrix of all axes."""
         rows = (np.arange(self.n) * self.degree)[:, None] + np.arange(self.degree + 1)
         found = []
         for each in (self.stiffness * self.n, self.mass / self.n):
@@ -147,7 +147,7 @@ class Poisson:
 
     @property
     def entries(self) -> int:
-        """Entries of a stored matrix."""
+        """Number of entries of a stored matrix."""
         return self._along_axis[1].nnz ** self.dimensions
 
     def error(self, method: str) -> tuple[float, int]:
@@ -159,7 +159,7 @@ class Poisson:
             for x in grids
         ]
         exact = math.prod(values)
-        # The right hand side: the mass matrix along each axis, times f at the nodes.
+        # The right-hand side is f at the nodes times the mass matrix along each axis.
         right = -sum(
             math.prod([*values[:axis], bends[axis], *values[axis + 1 :]])
             for axis in range(self.dimensions)
@@ -203,12 +203,12 @@ def conjugate_gradients(apply: Callable[[Any, Any], None], b: Any) -> tuple[Any,
 
 
 def elements_for(dimensions: int, degree: int, dofs: float) -> int:
-    """Return how many elements along an axis have about as many degrees of freedom."""
+    """Return the number of elements along an axis for about this many degrees of freedom."""
     return max(2, 2 * round((dofs ** (1 / dimensions) - 1) / degree / 2))
 
 
 def measure(dimensions: int, degree: int, dofs: float, space: ExecutionSpace) -> dict[str, Any]:
-    """Return degrees of freedom per second by method, and the seconds of setting each up."""
+    """Return degrees of freedom per second and seconds of setting up, by method."""
     problem = Poisson(dimensions, degree, elements_for(dimensions, degree, dofs), space)
     xp, rates, setups = problem.xp, {}, {}
     u = xp.asarray(np.random.default_rng(0).standard_normal(problem.size)) * problem.inside
@@ -234,7 +234,7 @@ def measure(dimensions: int, degree: int, dofs: float, space: ExecutionSpace) ->
 
 
 def draw(found: dict[tuple[int, int], list[dict[str, Any]]], file: str, machine: str) -> None:
-    """Draw rates over size, two and three dimensions below each other (his Figures 2 and 3)."""
+    """Draw rates over size, in two and three dimensions (his Figures 2 and 3)."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -265,12 +265,12 @@ def draw(found: dict[tuple[int, int], list[dict[str, Any]]], file: str, machine:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Check, measure, print and perhaps draw; return what was found."""
+    """Check, measure, print and perhaps draw; return the results."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--space", default="CPU", help="CPU, Cuda, ...")
     parser.add_argument("--dofs", type=float, nargs="+", default=[3e4, 3e5], help="sizes")
     parser.add_argument("--degrees", type=int, nargs="+", default=list(DEGREES))
-    parser.add_argument("--output", metavar="FILE.png", help="draw what was measured")
+    parser.add_argument("--output", metavar="FILE.png", help="draw the results")
     args = parser.parse_args(arguments)
     space, console = get_execution_space(args.space), Console(highlight=False)
     table = Table("", "p", "error, h", "error, h / 2", "order", "iterations", title="solved")

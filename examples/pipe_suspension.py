@@ -2,18 +2,17 @@
 
     python examples/pipe_suspension.py [--rods 40] [--around 80] [--output pipe.png]
 
-A pipe of radius 1 along x repeats after 6 radii. Rods fall along it: each is a row of point forces,
-which add up to its weight. The wall is at rest. Its share of the flow is that of point forces
-outside of the pipe (the method of fundamental solutions), which GMRES finds so that the whole
-velocity is zero at points of the wall; the matrix is a plan with the points of the wall as targets
-and those outside as sources. The pipe is closed far away: a Poiseuille flow, zero at the wall by
-itself, takes back the flux of the rods.
+A pipe of radius 1 along x repeats after 6 radii. Rods fall along it. Each is a row of point forces,
+which add up to its weight. The wall is at rest. Point forces outside the pipe represent it (the
+method of fundamental solutions); GMRES finds them so that the whole velocity is zero at points of
+the wall. The matrix is a plan with the wall's points as targets and the outer points as sources.
+The pipe is closed far away: a Poiseuille flow, which vanishes at the wall, takes back the rods'
+flux.
 
 Two results are known. The flux of point forces f at distances r from the axis, without a mean
-pressure gradient, is Q = sum f_x (1 - r^2) / (4 viscosity period), by the reciprocal theorem. And a
-force on the axis of an infinite pipe that is closed is slowed by the wall by
-2.10444 f / (6 pi viscosity): the correction to the mobility of a small sphere. The program checks
-both before it fills the pipe.
+pressure gradient, is Q = sum f_x (1 - r^2) / (4 viscosity period), by the reciprocal theorem. The
+wall of an infinite closed pipe slows a force on its axis by 2.10444 f / (6 pi viscosity), the
+correction to the mobility of a small sphere. The program checks both before it fills the pipe.
 
 J. Happel, H. Brenner, Low Reynolds Number Hydrodynamics, chapter 7 (1983).
 """
@@ -32,12 +31,12 @@ from scipy.sparse.linalg import LinearOperator, gmres
 import parki
 
 PERIOD = 6.0
-# From the wall to its point forces, in spacings: farther is smoother, but worse conditioned.
+# Distance of the point forces from the wall, in spacings. Larger is smoother but worse conditioned.
 OUTSIDE = 3
 WALL_CORRECTION = 2.10444
-RESIDUAL = 1e-6  # of GMRES, over the velocity that the wall has to bring to rest
+RESIDUAL = 1e-6  # of GMRES, relative to the velocity at the wall without its forces
 OPTIONS = parki.EwaldOptions(periodicity=1, box=[PERIOD, None, None], tolerance=1e-8)
-# Rods: points of distance 2 BEAD, all of them within REACH of the axis.
+# Points of rods have distance 2 BEAD, and are all within REACH of the axis.
 BEADS, BEAD, REACH = 12, 0.02, 0.72
 INK, PAPER = "#1d1b2e", "#fbfaf8"
 
@@ -52,7 +51,7 @@ def cylinder(radius: float, around: int, along: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Flow:
-    """The flow of point forces in the pipe, the wall's point forces among them; viscosity 1."""
+    """The flow of point forces in the pipe, including the wall's; the viscosity is 1."""
 
     sources: np.ndarray
     forces: np.ndarray
@@ -76,9 +75,9 @@ class Flow:
 
 
 class Pipe:
-    """A pipe at rest; ``around`` points around it, and as many in the same distance along.
+    """A pipe at rest, with ``around`` points around it, and about the same spacing along it.
 
-    Both are made odd: a pattern of even length has a mode that is zero half-way between its points.
+    Both numbers are made odd, because an even pattern has a mode that vanishes between its points.
     """
 
     def __init__(self, around: int) -> None:
@@ -94,10 +93,10 @@ class Pipe:
     def _inverse(self, plan: parki.Plan) -> LinearOperator:
         """Return the inverse of the matrix, from three of its columns.
 
-        The wall looks the same from all of its points: in components along, off and around the
-        axis, the matrix is a convolution over the pattern, and FFTs make it 3 x 3 blocks. GMRES
-        then mends what is left, an error of the size of the tolerance. A wall that is no cylinder
-        would leave more to it.
+        The wall looks the same from all of its points. In components along, off and around the
+        axis, the matrix is therefore a convolution over the pattern, and FFTs make it 3 x 3
+        blocks. GMRES only corrects an error of the size of the tolerance; for other walls than
+        cylinders it would have to correct more.
         """
         shape = (3, self.along, self.around)
         modes = np.empty((3, *shape), dtype=complex)
@@ -106,7 +105,7 @@ class Pipe:
             unit[column, 0, 0] = 1
             velocity = plan(self._turn(unit, back=True).reshape(3, -1)).reshape(shape)
             modes[column] = np.fft.fft2(self._turn(velocity))
-        # Equal forces along the normals do nothing: the inverse of that is left out.
+        # Equal forces along the normals have no effect, so their mode is left out of the inverse.
         blocks = np.linalg.pinv(modes.transpose(2, 3, 1, 0), rcond=1e-9)
 
         def matvec(vector: np.ndarray) -> np.ndarray:
@@ -147,12 +146,12 @@ class Pipe:
         wall_forces = self.preconditioner.matvec(solution)
         sources = np.concatenate([points, self.outside], axis=1)
         strengths = np.concatenate([forces, wall_forces.reshape(3, -1)], axis=1)
-        # The Poiseuille flow back (1 - r^2) has the flux back pi / 2.
+        # The Poiseuille flow, back (1 - r^2), has the flux back pi / 2.
         return Flow(sources, strengths, -flux(points, forces) * 2 / np.pi, len(residuals))
 
     def slip(self, flow: Flow, points: np.ndarray, forces: np.ndarray) -> float:
-        """Return the largest velocity between the points of the wall, over that without a wall."""
-        # One more each way: nearly all of them between those of the wall's own pattern.
+        """Return the largest velocity between the wall's points, over the one without a wall."""
+        # One more each way, so that nearly all points are between the wall's points.
         others = cylinder(1, self.around + 1, self.along + 1)
         alone = parki.stokes_sl(others, points, forces, OPTIONS) / (8 * np.pi)
         speeds = (np.linalg.norm(u, axis=0).max() for u in (flow.velocity(others), alone))
@@ -165,7 +164,7 @@ def flux(points: np.ndarray, forces: np.ndarray) -> float:
 
 
 def measured_flux(flow: Flow, rings: int = 24, around: int = 64) -> float:
-    """Return the flux through the cross-section x = 0, by Gauss's rule and the trapezoidal one."""
+    """Return the flux through the cross-section x = 0, by Gauss's and the trapezoidal rule."""
     nodes, weights = np.polynomial.legendre.leggauss(rings)
     radii, weights = np.repeat((nodes + 1) / 2, around), np.repeat(weights / 2, around)
     angle = np.tile(2 * np.pi * np.arange(around) / around, rings)
@@ -183,12 +182,12 @@ def check(pipe: Pipe) -> tuple[float, float]:
 
 
 def rods(count: int, seed: int = 0) -> np.ndarray:
-    """Return points of rods in random places and directions, apart: shape (3, count, BEADS).
+    """Return points of rods at random positions and directions, apart: shape (3, count, BEADS).
 
     Raises
     ------
     SystemExit
-        If there is no room.
+        If the rods do not fit.
     """
     rng = np.random.default_rng(seed)
     placed = np.empty((3, 0, BEADS))
@@ -246,7 +245,7 @@ def draw(output: str, flow: Flow, beads: np.ndarray, across: int) -> None:
         arrowsize=0.7,
         arrowstyle="-|>",
     )
-    # Rods that the plane cuts, or nearly; those that leave the period show at both of its ends.
+    # Rods that the plane cuts, or nearly cuts. Rods that leave the period appear at both ends.
     near = np.abs(beads[2]).min(axis=1) < 0.12
     shifts = np.array([-PERIOD, 0, PERIOD])
     lines = [
@@ -289,7 +288,7 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
 
 
 def main(words: list[str] | None = None) -> dict[str, float]:
-    """Run; return the numbers that are checked."""
+    """Run; return the checked numbers."""
     given = arguments(words)
     pipe = Pipe(given.around)
     correction, flux_error = check(pipe)

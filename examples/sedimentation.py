@@ -8,11 +8,10 @@ viscosity would, whose speed is F / (5 pi mu R) in an infinite fluid (Hadamard a
 few particles leak from its rear. In time the cloud flattens and turns into a ring, as experiments
 and computations show (Metzger, Nicolas and Guazzelli, J. Fluid Mech. 580, 2007).
 
-Lengths are in radii of the cloud, and speeds in that of the drop. In a box of edge L whose fluid is
-at rest on average, the images hold a cloud back by 2.837 F / (6 pi mu L) (Hasimoto, 1959).
-
-Points are sources and targets, and one plan takes all steps: `Plan.update_points` gives it the
-points of the next one.
+The unit of length is the radius of the cloud, and the unit of speed is the drop's speed. In a box
+of edge L whose fluid is at rest on average, the images slow a cloud down by 2.837 F / (6 pi mu L)
+(Hasimoto, 1959). The points are sources and targets, and one plan serves all steps:
+`Plan.update_points` gives it the next points.
 """
 
 import argparse
@@ -29,7 +28,7 @@ from rich.progress import track
 import parki
 
 EDGE = 10.0  # of the box
-SLOWER = 2.837 * 5 / 6 / EDGE  # what the images take from the speed of the drop
+SLOWER = 2.837 * 5 / 6 / EDGE  # reduction of the drop's speed by the images
 STEP = 0.15
 OPTIONS = {"periodicity": 3, "box": [EDGE] * 3, "tolerance": 1e-4}
 INK, PAPER, DROP = "#1d1b2e", "#fbfaf8", "#0072b2"
@@ -37,18 +36,18 @@ INK, PAPER, DROP = "#1d1b2e", "#fbfaf8", "#0072b2"
 
 @dataclass
 class Fall:
-    """What was recorded of a cloud.
+    """The record of a cloud.
 
     Attributes
     ----------
     times : list of float
-        Of the pictures.
+        Times of the pictures.
     clouds : list of ndarray, shape (3, n)
         The points at these times, relative to their median.
     speeds : list of float
-        Mean speed along the weight, of each step.
+        Mean speed along the weight, in each step.
     seconds : list of float
-        What each step took.
+        Seconds of each step.
     """
 
     times: list[float] = field(default_factory=list)
@@ -58,7 +57,7 @@ class Fall:
 
 
 def ball(count: int) -> np.ndarray:
-    """Return points spread uniformly over the unit ball, in the middle of the box."""
+    """Return points uniform in the unit ball, in the middle of the box."""
     rng = np.random.default_rng(0)
     directions = rng.standard_normal((3, count))
     directions /= np.linalg.norm(directions, axis=0)
@@ -70,7 +69,7 @@ def fall(count: int, steps: int, space: Any, pictures: int = 4) -> Fall:
     xp, record = parki.utils.get_array_module(space), Fall()
     points = xp.asarray(ball(count))
     weights = xp.zeros((3, count))
-    weights[2] = -5 / (8 * count)  # 1 / (8 pi mu) of each point's part of 5 pi mu
+    weights[2] = -5 / (8 * count)  # 1 / (8 pi mu) times each point's part of 5 pi mu
     plan = parki.Plan("stokes_sl", points, points, parki.EwaldOptions(**OPTIONS))
     shown = {round(n * steps / (pictures - 1)) for n in range(pictures)}
     before: Any = None
@@ -90,7 +89,7 @@ def fall(count: int, steps: int, space: Any, pictures: int = 4) -> Fall:
 
 
 def draw(output: str, record: Fall) -> None:
-    """Draw the cloud from the side, at each time that was recorded."""
+    """Draw the cloud from the side, at each recorded time."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""Swimmers in a layer of fluid that repeats along two axes: one plan, other points at each step.
+"""Swimmers in a layer of fluid that repeats along two axes: one plan, new points at each step.
 
     python examples/swimmers.py [--swimmers 400] [--steps 1000] [--output swimmers.png]
 
@@ -8,12 +8,12 @@ that add up to zero. Its centre x moves, and its direction turns, with the flow 
 
     dx/dt = p + u(x)        dp/dt = (1 - p p^T) grad u(x) p
 
-Its own two forces do nothing to it, by symmetry: their velocities at its centre cancel, and their
-gradient stretches it along p. So the centres are targets, the ends are sources, and both move:
-`Plan.update_points` gives the plan its new points and keeps all the rest. Memory does not grow.
+By symmetry, its own two forces have no effect on it: their velocities at its centre cancel, and
+their gradient stretches it along p. The centres are therefore targets, the ends are sources, and
+both move: `Plan.update_points` gives the plan new points, without growing memory.
 
 The layer is 5 lengths high, in a fluid without walls; swimmers that reach its top or bottom turn
-back into it. The mean square displacement compares the swimmers with those that meet no flow.
+back. Their mean square displacement is compared with the one of swimmers without a flow.
 """
 
 import argparse
@@ -29,13 +29,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import parki
 from parki.reference import direct_sum
 
-BOX, LAYER = 20.0, 5.0  # in lengths of a swimmer, as all that follows
-FORCE = 6.0  # at each end, over the viscosity and a swimmer's speed and length
+BOX, LAYER = 20.0, 5.0  # in lengths of a swimmer, as below
+FORCE = 6.0  # at each end, in units of viscosity times a swimmer's speed and length
 STEP = 0.025
-# Point forces are no good model closer than a swimmer is wide: velocities and gradients of the flow
-# are cut off there, in speeds of a swimmer, and the same over its length.
+# Limits of velocities (in speeds of a swimmer) and gradients (in speeds over its length), because
+# point forces are a poor model within the width of a swimmer.
 FASTEST, STEEPEST = 3.0, 6.0
-HEIGHT = LAYER + 1.0  # of the box, which holds the ends too
+HEIGHT = LAYER + 1.0  # of the box, which also has to hold the ends
 OPTIONS = parki.EwaldOptions(periodicity=2, box=[BOX, BOX, HEIGHT], tolerance=1e-3)
 KINDS = {"pushers": (1.0, "#0072b2"), "pullers": (-1.0, "#d55e00")}
 INK, PAPER = "#1d1b2e", "#fbfaf8"
@@ -43,16 +43,16 @@ INK, PAPER = "#1d1b2e", "#fbfaf8"
 
 @dataclass
 class Run:
-    """Swimmers and what was recorded of them.
+    """Swimmers and their record.
 
     Attributes
     ----------
     centres, directions : ndarray, shape (3, n)
-        The former not wrapped into the box.
+        Centres, not wrapped into the box, and directions.
     sign : float
         1 for pushers, -1 for pullers.
     times, spread : list of float
-        Mean square displacement along the layer.
+        Times, and mean square displacements along the layer.
     memory : list of float
         Resident memory of the process in MB.
     """
@@ -78,7 +78,7 @@ class Run:
 
 
 def start(count: int, sign: float) -> Run:
-    """Return swimmers at random places, in random directions."""
+    """Return swimmers at random positions, in random directions."""
     rng = np.random.default_rng(0)
     centres = rng.uniform([[0], [0], [0.5]], [[BOX], [BOX], [0.5 + LAYER]], (3, count))
     directions = rng.standard_normal((3, count))
@@ -86,14 +86,14 @@ def start(count: int, sign: float) -> Run:
 
 
 def limited(field: np.ndarray, most: float) -> np.ndarray:
-    """Return vectors or matrices, one for each entry of the last axis, cut off at a norm."""
+    """Limit the norms of vectors or matrices, one for each entry of the last axis."""
     axes = tuple(range(field.ndim - 1))
     norms = np.sqrt(np.sum(field**2, axis=axes))
     return field * (most / np.maximum(norms, most))
 
 
 def resident() -> float:
-    """Return the memory of this process in MB (its peak, where there is no /proc)."""
+    """Return the memory of this process in MB (its peak if there is no /proc)."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
@@ -139,11 +139,11 @@ def advance(run: Run, steps: int, progress: Progress, name: str) -> parki.Plan:
 
 
 def turn_back(run: Run, rates: tuple[np.ndarray, ...]) -> None:
-    """Mirror what has left the layer, together with the rates that the next step needs."""
+    """Mirror swimmers that have left the layer, with the rates that the next step needs."""
     low, high = 0.5, 0.5 + LAYER
     height = run.centres[2]
     out = (height < low) | (height > high)
-    # A step is far shorter than the layer is high.
+    # A step is much shorter than the layer's height.
     height[out] = np.where(height[out] < low, 2 * low, 2 * high) - height[out]
     run.directions[2, out] *= -1
     for rate in rates:
@@ -151,7 +151,7 @@ def turn_back(run: Run, rates: tuple[np.ndarray, ...]) -> None:
 
 
 def error(run: Run, plan: parki.Plan, targets: int = 20) -> float:
-    """Return the error of the last velocities over the promised one, by a direct sum."""
+    """Return the last velocities' error by a direct sum, relative to the promised one."""
     found = plan(run.forces)[0][:, :targets]
     exact = direct_sum(
         "stokes_sl",
@@ -166,7 +166,7 @@ def error(run: Run, plan: parki.Plan, targets: int = 20) -> float:
 
 
 def draw(output: str, runs: dict[str, Run], pixels: int = 240) -> None:
-    """Draw the pushers and the flow in mid-height, beside the mean square displacements."""
+    """Draw the pushers and the flow in mid-height, and the mean square displacements."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
@@ -190,7 +190,7 @@ def draw(output: str, runs: dict[str, Run], pixels: int = 240) -> None:
         vmax=np.percentile(speed, 99),
         interpolation="bicubic",
     )
-    # All swimmers; the farther from the plane, the fainter.
+    # All swimmers are drawn, fainter with their distance from the plane.
     far = np.abs(run.centres[2] - HEIGHT / 2) / (LAYER / 2)
     colours = np.ones((run.centres.shape[1], 4))
     colours[:, 3] = 1 - 0.75 * far

@@ -1,12 +1,12 @@
-"""Cell lists: which cell each point is in, and the stable sort by cell.
+"""Cell lists: the cell of each point, and the stable sort by cell.
 
-`find_cells`: one work item owns one point. So it is for `count_cells`, `list_cells` and
-`order_cells`, by which devices sort: a point takes a number in its cell, in any order, and then the
-place that is due to it, after all points of the cell that come earlier in the input. CPUs sort by
-`count_chunk` and `place_chunk`: one work item owns a chunk of consecutive points and a row of the
-histogram. Both sorts are stable, so that equal input gives equal output. `gather_rows`: one work
-item owns one column. `count_parts` and `list_parts` cut columns of cells into parts: one work item
-owns a run of cells, and then a part.
+In `find_cells`, `count_cells`, `list_cells` and `order_cells` one work item owns one point. The
+last three sort on devices: a point takes a number in its cell, in any order, and then its place,
+after all points of the cell that come earlier in the input. CPUs sort by `count_chunk` and
+`place_chunk`: one work item owns a chunk of consecutive points and a row of the histogram. Both
+sorts are stable, so that equal input gives equal output. In `gather_rows` one work item owns one
+column. `count_parts` and `list_parts` cut columns of cells into parts: one work item owns a run of
+cells, and then a part.
 """
 
 from typing import List
@@ -59,7 +59,7 @@ def place_systems(
     systems: int,
     each: int,
 ):
-    """Move a point's cell to those of its system, which has ``each``.
+    """Move a point's cell to the cells of its system; each system has ``each`` cells.
 
     System s has the points ``offsets[s]`` to ``offsets[s + 1] - 1``.
     """
@@ -82,7 +82,7 @@ def sum_systems(
     systems: int,
     sums: pk.View2D[REAL],
 ):
-    """Add up one row of the points of one system: item i is (row, system)."""
+    """Sum one row over the points of one system: item i is (row, system)."""
     row: int = i // systems
     system: int = i % systems
     sum: REAL = 0.0
@@ -123,9 +123,9 @@ def order_cells(
     listed: pk.View1D[pk.int32],
     order: pk.View1D[pk.int32],
 ):
-    """Place the point that is number i of the lists: after those of its cell with lower indices.
+    """Place the point that is number i of the lists, after the points of lower index in its cell.
 
-    This looks at fewer pairs than the near field, which computes with them.
+    This reads fewer pairs than the near field, which computes with them.
     """
     point: int = listed[i]
     cell: int = cells[point]
@@ -228,7 +228,7 @@ def list_parts(
     begins: pk.View1D[pk.int32],
     parts: pk.View2D[pk.int32],
 ):
-    """Write part p as (column, first point, last + 1); beyond the last part, an empty one.
+    """Write part p as (column, first point, last + 1); beyond the last part, write an empty one.
 
     Run r has the parts ``begins[r]`` to ``begins[r + 1] - 1``.
     """

@@ -1,6 +1,6 @@
-"""Smallest and largest values of rows of numbers: one work item owns every so many a column.
+"""Smallest and largest values of rows of numbers: one work item owns every n-th column.
 
-Twice in a row it leaves few enough numbers for the host, which the device would else wait for.
+Two passes leave few enough numbers for the host, which would otherwise wait for the device.
 """
 
 import pykokkos as pk
@@ -19,7 +19,7 @@ def extremes(
     low: pk.View2D[REAL],
     high: pk.View2D[REAL],
 ):
-    """Write the least of ``lows`` and the largest of ``highs`` in columns i, i + items, ...
+    """Write the smallest of ``lows`` and the largest of ``highs`` in columns i, i + items, ...
 
     Both are NaN where a value is not finite.
     """

@@ -1,8 +1,8 @@
 """FGC's convolution (CNV): multiplies a block of Fourier modes by the far-field symbol, in place.
 
-    Stokes   u = M [ k^2 A - k (k.A) + i k k^2 D ]      (A, D from P2G; of a dipole D = 0)
+    Stokes   u = M [ k^2 A - k (k.A) + i k k^2 D ]      (A, D from P2G; D = 0 for a dipole)
     Laplace  phi = M q
-    rotlet   u = i M k x t                          (M of Laplace)
+    rotlet   u = i M k x t                          (M as for Laplace)
     pressure p = -i M k^2 (k.A)
 
 as in "The far field in Fourier space" of docs/theory.md,
@@ -22,12 +22,12 @@ DOUBLE = True
 LAPLACE = False
 ROTLET = False
 DIPOLE = False
-VELOCITY = True  # whether the velocity is wanted, in components 0 to 2
-PRESSURE = False  # whether the pressure is, in the component after it
+VELOCITY = True  # whether the velocity is computed, in components 0 to 2
+PRESSURE = False  # whether the pressure is computed, in the component after the velocity
 QUARTIC = True  # whether M is over k^4, or over k^2
 GIVEN = False  # whether the transform of a kernel that ends is given
 DECAYS = False  # whether the split's factor has an exponential
-TERMS = 19  # of a Chebyshev series
+TERMS = 19  # terms of a Chebyshev series
 WIDTH = 8  # functions evaluated at a time
 
 
@@ -49,7 +49,7 @@ def convolve(
 ):
     """Convolve mode i of a block of ``shape`` modes, for each of ``sets`` grids.
 
-    Those of a grid follow those of another within each plane of the first axis.
+    The modes of a grid follow the modes of another within each plane of the first axis.
 
     ``k`` is zero at the Nyquist index of an even length (an odd factor has no place there),
     ``square`` is k^2 everywhere. ``full`` holds the transform lengths: the multiplier is folded at
@@ -128,8 +128,8 @@ def evaluate(
 ):
     """Evaluate functions given by Chebyshev series on equal intervals, at place i.
 
-    ``pieces`` has shape (terms, intervals, functions), ``values`` (functions, places); places are
-    in intervals from the start, and functions come in groups of WIDTH.
+    ``pieces`` has shape (terms, intervals, functions), ``values`` (functions, places). Places are
+    measured in intervals from the start, and functions come in groups of WIDTH.
     """
     place: REAL = places[i]
     index: int = int(place)
@@ -174,9 +174,9 @@ def tabulate(
 ):
     """Make M for mode i of a block of ``shape`` modes, from the squares of its wavenumbers.
 
-    ``strength`` (4 pi or 8 pi) over k^2 or k^4, and 0 at k = 0, or what is GIVEN; times the split's
-    factor, a polynomial of ``terms`` coefficients in ``scale k^2 - shift`` and 0 where ``scale
-    k^2`` is beyond ``end``, and the windows' factors.
+    M is ``strength`` (4 pi or 8 pi) over k^2 or k^4, and 0 at k = 0; or the transform if GIVEN.
+    The factors of the split and the windows multiply it. The split's factor is a polynomial of
+    ``terms`` coefficients in ``scale k^2 - shift``, and 0 where ``scale k^2`` is beyond ``end``.
     """
     i2: int = i % shape[2]
     i1: int = i // shape[2] % shape[1]

@@ -4,8 +4,8 @@
 adds to its potential. Targets are sorted by grid tiles, so that neighbours in a warp or in time
 read the same grid lines. The grid index starts at floor(x/h), as in P2G.
 
-`g2p_gradient` also gathers the derivatives, with those of the window: the field is a sum over grid
-points g of w(g - x), whose derivative by x is -w'(g - x).
+`g2p_gradient` also gathers the derivatives, with the window's derivatives: the field is a sum over
+grid points g of w(g - x), whose derivative by x is -w'(g - x).
 """
 
 from typing import List
@@ -16,17 +16,17 @@ from kernels.blocks.gather import gather_window
 from kernels.blocks.window import evaluate, place
 
 REAL = pk.double
-COMPONENTS = 3  # at most
+COMPONENTS = 3  # most components
 P = 8
 PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
 TERMS = 7
 # g2p_target only:
-SPILL = True  # whether the field goes on beyond the end of a periodic z
+SPILL = True  # whether the field continues beyond the end of a periodic z
 # g2p_gradient only:
-VALUES = True  # adds the field itself too, as g2p_target does
+VALUES = True  # also add the field itself, as g2p_target does
 TOGETHER = 3  # components at a time
-PRESSURE = True  # and the pressure, the field's next component, if all are together
+PRESSURE = True  # also gather the pressure, the field's next component, if all are together
 
 
 @pk.workunit
@@ -44,7 +44,7 @@ def g2p_target(
 ):
     """Add the far field at sorted target i to column order[i] of the potential.
 
-    Fields lie side by side along y; this is number ``first``.
+    Fields lie side by side along y; this one is number ``first``.
     """
     place(trg, i)
     above: int = first * shape[1]
@@ -55,7 +55,7 @@ def g2p_target(
     u0: REAL = 0.0
     u1: REAL = 0.0
     u2: REAL = 0.0
-    # Apart for the few windows that wrap along z: in one loop with others, these take longer.
+    # Windows that wrap along z are few and have a loop of their own: in one loop all take longer.
     if SPILL or c2 + ROW <= shape[2]:
         gather_window(0)
     else:
@@ -87,8 +87,8 @@ def g2p_gradient(
 ):
     """Add the far field's derivatives at sorted target i to column order[i].
 
-    Row 3 c + d of ``gradient`` is the derivative of component c along axis d. ``descent`` is what
-    the slope of the window is multiplied by: minus the inverse step, in the unit of the result.
+    Row 3 c + d of ``gradient`` is the derivative of component c along axis d. ``descent`` is the
+    factor of the window's slope: minus the inverse step, in the unit of the result.
     """
     place(trg, i)
     above: int = first * shape[1]
@@ -101,7 +101,7 @@ def g2p_gradient(
     evaluate(window, wx, wy, wz)
     evaluate(slope, dx, dy, dz)
     out: int = order[i]
-    # Each component by itself waits for its sums; those of all fill more registers than a GPU has.
+    # One component at a time would wait for its sums; the sums of all exceed a GPU's registers.
     for group in range(COMPONENTS // TOGETHER):
         at: int = group * TOGETHER
         value: List[REAL] = [0.0] * (TOGETHER * ROW)
@@ -112,7 +112,7 @@ def g2p_gradient(
             g0: int = c0 + a
             if g0 >= shape[0]:
                 g0 = g0 - shape[0]
-            # Sums of a plane first: they serve all derivatives along x.
+            # Sums of a plane come first: they serve all derivatives along x.
             plane: List[REAL] = [0.0] * (TOGETHER * ROW)
             slopes: List[REAL] = [0.0] * (TOGETHER * ROW)
             flat: List[REAL] = [0.0] * ROW

@@ -1,10 +1,9 @@
-"""G2P for tensor targets: also gathers the gradient of what each reads of the far field.
+"""G2P for tensor targets: also gathers the gradient of the targets' reading of the far field.
 
-A tensor target, with a tensor D and a strength s, reads D_jk d_k u_j + s p
-of a velocity u and its pressure p.
-Its gradient takes the window's second derivatives: the field is a sum over grid points g of
-w(g - x). One work item owns one target, as in `g2p_target`, reads P x P x P grid points of each
-component once, and gathers from them all that is wanted.
+A tensor target with a tensor D and a strength s reads D_jk d_k u_j + s p from a velocity u and its
+pressure p. The gradient of the reading takes the window's second derivatives: the field is a sum
+over grid points g of w(g - x). One work item owns one target, as in `g2p_target`, reads P x P x P
+grid points of each component once, and gathers all results from them.
 """
 
 from typing import List
@@ -43,10 +42,10 @@ def g2p_tensor(
     pressure: pk.View2D[REAL],
     pull: pk.View2D[REAL],
 ):
-    """Add what is wanted at sorted target i to column order[i]; ``field`` is velocity, pressure.
+    """Add results at sorted target i to column order[i]; ``field`` is velocity, pressure.
 
-    Fields lie side by side along y; this is number ``first``. Rows of ``gradient``, and
-    ``descent``, are as in `g2p_gradient`, ``tensors`` and ``pull`` as in `p2p_derivatives`.
+    Fields lie side by side along y; this one is number ``first``. Rows of ``gradient``, and
+    ``descent``, are as in `g2p_gradient`; ``tensors`` and ``pull`` as in `p2p_derivatives`.
     """
     place(trg, i)
     above: int = first * shape[1]
@@ -78,7 +77,7 @@ def g2p_tensor(
             g0: int = c0 + a
             if g0 >= shape[0]:
                 g0 = g0 - shape[0]
-            # Sums of a plane first: they serve all derivatives along x.
+            # Sums of a plane come first: they serve all derivatives along x.
             plane: List[REAL] = [0.0] * (TOGETHER * ROW)
             slopes: List[REAL] = [0.0] * (TOGETHER * ROW)
             bends: List[REAL] = [0.0] * (TOGETHER * ROW)

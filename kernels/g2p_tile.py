@@ -1,14 +1,14 @@
 """G2P by rolling tiles: a team walks along x with a short stretch of the field in scratch memory.
 
-As `g2p.py`, but a team owns a part of the targets of one column of TILE1 x TILE2 grid steps, which
-are sorted by their grid cell along x. Scratch memory holds COMPONENTS of the field around it, over
-the PLANES cells that a batch of targets may span and what windows reach beyond them: EXTENT0
-planes, x in plane x mod EXTENT0, each read once as the walk comes near. Periodic ends are wrapped
-then, for all targets.
+As in `g2p.py`, but a team owns a part of the targets of one column of TILE1 x TILE2 grid steps,
+which are sorted by their grid cell along x. Scratch memory holds COMPONENTS of the field around the
+column. It has the PLANES cells that a batch of targets may span, and what windows reach beyond
+them: EXTENT0 planes, with x in plane x mod EXTENT0. Each plane is read once as the walk comes near,
+and periodic ends are wrapped then, for all targets.
 
-LANES threads have a target: thread (r, c) of the first BANDS * SPLIT gathers at the planes r (mod
-BANDS) and heights c (mod SPLIT) of its window. A plane follows the other in the memory banks after
-SPLIT numbers, so that the threads read side by side. Partial sums meet in scratch memory.
+LANES threads share a target: thread (r, c) of the first BANDS * SPLIT gathers at the planes r (mod
+BANDS) and heights c (mod SPLIT) of its window. Planes are SPLIT numbers apart in the memory banks,
+so that the threads read neighbouring banks. Partial sums meet in scratch memory.
 """
 
 from typing import List
@@ -19,8 +19,8 @@ from kernels.blocks.window import cell_within, halves
 
 REAL = pk.double
 COMPONENTS = 3
-VALUES = True  # adds the field
-GRADIENT = False  # adds its derivatives
+VALUES = True  # whether to add the field
+GRADIENT = False  # whether to add its derivatives
 P = 8
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
 HALF = (P + 1) // 2
@@ -29,18 +29,18 @@ TILE1 = 8
 TILE2 = 8
 PLANES = 4
 BANDS = 2  # threads of a target along x
-SPLIT = 8  # and along z
+SPLIT = 8  # threads of a target along z
 STEPS = 1  # heights of a thread: SPLIT * STEPS is at least P
 LANES = 16  # threads of a target, idle ones included
 BATCH = 32  # targets prepared at a time
-TURNS = (P + BANDS - 1) // BANDS  # most planes of a thread
+ROUNDS = (P + BANDS - 1) // BANDS  # most planes of a thread
 PARTS = BANDS * SPLIT
 EXTENT0 = PLANES + P - 1
 EXTENT1 = TILE1 + P - 1
 EXTENT2 = TILE2 + P - 1
 PLANE = EXTENT1 * EXTENT2 + SPLIT * STEPS - P  # from plane to plane: room for idle heights
 WEIGHTS = 3 * P + 3 * P * GRADIENT  # windows along x, y, z, then their slopes
-SUMS = 1 + 3 * GRADIENT  # of a component: its value, its derivatives
+SUMS = 1 + 3 * GRADIENT  # sums of a component: its value, its derivatives
 
 
 @pk.workunit
@@ -64,7 +64,7 @@ def g2p_tile(
 ):
     """Add the far field at one part of the sorted targets; ``work`` is (column, first, last + 1).
 
-    Fields lie side by side along y: those of the systems from ``first`` on.
+    Fields lie side by side along y: one for each system, from ``first`` on.
 
     Targets of cell x of column i begin at ``starts[i tiles[0] + x]``. Results go to the columns
     ``order`` of the potential and the gradient, as in `g2p_gradient`.
@@ -89,7 +89,7 @@ def g2p_tile(
     staged: int = 0  # the plane after the last one that was read
     batch: int = begin
     while batch < end:
-        # The cell list's rounding may differ in the last bit: its word counts.
+        # The cell list's rounding may differ in the last bit, and the list decides.
         near: int = int(trg[0][batch] * inverse_step[0]) - 1
         if near > now:
             now = near
@@ -115,7 +115,7 @@ def g2p_tile(
             g1: int = base1 + y
             g2: int = base2 + z
             # Small grids are shorter than a tile: wrap as often as needed. Along free axes this
-            # brings values that no window touches.
+            # reads values that no window touches.
             while g0 >= shape[0]:
                 g0 = g0 - shape[0]
             while g1 >= shape[1]:
@@ -130,7 +130,7 @@ def g2p_tile(
             pk.TeamThreadRange(team, (now + EXTENT0 - staged) * EXTENT1 * EXTENT2), stage
         )
 
-        # A thread for two values of a window: all of a row would take a thread's registers.
+        # A thread takes two values of a window: all of a row would take a thread's registers.
         def prepare(v: int):
             p: int = v % HALF
             d: int = v // HALF % 3
@@ -172,14 +172,14 @@ def g2p_tile(
                 plane: int = anchor[m][0] + r
                 corner: int = anchor[m][1] + anchor[m][2] + c
                 if GRADIENT:
-                    # One component after the other: the sums of all would not fit into registers.
+                    # One component at a time: the sums of all would not fit into registers.
                     for k in range(COMPONENTS):
                         value: List[REAL] = [0.0] * STEPS
                         along0: List[REAL] = [0.0] * STEPS
                         along1: List[REAL] = [0.0] * STEPS
-                        for t in range(TURNS):
+                        for t in range(ROUNDS):
                             a: int = r + BANDS * t
-                            if BANDS * TURNS > P:
+                            if BANDS * ROUNDS > P:
                                 if a >= P:
                                     continue
                             slot: int = plane + BANDS * t
@@ -215,9 +215,9 @@ def g2p_tile(
                     sum0: List[REAL] = [0.0] * STEPS
                     sum1: List[REAL] = [0.0] * STEPS
                     sum2: List[REAL] = [0.0] * STEPS
-                    for t in range(TURNS):
+                    for t in range(ROUNDS):
                         a: int = r + BANDS * t
-                        if BANDS * TURNS > P:
+                        if BANDS * ROUNDS > P:
                             if a >= P:
                                 continue
                         slot: int = plane + BANDS * t

@@ -1,15 +1,14 @@
 """P2G: spreads the sources onto the grid with the window.
 
 Four components ("The far field in Fourier space" of docs/theory.md): A_j = f_j w + S_jm d_m w,
-S = q n^T + n q^T, j = 0..2, and D = (q.n) w;
-the single layer alone has the first three without the gradient, Laplace the plain window, and a
-dipole the first three with S = -D, which need not be symmetric. Row a of the
-window tables is a polynomial in 2 frac - 1 for the a-th of the P grid points that a source touches,
-from floor(x/h) on: the shift by half a window is the same in G2P and cancels.
+S = q n^T + n q^T, j = 0..2, and D = (q.n) w. The single layer has only the first three, without the
+gradient. Laplace has the plain window. A dipole has the first three with S = -D, which need not be
+symmetric. Row a of the window tables is a polynomial in 2 frac - 1 for the a-th of the P points
+that a source touches, from floor(x/h) on. G2P has the same shift by half a window, which cancels.
 
-`p2g_owner` (CPUs): sources are sorted by tiles; a tile's sources reach at most halfway into the
-next tile but one, so tiles of one colour never touch the same grid point: each work item owns its
-tile, or every so many a plane of it where tiles are few, and writes without atomics. A batch of
+`p2g_owner` (CPUs): sources are sorted by tiles. A tile's sources reach at most halfway into the
+second next tile, so that tiles of one colour never touch the same grid point. Each work item owns
+its tile, or every n-th plane of it where tiles are few, and writes without atomics. A batch of
 sources is spread plane by plane.
 """
 
@@ -55,7 +54,7 @@ def p2g_owner(
     """Spread the sources of one column of tiles onto its part of the planes.
 
     ``colour`` is (first x, first y, tiles, tiles per row, parts). Grids lie side by side along y:
-    those of the systems from ``first`` on.
+    one for each system, from ``first`` on.
     """
     item: int = i % colour[2]
     own: int = i // colour[2] % colour[4]
@@ -150,7 +149,7 @@ def p2g_owner(
                         zy: REAL = -dens[7][j]
                         zz: REAL = -dens[8][j]
                     if TENSOR:
-                        # What slopes along x multiply, then the others.
+                        # First the factors of slopes along x, then the others.
                         s2: List[REAL] = [0.0] * ROW
                         for z in range(ROW):
                             s2[z] = dz[at + z]

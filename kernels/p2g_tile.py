@@ -1,14 +1,14 @@
 """P2G by tiles: a thread owns a column of the grid, whose values stay in registers.
 
-Components and windows as in `p2g.py`. A team owns a tile of TILE1 x TILE2 columns along x. It walks
-through the sources that reach the tile, in the order of their grid cells along x, and stages their
-windows in scratch memory. Each thread adds the sources in reach to P values of its column, from the
-cell `now` on, in registers; values that the walk leaves behind are added to the grid, once. Where a
-tile's sources are shared out among teams, these add to P - 1 planes in common: hence by atomics.
+Components and windows are as in `p2g.py`. A team owns a tile of TILE1 x TILE2 columns along x. It
+walks through the sources that reach the tile, in the order of their grid cells along x, and stages
+their windows in scratch memory. Each thread adds the sources in reach to P values of its column,
+from the cell `now` on, in registers. Values that the walk leaves behind are added to the grid once.
+If teams share a tile's sources, they also share P - 1 planes: hence the additions are atomic.
 
-`reach` lists a tile's sources; one that reaches several tiles is in all their lists. Sources are
-sorted by columns of SIDE1 x SIDE2 grid cells, along x. A block of as many grid columns belongs to
-the threads of a warp, which wait for each other: most sources in reach of one are in reach of all.
+`reach` lists a tile's sources; a source that reaches several tiles is in all their lists. Sources
+are sorted by columns of SIDE1 x SIDE2 grid cells, along x. A block of as many grid columns belongs
+to the threads of a warp, which wait for each other: they have most sources in reach in common.
 """
 
 from typing import List
@@ -37,7 +37,7 @@ TILE2 = 8
 BATCH = 42  # sources staged at a time
 OWN = 1  # columns of a thread
 WEIGHTS = 3 * P + 3 * P * TENSOR  # windows along x, y, z, and their slopes
-LOWER = 6 * DOUBLE  # where ``strength`` has S_10, S_21, S_02: of S = S^T, those across
+LOWER = 6 * DOUBLE  # index of S_10, S_21, S_02 in ``strength``; S_01, S_12, S_20 if S = S^T
 NOWHERE = 1000000  # a place out of every source's reach
 SEVERAL = False  # whether there are grids side by side: a register that few can spare
 # An entry of a list: a source, and its cell, as (x SPAN + y) SPAN + z with y and z counted from
@@ -60,7 +60,7 @@ def first_cell(base: int, image: int, cells: int) -> int:
 
 @pk.function
 def last_cell(base: int, edge: int, image: int, cells: int, shape: int) -> int:
-    """Return the last cell whose window does; -1 for the image of a free axis."""
+    """Return the last cell whose window reaches it; -1 for the image of a free axis."""
     last: int = base + edge - 1
     if last > shape - 1:
         last = shape - 1
@@ -88,10 +88,10 @@ def reach(
 ):
     """Count the sources in a plane of cells that reach a tile, or write one entry of the lists.
 
-    A place is a tile and a plane, (tile, plane) with the plane running fastest, and the tiles of
-    one system after those of another. Counting, item i is place i; else it is entry i, and the
-    entries of place p begin at ``begins[p]``. ``tiles`` are the tiles along y and along z, and the
-    sorted columns along y and along z.
+    A place is a tile and a plane, (tile, plane) with the plane running fastest; the tiles of one
+    system follow the tiles of another. When counting, item i is place i. Otherwise it is entry i,
+    and the entries of place p begin at ``begins[p]``. ``tiles`` are the tiles along y and along z,
+    and the sorted columns along y and along z.
     """
     place: int = i
     rest: int = 0
@@ -110,7 +110,7 @@ def reach(
     columns: int = place // cells[0] // (tiles[0] * tiles[1]) * tiles[2] * tiles[3]
     base1: int = tile // tiles[1] * TILE1
     base2: int = tile % tiles[1] * TILE2
-    # Beyond the end of a periodic axis, the image of a cell reaches the tile, one period before it.
+    # Beyond the end of a periodic axis, a cell's image one period before it reaches the tile.
     for image1 in range(2):
         first1: int = first_cell(base1, image1, cells[1])
         last1: int = last_cell(base1, TILE1, image1, cells[1], shape[1])
@@ -156,7 +156,7 @@ def p2g_tile(
 ):
     """Spread one part of a tile's list; ``work`` is (tile, first, last + 1) by team.
 
-    Grids lie side by side along y: those of the systems from ``first`` on.
+    Grids lie side by side along y: one for each system, from ``first`` on.
 
     ``spots`` are the y and z of the columns in a tile, by thread. ``window`` and ``slope`` have the
     first HALF columns of the tables: see `halves`.
@@ -173,7 +173,7 @@ def p2g_tile(
     end: int = work[2][part]
     base1: int = tile // tiles[1] * TILE1
     base2: int = tile % tiles[1] * TILE2
-    # Threads without a column, or entries, are out of every source's reach.
+    # Threads without a column, and missing entries, are out of every source's reach.
     y: List[int] = [NOWHERE] * OWN
     z: List[int] = [NOWHERE] * OWN
     for o in range(OWN):
@@ -251,7 +251,7 @@ def p2g_tile(
 
         pk.parallel_for(pk.TeamThreadRange(team, 3 * count), prepare)
         team.team_barrier()
-        # The next source's cell is read while one is spread.
+        # The next source's cell is read while this one is spread.
         next0: int = anchor[0][0]
         next1: int = anchor[0][1]
         next2: int = anchor[0][2]
@@ -263,13 +263,13 @@ def p2g_tile(
             next1 = anchor[m + 1][1]
             next2 = anchor[m + 1][2]
             if plane > now:
-                # What lies behind the source's cell is complete.
+                # Values behind the source's cell are complete.
                 gap: int = plane - now
                 if gap > P:
                     gap = P
                 for s in range(gap):
                     g0: int = now + s
-                    # Never, but with a loop within the compiler does not unroll the one around it,
+                    # This never runs, but it keeps the compiler from unrolling the loop around it,
                     # which would take half as many registers again.
                     while g0 >= shape[0]:
                         g0 = g0 - shape[0]
@@ -318,7 +318,7 @@ def p2g_tile(
                         for x in range(P):
                             wx: REAL = weights[m][2 * x]
                             dx: REAL = weights[m][2 * x + 1]
-                            # Two statements: their sum added at once takes an operation more.
+                            # Two statements: adding their sum at once takes one operation more.
                             sum0[o * P + x] += a0 * wx
                             sum0[o * P + x] += b0 * dx
                             sum1[o * P + x] += a1 * wx

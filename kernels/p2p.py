@@ -3,7 +3,7 @@
 Sources are sorted by cells that are columns in x and y, cut finely along z, so that all sources of
 one column between two heights are one contiguous run. `p2p_staged`: one team owns a tile of
 consecutive sorted targets of one column and writes only their potentials. It copies the runs within
-the cut-off of the tile's bounding box to scratch memory, CHUNK sources at a time: runs are short,
+the cut-off of the tile's bounding box to scratch memory, CHUNK sources at a time. Runs are short,
 and one loop over many staged sources vectorises where many loops over few do not. ``p2p_tile.py``
 walks the same columns on a device.
 
@@ -19,7 +19,7 @@ docs/theory.md,
                          + (3 y^2 - 2 r (R + 3 X)) (e.D e) e ]
 
 with polynomials S, X, R, L in s (rows of ``radial``). The polynomials are the smooth remainders of
-the full kernels, so a coinciding pair needs only y = 0 to lose its singular part and keep the rest.
+the full kernels: with y = 0 a coinciding pair loses its singular part and keeps the rest.
 
 EVALUATOR 1 and 2 take Hasimoto's radial functions from their formulas instead. With z = xi r_c and
 r in units of r_c: Q = z / sqrt(pi) exp(-(z r)^2), R = -2 z^2 Q, S = P + Q, X = (P - Q) / r^2 and
@@ -28,8 +28,8 @@ L = P, where
     1   P = erf(z r) / 2 r by the library
     2   P = N(r^2) / D(r^2), rows N and D of ``radial``
 
-The difference P - Q loses digits at small r. But X is only met as X r^2 beside y: the singular part
-loses these digits anyway.
+The difference P - Q loses digits at small r. But X occurs only as X r^2 added to y, and the
+singular part loses these digits anyway.
 """
 
 from typing import List
@@ -48,12 +48,12 @@ DIPOLE = False
 TRANSPOSED_PAIR = False  # the transpose of the double layer, with or without single, or of dipoles
 OUTPUTS = 3 - 2 * LAPLACE + (3 * SINGLE + 6 * DIPOLE) * TRANSPOSED_PAIR  # rows of results
 EVALUATOR = 0  # of the radial functions: 0 polynomials, 1 the library's erf and exp, 2 rational
-DEGREE = 12  # of the polynomials: S, X, R, L, or N and D
+DEGREE = 12  # degree of the polynomials S, X, R, L, or N and D
 PERIODIC = 3  # the first PERIODIC axes repeat
 TILE = 4  # most targets of a tile
 CHUNK = 256  # sources staged at a time, a multiple of LANES
 LANES = 8  # sources are staged by whole vectors
-# Rows of a density; where those of the double layer begin, and those of its results.
+# Rows of a density; first row of the double layer's density, and first row of its results.
 CHARGES = (
     3 * SINGLE * (1 - TRANSPOSED_PAIR)
     + 3 * DOUBLE
@@ -68,9 +68,9 @@ LOW = False  # positions have a second part, for distances of close points: see 
 NORMAL = 3 + PERIODIC + MANY * CHARGES
 LOWER = NORMAL + 3 * DOUBLE * (1 - TRANSPOSED_PAIR)
 ROWS = LOWER + 3 * LOW
-UNIT = 5.9604644775390625e-08  # 2^-24, of the second parts
-# Whether `interact` meets pairs beyond the cut-off, and adds zeros for them. A vector does no less
-# work for a branch, which would keep its sums in memory; library functions are not for vectors.
+UNIT = 5.9604644775390625e-08  # 2^-24, the unit of the second parts
+# Whether `interact` gets pairs beyond the cut-off, and adds zeros for them. A branch saves a vector
+# no work and would keep its sums in memory; library functions are not for vectors.
 CUT = EVALUATOR == 0
 
 
@@ -100,19 +100,19 @@ def p2p_staged(
 ):
     """Near field of one tile (column, first, last + 1) of targets, over all images in reach.
 
-    The columns of a system follow those of another, which has no part in its sums.
+    The columns of a system follow the columns of another, which is not part of its sums.
 
-    ``norms`` are the normals over r_c; of targets, with the opposite sign, if TRANSPOSED_PAIR:
-    the pair function of the double layer is symmetric in its two vectors, and odd in x - y.
-    ``coincident`` is the squared distance, over r_c, below which a pair counts as one point.
-    ``xi_rc`` is z above, not used by polynomials. ``factor`` multiplies the result.
+    ``norms`` are the normals over r_c; normals of targets, with the opposite sign, if
+    TRANSPOSED_PAIR: the pair function of the double layer is symmetric in its two vectors, and odd
+    in x - y. ``coincident`` is the squared distance, over r_c, below which a pair counts as one
+    point. ``xi_rc`` is z above; polynomials do not use it. ``factor`` multiplies the result.
 
-    Rows of the stage: position, shift of the target (periodic axes), density, normal, and the
-    position's second part, which ``src_low`` has over UNIT, with that of the shift. It has a factor
-    of its own: compilers may add up sums of one factor in any order.
+    The rows of the stage are position, shift of the target (periodic axes), density, normal, and
+    the second parts of position and shift together. ``src_low`` has the position's over UNIT.
+    Second parts have a factor of their own: compilers may reorder sums with one factor.
 
     Runs are copied by whole vectors: ``src``, ``dens`` and ``norms`` have LANES - 1 columns beyond
-    the last source. What a vector copies beyond its run, the next run or the surplus overwrites.
+    the last source. The next run or the surplus overwrites what a vector copies beyond its run.
     """
     stage: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), ROWS, CHUNK + LANES)
     total: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), MANY * OUTPUTS, TILE)

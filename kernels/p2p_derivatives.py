@@ -1,9 +1,9 @@
 """P2P's pressure and gradients: the near field's derivatives, over pairs closer than the cut-off.
 
 `p2p_derivatives` (devices): one team owns a tile of consecutive sorted targets of one column of
-cells, and walks the cells that `p2p_staged` does, each target by itself. `p2p_staged_derivatives`
-(CPUs) stages the sources as that does, for long loops. With y = r_c/r, e = (x - y)/r, r over r_c
-and s = 2 r^2 - 1, the derivatives d_j u_i and the pressure p are
+cells, and walks the same cells as `p2p_staged`, for each target by itself. `p2p_staged_derivatives`
+(CPUs) stages the sources like `p2p_staged`, for long loops. With y = r_c/r, e = (x - y)/r, r over
+r_c and s = 2 r^2 - 1, the derivatives d_j u_i and the pressure p are
 
     single   (1/r_c^2) [ A f_i e_j + B (f.e) e_i e_j + C (e_i f_j + (f.e) d_ij) ]
              A = -y^2 - 2 r (R - X)      B = -3 y^2 + 2 r (R + 3 X)      C = y^2 - 2 r X
@@ -24,8 +24,8 @@ and s = 2 r^2 - 1, the derivatives d_j u_i and the pressure p are
     rotlet   (1/r_c^3) [ (-3 y^3 + 2 R + 6 X) (t x e)_i e_j + (y^3 - 2 X) eps_ikj t_k ], p = 0
 
 A tensor target, with a tensor D and a strength s, reads D_jk d_k u_j + s p of the single layer.
-Minus the gradient of that is, but for s, the gradient of the dipole D contracted with f, and s
-multiplies that of p:
+Minus the gradient of the reading is the gradient of the dipole D contracted with f, minus s times
+the gradient of p:
 
     (1/r_c^3) [ A D^T f + B D f + (C e.D e + B tr D - 2 s (y^3 + R - 2 X)) f + C (f.e) (D e + D^T e)
                 + ((2 W r^2 - C) f.D e + C f.D^T e + (C tr D - (5 C + 2 W r^2) e.D e
@@ -56,13 +56,15 @@ VECTOR = 1 - LAPLACE  # whether results are vectors
 PRESSURE = True
 GRADIENT = True
 TENSORS = False  # whether targets have tensors
-VALUES = False  # whether p2p_staged_derivatives sums the velocity or potential, too
-LAST = 1 + VECTOR + DOUBLE + DIPOLE + TENSORS  # row of ``radial`` that values take besides: S or L
+VALUES = False  # whether p2p_staged_derivatives also sums the velocity or potential
+LAST = (
+    1 + VECTOR + DOUBLE + DIPOLE + TENSORS
+)  # row of ``radial`` that values take in addition: S or L
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
 LOW = False  # positions have a second part, as in p2p.py
-UNIT = 5.9604644775390625e-08  # of it
-# Of p2p_staged_derivatives, as of p2p_staged:
+UNIT = 5.9604644775390625e-08  # the unit of the second part
+# For p2p_staged_derivatives, as for p2p_staged:
 TILE = 4
 CHUNK = 256
 LANES = 8
@@ -71,8 +73,8 @@ MANY = 1
 NORMAL = 3 + PERIODIC + CHARGES
 LOWER = NORMAL + 3 * DOUBLE
 ROWS = LOWER + 3 * LOW
-# Rows of its sums: values, the pressure, the gradient from SLOPES on, and from PULL on what
-# tensor targets read.
+# Rows of its sums: values, the pressure, the gradient from SLOPES on, and the readings of tensor
+# targets from PULL on.
 LEVEL = (1 + 2 * VECTOR) * VALUES
 SLOPES = LEVEL + PRESSURE
 PULL = SLOPES + (3 + 6 * VECTOR) * GRADIENT
@@ -109,11 +111,10 @@ def p2p_derivatives(
     """Derivatives of the near field of one tile (column, first, last + 1) of targets.
 
     ``norms`` are the normals over r_c. ``coincident`` is the squared distance, over r_c, below
-    which a pair counts as one point. ``scale`` multiplies the result: the powers of r_c, and what
-    turns solver units into the user's; ``derivative_scale`` has one more power. Row 3 i + j of
-    ``gradient`` is d_j u_i, row j for Laplace. Column i of ``tensors`` is that of target i
-    as given: rows 3 j + k
-    are D_jk, row 9 is s; ``pull`` is the gradient of what they read.
+    which a pair counts as one point. ``scale`` multiplies the result: it has the powers of r_c and
+    the factor from solver units to the user's; ``derivative_scale`` has one more power. Row 3 i + j
+    of ``gradient`` is d_j u_i, row j for Laplace. Column i of ``tensors`` belongs to target i as
+    given: rows 3 j + k are D_jk, row 9 is s; ``pull`` is the gradient of the readings.
     """
     begin_tile()
     take_polynomials(radial)
@@ -148,7 +149,7 @@ def p2p_derivatives(
                 clip(2, below, above)
                 column: int = (system + w0 * shape[1] + w1) * shape[2]
                 while below <= above:
-                    # One run of cells, up to the top of the box; the rest is the next image.
+                    # One run of cells, up to the top of the box; the next image has the rest.
                     w2: int = below
                     x2: REAL = trg[2][i]
                     image2: int = 0
@@ -229,9 +230,9 @@ def p2p_staged_derivatives(
     gradient: pk.View2D[REAL],
     pull: pk.View2D[REAL],
 ):
-    """The same, by sources that are staged for all targets of the tile; and values, if wanted.
+    """The same with sources staged for all targets of the tile; and values, if wanted.
 
-    They are multiplied by ``gentle``, which has one power of 1/r_c less than ``scale``.
+    Values are multiplied by ``gentle``, which has one power of 1/r_c less than ``scale``.
     """
     stage: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), ROWS, CHUNK + LANES)
     total: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), SUMS, TILE)

@@ -1,16 +1,16 @@
 """P2P on devices: the near field by lists of the sources in reach.
 
-A tile is some consecutive sorted targets of one column of cells, which ``p2p.py`` describes, as the
-pair kernel. Each thread of a team owns one, with a lane for each of the LANES parts of a target's
-sources: no tile waits for another, and those of a team, which lie next to each other, read nearly
+A tile is some consecutive sorted targets of one column of cells. ``p2p.py`` describes the columns
+and the pair kernel. Each thread of a team owns a tile, with a lane for each of the LANES parts of a
+target's sources. No tile waits for another, and the tiles of a team are neighbours and read nearly
 the same sources. Most sources within the cut-off of the tile's bounding box are out of a given
-target's reach, and on a device a lane without work waits for those that have some. So the lanes of
-a target search the tile's candidates one by one, and list those in reach; after CANDIDATES of them
-each computes what it has listed.
+target's reach, and on a device a lane without work waits for the lanes with work. So the lanes of a
+target search the tile's candidates one by one, and list the ones in reach. After CANDIDATES of them
+each lane computes its list.
 
-Lists hang on the points alone: sums over other densities can take those of one. LISTS says what a
-kernel does with them. They lie in rows of a source for each lane: for CANDIDATES of a lane one row
-of how many there are, and as many as the longest list has.
+Lists depend on the points alone: sums over other densities can reuse them. LISTS says what a kernel
+does with lists. A row of a list has a source for each lane. For CANDIDATES of a lane there is one
+row of lengths, and as many rows as the longest list has sources.
 """
 
 from typing import List
@@ -28,7 +28,7 @@ ROTLET = False
 DIPOLE = False
 TRANSPOSED_PAIR = False  # the transpose of the double layer, with or without single, or of dipoles
 OUTPUTS = 3 - 2 * LAPLACE + (3 * SINGLE + 6 * DIPOLE) * TRANSPOSED_PAIR  # rows of results
-# Rows of a density; where those of the double layer begin, and those of its results.
+# Rows of a density; first row of the double layer's density, and first row of its results.
 CHARGES = (
     3 * SINGLE * (1 - TRANSPOSED_PAIR)
     + 3 * DOUBLE
@@ -39,17 +39,17 @@ CHARGES = (
 LAYER_ROW = 3 * SINGLE * (1 - TRANSPOSED_PAIR)
 LAYER_OUT = 3 * SINGLE * TRANSPOSED_PAIR
 LOW = False  # positions have a second part, as in p2p.py
-UNIT = 5.9604644775390625e-08  # of it
+UNIT = 5.9604644775390625e-08  # the unit of the second part
 CUT = False  # lists have no pairs beyond the cut-off
 MANY = 1  # densities summed at once, in the rows of ``dens`` and ``pot``
-EVALUATOR = 0  # of the radial functions, as DEGREE: see p2p.py
+EVALUATOR = 0  # of the radial functions, and their degree, as in p2p.py
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
 TILES = 1  # tiles of a team, next to each other
 TILE = 4  # most targets of a tile
 LANES = 1  # lanes that share the sources of a target
 CANDIDATES = 64  # sources that a lane searches before it computes
-LIST = 64  # of them in scratch memory: all in reach, or one where lists are kept
+LIST = 64  # sources of a list in scratch memory: all in reach, or one where lists are kept
 RUNS = 64  # columns of cells looked up at a time
 LISTS = 0  # lists: 0 forgets them, 1 counts their rows and no more, 2 keeps them, 3 takes them
 
@@ -83,8 +83,8 @@ def p2p_tile(
 ):
     """Near field of ``number`` tiles of at most TILE targets; arguments as for p2p_staged.
 
-    ``lists`` (all rows, TILE * LANES) are those kept, and ``rows`` (number) says where those of a
-    tile begin; or takes how many rows they need, where they are counted.
+    ``lists`` (all rows, TILE * LANES) are the lists kept, and ``rows`` (number) says where the
+    lists of a tile begin. Where rows are counted, ``rows`` receives the number of rows instead.
     """
     total: pk.ScratchView2D[REAL] = pk.ScratchView2D(
         team.team_scratch(0), MANY * OUTPUTS, TILES * TILE * LANES
@@ -117,7 +117,7 @@ def p2p_tile(
         if LISTS > 1:
             row = rows[tile]
         inverse: REAL = 1.0 / cutoff
-        # Cells in reach along x and y, and the images that they are of.
+        # Cells in reach along x and y, and their images.
         first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
         last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
         first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
@@ -144,7 +144,7 @@ def p2p_tile(
             image0: int = below0 + image // (images1 * images2)
             image1: int = below1 + image // images2 % images1
             image2: int = below2 + image % images2
-            # Half of the shift on either side: at the faces both are exact.
+            # Each side takes half of the shift, which is exact at the faces.
             s0: REAL = REAL(image0) * half[0]
             s1: REAL = REAL(image1) * half[1]
             s2: REAL = REAL(image2) * half[2]
@@ -200,7 +200,7 @@ def p2p_tile(
 
                     pk.parallel_for(pk.ThreadVectorRange(team, count), look_up)
 
-                # Where the walk stands: at sources j to end of one run, before run q.
+                # Position of the walk: at sources j to end of one run, before run q.
                 q: int = 0
                 j: int = 0
                 end: int = 0
@@ -237,7 +237,7 @@ def p2p_tile(
                                     candidates = candidates - (stop - here + LANES - 1) // LANES
                                     here = stop
                                 elif at < count:
-                                    # From both ends: what a list holds lies all around the tile.
+                                    # From both ends: the sources of a list lie all around the tile.
                                     side: int = at // 2
                                     if at % 2 == 1:
                                         side = count - 1 - at // 2
@@ -264,8 +264,8 @@ def p2p_tile(
                                 if most < counts[lane + t]:
                                     most = counts[lane + t]
                     if LISTS == 1:
-                        # All lanes have read the counts before the next candidates write them:
-                        # where something is computed, they wait for each other there.
+                        # All lanes have read the counts before the next candidates overwrite
+                        # them: where something is computed, the lanes wait there.
                         pk.parallel_for(pk.ThreadVectorRange(team, TILE * LANES), clear)
                     if LISTS == 3:
                         more = lists[row][0] // 1024 % 2
@@ -294,10 +294,10 @@ def p2p_tile(
                             else:
                                 found = counts[lane + v]
                             if LISTS == 2:
-                                # How many; and of all lanes whether there are more, and the most.
+                                # The list's length; for all lanes whether more follow, the longest.
                                 lists[row][v] = found + 1024 * (more + 2 * most)
-                            # The next source's position is on its way while one is computed; in
-                            # far memory the number of the one after, too.
+                            # The next source's position is loaded while one is computed; in far
+                            # memory the number of the source after it, too.
                             ahead: int = 0
                             beyond: int = 0
                             if found > 0:

@@ -1,20 +1,24 @@
 """parki: fast periodic Stokes and Laplace sums of millions of points by spectral Ewald sums.
 
-options = parki.EwaldOptions(periodicity=1, box=[1, 1, 1], tolerance=1e-6)
-velocity = parki.stokes_comb(trg, src, dens, norms, options)
+velocity = parki.stokes_sl(trg, src, dens, periodicity=1, box=[1, 1, 1], tolerance=1e-6)
 """
 
-from parki import distributed, ewald, mesh, reference, utils
+from typing import TYPE_CHECKING
+
+from parki import distributed, ewald, mesh, reference, typing, utils
 from parki.cell_list import CellList
 from parki.errors import (
     ImageWarning,
     KernelError,
+    MissingPackageError,
+    ParkiDeprecationWarning,
     ParkiError,
     ParkiMemoryError,
     ParkiTypeError,
     ParkiValueError,
     ParkiWarning,
     UnavailableError,
+    old_names,
 )
 from parki.ewald import (
     EwaldOptions,
@@ -39,6 +43,8 @@ __all__ = [
     "ExecutionSpace",
     "ImageWarning",
     "KernelError",
+    "MissingPackageError",
+    "ParkiDeprecationWarning",
     "ParkiError",
     "ParkiMemoryError",
     "ParkiTypeError",
@@ -60,6 +66,10 @@ __all__ = [
     "stokes_dl",
     "stokes_rotlet",
     "stokes_sl",
+    "typing",
     "utils",
     "vjp",
 ]
+
+if not TYPE_CHECKING:  # type checkers know the new names alone
+    __getattr__ = old_names(__name__, "0.3", {"forget": "clear_cache"})

@@ -9,12 +9,12 @@ import numpy as np
 REAL_NAMES = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 
-# Variants of P2P, P2G and G2P that are best nearly everywhere: on CPUs, and on devices.
+# Variants of P2P, P2G and G2P that are best nearly everywhere, by whether they run on a device.
 USUAL = {False: ("staged", "owner", "target"), True: ("tile", "tile", "tile")}
 
 
 def real_name(dtype: Any) -> str:
-    """Return ``"float"`` or ``"double"``: the kernels' name of a NumPy dtype."""
+    """Return the kernels' name of a NumPy dtype, ``"float"`` or ``"double"``."""
     return REAL_NAMES[np.dtype(dtype)]
 
 

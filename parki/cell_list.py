@@ -1,8 +1,8 @@
 """`CellList`: points sorted by the cells of a uniform partition of a box.
 
-The near field, spreading and gathering all start from one. Built on every execution space; equal
-input gives equal output, bit for bit. `runs` cuts columns of cells into parts of bounded size.
-Knows nothing of sums, nor of the far field's grid.
+The near field, spreading and gathering all start from one. It works on every execution space, and
+equal input gives equal output, bit for bit. `runs` cuts columns of cells into parts of bounded
+size. The module is independent of the sums and of the far field's grid.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ class CellList:
     points : array, shape (3, N), float32 or float64
         Positions, in the unit of ``box``; NumPy or CuPy, any strides. Not modified.
     cutoff : float or None
-        Least width of a cell: points within ``cutoff`` of each other are in the same cell or in
-        adjacent ones. None if ``shape`` is given.
+        Smallest width of a cell, so that points within ``cutoff`` of each other are in the same
+        cell or in adjacent ones. None if ``shape`` is given.
     box : sequence of 3 floats
         Edge lengths of the box, which starts at ``origin``.
     periodic : sequence of 3 bools
-        Axes along which points are wrapped into the box. Along the others, points outside belong
-        to the cell nearest to them.
+        Axes along which points are wrapped into the box. Along the others, points outside of it
+        belong to the nearest cell.
     origin : sequence of 3 floats
         Corner of the box.
     execution_space : ExecutionSpace or str, optional
-        Default: where the points are.
+        The default is the memory of the points.
     shape : sequence of 3 ints, optional
         Number of cells along each axis, in place of ``cutoff``; a cell's width is box / shape.
     scale : float
         Factor applied to the points first; ``box`` and ``origin`` are in the scaled unit.
     spare : int
-        Columns of ``points`` beyond the N, of zeros.
+        Number of columns of zeros that follow the N sorted ``points``.
     offsets : array, shape (S + 1,), int32, optional
-        Of S systems, which share no cells: system s has the points ``offsets[s]`` to
-        ``offsets[s + 1] - 1``, in cells of its own, which follow those of the system before.
+        Offsets of S systems: system s has the points ``offsets[s]`` to ``offsets[s + 1] - 1``. Each
+        system has separate cells, numbered after the cells of the previous system.
 
     Attributes
     ----------
@@ -59,14 +59,14 @@ class CellList:
     cells : array, shape (N,), int32
         Cell of each input point, in input order.
     counts : array, shape (n_cells,), int32
-        Points in each cell.
+        Number of points in each cell.
     starts : array, shape (n_cells + 1,), int32
         Offsets: cell c holds the sorted points ``starts[c]`` to ``starts[c + 1] - 1``.
 
     Raises
     ------
     ParkiValueError
-        If the shape of the points, the box or the number of cells is impossible.
+        If the shape of the points, the box or the number of cells is invalid.
     ParkiTypeError
         If the points are neither float32 nor float64.
     """
@@ -143,7 +143,7 @@ class CellList:
 
     @staticmethod
     def kernels(space: ExecutionSpace, real: str, executor: str | None = None) -> dict[str, Kernel]:
-        """Return the kernels a cell list of ``real`` type runs, by name."""
+        """Return the kernels of a cell list with ``real`` arithmetic, by name."""
         names = ["find_cells", "count_chunk", "place_chunk"]
         if space.on_device:
             names[1:] = ["count_cells", "list_cells", "order_cells"]
@@ -151,13 +151,13 @@ class CellList:
 
     @property
     def n_cells(self) -> int:
-        """Number of cells, of all systems."""
+        """Number of cells in all systems."""
         return int(np.prod(self.shape)) * self.systems
 
     def _sort_on_device(self, kernels: dict[str, Kernel]) -> None:
         """Sort without waiting for the device: see ``kernels/cell_list.py``."""
         xp, n = self.xp, self.cells.size
-        if self.n_cells == 1:  # where `order_cells` would compare each point with all others
+        if self.n_cells == 1:  # `order_cells` would compare each point with all others
             self.order = xp.arange(n, dtype=np.int32)
             self.counts = xp.full(1, n, dtype=np.int32)
             self.starts = xp.arange(2, dtype=np.int32) * n
@@ -172,7 +172,7 @@ class CellList:
         kernels["order_cells"](n, order=self.order, **lists)
 
     def _sort_on_host(self, kernels: dict[str, Kernel]) -> None:
-        """Sort by counting: a chunk counts, then places its points behind those of earlier ones."""
+        """Sort by counting: chunks count their points, then place them after earlier chunks."""
         n = self.cells.size
         threads = thread_count() if self.space.name == "OpenMP" else 1
         # A chunk's histogram should stay smaller than the chunk.
@@ -198,7 +198,7 @@ class CellList:
         rows : array, shape (C, N) or (N,), float32 or float64
             Column i belongs to input point i.
         out : array, optional
-            Where to write the result: shape (C, N) or wider, same dtype, C-contiguous.
+            Array for the result: shape (C, N) or wider, same dtype, C-contiguous.
         """
         _check_dtype("rows", rows)
         n = self.order.size
@@ -228,7 +228,7 @@ class CellList:
     def add_kernel(
         space: ExecutionSpace, dtype: Any, rows: int, executor: str | None = None
     ) -> Kernel:
-        """Return the kernel that adds ``rows`` rows of sorted points to those in input order."""
+        """Return the kernel that adds ``rows`` sorted rows to rows in input order."""
         return load(
             "cell_list", "add_rows", space, executor=executor, REAL=real_name(dtype), ROWS=rows
         )
@@ -236,7 +236,7 @@ class CellList:
     def padded(self) -> Any:
         """Return the padded form: shape (n_cells, largest count), int32.
 
-        Row c holds the sorted indices of cell c's points, then -1.
+        Row c holds the sorted indices of cell c's points, padded by -1.
         """
         xp = self.xp
         capacity = int(self.counts.max()) if self.order.size else 0
@@ -246,8 +246,8 @@ class CellList:
     def neighbours(self, reach: int = 1) -> Any:
         """Return the cells around each cell: shape (n_cells, (2 reach + 1)^3), int32.
 
-        Periodic axes wrap; a neighbour outside a free axis is -1. Where a periodic axis has fewer
-        than 2 reach + 1 cells, a cell occurs once for each of its images.
+        Periodic axes wrap; a neighbour beyond the end of a free axis is -1. If a periodic axis has
+        fewer than 2 reach + 1 cells, a cell occurs once for each of its images.
         """
         xp = self.xp
         steps = xp.arange(-reach, reach + 1)
@@ -305,7 +305,7 @@ def locate(
 
 
 def with_spare(xp: Any, shape: tuple[int, int], spare: int, dtype: Any) -> Any:
-    """Return an array of ``shape``, not set, and behind it ``spare`` columns of zeros."""
+    """Return an uninitialised array of ``shape``, followed by ``spare`` columns of zeros."""
     rows, n = shape
     array = xp.empty((rows, n + spare), dtype=dtype)
     array[:, n:] = 0
@@ -313,7 +313,7 @@ def with_spare(xp: Any, shape: tuple[int, int], spare: int, dtype: Any) -> Any:
 
 
 def _each(name: str, values: Any, convert: Callable[[Any], Any], meaning: str) -> tuple[Any, ...]:
-    """Return the values converted; refuse what are none of that kind, such as text."""
+    """Convert the values; refuse values of another kind, such as text."""
     try:
         return tuple(convert(value) for value in values)
     except (TypeError, ValueError):
@@ -321,7 +321,7 @@ def _each(name: str, values: Any, convert: Callable[[Any], Any], meaning: str) -
 
 
 def _cells_of(cutoff: Any, box: tuple[float, ...]) -> tuple[int, ...]:
-    """Return how many cells no narrower than ``cutoff`` the edges of a box hold."""
+    """Return the number of cells along each edge of a box, at least ``cutoff`` wide."""
     try:
         width = as_number(cutoff)
     except (TypeError, ValueError):
@@ -354,17 +354,17 @@ def runs(
     starts : array, shape (columns * length + 1,), int32
         Cell c holds the points ``starts[c]`` to ``starts[c + 1] - 1``.
     size : int
-        Largest part.
+        Largest number of points in a part.
     total : int
-        How many points there are, at most.
+        Upper bound of the number of points.
     length, pieces : int
-        Cells of a column, and in how many pieces a column is cut to begin with.
+        Cells in a column, and number of pieces into which each column is cut first.
 
     Returns
     -------
     array, shape (3, parts), int32
         Column, first point and last point + 1 of each part, in order. On a device, which the host
-        does not wait for, there are as many parts as there may be; those at the end are empty.
+        does not wait for, the number of parts is an upper bound, and the last ones are empty.
     """
     xp, columns = space.array_module, (starts.size - 1) // length
     count, write = parts_kernels(space, executor)

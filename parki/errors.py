@@ -1,13 +1,16 @@
 """The errors parki raises: all from `ParkiError`, and each from the built-in a caller expects.
 
 Wording follows one pattern: what was given, what was expected, and what to change.
+`docs/trouble.md` lists the classes with the built-in ones that they are.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 _PACKAGE = str(Path(__file__).parent)
 
@@ -28,8 +31,12 @@ class ParkiMemoryError(ParkiError, MemoryError):
     """A plan needs more memory than is free. Says how much, and what would fit."""
 
 
-class UnavailableError(ParkiValueError):
-    """A space, a compiler, CuPy or an executor is not on this machine, or cannot be used now."""
+class UnavailableError(ParkiError, RuntimeError):
+    """A space, a compiler, a folder or an executor is not here, or cannot be used now."""
+
+
+class MissingPackageError(UnavailableError, ImportError):
+    """A Python package cannot be imported. Says what needs it, and how to install it."""
 
 
 class KernelError(ParkiError, RuntimeError):
@@ -44,9 +51,36 @@ class ImageWarning(ParkiWarning):
     """A result depends on which periodic images of points were given; the message says how."""
 
 
+class ParkiDeprecationWarning(ParkiWarning, DeprecationWarning):
+    """A name will go with a later version; the message says which, and what to write instead."""
+
+
 def warn(message: str, kind: type[ParkiWarning] = ParkiWarning) -> None:
     """Give a `ParkiWarning` that points at the user's line: the last one outside of parki."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, kind, stacklevel=level)
+
+
+def old_names(module: str, until: str, renamed: dict[str, str]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a module whose names have changed: old ones work, and warn.
+
+    Parameters
+    ----------
+    module : str
+    until : str
+        The version of parki without the old names.
+    renamed : dict of str to str
+        New names by the old ones.
+    """
+
+    def find(name: str) -> Any:
+        if name not in renamed:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        new = f"{module}.{renamed[name]}"
+        message = f"{module}.{name} is deprecated, and not in version {until}; write {new}"
+        warn(message, ParkiDeprecationWarning)
+        return getattr(sys.modules[module], renamed[name])
+
+    return find

@@ -1,6 +1,6 @@
-"""Limits of the control groups that the process is in, as containers and batch systems set them.
+"""Limits on memory and processor time by control groups, which containers and batch systems set.
 
-Memory, and processor time. Only Linux has control groups: elsewhere nothing is limited.
+Only Linux has control groups; elsewhere there are no limits.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
-NO_LIMIT = 2.0**60  # what version 1 has in the place of "max" is larger
-# Files of the limit and of the usage, by version.
+NO_LIMIT = 2.0**60  # version 1 has larger numbers in place of "max"
+# Files with the limit and the usage, by version.
 MEMORY = {
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes"),
     2: ("memory.max", "memory.current"),
@@ -20,7 +20,7 @@ MEMORY = {
 
 
 def memory_left() -> float:
-    """Return the bytes that may still be taken; infinity without a limit."""
+    """Return the bytes that may still be allocated; infinity without a limit."""
     left = math.inf
     for version, group in _groups("memory"):
         left = min(left, _read(_left, group, *MEMORY[version]))
@@ -29,7 +29,7 @@ def memory_left() -> float:
 
 @functools.lru_cache(maxsize=1)
 def processors() -> float:
-    """Return how many processors' time may be taken; infinity without a limit. Asked once."""
+    """Return the number of processors that may be used; infinity without a limit. Read once."""
     quota = math.inf
     for version, group in _groups("cpu"):
         quota = min(quota, _read(_quota if version == 2 else _first_quota, group))
@@ -39,7 +39,7 @@ def processors() -> float:
 def _groups(controller: str) -> Iterator[tuple[int, Path]]:
     """Yield the groups that limit the process, each with the version of its files.
 
-    A container often sees its own group as the root, whatever its path says.
+    A container often sees its own group as the root, in spite of its path.
     """
     try:
         lines = (PROC / "self" / "cgroup").read_text(encoding="utf-8").splitlines()
@@ -58,7 +58,7 @@ def _groups(controller: str) -> Iterator[tuple[int, Path]]:
 
 
 def _read(what: Callable[..., float], group: Path, *files: str) -> float:
-    """Return a group's limit, or infinity where its files are not there, or hold no numbers."""
+    """Return a group's limit; infinity if its files are missing or hold no numbers."""
     try:
         return what(group, *files)
     except (OSError, ValueError, ZeroDivisionError):
@@ -70,7 +70,7 @@ def _text(file: Path) -> str:
 
 
 def _left(group: Path, limit: str, usage: str) -> float:
-    """Return the bytes between a group's limit and what it uses and cannot drop."""
+    """Return the bytes between a group's limit and its memory that cannot be dropped."""
     most = float(_text(group / limit).replace("max", "inf"))
     if most >= NO_LIMIT:
         return math.inf
@@ -80,12 +80,12 @@ def _left(group: Path, limit: str, usage: str) -> float:
 
 
 def _quota(group: Path) -> float:
-    """Return the processors of a group of version 2: "150000 100000" are one and a half."""
+    """Return the processors of a group of version 2; "150000 100000" means one and a half."""
     most, period = _text(group / "cpu.max").replace("max", "inf").split()
     return float(most) / float(period)
 
 
 def _first_quota(group: Path) -> float:
-    """Return the processors of a group of version 1, which has a negative number for no limit."""
+    """Return the processors of a group of version 1, where a negative number means no limit."""
     most = float(_text(group / "cpu.cfs_quota_us"))
     return most / float(_text(group / "cpu.cfs_period_us")) if most > 0 else math.inf

@@ -1,4 +1,4 @@
-"""Small tables for notebooks: no colours of their own, so that light and dark pages both suit."""
+"""Small tables for notebooks, without colours, so that they suit light and dark pages."""
 
 from __future__ import annotations
 

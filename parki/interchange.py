@@ -1,6 +1,6 @@
-"""Arrays of other libraries: taken in, and results handed back, by DLPack and without a copy.
+"""Conversion of other libraries' arrays, and of results back, by DLPack and without a copy.
 
-Knows libraries and memory, and nothing of shapes or sums.
+The module checks libraries and memory only, not shapes.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from parki.errors import ParkiTypeError
 from parki.meaning import refuse_meaning, variable
 from parki.runtime import captures, forks, get_execution_space
 
-# Kinds of memory in DLPack: the host's, also pinned; CUDA's, ROCm's, and CUDA's managed memory.
+# DLPack's memory kinds: host and pinned memory; CUDA's and ROCm's memory, and CUDA's managed one.
 HOST_KINDS, DEVICE_KINDS = (1, 3, 11), (2, 10, 13)
 
 
 def as_array(name: str, value: Any) -> Any:
-    """Return ``value`` as a NumPy or CuPy array, without a copy where it is an array already.
+    """Return ``value`` as a NumPy or CuPy array, without a copy if it is an array already.
 
     Parameters
     ----------
     name : str
-        Of the argument, for messages.
+        Name of the argument, for messages.
     value : array
-        Of NumPy, CuPy, or a library with DLPack or ``__cuda_array_interface__``; or nested lists of
-        numbers. Subclasses of NumPy's arrays are taken for what they hold.
+        Array of NumPy, CuPy, or a library with DLPack or ``__cuda_array_interface__``; or nested
+        lists of numbers. A subclass of NumPy's array counts as the plain array.
 
     Raises
     ------
     ParkiTypeError
-        If it is no array of numbers, or means more than its numbers: a mask, units, derivatives.
+        If it is no array of numbers, or has more than numbers: a mask, units or derivatives.
     UnavailableError
-        If it is on a device, and CuPy is missing, the process was forked from one that used it, or
-        a stream is captured.
+        If it is on a device, and CuPy is missing, the process was forked from one that used the
+        device, or a stream is captured.
     """
     refuse_meaning(name, value)
     if isinstance(value, np.ndarray) and value.dtype != object:
@@ -70,8 +70,8 @@ def as_number(value: Any) -> float:
     Raises
     ------
     TypeError, ValueError
-        If it is none: neither are text, which `float` would read, truth values, arrays, and numbers
-        with derivatives.
+        If it is not a plain number. Text (which `float` would read), truth values, arrays and
+        numbers with derivatives are refused.
     """
     refused = isinstance(value, (str, bytes, bytearray, bool)) or variable(value) != ""
     if isinstance(value, (np.ndarray, np.generic)):
@@ -80,28 +80,28 @@ def as_number(value: Any) -> float:
         raise TypeError
     try:
         return float(value)
-    except OverflowError:  # of a whole number
+    except OverflowError:  # from a large whole number
         return math.inf
-    except RuntimeError as error:  # of a tensor without values
+    except RuntimeError as error:  # from a tensor without values
         raise TypeError from error
 
 
 def to_host(values: Any) -> Any:
-    """Return NumPy's array of an array of NumPy or CuPy."""
+    """Return an array of NumPy or CuPy as NumPy's."""
     return values.get() if hasattr(values, "get") else values
 
 
 def as_given(result: Any, like: Any) -> Any:
-    """Return a new array, or a tuple of them, in the library of ``like``, which shares its memory.
+    """Return a new array, or a tuple of arrays, in the library of ``like``, without a copy.
 
-    PyTorch's tensors, and arrays of any library with the array API standard (such as JAX). All else
-    (NumPy's and CuPy's arrays, lists) gives NumPy's or CuPy's array as it is.
+    The library is PyTorch, or any with the array API standard (such as JAX). For other ``like``
+    (arrays of NumPy and CuPy, lists) the arrays of NumPy or CuPy are returned unchanged.
     """
     if isinstance(result, tuple):
         return tuple(as_given(array, like) for array in result)
     if isinstance(like, np.ndarray) or not hasattr(like, "__dlpack__"):
         return result
-    # Subclasses of tensors too. PyTorch has no `__array_namespace__`.
+    # Includes subclasses of tensors. PyTorch has no `__array_namespace__`.
     libraries = {base.__module__.partition(".")[0] for base in type(like).__mro__}
     if "cupy" in libraries:
         return result
@@ -121,11 +121,11 @@ def _check_device() -> None:
 def _exchange(name: str, value: Any) -> Any:
     """Return an array of another library as NumPy's or CuPy's, by DLPack.
 
-    CuPy tells the other library its current stream, so that what fills the array comes first.
+    CuPy passes its current stream to the other library, so that pending writes come first.
     """
     try:
         kind = int(value.__dlpack_device__()[0])
-    except Exception as error:  # whatever the library has to say
+    except Exception as error:  # each library raises its own types
         raise _not_handed(name, value, error) from error
     if kind not in HOST_KINDS + DEVICE_KINDS:
         raise ParkiTypeError(
@@ -142,7 +142,7 @@ def _exchange(name: str, value: Any) -> Any:
 
 
 def _not_handed(name: str, value: Any, error: Exception) -> ParkiTypeError:
-    """Return the error for an array that its library keeps: sharded, deleted, of another type."""
+    """Return the error for an array without DLPack: sharded, deleted, or of another type."""
     return ParkiTypeError(
         f"{name} is a {type(value).__name__} that DLPack does not hand over ({error}); "
         "convert it to a NumPy or CuPy array"

@@ -1,7 +1,7 @@
-"""What arrays say beside their numbers, and parki would drop: masks, units, derivatives, signs.
+"""Refuses arrays with meaning that parki would drop: masks, units, derivatives, pending signs.
 
-And arrays without numbers, as within transformations. All are refused by name. Knows libraries by
-their classes, and imports none.
+Arrays without numbers, as within transformations, are refused as well. Libraries are recognised
+by the names of classes; none is imported.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 
 from parki.errors import ParkiTypeError
 
-# Modes of PyTorch in which operations are recorded, or their shapes found, and nothing is computed.
+# PyTorch's modes that record operations, or infer their shapes, without computing.
 TRACING = ("FakeTensorMode", "ProxyTorchDispatchMode", "FunctionalTensorMode")
 OF_TORCH = "within a transformation of PyTorch such as vmap, jvp or make_fx"
 OF_JAX = "within a transformation of JAX such as jit or grad"
 
 
 def refuse_meaning(name: str, value: Any) -> None:
-    """Refuse arrays, and lists of them, whose numbers are not all that they say.
+    """Refuse arrays, and lists of them, that carry more than their numbers.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def refuse_meaning(name: str, value: Any) -> None:
 
 
 def refuse_variable(name: str, value: Any) -> None:
-    """Refuse numbers of options that have derivatives, or no values: options are constant.
+    """Refuse option values with derivatives or without a value, because options are constant.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def refuse_variable(name: str, value: Any) -> None:
 
 
 def variable(value: Any) -> str:
-    """Return in words that a number has derivatives or no value; '' if it is constant."""
+    """Return in words why a number is not constant (derivatives, no value), or ''."""
     if derived := _derived(value):
         return derived
     if _is_tracer(value):
@@ -81,13 +81,13 @@ def variable(value: Any) -> str:
 
 
 def is_tensor(value: Any) -> bool:
-    """Return whether a value is a tensor of PyTorch, or of a class derived from it."""
+    """Return whether a value is a PyTorch tensor, or of a derived class."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
 
 
 def refuse_layout(name: str, tensor: Any) -> None:
-    """Refuse tensors whose memory is not that of their numbers.
+    """Refuse tensors whose memory does not hold their numbers.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def refuse_layout(name: str, tensor: Any) -> None:
 
 
 def _refuse_empty(name: str, tensor: Any) -> None:
-    """Refuse tensors without numbers, and those that other numbers are made of."""
+    """Refuse tensors without numbers, and tensors whose numbers have yet to be computed."""
     if tensor.is_neg():
         raise ParkiTypeError(
             f"{name} is a tensor whose sign PyTorch has yet to change; pass {name}.resolve_neg()"
@@ -122,7 +122,7 @@ def _refuse_empty(name: str, tensor: Any) -> None:
 
 
 def _derived(value: Any) -> str:
-    """Return in words that a value has derivatives, if it does."""
+    """Return in words that a value has derivatives, or '' if it has none."""
     if getattr(value, "requires_grad", False) is True:
         return "requires a gradient"
     forward = sys.modules.get("torch.autograd.forward_ad")
@@ -130,7 +130,7 @@ def _derived(value: Any) -> str:
         return ""
     try:
         return "has a tangent" if forward.unpack_dual(value).tangent is not None else ""
-    except RuntimeError:  # in inference mode nothing has
+    except RuntimeError:  # raised in inference mode, where no tensor has one
         return ""
 
 
@@ -140,9 +140,9 @@ def _is_tracer(value: Any) -> bool:
 
 
 def _hidden(tensor: Any) -> bool:
-    """Return whether a transformation of PyTorch has the numbers of a tensor, or records its use.
+    """Return whether a transformation of PyTorch hides a tensor's numbers, or records its use.
 
-    Those of `torch.func` wrap tensors, which then have no memory; others set a mode.
+    `torch.func` wraps tensors, which then have no memory; other transformations set a mode.
     """
     modes = sys.modules.get("torch.utils._python_dispatch")
     stack: Callable[[], list[Any]] = getattr(modes, "_get_current_dispatch_mode_stack", list)

@@ -1,8 +1,8 @@
 """Environment variables parki reads, in one self-describing table.
 
-An option of a computation is a keyword of `EwaldOptions`; an environment variable is for the
+Options of a computation are keywords of `EwaldOptions`; environment variables describe the
 machine. Each is checked where it is read. ``python -m parki.settings`` prints the table with the
-values in force.
+current values.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from parki.errors import ParkiValueError
 from parki.groups import processors
 
 EXECUTORS = ("embedded", "pykokkos")
-# GNU's OpenMP lists the threads it starts on the caller's stack, which may be small. These fit in
-# 256 kB, and are as many as the processors of the usual masks of affinity.
+# GNU's OpenMP keeps a list of started threads on the caller's stack, which may be small. A list of
+# 1024 fits in 256 kB, and 1024 processors is the size of the usual affinity mask.
 MOST_THREADS = 1024
 MOST_TEAM = 1024  # no device has larger teams to emulate
 
 
 def _whole(text: str) -> int:
-    """Return a text as a whole number, 0 where it is none."""
+    """Return a text as a whole number, or 0 if it is none."""
     try:
         return int(text)
     except ValueError:
@@ -35,18 +35,18 @@ def _whole(text: str) -> int:
 
 
 def _first(text: str) -> int:
-    """Return the first of a list of whole numbers such as "4,2"; 0 where it is none."""
+    """Return the first of a list of whole numbers such as "4,2", or 0 if it is none."""
     numbers = [_whole(part) for part in text.split(",")]
     return numbers[0] if min(numbers) > 0 else 0
 
 
 def _takes(read: Callable[[str], Any]) -> Callable[[str], bool]:
-    """Return what says whether a text can be read."""
+    """Return a function that tells whether ``read`` takes a text."""
 
     def accepts(text: str) -> bool:
         try:
             read(text)
-        except (ValueError, RuntimeError):  # RuntimeError: nobody has the name that follows ~
+        except (ValueError, RuntimeError):  # RuntimeError: unknown user after ~
             return False
         return True
 
@@ -57,7 +57,7 @@ def _takes(read: Callable[[str], Any]) -> Callable[[str], bool]:
 class Setting:
     """One environment variable: name, default and meaning.
 
-    ``accepts`` judges what is not empty, and ``expected`` says in words what it accepts.
+    ``accepts`` judges non-empty values, and ``expected`` describes the accepted ones.
     """
 
     name: str
@@ -67,11 +67,11 @@ class Setting:
     expected: str
 
     def text(self) -> str:
-        """Return what the environment says, or the default when unset or empty; not checked."""
+        """Return the variable's text, or the default if it is unset or empty; not checked."""
         return os.environ.get(self.name, "").strip() or self.default
 
     def value(self) -> str:
-        """Return the value in force; refuse what is not expected."""
+        """Return the current value; refuse unexpected ones."""
         text = self.text()
         if text and not self.accepts(text):
             raise ParkiValueError(
@@ -81,7 +81,7 @@ class Setting:
         return text
 
     def number(self) -> int:
-        """Return the value in force as a number, 0 when there is none."""
+        """Return the current value as a number, or 0 if there is none."""
         return _whole(self.value())
 
 
@@ -98,7 +98,7 @@ SETTINGS = {
         Setting(
             "PARKI_EXECUTOR",
             "embedded",
-            "who runs the kernels: embedded, or pykokkos (upstream)",
+            "executor of the kernels: embedded, or pykokkos (upstream)",
             lambda text: text in EXECUTORS,
             f"one of {', '.join(EXECUTORS)}",
         ),
@@ -151,26 +151,26 @@ def cache_directory() -> Path:
 
 
 def thread_count() -> int:
-    """Return the OpenMP threads: ``PARKI_NUM_THREADS``, ``OMP_NUM_THREADS`` or all cores.
+    """Return the number of OpenMP threads: ``PARKI_NUM_THREADS``, ``OMP_NUM_THREADS`` or all cores.
 
-    All are the cores that the process may run on, as many as the quota of its container pays for.
-    More than `MOST_THREADS` are not taken.
+    "All cores" are those that the process may run on, within its container's quota, and at most
+    `MOST_THREADS`.
     """
     chosen = SETTINGS["PARKI_NUM_THREADS"].number() or _first(SETTINGS["OMP_NUM_THREADS"].value())
     return min(chosen or _cores(), MOST_THREADS)
 
 
 def _cores() -> int:
-    """Return the cores that threads may keep busy; a part of one is left over."""
+    """Return the number of whole cores that threads may keep busy."""
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     return max(1, math.floor(min(cores, processors())))
 
 
 def table() -> str:
-    """Return the settings as text, one line each: name, value in force, meaning or what is wrong.
+    """Return the settings as text, one line each: name, current value, and meaning or mistake.
 
-    A wrong value is no error here: who reads the table may be looking for it.
+    A wrong value is no error here, because the reader may be looking for it.
     """
     lines = []
     for s in SETTINGS.values():

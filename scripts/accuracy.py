@@ -1,4 +1,4 @@
-"""Measure errors against what the tolerance promises, over the whole sweep; draw them.
+"""Measure errors against the promised tolerance, over the whole sweep, and draw them.
 
     python scripts/accuracy.py --seconds 600 --output results.json     # on this machine's CPU
     python scripts/accuracy.py --space Cuda --seconds 600 --output cuda.json
@@ -6,9 +6,9 @@
     python scripts/accuracy.py --boxes flat --costs device     # other boxes, by a GPU's costs
     python scripts/accuracy.py --draw results.json cuda.json           # docs/images/accuracy.png
 
-The cases are those of ``tests/helpers/contract.py``, in an order of which every first part meets
-all pairs of values: a run that is cut off is still representative. Prints the worst cases; exits
-with 1 if any error is larger than promised.
+The cases come from ``tests/helpers/contract.py``. Their order is such that the first ones already
+cover all pairs of values, so that an interrupted run is still representative. The script prints
+the worst cases, and exits with 1 if an error is larger than promised.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ SIZES = {"small": (SMALL,), "large": (LARGE,), "both": (SMALL, LARGE)}
 
 
 def machine(space: str) -> dict[str, Any]:
-    """Return what the numbers depend on."""
+    """Return versions, machine and settings on which the numbers depend."""
     name = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -79,7 +79,7 @@ def machine(space: str) -> dict[str, Any]:
 
 
 def measure(case: Case, space: str) -> dict[str, Any]:
-    """Return one row of the results: of each field error, promise, rounding, flow and ratio."""
+    """Return one row of the results: error, promise, rounding, flow and ratio of each field."""
     row: dict[str, Any] = {"case": case._asdict()}
     start = time.perf_counter()
     case.reference()
@@ -105,7 +105,7 @@ def name(row: dict[str, Any]) -> str:
 
 
 def run(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Run the cases of one part of the sweep, with a line of progress."""
+    """Run the cases of one part of the sweep, and show progress in one line."""
     part, parts = map(int, args.part.split("/"))
     rows: list[dict[str, Any]] = []
     start, shown = time.perf_counter(), 0.0
@@ -136,7 +136,7 @@ def run(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def report(rows: list[dict[str, Any]]) -> int:
-    """Print the worst ratios and cases; return how many errors are larger than promised."""
+    """Print the worst ratios and cases; return the number of errors larger than promised."""
     summed = [row for row in rows if "fields" in row]
     refused = [row for row in rows if "refused" in row]
     print(f"{len(summed)} sums compared, {len(refused)} tolerances refused\n")
@@ -173,7 +173,7 @@ def report(rows: list[dict[str, Any]]) -> int:
 
 # --- draw -------------------------------------------------------------------------------------
 
-# The same in all panels; readable by the colour-blind.
+# Colours of all panels, readable by the colour-blind.
 COLOURS = dict(
     zip(
         KERNELS,
@@ -194,13 +194,13 @@ FLOOR = 3e-3
 
 
 def pale(row: dict[str, Any]) -> bool:
-    """Whether something else than the tolerance sets what is allowed of a sum."""
+    """Return whether the bound of a sum depends on more than the tolerance."""
     field = max(row["fields"], key=lambda f: f["ratio"])
     return field["rounding"] > field["promise"] or row["case"]["density"] in COHERENT
 
 
 def draw(files: list[Path]) -> None:
-    """Draw all sums of all results into one picture, each by its worst field."""
+    """Draw all sums of all results in one picture, each by its worst field."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -228,7 +228,7 @@ def draw(files: list[Path]) -> None:
                 continue
             count += len(chosen)
             tolerance, ratio, is_pale = map(np.array, zip(*chosen, strict=True))
-            # Tolerances are few: spread along the axis, kernel by kernel.
+            # There are few tolerances, so kernels are shifted along the axis.
             shift = (KERNELS.index(kernel) - 2.5) * 0.13 + rng.uniform(-0.07, 0.07, ratio.size)
             x, y = tolerance * 10**shift, np.maximum(ratio, FLOOR)
             for which, alpha, order in ((is_pale, 0.2, 2), (~is_pale, 0.8, 3)):
@@ -293,10 +293,8 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--space", default="CPU", help="CPU, Cuda, ...")
-    parser.add_argument("--seconds", type=float, default=600, help="stop after so long")
-    parser.add_argument(
-        "--cases", type=int, default=100_000, help="stop after so many of the sweep"
-    )
+    parser.add_argument("--seconds", type=float, default=600, help="stop after this time")
+    parser.add_argument("--cases", type=int, default=100_000, help="stop after this many cases")
     parser.add_argument("--part", default="1/1", help="k/n: every n-th case from the k-th on")
     parser.add_argument("--size", choices=SIZES, default="both", help="numbers of points")
     parser.add_argument("--seed", type=int, default=0, help="another order of the cases")
@@ -304,7 +302,10 @@ def main() -> int:
         "--boxes", choices=("usual", "flat"), default="usual", help="flat: 1:1/8 to 1:8 along axes"
     )
     parser.add_argument(
-        "--costs", choices=("own", "device"), default="own", help="what parameters are chosen by"
+        "--costs",
+        choices=("own", "device"),
+        default="own",
+        help="cost constants that choose parameters",
     )
     parser.add_argument("--output", type=Path, help="write the results, as JSON")
     parser.add_argument("--draw", type=Path, nargs="+", help="draw results; measure nothing")
@@ -312,7 +313,7 @@ def main() -> int:
     if args.draw:
         draw(args.draw)
         return 0
-    warnings.simplefilter("ignore", parki.ParkiWarning)  # far points, which the sweep means
+    warnings.simplefilter("ignore", parki.ParkiWarning)  # the sweep includes far points on purpose
     with costs_of_a_device() if args.costs == "device" else contextlib.nullcontext():
         rows = run(args)
     if args.output:

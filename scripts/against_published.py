@@ -2,12 +2,12 @@
 
     python scripts/against_published.py [--most 1000000]
 
-`stokes_comb`, sources = targets, uniform in the unit cube, double precision. The published code's
-seconds (ParkiPy at c3c097f, two threads of an AMD EPYC with AVX-512, kernels compiled, best of 2 to
-3 runs) stand beside those of parki here: medians of 3 to 15 one-shot sums and 5 applications.
-Prints a table in Markdown, and the yardsticks of `check_device.py`, which were 0.103 s (SciPy),
-0.51 s (NumPy), 0.029 and 0.043 s (FINUFFT) on that machine. FINUFFT's are timed before and after
-each row: as fast a machine as that one would be as many times faster as the column in brackets has.
+The sums are `stokes_comb` in double precision, with sources = targets, uniform in the unit cube.
+The script prints a table in Markdown with the published seconds (ParkiPy at c3c097f, two threads of
+an AMD EPYC with AVX-512, kernels compiled, best of 2 to 3 runs) and parki's (medians of 3 to 15
+one-shot sums and 5 applications). It also prints the yardsticks of `check_device.py`, which took
+0.103 s (SciPy), 0.51 s (NumPy), 0.029 and 0.043 s (FINUFFT) on that machine. FINUFFT is timed
+before and after each row; the column in brackets corrects the ratio for the machine's speed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import argparse
 
 from check_device import finufft_types, timing, yardsticks
 
-# By periodicity, points and tolerance.
+# Published seconds by periodicity, points and tolerance.
 PUBLISHED = {
     (3, 10_000, 1e-4): 0.31,
     (1, 10_000, 1e-4): 0.50,
@@ -33,7 +33,7 @@ PUBLISHED = {
     (3, 1_000_000, 1e-4): 59.3,
     (1, 1_000_000, 1e-4): 89.4,
 }
-FINUFFT = 0.029 + 0.043  # seconds of its two types there
+FINUFFT = 0.029 + 0.043  # seconds of its two types on that machine
 STAGES = ("P2P", "P2G", "FGC", "G2P")
 HEAD = (
     *("periodic", "N", "tolerance", "published code", "one-shot", "times faster"),

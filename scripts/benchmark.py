@@ -1,4 +1,4 @@
-"""Measure the tables and figures of the paper again, with parki: one run, the paper's beside it.
+"""Measure the tables and figures of the paper again with parki, and compare with the paper.
 
     python scripts/benchmark.py --table 9 --json table9.json --draw table9.png     # on the CPU
     python scripts/benchmark.py --table 6 7 8 --space Cuda                         # on a GPU
@@ -6,9 +6,9 @@
     python scripts/benchmark.py --from h200.json --draw pictures/h200.png          # show again
     python scripts/benchmark.py --docs docs/results/benchmarks-*.json              # write the page
 
-Tables 3, 5, 6, 7, 8, 9, 10 and figures 5, 6, 9 of Kosmacher, Du, Bagge and Biros (2026); a file in
-``scripts/benchmarks`` for each says what is compared and what cannot be. A table takes about a
-minute. Pictures need matplotlib; several go to FILE with the table's name added.
+These are tables 3, 5, 6, 7, 8, 9, 10 and figures 5, 6, 9 of Kosmacher, Du, Bagge and Biros (2026).
+A file in ``scripts/benchmarks`` for each says what is compared and what cannot be. A table takes
+about a minute. Pictures need matplotlib; several pictures have the table's name added to FILE.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, or read; then print, write and draw."""
+    """Measure or read records; then print, write and draw."""
     parser = _parser()
     args = parser.parse_args(arguments)
     if args.docs:
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             results = KINDS[kind].measure(run)
             records.append(record.record(kind, run, time.perf_counter() - begun, results))
             show(records[-1])
-            if args.json:  # after each, so that an interrupted run keeps what it has
+            if args.json:  # after each, so that an interrupted run keeps its results
                 record.write(args.json, records)
     if args.draw:
         for found in records:
@@ -100,7 +100,7 @@ def tables(found: record.Record) -> list[page.Table]:
 
 
 def about(kind: str) -> str:
-    """Return what is compared, and what cannot be."""
+    """Return the text on what is compared and what cannot be."""
     return str(KINDS[kind].__doc__)
 
 
@@ -133,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(f"--{word}", type=int, nargs="+", default=[], choices=choices)
     parser.add_argument("--all", action="store_true", help="all tables and figures")
     parser.add_argument("--space", default="CPU", help="CPU, Cuda, ...")
-    parser.add_argument("--points", type=int, help="default: what suits the table and the space")
+    parser.add_argument("--points", type=int, help="default: a number that suits the table")
     parser.add_argument("--quick", action="store_true", help="few points: tests the script")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results")
     parser.add_argument("--draw", type=Path, metavar="FILE.png", help="draw the results")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds dist/: the sdist, and the wheel with compiled kernels for Linux on x86-64. Then installs
-# each into an empty environment and runs `parki check` and the README's first example there, the
-# wheel's with no compiler at hand. The first run compiles all kernels for each of three levels of
-# x86-64, which takes half an hour of a core for each; later runs compile what has changed.
+# each into an empty environment, and runs `parki check` and the README's first example there; the
+# wheel is tested without a compiler. The first run compiles all kernels for three levels of x86-64,
+# which takes one core half an hour for each level; later runs only compile changed kernels.
 # `scripts/compile_kernels.py --list` counts the kernels.
 set -euo pipefail
 
@@ -24,7 +24,7 @@ sed -n '/^```python$/,/^```$/{/^```/d;p}' README.md > "$trial/first_example.py"
 try() { # try NAME PATH FILE: install FILE into an empty environment, check it with this PATH
     say "$1: installing it into an empty environment"
     "$venv/bin/python" -m venv "$trial/$1"
-    "$trial/$1/bin/python" -m pip install --quiet --disable-pip-version-check "$3"
+    "$trial/$1/bin/python" -m pip install --quiet --disable-pip-version-check "$3[cli]"
     local here=(env -i HOME="$trial/$1" PATH="$2")
     "${here[@]}" "$trial/$1/bin/parki" info | sed -n '/^compiler\|^kernels/p'
     say "$1: parki check"

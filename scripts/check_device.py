@@ -1,10 +1,10 @@
-"""Check and time the solver on one device, in one run: errors against direct sums, times by stage.
+"""Check errors against direct sums, and time the stages, on one device in one run.
 
     python scripts/check_device.py [--space Cuda] [--points 4000000] [--json FILE]
     python scripts/check_device.py --space CPU --points 100000 --yardsticks
 
-Prints a table of error over promise for small sums of every kernel, then the stages' times for a
-large one-shot sum and for repeated applications of its plan, double and single precision.
+The first table has error over promise for small sums of every kernel; the next ones have the
+stages' times for a large one-shot sum and for repeated applications, in both precisions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from parki.cli import check
 from parki.ewald.sums import SUMS as KERNELS
 
 TOLERANCES = {"float64": (1e-4, 1e-9, 1e-12), "float32": (1e-2, 1e-5)}
-# Sums that are timed: periodicity, tolerance, dtype.
+# Periodicity, tolerance and dtype of the timed sums.
 ROWS = (
     (1, 1e-4, "f8"),
     (3, 1e-4, "f8"),
@@ -40,7 +40,7 @@ ROWS = (
 
 
 def accuracy(space: str, n: int) -> list[check.CheckedSum]:
-    """Return the sums of `parki check` at more tolerances."""
+    """Return the checked sums of `parki check`, at more tolerances."""
     found = parki.get_execution_space(space)
     rng = np.random.default_rng(5)
     return [
@@ -74,7 +74,7 @@ def timing(space: str, n: int, periodicity: int, tolerance: float, dtype: str) -
         return time.perf_counter()
 
     shots, plan, begun = [], None, wait()
-    # Short ones more often: on shared machines single times scatter.
+    # Short sums run more often, because single times scatter on shared machines.
     while len(shots) < 4 or (len(shots) < 16 and wait() - begun < 1.0):
         plan = None
         start = wait()
@@ -102,7 +102,7 @@ def timing(space: str, n: int, periodicity: int, tolerance: float, dtype: str) -
 
 
 def median(run: Callable[[], object]) -> float:
-    """Return the seconds of a call: the median of five, after one."""
+    """Return the median seconds of five calls, after a first one."""
     run()
     times = []
     for _ in range(5):
@@ -113,7 +113,7 @@ def median(run: Callable[[], object]) -> float:
 
 
 def finufft_types() -> dict[str, float]:
-    """Return the seconds of FINUFFT's two types; nothing where it is not installed."""
+    """Return the seconds of FINUFFT's two types; nothing if it is not installed."""
     try:
         import finufft
     except ImportError:
@@ -132,7 +132,7 @@ def finufft_types() -> dict[str, float]:
 
 
 def yardsticks() -> dict[str, float]:
-    """Return the seconds of programs that carry figures from one CPU to another."""
+    """Return the seconds of programs by which times on different CPUs are compared."""
     import scipy.fft
 
     rng = np.random.default_rng(0)

@@ -1,12 +1,11 @@
-"""Compare the memory that plans are predicted to need with what they take.
+"""Compare the predicted memory of plans with the memory that they use.
 
     python scripts/check_memory.py [--space CPU] [--points 500000] [--only 3]
 
-Each plan is made and applied once in a process of its own: on a device CuPy's pool says at each
-allocation what is in use (it holds more, but gives that back before it fails), on a host the
-resident memory that is no file's is looked at every millisecond. Then a plan is
-asked for that does not fit, which must be refused at once. Exit code 1 if a prediction is off by
-more than 25 %, or below 0.85.
+Each plan is made and applied once in a separate process. On a device, CuPy's pool reports the
+memory in use at each allocation (it holds more, but returns that before it fails). On a host, the
+resident memory without files is read every millisecond. Then a plan that does not fit must be
+refused at once. The exit code is 1 if a prediction is off by more than 25 %, or below 0.85.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ import parki
 from parki.ewald.plan import plan_and_sum
 from parki.ewald.sums import SUMS
 
-# Kernel, periodicity, tolerance, dtype, what is wanted, whether plan and sum are one call, and
-# points over those asked for.
+# Kernel, periodicity, tolerance, dtype, wanted fields, whether plan and sum are one call, and
+# number of points relative to --points.
 CASES: tuple[tuple[str, int, float, str, str, bool, float], ...] = (
     ("stokes_comb", 0, 1e-4, "f8", "u", False, 0.2),
     ("stokes_comb", 1, 1e-4, "f8", "u", False, 1.0),
@@ -45,14 +44,14 @@ LARGEST, LEAST = 1.25, 0.85
 
 
 def measure(space: str, number: int, points: int) -> tuple[float, float]:
-    """Return the bytes predicted, and those that a plan of this process took."""
+    """Return the predicted bytes, and the bytes that a plan of this process used."""
     kernel, periodicity, tolerance, dtype, want, once, part = CASES[number]
     xp = parki.get_execution_space(space).array_module
     rng = np.random.default_rng(1)
     options = parki.EwaldOptions(periodicity, [1, 1, 1], tolerance, execution_space=space)
 
     def run(n: int) -> tuple[float, float]:
-        """Make a plan and apply it; the points lie in the memory of the space before."""
+        """Make a plan and apply it; the points are in the memory of the space before."""
         src, normals = (xp.asarray(rng.random((3, n)).astype(dtype)) for _ in range(2))
         dens = xp.asarray(
             rng.random(n if SUMS[kernel].rows == 1 else (SUMS[kernel].rows, n)).astype(dtype)
@@ -69,12 +68,12 @@ def measure(space: str, number: int, points: int) -> tuple[float, float]:
         assert plan.memory is not None
         return plan.memory.peak, watch.growth
 
-    run(1000)  # imports, threads, and what libraries keep
+    run(1000)  # imports, threads, and the libraries' own memory
     return run(int(part * points))
 
 
 class Watch:
-    """Bytes that the process uses at most while the block runs, beyond those before."""
+    """Largest growth of the process's memory while the block runs, in bytes."""
 
     def __init__(self, xp: Any) -> None:
         self.xp, self.growth = xp, 0.0
@@ -84,7 +83,7 @@ class Watch:
             self.pool, self.looking = xp.get_default_memory_pool(), self.hook()
 
     def __enter__(self) -> Watch:
-        """Note what is in use."""
+        """Record the memory in use."""
         self.before = self.used()
         if self.xp is np:
             self.looking.start()
@@ -93,7 +92,7 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop looking."""
+        """Stop recording."""
         if self.xp is np:
             self.over.set()
             self.looking.join()
@@ -102,12 +101,12 @@ class Watch:
         self.note()
 
     def look(self) -> None:
-        """Note what is in use every millisecond."""
+        """Record the memory in use every millisecond."""
         while not self.over.wait(1e-3):
             self.note()
 
     def hook(self) -> Any:
-        """Return what notes what is in use at each allocation on a device."""
+        """Return a hook that records the memory in use at each allocation on a device."""
         watch = self
 
         class Hook(self.xp.cuda.MemoryHook):  # type: ignore[misc, name-defined]
@@ -119,11 +118,11 @@ class Watch:
         return Hook()
 
     def note(self) -> None:
-        """Note the largest growth."""
+        """Record the largest growth."""
         self.growth = max(self.growth, self.used() - self.before)
 
     def used(self) -> float:
-        """Return the bytes in use: the pool's, or those that are no file's."""
+        """Return the bytes in use: of the pool, or resident without files."""
         if self.xp is not np:
             return float(self.pool.used_bytes())
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
@@ -131,7 +130,7 @@ class Watch:
 
 
 def refused(space: str) -> bool:
-    """Ask for what does not fit; return whether it was refused within a second."""
+    """Make a plan that does not fit; return whether it was refused within a second."""
     points = parki.get_execution_space(space).array_module.asarray(
         np.random.default_rng(0).random((3, 1000))
     )

@@ -1,14 +1,14 @@
-"""Compare what parki chooses by itself with the best setting found by trying.
+"""Compare parki's own choices with the best setting found by trying.
 
     python scripts/choices.py [--space Cuda] [--seconds 300] [--output FILE]
     python scripts/choices.py --docs docs/results/choices-*.json      # write docs/choices.md
 
-For tasks of many sizes, tolerances, periodicities and clouds (uniform, or half of the points in
-eight tight clusters): times the choice, and then cut-offs, window points and variants around it,
-one direction after the other, as `parki tune --measure` does. The choice and the best are then
-compared side by side, in up to five visits with all other tasks in between. Reports the time of
-the choice over the best, and predicted over measured time for each stage of the choice. Both are of
-a repeated application of `stokes_comb` in double precision. It goes on where FILE ended.
+The tasks have many sizes, tolerances, periodicities and clouds (uniform, or half of the points in
+eight tight clusters). For each task the script times the choice, and then cut-offs, window points
+and variants around it, one direction after the other, as `parki tune --measure` does. The choice
+and the best are then compared side by side, in up to five visits with all other tasks in between.
+The results are the time of the choice over the best, and predicted over measured time for each of
+its stages, for repeated applications of `stokes_comb` in double precision. FILE is continued.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ KERNEL = "stokes_comb"
 FACTORS = ("points", "tolerance", "periodicity", "clustered")
 SETTING = ("cutoff", "window_points", "p2p", "p2g", "g2p")
 MODEST = 1.10
-# A choice is compared with the best for so many seconds, or so often; and again after all others,
-# until it was so many times: shared machines have slow minutes.
+# Limits in seconds and times of one comparison of a choice with the best, and number of visits to
+# a task after all others, because shared machines have slow minutes.
 SECONDS, MOST, VISITS = 1.0, 3, 5
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "choices.md"
 PICTURE = PAGE.parent / "images" / "choices.png"
@@ -65,7 +65,7 @@ clusters of standard deviation 0.03.
 
 
 def tasks(space: ExecutionSpace, seed: int) -> list[tune.TimedPlan]:
-    """Return all tasks, in an order such that the first ones already cover every factor."""
+    """Return all tasks, ordered so that the first ones already cover every factor."""
     factors = (SIZES[space.on_device], TOLERANCES, (1, 3), (False, True))
     found = [
         tune.TimedPlan(KERNEL, p, tolerance, n, clustered=clustered)
@@ -76,7 +76,7 @@ def tasks(space: ExecutionSpace, seed: int) -> list[tune.TimedPlan]:
 
 
 def explore(task: tune.TimedPlan, space: ExecutionSpace) -> dict[str, Any]:
-    """Time a task's neighbourhood: return what is chosen, and the best of all."""
+    """Time a task's neighbourhood; return the choice, and the best of all."""
     timings = list(tune.refine(task, space))
     choice, best = timings[0], min(timings, key=lambda t: t.total)
     return {
@@ -92,9 +92,9 @@ def explore(task: tune.TimedPlan, space: ExecutionSpace) -> dict[str, Any]:
 
 
 def visit(row: dict[str, Any], space: ExecutionSpace) -> None:
-    """Compare what is chosen with the best, side by side: at most three times in a second.
+    """Compare the choice with the best, side by side, at most three times in a second.
 
-    Both times are of the same moments of the machine, and neither is the least of many.
+    Both are timed at the same moments of the machine, and neither time is the least of many.
     """
     task = tune.TimedPlan(KERNEL, **{name: row[name] for name in FACTORS})
     others = None if row["choice"] == row["best"] else replace(task, **row["setting"])
@@ -109,17 +109,17 @@ def visit(row: dict[str, Any], space: ExecutionSpace) -> None:
 
 
 def medians(row: dict[str, Any]) -> dict[str, float]:
-    """Return the choice's seconds by stage and in all, and over the best's: medians."""
+    """Return the choice's median seconds by stage and in all, and its ratio to the best."""
     compared = row["compared"]
     found = {s: statistics.median(c["choice"][s] for c in compared) for s in tune.STAGES}
     totals = [sum(c["choice"].values()) for c in compared]
     ratios = [t / c["best"] for t, c in zip(totals, compared, strict=True)]
-    over = max(1.0, statistics.median(ratios))  # the best of one moment may not be another's
+    over = max(1.0, statistics.median(ratios))  # the best may change with time
     return {**found, "all": statistics.median(totals), "over": over}
 
 
 def words(timing: tune.Timing) -> str:
-    """Return what was set, in short."""
+    """Return the settings in short."""
     p = timing.chosen
     return f"r_c {p.cutoff:.4f}, P {p.points}, {p.p2p}, {p.p2g}, {p.g2p}"
 
@@ -185,7 +185,7 @@ def draw(results: list[dict[str, Any]], file: Path) -> None:
 
 
 def main() -> None:
-    """Measure for a while, or print a table."""
+    """Measure for a given time, or print a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--space", default="CPU")
     parser.add_argument("--seconds", type=float, default=300.0, help="when to stop (300)")
@@ -222,7 +222,7 @@ def main() -> None:
     ]
 
     def keep(row: dict[str, Any]) -> None:
-        """Visit a task once more, and write what is known of all."""
+        """Visit a task once more, and write the results of all tasks."""
         visit(row, space)
         console.print(say(row), soft_wrap=True, markup=False)
         if args.output:
@@ -244,14 +244,14 @@ def main() -> None:
 
 
 def write(file: Path, result: dict[str, Any]) -> None:
-    """Write results, a task a line: the files are kept in the repository."""
+    """Write one task per line, because the files are kept in the repository."""
     rows = ",\n".join(json.dumps(row) for row in result["rows"])
     head = json.dumps({name: value for name, value in result.items() if name != "rows"})
     file.write_text(f'{head[:-1]}, "rows": [\n{rows}\n]}}\n', encoding="utf-8")
 
 
 def say(row: dict[str, Any]) -> str:
-    """Return what is known of a task, in a line."""
+    """Return the results of a task in one line."""
     times = medians(row)
     what = f"{row['points']} {row['tolerance']:g} {row['periodicity']}P"
     what += " clustered" if row["clustered"] else ""

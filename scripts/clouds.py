@@ -1,10 +1,10 @@
-"""Time the near field for a pair within the cut-off, in uneven clouds over that in an even one.
+"""Time the near field per pair within the cut-off, for uneven clouds relative to an even one.
 
     python scripts/clouds.py [--space Cuda] [--points 1000000] [--tolerance 1e-4 1e-9]
 
-`stokes_comb`, 1-periodic, sources = targets, double precision; cut-offs as parki chooses them for
-each cloud. Pairs are counted by a tree, for some of the targets. A padded cell list takes 3.8 times
-as long on a sphere (Kosmacher, Du, Bagge and Biros 2026, table 9); at most 2 is asked for here.
+The sums are `stokes_comb`, 1-periodic, sources = targets, in double precision, with parki's choice
+of cut-off for each cloud. A tree counts the pairs of some targets. A padded cell list takes 3.8
+times as long on a sphere (Kosmacher, Du, Bagge and Biros 2026, table 9); 2 is the limit here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def clouds(n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
 
 
 def pairs(points: np.ndarray, cutoff: float, rng: np.random.Generator) -> float:
-    """Return about how many pairs are within the cut-off, in a box that repeats along x."""
+    """Estimate the number of pairs within the cut-off, in a box that repeats along x."""
     images = [points.T + np.array([shift, 0.0, 0.0]) for shift in (-1.0, 0.0, 1.0)]
     tree = cKDTree(np.concatenate(images))
     some = rng.choice(points.shape[1], min(COUNTED, points.shape[1]), replace=False)
@@ -70,7 +70,7 @@ def main() -> None:
             plan = parki.Plan("stokes_comb", where, where, to(norms), options)
             assert plan.parameters is not None
             times = [plan.timed(to(dens))[1]["P2P"] for _ in range(3 + RUNS)]
-            seconds = statistics.median(times[3:])  # of lists that are kept, on a device
+            seconds = statistics.median(times[3:])  # with kept lists, on a device
             near = pairs(points, plan.parameters.cutoff, rng)
             each = 1e9 * seconds / near
             even = even or each

@@ -1,4 +1,4 @@
-"""Compare parki with what its source papers built, FINUFFT's spreading, and FMM3D and DMK.
+"""Compare parki with the methods of its source papers, FINUFFT's spreading, FMM3D and DMK.
 
     python scripts/compare_papers.py guo ljungkvist rossinelli finufft fmm3d dmk --json cpu.json
     python scripts/compare_papers.py --space Cuda --json gpu.json           # all of them, on a GPU
@@ -6,8 +6,8 @@
     python scripts/compare_papers.py --docs docs/results/papers-*.json      # write the page
 
 A file in ``scripts/papers`` for each says what is compared. ``--points`` bounds the number of
-particles. FINUFFT (cuFINUFFT on a GPU) and FMM3D (fmm3dpy, on CPUs) are packages of their own, left
-out if they are not there. So is DMK, on CPUs, unless DMK_LIBRARY names the file of its library.
+particles. FINUFFT (cuFINUFFT on a GPU) and FMM3D (fmm3dpy, on CPUs) are left out if their packages
+are not installed. DMK (on CPUs) is left out unless DMK_LIBRARY names the file of its library.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "papers.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, or read; then print, write and draw."""
+    """Measure or read records; then print, write and draw."""
     args = _parser().parse_args(arguments)
     if args.docs:
         records = record.read(args.docs)
@@ -60,13 +60,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results = KINDS[kind].measure(run)
         records.append(record.record(kind, run, time.perf_counter() - begun, results))
         show(records[-1])
-        if args.json:  # after each, so that an interrupted run keeps what it has
+        if args.json:  # after each, so that an interrupted run keeps its results
             record.write(args.json, records)
     return 0
 
 
 def _missing(module: ModuleType, on_device: bool) -> str:
-    """Return what keeps a comparison from running here, if anything does."""
+    """Return why a comparison cannot run here, or ''."""
     if on_device and hasattr(module, "CPU_ALONE"):
         return "it runs on CPUs alone"
     return module.missing(on_device) if hasattr(module, "missing") else ""
@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("kinds", nargs="*", choices=[[], *KINDS], help="default: all")
     parser.add_argument("--space", default="CPU", help="CPU, Cuda, ...")
-    parser.add_argument("--points", type=int, help="default: what suits the space")
+    parser.add_argument("--points", type=int, help="default: a number that suits the space")
     parser.add_argument("--quick", action="store_true", help="few points: tests the script")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results")
     parser.add_argument(

@@ -1,13 +1,13 @@
-"""Time the prolate split against Hasimoto's, in one run: ratios of whole sums by tolerance.
+"""Compare the time of whole sums by the prolate split and by Hasimoto's, in one run.
 
     python scripts/compare_splits.py [--space CPU] [--points 100000] [--periodicities 1 3]
     python scripts/compare_splits.py --space Cuda --points 4000000
 
-Sums `stokes_comb` over uniform points that are sources and targets. Prints a table in Markdown: the
-seconds of a repeated application and of a one-shot sum (plan and one application, kernels
-compiled), medians over alternating runs of both splits, and their ratios. At the same cut-off 2.6
-to 4.4 times fewer grid points are predicted ("Near and far" of docs/theory.md); with the cut-off
-free to move, about half of that shows in the time, since P2P and mesh are balanced.
+The sums are `stokes_comb` over uniform points that are sources and targets. The script prints a
+table in Markdown with the seconds of a repeated application and of a one-shot sum (plan and one
+application, kernels compiled), by tolerance, as medians over alternating runs of both splits, with
+their ratios. For equal cut-offs theory predicts 2.6 to 4.4 times fewer grid points ("Near and far"
+of docs/theory.md). If each split chooses its cut-off, time improves by about half of that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SPLITS = ("hasimoto", "prolate")
 
 
 def sums(space: Any, arrays: list[Any], options: dict[str, parki.EwaldOptions], runs: int) -> Any:
-    """Return, for each split, the plan and the medians of one-shot and repeated seconds."""
+    """Return each split's plan, and its median seconds of one-shot and repeated sums."""
     xp = space.array_module
     points, dens, norms = arrays
 

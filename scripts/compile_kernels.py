@@ -1,9 +1,9 @@
 """Compiles the kernels that come with the wheel; `scripts/build_wheel.sh` runs this.
 
-Into a folder go one shared object for each level of x86-64 that `parki.runtime.shipped` knows, with
-the kernels of all sums by the usual variants, and the OpenMP library for machines without one.
-Objects are kept in the folder below it, so that a second run compiles what has changed alone.
-`--list` says how many kernels there are, and compiles none.
+The script writes one shared object to a folder for each x86-64 level in `parki.runtime.shipped`,
+with the kernels of all sums by the usual variants, and the OpenMP library for machines without one.
+A subfolder keeps the object files, so that a second run only compiles changed kernels. `--list`
+prints the number of kernels, and compiles none.
 """
 
 import argparse
@@ -42,13 +42,13 @@ from parki.runtime import Kernel, cache, get_execution_space, host, load, shippe
 from parki.settings import thread_count
 
 SPACE = get_execution_space("OpenMP")
-SECONDS = 10.0  # between words about progress
+SECONDS = 10.0  # between progress messages
 FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
-# First and last degree (all are even) of the near field's polynomials, of the potential and of its
-# derivatives: what `parki.ewald.choice.parameters.select` chose for tolerances from 0.3 to the
-# least one, 1 to 1 000 000 points, 0 to 3 periodic axes, cubes, long and flat boxes, tight
-# clusters. Derivatives of double layers and dipoles below 3e-9 need 32 to 48: left out, as a fifth
-# of all.
+# First and last degree (all are even) of the near field's polynomials, for the potential and for
+# its derivatives. `parki.ewald.choice.parameters.select` chose them for tolerances from 0.3 to the
+# smallest, 1 to 1 000 000 points, 0 to 3 periodic axes, cubes, long and flat boxes, and tight
+# clusters. Derivatives of double layers and dipoles below 3e-9 need degrees 32 to 48, and are left
+# out because they would be a fifth of all kernels.
 DEGREES = {
     FLOAT64: {
         "laplace": ((2, 26), (2, 28)),
@@ -70,13 +70,13 @@ DEGREES = {
 
 
 def wants(kernel: str) -> list[tuple[str, ...]]:
-    """Return the sets of results that kernels are made for: stresses are made of others."""
+    """Return the sets of results with their own kernels; stresses are computed from others."""
     names = [name for name in RESULTS if SUMS[kernel].terms.get(name)]
     return [want for n in range(1, 4) for want in combinations(names, n)]
 
 
 def parts() -> list[tuple[Any, ...]]:
-    """Return what makes kernels, each a function and its arguments."""
+    """Return the parts of all kernels, each as a function and its arguments."""
     found: list[tuple[Any, ...]] = []
     for dtype in DEGREES:
         found.append((base, dtype))
@@ -92,7 +92,7 @@ def kernels() -> Iterator[Kernel]:
 
 
 def base(dtype: np.dtype) -> Iterator[Kernel]:
-    """Yield the kernels that depend on the precision alone."""
+    """Yield the kernels that depend only on the precision."""
     real = real_name(dtype)
     yield from CellList.kernels(SPACE, real).values()
     yield load("cell_list", "place_systems", SPACE)
@@ -100,7 +100,7 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
     yield from parts_kernels(SPACE)
     for rows in sorted({3, *(each.rows for each in SUMS.values())}):
         yield CellList.gather_kernel(SPACE, dtype, rows)
-    for rows in (1, 3, 9):  # of results
+    for rows in (1, 3, 9):  # rows of results
         yield CellList.add_kernel(SPACE, dtype, rows)
     for split in (Prolate(10.0, 0.1), Hasimoto(10.0)):
         for kernel in ("laplace", "stokes_sl"):
@@ -109,8 +109,8 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
 
 
 def near(kernel: str, dtype: np.dtype, want: tuple[str, ...]) -> Iterator[Kernel]:
-    """Yield the kernels of the near field of some results."""
-    tile = near_tile(SPACE, "staged", 0, 0.0, dtype)  # a host has one, whatever the points
+    """Yield the near field's kernels for some results."""
+    tile = near_tile(SPACE, "staged", 0, 0.0, dtype)  # a host has only one
     first, last = DEGREES[dtype][kernel][want != ("u",)]
     for degree in range(first, last + 1, 2):
         for periodicity in range(4):
@@ -147,12 +147,12 @@ def far(points: int, dtype: np.dtype) -> Iterator[Kernel]:
         for want in wants(kernel):
             given = task(kernel, dtype, want)
             yield FGC.kernel(given)
-            for gather in (USUAL[False][2], "tile"):  # tiles know of systems
+            for gather in (USUAL[False][2], "tile"):  # several systems use tiles
                 yield from G2P.kernels(mesh(given, points, gather))
 
 
 def told(steps: Iterable[Any], label: str, total: int) -> Iterator[Any]:
-    """Pass steps on, and print how many there were: every few seconds, and at the end."""
+    """Pass steps on, and print their number every few seconds and at the end."""
     begun = said = time.monotonic()
     for done, step in enumerate(steps, 1):
         yield step
@@ -163,14 +163,14 @@ def told(steps: Iterable[Any], label: str, total: int) -> Iterator[Any]:
 
 
 def sources_of(part: tuple[Any, ...]) -> dict[str, str]:
-    """Return the source texts of a part's kernels, by the names of their entry points."""
+    """Return the source texts of a part's kernels, by name of the entry point."""
     make, *arguments = part
     texts = (kernel._object.source for kernel in make(*arguments))
     return {shipped.symbol(text): text for text in texts}
 
 
 def all_sources(jobs: int) -> dict[str, str]:
-    """Return the source texts of all kernels, by the names of their entry points."""
+    """Return the source texts of all kernels, by name of the entry point."""
     found: dict[str, str] = {}
     todo = parts()
     with ProcessPoolExecutor(jobs) as pool:
@@ -180,7 +180,7 @@ def all_sources(jobs: int) -> dict[str, str]:
 
 
 def build(sources: dict[str, str], level: str, folder: Path, jobs: int) -> None:
-    """Compile the sources by their names for a level, and link the folder's shared object."""
+    """Compile all sources for a level, and link the folder's shared object."""
     flags = [f for f in host.FLAGS if f != "-shared"]
     flags += [f"-march={level}", "-DPK_TEAM=1", "-fopenmp", "-ffunction-sections"]
     if level == "x86-64-v4":
@@ -215,7 +215,7 @@ def build(sources: dict[str, str], level: str, folder: Path, jobs: int) -> None:
 
 
 def take_openmp(folder: Path) -> None:
-    """Copy the compiler's OpenMP library, with its terms where the system has them."""
+    """Copy the compiler's OpenMP library, with its licence if the system has it."""
     run = [*host.compiler().command, "-print-file-name=libgomp.so.1"]
     found = subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip()
     shutil.copyfile(found, folder / "libgomp.so.1")
@@ -228,7 +228,7 @@ def take_openmp(folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="where to write")
-    parser.add_argument("--list", action="store_true", help="say how many there are, and stop")
+    parser.add_argument("--list", action="store_true", help="print the number of kernels only")
     parser.add_argument("--jobs", type=int, default=thread_count())
     parser.add_argument("--levels", nargs="+", default=list(shipped.LEVELS))
     arguments = parser.parse_args()

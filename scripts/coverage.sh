@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests and prints which part of each file they run, in the processes they start too.
-# Arguments go to pytest. Exit code 2 if it is less than pyproject.toml asks for.
+# Runs the tests and prints the coverage of each file, including processes that the tests start.
+# Arguments go to pytest. The exit code is 2 if coverage is less than pyproject.toml requires.
 set -euo pipefail
 
 . "$(dirname "${BASH_SOURCE[0]}")/setup.sh"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up parki if need be and runs its demonstration. Arguments go to `parki demo`.
+# Sets up parki if needed and runs its demonstration. Arguments go to `parki demo`.
 set -euo pipefail
 
 . "$(dirname "${BASH_SOURCE[0]}")/setup.sh"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the pages of docs as a site, warnings being errors. Arguments go to Sphinx.
+# Builds the pages of docs as a site; warnings are errors. Arguments go to Sphinx.
 set -euo pipefail
 
 . "$(dirname "${BASH_SOURCE[0]}")/setup.sh"

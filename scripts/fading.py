@@ -1,13 +1,13 @@
-"""Measure what the fading of kernels changes, in boxes of all ratios of edges.
+"""Measure the error due to the fading of kernels, in boxes of many aspect ratios.
 
     python scripts/fading.py                      # two minutes: the worst box of each kind
     python scripts/fading.py --every              # every box
     python scripts/fading.py --scale 0.5          # kernels that fade over half the width
 
-Sums pairs of random points by their modes, without windows: once by the kernels that
-`parki.ewald.far.cropped` makes, once by kernels that fade far later and over a longer way. The
-difference is the error of fading alone, over what the tolerance promises. The bounds of
-`parki.ewald.far.padding.fading` are judged by it.
+Pairs of random points are summed by their modes, without windows: once with the kernels of
+`parki.ewald.far.cropped`, and once with kernels that fade much later and over a longer distance.
+The difference is the error of fading only, relative to the promised error. It tests the bounds of
+`parki.ewald.far.padding.fading`.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from parki.runtime import get_execution_space
 
 EDGES = (0.125, 0.5, 1.0, 2.0, 8.0)
 TOLERANCES = (0.1, 1e-3, 1e-6)
-CUTOFFS = (0.2, 1.0)  # over the cube root of the volume
+CUTOFFS = (0.2, 1.0)  # in units of the cube root of the volume
 KERNELS = ("laplace", "stokes_sl", "stokes_dl")
 PAIRS = 40
-PERIODIC = 2  # modes along the periodic axis: others have kernels that end by themselves
-FINER = 1.5  # than the coarsest grid that holds the band
+PERIODIC = 2  # modes along the periodic axis; the kernels of further modes decay without fading
+FINER = 1.5  # grid refinement over the coarsest grid that holds the band
 
 
 def boxes(periodicity: int) -> list[tuple[float, float, float]]:
-    """Return boxes whose first edge is 1; an order of equal axes counts once."""
+    """Return boxes whose first edge is 1, without permutations of equivalent axes."""
     if periodicity == 2:
         return [(1.0, 1.0, edge) for edge in EDGES] + [(1.0, 4.0, edge) for edge in EDGES]
     found = itertools.combinations_with_replacement(sorted(EDGES, reverse=True), 2)
@@ -48,7 +48,7 @@ def boxes(periodicity: int) -> list[tuple[float, float, float]]:
 
 
 def longer(padding: Padding, box: Any, steps: Any, periodicity: int, by: float) -> Padding:
-    """Return a padding whose kernels are kept three times as far, and fade ``by`` times as long."""
+    """Return a padding whose kernels fade three times farther out, over ``by`` times the width."""
     kept, width = 3 * padding.kept, by * padding.width
     free = range(periodicity, 3)
     lengths = [
@@ -59,7 +59,7 @@ def longer(padding: Padding, box: Any, steps: Any, periodicity: int, by: float) 
     period = max(box[a] for a in free) + padding.diameter + 2 * (kept + width)
     if periodicity == 2:
         period = lengths[2] * steps[2]
-    # Both errors of fading fall as the width grows at a steepness that grows with its root.
+    # Both errors of fading fall as the width grows, if the steepness grows as its square root.
     steepness = math.sqrt(by) * padding.steepness
     return dataclasses.replace(
         padding, levels=(level,), period=period, kept=kept, width=width, steepness=steepness
@@ -69,7 +69,7 @@ def longer(padding: Padding, box: Any, steps: Any, periodicity: int, by: float) 
 def field(
     task: Task, padding: Padding, box: Any, steps: Any, split: Any, apart: Any, density: Any
 ) -> Any:
-    """Return the local modes' part of the field at distances ``apart`` from single sources."""
+    """Return the local modes' field at displacements ``apart`` from single sources."""
     kernel, lengths = task.sum, padding.local
     waves = [
         2 * math.pi / (n * h) * np.arange(n // 2 + 1) for n, h in zip(lengths, steps, strict=True)
@@ -106,7 +106,7 @@ def field(
         found = derivative(*axes)
         for order in set(itertools.permutations(axes)):
             third[order] = found
-    # Density and normal along two axes.
+    # Density and normal are along two axes, in both orders.
     laplacian = np.einsum("aabn->bn", third)
     u = 2 * np.einsum("abcn,bn,cn->an", third, density, density[::-1])
     for q, n in ((density, density[::-1]), (density[::-1], density)):
@@ -150,7 +150,7 @@ def error(
     values = [field(task, p, box, steps, split, apart, density) for p in (padding, exact)]
     difference = np.atleast_2d(values[0] - values[1])
     if not SUMS[kernel].normals:
-        # A constant times the density differs, which the gauge knows.
+        # Remove a constant times the density, which the gauge corrects.
         own = density[: len(difference)]
         constant = (own * difference).sum(axis=1) / (own**2).sum(axis=1)
         difference = difference - constant[:, None] * own

@@ -1,13 +1,13 @@
-"""Compare evaluations of the near field's radial functions: figure 4 of the paper, and times.
+"""Compare evaluators of the near field's radial functions: figure 4 of the paper, and times.
 
     python scripts/figure4.py                                       # on the CPU, some 30 s
     python scripts/figure4.py --space Cuda --points 4000000 --tolerance 1e-6 1e-4 1e-9
 
 The figure needs matplotlib. Its left side is figure 4 of Kosmacher, Du, Bagge and Biros (2026): the
 error of erf(x)/x on [0, 6] against the number of terms, for rational functions by the AAA algorithm
-in x (the paper's) and in x^2 (parki's), for polynomials in x^2, and for the library's erf. Its
-right side is the time of P2P with each evaluator, at the first tolerance: the least of some rounds
-in which the evaluators take turns, at the same parameters.
+in x (the paper's) and in x^2 (parki's), for polynomials in x^2, and for the library's erf. The
+right side has the time of P2P with each evaluator at the first tolerance, with equal parameters.
+Each time is the least over a few rounds in which the evaluators alternate.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from parki.settings import thread_count
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "radial.png"
 END = 6.0  # the paper's interval
 TERMS = range(4, 41)
-MOST_RATIONAL = 14  # beyond, rational functions approximate rounding
+MOST_RATIONAL = 14  # more terms would approximate rounding errors
 KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "stokes_rotlet", "laplace")
 CURVES = {
     "x": "rational in x (paper)",
@@ -40,7 +40,7 @@ CURVES = {
 
 
 def exact(x: float) -> float:
-    """Return erf(x)/x, rounded from 30 digits."""
+    """Evaluate erf(x)/x, rounded from 30 digits."""
     square = Decimal(x) ** 2
     term = total = Decimal(2) / Decimal("3.14159265358979323846264338327950288420").sqrt()
     k = 0
@@ -52,7 +52,7 @@ def exact(x: float) -> float:
 
 
 def rational(x: Any, terms: int, power: int) -> Any:
-    """Evaluate AAA's approximation of erf(x)/x of so many terms in x**power, as the kernel does."""
+    """Evaluate AAA's approximation of erf(x)/x with ``terms`` terms in x**power, as kernels do."""
     nodes = (1 - np.cos(np.linspace(0, np.pi, 129))) / 2
     arguments = END * nodes ** (1 / power)
     values = np.full(nodes.shape, 2 / math.sqrt(math.pi))
@@ -89,7 +89,7 @@ def errors(points: int = 1500) -> tuple[dict[str, list[float]], float]:
 def times(
     space: str, points: int, tolerance: float, kernels: Sequence[str], rounds: int = 5
 ) -> list[dict[str, Any]]:
-    """Return, for every kernel and evaluator, what was measured."""
+    """Return the measurements of every kernel and evaluator."""
     xp = parki.get_execution_space(space).array_module
     rng = np.random.default_rng(4)
     src, norms = xp.asarray(rng.random((3, points))), xp.asarray(rng.standard_normal((3, points)))
@@ -217,7 +217,7 @@ def draw(
         ylim=(ends[0], ends[1] + 0.7),
     )
     right.spines["left"].set_visible(False)
-    # Above the bars, whatever their lengths.
+    # The legend is above the bars, which may have any length.
     right.legend(
         frameon=False, loc="upper left", ncols=3, borderaxespad=0.0, borderpad=0.2, handlelength=1.2
     )

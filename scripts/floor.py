@@ -1,12 +1,12 @@
-"""Times of the stages over the least that their operations and bytes would take.
+"""Times of the stages relative to the least time of their operations and bytes.
 
     python scripts/floor.py --space Cuda --json docs/results/floor-h200.json
     python scripts/floor.py --json docs/results/floor-cpu.json       # 100 000 points
     python scripts/floor.py --docs docs/results/floor-*.json         # write docs/floor.md
 
-Operations are those of the method, each input is read once and each output written once: a stage
-cannot run faster than the larger of operations over the rate of multiply-adds, and bytes over the
-rate of memory, both measured in the same run (`benchmarks/ceilings.py`).
+The counts assume the operations of the method, with each input read once and each output written
+once. A stage cannot be faster than the larger of operations over the rate of multiply-adds, and
+bytes over the rate of memory; both rates are measured in the same run (`benchmarks/ceilings.py`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ To repeat this, run `scripts/floor.py` as its first lines say.
 
 
 def counts(plan: Any) -> dict[str, tuple[float, float]]:
-    """Return operations and bytes of the stages of a plan for a vector of results."""
+    """Return operations and bytes of each stage of a plan that computes u."""
     kind, problem, chosen = SUMS[plan.kernel], plan.setup.problem, plan.parameters
     mesh, n, item = plan.setup.mesh, float(plan.n_sources), plan.dtype.itemsize
     polynomials, others = kind.pair.operations
@@ -66,7 +66,7 @@ def counts(plan: Any) -> dict[str, tuple[float, float]]:
     given = 3 + kind.rows + 3 * kind.normals
     grid = math.prod(mesh.padding.grid)
     window = chosen.points**3
-    # Three components with the slope of the window along x, and what has it along y and z.
+    # Three components with the window's slope along x, and three for slopes along y and z.
     spread = kind.components + (3 if kind.gradient else 0)
     rows = field_rows(plan.kernel, ("u",))
     passes = mesh.padding.values()
@@ -74,7 +74,7 @@ def counts(plan: Any) -> dict[str, tuple[float, float]]:
     both = kind.components + rows
     lengths = [n for n in mesh.padding.plain if n > 1]
     butterflies = 2.5 * sum(math.log2(n) for n in lengths) / len(lengths)
-    padded = both / 2 * values / 3  # modes that are convolved
+    padded = both / 2 * values / 3  # convolved modes
     return {
         "P2P": (problem.pairs(chosen.cutoff) * pair, n * (given + 6) * item),
         "P2G": (2 * spread * window * n, n * given * item + kind.components * grid * item),

@@ -5,8 +5,8 @@
 
 Small sums are checked first: the adjoint of a plan against the plan, `parki.vjp` and `parki.jvp`
 against differences of direct sums, and the derivatives of PyTorch and JAX by their own checks.
-Then a table has the time of each kernel's sum, and what derivatives take over it. Sums and
-derivatives alternate; a ratio is one of medians. A framework that is not installed is left out.
+Then a table has the time of each kernel's sum, and the time of derivatives relative to it. Sums and
+derivatives alternate, and ratios are of medians. A framework that is not installed is left out.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 
 import parki
-from parki.ewald.plan import sum_once
+from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 from parki.runtime import ExecutionSpace
 
 BOX = (1.2, 1.0, 0.8)
-# What checks by differences of sums allow, and a tolerance for it.
+# Steps and bounds for checks by differences of sums, and a tolerance that suits them.
 TOLERANCE, STEPS = 1e-6, {"eps": 1e-4, "atol": 2e-3, "rtol": 1e-3}
 Arrays = dict[str, Any]
 
@@ -67,12 +67,12 @@ def values_for(kernel: str, targets: int) -> Any:
 
 
 def arguments(kernel: str, given: Arrays, options: Any) -> tuple[Any, ...]:
-    """Return what `parki.vjp` takes."""
+    """Return the arguments of `parki.vjp`."""
     return kernel, given["trg"], given["src"], given["dens"], given.get("norms"), options
 
 
 def host(array: Any) -> Any:
-    """Return an array of NumPy."""
+    """Return an array as NumPy's."""
     return array.get() if hasattr(array, "get") else np.asarray(array)
 
 
@@ -80,7 +80,7 @@ def host(array: Any) -> Any:
 
 
 def check_parki(space: ExecutionSpace) -> bool:
-    """Check adjoints and derivatives of every kernel; return whether all are right."""
+    """Check adjoints and derivatives of every kernel; return whether all are correct."""
     xp, good = space.array_module, True
     print("| kernel | adjoint against plan | reverse mode | forward mode |")
     print("| --- | --- | --- | --- |")
@@ -113,7 +113,7 @@ def check_parki(space: ExecutionSpace) -> bool:
 
 
 def difference(kernel: str, given: Arrays, moves: Arrays, periodicity: int) -> Any:
-    """Return the derivative of the direct sum along changes, by differences of order 8."""
+    """Differentiate the direct sum along changes, by differences of order 8."""
     found, step = 0.0, 1e-3
     for distance, weight in {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}.items():
         for sign in (1, -1):
@@ -125,7 +125,7 @@ def difference(kernel: str, given: Arrays, moves: Arrays, periodicity: int) -> A
 
 
 def check_torch(space: ExecutionSpace) -> str:
-    """Run PyTorch's checks of derivatives; return what came of it."""
+    """Run PyTorch's checks of derivatives; return the outcome."""
     if importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed"
     import torch
@@ -163,7 +163,7 @@ def check_torch(space: ExecutionSpace) -> str:
 
 
 def check_jax(space: ExecutionSpace) -> str:
-    """Run JAX's checks of derivatives; return what came of it."""
+    """Run JAX's checks of derivatives; return the outcome."""
     if importlib.util.find_spec("jax") is None:
         return "JAX is not installed"
     import jax
@@ -191,7 +191,7 @@ def check_jax(space: ExecutionSpace) -> str:
 
 
 def medians(space: ExecutionSpace, calls: dict[str, Callable[[], Any]], rounds: int) -> Arrays:
-    """Return the median seconds of each call; they take turns."""
+    """Return the median seconds of each call; the calls alternate."""
     for call in calls.values():
         for _ in range(3):  # kernels are compiled, lists of pairs kept, launches recorded
             call()
@@ -215,7 +215,7 @@ def wait(space: ExecutionSpace) -> None:
 def calls_of(
     kernel: str, space: ExecutionSpace, points: int, tolerance: float, periodicity: int
 ) -> dict[str, Callable[[], Any]]:
-    """Return a sum and its derivatives: of one call, of a plan, and by PyTorch."""
+    """Return functions for a sum and its derivatives: one-shot, by a plan, and by PyTorch."""
     xp = space.array_module
     given = {n: xp.asarray(a) for n, a in inputs(kernel, points, points).items()}
     v = xp.asarray(values_for(kernel, points))
@@ -223,7 +223,7 @@ def calls_of(
     how = arguments(kernel, given, options)
     plan = parki.Plan(kernel, given["trg"], given["src"], given.get("norms"), options)
     found: dict[str, Callable[[], Any]] = {
-        "sum": lambda: sum_once(*how, "u"),
+        "sum": lambda: sum_once((*how[:3], *how[4:]), how[3], "u"),
         "by densities": lambda: parki.vjp(*how, values=v),
         "by all": lambda: parki.vjp(*how, values=v, wrt=tuple(given)),
         "plan": lambda: plan(given["dens"]),
@@ -235,7 +235,7 @@ def calls_of(
 def of_torch(
     kernel: str, space: ExecutionSpace, given: Arrays, v: Any, options: Any
 ) -> dict[str, Callable[[], Any]]:
-    """Return PyTorch's sum, and its backward passes by the graph of one forward pass."""
+    """Return PyTorch's sum, and its backward passes through the graph of one forward pass."""
     if importlib.util.find_spec("torch") is None:
         return {}
     import torch
@@ -282,7 +282,7 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=50_000, help="targets, and sources (50000)")
     parser.add_argument("--tolerance", type=float, default=1e-6, help="of the sums timed (1e-6)")
     parser.add_argument("--periodicity", type=int, default=3, help="of the sums timed (3)")
-    parser.add_argument("--no-checks", action="store_true", help="times alone")
+    parser.add_argument("--no-checks", action="store_true", help="measure times only")
     given = parser.parse_args()
     space = parki.get_execution_space(given.space)
     start = time.perf_counter()

@@ -1,9 +1,9 @@
-"""Times several densities at once, and many systems at once, against one after the other.
+"""Compare the time of several densities or systems at once with one after the other.
 
     python scripts/many.py                      # on the CPU
     python scripts/many.py --space Cuda
 
-Prints milliseconds of an application (medians), and of steps of points that move.
+The script prints median milliseconds of an application, and of steps of moving points.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RUNS, SECONDS = 20, 3.0
 
 
 def seconds(space: ExecutionSpace, work: Callable[[], Any]) -> float:
-    """Return the median time of work that repeats, once it is in its stride."""
+    """Return the median time of repeated work, after a few first calls."""
     for _ in range(4):
         work()
     times: list[float] = []
@@ -37,7 +37,7 @@ def seconds(space: ExecutionSpace, work: Callable[[], Any]) -> float:
 
 
 def densities(space: ExecutionSpace, n: int) -> list[float]:
-    """Return the seconds of 1, 2, 4 and 8 densities of `stokes_comb`, 1-periodic, 1e-4, double."""
+    """Time 1, 2, 4 and 8 densities of `stokes_comb`, 1-periodic, 1e-4, in double precision."""
     xp, rng = space.array_module, np.random.default_rng(0)
     options = parki.EwaldOptions(1, [1, 1, 1], 1e-4, execution_space=space)
     points, norms = xp.asarray(rng.random((3, n))), xp.asarray(rng.standard_normal((3, n)))
@@ -48,9 +48,9 @@ def densities(space: ExecutionSpace, n: int) -> list[float]:
 
 
 def systems(space: ExecutionSpace, count: int, n: int) -> tuple[float, float, float]:
-    """Return the seconds of ``count`` systems of ``n`` points, `stokes_sl`, 3-periodic, 1e-4.
+    """Time ``count`` systems of ``n`` points, `stokes_sl`, 3-periodic, 1e-4.
 
-    Of an application, of a step, and of one application after the other.
+    The seconds are of an application, a step, and separate applications one after the other.
     """
     xp, rng = space.array_module, np.random.default_rng(0)
     options = parki.EwaldOptions(3, [1, 1, 1], 1e-4, execution_space=space)

@@ -1,9 +1,9 @@
-"""Measure what a launch costs beyond the kernel's own work: microseconds per call.
+"""Measure the overhead of a launch beyond the kernel's own work, in microseconds per call.
 
     python scripts/measure_overhead.py [--calls 20000]
 
-Launches a kernel of ten arguments (eight arrays, an integer and a real) over one index, on the
-spaces Serial and OpenMP, and prints the mean time of a call.
+The script launches a kernel of ten arguments (eight arrays, an integer and a real) over one index,
+on the spaces Serial and OpenMP, and prints the mean time of a call.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Small sums of every kind under sanitizers; ends with an error if one finds something.
+# Runs small sums of every kind under sanitizers; fails if one of them finds an error.
 #   scripts/sanitize.sh          kernels of the CPU: addresses and undefined behaviour (g++ or clang++)
 #   scripts/sanitize.sh --gpu    kernels of an NVIDIA GPU: compute-sanitizer's memcheck, racecheck, synccheck
-# PYTHON is the interpreter, CXX the compiler. Kernels of the CPU go to a cache of their own.
+# PYTHON is the interpreter, CXX the compiler. Kernels of the CPU go to a separate cache.
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 
 if [ "${1:-}" = --gpu ]; then
-    # Compiles all kernels, so that the tools do not watch the compiler.
+    # Compiles all kernels first, so that the tools do not check the compiler.
     "$python" scripts/small_sums.py --space Cuda --brief
     for tool in memcheck racecheck synccheck; do
         echo "== $tool"
@@ -21,8 +21,8 @@ fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 compiler=${CXX:-g++}
-# Comes last on the command line, and so has the last word over parki's own flags. A division by zero
-# is no error in kernels: pairs that coincide are sorted out afterwards.
+# This comes last on the command line, and so overrides parki's own flags. A division by zero is no
+# error in kernels, as coinciding pairs are removed afterwards.
 cat > "$folder/cxx" <<WRAPPER
 #!/bin/sh
 exec $compiler "\$@" -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined,float-cast-overflow \\

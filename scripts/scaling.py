@@ -1,18 +1,18 @@
-"""Weak and strong scaling: the sum of single and double layer over the ranks of mpirun, by stage.
+"""Weak and strong scaling of the combined sum over the ranks of mpirun, by stage.
 
     mpirun -n 2 python scripts/scaling.py --space Cuda --points 4000000 --weak --json FILE
     mpirun -n 4 python scripts/scaling.py --points 100000 --periodicity 3
     python scripts/scaling.py --docs docs/results/scaling-*.json       # write docs/scaling.md
 
-With ``--weak``, ``--points`` are those of each rank and the box grows with the ranks along its
-first axis, as in table 11 of Kosmacher, Du, Bagge and Biros (2026), whose rows are printed beside;
-else they are those of all ranks, in the unit cube. One start measures one number of ranks; records
-are added to FILE, and all of them are shown.
+With ``--weak``, ``--points`` is the number per rank, and the box grows with the ranks along its
+first axis, as in table 11 of Kosmacher, Du, Bagge and Biros (2026), whose rows are printed as well.
+Otherwise it is the number over all ranks, in the unit cube. One start measures one number of ranks;
+records are added to FILE, and all of them are shown.
 
 Points are uniform. They are given in two ways: anywhere (``random``), and on the ranks of their
-slabs (``home``), as those of time steps can be. Times are medians, of the slowest rank each time;
-stages are timed one after the other, the whole application with the near field beside the exchanges
-(on devices) and without. Parameters are chosen for each run; the paper kept those of one GPU.
+slabs (``home``), as is possible in time steps. Times are medians of the slowest rank. Stages are
+timed one after the other; the whole application is timed with the near field during exchanges (on
+devices) and without. Parameters are chosen for each run; the paper kept the parameters of one GPU.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ import parki
 from parki.distributed import ewald, use_local_gpu
 
 RUNS = 7
-# Table 11, H200s over 400 Gbit/s InfiniBand, tolerance 1e-4: milliseconds by number of GPUs. Twelve
-# transforms there, four and three components here. None where a step is not there.
+# Milliseconds of table 11 by number of GPUs (H200s over 400 Gbit/s InfiniBand, tolerance 1e-4). The
+# paper has twelve transforms, parki four and three components. None means that there is no step.
 RANKS = (1, 2, 4, 8, 16, 32, 64)
 PAPER: dict[str, tuple[float | None, ...]] = {
     "sort": (None, 16.5, 23.7, 37.1, 61.3, 110.4, 222.0),
@@ -82,7 +82,7 @@ Biros (2026), with H200s over InfiniBand.
 
 
 class Clock:
-    """Seconds of calls on all ranks: medians of the slowest one's."""
+    """Times calls on all ranks, by medians of the slowest rank."""
 
     def __init__(self, run: Run, comm: Any, runs: int) -> None:
         self.run, self.comm, self.runs = run, comm, runs
@@ -96,12 +96,12 @@ class Clock:
         return float(self.comm.allreduce(self.run.now() - start, MPI.MAX))
 
     def median(self, call: Callable[[], Any]) -> float:
-        """Return the median of several calls after a first."""
+        """Return the median of several calls after a first one."""
         call()
         return statistics.median(self.once(call) for _ in range(self.runs))
 
     def stages(self, plan: Any, dens: Any) -> dict[str, float]:
-        """Return the medians of an application's stages, both halos as one."""
+        """Return the medians of an application's stages; both halos count as one."""
         found = [plan.timed(dens)[1] for _ in range(self.runs)]
         slowest = [{s: self.comm.allreduce(t, MPI.MAX) for s, t in one.items()} for one in found]
         median = {s: statistics.median(one[s] for one in slowest) for s in slowest[0]}
@@ -110,7 +110,7 @@ class Clock:
 
 
 def measure(run: Run, comm: Any, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the times of this number of ranks; the same on all of them."""
+    """Return the times for this number of ranks, equal on all of them."""
     size, rank, xp = comm.size, comm.rank, run.xp
     n = arguments.points if arguments.weak else arguments.points // size
     box = (float(size) if arguments.weak else 1.0, 1.0, 1.0)

@@ -1,6 +1,6 @@
 # Sourced by test.sh and demo.sh. `set_up EXTRA` leaves the repository's .venv with parki installed
-# from this checkout, with that extra, or stops with what is missing and who brings it. Nothing is
-# installed outside of .venv. Sets $root and $venv.
+# from this checkout, with that extra, or stops and names the missing package. Nothing is installed
+# outside .venv. Sets $root and $venv.
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 venv="$root/.venv"
@@ -33,7 +33,7 @@ need_compiler() {
         while IFS= read -r word; do
             words+=("$word")
         done < <(xargs -n 1 printf '%s\n' <<<"$candidate" 2>/dev/null)
-        # macOS has a g++ that only asks for the command line tools: compiling is the test.
+        # macOS has a g++ that only asks for the command line tools, so the test is to compile.
         if command -v "${words[0]:-}" >/dev/null 2>&1; then
             found="$candidate"
             if printf '#include <cmath>\nint main() { return 0; }\n' |
@@ -41,7 +41,7 @@ need_compiler() {
                 return
             fi
         fi
-        # A compiler that was asked for is used or refused, never replaced.
+        # A requested compiler is used or refused, never replaced.
         [ "$candidate" != "${CXX:-}" ] ||
             stop "CXX is '$CXX', which does not compile C++ here: correct or unset it."
     done
@@ -61,7 +61,7 @@ need_venv() {
     for candidate in "${PYTHON:-}" python3 python3.14 python3.13 python3.12 python3.11 python3.10; do
         [ -n "$candidate" ] && recent "$candidate" || continue
         found="$candidate"
-        # Debian ships venv without ensurepip, in which case it cannot make an environment.
+        # Debian may have venv without ensurepip, and then cannot make an environment.
         if "$candidate" -c 'import ensurepip, venv' 2>/dev/null; then
             python="$candidate"
             break
@@ -82,7 +82,7 @@ need_venv() {
 }
 
 install() { # install EXTRA
-    # pip is asked again only when pyproject.toml has changed, so that a second run needs no network.
+    # pip runs again only if pyproject.toml has changed, so that a second run needs no network.
     local stamp="$venv/.parki-$1"
     cmp -s "$root/pyproject.toml" "$stamp" && return
     say "installing parki[$1] into $venv (once; needs the network)"

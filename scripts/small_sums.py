@@ -1,10 +1,10 @@
-"""Run small sums of every kind, as input for a sanitizer: see `scripts/sanitize.sh`.
+"""Run small sums of every kind, as input for a sanitizer (see `scripts/sanitize.sh`).
 
     python scripts/small_sums.py [--space CPU] [--points 150] [--brief]
 
-Every kernel, periodicity and variant in both precisions, with pressures, gradients and derivatives,
-and every method of `parki.mesh`; `--brief` leaves out what compiles no other code on a device than
-the rest. Results are only looked at for NaN: whether they are right is for `parki check` to say.
+The sums cover every kernel, periodicity and variant in both precisions, with pressures, gradients
+and derivatives, and every method of `parki.mesh`; `--brief` leaves out sums that add no compiled
+code on a device. Results are only tested for NaN; `parki check` tests whether they are correct.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Case = tuple[str, int, str, dict[str, str], tuple[str, ...]]
 
 
 def cases(brief: bool) -> Iterator[Case]:
-    """Yield kernel, periodicity, precision, options and what is wanted."""
+    """Yield kernel, periodicity, precision, options and wanted fields."""
     for number, kernel in enumerate(SUMS):
         fields = tuple(name for name in ALL if kernel != "laplace" or name != "p")
         for periodicity in range(4):
@@ -55,7 +55,7 @@ def cases(brief: bool) -> Iterator[Case]:
 
 
 def sum_up(case: Case, space: str, n: int, rng: np.random.Generator) -> None:
-    """Make one sum, some more after its points have moved, those of systems, and derivatives."""
+    """Make one sum, more with moved points and with systems, and derivatives."""
     kernel, periodicity, dtype, settings, want = case
     xp = parki.get_execution_space(space).array_module
     options: Any = dict(settings, execution_space=space, tolerance=TOLERANCES[dtype])
@@ -71,7 +71,7 @@ def sum_up(case: Case, space: str, n: int, rng: np.random.Generator) -> None:
     plan = parki.Plan(kernel, trg, src, norms, options, want=want)
     plan(dens)
     results = []
-    for _ in range(4 if plan.space.on_device else 1):  # a device records the last ones
+    for _ in range(4 if plan.space.on_device else 1):  # a device records the last sums
         plan.update_points(src, src, norms)
         results += [plan(dens), plan(xp.stack([dens, dens, dens]))]
     if not settings:
@@ -90,7 +90,7 @@ def sum_up(case: Case, space: str, n: int, rng: np.random.Generator) -> None:
 
 
 def mesh_up(dimensions: int, dtype: str, space: str, n: int, rng: np.random.Generator) -> int:
-    """Spread and interpolate by every method that the space has; return how many there were."""
+    """Spread and interpolate by every method of the space; return the number of methods."""
     xp, count = parki.get_execution_space(space).array_module, 0
     points, values = (xp.asarray(rng.random((k, n)).astype(dtype)) for k in (dimensions, 2))
     periodic = [False, *[True] * (dimensions - 1)]

@@ -1,11 +1,11 @@
-"""Sum for a long time, and see that memory does not grow.
+"""Sum for a long time, and check that memory does not grow.
 
     python scripts/soak.py [--space CPU] [--calls 10000] [--points 2000] [--steps]
 
-Applies a plan of each kernel in turn, and now and then makes a plan anew, moves a plan's points or
-asks for the impossible; or, with --steps, moves the points of one plan at every call. Prints nine
-times what is in use without plans; exit code 1 if it is more by --growth MB, or by a tenth, in the
-last third than in the middle one. Before, caches of kernels and parameters fill up.
+The script applies a plan of each kernel in rotation, and sometimes makes a new plan, moves a plan's
+points or makes an invalid request. With --steps it moves the points of one plan at every call. It
+prints the memory in use without plans nine times. The exit code is 1 if the last third has --growth
+MB, or a tenth, more than the middle third; in the first, caches of kernels and parameters fill up.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Soak:
         self.counts = dict.fromkeys(("calls", "one-shots", "moves", "plans", "refused"), 0)
 
     def run(self, number: int) -> None:
-        """Make one call, and sometimes something else."""
+        """Make one call, and sometimes another request."""
         kernel = tuple(SUMS)[number % len(SUMS)]
         if kernel not in self.plans or number % 97 == 7:
             periodicity, want = number // 7 % 4, WANTS[number % len(WANTS)]
             self.plans[kernel] = self.plan(kernel, periodicity, want)
             self.counts["plans"] += 1
         plan, dens, out = self.plans[kernel]
-        # Results are written over, and now and then new.
+        # Most results overwrite an old array, and some are new.
         found = plan(dens, out=out) if number % 3 else plan(dens)
         assert bool(self.xp.isfinite(found[0] if isinstance(found, tuple) else found).all())
         self.counts["calls"] += 1
@@ -81,7 +81,7 @@ class Soak:
             assert bool(self.xp.isfinite(out).all())
 
     def plan(self, kernel: str, periodicity: int, want: Any) -> tuple[parki.Plan, Any, Any]:
-        """Return a plan, a density and results to write over."""
+        """Return a plan, a density and an array for results."""
         src, norms = self.array(3), self.normals(kernel)
         options = parki.EwaldOptions(periodicity, [1, 1, 1], 1e-4, execution_space=self.space)
         plan = parki.Plan(kernel, src, src, norms, options, want=want)
@@ -89,7 +89,7 @@ class Soak:
         return plan, dens, plan(dens)
 
     def warm_up(self) -> None:
-        """Make a plan of every kind: each new kernel keeps half a megabyte."""
+        """Make a plan of every kind, because each new kernel keeps half a megabyte."""
         for kernel in SUMS:
             for periodicity in range(4):
                 for want in WANTS:
@@ -108,12 +108,12 @@ class Soak:
         return self.xp.asarray(self.rng.random((rows, self.points)))
 
     def megabytes(self) -> dict[str, float]:
-        """Return the memory in use without plans: resident, and of CuPy's pool."""
-        self.plans.clear()  # which come in all sizes
+        """Return the memory in use without plans: resident memory, and CuPy's pool."""
+        self.plans.clear()  # their sizes differ
         gc.collect()
         with contextlib.suppress(AttributeError, OSError):  # another C library
             ctypes.CDLL("libc.so.6").malloc_trim(0)
-        # Not those of files, which the system drops and reads again as it likes.
+        # Pages of files do not count, as the system may drop and read them again.
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
         size = next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:"))
         found = {"resident": 1024 * size / 1e6}
@@ -125,13 +125,13 @@ class Soak:
 
 
 def main() -> None:
-    """Make the calls, and print what memory they take."""
+    """Make the calls, and print the memory in use."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--space", default="CPU")
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--points", type=int, default=2000)
-    parser.add_argument("--steps", action="store_true", help="points that move at every call")
-    parser.add_argument("--growth", type=float, default=10.0, help="MB that are no leak")
+    parser.add_argument("--steps", action="store_true", help="move the points at every call")
+    parser.add_argument("--growth", type=float, default=10.0, help="permitted growth in MB")
     args = parser.parse_args()
     soak, start = Soak(args.space, args.points), time.perf_counter()
     run = soak.step if args.steps else soak.run

@@ -25,4 +25,5 @@ step() {
 step ruff check
 step ruff format --check
 step mypy
-step pytest -n "$processes" --dist loadfile "$@"
+# tests/conftest.py has the order of the files, the longest first.
+step pytest -n "$processes" --dist loadfile --no-loadscope-reorder "$@"

@@ -1,7 +1,8 @@
 """What tests share: execution spaces, moving arrays to and from them, random numbers.
 
 It also chooses which combinations of parameters the default run meets (see CONTRIBUTING.md): the
-markers `pairwise` and `each` leave the others to the long run.
+markers `pairwise` and `each` leave the others to the long run. The files that take longest come
+first, so that two processes end together.
 
 The compile cache is the user's (PARKI_CACHE_DIR), so that a second run compiles nothing.
 """
@@ -28,6 +29,12 @@ SPACES = [
     for name, reason in ABSENT.items()
     if not reason
 ]
+# The files of more than twenty seconds of processor time, the longest first, so that those that
+# pytest-xdist hands out last are short.
+LONGEST = (
+    *("distributed", "accuracy", "executor", "torch", "derivatives", "adjoint"),
+    *("offline_compile", "p2p_cells", "determinism", "cli", "commands"),
+)
 
 
 def pytest_report_header() -> list[str]:
@@ -39,7 +46,7 @@ def pytest_report_header() -> list[str]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark as slow what the long run alone meets, before pytest looks at the markers."""
     functions: dict[tuple[Any, ...], list[pytest.Item]] = {}
     files_with_serial = set()
@@ -59,6 +66,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 kept = covering([values_of(item) for item in group], size)
                 for place in set(range(len(group))) - kept:
                     group[place].add_marker(pytest.mark.slow)
+    if hasattr(config, "workerinput"):  # one of several processes
+        longest_first(items)
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """Put the tests of the longest files first, and leave the others in their order."""
+    order = {f"test_{name}": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(order)))
 
 
 def values_of(item: pytest.Item) -> list[tuple[str, Any]]:

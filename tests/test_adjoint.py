@@ -267,7 +267,14 @@ def test_least_squares():
     assert rms(found.reshape(3, -1) - forces) <= 1e-9 * rms(forces)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+# As in test_derivatives.py: the combined sum has both layers.
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in ("stokes_sl", "stokes_dl") else name
+        for name in KERNELS
+    ],
+)
 def test_several_at_once(kernel):
     for want in ("u", ("u", "grad_u")):
         plan = make(kernel, 1, want)

@@ -27,11 +27,8 @@ LAUNCHERS = ("load", "Kernel", "prepare")
 
 
 def imports(path, package="parki.ewald"):
-    """Yield (module, name) for what a file imports, but for type checkers."""
+    """Yield (module, name) for what a file imports, for type checkers too."""
     tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            node.body = []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(package):
             yield from ((node.module, alias.name) for alias in node.names)
@@ -48,6 +45,19 @@ def test_wings(wing):
             )
 
 
+def test_rooms():
+    """A folder is seen at a glance."""
+    for folder, most in ((EWALD, 8), (EWALD.parent, 12)):
+        modules = {path.name for path in folder.glob("*.py")} - {"__init__.py"}
+        assert len(modules) <= most, f"{len(modules)} modules in {folder.name}: {sorted(modules)}"
+
+
+def test_imports_for_type_checkers_count(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text("if TYPE_CHECKING:\n    from parki.ewald.plan import Plan\n")
+    assert list(imports(path)) == [("parki.ewald.plan", "Plan")]
+
+
 @pytest.mark.parametrize("module", ["near/sizes.py", "far/sizes.py", "far/columns.py"])
 def test_sizes_launch_nothing(module):
     names = {name for _, name in imports(EWALD / module, "parki")}
@@ -58,6 +68,12 @@ def test_choice_launches_nothing():
     for path in (EWALD / "choice").glob("*.py"):
         names = {name for _, name in imports(path, "parki")}
         assert not names & set(LAUNCHERS), path.name
+
+
+def test_few_modules_stand_in_the_hall():
+    """Those directly in `parki` are the public face, and what all wings share."""
+    names = {path.name for path in EWALD.parent.glob("*.py")}
+    assert "__init__.py" in names and len(names) <= 12, names
 
 
 def test_no_circles():

@@ -158,6 +158,27 @@ def test_module_runs() -> None:
     assert run.stdout.strip() == f"parki {parki.__version__}"
 
 
+def test_rich_is_needed_by_the_command_line_alone() -> None:
+    program = """
+import sys
+sys.modules["rich"] = None  # as where it is not installed
+import numpy as np
+import parki
+points = np.full((3, 2), [0.25, 0.5])
+u = parki.laplace(points, points, np.ones(2), box=[1, 1, 1], tolerance=1e-2)
+print(u.shape)
+from parki.__main__ import main
+sys.exit(main())
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program, "info"], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 2
+    assert run.stdout == "(2,)\n"  # which a plain install has to give
+    assert run.stderr.splitlines()[-1].startswith("parki: the command line needs rich")
+    assert "pip install parki[cli]" in run.stderr and "Traceback" not in run.stderr
+
+
 # --- streams ----------------------------------------------------------------------------------
 
 
@@ -200,8 +221,8 @@ def unread() -> Iterator[int]:
         ["info"],
         ["cache", "list"],
         ["cache", "list", "--json"],
-        ["bench", "--points", "300", "--space", "Serial"],
-        ["demo", "--points", "1000", "--no-picture", "--space", "Serial"],
+        ["bench", "--points", "300", "--space", "CPU"],
+        ["demo", "--points", "1000", "--no-picture", "--space", "CPU"],
     ],
     ids=" ".join,
 )
@@ -211,7 +232,7 @@ def test_a_closed_pipe_ends_quietly(words: list[str], unbuffered: bool, unread: 
 
 
 def test_check_ends_quietly_too(unread: int) -> None:
-    run = run_parki(["check", "--space", "Serial"], stdout=unread)
+    run = run_parki(["check", "--space", "CPU"], stdout=unread)  # by kernels of other tests
     assert (run.returncode, said(run)) == (0, "")
 
 

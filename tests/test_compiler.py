@@ -330,5 +330,5 @@ def test_first_launch_speaks_too(tmp_path, monkeypatch, caplog):
 
 
 def test_unknown_space_names_those_known():
-    with pytest.raises(UnavailableError, match="expected OpenMP, Serial, Cuda or HIP"):
+    with pytest.raises(ParkiValueError, match="expected OpenMP, Serial, Cuda or HIP"):
         parki.get_execution_space("Sycl")

@@ -67,3 +67,17 @@ def test_within_the_box(periodicity, laplace, tolerance, box):
         far = whole[mode].reshape(square.shape)
         far = values_at(places, [padding.period] * len(free), far, np.exp(-damping * square))
         assert np.abs(near - far).max() <= 1e-10 * np.abs(far).max()
+
+
+@pytest.mark.parametrize("box", BOXES)
+@pytest.mark.parametrize("tolerance", [1e-4, 1e-10])
+@pytest.mark.parametrize("periodicity", [1, 2])
+def test_images_of_modes_have_decayed(periodicity, tolerance, box):
+    """That of a mode with the plain multiplier, at the nearest face: to 1e-3 of the tolerance."""
+    padding = pad(periodicity, np.array(box), STEPS, 8, 0.3, math.inf, tolerance)
+    plain = [level for level in padding.levels if not level.ends]
+    assert plain and padding.levels[0].ends
+    for level in plain:
+        for axis in range(periodicity, 3):
+            x = 2 * np.pi * level.first / box[0] * (level.lengths[axis] * STEPS[axis] - box[axis])
+            assert (1 + x) * np.exp(-x) <= 1.01e-3 * tolerance

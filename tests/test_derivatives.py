@@ -161,7 +161,14 @@ def test_translations_change_nothing(kernel):
     assert rms(np.atleast_2d(change)) <= 1e-7 * rms(np.atleast_2d(only))
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+# A double layer and a single one are parts of the combined one, and run by themselves elsewhere.
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in ("stokes_sl", "stokes_dl") else name
+        for name in KERNELS
+    ],
+)
 def test_several_densities(kernel):
     given = inputs(kernel, targets=6, sources=7)
     options = parki.EwaldOptions(1, BOX, 1e-4)

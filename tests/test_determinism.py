@@ -63,7 +63,7 @@ def digests(space, deterministic, n):
     return digest.hexdigest()
 
 
-@pytest.mark.parametrize("space", ["Serial", "OpenMP"])
+@pytest.mark.parametrize("space", [pytest.param("Serial", marks=pytest.mark.slow), "OpenMP"])
 def test_again(space):
     assert digests(space, False, 500) == digests(space, False, 500)
 
@@ -152,7 +152,7 @@ def test_threads_change_no_digit_of_spreading(kernel, periodicity, monkeypatch):
         given = [norms] if kernel == "stokes_comb" else []
         plan = parki.Plan(kernel, points, points, *given, options)
         buffer = np.empty_like(dens)
-        grids.append(plan.pipeline.p2g.apply(np.ascontiguousarray(dens), buffer).copy())
-        shares.append([int(numbers[4]) for _, numbers in plan.pipeline.p2g.variant.colours])
+        grids.append(plan.pipeline.stages.p2g.apply(np.ascontiguousarray(dens), buffer).copy())
+        shares.append([int(numbers[4]) for _, numbers in plan.pipeline.stages.p2g.variant.colours])
     assert shares[0] != shares[1] != shares[2]
     assert all(np.array_equal(grids[0], grid) for grid in grids[1:])

@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import parki
+from parki import errors
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -178,7 +179,7 @@ def test_every_page_and_name_is_there(site: Path) -> None:
     built = {path.stem for path in site.glob("*.html")}
     assert {path.stem for path in DOCS.glob("*.md")} <= built
     places = Page((site / "api.html").read_text(encoding="utf-8")).places
-    modules = {"distributed", "ewald", "mesh", "reference", "utils"}
+    modules = {"distributed", "ewald", "mesh", "reference", "typing", "utils"}
     assert {f"parki.{name}" for name in parki.__all__ if name not in modules} <= places
     calls = {f"parki.distributed.ewald.{name}" for name in parki.distributed.ewald.__all__}
     assert calls <= places
@@ -273,3 +274,18 @@ def test_errors_named_are_those_of_parki() -> None:
     named = set(re.findall(r"`(?:parki\.)?(\w+(?:Error|Warning))`", text))
     assert "ParkiError" in named
     assert all(hasattr(parki, name) or hasattr(builtins, name) for name in named)
+
+
+def test_classes_of_errors_are_listed() -> None:
+    """With what else they are, in `docs/trouble.md`: none is an error of Python by accident."""
+    text = (DOCS / "trouble.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", text, flags=re.MULTILINE)
+    listed = {name: {*re.findall(r"`(\w+)`", bases)} for name, bases in rows}
+    found = {}
+    for name, kind in vars(errors).items():
+        own = getattr(kind, "__module__", "") == errors.__name__ and isinstance(kind, type)
+        if own and kind is not errors.ParkiError:
+            found[name] = {base.__name__ for base in kind.__bases__} - {"ParkiError"}
+            assert found[name] and issubclass(kind, (errors.ParkiError, Warning))
+            assert name in parki.__all__
+    assert found == listed

@@ -258,7 +258,7 @@ def solve_without(file: str, number: int, folder: Path) -> None:
     without = text[: match.start()] + f"{match[1]}pass" + text[match.end() :]
     (copy / f"{file}.py").write_text(without, encoding="utf-8")
     specialising.kernel_directory = lambda: copy
-    np.save(folder / "result.npy", solve("stokes_comb", **BY_OPTION.get(file, {})))
+    np.save(folder / "result.npy", solve("stokes_sl", **BY_OPTION.get(file, {})))
 
 
 @pytest.mark.usefixtures("team_of_four")
@@ -274,7 +274,7 @@ def test_every_barrier_is_needed(file, number, tmp_path):
     assert status <= 0 or "met different barriers" in error, error
     if status == 0:
         asked = {k: v for k, v in BY_OPTION.get(file, {}).items() if k in ("want", "window")}
-        assert not close(np.load(tmp_path / "result.npy"), solve("stokes_comb", **asked))
+        assert not close(np.load(tmp_path / "result.npy"), solve("stokes_sl", **asked))
 
 
 # ---------------------------------------------------------------------- floating point

@@ -135,7 +135,7 @@ def test_one_is_checked_at_a_time(rng):
 def test_grids_side_by_side(kernel, periodicity, space, to_space, rng):
     """What devices do with their grids, on every space."""
     plan, densities = make(kernel, periodicity, to_space, rng)
-    pipeline, mesh, xp = plan.pipeline, plan.setup.mesh, space.array_module
+    pipeline, mesh, xp = plan.pipeline.stages, plan.setup.mesh, space.array_module
     dens, sets = densities(3).reshape(3, -1, N), 3
     x, y, z = mesh.stored
     before, size = FGC.scratch(mesh, sets)
@@ -157,13 +157,13 @@ def test_grids_side_by_side(kernel, periodicity, space, to_space, rng):
 @pytest.mark.parametrize(("k", "expected"), [(1, [1]), (3, [2, 1]), (4, [4]), (7, [4, 2, 1])])
 def test_how_many_go_at_once(k, expected, rng):
     plan, densities = make("stokes_sl", 3, np.asarray, rng)
-    launch, launched = plan.pipeline.p2p.launches["u"], []
+    launch, launched = plan.pipeline.stages.p2p.launches["u"], []
 
     def counted(many, **arguments):
         launched.append(many)
         launch(many, **arguments)
 
-    plan.pipeline.p2p.launches["u"] = counted
+    plan.pipeline.stages.p2p.launches["u"] = counted
     plan(densities(k))
     assert launched == expected
 

@@ -157,12 +157,12 @@ def test_repeated_sums_take_the_same_memory(monkeypatch):
     monkeypatch.setattr(host_memory, "_left", [])
     before = plan()
     dens = np.random.default_rng(0).standard_normal((3, before.n_sources))
-    exact, memory = before(dens), before.pipeline.p2g.memory.ctypes.data
+    exact, memory = before(dens), before.pipeline.stages.p2g.memory.ctypes.data
     del before
     assert len(host_memory._left) == 1
     after = plan()
     assert not host_memory._left
-    assert after.pipeline.p2g.memory.ctypes.data == memory
+    assert after.pipeline.stages.p2g.memory.ctypes.data == memory
     np.testing.assert_array_equal(after(dens), exact)
 
 

@@ -140,6 +140,7 @@ def test_every_space(method, dtype, space):
             assert pot.dtype == dtype and close(pot, expected)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("radial", ["erfc", "rational"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_evaluators(kernel, radial):
@@ -151,6 +152,7 @@ def test_evaluators(kernel, radial):
     assert np.abs(pot - polynomials).max() < 0.01 * np.abs(polynomials).max()
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kernel", ["stokes_comb", "laplace"])
 @pytest.mark.parametrize("method", CELL_METHODS)
 def test_teams(method, kernel, monkeypatch):

@@ -78,7 +78,7 @@ def check_lists(kernel, periodicity, space, to_space):
     shape = SUMS[kernel].density_shape(dens.shape[1])
     dens = dens.repeat(2, axis=0)[: SUMS[kernel].rows].reshape(shape)
     plan = plan_of(kernel, points, norms, space, points[:, ::7].copy(), periodicity=periodicity)
-    lists, uses = plan.pipeline.p2p.lists, []
+    lists, uses = plan.pipeline.lists, []
     first = plan(dens)  # which test_executor.py compares with the host's own variant
     for factor in (-2.0, 3.0, 0.5):
         uses.append(lists.use)
@@ -102,21 +102,21 @@ def test_tiles_of_all_clouds(few, crowded, space, to_space, monkeypatch):
     plan = plan_of("stokes_comb", points, norms, space, periodicity=1)
     assert (plan.parameters.read > 4500) == crowded
     tile = {(False, False): 8, (True, True): 2}.get((few, crowded), 4)
-    assert (plan.pipeline.p2p.tiles[2] - plan.pipeline.p2p.tiles[1]).max() == tile
+    assert (plan.pipeline.stages.p2p.tiles[2] - plan.pipeline.stages.p2p.tiles[1]).max() == tile
     first = plan(dens)
     for _ in range(2):
         assert close(plan(dens), first)
-    assert plan.pipeline.p2p.lists.kept
+    assert plan.pipeline.lists.kept
 
 
 def test_few_targets_with_long_lists_have_small_tiles(monkeypatch):
     points, _, norms = (np.random.default_rng(5).random((3, n)) for n in (3000, 1, 3000))
     for cutoff, tile in ((0.3, 4), (0.45, 2)):  # of 3000 points 340 and 1145
         plan = plan_of("stokes_comb", points, norms, periodicity=3, cutoff=cutoff)
-        assert (plan.pipeline.p2p.tiles[2] - plan.pipeline.p2p.tiles[1]).max() == tile
+        assert (plan.pipeline.stages.p2p.tiles[2] - plan.pipeline.stages.p2p.tiles[1]).max() == tile
     monkeypatch.setattr("parki.ewald.near.sizes.FEW", 2999)  # of many they may be long
     plan = plan_of("stokes_comb", points, norms, periodicity=3, cutoff=0.45)
-    assert (plan.pipeline.p2p.tiles[2] - plan.pipeline.p2p.tiles[1]).max() == 8
+    assert (plan.pipeline.stages.p2p.tiles[2] - plan.pipeline.stages.p2p.tiles[1]).max() == 8
 
 
 def test_tiles_follow_the_sources_near_targets(space):
@@ -136,8 +136,8 @@ def test_long_lists_begin_first():
     plan = plan_of("stokes_comb", points[:, :2401], norms[:, :2401])
     for _ in range(2):
         plan(dens[:, :2401])
-    lists = plan.pipeline.p2p.lists
-    before, after = plan.pipeline.p2p.tiles, lists.ordered
+    lists = plan.pipeline.lists
+    before, after = plan.pipeline.stages.p2p.tiles, lists.ordered
     assert sorted(map(tuple, before.T)) == sorted(map(tuple, after.T))
     full = lists.tiles // TEAM
     assert lists.tiles > full * TEAM  # there is a rest,
@@ -155,10 +155,10 @@ def test_one_sum_has_no_lists():
     points, dens, norms = cloud(2000)
     plan = plan_of("stokes_comb", points, norms)
     plan(dens)
-    assert plan.pipeline.p2p.lists.size is None
+    assert plan.pipeline.lists.size is None
     assert "lists" not in plan.describe()
     plan(dens)
-    assert f"lists of pairs: {plan.pipeline.p2p.lists.size / 1e6:.3g} MB, kept" in plan.describe()
+    assert f"lists of pairs: {plan.pipeline.lists.size / 1e6:.3g} MB, kept" in plan.describe()
 
 
 def test_no_room(monkeypatch):
@@ -167,13 +167,13 @@ def test_no_room(monkeypatch):
     same = plan_of("stokes_comb", points, norms)
     same(dens)
     same(dens)
-    free = 2 * same.pipeline.p2p.lists.size
+    free = 2 * same.pipeline.lists.size
     plan = plan_of("stokes_comb", points, norms)
     first = plan(dens)
     monkeypatch.setattr(p2p_lists, "free_memory", lambda space: free)
     for _ in range(3):
         np.testing.assert_array_equal(plan(dens), first)
-    lists = plan.pipeline.p2p.lists
+    lists = plan.pipeline.lists
     assert 2 * lists.size == free
     assert not lists.kept
     assert lists.lists is lists.rows is None
@@ -187,15 +187,15 @@ def test_no_room_in_one_piece(monkeypatch):
     empty = np.empty
 
     def full(shape, *args, **kwargs):
-        if isinstance(shape, tuple) and shape[1:] == (plan.pipeline.p2p.lists.lanes,):
+        if isinstance(shape, tuple) and shape[1:] == (plan.pipeline.lists.lanes,):
             raise MemoryError
         return empty(shape, *args, **kwargs)
 
     monkeypatch.setattr(np, "empty", full)
     for _ in range(3):
         np.testing.assert_array_equal(plan(dens), first)
-    assert plan.pipeline.p2p.lists.size
-    assert not plan.pipeline.p2p.lists.kept
+    assert plan.pipeline.lists.size
+    assert not plan.pipeline.lists.kept
 
 
 def test_deterministic_plans_keep_none():
@@ -204,7 +204,7 @@ def test_deterministic_plans_keep_none():
     first = plan(dens)
     for _ in range(3):
         np.testing.assert_array_equal(plan(dens), first)
-    assert plan.pipeline.p2p.lists.size is None
+    assert plan.pipeline.lists.size is None
 
 
 def test_other_points_have_other_lists():
@@ -212,13 +212,13 @@ def test_other_points_have_other_lists():
     plan = plan_of("stokes_comb", points, norms)
     for _ in range(3):
         plan(dens)
-    old = plan.pipeline.p2p.lists
+    old = plan.pipeline.lists
     moved = points[:, 1::2] + 0.01
     plan.update_points(moved, moved, norms[:, 1::2])
-    assert plan.pipeline.p2p.lists is not old
+    assert plan.pipeline.lists is not old
     rows = dens[:, 1::2]
     sums = [plan(rows) for _ in range(4)]
-    assert plan.pipeline.p2p.lists.kept
+    assert plan.pipeline.lists.kept
     assert all(close(u, sums[0]) for u in sums)
     once = parki.stokes_comb(moved, moved, rows, norms[:, 1::2], plan.options)
     assert np.sqrt(((sums[3] - once) ** 2).mean()) <= 2 * plan.promise(rows)
@@ -228,7 +228,7 @@ def test_a_failure_while_lists_are_made_leaves_none(monkeypatch):
     points, dens, norms = cloud(2000)
     plan = plan_of("stokes_comb", points, norms)
     first = plan(dens)
-    lists = plan.pipeline.p2p.lists
+    lists = plan.pipeline.lists
     right = lists.kernel
 
     def broken(use, many):
@@ -253,7 +253,7 @@ def test_targets_out_of_reach():
     trg = 0.55 + 0.05 * rng.random((3, 40))
     plan = plan_of("stokes_sl", src, None, trg=trg, cutoff=0.2)
     sums = [plan(dens) for _ in range(4)]
-    assert plan.pipeline.p2p.lists.kept
+    assert plan.pipeline.lists.kept
     assert all(close(u, sums[0]) for u in sums)
 
 

@@ -514,7 +514,7 @@ def test_repeated_use_allocates_nothing_lasting(periodicity):
         tracemalloc.stop()
     assert after - before < 20_000
     # SciPy's real transforms return a new array, and copy it once where it is padded.
-    hat = plan.pipeline.fgc.hat.nbytes
+    hat = plan.pipeline.stages.fgc.hat.nbytes
     assert peak - before < 2.1 * hat + out.nbytes + c.dens.nbytes + 100_000
 
 
@@ -532,10 +532,10 @@ def test_components_are_transformed_together_or_one_by_one(monkeypatch, periodic
         return [result] if want == "u" else result
 
     plan, together = apply()
-    assert len(plan.pipeline.fgc._turns(4)) == 1
-    monkeypatch.setattr("parki.ewald.far.sizes.APART", plan.pipeline.fgc.hat.nbytes - 1)
+    assert len(plan.pipeline.stages.fgc._angles(4)) == 1
+    monkeypatch.setattr("parki.ewald.far.sizes.APART", plan.pipeline.stages.fgc.hat.nbytes - 1)
     plan, apart = apply()
-    assert len(plan.pipeline.fgc._turns(4)) == 4
+    assert len(plan.pipeline.stages.fgc._angles(4)) == 4
     for a, b in zip(listed(together), listed(apart), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
 
@@ -555,9 +555,11 @@ def test_far_fields_do_not_depend_on_threads(monkeypatch, periodicity):
         plan = parki.Plan("stokes_comb", c.trg, c.src, c.norms, options)
         rng = np.random.default_rng(0)
         fields.append(
-            plan.pipeline.fgc.apply(rng.standard_normal(plan.pipeline.p2g.grid.shape)).copy()
+            plan.pipeline.stages.fgc.apply(
+                rng.standard_normal(plan.pipeline.stages.p2g.grid.shape)
+            ).copy()
         )
-        buffers.add(len(plan.pipeline.fgc.padded))
+        buffers.add(len(plan.pipeline.stages.fgc.padded))
     assert buffers == ({1} if periodicity == 3 else {1, 2, 5})
     for other in fields[1:]:
         np.testing.assert_array_equal(other, fields[0])
@@ -576,7 +578,7 @@ def test_a_device_transforms_lines_in_parts(monkeypatch, periodicity):
 
     def apply():
         plan = parki.Plan("stokes_comb", src, src, norms, options)
-        return plan.pipeline.fgc.transforms, plan(dens)
+        return plan.pipeline.stages.fgc.transforms, plan(dens)
 
     whole, together = apply()
     real = [key for key in whole.plans if isinstance(key[-1], bool)]

@@ -34,19 +34,23 @@ def test_modes_of_the_grid(kernel, p2g, monkeypatch):
     c = cloud("same", 300, box)
     plan, dens = plan_of(kernel, c, box, "f4", p2g_method=p2g, window_points=12, cutoff=0.6)
     exact, same = plan_of(kernel, c, box, "f8", p2g_method=p2g, window_points=12, cutoff=0.6)
-    assert exact.pipeline.plane is None and exact.setup.mesh.padding == plan.setup.mesh.padding
+    assert (
+        exact.pipeline.stages.plane is None and exact.setup.mesh.padding == plan.setup.mesh.padding
+    )
     seen = {}
-    planes = exact.pipeline.fgc.transforms.planes
+    planes = exact.pipeline.stages.fgc.transforms.planes
 
     def watch(padded):
         planes(padded)
         seen.setdefault("modes", padded[:2, 0, 0].copy())
 
-    monkeypatch.setattr(exact.pipeline.fgc.transforms, "planes", watch)
-    exact.pipeline.fgc.threads = 1  # the first modes first
+    monkeypatch.setattr(exact.pipeline.stages.fgc.transforms, "planes", watch)
+    exact.pipeline.stages.fgc.threads = 1  # the first modes first
     exact(same)
     plan(dens)
-    found = plan.pipeline.plane.apply(plan.pipeline.sorted if plan.pipeline.p2g.sorts else dens)
+    found = plan.pipeline.stages.plane.apply(
+        plan.pipeline.stages.sorted if plan.pipeline.stages.p2g.sorts else dens
+    )
     assert found.shape == (2, 1, MODES)
     expected = seen["modes"][:, None, 1 : MODES + 1]
     assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
@@ -70,5 +74,5 @@ def test_high_boxes_in_single_precision(kernel, height, space):
 def test_low_boxes_have_none():
     box = (1.0, 1.0, 1.5)
     c = cloud("same", 100, box)
-    assert plan_of("stokes_dl", c, box, "f4")[0].pipeline.plane is None
-    assert plan_of("stokes_dl", c, (1.0, 1.0, 3.0), "f4")[0].pipeline.plane is not None
+    assert plan_of("stokes_dl", c, box, "f4")[0].pipeline.stages.plane is None
+    assert plan_of("stokes_dl", c, (1.0, 1.0, 3.0), "f4")[0].pipeline.stages.plane is not None

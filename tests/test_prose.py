@@ -6,7 +6,11 @@ what to write in its place.
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -49,6 +53,24 @@ def faults(text: str) -> list[str]:
 def test_pages_have_none_of_these_phrases() -> None:
     found = {page.name: faults(page.read_text(encoding="utf-8")) for page in PAGES}
     assert len(found) > 30
+    assert not {name: phrases for name, phrases in found.items() if phrases}
+
+
+def texts(path: Path) -> Iterator[str]:
+    """Yield the docstrings and comments of a file."""
+    source = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+            yield ast.get_docstring(node) or ""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string.lstrip("# ")
+
+
+def test_docstrings_have_none_of_these_phrases() -> None:
+    files = [*(ROOT / "parki").rglob("*.py"), *(ROOT / "kernels").rglob("*.py")]
+    assert len(files) > 150
+    found = {str(path): [fault for text in texts(path) for fault in faults(text)] for path in files}
     assert not {name: phrases for name, phrases in found.items() if phrases}
 
 

@@ -133,7 +133,7 @@ def test_what_cannot_be_recorded(monkeypatch):
     xp, points, dens, _ = arrays("stokes_sl")
     plan = parki.Plan("stokes_sl", points, points, EwaldOptions(3, [1, 1, 1], 1e-4))
     expected = plan.timed(dens[0])[0]
-    gauge = type(plan.pipeline.gauge)
+    gauge = type(plan.pipeline.stages.gauge)
 
     def add(self, density, results):
         float(density[0, 0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import conftest
 import pytest
@@ -25,6 +26,16 @@ def test_each_value_is_met_about_equally_often():
     cases = [[(str(place), value) for place, value in enumerate(case)] for case in CASES]
     kept = [CASES[place] for place in conftest.covering(cases, 1)]
     assert sorted(sum(case[2] == value for case in kept) for value in "xyz") == [2, 2, 2]
+
+
+def test_the_longest_files_come_first():
+    names = ("window", "torch", "plane", "distributed", "torch")
+    items = [SimpleNamespace(path=ROOT / "tests" / f"test_{name}.py") for name in names]
+    conftest.longest_first(items)
+    found = [item.path.stem.removeprefix("test_") for item in items]
+    assert found == ["distributed", "torch", "torch", "window", "plane"]
+    for name in conftest.LONGEST:
+        assert (ROOT / "tests" / f"test_{name}.py").exists(), f"{name} in LONGEST of conftest.py"
 
 
 def test_absent_spaces_are_named():

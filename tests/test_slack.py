@@ -7,7 +7,6 @@ import pytest
 
 import parki
 from parki import EwaldOptions
-from parki.ewald.pipeline import one_device as pipeline
 from parki.ewald.pipeline.slack import Slack
 from parki.ewald.sums import SUMS
 
@@ -39,8 +38,9 @@ class Direct:
 def recorded(space, monkeypatch):
     """Have every space record, or do as if it did."""
     if not space.on_device:
-        monkeypatch.setattr(pipeline, "why_not", lambda *_: "")
-        monkeypatch.setattr(pipeline, "Replay", Direct)
+        monkeypatch.setattr("parki.ewald.pipeline.one_device.why_not", lambda *_: "")
+        for module in ("one_device", "replay"):
+            monkeypatch.setattr(f"parki.ewald.pipeline.{module}.Replay", Direct)
 
 
 def test_slack():
@@ -72,7 +72,8 @@ def test_numbers_that_change(kernel, space, to_space, rng):
         else:
             plan.update_points(trg, src, norms)
         slacks.add(plan.pipeline._slack)
-        placings.add(id(plan.pipeline._placing) if plan.pipeline._placing else None)
+        graph = plan.pipeline.graph
+        placings.add(id(graph) if graph else None)
         dens = to_space(rng.standard_normal(SUMS[kernel].density_shape(n)))
         fresh = parki.Plan(kernel, trg, src, norms, EwaldOptions(1, [1, 1, 1], 1e-7), want=want)
         promises = plan.promise(dens)
@@ -85,6 +86,83 @@ def test_numbers_that_change(kernel, space, to_space, rng):
     assert slacks == {None, Slack(286, 572), Slack(440, 880), Slack(110, 220)}
     assert len(placings) == 3  # none, and one for the first two slacks each
     assert "slack for 110 targets, 220 sources" in plan.describe() or not space.on_device
+
+
+@pytest.mark.usefixtures("recorded")
+def test_states_of_placing(space, to_space, rng, monkeypatch):
+    """Those of the table in docs/architecture.md."""
+    states, problem = [], ""
+
+    class Failing(Direct):
+        def __init__(self, *given):
+            super().__init__(*given)
+            self.problem = problem
+
+        def takes(self, arrays):
+            return not self.problem and super().takes(arrays)
+
+    def update(n):
+        points = to_space(rng.random((3, n)))
+        plan.update_points(points, points)
+        states.append(plan.pipeline.placed_by.name)
+
+    if not space.on_device:
+        monkeypatch.setattr("parki.ewald.pipeline.one_device.Replay", Failing)
+    points = to_space(rng.random((3, 300)))
+    plan = parki.Plan("laplace", points, points, EwaldOptions(3, [1, 1, 1], 1e-4))
+    assert plan.pipeline.placed_by.name == "FIRST"
+    for n in (300, 300, 300, 310, 310, 320):  # from 310 on there is slack
+        update(n)
+    assert states == ["AGAIN", "GRAPH", "GRAPH", "FIRST", "AGAIN", "GRAPH"]
+    if space.on_device:
+        return
+    states, problem = [], "there is no graph"
+    for n in (600, 600, 600, 600, 600):
+        update(n)
+    assert states == ["FIRST", "AGAIN", "REFUSED", "AGAIN", "REFUSED"]
+
+
+@pytest.mark.usefixtures("recorded")
+def test_a_refused_choice_is_made_again(space, to_space, rng, monkeypatch):
+    """Points for which no parameters were found are not taken for points that the old ones suit."""
+    points = to_space(rng.random((3, 2000)))
+    plan = parki.Plan("stokes_sl", points, points, EwaldOptions(3, [1, 1, 1], 1e-4))
+    for _ in range(2):
+        plan.update_points(points, points)
+    before, setup = plan(points), plan.setup
+    crowd = 0.4 + 0.1 * points
+
+    def fail(*_, **__):
+        raise parki.ParkiMemoryError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("parki.ewald.pipeline.one_device.choose", fail)
+        for _ in range(2):
+            with pytest.raises(parki.ParkiMemoryError):
+                plan.update_points(crowd, crowd)
+    assert plan.setup is setup
+    assert float(abs(plan(points) - before).max()) <= 1e-9 * float(abs(before).max())
+    plan.update_points(crowd, crowd)
+    assert plan.setup is not setup
+
+
+@pytest.mark.usefixtures("recorded")
+def test_transposes_that_move(space, to_space, rng):
+    """A transpose with parameters of its own takes other points in place, too."""
+    options = EwaldOptions(3, [1, 1, 1], 1e-4)
+    trg, src = (to_space(rng.random((3, n))) for n in (200, 300))
+    plan, placed = parki.Plan("stokes_rotlet", trg, src, options, want="grad_u"), []
+    values = to_space(rng.standard_normal((3, 3, 200)))
+    for _ in range(6):
+        trg, src = (to_space(rng.random(points.shape)) for points in (trg, src))
+        plan.update_points(trg, src)
+        found = plan.adjoint(values)
+        fresh = parki.Plan("stokes_rotlet", trg, src, options, want="grad_u").adjoint(values)
+        assert float(abs(found - fresh).max()) <= 2e-2 * float(abs(fresh).max())
+        placed.append(plan._transpose.transposed["grad_u"].kept.pipeline)
+    states = [each.placed_by.name for each in placed]
+    assert states == ["FIRST", "AGAIN", "GRAPH", "GRAPH", "GRAPH", "GRAPH"]
+    assert len({id(each.graph) for each in placed[2:]}) == 1
 
 
 @pytest.mark.usefixtures("recorded")

@@ -66,7 +66,7 @@ def test_high_boxes_in_single_precision(space, to_space, rng):
     exact = dict(enumerate(alone("stokes_dl", trg, src, norms, dens, options, "u")))
     single = [array.astype("f4") for array in (trg, src, norms)]
     plan = parki.Plan("stokes_dl", *single, options, systems=(TARGETS, SOURCES))
-    assert plan.pipeline.plane is not None
+    assert plan.pipeline.stages.plane is not None
     found = plan(dens.astype("f4"))
     for to, values in exact.values():
         if to.stop > to.start:

@@ -206,5 +206,5 @@ def test_blocks_of_single_modes(monkeypatch, periodicity):
     usual = parki.stokes_sl(points, points, dens, options)
     monkeypatch.setattr(sizes, "CPU", sizes.CPU._replace(block=1))
     plan = parki.Plan("stokes_sl", points, points, options)
-    assert {block.last - block.first for block in plan.pipeline.fgc.blocks} == {1}
+    assert {block.last - block.first for block in plan.pipeline.stages.fgc.blocks} == {1}
     np.testing.assert_allclose(plan(dens), usual, rtol=0, atol=1e-11 * np.abs(usual).max())

@@ -20,7 +20,7 @@ from helpers import any_order
 from helpers.launches import make_sum, plain_workunits, record, workunits
 
 import parki
-from parki.errors import KernelError, UnavailableError
+from parki.errors import KernelError, MissingPackageError, UnavailableError
 from parki.ewald.sums import SUMS
 from parki.runtime import kernel as kernel_module
 from parki.runtime import upstream
@@ -302,7 +302,7 @@ def test_without_pykokkos(forgotten, by):
     executor = "pykokkos" if by == "option" else None
     points = np.full((3, 4), 0.5)
     options = parki.EwaldOptions(3, [1, 1, 1], 1e-3, executor=executor)
-    with pytest.raises(UnavailableError, match=r"github.com/kokkos/pykokkos.*'embedded'"):
+    with pytest.raises(MissingPackageError, match=r"github.com/kokkos/pykokkos.*'embedded'"):
         parki.Plan("stokes_sl", points, points, options)
 
 

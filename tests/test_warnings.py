@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import currentframe
+
 import numpy as np
 import pytest
 
@@ -32,3 +34,23 @@ def test_warnings_point_at_the_users_line():
         with pytest.warns(parki.ParkiWarning) as heard:
             call()
         assert [w.filename for w in heard] == [__file__]
+
+
+@pytest.mark.parametrize("module", [parki, parki.ewald])
+def test_an_old_name_works_and_says_the_new_one(module):
+    where = module.__name__
+    said = rf"^{where}\.forget is deprecated, and not in version 0\.3; write {where}\.clear_cache$"
+    with pytest.warns(parki.ParkiDeprecationWarning, match=said) as heard:
+        found, line = module.forget, currentframe().f_lineno
+    assert found is parki.clear_cache
+    assert not parki.__version__.startswith("0.3"), "remove the old name"
+    assert [(w.filename, w.lineno) for w in heard] == [(__file__, line)]
+    with pytest.warns(DeprecationWarning, match=said) as heard:
+        exec(compile(f"from {where} import forget", "their_script.py", "exec"))
+    assert {(w.filename, w.lineno) for w in heard} == {("their_script.py", 1)}
+
+
+def test_other_names_are_refused():
+    with pytest.raises(AttributeError, match="module 'parki' has no attribute 'forgets'"):
+        print(parki.forgets)
+    assert not hasattr(parki.ewald, "stokes")

@@ -90,6 +90,25 @@ def test_images_are_what_the_samples_carry(points, beta):
     assert (size[0] > 0.999 * abs(slope - k[:, None] * value).max(axis=1)).all()
 
 
+@pytest.mark.parametrize("points", [10, 12, 14, 16])
+def test_the_fit_does_not_show_in_long_waves(points):
+    """Those that the split keeps: a degree fewer has 6 to 30 times the error of the window."""
+    window, k = Window(points, 2.1 * points), np.array([0.3, 0.6, 1.0])
+    degree = default_degree(points)
+    frac = (np.arange(256) + 0.5) / 256
+    r = np.arange(points) - (points // 2 - 1) - frac[:, None]
+    fitted = sum(
+        c * (2 * frac[:, None] - 1) ** (degree - i)
+        for i, c in enumerate(window.piecewise(degree)[0])
+    )
+    wave, own = np.exp(-1j * k[:, None, None] * r), window.fourier(k)[:, None]
+    exact, found = (
+        np.sqrt((abs((values * wave).sum(axis=2) / own - 1) ** 2).mean(axis=1))
+        for values in (window(r), fitted)
+    )
+    assert (found <= 2.5 * exact).all()
+
+
 @pytest.mark.parametrize("points", [2, 3, 6, 11, 18])
 def test_samples_sum_to_the_integral(points):
     """The mean of a charge on the grid does not hang on where it lies between the grid's points."""

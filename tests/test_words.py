@@ -43,7 +43,8 @@ def words(path):
     with io.BytesIO(path.read_bytes()) as text:
         for token in tokenize.tokenize(text.readline):
             if token.type == tokenize.NAME:
-                yield token.start[0], token.string.strip("_").lower(), False
+                for word in {token.string.strip("_").lower(), *token.string.lower().split("_")}:
+                    yield token.start[0], word, False
             elif token.type == tokenize.COMMENT or (
                 token.type == tokenize.STRING and token.string.startswith('"""')
             ):

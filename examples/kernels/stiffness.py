@@ -1,8 +1,8 @@
 """The stiffness operator of Q_p elements on a Cartesian mesh, element by element.
 
-A work item takes one element of a list: the values at its nodes times the element's matrix, which
-is the same for all, added to what the elements share. In two dimensions there is one layer of
-elements along x, of degree DX = 0.
+A work item takes one element of a list. It multiplies the values at the element's nodes by the
+element's matrix, which is the same for all, and adds the result at these nodes. In two dimensions
+there is one layer of elements along x, of degree DX = 0.
 """
 
 from typing import List
@@ -14,7 +14,7 @@ DEGREE = 2
 DX = DEGREE  # along x
 NODES = (DX + 1) * (DEGREE + 1) * (DEGREE + 1)
 ATOMIC = False  # whether additions are protected
-PRIVATE = False  # whether item i takes a part of the elements, and has a result of its own
+PRIVATE = False  # whether item i takes a part of the elements, and has its own result
 
 
 @pk.workunit
@@ -28,7 +28,7 @@ def apply(
     u: pk.View1D[REAL],
     out: pk.View2D[REAL],
 ):
-    """Add what one element, or the elements ``starts[i]`` to ``starts[i + 1]`` - 1, contribute."""
+    """Add the contributions of one element, or of ``starts[i]`` to ``starts[i + 1]`` - 1."""
     first: int = i
     last: int = i + 1
     mine: int = 0

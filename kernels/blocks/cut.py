@@ -1,4 +1,4 @@
-"""Where the near field ends."""
+"""The cut-off of the near field."""
 
 
 def cut(value):

@@ -1,11 +1,11 @@
-"""What G2P adds up."""
+"""The sums of G2P over the points of a window."""
 
 
 def gather_window(wraps):
     """Add the field's values times the window to u0, u1 and u2.
 
-    The window goes on at the beginning of z if ``wraps`` is 1, and not beyond the end of a row of
-    the field if it is 0.
+    If ``wraps`` is 1, the window continues at the beginning of z. If it is 0, the window stays
+    within a row of the field.
     """
     sum0: List[REAL] = [0.0] * ROW
     sum1: List[REAL] = [0.0] * ROW
@@ -14,7 +14,7 @@ def gather_window(wraps):
         g0: int = c0 + a
         if g0 >= shape[0]:
             g0 = g0 - shape[0]
-        # Sums of a plane first: one sum of all would wait for itself P * P times.
+        # Sums of a plane come first: one sum of all would wait for itself P * P times.
         plane0: List[REAL] = [0.0] * ROW
         plane1: List[REAL] = [0.0] * ROW
         plane2: List[REAL] = [0.0] * ROW

@@ -4,7 +4,7 @@ from kernels.blocks.tensor import feel
 
 
 def take_polynomials(radial):
-    """Take the rows of ``radial`` to p0, p1, p2."""
+    """Set p0, p1, p2 to the rows of ``radial`` that the derivatives take."""
     p0: List[REAL] = [0.0] * (DEGREE + 1)
     p1: List[REAL] = [0.0] * (DEGREE + 1)
     p2: List[REAL] = [0.0] * (DEGREE + 1)
@@ -39,11 +39,11 @@ def begin_sums():
 
 
 def differentiate(density, row, normal, first_normal, at):
-    """Add to these sums what one source does.
+    """Add the contribution of one source to the sums.
 
-    Its density is in column ``at`` of ``density``, from ``row`` on; likewise its normal. Of the
-    caller: the distance over r_c (r0, r1, r2), its square rr, and y, which is 0 for a coinciding
-    pair; what `take_polynomials` took, and `take_tensor`.
+    Its density is in column ``at`` of ``density``, from ``row`` on; likewise its normal. The caller
+    sets the distance over r_c (r0, r1, r2), its square rr, and y, which is 0 for a coinciding
+    pair; and calls `take_polynomials` and `take_tensor` before.
     """
     s: REAL = 2.0 * rr - 1.0
     r: REAL = rr * y
@@ -71,7 +71,7 @@ def differentiate(density, row, normal, first_normal, at):
         pr: REAL = p1[0]
         for k in range(DEGREE):
             pr = pr * s + p1[k + 1]
-        # The gradient is v e^T + e z^T + level I, and what some kernels add.
+        # The gradient is v e^T + e z^T + level I, plus terms of some kernels.
         v0: REAL = 0.0
         v1: REAL = 0.0
         v2: REAL = 0.0

@@ -1,8 +1,8 @@
-"""What P2G adds up: sources at grid points, and sums at the grid's values."""
+"""The sums of P2G: sources at grid points, and values of the grid."""
 
 
 def stresslet(at):
-    """Take the symmetric tensor S = q n + n q of a source to xx, xy and so on, and q.n to trace."""
+    """Set xx, xy and so on to the tensor S = q n + n q of a source, and trace to q.n."""
     q0: REAL = dens[3 * SINGLE][at]
     q1: REAL = dens[3 * SINGLE + 1][at]
     q2: REAL = dens[3 * SINGLE + 2][at]
@@ -21,8 +21,8 @@ def stresslet(at):
 def add_source(density, normal, first_normal, at):
     """Add to s0 to s3 what a source of window values wx, wy, wz and slopes dx, dy, dz spreads.
 
-    Its density is in column ``at`` of ``density``, and its normal in that of ``normal``, from row
-    ``first_normal`` on.
+    Column ``at`` of ``density`` has its density, and column ``at`` of ``normal`` has its normal,
+    from row ``first_normal`` on.
     """
     w: REAL = wx * wy * wz
     if PLAIN > 0:
@@ -50,7 +50,7 @@ def add_source(density, normal, first_normal, at):
 
 
 def add_to_grid(v0, v1, v2, v3):
-    """Add to the components of the grid at g0, g1, g2, as others may at the same time."""
+    """Add to the components of the grid at g0, g1, g2, by atomics where threads may meet."""
     pk.atomic_add(grid, [0, g0, g1, g2], v0)
     if PLAIN > 1 or TENSOR:
         pk.atomic_add(grid, [1, g0, g1, g2], v1)
@@ -61,7 +61,7 @@ def add_to_grid(v0, v1, v2, v3):
 
 
 def tile_ahead(axis, at, first, image, tile, last):
-    """Take the tile of cell ``at``, an image's if it is negative, and its cells; move on ``at``."""
+    """Find the tile of cell ``at`` (negative for an image) and its cells; move ``at`` on."""
     first: int = at
     while first < 0:
         first = first + cells[axis]

@@ -5,11 +5,11 @@ from kernels.blocks.walk import clip, wrap
 
 
 def begin_walk():
-    """Take a tile, and where the walk over columns and runs begins."""
+    """Begin a tile, and its walk over columns and runs."""
     begin_tile()
     if first == last:
         last0 = first0 - 1
-    # Where the walk stands; it stops whenever the stage is full.
+    # Position of the walk; it stops whenever the stage is full.
     c0: int = first0
     c1: int = first1 - 1
     below: int = 1
@@ -32,7 +32,7 @@ def begin_walk():
 def fill_stage():
     """Copy the next sources in reach to the stage: filled of them, staged with the surplus.
 
-    More is 0 after the last ones.
+    More is 0 after the last sources.
     """
     filled: int = 0
     while more == 1 and filled < CHUNK:
@@ -46,7 +46,7 @@ def fill_stage():
                 low2: REAL = REAL(2 * image2) * half_low[2]
 
             def fill(v: int):
-                # Row by row, a vector of each at a time.
+                # Rows are copied one vector of each at a time.
                 at: int = filled + v * LANES
                 k: int = j + v * LANES
                 for lane in range(LANES):
@@ -86,7 +86,7 @@ def fill_stage():
             filled = filled + count
             j = j + count
         elif below <= above:
-            # The next run of cells, up to the top of the box; the rest is the next image.
+            # The next run of cells, up to the top of the box; the next image has the rest.
             w2: int = below
             x2 = 0.0
             wrap(2, w2, image2, s2, x2)
@@ -124,7 +124,7 @@ def fill_stage():
     staged: int = (filled + LANES - 1) // LANES * LANES
 
     def surplus(m: int):
-        # Surplus sources, out of everything's reach.
+        # Surplus sources are placed out of reach of everything.
         for row in range(ROWS):
             stage[row][filled + m] = 0.0
         stage[0][filled + m] = trg[0][first] - 4.0 * cutoff - 2.0 * half[0]

@@ -1,8 +1,8 @@
-"""What a tensor target reads of a pair, which ``p2p_derivatives.py`` describes."""
+"""The reading of a tensor target, which ``p2p_derivatives.py`` describes."""
 
 
 def take_tensor(at):
-    """Take a tensor target: its tensor to d00 and so on, its trace, and its strength."""
+    """Set d00 and so on to the tensor of a target, and take its trace and its strength."""
     d00: REAL = tensors[0][at]
     d01: REAL = tensors[1][at]
     d02: REAL = tensors[2][at]
@@ -20,7 +20,7 @@ def take_tensor(at):
 
 
 def feel():
-    """Add to pull0, pull1, pull2 the gradient of what the target reads of a source f0, f1, f2."""
+    """Add to pull0, pull1, pull2 the gradient of the target's reading of a source f0, f1, f2."""
     w: REAL = 2.0 * pw * rr
     ka: REAL = cube + 2.0 * pr - 2.0 * px
     kb: REAL = 2.0 * px - cube

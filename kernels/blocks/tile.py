@@ -1,10 +1,10 @@
-"""Where the near field of a tile of targets begins, which ``p2p.py`` describes."""
+"""The tile of targets of the near field, which ``p2p.py`` describes."""
 
 from kernels.blocks.walk import bound, clip
 
 
 def begin_tile():
-    """Take a tile to first and last, and the columns of cells in its reach to first0 ... last1."""
+    """Set first and last to a tile's targets, first0 ... last1 to the columns in its reach."""
     tile: int = team.league_rank()
     system: int = tiles[0][tile] // (shape[0] * shape[1]) * (shape[0] * shape[1])
     first: int = tiles[1][tile]

@@ -2,7 +2,7 @@
 
 
 def bound(first, last):
-    """Take the bounding box of targets ``first`` to ``last`` - 1 to lo0, hi0 and so on."""
+    """Set lo0, hi0 and so on to the bounding box of targets ``first`` to ``last`` - 1."""
     lo0: REAL = trg[0][first]
     hi0: REAL = lo0
     lo1: REAL = trg[1][first]
@@ -16,7 +16,7 @@ def bound(first, last):
         hi1 = pk.fmax(hi1, trg[1][t])
         lo2 = pk.fmin(lo2, trg[2][t])
         hi2 = pk.fmax(hi2, trg[2][t])
-    # The tile's bounding box relative to the cells' corner, which positions are not.
+    # The tile's bounding box is relative to the cells' corner; positions are not.
     lo0 = lo0 - origin[0]
     hi0 = hi0 - origin[0]
     lo1 = lo1 - origin[1]
@@ -26,7 +26,7 @@ def bound(first, last):
 
 
 def clip(axis, first, last):
-    """Leave out what lies beyond the ends of a free axis of cells ``first`` to ``last``."""
+    """Clip the cells ``first`` to ``last`` to the ends of a free axis."""
     if PERIODIC <= axis:
         if first < 0:
             first = 0
@@ -37,8 +37,8 @@ def clip(axis, first, last):
 def wrap(axis, cell, image, source, target):
     """Wrap a cell along a periodic axis, and shift source and target to the images that meet.
 
-    ``image`` is how many periods they are apart. Each takes half of the shift: at the faces both
-    are exact. Twice ``image`` times what ``half_low`` has is left for the second parts.
+    They are ``image`` periods apart, and each takes half of the shift, which is exact at the faces.
+    For the second parts of positions, twice ``image`` times ``half_low`` remains.
     """
     if PERIODIC > axis:
         image = 0

@@ -1,8 +1,8 @@
-"""The window's values, which P2G and G2P tabulate as polynomials over a grid cell."""
+"""The window's values: P2G and G2P evaluate polynomials over a grid cell."""
 
 
 def place(points, at):
-    """Take the grid cell of a point to c0, c1, c2, and its place there, -1 to 1, to z0, z1, z2."""
+    """Set c0, c1, c2 to the grid cell of a point, and z0, z1, z2 to its place there, -1 to 1."""
     t0: REAL = points[0][at] * inverse_step[0]
     t1: REAL = points[1][at] * inverse_step[1]
     t2: REAL = points[2][at] * inverse_step[2]
@@ -21,9 +21,9 @@ def place(points, at):
 
 
 def cell_within(points, axis, at, first, edge, t, c):
-    """Take a coordinate in grid steps to t, and its cell, one of ``edge`` from ``first`` on, to c.
+    """Set t to a coordinate in grid steps, and c to its cell among ``edge`` from ``first`` on.
 
-    The cell list's rounding may differ in the last bit: its word counts.
+    The cell list's rounding may differ in the last bit, and the list decides.
     """
     t: REAL = points[axis][at] * inverse_step[axis]
     c: int = int(t)
@@ -36,7 +36,7 @@ def cell_within(points, axis, at, first, edge, t, c):
 
 
 def evaluate(table, x, y, z):
-    """Take the values of a window at a point that `place` found to the arrays x, y and z."""
+    """Set the arrays x, y and z to the values of a window at a point that `place` found."""
     for p in range(ROW):
         x[p] = table[0][p]
         y[p] = table[0][p]
@@ -49,17 +49,17 @@ def evaluate(table, x, y, z):
 
 
 def value(table, p, x, w):
-    """Take value p of a window along one axis to w; x is where the point is in its cell."""
+    """Set w to value p of a window along one axis; x is the place of the point in its cell."""
     w: REAL = table[0][p]
     for term in range(1, TERMS):
         w = w * x + table[term][p]
 
 
 def halves(table, p, x, xx, even, odd):
-    """Take value p of a window along one axis, in its even and its odd part in x; xx is x^2.
+    """Set even and odd to the parts, in x, of value p of a window along one axis; xx is x^2.
 
-    Windows are even functions: value P - 1 - p is ``even - odd``. Of slopes, which are odd, it is
-    ``odd - even``.
+    Windows are even functions: value P - 1 - p is ``even - odd``. Slopes are odd functions: theirs
+    is ``odd - even``.
     """
     even: REAL = table[(TERMS - 1) % 2][p]
     for term in range((TERMS - 1) % 2 + 2, TERMS, 2):

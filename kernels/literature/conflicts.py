@@ -1,13 +1,13 @@
 """Spreading with four ways to handle conflicts, after Ljungkvist's finite elements.
 
-Sources are to spreading what elements are to his operator: those near each other add to the same
-values of the grid. A work item takes one source (EACH), or the sources of an item of a list.
+Sources play the part of elements in his operator: sources near each other add to the same values of
+the grid. A work item takes one source (EACH), or the sources of an item of a list.
 
-`atomics` (ATOMIC, EACH): every addition is an atomic one.
+`atomics` (ATOMIC, EACH): every addition is atomic.
 `colouring`: items are tiles of one colour, which never touch the same grid point.
-`private` (PRIVATE): items are the threads' parts of the sources, each with a grid of its own, side
-by side along y; `sum_buffers` adds them up.
-`unprotected` (EACH): nothing is protected, so that contributions are lost; a bound for the time.
+`private` (PRIVATE): items are the threads' parts of the sources. Each has its own grid, side by
+side along y; `sum_buffers` sums the grids.
+`unprotected` (EACH): contributions are lost, since nothing is protected; a bound for the time.
 """
 
 from typing import List
@@ -95,7 +95,7 @@ def sum_buffers(
     parts: pk.View4D[REAL],
     grid: pk.View4D[REAL],
 ):
-    """Add up the threads' grids along one row, (x, y)."""
+    """Sum the threads' grids along one row, (x, y)."""
     x: int = i // shape[1]
     y: int = i % shape[1]
     for c in range(COMPONENTS):

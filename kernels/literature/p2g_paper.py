@@ -1,18 +1,18 @@
-"""P2G by the variants of Kosmacher, Du, Bagge and Biros (2026), section 3.2, to compare with.
+"""P2G by the variants of Kosmacher, Du, Bagge and Biros (2026), section 3.2, for comparison.
 
 They spread what `p2g.py` spreads, with its windows, onto grids without a spill.
 
 `p2g_source` (their BASE and SOURCE, Algorithm 3): one work item owns one source and adds its whole
-window to the grid by atomics. The two differ in the order of the sources alone: BASE takes them as
-they come, SOURCE sorted by tiles of TILE steps.
+window to the grid by atomics. The two differ only in the order of the sources: BASE takes the order
+given, SOURCE sorts by tiles of TILE steps.
 
 `p2g_grid` (GRID, Algorithm 4): a team owns a cube of TILE x TILE x TILE grid points, each thread
-some of them. It walks the sources of all tiles in reach, evaluates their windows at its point, and
-writes without atomics.
+some of them. A thread walks the sources of all tiles in reach, evaluates their windows at its
+point, and writes without atomics.
 
 `p2g_hybrid` (HYBRID, Algorithm 5): a team owns at most BATCH sources of one tile, and keeps their
 windows and densities in scratch memory. Each thread owns some of the grid points in the tile's
-reach: it adds up all sources at its point, then adds to the grid once, by an atomic.
+reach. It sums all sources at its point, and then adds to the grid once, by an atomic.
 """
 
 from typing import List
@@ -36,7 +36,7 @@ TILE = 4  # grid steps along the edge of a tile
 # p2g_hybrid only:
 BATCH = 32  # most sources of a team
 EXTENT = TILE + P - 1  # grid points along an edge of the tile's reach
-DEPTH = 1 + (PX > 1) * (EXTENT - 1)  # along x
+DEPTH = 1 + (PX > 1) * (EXTENT - 1)  # grid points along x
 WEIGHTS = 3 * P + 3 * P * DOUBLE  # windows along x, y, z, then their slopes
 
 
@@ -128,7 +128,7 @@ def p2g_grid(
     slope: pk.View2D[REAL],
     grid: pk.View4D[REAL],
 ):
-    """Sum at the points of one cube of the grid; ``cubes`` are as many along each axis."""
+    """Sum at the points of one cube of the grid; ``cubes`` are their numbers along each axis."""
     cube: int = team.league_rank()
     base2: int = TILE * (cube % cubes[2])
     base1: int = TILE * (cube // cubes[2] % cubes[1])
@@ -143,8 +143,8 @@ def p2g_grid(
             s1: REAL = 0.0
             s2: REAL = 0.0
             s3: REAL = 0.0
-            # Sources reach the points from their own grid cell on: the cells from P - 1 before the
-            # cube to its last, tile by tile; those before the first are images' (or none).
+            # Cells from P - 1 before the cube to its last one have sources that reach the points.
+            # They are walked tile by tile; cells before the first are images' (or none).
             at0: int = base0 - P + 1
             if shape[0] > cells[0] and at0 < 0:
                 at0 = 0
@@ -221,7 +221,7 @@ def p2g_hybrid(
     base1: int = TILE * (tile // tiles[2] % tiles[1])
     base0: int = TILE * (tile // tiles[2] // tiles[1])
 
-    # A thread for each value of a window: all of a row would take a thread's registers.
+    # A thread takes each value of a window: all of a row would take a thread's registers.
     def prepare(v: int):
         p: int = v % P
         d: int = v // P % 3

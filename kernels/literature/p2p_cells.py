@@ -1,16 +1,16 @@
 """P2P by cells: the near field as the literature computes it (Kosmacher, Du, Bagge, Biros 2026).
 
-Sources and targets are sorted by cells about r_c wide. One team owns a part of one cell's targets,
-and walks the cells within reach of it (27, if cells are not narrower than r_c) with every pair that
-they hold; cells that follow each other along z are one contiguous run of sources. Four variants:
+Sources and targets are sorted by cells about r_c wide. One team owns a part of one cell's targets.
+It walks the cells within reach of it (27, if cells are not narrower than r_c) with all their pairs;
+cells that follow each other along z are one contiguous run of sources. There are four variants:
 
     GM-1D   a thread for each target, sources read from global memory
-    GM-2D   VECTORS lanes of a thread share the sources of its target, and add up at the end
+    GM-2D   VECTORS lanes of a thread share the sources of its target, and their sums are added
     SM-1D   the team copies CHUNK sources at a time to scratch memory (STAGED), and all use them
     SM-2D   both
 
-A lane keeps its sums in scratch memory between chunks; nobody else touches them before the end, and
-then only the lanes of the same thread. The pair kernel is that of ``p2p.py``, which explains it.
+A lane keeps its sums in scratch memory between chunks. No other lane touches them before the end,
+and then only lanes of the same thread. ``p2p.py`` explains the pair kernel.
 """
 
 from typing import List
@@ -26,7 +26,7 @@ DOUBLE = True
 LAPLACE = False
 ROTLET = False
 DIPOLE = False
-EVALUATOR = 0  # of the radial functions, as DEGREE: see p2p.py
+EVALUATOR = 0  # of the radial functions, and their degree, as in p2p.py
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
 STAGED = False
@@ -39,8 +39,8 @@ TRANSPOSED_PAIR = False
 LAYER_ROW = 3 * SINGLE
 LAYER_OUT = 0
 MANY = 1  # densities
-CUT = False  # pairs beyond the cut-off do not come to `interact`
-ROWS = 3 + CHARGES + 3 * DOUBLE  # of the stage: position, density, normal
+CUT = False  # `interact` gets no pairs beyond the cut-off
+ROWS = 3 + CHARGES + 3 * DOUBLE  # rows of the stage: position, density, normal
 
 
 @pk.workunit
@@ -65,7 +65,7 @@ def p2p_cells(
 ):
     """Near field of one part (cell, first, last + 1) of targets, over all images in reach.
 
-    ``reach`` is how many cells r_c spans along each axis. The others are as for p2p_staged.
+    ``reach`` is the number of cells in r_c along each axis. The others are as for p2p_staged.
     """
     partial: pk.ScratchView3D[REAL] = pk.ScratchView3D(
         team.team_scratch(0), OUTPUTS, TARGETS, VECTORS
@@ -100,7 +100,7 @@ def p2p_cells(
     pk.parallel_for(pk.TeamThreadRange(team, targets), clear)
 
     for c0 in range(first0, last0 + 1):
-        # Half of the shift on either side: at the faces both are exact.
+        # Each side takes half of the shift, which is exact at the faces.
         w0: int = c0
         image0: int = 0
         s0: REAL = 0.0
@@ -115,7 +115,7 @@ def p2p_cells(
             column: int = (w0 * shape[1] + w1) * shape[2]
             c2: int = first2
             while c2 <= last2:
-                # One run of cells, up to the top of the box; the rest is the next image.
+                # One run of cells, up to the top of the box; the next image has the rest.
                 w2: int = c2
                 image2: int = 0
                 s2: REAL = 0.0
@@ -133,7 +133,7 @@ def p2p_cells(
                         if count > CHUNK:
                             count = CHUNK
 
-                        # All lanes of all threads copy, a row of VECTORS sources by each thread.
+                        # All lanes of all threads copy: a thread copies VECTORS sources at once.
                         def fill(row: int):
                             def fill_lane(v: int):
                                 m: int = row * VECTORS + v

@@ -1,19 +1,19 @@
 """Spreading as a sparse matrix, after Guo, Liu, Xu, Du and Chow: rows are mesh points.
 
-Set-up counts each row's contributions and then collects them; between the two the host adds up the
-counts. An entry is a particle and its weight. What differs is how rows are stored:
+Set-up counts each row's contributions and then collects them; in between the host sums the counts.
+An entry is a particle and its weight. The variants differ in how rows are stored:
 
-`single mesh` (GROUP = 1): rows one after the other (CSR). `sum_rows`: a compute unit of LANES
-threads takes a row, and adds up by a reduction.
+`single mesh` (GROUP = 1): rows are contiguous (CSR). `sum_rows`: a compute unit of LANES threads
+takes a row, and sums by a reduction.
 
-`group mesh`: rows are groups of GROUP mesh points, and an entry says which of them it is of.
+`group mesh`: rows are groups of GROUP mesh points, and an entry names its point of the group.
 `sum_groups`: a team takes a group and adds by atomics.
 
 `hybrid mesh` (HYBRID): the first entries of each row are stored column by column (ELL), the others
 one by one (COO). `sum_columns` and `sum_others`.
 
-`gather` (Harvey and De Fabritiis) stores no weights: `place_particles` puts a particle at the first
-mesh point of its window, one at most at each; `gather_mesh` sums over the particles placed within a
+`gather` (Harvey and De Fabritiis) stores no weights. `place_particles` puts a particle at the first
+mesh point of its window, at most one at each. `gather_mesh` sums over the particles placed within a
 window of each mesh point. The host spreads the other particles by `p2g_source`.
 
 `list_windows` writes the transpose row by row: the mesh points and weights of each particle.
@@ -38,7 +38,7 @@ ROWS = 32  # mesh points of a team of sum_rows
 
 @pk.function
 def wrapped(g: int, n: int) -> int:
-    """Return a mesh point of a window, which may reach beyond a periodic end."""
+    """Return a mesh point of a window, wrapped at a periodic end."""
     if g >= n:
         return g - n
     return g
@@ -80,10 +80,10 @@ def collect_entries(
     columns: pk.View2D[pk.int32],
     factors: pk.View2D[REAL],
 ):
-    """Write the entries of a line of a particle's window; ``taken`` counts those of each row.
+    """Write the entries of a line of a particle's window; ``taken`` counts the entries of each row.
 
-    Row r begins at ``starts[r]``, of entries beyond the ``width`` that are stored column by column.
-    ``points`` says which mesh point of a group an entry is of, or of all (COO).
+    Row r begins at ``starts[r]``, for entries beyond the ``width`` that are stored by columns.
+    ``points`` is the mesh point of an entry within its group, or within the mesh (COO).
     """
     j: int = i // (PX * P)
     a: int = i // P % PX
@@ -127,7 +127,7 @@ def list_windows(
     points: pk.View1D[pk.int32],
     weights: pk.View1D[REAL],
 ):
-    """Write a line of a particle's window: its mesh points, ``shape`` of them, and weights."""
+    """Write a line of a particle's window: its mesh points, of ``shape`` in all, and weights."""
     j: int = i // (PX * P)
     a: int = i // P % PX
     b: int = i % P
@@ -236,7 +236,7 @@ def sum_others(
     dens: pk.View2D[REAL],
     flat: pk.View2D[REAL],
 ):
-    """Add an entry that is stored by itself."""
+    """Add an entry that is stored separately."""
     for c in range(COMPONENTS):
         pk.atomic_add(flat, [c, points[e]], weights[e] * dens[c][particles[e]])
 
@@ -252,7 +252,7 @@ def place_particles(
     holder: pk.View1D[pk.int32],
     over: pk.View1D[pk.int32],
 ):
-    """Put a particle at the first mesh point of its window, or say that it is one too many."""
+    """Put a particle at the first mesh point of its window, or mark it if that is taken."""
     place(src, j)
     g: int = (c0 * shape[1] + c1) * shape[2] + c2
     slot: int = pk.atomic_fetch_add(counts, [g], 1)

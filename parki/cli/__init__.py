@@ -1,4 +1,4 @@
-"""The command line: a module for each command, and what they share.
+"""The command line: a module for each command, and the code they share.
 
-Nothing else of parki imports it.
+Nothing else in parki imports it.
 """

@@ -1,4 +1,4 @@
-"""What several commands take, and how they refuse it before anything is computed."""
+"""Arguments that several commands share, and their checks before anything is computed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from parki.runtime import ExecutionSpace
 from parki.runtime.kernel import LARGEST
 from parki.runtime.spaces import SPACES, free_memory
 
-# Positions, normals, and densities of both layers, in double precision.
+# Bytes per point: position, normal and both layers' densities, in double precision.
 BYTES = 12 * 8
 
 
 def reads(convert: Callable[[str], Any], refusal: str) -> Callable[[str], Any]:
-    """Return what converts the text of an argument, or says why it cannot."""
+    """Return a converter for an argument's text; its errors say what was expected."""
 
     def read(text: str) -> Any:
         try:
@@ -36,7 +36,7 @@ def reads(convert: Callable[[str], Any], refusal: str) -> Callable[[str], Any]:
 
 whole, number = reads(int, "%s is not a whole number"), reads(float, "%s is not a number")
 
-# What several commands take, without the defaults.
+# Arguments that several commands share, without their defaults.
 COMMON: dict[str, dict[str, Any]] = {
     "kernel": {"choices": tuple(SUMS), "help": "what to sum"},
     "points": {"type": whole, "metavar": "N", "help": "number of points"},
@@ -53,7 +53,7 @@ def command(
     run: Callable[[argparse.Namespace], int],
     *words: str,
 ) -> argparse.ArgumentParser:
-    """Add a command to subparsers; ``words`` are its help, description and perhaps epilog."""
+    """Add a command to subparsers; ``words`` are its help, description and optional epilog."""
     given = dict(zip(("help", "description", "epilog"), words, strict=False))
     raw = argparse.RawDescriptionHelpFormatter
     parser: argparse.ArgumentParser = commands.add_parser(name, formatter_class=raw, **given)
@@ -62,7 +62,7 @@ def command(
 
 
 def add_common(parser: Any, **defaults: Any) -> None:
-    """Add arguments of `COMMON`, with their defaults; that of ``space`` is text for the help."""
+    """Add arguments of `COMMON` with their defaults; the default of ``space`` is only help text."""
     for name, default in defaults.items():
         given = COMMON[name] | {"help": f"{COMMON[name]['help']} ({default})"}
         parser.add_argument(f"--{name}", default=None if name == "space" else default, **given)
@@ -74,9 +74,9 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def check_count(points: int) -> None:
-    """Refuse numbers of random points that indices do not count or memory does not hold.
+    """Refuse a number of random points that overflows an index or does not fit in memory.
 
-    What a plan needs besides, it predicts by itself.
+    A plan predicts the rest of the memory it needs by itself.
     """
     if points < 1:
         raise ParkiValueError(f"points is {points}; expected 1 or more")
@@ -91,12 +91,12 @@ def check_count(points: int) -> None:
 
 
 def home_expanded(path: str | Path) -> Path:
-    """Return a path with ``~`` replaced, where there is such a home; pathlib would raise."""
+    """Replace ``~`` in a path if that home exists, where pathlib would raise."""
     return Path(os.path.expanduser(path))
 
 
 def check_ending(name: str, path: Path, endings: Collection[str]) -> None:
-    """Refuse a file whose name says nothing about its format."""
+    """Refuse a file whose ending names no known format."""
     if path.suffix.lower() not in endings:
         raise ParkiValueError(
             f"{name} is {path}; expected a name that ends in {', '.join(endings)}"
@@ -104,7 +104,7 @@ def check_ending(name: str, path: Path, endings: Collection[str]) -> None:
 
 
 def check_output(path: Path) -> None:
-    """Refuse a file that cannot be written, by beginning to write one beside it."""
+    """Refuse a file that cannot be written; a trial file in the same folder tells."""
     if not path.parent.is_dir():
         raise ParkiValueError(f"output is {path}; its folder does not exist")
     with _refusing(path):
@@ -116,7 +116,7 @@ def check_output(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a file to write, which then takes the place of another: it is whole, or not there."""
+    """Yield a temporary file that replaces ``path`` at the end, so that no file is partial."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with _refusing(path):

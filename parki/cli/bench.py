@@ -1,8 +1,8 @@
-"""`parki bench`: the time of a sum on this machine, for some numbers of points.
+"""`parki bench`: the time of a sum on this machine, for a few numbers of points.
 
-Random points in a cube that are sources and targets, as `parki tune` times. Beside what was
-measured stands what the cost model predicts, by which parameters are chosen. Of points that move,
-it is the time of a step of a simulation.
+The points are random in a cube, and are sources and targets, as in `parki tune`. The measured
+times are printed next to the prediction of the cost model that chooses the parameters. With
+``--steps`` the points move, as in the time steps of a simulation, and a step is timed.
 """
 
 from __future__ import annotations
@@ -25,40 +25,41 @@ from parki.cli.terminal import Console, progress
 from parki.cli.tune.measure import STAGES, TimedPlan, check_timed, make
 from parki.cli.tune.measure import run as run_stages
 from parki.ewald.choice import machines
-from parki.ewald.plan import Plan, sum_once
+from parki.ewald.pipeline.placed_sum import sum_once
+from parki.ewald.plan import Plan
 from parki.runtime import ExecutionSpace, get_execution_space
 
 POINTS = (1_000, 10_000, 100_000)
-# Applications that are timed at most, and seconds after which no more are.
+# Largest number of timed applications, and seconds after which no more are started.
 RUNS, SECONDS = 7, 2.0
-# Steps of points that move: those before the first that is timed, those timed, and how far points
-# go along each axis at most, over the cut-off of the near field.
+# Steps of moving points: untimed first steps, timed steps, and the largest displacement along
+# each axis, relative to the cut-off of the near field.
 WARM, STEPS, STRIDE = 4, 20, 0.1
 
 DESCRIPTION = """\
 Time one sum on this machine, for each number of points: random points in a unit cube, which are
-sources and targets, and a random density. Says, in milliseconds (JSON: in seconds),
+sources and targets, and a random density. The output, in milliseconds (JSON: seconds), is
 
-  plan     what the geometry takes, once for many densities (kernels are compiled by then)
+  plan     the set-up of the geometry, once for many densities (with compiled kernels)
   P2P ...  the stages of one application of the plan: near field (P2P), spreading (P2G), Fourier
            transforms and multiplication (FGC), gathering (G2P)
-  apply    one application as programs call it, without a look at the stages
-  model    what an application was predicted to take, when parameters were chosen
+  apply    one application as programs call it, without timing the stages
+  model    the predicted time of an application, by which parameters were chosen
 
-and points/s, points over the time of an application. These times are medians of a few runs.
+and points/s, the points over the time of an application. Times are medians of a few runs.
 
 With --steps, the points move by up to a tenth of the cut-off along each axis between sums:
 
   update   the plan is given the next points
   apply    the first application after it
-  step     both, one after the other
+  step     an update and an application together
   plan     a new plan for such points
   one-shot a sum in one call, such as stokes_sl
 """
 
 EPILOG = """\
-Where apply is far from the model for large numbers of points, 'parki tune' measures this machine,
-and later plans choose better. Times on a busy machine are of little use. For example:
+If apply is far from the model for large numbers of points, run 'parki tune' to measure this
+machine, so that later plans choose better. Times on a busy machine are of little use. For example:
 
   parki bench --kernel stokes_sl --periodicity 1 --tolerance 1e-4 --points 100000 1000000
   parki bench --steps --points 1000 10000
@@ -67,7 +68,7 @@ and later plans choose better. Times on a busy machine are of little use. For ex
 
 @dataclass(frozen=True)
 class Bench:
-    """Seconds of one sum: of the plan, an application, its stages, and what was predicted."""
+    """Seconds of one sum: its plan, an application, the stages, and the prediction."""
 
     points: int
     plan: float
@@ -83,7 +84,7 @@ class Bench:
 
 @dataclass(frozen=True)
 class Steps:
-    """Seconds of a step of points that move, and of sums that keep nothing from the step before."""
+    """Seconds of a step of moving points, and of sums that reuse nothing of the step before."""
 
     points: int
     update: float
@@ -94,7 +95,7 @@ class Steps:
 
 
 def declare(commands: Any) -> None:
-    """Add the command to the subparsers of the command line."""
+    """Add the command to the command line."""
     parser = command(commands, "bench", run, "time a sum on this machine", DESCRIPTION, EPILOG)
     task = {"kernel": "stokes_comb", "periodicity": 3, "tolerance": 1e-6, "dtype": "float64"}
     add_common(parser, **task, space="OpenMP")
@@ -105,7 +106,7 @@ def declare(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Time the sums, print what they took, and return the exit code."""
+    """Time the sums, print the times, and return the exit code."""
     space = get_execution_space(arguments.space)
     task = arguments.kernel, arguments.periodicity, arguments.tolerance
     tasks = [TimedPlan(*task, points, arguments.dtype) for points in arguments.points]
@@ -158,7 +159,7 @@ def bench(task: TimedPlan, space: ExecutionSpace) -> Bench:
 
 
 def steps(task: TimedPlan, space: ExecutionSpace) -> Steps:
-    """Time a task's steps, new plans and one-shot sums, of points that move."""
+    """Time a task's steps with moving points, and new plans and one-shot sums of them."""
     plan, values = make(task, space)
     given, xp, rng = plan.points.arrays, space.array_module, np.random.default_rng(0)
     points, norms = given["trg"], given.get("norms")
@@ -176,7 +177,7 @@ def steps(task: TimedPlan, space: ExecutionSpace) -> Steps:
         Plan(task.kernel, points, points, norms, plan.options)
 
     def once() -> None:
-        sum_once(task.kernel, points, points, values, norms, plan.options, plan.want)
+        sum_once((task.kernel, points, points, norms, plan.options), values, plan.want)
 
     works: dict[str, Callable[[], Any]] = {"update": update, "apply": lambda: plan(values)}
     works |= {"step": step, "plan": new, "one_shot": once}
@@ -192,7 +193,7 @@ def steps(task: TimedPlan, space: ExecutionSpace) -> Steps:
 
 
 def _seconds(space: ExecutionSpace, work: Callable[[], Any]) -> float:
-    """Return what work takes, until the device is done."""
+    """Return the seconds of ``work``, until the device is done."""
     space.adapter.synchronize()
     begun = time.perf_counter()
     work()
@@ -201,7 +202,7 @@ def _seconds(space: ExecutionSpace, work: Callable[[], Any]) -> float:
 
 
 def _table(*columns: str) -> Table:
-    """Return a table of numbers, without rows."""
+    """Return an empty table with columns of numbers."""
     table = Table(box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     for name in columns:
         table.add_column(name, justify="right")

@@ -1,7 +1,7 @@
-"""`parki cache`: what the cache folder holds, and how to empty it.
+"""`parki cache`: lists and empties the cache folder.
 
-Only files that parki itself names are counted or removed, so that a folder that holds other things
-too keeps them. CuPy's kernels are in a cache of CuPy's own.
+Only files with parki's own names are counted or removed, so other files in the folder stay. CuPy
+keeps its kernels in its own cache.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from parki.cli.terminal import Console
 from parki.errors import UnavailableError
 from parki.settings import cache_directory
 
-# What parki keeps: in words, and by the names of files. Half-written ones are left to those who
-# write them; the cache removes them when they are an hour old.
+# Kinds of entries: a description, and a pattern of file names. Partly written files belong to
+# their writers; the cache removes them when they are an hour old.
 KINDS = {
     "kernels": ("kernels of the CPU", r"[0-9a-f]{40}\.(so|compiler|lock)"),
     "tuned": ("measurements (parki tune)", r"tuned-.*\.json"),
     "upstream": ("kernels of upstream PyKokkos", r"[0-9a-f]{40}\.pykokkos|pykokkos"),
 }
-PARTS = (".lock", ".compiler")  # go with others, and are not counted
+PARTS = (".lock", ".compiler")  # parts of other entries, not counted
 
 DESCRIPTION = """\
 Compiled kernels and the measurements of 'parki tune' are kept in one folder: ~/.cache/parki, or
@@ -38,8 +38,8 @@ what PARKI_CACHE_DIR names. 'parki cache list' says what is there; 'parki cache 
 """
 
 LIST = """\
-Print the folder, and what parki keeps in it with sizes: compiled kernels, which are named by a
-hash of everything that went into them, and the measurements of 'parki tune', one per device.
+Print the folder, and the sizes of parki's files in it: compiled kernels, which are named by a hash
+of everything that went into them, and the measurements of 'parki tune', one per device.
 """
 
 CLEAR = """\
@@ -50,7 +50,7 @@ are in CuPy's cache (~/.cupy/kernel_cache, or what CUPY_CACHE_DIR names) and sta
 
 
 def declare(commands: Any) -> None:
-    """Add the command to the subparsers of the command line."""
+    """Add the command to the command line."""
     summary = "list or clear compiled kernels and measurements"
     parser = command(commands, "cache", show, summary, DESCRIPTION)
     actions = parser.add_subparsers(dest="action", metavar="action", required=True)
@@ -59,7 +59,7 @@ def declare(commands: Any) -> None:
 
 
 def contents(folder: Path) -> dict[str, list[Path]]:
-    """Return what parki keeps in a folder, by the names of `KINDS`; nothing for no folder."""
+    """Return the paths of parki's entries in a folder, by kind; none if there is no folder."""
     try:
         paths = sorted(folder.iterdir())
     except OSError:
@@ -71,7 +71,7 @@ def contents(folder: Path) -> dict[str, list[Path]]:
 
 
 def show(arguments: argparse.Namespace) -> int:
-    """Print what the cache holds; return the exit code."""
+    """Print the contents of the cache; return the exit code."""
     folder = cache_directory()
     found = contents(folder)
     if arguments.json:
@@ -98,7 +98,7 @@ def show(arguments: argparse.Namespace) -> int:
 
 
 def clear(_: argparse.Namespace) -> int:
-    """Remove what the cache holds, all that can be; return the exit code."""
+    """Remove all entries of the cache that can be removed; return the exit code."""
     folder = cache_directory()
     found = contents(folder)
     lines = [
@@ -116,7 +116,7 @@ def clear(_: argparse.Namespace) -> int:
 
 
 def _remove(path: Path) -> str:
-    """Remove a file or a folder; return why that failed, or ''."""
+    """Remove a file or a folder; return the reason of a failure, else ''."""
     try:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -128,7 +128,7 @@ def _remove(path: Path) -> str:
 
 
 def _number(paths: list[Path]) -> int:
-    """Return how many things paths are; a lock, or a folder of objects, is part of another."""
+    """Count the entries among paths; a lock or a folder of objects is part of another entry."""
     return sum(path.suffix in (".so", ".json", ".pykokkos") for path in paths)
 
 
@@ -137,14 +137,14 @@ def _megabytes(paths: list[Path]) -> float:
 
 
 def _bytes(path: Path) -> int:
-    """Return the size of a file, or of all in a folder; 0 for what vanished meanwhile."""
+    """Return the size of a file or a folder's files; 0 if it was removed meanwhile."""
     with suppress(OSError):
         return sum(map(_bytes, path.iterdir())) if path.is_dir() else path.stat().st_size
     return 0
 
 
 def _modified(path: Path) -> float:
-    """Return when a file was written, in seconds since 1970; 0 for what vanished meanwhile."""
+    """Return the time of a file's last write, in seconds since 1970; 0 if it was removed."""
     with suppress(OSError):
         return path.stat().st_mtime
     return 0.0

@@ -1,8 +1,7 @@
-"""`parki check`: this installation against direct sums, in every kernel and periodicity.
+"""`parki check`: compares this installation with direct sums, for every kernel and periodicity.
 
-Small clouds of random points, so that it takes some twenty seconds once the kernels are compiled;
-the tests of the repository do far more. Knows the public calls and the reference, and nothing of
-the solver's inside.
+It sums small clouds of random points, and takes about twenty seconds once the kernels are
+compiled; the repository's tests do far more. It uses the public calls and the reference only.
 """
 
 from __future__ import annotations
@@ -33,19 +32,19 @@ BOX = (1.5, 1.0, 0.75)
 POINTS = 1000
 SAMPLES = 50  # targets at which the direct sum is formed
 TOLERANCES = {"float64": 1e-6, "float32": 1e-3}
-# Rounding comes on top of a promise: unit roundoffs of the typical value.
+# Rounding errors added to a promise, in unit roundoffs of the typical value.
 ROUNDING = 32
 
 DESCRIPTION = """\
-Compare parki's sums with direct sums on this machine: every kernel, 0 to 3 periodic axes, double
-and single precision, for clouds of random points. Prints error over promise, which is at most 1
-where the promise is kept. Takes some twenty seconds for each space; the first time, when the
-kernels are compiled, a minute or two.
+Compare parki's sums with direct sums on this machine, for every kernel, 0 to 3 periodic axes, and
+double and single precision, with random points. The table shows error over promise, which is at
+most 1 where the promise is kept. The check takes about twenty seconds for each space; the first
+time, when the kernels are compiled, it takes a minute or two.
 """
 
 EPILOG = """\
-Without --space, the spaces of this machine are checked in turn; Serial only where there is no
-OpenMP, as it runs the same kernels in one thread.
+Without --space, all spaces of this machine are checked, except that Serial is skipped where there
+is OpenMP, because it runs the same kernels in one thread.
 
 Exit code 0 if every promise is kept, 1 if one is broken, 2 if the space is not here.
 """
@@ -53,7 +52,7 @@ Exit code 0 if every promise is kept, 1 if one is broken, 2 if the space is not 
 
 @dataclass(frozen=True)
 class CheckedSum:
-    """One sum: what it was, its rms error, what is promised with rounding, and the exact rms."""
+    """One sum: its case, its rms error, the promise plus rounding, and the exact rms."""
 
     space: str
     kernel: str
@@ -71,12 +70,12 @@ class CheckedSum:
 
     @property
     def kept(self) -> bool:
-        """Whether the promise was kept; it is not by NaN."""
+        """Whether the promise was kept; a NaN breaks it."""
         return self.ratio <= 1
 
 
 def declare(commands: Any) -> None:
-    """Add the command to the subparsers of the command line."""
+    """Add the command to the command line."""
     summary = "test this installation against direct sums"
     parser = command(commands, "check", run, summary, DESCRIPTION, EPILOG)
     add_common(parser, space="those of this machine")
@@ -84,7 +83,7 @@ def declare(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check the spaces, print what came out, and return the exit code."""
+    """Check the spaces, print the results, and return the exit code."""
     start = time.perf_counter()
     spaces = [get_execution_space(name) for name in _names(arguments.space)]
     sums = list(_shown(checks(spaces), len(spaces)))
@@ -109,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _names(asked: str | None) -> list[str | None]:
-    """Return the spaces to check; None stands for the CPU, and says what is missing for it."""
+    """Return the spaces to check; None asks for the CPU, so that the error says what it lacks."""
     if asked is not None:
         return [asked]
     here = available_spaces()
@@ -124,7 +123,7 @@ def _shown(sums: Iterable[CheckedSum], spaces: int) -> Iterator[CheckedSum]:
 
 
 def checks(spaces: Iterable[ExecutionSpace]) -> Iterator[CheckedSum]:
-    """Yield the sums of some spaces, as they are done."""
+    """Yield the checked sums of each space, one after the other."""
     for space in spaces:
         rng = np.random.default_rng(5)
         for case in itertools.product(SUMS, range(4), TOLERANCES.items()):
@@ -134,14 +133,14 @@ def checks(spaces: Iterable[ExecutionSpace]) -> Iterator[CheckedSum]:
 
 def check(
     space: ExecutionSpace,
-    kernel: str,
+    kernel: Any,
     periodicity: int,
     dtype: str,
     tolerance: float,
     rng: np.random.Generator,
     count: int = POINTS,
 ) -> CheckedSum:
-    """Form one sum of ``count`` points by a plan, and directly at some of its targets."""
+    """Compare a plan's sum over ``count`` points with the direct sum at some targets."""
     xp = space.array_module
     box = np.array(BOX)
     src = (rng.random((3, count)) * box[:, None]).astype(dtype)
@@ -150,7 +149,7 @@ def check(
     if SUMS[kernel].normals:
         norms = rng.standard_normal((3, count)).astype(dtype)
     options = EwaldOptions(
-        periodicity=periodicity, box=BOX, tolerance=tolerance, execution_space=space.name
+        periodicity=periodicity, box=BOX, tolerance=tolerance, execution_space=space
     )
     points, density = xp.asarray(src), xp.asarray(dens)
     plan = Plan(kernel, points, points, None if norms is None else xp.asarray(norms), options)
@@ -158,15 +157,15 @@ def check(
 
 
 def compare(plan: Plan, src: Any, dens: Any, norms: Any, result: Any, sampled: Any) -> CheckedSum:
-    """Compare a plan's result with the direct sum, at some of the sources, which are its targets.
+    """Compare a plan's result with the direct sum, at some targets; the targets are the sources.
 
     Parameters
     ----------
     plan : Plan
     src, dens, norms : array
-        What the plan was given, rounded to its dtype; on the host or where the plan is.
+        The plan's input, rounded to its dtype; on the host or where the plan is.
     result : array
-        What it returned for ``dens``.
+        The plan's result for ``dens``.
     sampled : slice or array of int
         Targets at which the direct sum is formed.
     """
@@ -181,13 +180,13 @@ def compare(plan: Plan, src: Any, dens: Any, norms: Any, result: Any, sampled: A
 
 
 def _rms(values: NDArray[Any]) -> float:
-    """Return the rms over points of vectors or numbers."""
+    """Return the rms of vectors or numbers over the points."""
     columns = np.atleast_2d(np.asarray(values, dtype=np.float64))
     return float(np.sqrt(np.mean(np.sum(columns**2, axis=0))))
 
 
 def report(space: ExecutionSpace, sums: list[CheckedSum]) -> Table:
-    """Return error over promise of a space's sums as a table; broken promises stand out."""
+    """Return a table of a space's errors over promises; broken promises stand out."""
     table = Table(title=f"{space}: error over promise", title_justify="left", box=SIMPLE_HEAD)
     for name in ("kernel", "precision", "tolerance"):
         table.add_column(name)

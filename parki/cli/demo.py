@@ -1,11 +1,11 @@
-"""The demonstration: the flow driven by a suspension of drops in a pipe, timed, checked and drawn.
+"""`parki demo`: times, checks and draws the flow of a suspension of drops in a pipe.
 
 Heavy and light drops fill a cylindrical pipe that repeats along x. Each drop is a sphere sampled by
 points with outward normals; the points carry a single-layer density (the drop's weight less its
 buoyancy, spread evenly over its surface) and a double-layer density (a stretching along the pipe).
-Lengths are in pipe units, velocities in those at which a drop of mean size would settle alone. The
-pipe only confines the drops: its wall carries no density. Knows the public calls and the reference,
-and nothing of the solver's inside.
+Lengths are in pipe units; the unit of velocity is the settling speed of a single drop of mean
+size. The pipe only confines the drops: its wall carries no density. The module uses the public
+calls and the reference only.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ Array = NDArray[np.float64]
 BOX = (4.0, 1.0, 1.0)
 PIPE_RADIUS = 0.46
 DROPS = 240
-DROP_VOLUME = 0.2  # part of the pipe's volume
+DROP_VOLUME = 0.2  # fraction of the pipe's volume
 STRETCH = 1.5
 SAMPLES = 50
 PIXELS = (1280, 320)
 STREAMLINES = (5.5, 2.0)  # density along and across
 FEWEST_POINTS = 1000
 INK, PAPER = "#1d1b2e", "#fbfaf8"
-HEAVY, LIGHT = ("#5d7391", "#161b2b"), ("#ffffff", "#cfc3ae")  # of a drop: lit side, dark side
+HEAVY, LIGHT = ("#5d7391", "#161b2b"), ("#ffffff", "#cfc3ae")  # lit and dark side of a drop
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Suspension:
 
 
 def suspension(count: int, seed: int) -> Suspension:
-    """Return ``count`` points on drops placed at random, without overlap; the same for a seed."""
+    """Return ``count`` points on random drops that do not overlap; the seed fixes them."""
     if seed < 0:
         raise ParkiValueError(f"seed is {seed}; expected 0 or more")
     if count < FEWEST_POINTS:
@@ -101,8 +101,8 @@ def suspension(count: int, seed: int) -> Suspension:
     points = centres[:, drop] + radii[drop] * normals
     points[0] %= BOX[0]
 
-    # A drop of mean radius a, alone, settles at 1 under a weight of 6 pi a. Weights go with the
-    # volume, and cancel over all drops.
+    # A single drop of mean radius a settles at speed 1 under a weight of 6 pi a. Weights are
+    # proportional to the volume, and add up to zero over all drops.
     mean = radii.mean()
     weight = np.where(heavy, 1.0, -1.0) * (radii / mean) ** 3
     weight -= (radii**3 / np.sum(radii**3)) * weight.sum()
@@ -116,7 +116,7 @@ def suspension(count: int, seed: int) -> Suspension:
 
 
 def _place(radii: Array, rng: np.random.Generator) -> Array:
-    """Return centres of spheres that do not touch, inside of the pipe: shape (3, M)."""
+    """Return centres of spheres inside the pipe that do not touch: shape (3, M)."""
     gap = 0.12 * radii.mean()
     centres = np.empty((3, radii.size))
     for i, radius in enumerate(radii):
@@ -140,7 +140,7 @@ def _place(radii: Array, rng: np.random.Generator) -> Array:
 
 
 def _sphere(count: int, rng: np.random.Generator) -> Array:
-    """Return evenly spread unit vectors, turned at random: shape (3, count)."""
+    """Return evenly spread unit vectors, rotated at random: shape (3, count)."""
     index = np.arange(count) + 0.5
     height = 1 - 2 * index / count
     angle = np.pi * (1 + 5**0.5) * index
@@ -151,14 +151,14 @@ def _sphere(count: int, rng: np.random.Generator) -> Array:
 
 DESCRIPTION = """\
 Compute the Stokes flow around a few hundred drops in a pipe that repeats along its axis: the
-velocity at every point of every drop, due to all points and their images. Prints what was
-chosen and why, the time of each stage, and the error at sampled points beside what the
-tolerance promises; then draws the flow in the plane through the axis of the pipe.
+velocity at every point of every drop, due to all points and their images. The command prints the
+chosen parameters with their reasons, the time of each stage, and the error at sampled points next
+to the promised one. Then it draws the flow in the plane through the axis of the pipe.
 """
 
 
 def declare(commands: Any) -> None:
-    """Add the command to the subparsers of the command line."""
+    """Add the command to the command line."""
     summary = "compute, check and draw the flow around drops in a pipe"
     epilog = "Exit code 1 if the error is larger than promised."
     parser = command(commands, "demo", run, summary, DESCRIPTION, epilog)
@@ -171,11 +171,11 @@ def declare(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compute, check and draw, printing on the way; return the exit code."""
+    """Compute, check, draw and print; return the exit code."""
     points, tolerance, dtype = arguments.points, arguments.tolerance, arguments.dtype
     place = get_execution_space(arguments.space)
     xp = place.array_module
-    options = EwaldOptions(periodicity=1, box=BOX, tolerance=tolerance, execution_space=place.name)
+    options = EwaldOptions(periodicity=1, box=BOX, tolerance=tolerance, execution_space=place)
     options.check_dtype(np.dtype(dtype))
     picture = None if arguments.no_picture else home_expanded(arguments.output)
     if picture is not None:
@@ -206,7 +206,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"{'stage':<8}{'seconds':>10}{'per million points':>22}")
     for name, value in {"plan": again, **seconds, "total": total}.items():
         print(f"{name:<8}{value:>10.4f}{value * 1e6 / points:>22.4f}")
-    print("The total is that of one application; the plan is made once for many.\n", flush=True)
+    print("The total is the time of one application; the plan is made once for many.\n", flush=True)
 
     sampled = np.linspace(0, points - 1, SAMPLES, dtype=int)
     found = compare(plan, pts, dens, norms, result, sampled)
@@ -239,7 +239,7 @@ def _draw(
     output: Path,
     title: tuple[str, str],
 ) -> None:
-    """Compute the flow in the plane through the pipe's axis, and draw it if matplotlib is there."""
+    """Compute the flow in the plane through the pipe's axis; draw it if matplotlib is installed."""
     if importlib.util.find_spec("matplotlib") is None:
         print("No picture: matplotlib is not installed; 'pip install parki[plot]' brings it.")
         return
@@ -307,8 +307,8 @@ def _paint(
 def _paint_drops(axes: Any, drops: Suspension) -> None:
     """Draw each drop where the plane cuts it, as a shaded ball.
 
-    Half the spacing of the points is added to the radii: closer to the surface, the flow shows
-    single points.
+    Half the spacing of the points is added to the radii, because closer to the surface the flow
+    shows single points.
     """
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.patches import Circle

@@ -1,7 +1,6 @@
 """`parki eval`: one sum, from a file of arrays to a file of results.
 
-Reads and writes NumPy's .npz, and HDF5 where h5py is installed. Reading, the sum, and writing are
-apart; the checks of arrays are those of `parki.Plan`.
+It reads and writes NumPy's .npz, and HDF5 where h5py is installed. `parki.Plan` checks the arrays.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from parki.cli.arguments import (
     reads,
     replacing,
 )
-from parki.errors import ParkiValueError, UnavailableError
+from parki.errors import MissingPackageError, ParkiValueError
 from parki.ewald import EwaldOptions
 from parki.ewald.checks import Check
 from parki.ewald.plan import plan_and_sum
@@ -39,7 +38,7 @@ from parki.interchange import to_host
 from parki.runtime import get_execution_space
 
 ENDINGS = {".npz": "npz", ".h5": "hdf5", ".hdf5": "hdf5"}
-# What NumPy, zipfile and h5py raise for a file that is not what its name says.
+# Errors that NumPy, zipfile and h5py raise for a file of another format than its name says.
 SPOILT: tuple[type[Exception], ...] = (OSError, ValueError, TypeError, KeyError, EOFError)
 SPOILT += (RuntimeError, zipfile.BadZipFile, zlib.error)
 ARRAYS = ("src", "dens", "norms", "trg")
@@ -54,18 +53,18 @@ Read points and a density from a file, sum, and write the results to another. Th
 these arrays, all float64 or all float32, in .npz (numpy.savez) or HDF5 (.h5; needs h5py):
 
   src    (3, N)   sources
-  trg    (3, M)   targets; the sources where there is no trg
+  trg    (3, M)   targets; without trg, the sources are the targets
   dens   (3, N)   density; (N,) for laplace, (6, N) for stokes_comb: rows 0-2 of the single
                   layer, rows 3-5 of the double layer; (3, 3, N) for stokes_dipole
   norms  (3, N)   normals at the sources, for stokes_dl and stokes_comb
 
-Other names are refused. Nothing is scaled: velocities are the results over 8 pi and, but for
-double layers, the viscosity.
+Other names are refused. Nothing is scaled: divide results by 8 pi to get velocities and, except
+for double layers, by the viscosity.
 """
 
 EPILOG = """\
 The output holds an array for each name of --want: u (3, M), or (M,) for laplace; p (M,);
-grad_u (3, 3, M), with [i, j] the derivative of u_i along axis j; stress (3, 3, M). And 'options',
+grad_u (3, 3, M), with [i, j] the derivative of u_i along axis j; stress (3, 3, M); and 'options',
 a text in JSON with the options used and what they promise (in HDF5 an attribute of the file). For
 example, after numpy.savez("drops.npz", src=points, dens=forces):
 
@@ -75,7 +74,7 @@ example, after numpy.savez("drops.npz", src=points, dens=forces):
 
 
 def declare(commands: Any) -> None:
-    """Add the command to the subparsers of the command line."""
+    """Add the command to the command line."""
     summary = "sum the points and densities of a file"
     parser = command(commands, "eval", run, summary, DESCRIPTION, EPILOG)
     add = parser.add_argument
@@ -108,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
         periodicity=arguments.periodicity,
         box=arguments.box,
         tolerance=arguments.tolerance,
-        execution_space=space.name,
+        execution_space=space,
     )
     arrays = read(source, kinds[0], arguments.kernel)
     start = time.perf_counter()
@@ -128,7 +127,7 @@ def _kind(name: str, path: Path) -> str:
     check_ending(name, path, ENDINGS)
     kind = ENDINGS[path.suffix.lower()]
     if kind == "hdf5" and importlib.util.find_spec("h5py") is None:
-        raise UnavailableError(
+        raise MissingPackageError(
             f"{name} is {path}, but h5py is not installed; 'pip install parki[hdf5]' brings it, "
             "or use .npz"
         )
@@ -136,10 +135,10 @@ def _kind(name: str, path: Path) -> str:
 
 
 def read(path: Path, kind: str, kernel: str) -> dict[str, Any]:
-    """Return the arrays of a file that a kernel takes: src, dens, and trg and norms where needed.
+    """Return a kernel's arrays from a file: src and dens, with trg and norms where they apply.
 
-    What is not known is refused: mostly it is an array under another name, without which the sum
-    would be another.
+    Unknown names are refused: mostly such an array is a misnamed input, and ignoring it would
+    change the sum.
     """
     needed = ["src", "dens", *(["norms"] if SUMS[kernel].normals else [])]
     try:
@@ -165,7 +164,7 @@ def read(path: Path, kind: str, kernel: str) -> dict[str, Any]:
 
 
 def _load(path: Path, kind: str, wanted: list[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return the wanted arrays that are in a file, and the names of all that is there."""
+    """Return the arrays of the given names that a file has, and the names of all its arrays."""
     if kind == "hdf5":
         import h5py
 
@@ -187,13 +186,13 @@ def evaluate(
     want: tuple[str, ...],
     check: bool = False,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what is wanted by name, on the host, and the options used, with the error if checked.
+    """Return results by name, on the host, and the options used, with the error if checked.
 
-    ``arrays`` are the host's, as in `DESCRIPTION`; ``options`` have an execution space.
+    ``arrays`` are host arrays as in `DESCRIPTION`; ``options`` have an execution space.
     """
     check_dtypes(arrays)
     if "trg" not in arrays:
-        check_points("src", arrays["src"], options)  # the plan would call them trg
+        check_points("src", arrays["src"], options)  # the plan's message would name trg
     space = get_execution_space(options.execution_space)
     placed = {name: space.array_module.asarray(values) for name, values in arrays.items()}
     src, dens = placed["src"], placed["dens"]
@@ -219,7 +218,7 @@ def evaluate(
 
 
 def write(path: Path, kind: str, results: dict[str, Any], used: dict[str, Any]) -> None:
-    """Write results and options: in one step, so that a file is whole or not there."""
+    """Write results and options by one renaming, so that no file is partial."""
     text = json.dumps(used)
     with replacing(path) as part:
         if kind == "hdf5":

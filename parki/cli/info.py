@@ -1,6 +1,6 @@
 """`parki info`: the versions, execution spaces, compiler, cache and settings found on this machine.
 
-What a bug report needs, as text of a screen or as JSON.
+It prints the facts that a bug report needs, as text or as JSON.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 
 from parki import __version__
 from parki.cli.arguments import add_json, command
-from parki.errors import ParkiValueError
+from parki.errors import ParkiValueError, UnavailableError
 from parki.runtime import cache, host, shipped
 from parki.runtime.spaces import SPACES, why_unavailable
 from parki.settings import SETTINGS, cache_directory, table, thread_count
 
-NONE = "none: "  # what stands before the reason
-# As they are written, where that is not in small letters.
+NONE = "none: "  # precedes the reason
+# Spelling of the names that are not in small letters.
 NAMES = {"python": "Python", "numpy": "NumPy", "scipy": "SciPy", "cupy": "CuPy"}
 
 DESCRIPTION = """\
@@ -34,19 +34,19 @@ Paste it into bug reports.
 
 
 def declare(commands: Any) -> None:
-    """Add the command to the subparsers of the command line."""
+    """Add the command to the command line."""
     add_json(command(commands, "info", run, "what parki found on this machine", DESCRIPTION))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what was found; return the exit code."""
+    """Print the facts; return the exit code."""
     found = facts()
     print(json.dumps(found, indent=2) if arguments.json else text(found))
     return 0
 
 
 def facts() -> dict[str, Any]:
-    """Return what parki found on this machine; None stands for what is not installed."""
+    """Return the facts about this machine; None stands for a package that is not installed."""
     reasons = {space: why_unavailable(space) for space in SPACES}
     return {
         "parki": __version__,
@@ -70,12 +70,12 @@ def facts() -> dict[str, Any]:
 
 
 def text(found: dict[str, Any]) -> str:
-    """Return `facts` as text of a screen, where a reason stands once."""
+    """Return `facts` as text for a terminal, each reason only once."""
     kept = found["cache"]
     state = f"cannot be used: {kept['unusable']}; " if kept["unusable"] else ""
     size = f"{kept['kernels']} kernels, {kept['bytes'] / 1e6:.1f} MB"
     found = found | {"cache": f"{kept['folder']} ({state}{size})"}
-    rows, said = [], dict[str, str]()  # by reason, the line that has it
+    rows, said = [], dict[str, str]()  # maps a reason to its line
     for name, value in found.items():
         if isinstance(value, dict):
             continue
@@ -95,7 +95,7 @@ def text(found: dict[str, Any]) -> str:
 
 
 def _once(reason: str, name: str, said: dict[str, str]) -> str:
-    """Return a reason; what was said before is not said again."""
+    """Return a reason, or a reference to the line that already gives it."""
     known = max((each for each in said if reason.startswith(each)), key=len, default="")
     said.setdefault(reason, name)
     return f"as for {said[known]}{reason.removeprefix(known)}" if known else reason
@@ -112,7 +112,7 @@ def _answer(ask: Callable[[], Any]) -> Any:
     """Return an answer, or why there is none."""
     try:
         return ask()
-    except ParkiValueError as error:
+    except (ParkiValueError, UnavailableError) as error:
         return f"{NONE}{error}"
 
 
@@ -149,10 +149,10 @@ def _cupy() -> str | None:
 
 
 def _ranks() -> str | None:
-    """Return what moves arrays between ranks: the MPI library, and for those on GPUs NCCL."""
+    """Return the libraries that move arrays between ranks: MPI, and NCCL for arrays on GPUs."""
     if _version("mpi4py") is None:
         return None
-    # In a process of its own: an MPI library that does not fit the machine may end it.
+    # In its own process, which an MPI library that does not fit the machine may end.
     program = (
         "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; "
         "print(MPI.Get_library_version())"
@@ -168,7 +168,7 @@ def _ranks() -> str | None:
 
 
 def _device_ranks() -> str:
-    """Return how arrays on GPUs move between ranks; nothing without a GPU."""
+    """Return how arrays on GPUs move between ranks; '' without a GPU."""
     if why_unavailable("Cuda") and why_unavailable("HIP"):
         return ""
     from cupy.cuda import nccl

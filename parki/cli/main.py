@@ -2,9 +2,9 @@
 
 Each command has a module, which declares its arguments and runs it.
 
-Exit codes: 0, 1 when a promise was broken, 2 when a request was impossible, 130 when the user
-interrupted. With the last two comes one line on stderr. A reader that stops early (`head`) changes
-none of them.
+The exit code is 0, or 1 if a promise was broken, 2 if a request was impossible, 130 if the user
+interrupted. The last two come with one line on stderr. A reader that stops early (`head`) does not
+change the exit code.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv : sequence of str, optional
-        Arguments; the process's by default.
+        Arguments; by default the arguments of the process.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no text
+        sys.stdout.reconfigure(errors="backslashreplace")  # file names may not be valid text
     try:
         return _answer(argv)
     except KeyboardInterrupt:
@@ -54,20 +54,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _answer(argv: Sequence[str] | None) -> int:
-    """Run a command and return its exit code; on an error, say it."""
+    """Run a command and return its exit code; print an error if there is one."""
     code = 0
     try:
         code = _run(argv)
         terminal.flush()
         return code
-    except BrokenPipeError:  # the reader (head, less) has what it wanted
+    except BrokenPipeError:  # the reader (head, less) has finished
         return code
     except ParkiError as error:
         message = str(error)
     except MemoryError as error:
         message = f"memory ran out: {error}"
     except OSError as error:
-        # Of a stream that was open already, the error has no name.
+        # An error of a stream that was already open has no file name.
         what = (
             f"{error.filename} cannot be used" if error.filename else "the output cannot be written"
         )
@@ -89,10 +89,10 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that refuses as all of parki does: in one line."""
+    """A parser whose errors are one line, like all errors of the command line."""
 
     def error(self, message: str) -> NoReturn:
-        """Refuse what was given."""
+        """Refuse the given arguments."""
         raise ParkiValueError(f"{message}; see '{self.prog} --help'")
 
 

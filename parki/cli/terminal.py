@@ -1,6 +1,6 @@
-"""What commands write to the terminal: tables, progress, and one line on stderr for an error.
+"""Output to the terminal: tables, progress, and one line on stderr for an error.
 
-Those who read may stop early (`head`), and disks may be full: neither is to end in a traceback.
+A reader may stop early (`head`), and a disk may be full: neither may end in a traceback.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from rich.progress import Progress
 
 
 class Console(console.Console):
-    """Rich's console. A closed pipe drops the rest: rich would exit with 1, a broken promise."""
+    """Rich's console. It drops output to a closed pipe, where rich would exit with 1."""
 
     def on_broken_pipe(self) -> None:
-        """Write nothing from now on, so that the command ends with an exit code of its own."""
+        """Write nothing from now on, so that the command ends with its own exit code."""
         self.quiet = True
         drop(self.file)  # type: ignore[arg-type]
 
 
 def progress() -> Progress:
-    """Return a display of progress on stderr; it shows nothing where that is no terminal."""
+    """Return a progress display on stderr; it shows nothing if stderr is no terminal."""
     shown = Console(stderr=True)
-    # The display of compilation writes to stderr too, by itself.
+    # The display of compilation writes to stderr on its own.
     return Progress(
         console=shown,
         disable=not shown.is_terminal,
@@ -36,7 +36,7 @@ def progress() -> Progress:
 
 
 def report(message: str) -> None:
-    """Write one line to stderr, if anybody reads it."""
+    """Write one line to stderr, if it is open."""
     if sys.stderr is None:  # closed before Python started; print would take stdout
         return
     try:
@@ -46,13 +46,13 @@ def report(message: str) -> None:
 
 
 def flush() -> None:
-    """Write what is buffered for stdout: at exit, Python would report a failure by itself."""
+    """Write the buffer of stdout now; at exit, Python would report a failure in its own words."""
     if sys.stdout is not None:
         sys.stdout.flush()
 
 
 def settle() -> None:
-    """Drop what stdout still does not take, once the exit code is known."""
+    """Drop output that stdout still does not take, once the exit code is known."""
     try:
         flush()
     except OSError:
@@ -60,6 +60,6 @@ def settle() -> None:
 
 
 def drop(stream: TextIO) -> None:
-    """Send nowhere what a stream holds, and what it is given from now on."""
+    """Discard a stream's buffer, and all later output to it."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())

@@ -1,17 +1,17 @@
 """Sums over many ranks: slabs of the box, one for each rank of an MPI communicator.
 
-ewald        what users call: the sums and `Plan` of `parki.ewald`, with a communicator
-team         the ranks: what they agree on, first of all on failure
+ewald        the public calls: the sums and `Plan` of `parki.ewald`, with a communicator
+team         the ranks, and their agreement, first of all on failure
 transport    moves arrays between ranks                      (device)
-axes         the order of the axes, of which slabs are along the first
-slabs        who owns which planes of the grid, by the work there
+axes         the order of the axes; slabs divide the first one
+slabs        which rank owns which planes of the grid, by the work there
 routes       points from the ranks that gave them to their slabs, and results back
 near         the near field of a slab, and the ghosts it needs
 far          the far field of a slab: P2G, FGC, G2P
 halo         grid planes that several ranks touch
 fgc          FFT, convolution, inverse FFT over the ranks
 swap         from slabs of one axis to slabs of another
-plan         joins these with the stages of `parki.ewald`, which know nothing of ranks
+plan         joins these with the stages of `parki.ewald`, which are independent of ranks
 """
 
 from parki.distributed import ewald

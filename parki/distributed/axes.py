@@ -1,7 +1,7 @@
-"""`Order`: another order of the axes than the caller's, in which slabs are along the first.
+"""`Order`: permutes the caller's axes so that slabs divide the first one.
 
-The sums turn with the box, so that the order is of no consequence but for the shape of slabs: the
-longer the axis they are along, the less their neighbours see of them.
+The sums do not depend on the order of the axes; only the shape of the slabs does. The longer the
+divided axis, the fewer points of a slab are within reach of its neighbours.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from parki.ewald.sums import SUMS
 
 
 class Order:
-    """An order of axes that puts one of them first: the caller's axes in the solver's order."""
+    """The caller's axes in the solver's order, which puts one of them first."""
 
     def __init__(self, axes: list[int]) -> None:
         self.axes = axes
         self.kept = axes == [0, 1, 2]
-        # Two axes that change places turn the box into its mirror image.
+        # Exchanging two axes mirrors the box.
         self.mirrors = axes not in ([0, 1, 2], [1, 2, 0], [2, 0, 1])
 
     def arrays(self, arrays: dict[str, Any]) -> dict[str, Any]:
-        """Return points and normals in the solver's order; what is one array stays one."""
+        """Return points and normals in the solver's order; one array for both stays one."""
         if self.kept:
             return arrays
         found = {name: values[self.axes] for name, values in arrays.items()}
@@ -44,9 +44,9 @@ class Order:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def places(self, rows: int) -> Any:
-        """Return the rows of a result, in the caller's order, of the solver's rows.
+        """Return the solver's row for each of the caller's rows of a result.
 
-        It is a number, one vector or two of them, or a tensor.
+        A result is a number, one vector or two, or a tensor.
         """
         if self.kept or rows == 1:
             return slice(None)
@@ -56,7 +56,7 @@ class Order:
 
 
 def longest_first(box: NDArray[np.float64], periodicity: int) -> list[int]:
-    """Return the axes in the order that slabs want: the longest first, but periodic before free."""
+    """Return the axes in the best order for slabs: periodic before free, then the longest first."""
     kind = periodicity or 3
     first = int(np.argmax(box[:kind]))
     if kind == 2:

@@ -1,8 +1,8 @@
 """Transports for arrays in device memory, and the choice of one.
 
-NCCL moves them from device to device, where each rank has one of its own; elsewhere they go through
-pinned host memory. Device memory is never handed to MPI: one that is not aware of GPUs ends the
-process, and few say whether they are.
+NCCL moves arrays from device to device if each rank has its own; otherwise they go through pinned
+host memory. Device memory is never handed to MPI: a library without GPU support would end the
+process, and few libraries say whether they have it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from parki.runtime.spaces.cupy import HIGH
 
 
 def choose_transport(team: Team, space: ExecutionSpace) -> Transport:
-    """Return the fastest way that all ranks have."""
+    """Return the fastest transport that all ranks have."""
     if not space.on_device:
         return HostTransport(team)
     told = team.all((place(space), bool(_nccl().available)))
@@ -31,7 +31,7 @@ def choose_transport(team: Team, space: ExecutionSpace) -> Transport:
 
 
 def place(space: ExecutionSpace) -> tuple[str, str]:
-    """Return the node, and the device if the space is on one, whose memory this rank takes."""
+    """Return the node whose memory this rank uses, and its device if the space is on one."""
     if not space.on_device:
         return socket.gethostname(), ""
     cuda = space.array_module.cuda
@@ -39,9 +39,9 @@ def place(space: ExecutionSpace) -> tuple[str, str]:
 
 
 def use_local_gpu(comm: Any = None) -> int:
-    """Make this rank's GPU the current device: the ranks of a node take turns.
+    """Make this rank's GPU the current device; GPUs are given to a node's ranks round robin.
 
-    Call it before making arrays. Where the launcher shows each rank one GPU, that is taken.
+    Call it before making arrays. If the launcher shows each rank one GPU, the rank takes that one.
 
     Parameters
     ----------
@@ -69,12 +69,12 @@ class NcclTransport(Transport):
 
         super().__init__(team, cupy, "NCCL", cupy.empty)
         self.nccl = _nccl()
-        # Exchanges that are started; high priority, as they need few blocks beside other kernels'.
+        # For started exchanges; at high priority, as they need few blocks next to other kernels.
         self.stream = cupy.cuda.Stream(non_blocking=True, priority=HIGH)
         self.communicator = _communicator(team, self.nccl, int(cupy.cuda.Device().id))
 
     def exchange(self, parcels: Parcels) -> None:
-        """Exchange by sends and receives of one group."""
+        """Exchange by one group of sends and receives."""
         self._begin(parcels)
         stream, byte = self.xp.cuda.get_current_stream().ptr, self.nccl.NCCL_CHAR
         given = cut(parcels.send, [(count,) for count in parcels.send_counts])
@@ -91,7 +91,7 @@ class NcclTransport(Transport):
         self.nccl.groupEnd()
 
     def start(self, parcels: Parcels) -> Callable[[], None]:
-        """Begin an exchange on a stream of its own."""
+        """Begin an exchange on a separate stream."""
         cuda = self.xp.cuda
         self.stream.wait_event(cuda.get_current_stream().record())
         with self.stream:
@@ -101,7 +101,7 @@ class NcclTransport(Transport):
 
 
 class StagedTransport(Transport):
-    """MPI by way of pinned host memory."""
+    """MPI through pinned host memory."""
 
     def __init__(self, team: Team) -> None:
         import cupy
@@ -119,27 +119,27 @@ class StagedTransport(Transport):
         self.host.exchange(staged)
         if receive.size:
             receive.set(staged.receive)
-            self.xp.cuda.get_current_stream().synchronize()  # the host's buffer is used again
+            self.xp.cuda.get_current_stream().synchronize()  # the host's buffer is reused
 
 
 def _nccl() -> Any:
-    """Return CuPy's NCCL; since CuPy 14 no attribute of `cupy.cuda` before it is imported."""
+    """Return CuPy's NCCL; since CuPy 14 it has to be imported before `cupy.cuda` has it."""
     from cupy.cuda import nccl
 
     return nccl
 
 
 def _pinned(size: int, dtype: Any) -> Any:
-    """Return an array of bytes in page-locked memory, to and from which devices copy faster."""
+    """Return an array of bytes in page-locked memory, which devices copy faster."""
     import cupy
 
     return np.frombuffer(cupy.cuda.alloc_pinned_memory(max(size, 1)), dtype, size)
 
 
 def _communicator(team: Team, nccl: Any, device: int) -> Any:
-    """Return the NCCL communicator of these ranks and devices, made once: that takes a while.
+    """Return the NCCL communicator of these ranks and devices.
 
-    It is kept with the MPI communicator.
+    Making one is slow, so it is made once and kept with the MPI communicator.
     """
     if not _KEY:
         _KEY.append(team.mpi.Comm.Create_keyval())

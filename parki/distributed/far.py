@@ -1,4 +1,4 @@
-"""The far field of a slab: P2G onto its planes and a window beyond, FGC, and G2P from them."""
+"""The far field of a slab: P2G onto its planes and a window beyond them, FGC, and G2P."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from parki.ewald.pipeline.setup import Setup
 
 
 class SlabFar:
-    """P2G, FGC and G2P of a slab, for the points that `placed` is given."""
+    """P2G, FGC and G2P of a slab, for the points given to `placed`."""
 
     def __init__(self, transport: Transport, slabs: Slabs, setup: Setup) -> None:
         self.transport, self.slabs, rank = transport, slabs, transport.team.rank
@@ -36,11 +36,11 @@ class SlabFar:
         self.g2p: G2P
         self.plane: PlaneModes | None
         self.buffer: Any
-        self.memory: Any = None  # of the grid, once there are points
+        self.memory: Any = None  # the grid's, once there are points
         self.modes: Any = None
 
     def placed(self, trg: Any, src: Any, norms: Any) -> SlabFar:
-        """Return this for other points, with the same grids, of which one is used at a time.
+        """Return this far field for other points; both share their grids, so use one at a time.
 
         Parameters
         ----------
@@ -72,11 +72,11 @@ class SlabFar:
             self.modes = self.plane.apply(self.buffer if self.p2g.sorts else dens)
 
     def add_halo(self) -> None:
-        """Add what was spread beyond the slab to the owners' planes."""
+        """Add the values spread beyond the slab to the owners' planes."""
         self.halo.add(self.grid)
 
     def convolve(self) -> None:
-        """FGC, from what was spread to the field on the planes owned."""
+        """FGC: compute the field on the slab's own planes from the spread values."""
         if self.modes is not None:
             self.modes = self.transport.team.sum(self.modes)
         owned = slice(self.planes)
@@ -95,7 +95,7 @@ class SlabFar:
 
 
 def _shifted(points: Any, corner: float) -> Any:
-    """Return points that count from the slab's first plane along the first axis."""
+    """Return points shifted along the first axis, so that the slab's first plane is zero."""
     moved = points.copy()
     # In double precision: a slab far from the corner should not lose digits.
     moved[0] = points[0].astype(np.float64) - corner

@@ -1,12 +1,12 @@
-"""FGC over the ranks: each transforms what it has whole, and exchanges parts of the rest.
+"""FGC over the ranks: each rank transforms along the axes that it has whole.
 
-Three periodic directions: the planes of a slab along y and z; then, of all planes, a part of the
-modes along y, whose lines along x are whole, and convolved; and back. One exchange each way.
+With three periodic axes, a rank transforms its slab along y and z. One exchange gives it a part of
+the modes along y for all planes, which it transforms along x and convolves. One leads back.
 
-Fewer: a part of the lines along x, transformed as in `parki.ewald.far.fgc`; then a part of the
-modes along x, whose planes are padded, transformed and convolved in blocks as on one device. Two
-exchanges each way, but nothing padded is sent, along free axes neither: padded planes have four
-times the values and more. Modes of truncated kernels cost more, and parts have fewer of them.
+With fewer there are two each way. The first gives a rank a part of the lines along x, transformed
+as in `parki.ewald.far.fgc`. The second gives it a part of the modes along x, whose planes it pads,
+transforms and convolves in blocks as on one device. Padded planes have four times the values or
+more, and are never sent. Modes of truncated kernels cost more, so their parts have fewer of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def slab_fgc(transport: Transport, slabs: Slabs, setup: Setup) -> _Periodic | _F
 
 
 def _convolution(setup: Setup, first: int, last: int) -> Convolution:
-    """Return that of a part of the modes."""
+    """Return the convolution of a part of the modes."""
     return Convolution(setup.mesh, setup.split, (first, last))
 
 
@@ -42,7 +42,7 @@ def line_parts(padding: Padding, size: int) -> tuple[int, ...]:
 
 
 def mode_parts(padding: Padding, size: int) -> tuple[int, ...]:
-    """Return the bounds of the ranks' parts of the modes along a first axis beside free ones."""
+    """Return the bounds of the ranks' parts of the modes along x, if another axis is free."""
     spans = padding.spans()
     areas = [float(level.lengths[1] * level.lengths[2]) for *_, level in spans]
     return divide(np.repeat(areas, [last - first for first, last, _ in spans]), size)
@@ -62,7 +62,7 @@ class _Periodic:
         self.planes = empty((convolution.components, planes, y, half), dtype=kind)
         self.modes = empty((convolution.components, x, last - first, half), dtype=kind)
         self.transforms = transforms_of(setup.task.space)((x, y, z), x, True)
-        # Of one component each: (planes, y, modes).
+        # Each swaps one component: (planes, y, modes).
         self.swap = Swap(transport, "FGC", (0, slabs.planes), (1, lines))
         self.swap_back = self.swap.back()
 
@@ -72,11 +72,11 @@ class _Periodic:
         Parameters
         ----------
         grid : array, shape (components, planes, y, z)
-            What was spread, of the planes owned.
+            Spread values on the slab's own planes.
         field : array, shape (rows, planes, y, z)
-            Where to put the far field.
+            Output: the far field.
         plane : array or None
-            See `parki.ewald.far.plane`; here there is none.
+            Always None here; see `parki.ewald.far.plane`.
         """
         c = self.convolution
 
@@ -120,7 +120,7 @@ class _Free:
         self.lines = empty((components, x, part, z), dtype=setup.mesh.dtype)
         self.waves = empty((components, length // 2 + 1, part, z), dtype=kind)
         self.modes = empty((components, last - first, y, z), dtype=kind)
-        # Of one component each: (planes or modes, y, z).
+        # Each swaps one component: (planes or modes, y, z).
         self.to_lines = Swap(transport, "FGC lines", (0, slabs.planes), (1, lines))
         self.to_modes = Swap(transport, "FGC modes", (1, lines), (0, modes))
         self.from_modes, self.from_lines = self.to_modes.back(), self.to_lines.back()
@@ -154,10 +154,10 @@ def _flow(
     start: Callable[[int], Callable[[], None]],
     after: Callable[[int], Callable[[], None] | None],
 ) -> None:
-    """Begin an exchange of each of ``count`` components, and do what comes after it.
+    """Exchange ``count`` components one after the other, and process each on arrival.
 
-    While a component is on its way, the one before it is worked on. What comes after may begin a
-    second exchange and return what ends that.
+    While one component is on its way, the previous one is processed. The processing may begin a
+    second exchange, and return a function that ends it.
     """
     first, second = {}, {}
     for i in range(count + 2):

@@ -1,6 +1,6 @@
 """`Halo`: grid planes that several slabs touch.
 
-What sources spread beyond their slab is added into the planes' owners; the field of these planes is
+Values spread beyond a slab are added to the planes of their owners; the field on these planes is
 copied from them.
 """
 
@@ -14,7 +14,7 @@ from parki.distributed.transport import Transport, cut
 
 
 class Halo:
-    """The planes that this rank touches but does not own, and those of its own others touch."""
+    """Planes that this rank touches but does not own, and own planes that other ranks touch."""
 
     def __init__(self, transport: Transport, slabs: Slabs) -> None:
         self.transport = transport
@@ -24,7 +24,7 @@ class Halo:
         self.owned = [[t for t in slabs.touched(r) if t.owner == rank] for r in ranks]
 
     def add(self, grid: Any) -> None:
-        """Add what was spread beyond the slab to the owners' planes, in place.
+        """Add the values spread beyond the slab to the owners' planes, in place.
 
         ``grid`` (components, planes, y, z) begins with the planes owned.
         """
@@ -32,7 +32,7 @@ class Halo:
             grid[:, part.owned : part.owned + part.planes] += block
 
     def copy(self, field: Any) -> None:
-        """Fetch the planes beyond the slab from their owners, in place; as for `add`."""
+        """Fetch the planes beyond the slab from their owners, in place; ``grid`` as for `add`."""
         for part, block in self._exchange("G2P halo", field, self.owned, "owned", self.touched):
             field[:, part.touched : part.touched + part.planes] = block
 
@@ -44,7 +44,7 @@ class Halo:
         place: str,
         got: list[list[Touched]],
     ) -> Iterator[tuple[Touched, Any]]:
-        """Send planes, which begin at the attribute ``place``; return those that arrive."""
+        """Send planes, which begin at the attribute ``place``; return the arriving planes."""
         components, _, y, z = values.shape
         plane = components * y * z
         send_counts, receive_counts = (

@@ -1,7 +1,7 @@
-"""Bytes that each rank of a plan needs, and whether they are free where the ranks are.
+"""Bytes that each rank of a plan needs, and whether they are free on its node or device.
 
-Follows what the stages of a slab allocate, as `parki.ewald.choice.memory` does for those of a plan.
-What ranks of one node, or of one device, need is added up.
+The counts follow the allocations of a slab's stages, as `parki.ewald.choice.memory` follows those
+in a plan. Needs of ranks on the same node, or on the same device, are added up.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from parki.settings import thread_count
 
 @dataclass(frozen=True)
 class Place:
-    """What a rank has of a sum.
+    """A rank's part of a sum.
 
     Attributes
     ----------
     mesh : EwaldMesh
-        The grid of the box, whose first axis is that of the slabs.
+        The grid of the box; slabs divide its first axis.
     slabs : Slabs
     rank : int
     reach : int
@@ -43,9 +43,9 @@ class Place:
     axes : list of 3 ints
         The problem's axes in the order of the mesh.
     given, own : tuple of 2 ints
-        Targets and sources that the caller gave it, and those of its slab.
+        Numbers of targets and sources that the caller gave it, and in its slab.
     near : int
-        Sources of its slab and, as ghosts, of others.
+        Number of sources in its slab plus ghosts from others.
     """
 
     mesh: EwaldMesh
@@ -59,7 +59,7 @@ class Place:
 
 
 def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Memory:
-    """Return what a rank of a plan needs; ``problem`` and ``use`` are of the sum over all ranks."""
+    """Return the memory a rank needs; ``problem`` and ``use`` describe the sum over all ranks."""
     mesh, slabs, rank, reach = place.mesh, place.slabs, place.rank, place.reach
     item, kernel, size = np.dtype(use.dtype).itemsize, problem.kernel, slabs.size
     (targets, sources), (given_targets, given_sources) = place.own, place.given
@@ -81,13 +81,13 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
     moved, _, far = sort(targets, sources, use)
     _, near, _ = sort(targets, place.near, replace(use, same=False))
     routes = 8.0 * (given_sources + (0 if use.same else given_targets) + place.near - sources)
-    # A density comes and goes in the order given, of the slab, with ghosts, and sorted.
+    # Copies of a density: in the caller's order, in the slab's, with ghosts, and sorted.
     densities = SUMS[kernel].rows * 2 * (given_sources + sources + place.near)
     results = rows * (targets + 2 * given_targets) + use.more * given_targets
     _, y, z = mesh.stored
     far_field, swaps = _convolve(use, mesh, slabs, rank, inputs, outputs)
     plane = max(inputs, outputs) * math.prod(mesh.padding.grid[1:])
-    # Exchanges of points, densities, results and halos take turns in the memory of the first swap.
+    # Exchanges of points, densities, results and halos all reuse the memory of the first swap.
     largest = max(
         swaps[0] / item,
         2 * (chosen.points - 1) * plane if size > 1 else 0,
@@ -98,13 +98,13 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
     parts = {
         "points": near + far + routes,
         "densities and results": item * float(densities + results),
-        # The field lies apart from what is spread, and windows reach beyond the slab.
+        # Field and spread values have separate memory, and windows reach beyond the slab.
         "grid": item * float((inputs + outputs) * (cells + chosen.points - 1) * y * z),
         **far_field,
         "exchange": item * largest + sum(swaps[1:]),
     }
     total = sum(parts.values())
-    # The slab's points as they came, and wrapped, are dropped once the plan is made.
+    # The slab's points, original and wrapped, are dropped once the plan is made.
     making = total - parts["densities and results"] - parts["transforms"] + 2 * moved
     return Memory(parts, held, max(total, making))
 
@@ -112,9 +112,9 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
 def _convolve(
     use: Use, mesh: EwaldMesh, slabs: Slabs, rank: int, inputs: int, outputs: int
 ) -> tuple[dict[str, float], list[float]]:
-    """Return what `parki.distributed.fgc` takes, for components spread and transformed back.
+    """Return the bytes that `parki.distributed.fgc` needs, by part, and by swap for buffers.
 
-    Bytes by part, and those of the buffers, swap by swap.
+    ``inputs`` components are spread, and ``outputs`` are transformed back.
     """
     item, size, padding = mesh.item, slabs.size, mesh.padding
     components, on_device = max(inputs, outputs), use.space.on_device
@@ -157,11 +157,10 @@ def _convolve(
 def check_memory(
     team: Team, problem: Problem, chosen: Parameters, use: Use, length: float, needed: Memory
 ) -> None:
-    """Refuse a plan on all ranks where some of them lack memory; ``needed`` is what this one needs.
+    """Refuse a plan on all ranks if some rank lacks memory; ``needed`` is the need of this one.
 
-    ``length`` is the cube root of the box's volume, in the user's unit. The message says what would
-    fit, if ranks need what they do now times what one plan of all points would need, over what it
-    needs now.
+    ``length`` is the cube root of the box's volume, in the user's unit. The message proposes
+    options that would fit, assuming that a rank's memory scales as one plan of all points does.
     """
     told = team.all((device.place(use.space), needed, free_memory(use.space)))
     worst, words = 1.0, ""

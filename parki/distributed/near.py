@@ -1,7 +1,7 @@
-"""The near field of a slab: its own targets, its own sources and ghosts.
+"""The near field of a slab, from its own sources and ghosts to its own targets.
 
-Ghosts are the sources of other slabs in reach of a target: within r_c, rounded up to grid cells.
-They come from as many ranks as there are slabs in reach.
+Ghosts are sources of other slabs within reach of a target: r_c, rounded up to grid cells. They
+come from every slab within reach.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SlabP2P:
     trg, src : array, shape (3, N)
         Points of the slab in the user's unit, as given.
     norms : array, shape (3, N), or None
-        Normals in solver units; of the targets, if the task has a transposed pair.
+        Normals in solver units; at the targets, if the task has a transposed pair.
     cells : array, shape (N,)
         Grid cells of the sources along the first axis.
     """
@@ -53,7 +53,7 @@ class SlabP2P:
         self.p2p: P2P | None = None
         if not (trg.shape[1] and src.shape[1]):
             return
-        # One cell more: ends of the stretch are rounded.
+        # One cell more, because ends of the stretch are rounded.
         stretch = slabs.stretch(rank, reach + 1)
         ends = None
         if stretch is not None:
@@ -66,11 +66,11 @@ class SlabP2P:
         self.buffer = self.p2p.buffer(task.sum.rows)
 
     def fetch(self, values: Any) -> Any:
-        """Return an array of the slab's sources (rows, N) with what the ghosts have behind."""
+        """Return an array of the slab's sources (rows, N) followed by the ghosts' columns."""
         return self.xp.concatenate([values, self.ghosts.forward("ghosts", values)], axis=1)
 
     def apply(self, dens: Any, results: dict[str, Any]) -> None:
-        """Overwrite ``results`` with the near field of densities fetched, where there are pairs."""
+        """Overwrite ``results`` with the near field of fetched densities, if there are pairs."""
         if self.p2p is not None:
             own = {name: array[None] for name, array in results.items()}
             self.p2p.apply(dens[None], self.buffer, own)

@@ -1,9 +1,8 @@
-"""`Plan` over the points of all ranks: that of `parki.ewald`, whose pipeline is a slab each."""
+"""`Plan` over the points of all ranks: a sum whose pipeline is a slab on each of them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from parki.distributed.routes import Route
 from parki.distributed.slab import Slab
@@ -11,13 +10,19 @@ from parki.distributed.slabs import Slabs
 from parki.distributed.team import Team
 from parki.distributed.transport import Transport
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald import plan as single
 from parki.ewald.options import EwaldOptions
-from parki.ewald.points import check_points, check_space
+from parki.ewald.pipeline.placed_sum import PlacedSum
+from parki.ewald.plan import AnyPlan
+from parki.ewald.points import check_points, check_space, take_options
+from parki.ewald.task import Request
 from parki.interchange import as_array, as_given
+from parki.typing import Array, ArrayT, KernelName, OptionKeywords, Wanted
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-class Plan(single.Plan):
+class Plan(AnyPlan[Wanted]):
     """An Ewald sum over the points of all ranks: set up once, apply to many densities.
 
     All ranks make the same calls, each with its own points and densities. An exception on one rank
@@ -25,7 +30,7 @@ class Plan(single.Plan):
 
     Parameters
     ----------
-    kernel, trg, src, norms, options, want
+    kernel, trg, src, norms, options, want, **keywords
         As for `parki.ewald.Plan`; the points, normals and density of this rank, of which there may
         be none. Kernel, options, dtype and ``want`` are the same on all ranks.
     comm : mpi4py.MPI.Comm, optional
@@ -49,38 +54,26 @@ class Plan(single.Plan):
     (3, 1000)
     """
 
-    pipeline: Slab
-
     def __init__(
         self,
-        kernel: str,
-        trg: Any,
-        src: Any,
-        norms: Any = None,
+        kernel: KernelName,
+        trg: Array,
+        src: Array,
+        norms: Array | EwaldOptions | None = None,
         options: EwaldOptions | None = None,
         *,
         comm: Any = None,
-        want: str | tuple[str, ...] = "u",
+        want: Wanted = "u",  # type: ignore[assignment]
+        **keywords: Unpack[OptionKeywords],
     ) -> None:
-        self._shared((kernel, trg, src, norms, options), comm, want, single.Request())
-
-    def _shared(
-        self,
-        points: tuple[Any, ...],
-        comm: Any,
-        want: str | tuple[str, ...],
-        request: single.Request,
-    ) -> Any:
-        """Make the plan by slabs; return the sum of the density that is requested."""
-        *_, norms, options = points
-        given = norms if options is None else options  # as `parki.Plan` takes them
-        if isinstance(given, EwaldOptions) and given.precision == "mixed":
-            raise ParkiValueError(
-                "precision is 'mixed', which works for parki.Plan alone; leave it to 'double', or "
-                "pass float32 arrays"
-            )
+        given = kernel, trg, src, norms, options, keywords
         self.team = Team(comm)
-        return self._make(points, want, None, replace(request, pipeline=Slab(self.team)))
+        super().__init__(_placed(self.team, given, want))
+
+    @property
+    def pipeline(self) -> Slab:
+        """The stages of this rank."""
+        return cast(Slab, self._sum.pipeline)
 
     @property
     def slabs(self) -> Slabs:
@@ -97,7 +90,9 @@ class Plan(single.Plan):
         """Bytes that this rank sent to others in the last application, by step."""
         return self.pipeline.sent
 
-    def update_points(self, trg: Any, src: Any, norms: Any = None, *, systems: Any = None) -> None:
+    def update_points(
+        self, trg: Array, src: Array, norms: Array | None = None, *, systems: Any = None
+    ) -> None:
         """Give the plan other points, on all ranks: see `parki.ewald.Plan.update_points`.
 
         There are no ``systems``.
@@ -107,9 +102,9 @@ class Plan(single.Plan):
         when they are given (`owners`, `migrate`) cross no network; ranks that have nothing for each
         other exchange nothing.
         """
-        super().update_points(trg, src, norms, systems=systems)
+        self._sum.update_points(trg, src, norms, systems)
 
-    def owners(self, points: Any) -> Any:
+    def owners(self, points: Array) -> Any:
         """Return the rank on whose slab each point is; shape (N,) for points (3, N)."""
         if self.parameters is None:
             raise ParkiValueError("the plan has no points, and so no slabs")
@@ -118,7 +113,7 @@ class Plan(single.Plan):
         check_points("points", array, self.options)
         return self.pipeline.owners(array)
 
-    def migrate(self, points: Any, *others: Any) -> tuple[Any, ...]:
+    def migrate(self, points: ArrayT, *others: ArrayT) -> tuple[ArrayT, ...]:
         """Return points, and what belongs to them, on the ranks on whose slabs they are.
 
         All ranks call it. Where points stay near where they are, few of them change ranks, most of
@@ -135,7 +130,7 @@ class Plan(single.Plan):
         tuple of arrays
         """
         given = (points, *others)
-        with self.team.together(), self._exclusive():
+        with self.team.together(), self._sum.exclusive():
             owners = self.owners(points)
             route = Route.by_owner(self.transport, owners)
             arrays = [as_array(f"array {n}", values) for n, values in enumerate(given)]
@@ -164,7 +159,18 @@ class Plan(single.Plan):
         )
 
 
-def sum_once(points: tuple[Any, ...], dens: Any, comm: Any, want: str | tuple[str, ...]) -> Any:
-    """Return the sum of one density over all ranks; ``points`` are the plan's first arguments."""
-    plan = Plan.__new__(Plan)
-    return plan._shared(points, comm, want, single.Request(once=True, density=dens))
+def sum_once(given: tuple[Any, ...], dens: Any, comm: Any, want: str | tuple[str, ...]) -> Any:
+    """Return the sum of one density over all ranks.
+
+    ``given`` are kernel, targets, sources, normals, options and the keywords.
+    """
+    return _placed(Team(comm), given, want, Request(True, dens)).result
+
+
+def _placed(
+    team: Team, given: tuple[Any, ...], want: str | tuple[str, ...], request: Request | None = None
+) -> PlacedSum:
+    """Place points by slabs; options that one rank refuses are refused on all."""
+    with team.together():
+        norms, options = take_options(*given[3:])
+    return PlacedSum(Slab(team), (*given[:3], norms, options), want, None, request)

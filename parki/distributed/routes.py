@@ -1,6 +1,6 @@
-"""`Route`: columns of arrays from where they are to the ranks that need them, and back.
+"""`Route`: sends columns of arrays to the ranks that need them, and back.
 
-Made once for a set of points; then densities and results follow it.
+A route is made once for a set of points; densities and results then follow it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from parki.distributed.transport import Parcels, Transport
 
 
 class Route:
-    """Where the columns of this rank go.
+    """The destinations of this rank's columns.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class Route:
     Attributes
     ----------
     arriving : int
-        Columns that arrive here, in the order of the ranks they are from.
+        Number of columns that arrive here; they are in the order of the sending ranks.
     """
 
     def __init__(self, transport: Transport, columns: list[Any]) -> None:
@@ -37,9 +37,9 @@ class Route:
 
     @classmethod
     def by_owner(cls, transport: Transport, owners: Any) -> Route:
-        """Return the route of points by their owners, an array of ranks."""
+        """Return the route of points to their owners, an array of ranks."""
         xp = transport.xp
-        # Stable: points of one rank keep their order. Short numbers are sorted by their digits.
+        # A stable sort keeps the order within a rank; NumPy sorts short integers by radix.
         owners = owners.astype(np.uint16 if transport.team.size < 2**16 else np.int32)
         order = xp.argsort(owners, kind="stable")
         ranks = xp.arange(transport.team.size, dtype=owners.dtype)
@@ -47,17 +47,17 @@ class Route:
         return cls(transport, [order[a:b] for a, b in pairwise([*ends, owners.size])])
 
     def forward(self, label: str, values: Any) -> Any:
-        """Return the columns that arrive, of arrays (rows, columns) of all ranks."""
+        """Return the arriving columns of an array (rows, columns) on all ranks."""
         rows, xp = values.shape[0], self.transport.xp
         parcels = self._parcels(label, rows, self.counts, self.arrivals, values.dtype)
-        # A column's numbers lie side by side on their way.
+        # Buffers hold the numbers of a column side by side.
         columns = xp.ascontiguousarray(values.T)
         xp.take(columns, self.order, axis=0, out=parcels.send.reshape(-1, rows))
         self.transport.exchange(parcels)
-        return parcels.receive.reshape(-1, rows).T.copy()  # never a view: the buffer is used again
+        return parcels.receive.reshape(-1, rows).T.copy()  # never a view: the buffer is reused
 
     def backward(self, label: str, values: Any, out: Any) -> None:
-        """Send columns (rows, arriving) back to where they are from, into ``out``."""
+        """Send columns (rows, arriving) back to their origin, into ``out``."""
         rows = values.shape[0]
         parcels = self._parcels(label, rows, self.arrivals, self.counts, values.dtype)
         parcels.send.reshape(-1, rows)[...] = values.T

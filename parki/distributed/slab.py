@@ -1,8 +1,8 @@
 """`Slab`: a plan's pipeline over the points of all ranks, each of which works on a slab.
 
 Points move to the slab of their grid cell, and stay there for all densities. The near field takes
-the slab's targets, its sources and those of other slabs in reach (ghosts); the far field the slab's
-planes of the grid. Parameters are chosen on one rank, from points of all.
+the slab's targets, its own sources and ghosts, which are sources of other slabs in reach. The far
+field takes the slab's planes of the grid. One rank chooses the parameters, from points of all.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from parki.ewald.choice.clustering import SAMPLE, pair_density
 from parki.ewald.choice.memory import Memory
 from parki.ewald.far.gauge import Constants
 from parki.ewald.near.p2p_lists import PairLists
-from parki.ewald.pipeline.one_device import Watch, normal_squares, unwatched
+from parki.ewald.pipeline.protocol import Watch, normal_squares, unwatched
 from parki.ewald.pipeline.setup import Setup, choose, use
 from parki.ewald.task import Frame, Points, Survey, Task
 from parki.interchange import to_host
@@ -43,16 +43,17 @@ IMBALANCE = 1.3
 
 
 class Slab:
-    """The stages of a rank: see `parki.ewald.pipeline.one_device.Pipeline`.
+    """The stages of a rank: see `parki.ewald.pipeline.protocol.Pipeline`.
 
     Attributes
     ----------
     overlap : bool
-        Whether exchanges go on beside the near field, on devices: without any it would cost time.
+        Whether exchanges overlap the near field, on devices that have any.
     sent : dict
         Bytes that this rank sent to others in the last application, by step.
     """
 
+    alone = False
     ahead = False  # some exchanges wait for the device
 
     def __init__(self, team: Team) -> None:
@@ -79,6 +80,11 @@ class Slab:
     def survey(self, task: Task, arrays: dict[str, Any], extents: Any) -> Survey:
         """Return what the points of all ranks have in common; refuse ranks with other tasks."""
         options = task.options
+        if task.mixed:
+            raise ParkiValueError(
+                "precision is 'mixed', which works for parki.Plan alone; leave it to 'double', or "
+                "pass float32 arrays"
+            )
         asked = {
             "kernel": task.kernel,
             "want": task.names,
@@ -87,8 +93,11 @@ class Slab:
             **{field.name: getattr(options, field.name) for field in fields(options)},
         }
         counts = tuple(int(arrays[name].shape[1]) for name in ("trg", "src"))
-        same, alike = arrays["trg"] is arrays["src"], np.array_equal(extents[:2], extents[2:])
-        told = self.team.all((asked, same, alike, counts, extents))
+        same, same_extents = (
+            arrays["trg"] is arrays["src"],
+            np.array_equal(extents[:2], extents[2:]),
+        )
+        told = self.team.all((asked, same, same_extents, counts, extents))
         for rank, (other, *_) in enumerate(told):
             for name, value in told[0][0].items():
                 if other[name] != value:
@@ -103,8 +112,8 @@ class Slab:
             (sum(n for n, _ in part), sum(n for _, n in part))
             for part in (numbers, numbers[: self.team.rank])
         )
-        same, alike = (all(each[place] for each in told) for place in (1, 2))
-        return Survey(totals, before, same, extents, of_sources, alike, self.team.rank)
+        same, same_extents = (all(each[place] for each in told) for place in (1, 2))
+        return Survey(totals, before, same, extents, of_sources, same_extents, self.team.rank)
 
     def total(self, value: float) -> float:
         """Return the sum of a number over all ranks."""
@@ -115,16 +124,10 @@ class Slab:
         return Slab(self.team)
 
     # ------------------------------------------------------------------ placing points
-    def transposed(self, task: Task, points: Points, given: Setup | None) -> Slab:
-        """Return a pipeline of the transposed sum: see `Pipeline.transposed`."""
-        return self._renewed(task, points, False, given)
-
-    def placed(self, task: Task, points: Points, once: bool) -> Slab:
-        """Return a pipeline for other points: see `Pipeline.placed`."""
-        return self._renewed(task, points, once)
-
-    def _renewed(self, task: Task, points: Points, once: bool, given: Setup | None = None) -> Slab:
-        """Return another pipeline for points, with a set-up that is ``given``, or that suits them.
+    def placed(
+        self, task: Task, points: Points, once: bool = False, given: Setup | None = None
+    ) -> Slab:
+        """Return a pipeline for other points: see `Pipeline.placed`.
 
         Slabs keep their bounds until one of them has `IMBALANCE` times the work it would have with
         others.
@@ -160,7 +163,7 @@ class Slab:
             new.memory = memory.predict(*needs, place)
             memory.check_memory(self.team, *needs, frame.length, new.memory)
             # Compile all kernels of the plan, once on each node.
-            self.team.in_turn(lambda: prepare(setup.kernels(targets)))
+            self.team.in_order(lambda: prepare(setup.kernels(targets)))
         routes = [
             Route.by_owner(new.transport, _owners(setup, slabs, index))
             for index in (cells[1:] if same else cells)
@@ -188,10 +191,10 @@ class Slab:
     ) -> Setup:
         """Return the set-up that rank 0 chooses, or keeps; ``trg`` and ``src`` are wrapped."""
         clouds = self._sample(task, points, trg, src)
-        found: Any = None  # problem and parameters, or none where those of now are kept
+        found: Any = None  # problem and parameters, or None where the present ones are kept
         if clouds:
             density = pair_density(clouds[0], clouds[-1], frame.box)
-            if density.self_pairs:  # those of the sample
+            if density.self_pairs:  # pairs of the sample with itself
                 density = replace(density, self_pairs=1 / points.survey.totals[1])
             if self.setup is None or not self.setup.suits(density, points):
                 size = self.team.size

@@ -1,8 +1,8 @@
 """`Slabs`: which rank owns which planes of the grid; boundaries balance the work.
 
 A slab is a range of grid cells along the first axis. Windows that start in its cells reach P - 1
-planes beyond it: these it touches, but their owners are other slabs, except at the end of a free
-axis. Any slab may be empty, thinner than a window, or all there is.
+planes beyond it. The slab touches these planes, but other slabs own them, except at the end of a
+free axis. A slab may be empty, thinner than a window, or the whole grid.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 
 class Touched(NamedTuple):
-    """Planes that a slab touches and another owns (or itself, one period on).
+    """Planes that a slab touches and another slab (or its own periodic image) owns.
 
     ``touched`` and ``owned`` count from the first plane of either slab.
     """
@@ -35,7 +35,7 @@ class Slabs:
     cells : tuple of ints
         Slab r has the grid cells ``cells[r]`` to ``cells[r + 1] - 1``.
     planes : tuple of ints
-        And owns these planes of the grid.
+        Slab r owns the planes ``planes[r]`` to ``planes[r + 1] - 1``.
     periodic : bool
     window : int
         Window points P.
@@ -53,14 +53,14 @@ class Slabs:
         Parameters
         ----------
         work : ndarray, shape (cells,)
-            By cell along the first axis.
+            Work of each cell along the first axis.
         planes : int
-            Planes of the grid: more than cells if the axis is free.
+            Planes of the grid; a free axis has more of them than cells.
         size : int
-            Ranks. With more than cells, some slabs are empty.
+            Number of ranks. If it exceeds the number of cells, some slabs are empty.
         window : int
         """
-        # Thinner slabs than a window would send halos to more than their neighbours.
+        # Slabs thinner than a window would send halos beyond their neighbours.
         bounds = divide(work, size, min(window, work.size // size))
         owned = (*bounds[:-1], planes)
         return cls(bounds, owned, planes == work.size, window)
@@ -71,12 +71,12 @@ class Slabs:
         return len(self.cells) - 1
 
     def load(self, work: NDArray[np.float64]) -> float:
-        """Return the work of the slab that has most; ``work`` is by cell."""
+        """Return the largest work of a slab, given the work of each cell."""
         done = np.concatenate([[0.0], np.cumsum(work)])
         return float(np.diff(done[list(self.cells)]).max())
 
     def touched(self, rank: int) -> list[Touched]:
-        """Return what a slab touches beyond the planes it owns as such."""
+        """Return the overlaps: planes that a slab touches beyond its own."""
         first, last = self.cells[rank], self.cells[rank + 1]
         if first == last:
             return []
@@ -93,7 +93,7 @@ class Slabs:
         return found
 
     def near(self, rank: int, reach: int) -> NDArray[np.bool_]:
-        """Return which cells are in a slab or at most ``reach`` cells from it."""
+        """Return which cells are at most ``reach`` cells from a slab, its own included."""
         near = np.zeros(self.cells[-1], dtype=bool)
         if self.cells[rank] < self.cells[rank + 1]:
             index = np.arange(self.cells[rank] - reach, self.cells[rank + 1] + reach)
@@ -102,15 +102,15 @@ class Slabs:
         return near
 
     def stretch(self, rank: int, reach: int) -> tuple[int, int, int] | None:
-        """Return a range of cells that holds a slab and what is at most ``reach`` cells from it.
+        """Return a range of cells that holds a slab and all cells within ``reach`` of it.
 
         Returns
         -------
         tuple of 3 ints, or None
-            First cell, last + 1 and the first cell of the period of cells that holds them without
-            a break. That period begins in the middle of the box or at its corner: there positions
-            wrapped into it keep their digits (half a box's, of those in the middle). None where no
-            such period does.
+            First cell, last cell + 1, and first cell of the period that holds them without a
+            break; None if there is no such period. The period begins at the corner of the box or
+            in its middle, because positions wrapped into it then keep their digits (in the second
+            case, relative to half a box).
         """
         count = self.cells[-1]
         first, last = self.cells[rank] - reach, self.cells[rank + 1] + reach
@@ -126,14 +126,14 @@ class Slabs:
 def divide(work: NDArray[np.float64], size: int, least: int = 0) -> tuple[int, ...]:
     """Return the bounds of ``size`` consecutive ranges of about equal work.
 
-    Each of at least ``least`` items, of which there must be enough.
+    Each range has at least ``least`` items; there must be enough of them.
     """
     n = work.size
     done = np.concatenate([[0.0], np.cumsum(work)])
     bounds = [0]
     for rank in range(1, size):
         bound = int(np.searchsorted(done, done[-1] * rank / size))
-        # The nearer of the two bounds around the aim.
+        # Take the nearer of the two bounds around the aim.
         if bound and done[bound] + done[bound - 1] > 2 * done[-1] * rank / size:
             bound -= 1
         bounds.append(min(max(bound, bounds[-1] + least), n - (size - rank) * least))
@@ -143,10 +143,10 @@ def divide(work: NDArray[np.float64], size: int, least: int = 0) -> tuple[int, .
 def near_work(
     targets: NDArray[np.float64], sources: NDArray[np.float64], reach: int, periodic: bool
 ) -> NDArray[np.float64]:
-    """Return the part of all pairs in reach that the targets of each cell have, adding up to 1."""
+    """Return each cell's fraction of all pairs within reach, by its targets; they add up to 1."""
     n = sources.size
     reach = min(reach, n)
-    if periodic and 2 * reach >= n:  # everything, and once
+    if periodic and 2 * reach >= n:  # all cells, each once
         reach, periodic, sources = 0, False, np.full(n, sources.sum())
     around = np.pad(sources, reach, mode="wrap" if periodic else "constant")
     sums = np.concatenate([[0.0], np.cumsum(around)])

@@ -1,4 +1,4 @@
-"""`Swap`: from arrays that are split along one axis to the same arrays split along another."""
+"""`Swap`: exchanges arrays split along one axis for the same arrays split along another."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ Bounds = tuple[int, ...]
 
 
 class Swap:
-    """An exchange of parts.
+    """An exchange that moves the split from one axis to another.
 
     Parameters
     ----------
     label : str
-        What to count its bytes for.
+        Name under which the bytes are counted.
     split : int, tuple of ints
-        The axis along which ranks have parts before, and the bounds of the parts.
+        The axis that is split before, and the bounds of the ranks' parts.
     join : int, tuple of ints
-        The same after.
+        The same after the exchange.
     """
 
     def __init__(
@@ -35,17 +35,17 @@ class Swap:
         return Swap(self.transport, self.label, self.join, self.split)
 
     def __call__(self, values: Any, out: Any) -> None:
-        """Exchange: ``values`` has this rank's part of one axis, ``out`` that of the other."""
+        """Exchange this rank's part along one axis, ``values``, for the other's, ``out``."""
         self.start(values, out)()
 
     def start(self, values: Any, out: Any, slot: int = 0) -> Callable[[], None]:
-        """Begin an exchange as that of a call; return what ends it.
+        """Begin the exchange of `__call__`; return a function that ends it.
 
-        Of those in a slot, one ends before the next begins.
+        Each slot has one exchange at a time.
         """
         rank = self.transport.team.rank
         sent, got = _blocks(values, *self.join), _blocks(out, *self.split)
-        # Not by way of the buffers.
+        # The rank's own part does not go through the buffers.
         got[rank][...] = sent[rank]
         sent[rank], got[rank] = sent[rank][:0], got[rank][:0]
         send_counts, receive_counts = ([block.size for block in blocks] for blocks in (sent, got))

@@ -1,7 +1,7 @@
-"""`Team`: the ranks of a sum: numbers and objects that all of them need, and agreement on failure.
+"""`Team`: the ranks of a sum, their common numbers and objects, and agreement on failure.
 
-Each exchange begins with a vote: a rank that has failed since the last one says so in place of
-exchanging, and all ranks raise the same error. No rank then waits for one that is gone.
+Each exchange begins with a vote. A rank that has failed since the last one reports this instead of
+exchanging, and all ranks raise the same error, so that none waits for a rank that is gone.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from parki.errors import ParkiError, ParkiTypeError, UnavailableError
+from parki.errors import MissingPackageError, ParkiError, ParkiTypeError
 from parki.interchange import to_host
 
 
 class Team:
-    """The ranks of a communicator of mpi4py; by default ``COMM_WORLD``, all there are.
+    """The ranks of an mpi4py communicator; by default ``COMM_WORLD``, all ranks.
 
     Attributes
     ----------
     rank, size : int
-        This rank, and how many there are.
+        This rank, and the number of ranks.
     """
 
     def __init__(self, comm: Any = None) -> None:
@@ -45,14 +45,14 @@ class Team:
     # ------------------------------------------------------------------ failure
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Make exceptions of the block on any rank one error on all of them.
+        """Turn an exception on any rank in the block into one error on all ranks.
 
-        What is inside must exchange through the team (and its transport) alone.
+        Inside, ranks may exchange through the team and its transport only.
         """
         self.agreed = None
         try:
             yield
-        except self.mpi.Exception:  # in the middle of an exchange: no rank can agree on anything
+        except self.mpi.Exception:  # amid an exchange, where ranks cannot agree on anything
             raise
         except Exception as error:
             if self.size > 1 and error is not self.agreed:
@@ -84,19 +84,19 @@ class Team:
         self.agreed = kind(message)
         raise self.agreed from error
 
-    # ------------------------------------------------------------------ turns
+    # ------------------------------------------------------------------ nodes
     @cached_property
     def place_on_node(self) -> int:
-        """Number of this rank among those of its node; all ranks ask for it at a time."""
+        """Number of this rank on its node; a collective call."""
         node = self.comm.Split_type(self.mpi.COMM_TYPE_SHARED)
         number = int(node.Get_rank())
         node.Free()
         return number
 
-    def in_turn(self, work: Callable[[], None]) -> None:
+    def in_order(self, work: Callable[[], None]) -> None:
         """Do ``work`` on one rank of each node, and then on the others.
 
-        What the first leaves in the node's cache, the others find there.
+        The others then find the first one's kernels in the node's cache.
         """
         first = self.place_on_node == 0
         if first:
@@ -107,12 +107,12 @@ class Team:
 
     # ------------------------------------------------------------------ small things
     def all(self, value: Any) -> list[Any]:
-        """Return an object of each rank."""
+        """Return the objects of all ranks, in order."""
         self.agree()
         return list(self.comm.allgather(value))
 
     def gather(self, value: Any) -> list[Any] | None:
-        """Return an object of each rank on rank 0, None on the others."""
+        """Return the objects of all ranks on rank 0, None on the others."""
         self.agree()
         found = self.comm.gather(value)
         return None if found is None else list(found)
@@ -123,9 +123,9 @@ class Team:
         return self.comm.bcast(value)
 
     def sum(self, values: Any) -> Any:
-        """Return the sum over all ranks of a small array, NumPy or CuPy, of one shape everywhere.
+        """Sum a small array over all ranks, NumPy or CuPy, of the same shape on each.
 
-        Every rank gets the same, bit for bit.
+        All ranks get the same result, bit for bit.
         """
         self.agree()
         if self.size == 1:
@@ -147,7 +147,7 @@ def _mpi() -> Any:
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # RuntimeError: no MPI library
-        raise UnavailableError(
+        raise MissingPackageError(
             f"parki.distributed needs mpi4py and an MPI library ({error}); install them with "
             "'pip install parki[mpi]', or mpi4py alone where the machine has MPI"
         ) from error
@@ -157,7 +157,7 @@ def _mpi() -> Any:
 def _own(mpi: Any, comm: Any) -> Any:
     """Return parki's own communicator of these ranks, made once and kept with theirs.
 
-    Messages on it are never taken for the caller's, nor the caller's for parki's.
+    It keeps parki's messages apart from the caller's.
     """
     if not _KEY:
         _KEY.append(mpi.Comm.Create_keyval(delete_fn=lambda _comm, _key, own: own.Free()))
@@ -172,10 +172,10 @@ _KEY: list[int] = []
 
 
 def _end_together(mpi: Any) -> None:
-    """Make an exception that no rank catches end all ranks, which would wait for it for ever.
+    """Let an uncaught exception on one rank end all ranks.
 
-    MPI does not: a rank that leaves Python with a traceback waits in the end for the others, and
-    they for its part of some exchange.
+    With MPI alone, a rank that leaves Python with a traceback waits at exit for the others, and
+    they wait for its part in an exchange, for ever.
     """
     previous = sys.excepthook
     if getattr(previous, "ends_together", False):
@@ -184,10 +184,10 @@ def _end_together(mpi: Any) -> None:
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         rank = mpi.COMM_WORLD.Get_rank()
         if rank:
-            time.sleep(1.0)  # the first rank, if it raises the same, is to print it
+            time.sleep(1.0)  # lets the first rank print the error if it raises the same
         previous(kind, error, trace)
         sys.stderr.flush()
-        time.sleep(0.3)  # launchers drop what they have not read when they hear of an abort
+        time.sleep(0.3)  # on an abort, launchers drop output they have not read yet
         mpi.COMM_WORLD.Abort(1)
 
     hook.ends_together = True  # type: ignore[attr-defined]

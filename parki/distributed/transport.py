@@ -1,7 +1,6 @@
 """`Transport`: moves arrays between the ranks of a team.
 
-Everything that crosses the network goes through `Transport.exchange`; what it is and where it lies
-in the arrays is the caller's business.
+All network traffic goes through `Transport.exchange`. The caller packs and unpacks the arrays.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from parki.distributed.team import Team
 
 
 class Parcels(NamedTuple):
-    """What a rank sends and receives in one exchange.
+    """The parts that a rank sends and receives in one exchange.
 
     Attributes
     ----------
     label : str
-        What to count the bytes for.
+        Name under which the bytes are counted.
     send, receive : array, 1-D, of one dtype
-        The parts for, and from, each rank, which follow each other.
+        The parts for each rank, and from each rank, in the order of the ranks.
     send_counts, receive_counts : sequence of int
-        Elements of these parts.
+        Number of elements of each part.
     """
 
     label: str
@@ -44,9 +43,9 @@ class Transport(ABC):
     ----------
     team : Team
     xp : module
-        numpy or cupy: where the arrays live.
+        The arrays' module: numpy or cupy.
     name : str
-        The way in words.
+        Description of the transport.
     empty : callable
         Makes an array of a given number of elements and dtype, for buffers.
 
@@ -71,7 +70,7 @@ class Transport(ABC):
         dtype: Any,
         slot: int = 0,
     ) -> Parcels:
-        """Return parcels to fill; their memory is used again by the next ones of the same slot."""
+        """Return parcels to fill; the next parcels of the same slot reuse their memory."""
         send, receive = (
             self._buffer((slot, way), sum(counts) * np.dtype(dtype).itemsize).view(dtype)
             for way, counts in (("send", send_counts), ("receive", receive_counts))
@@ -79,22 +78,22 @@ class Transport(ABC):
         return Parcels(label, send, send_counts, receive, receive_counts)
 
     def _buffer(self, key: tuple[int, str], size: int) -> Any:
-        """Return bytes of a buffer that grows."""
+        """Return ``size`` bytes of a buffer, which grows if needed."""
         if key not in self._memory or self._memory[key].size < size:
             self._memory[key] = self._empty(size, np.uint8)
         return self._memory[key][:size]
 
     @abstractmethod
     def exchange(self, parcels: Parcels) -> None:
-        """Send to each rank its part, and receive one from each."""
+        """Send its part to each rank, and receive one from each."""
 
     def start(self, parcels: Parcels) -> Callable[[], None]:
-        """Begin an exchange, of which there may be several; return what waits for its end."""
+        """Begin one of several exchanges; return a function that waits for its end."""
         self.exchange(parcels)
         return lambda: None
 
     def _begin(self, parcels: Parcels) -> None:
-        """Vote on whether all ranks are well, and count the bytes that leave this one."""
+        """Vote on whether a rank has failed, and count the bytes that leave this one."""
         self.team.agree()
         send, label = parcels.send, parcels.label
         away = (send.size - parcels.send_counts[self.team.rank]) * send.itemsize
@@ -108,17 +107,17 @@ class HostTransport(Transport):
         super().__init__(team, np, "MPI", empty)
 
     def exchange(self, parcels: Parcels) -> None:
-        """Exchange by messages between the ranks that have something for each other.
+        """Exchange by messages between the ranks with non-empty parts.
 
-        Most exchanges are between neighbours: ``MPI_Alltoallv`` takes the same time for those of
-        all ranks, but touches all ranks each time.
+        Most exchanges are between neighbours, where ``MPI_Alltoallv`` would involve all ranks each
+        time; for exchanges between all ranks it takes the same time.
         """
         self._begin(parcels)
         rank, size, comm = self.team.rank, self.team.size, self.team.comm
         given = cut(parcels.send, [(count,) for count in parcels.send_counts])
         got = cut(parcels.receive, [(count,) for count in parcels.receive_counts])
         waiting = []
-        # Each rank begins with the next one: no rank is everybody's first.
+        # Each rank begins with its successor, so that the ranks do not all begin with the same one.
         for step in range(1, size):
             other = (rank - step) % size
             if got[other].size:
@@ -132,7 +131,7 @@ class HostTransport(Transport):
 
 
 def cut(buffer: Any, shapes: Iterable[tuple[int, ...]]) -> list[Any]:
-    """Return views of arrays that follow each other in a buffer."""
+    """Return views of consecutive arrays in a buffer."""
     shapes = list(shapes)
     ends = pairwise([0, *accumulate(map(math.prod, shapes))])
     return [buffer[a:b].reshape(shape) for (a, b), shape in zip(ends, shapes, strict=True)]

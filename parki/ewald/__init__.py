@@ -4,17 +4,20 @@ options, points    what the user chooses and gives, checked once
 task               what is asked of a plan, its points and the solver's box
 geometry           the extent of the box, images of points, systems
 sums               a record for each kernel
-split              near and far field divided; the window; the errors of both
-choice             tolerance -> all parameters; what they cost and what they need
+split              the splits into near and far field; the window; their errors
+choice             all parameters from the tolerance, with their cost and memory
 near               P2P over sorted points
 far                P2G, FGC, G2P, and what truncation and gauges add
 pipeline           who does the work: what is placed, recorded and kept
-plan               joins the wings: `Plan(...)` once, `plan(dens)` many times
+plan               joins the stages: `Plan(...)` once, `plan(dens)` many times
 promise, checks, describe    the bound of the error, the error measured, what was chosen
 api                one-shot calls
 derivatives        transposes, vjp and jvp; a plan as a function of densities
 """
 
+from typing import TYPE_CHECKING
+
+from parki.errors import old_names
 from parki.ewald.api import laplace, stokes_comb, stokes_dipole, stokes_dl, stokes_rotlet, stokes_sl
 from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.options import EwaldOptions
@@ -34,3 +37,6 @@ __all__ = [
     "stokes_sl",
     "vjp",
 ]
+
+if not TYPE_CHECKING:  # type checkers know the new names alone
+    __getattr__ = old_names(__name__, "0.3", {"forget": "clear_cache"})

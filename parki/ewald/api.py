@@ -2,25 +2,114 @@
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import sum_once
+from parki.ewald.pipeline.placed_sum import sum_once
+from parki.ewald.points import take_options
+from parki.typing import Array, ArrayT, OptionKeywords, ResultName
 
-# Normals and options have defaults, so that `Plan` says what is missing; and where there are no
-# normals options may come fourth or fifth, as in `Plan`.
-Want = str | tuple[str, ...]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Result_co = TypeVar("Result_co", covariant=True)
 
 
-def stokes_comb(
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any = None,
+class OneShot(Protocol):
+    """A sum as a function: one array, or a tuple of arrays for a tuple of wanted results."""
+
+    __name__: str
+
+    @overload
+    def __call__(
+        self,
+        trg: Array,
+        src: Array,
+        dens: ArrayT,
+        norms: Array | EwaldOptions | None = None,
+        options: EwaldOptions | None = None,
+        *,
+        want: ResultName = "u",
+        **keywords: Unpack[OptionKeywords],
+    ) -> ArrayT: ...
+    @overload
+    def __call__(
+        self,
+        trg: Array,
+        src: Array,
+        dens: ArrayT,
+        norms: Array | EwaldOptions | None = None,
+        options: EwaldOptions | None = None,
+        *,
+        want: tuple[ResultName, ...],
+        **keywords: Unpack[OptionKeywords],
+    ) -> tuple[ArrayT, ...]: ...
+
+
+class PlainSum(Protocol[Result_co]):
+    """A sum of `parki.torch` or `parki.jax` as a function, of the velocity or potential alone."""
+
+    __name__: str
+
+    def __call__(
+        self,
+        trg: Any,
+        src: Any,
+        dens: Any,
+        norms: Any = None,
+        options: EwaldOptions | None = None,
+        **keywords: Unpack[OptionKeywords],
+    ) -> Result_co:
+        """Return the sum."""
+
+
+def sums_by(total: Callable[..., Any]) -> Callable[[Callable[[], None]], Any]:
+    """Return what makes sums of functions that declare them, by their names and docstrings.
+
+    ``total`` takes the name of a kernel, and then what the sums take.
+    """
+    _, *parameters = inspect.signature(total).parameters.values()
+    signature = inspect.signature(total).replace(parameters=parameters)
+
+    def declares(declared: Callable[[], None]) -> Any:
+        # Normals and options have defaults, so that parki says what is missing.
+        def call(
+            trg: Any, src: Any, dens: Any, norms: Any = None, options: Any = None, **others: Any
+        ) -> Any:
+            return total(kernel, trg, src, dens, norms, options, **others)
+
+        kernel = declared.__name__
+        # What `inspect` and Sphinx show: what the sums take, and where that is written.
+        call.__dict__.update(__signature__=signature, __wrapped__=total)
+        for name in ("__doc__", "__module__", "__name__", "__qualname__"):
+            setattr(call, name, getattr(declared, name))
+        return call
+
+    return declares
+
+
+def _sum(
+    kernel: str,
+    trg: Array,
+    src: Array,
+    dens: Array,
+    norms: Array | EwaldOptions | None = None,
     options: EwaldOptions | None = None,
     *,
-    want: Want = "u",
+    want: ResultName | tuple[ResultName, ...] = "u",
+    **keywords: Unpack[OptionKeywords],
 ) -> Any:
+    given = kernel, trg, src, *take_options(norms, options, keywords)
+    return sum_once(given, dens, want)
+
+
+_one_shot: Callable[[Callable[[], None]], OneShot] = sums_by(_sum)
+
+
+@_one_shot
+def stokes_comb() -> None:
     """Sum the combined single and double layer of Stokes flow.
 
     ``u_i(x) = sum_s [ (delta_ij / r + r_i r_j / r^3) f_j  -  6 r_i (r.q) (r.n) / r^5 ]`` over all
@@ -37,6 +126,9 @@ def stokes_comb(
     norms : array, shape (3, Ns)
         Normals n of the double layer.
     options : EwaldOptions
+        May take the place of ``norms`` for kernels without normals.
+    **keywords
+        The fields of `EwaldOptions`, instead of ``options``: ``periodicity=3, box=[1, 1, 1]``.
     want : {"u", "p", "grad_u", "stress"}, or a tuple of these
         The velocity; the pressure p of the same flow, ``grad p = laplace u`` between the sources,
         but ``grad p = laplace u - 8 pi (sum f) / V`` with three periodic directions, where the
@@ -49,70 +141,38 @@ def stokes_comb(
     array, shape (3, Nt), (Nt,) or (3, 3, Nt), or a tuple of them in the order of ``want``
         Of the same kind as the inputs. See `Plan` for errors, and for many densities.
     """
-    return sum_once("stokes_comb", trg, src, dens, norms, options, want)
 
 
-def stokes_sl(
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any = None,
-    options: EwaldOptions | None = None,
-    *,
-    want: Want = "u",
-) -> Any:
+@_one_shot
+def stokes_sl() -> None:
     """Sum the single layer (Stokeslets): ``u = sum (I / r + r r^T / r^3) f``.
 
-    As `stokes_comb`, with ``dens`` of shape (3, Ns) and no normals, whose place ``options`` may
-    take, as in `Plan`; ``p = sum 2 r.f / r^3``, from which three periodic directions leave the mean
-    gradient out, ``8 pi (sum f) / V``.
+    As `stokes_comb`, with ``dens`` of shape (3, Ns) and no normals;
+    ``p = sum 2 r.f / r^3``, from which three periodic directions leave the mean gradient out,
+    ``8 pi (sum f) / V``.
     """
-    return sum_once("stokes_sl", trg, src, dens, norms, options, want)
 
 
-def stokes_dl(
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any = None,
-    options: EwaldOptions | None = None,
-    *,
-    want: Want = "u",
-) -> Any:
+@_one_shot
+def stokes_dl() -> None:
     """Sum the double layer (stresslets): ``u = sum -6 r (r.q) (r.n) / r^5``.
 
     As `stokes_comb`, with ``dens`` of shape (3, Ns);
     ``p = sum 4 [ q.n / r^3 - 3 (r.q) (r.n) / r^5 ]``.
     """
-    return sum_once("stokes_dl", trg, src, dens, norms, options, want)
 
 
-def stokes_rotlet(
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any = None,
-    options: EwaldOptions | None = None,
-    *,
-    want: Want = "u",
-) -> Any:
+@_one_shot
+def stokes_rotlet() -> None:
     """Sum rotlets, the flow of torques t: ``u = sum t x r / r^3``.
 
     As `stokes_comb`, with ``dens`` of shape (3, Ns) and no normals; the pressure is zero. With
     three periodic directions the mean velocity over the box is zero.
     """
-    return sum_once("stokes_rotlet", trg, src, dens, norms, options, want)
 
 
-def stokes_dipole(
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any = None,
-    options: EwaldOptions | None = None,
-    *,
-    want: Want = "u",
-) -> Any:
+@_one_shot
+def stokes_dipole() -> None:
     """Sum dipoles D of forces: ``u_i = sum D_jk d/dy_k (delta_ij / r + r_i r_j / r^3)``.
 
     As `stokes_comb`, with ``dens`` of shape (3, 3, Ns), ``dens[j, k] = D_jk``, and no normals:
@@ -122,22 +182,13 @@ def stokes_dipole(
     antisymmetric one, ``D_ik = sum_j eps_ijk t_j / 2``. A multiple of the identity has no flow, and
     no pressure but in the source and, with three periodic directions, what keeps its mean zero.
     """
-    return sum_once("stokes_dipole", trg, src, dens, norms, options, want)
 
 
-def laplace(
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any = None,
-    options: EwaldOptions | None = None,
-    *,
-    want: Want = "u",
-) -> Any:
+@_one_shot
+def laplace() -> None:
     """Sum point charges: ``phi = sum q / r``.
 
     As `stokes_comb`, with ``dens`` of shape (Ns,), no normals, and a result of shape (Nt,). With
     three periodic directions a uniform background neutralises the charges. ``want`` calls the
     potential "u" and its gradient, of shape (3, Nt), "grad_u".
     """
-    return sum_once("laplace", trg, src, dens, norms, options, want)

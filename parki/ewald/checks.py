@@ -1,7 +1,7 @@
 """`Plan.check`: the error of one sum, measured at a few targets against a more accurate sum.
 
-Estimates before a sum are averages over densities of random sign; where a density is coherent, as
-on a lattice, only a measurement knows the error.
+A-priori estimates are averages over densities of random sign. Only a measurement knows the error of
+a coherent density, as on a lattice.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Check:
     Attributes
     ----------
     error : float
-        Rms over the sampled targets of the difference from the more accurate sum; of a gradient,
-        of the Frobenius norm.
+        Rms over the sampled targets of the difference from the more accurate sum. For a gradient it
+        is the rms of the Frobenius norm.
     promise : float
-        What the tolerance promises: `Plan.promise`. Rounding is not in it.
+        The bound that the tolerance promises: `Plan.promise`. It excludes rounding.
     flow : float
         Rms of the result itself at the sampled targets.
     reference : float
-        Tolerance of the other sum: that of the plan over 100, or 1e-13 where that is larger. Then
-        errors far below the promise are not resolved.
+        Tolerance of the other sum: the plan's over 100, but at least 1e-13. At that limit, errors
+        far below the promise are not resolved.
     """
 
     error: float
@@ -64,24 +64,24 @@ class Check:
 
 
 class Checks(tuple[Check, ...]):
-    """The errors of several results, in the order of ``want``; as text a line for each.
+    """The errors of several results, in the order of ``want``; as text, one line for each.
 
     Attributes
     ----------
     names : tuple of str
-        What was wanted.
+        The names of the results.
     """
 
     names: tuple[str, ...]
 
     def __new__(cls, names: tuple[str, ...], checks: Iterable[Check]) -> Checks:
-        """Return the checks of the results of these names."""
+        """Return the checks of the results with these names."""
         made = super().__new__(cls, tuple(checks))
         made.names = names
         return made
 
     def __getnewargs__(self) -> tuple[tuple[str, ...], tuple[Check, ...]]:
-        """Return what a copy is made of."""
+        """Return the arguments from which copies are made."""
         return self.names, tuple(self)
 
     def __str__(self) -> str:
@@ -90,26 +90,26 @@ class Checks(tuple[Check, ...]):
 
 
 class Sample:
-    """A few targets of a sum, where another sum is compared with it; see `Plan.check`.
+    """A sample of targets at which another sum is compared with a plan's; see `Plan.check`.
 
     The other sum has Hasimoto's split, whatever the plan's, and chooses cut-off, window and grid
-    for its own tolerance and few targets. Nothing is shifted: adding to positions rounds, which
-    changes close pairs, and two grids of different steps have no more in common than shifted ones.
+    for its own tolerance and few targets. Its points are not shifted: shifting rounds positions,
+    which changes close pairs, and grids of different steps are as independent as shifted ones.
 
     Parameters
     ----------
     task : Task
     points : Points
-        Of the plan.
+        Points of the plan.
     dens : array
         One density.
     targets : int
-        How many to sample.
+        Number of targets to sample.
 
     Attributes
     ----------
-    density, density64 : array
-        The density, and in float64.
+    density : array
+        The density as given.
     given : tuple
         The first arguments of a plan of the other sum, in float64 whatever the plan's dtype: equal
         positions stay equal.
@@ -154,13 +154,8 @@ class Sample:
         )
         self._names, self._chosen = task.names, task.xp.asarray(chosen)
 
-    @property
-    def density64(self) -> Any:
-        """The density in float64."""
-        return self.density.astype(np.float64)
-
     def errors(self, found: Any, promises: Any, exact: Any) -> Checks:
-        """Return the error of each result, by the results of the other sum."""
+        """Return the error of each result from the results of the other sum."""
         checks = []
         for ours, theirs, promise in zip(found, exact, promises, strict=True):
             right = theirs[..., : self._chosen.size]
@@ -195,7 +190,7 @@ def _unchanged(task: Task, points: Points) -> dict[str, Any]:
 
 
 def _more_accurate(task: Task, points: Points) -> EwaldOptions:
-    """Return options for a more accurate sum of the same points, of other parameters."""
+    """Return options for a more accurate sum of the same points, with other parameters."""
     given = task.options
     return EwaldOptions(
         given.periodicity,
@@ -209,9 +204,9 @@ def _more_accurate(task: Task, points: Points) -> EwaldOptions:
 
 
 def _rms(values: Any) -> float:
-    """Return the rms over targets, which are the last axis, of the norm over the others."""
+    """Return the rms over targets, the last axis, of the norm over the other axes."""
     largest = float(abs(values).max()) if values.size else 0.0
     if not 0 < largest < math.inf:
         return largest
-    scaled = values / largest  # whose squares are numbers
+    scaled = values / largest  # their squares are finite
     return largest * math.sqrt(float((scaled * scaled).sum()) / values.shape[-1])

@@ -8,7 +8,7 @@ from dataclasses import replace
 from parki.errors import ParkiValueError
 from parki.ewald.choice.memory import in_words
 from parki.ewald.choice.parameters import select
-from parki.ewald.pipeline.one_device import Pipeline
+from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.split.prolate import choose_split
 from parki.ewald.split.window import default_degree
@@ -30,7 +30,7 @@ def headline(task: Task, points: Points) -> str:
 
 
 def facts(task: Task, points: Points, pipeline: Pipeline, seconds: float) -> dict[str, str]:
-    """Return what the plan is and what was chosen, name by name; cheap."""
+    """Return the facts of the plan and what was chosen, by name; cheap."""
     found = {
         "sum": f"{task.kernel}, {task.options.periodicity}-periodic",
         "wanted": ", ".join(task.names),
@@ -54,7 +54,7 @@ def facts(task: Task, points: Points, pipeline: Pipeline, seconds: float) -> dic
 
 
 def _dtype(task: Task, points: Points) -> str:
-    """Return the dtype of the arrays, and what the arithmetic is if that is another."""
+    """Return the dtype of the arrays, and the precision of the arithmetic if it differs."""
     return f"{points.arrays['src'].dtype}{' in mixed precision' if task.mixed else ''}"
 
 
@@ -66,14 +66,14 @@ def _counts(points: Points) -> str:
 
 
 def _densities(task: Task, points: Points) -> str:
-    """Return what the tolerance is of, where it is not of random densities."""
+    """Return which densities the tolerance is for, where it is not for random ones."""
     if task.options.densities == "random" or not points.sources:
         return ""
     return f" for any density, {points.tolerance:.1e} for random ones"
 
 
 def _lists(pipeline: Pipeline) -> Iterator[str]:
-    """Yield what became of the lists of pairs, once a second density asked for them."""
+    """Yield the size of the lists of pairs, and whether they are kept, if there are any."""
     lists = pipeline.lists
     if lists and lists.size is not None:
         size = in_words(lists.size)
@@ -81,12 +81,12 @@ def _lists(pipeline: Pipeline) -> Iterator[str]:
 
 
 def _instead(setup: Setup) -> Iterator[str]:
-    """Yield how the other split compares, if the plan could take it; all else as asked for."""
+    """Yield how the other split compares, if the plan could take it with the same options."""
     problem = setup.problem
     other = "hasimoto"
     if problem.split == other:
         other = choose_split("auto", problem.kernel, problem.want, problem.tolerance)
-        if setup.pair.evaluator or other == problem.split:  # which Hasimoto's alone has, or can
+        if setup.pair.evaluator or other == problem.split:  # only Hasimoto's split can
             return
     try:
         found = select(replace(problem, split=other))

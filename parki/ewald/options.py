@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,18 @@ from parki.interchange import as_number
 from parki.meaning import refuse_variable
 from parki.runtime import ExecutionSpace
 from parki.settings import EXECUTORS
+from parki.typing import (
+    Densities,
+    Executor,
+    G2PMethod,
+    Mean,
+    P2GMethod,
+    P2PMethod,
+    Precision,
+    Radial,
+    SpaceName,
+    Split,
+)
 
 PERIODICITIES = (0, 1, 2, 3)
 # Below these, rounding in the dtype outweighs the method's own error.
@@ -60,16 +72,15 @@ class EwaldOptions:
         and p = 1 for the potential and the single layer, 2 for double layers, rotlets and dipoles,
         and one more for pressures and gradients. For float64 from 1e-13, for float32 from 1e-6.
     densities : {"random", "any"}
-        Of which densities the tolerance bounds the error: of those of random sign and direction, or
-        of all, for which parameters are chosen by a tolerance smaller by the square root of the
-        number of sources, and of a source's components: 1 (Laplace), 3, or 9 (double layers). On
-        points without order "random" suits smooth densities too; on lattices it may not. See
-        ``docs/accuracy.md``.
+        The densities whose error the tolerance bounds. "random" means random signs and directions.
+        For "any", parameters are chosen by a tolerance smaller by the square root of the number of
+        sources times a source's components: 1 (Laplace), 3, or 9 (double layers). "random" suits
+        smooth densities too, except on lattices. See ``docs/accuracy.md``.
     precision : {"double", "mixed"}
-        Of the arithmetic for float64 arrays. "mixed" computes in single precision what has no
-        differences of close positions, which are exact; the promise holds but for rounding as of
-        float32 arrays. For tolerances from 1e-6 on. Much faster where a GPU has little double
-        precision. See ``docs/accuracy.md``.
+        Precision of the arithmetic for float64 arrays. "mixed" takes exact differences of
+        positions, and computes the rest in single precision: rounding is that of float32 arrays,
+        and the promise holds otherwise. For tolerances from 1e-6 on. Much faster where a GPU has
+        little double precision. See ``docs/accuracy.md``.
     cell_size : float, optional
         Mean number of sources in a cube of edge r_c: sets the cut-off r_c of the near field.
         Default: the predicted optimum.
@@ -81,7 +92,7 @@ class EwaldOptions:
         Grid points P under the window along each axis, 2 to 18. Default: chosen.
     split : {"auto", "prolate", "hasimoto"}
         How near and far field are divided. The prolate split needs 2 to 4 times fewer grid points;
-        Hasimoto's is that of the literature. Default: prolate, except for pressures and gradients
+        Hasimoto's is the literature's. Default: prolate, except for pressures and gradients
         of double layers below 3e-9, which rounding keeps the prolate split from.
     radial : {"polynomial", "erfc", "rational"}
         How the near field's radial functions are evaluated: by polynomials, by the library's erf
@@ -119,57 +130,27 @@ class EwaldOptions:
         If a value is impossible; the message names it and what was expected.
     """
 
-    periodicity: int
-    box: tuple[float | None, ...]
-    tolerance: float
-    densities: str
-    precision: str
-    cell_size: float | None
-    execution_space: str | ExecutionSpace | None
-    cutoff: float | None
-    window_points: int | None
-    split: str
-    radial: str
-    dl_mean: str | None
-    p2p_method: str
-    p2g_method: str
-    g2p_method: str
-    deterministic: bool
-    executor: str | None
+    periodicity: int = 3
+    # Not None once it is checked.
+    box: Sequence[float | None] = None  # type: ignore[assignment]
+    tolerance: float = 1e-6
+    _: KW_ONLY
+    densities: Densities = "random"
+    precision: Precision = "double"
+    cell_size: float | None = None
+    execution_space: SpaceName | ExecutionSpace | None = None
+    cutoff: float | None = None
+    window_points: int | None = None
+    split: Split = "auto"
+    radial: Radial = "polynomial"
+    dl_mean: Mean | None = None
+    p2p_method: P2PMethod = "auto"
+    p2g_method: P2GMethod = "auto"
+    g2p_method: G2PMethod = "auto"
+    deterministic: bool = False
+    executor: Executor | None = None
 
-    def __init__(
-        self,
-        periodicity: int = 3,
-        box: Sequence[float | None] | None = None,
-        tolerance: float = 1e-6,
-        *,
-        densities: str = "random",
-        precision: str = "double",
-        cell_size: float | None = None,
-        execution_space: str | ExecutionSpace | None = None,
-        cutoff: float | None = None,
-        window_points: int | None = None,
-        split: str = "auto",
-        radial: str = "polynomial",
-        dl_mean: str | None = None,
-        p2p_method: str = "auto",
-        p2g_method: str = "auto",
-        g2p_method: str = "auto",
-        deterministic: bool = False,
-        executor: str | None = None,
-        **unknown: Any,
-    ) -> None:
-        given = locals()
-        names = [f.name for f in fields(type(self))]
-        if unknown:
-            raise ParkiTypeError(
-                f"unknown option {min(unknown)!r}; EwaldOptions takes {', '.join(names)}"
-            )
-        for name in names:
-            object.__setattr__(self, name, given[name])
-        self._check()
-
-    def _check(self) -> None:
+    def __post_init__(self) -> None:
         """Check and normalise every field."""
         periodicity = self.periodicity
         if isinstance(periodicity, bool) or not isinstance(periodicity, (int, np.integer)):
@@ -282,7 +263,7 @@ class EwaldOptions:
 
     def _one_of(self, name: str, choices: tuple[str, ...]) -> None:
         value = getattr(self, name)
-        # Of an array, `in` would compare each value.
+        # With an array, `in` would compare each value.
         if not isinstance(value, str) or value not in choices:
             raise ParkiValueError(f"{name} is {value!r}; expected one of {', '.join(choices)}")
 

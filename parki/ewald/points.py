@@ -1,11 +1,13 @@
 """The public boundary: arrays come in, are checked once, and leave as solver arrays.
 
-Nothing past this module checks a user's array again.
+No module after this one checks a user's array again.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import fields
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -18,18 +20,20 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS
 from parki.interchange import as_array, to_host
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
+from parki.typing import OptionKeywords
 
+OPTIONS = tuple(field.name for field in fields(EwaldOptions))
 RESULTS = ("u", "p", "grad_u", "stress")
 TENSOR = "grad_tensor"  # a result of tensor targets
-PROBE_ROWS = 10
-# Work items that look for extremes of a row on a device, and how many numbers the host looks at;
-# columns up to which there are as many items from the first.
+TENSOR_ROWS = 10
+# Work items that search a row on a device: MOST_ITEMS, then FEW_ITEMS, whose results the host
+# reads. Up to AT_ONCE columns there is only the second pass.
 MOST_ITEMS, FEW_ITEMS, AT_ONCE = 1 << 14, 1 << 8, 1 << 13
-MOST_SINGLE = 1e9  # of densities and normals in mixed precision, in the user's unit
+MOST_SINGLE = 1e9  # largest density or normal in mixed precision, in the user's unit
 
 
 class Arguments(NamedTuple):
-    """What a plan is made of, checked: see `check_arguments`."""
+    """The checked arguments of a plan: see `check_arguments`."""
 
     space: ExecutionSpace
     options: EwaldOptions
@@ -45,20 +49,20 @@ def check_arguments(
     options: EwaldOptions | None,
     space: ExecutionSpace | None = None,
 ) -> Arguments:
-    """Refuse kernels, points, normals and options that are impossible, or do not go together.
+    """Refuse kernels, points, normals and options that are impossible or do not match.
 
     Parameters
     ----------
     kernel, trg, src, norms, options
         As for `parki.Plan`.
     space : ExecutionSpace, optional
-        Where arrays must be; otherwise as the options say, or where they are.
+        Where arrays must be. Default: the space of the options, or the space where they are.
 
     Returns
     -------
     Arguments
-        Space and options; "trg", "src" (the same array, if they were) and "norms", if there are
-        any; the clouds' smallest and largest coordinates, shape (n, 3), without empty clouds.
+        Space and options; "trg", "src" (the same array, if they were given so) and "norms", if any;
+        the smallest and largest coordinates of clouds that are not empty, shape (n, 3).
 
     Raises
     ------
@@ -75,7 +79,7 @@ def check_arguments(
     dtype = check_dtypes(arrays)
     options.check_dtype(dtype)
     space = space or get_execution_space(options.execution_space, *arrays.values())
-    check_space(arrays, space)  # nothing can be said of values on another device
+    check_space(arrays, space)  # values on another device cannot be read
     clouds = {name: arrays[name] for name in ("trg", "src")}
     if arrays["src"] is arrays["trg"]:
         del clouds["src"]
@@ -96,18 +100,52 @@ def check_arguments(
     return Arguments(space, options, arrays, np.concatenate(extents))
 
 
+def take_options(
+    norms: Any,
+    options: EwaldOptions | None,
+    keywords: OptionKeywords,
+    make: Callable[..., Any] = EwaldOptions,
+) -> tuple[Any, Any]:
+    """Return the normals and the options of a call, by the one rule of all calls.
+
+    Options are an `EwaldOptions`, last or in the place of normals, or keywords, of which ``make``
+    makes them; never both.
+
+    Raises
+    ------
+    ParkiTypeError
+        If there are no options, or both; and for keywords that are none.
+    """
+    if isinstance(norms, EwaldOptions) and options is None:
+        norms, options = None, norms
+    if not keywords:
+        return norms, check_options(options)
+    for name in keywords:
+        if name not in OPTIONS:
+            raise ParkiTypeError(
+                f"unknown option {name!r}; EwaldOptions takes {', '.join(OPTIONS)}"
+            )
+    if options is not None:
+        raise ParkiTypeError(
+            f"options was given, and {', '.join(keywords)} as well; give all options as keywords, "
+            "or change some by dataclasses.replace(options, ...)"
+        )
+    return norms, make(**keywords)
+
+
 def check_options(options: Any) -> EwaldOptions:
-    """Return options; refuse what is none."""
+    """Return options; refuse what is not `EwaldOptions`."""
     if not isinstance(options, EwaldOptions):
         raise ParkiTypeError(
             f"options is a {type(options).__name__}; expected EwaldOptions, "
-            "such as EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-6)"
+            "such as EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-6), or its fields as "
+            "keywords of the call"
         )
     return options
 
 
 def check_normals(kernel: str, norms: Any) -> None:
-    """Refuse normals that a kernel does not have, and a double layer without."""
+    """Refuse normals of a kernel without normals, and a double layer without them."""
     if SUMS[kernel].normals and norms is None:
         raise ParkiTypeError(f"norms is missing; {kernel} needs normals of shape (3, Ns)")
     if not SUMS[kernel].normals and norms is not None:
@@ -123,7 +161,7 @@ def check_dtypes(arrays: dict[str, Any]) -> Any:
     Raises
     ------
     ParkiTypeError
-        If an array has another dtype, or two differ, or some are on a device and some are not.
+        If an array has another dtype, if two differ, or if only some are on a device.
     """
     first = next(iter(arrays))
     for name, array in arrays.items():
@@ -152,7 +190,7 @@ def check_points(name: str, points: Any, options: EwaldOptions) -> Any:
     Returns
     -------
     ndarray, shape (2, 3)
-        Smallest and largest coordinates; of no points, an array of shape (0, 3).
+        Smallest and largest coordinates; shape (0, 3) if there are no points.
     """
     _check_shape(name, points)
     return _check_extent(name, points, extremes(points)[0], options)
@@ -165,7 +203,7 @@ def _check_shape(name: str, points: Any) -> None:
 
 
 def _check_extent(name: str, points: Any, extent: Any, options: EwaldOptions) -> Any:
-    """Refuse points whose `extremes` are not finite, or outside of the box; return them."""
+    """Return the `extremes` of points; refuse them if not finite, or outside of the box."""
     _check_finite(name, points, extent)
     if not len(extent):
         return extent
@@ -173,7 +211,7 @@ def _check_extent(name: str, points: Any, extent: Any, options: EwaldOptions) ->
         if length is None:
             continue
         if axis < options.periodicity:
-            # Wrapping a point a million boxes away would leave it few digits.
+            # Wrapping a point from a million boxes away would leave it few digits.
             farthest = max(extent[:, axis], key=abs)
             if abs(farthest) > 1e6 * length:
                 raise ParkiValueError(
@@ -190,7 +228,7 @@ def _check_extent(name: str, points: Any, extent: Any, options: EwaldOptions) ->
 
 
 def _rounded(length: float, dtype: Any) -> float:
-    """Return an edge as the points' dtype has it, which counts as inside of the box."""
+    """Return an edge rounded to the points' dtype, which counts as inside of the box."""
     with np.errstate(over="ignore"):
         return float(dtype.type(length))
 
@@ -206,9 +244,8 @@ def check_density(
 ) -> Any:
     """Return density or normals as (rows, N), C-contiguous; refuse other shapes, NaN, infinity.
 
-    With ``several``, k of them at once are taken, too, and returned as (k, rows, N). With
-    ``single``, numbers must be those of single precision, with room for products of a few. What has
-    them is called ``of``.
+    With ``several``, also take k of them at once, returned as (k, rows, N). With ``single``,
+    numbers must fit single precision, with a margin for products. ``of`` names the points.
     """
     values = _as_rows(name, values, shape, several, of)
     flat = values.reshape(math.prod(values.shape[:-1]), shape[-1])
@@ -220,7 +257,7 @@ def check_density(
 
 
 def _check_single(name: str, ends: NDArray[np.float64]) -> None:
-    """Refuse values whose `extremes` single precision does not hold, with room for products."""
+    """Refuse values whose `extremes` exceed single precision, with a margin for products."""
     largest = float(abs(ends).max(initial=0.0))
     if largest and not 1 / MOST_SINGLE <= largest <= MOST_SINGLE:
         raise ParkiValueError(
@@ -251,7 +288,7 @@ def _as_rows(
             hint = "; a plan takes densities when it is called: plan(dens)"
         elif rows == 9 and values.shape == (rows, count):
             hint = f"; reshape it ({name}.reshape(3, 3, -1))"
-        elif rows == 9 and values.shape == (count, 3, 3):  # whose transpose has D^T
+        elif rows == 9 and values.shape == (count, 3, 3):  # whose transpose is the array of D^T
             hint = f"; move its first axis to the end (numpy.moveaxis({name}, 0, -1))"
         elif values.shape == shape[::-1]:
             hint = f"; transpose it ({name}.T)"
@@ -262,7 +299,7 @@ def _as_rows(
 
 
 def check_want(kernel: str, want: Any, tensors: bool = False) -> tuple[str, ...]:
-    """Return what is wanted of a kernel as a tuple of `RESULTS`; refuse what there is not."""
+    """Return the wanted results as a tuple of `RESULTS`; refuse what the kernel does not have."""
     names = (want,) if isinstance(want, str) else want
     if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
         raise ParkiTypeError(
@@ -305,12 +342,12 @@ def check_outputs(
     Parameters
     ----------
     out : array, tuple of arrays or None
-        As many as ``want`` has names, in the same order.
+        One array for each name of ``want``, in the same order.
     want : str or tuple of str
     shapes : dict
         Shape of each result that is wanted.
     values : array
-        The density, whose dtype the results have, and whose memory they must not share.
+        The density. Results have its dtype, and must not share its memory.
     space : ExecutionSpace
 
     Raises
@@ -354,7 +391,7 @@ def _check_output(
 
 
 def check_space(arrays: dict[str, Any], space: ExecutionSpace) -> None:
-    """Refuse arrays that are not in the memory of the space, or not on the current device."""
+    """Refuse arrays outside of the memory of the space, or not on the current device."""
     current = space.adapter.device()
     for name, array in arrays.items():
         on_host = isinstance(array, np.ndarray)
@@ -372,11 +409,23 @@ def check_space(arrays: dict[str, Any], space: ExecutionSpace) -> None:
             )
 
 
+def like_points(name: str, given: Any, space: ExecutionSpace, dtype: Any) -> Any:
+    """Return an array in the memory and dtype of the points, or refuse it."""
+    values = as_array(name, given)
+    check_space({name: values}, space)
+    if values.dtype != dtype:
+        raise ParkiTypeError(
+            f"{name} has dtype {values.dtype}, but the points have {dtype}; convert one"
+        )
+    return values
+
+
 def extremes(*arrays: Any) -> list[NDArray[np.float64]]:
     """Return the smallest and the largest value of each row, shape (2, rows), on the host.
 
-    NaN where values of a row on a device are not finite; elsewhere as NumPy has it. Of no columns,
-    an array of shape (0, rows). Devices are waited for once, for all arrays, of one dtype.
+    Rows with values that are not finite give NaN on a device; on the host they give what NumPy
+    does. Without columns the shape is (0, rows). All arrays have one dtype, and a device is waited
+    for once.
     """
     if isinstance(arrays[0], np.ndarray):
         return [_ends(array, array) for array in arrays]
@@ -403,7 +452,7 @@ def extremes(*arrays: Any) -> list[NDArray[np.float64]]:
 
 
 def _ends(low: Any, high: Any) -> NDArray[np.float64]:
-    """Return the least of each row of one array, and the largest of another."""
+    """Return the smallest value of each row of one array, and the largest of another."""
     if not low.shape[1]:
         return np.empty((0, len(low)))
     return np.array([low.min(axis=1), high.max(axis=1)], dtype=np.float64)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from parki.ewald.geometry.extent import volume_length
-from parki.ewald.pipeline.one_device import Pipeline, normal_squares
+from parki.ewald.pipeline.protocol import Pipeline, normal_squares
 from parki.ewald.points import check_density, check_dtypes, check_space
 from parki.ewald.sums import stress
 from parki.ewald.task import Points, Task
@@ -15,26 +15,24 @@ from parki.interchange import as_array, to_host
 
 
 def promise(task: Task, points: Points, pipeline: Pipeline, dens: Any) -> tuple[Any, ...]:
-    """Return what is promised of each result for a density; refuse an impossible one."""
+    """Return the promise for each result of a density; refuse an impossible density."""
     values = as_array("dens", dens)
     check_dtypes({"dens": values})
     check_space({"dens": values}, task.space)
     shape = task.sum.density_shape(points.sources)
     squares = check_density("dens", values, shape, several=True).astype(np.float64) ** 2
-    bound: Any
-    if squares.ndim == 3:
-        bound = np.array([_bound(task, points, pipeline, each) for each in squares])
-    else:
-        bound = _bound(task, points, pipeline, squares)
+    several = squares.ndim == 3
+    bounds = [_bound(task, points, pipeline, q) for q in (squares if several else squares[None])]
+    bound: Any = np.array(bounds) if several else bounds[0]
     of_derivatives = bound / volume_length(points.box.box)
     known = {"u": bound, "stress": stress.OF_PARTS * of_derivatives}
     return tuple(known.get(name, of_derivatives) for name in task.names)
 
 
 def _bound(task: Task, points: Points, pipeline: Pipeline, squares: Any) -> Any:
-    """Return what is promised of "u"; ``squares`` are those of the density.
+    """Return the promise for "u", a number or one for each system.
 
-    A number, or one for each system.
+    ``squares`` are the squares of the density.
     """
     length, systems = volume_length(points.box.box), points.systems
 

@@ -1,4 +1,4 @@
-"""What is asked of a plan: `Task`, whatever the points; `Points`; and `Frame`, the solver's box."""
+"""What is asked of a plan: `Task` and `Request`; `Points`; and `Frame`, the solver's box."""
 
 from __future__ import annotations
 
@@ -22,22 +22,21 @@ from parki.runtime import ExecutionSpace
 
 @dataclass(frozen=True)
 class Task:
-    """A sum, whatever its points.
+    """A sum, independent of its points.
 
     Attributes
     ----------
     kernel : str
     space : ExecutionSpace
     dtype : dtype
-        Of the arithmetic; arrays that are given may have another (`EwaldOptions.precision`).
+        Dtype of the arithmetic; arrays may have another (`EwaldOptions.precision`).
     options : EwaldOptions
     names : tuple of str
-        What is wanted: "u", "p", "grad_u", "stress"; and "grad_tensor", of tensor targets.
+        The wanted results: "u", "p", "grad_u", "stress"; and "grad_tensor" of tensor targets.
     transposed_pair : str
-        Sum of the sum whose transpose this is a part of, if its near field is that sum's: the
-        pair function transposed, with normals of the targets. Its result is "transposed_pair", and
-        what
-        is wanted is of the far field alone.
+        Internal: the kernel whose transposed near field is added, or "". The pair function is
+        transposed then and takes normals of the targets. Its result is "transposed_pair"; the
+        wanted results have the far field alone.
     """
 
     kernel: str
@@ -54,17 +53,17 @@ class Task:
 
     @property
     def pair(self) -> Sum:
-        """The record of the kernel that the near field is of."""
+        """The record of the kernel of the near field."""
         return SUMS[self.transposed_pair or self.kernel]
 
     @property
     def chosen_by(self) -> tuple[str, tuple[str, ...]]:
-        """The kernel, and what of it is wanted, by which parameters are chosen."""
+        """The kernel, and its wanted results, for which parameters are chosen."""
         return (self.transposed_pair, ("u",)) if self.transposed_pair else (self.kernel, self.want)
 
     @cached_property
     def want(self) -> tuple[str, ...]:
-        """What is computed: what is wanted, and not zero everywhere."""
+        """The results to compute: parts of the wanted ones that are not zero everywhere."""
         return tuple(name for name in stress.parts(self.names) if self.sum.terms[name])
 
     @property
@@ -79,12 +78,12 @@ class Task:
 
     @property
     def mixed(self) -> bool:
-        """Whether arrays are float64, and most of the arithmetic is not."""
+        """Whether arrays are float64 while most of the arithmetic is float32."""
         return self.options.precision == "mixed"
 
     @property
     def executor(self) -> str | None:
-        """What runs the kernels."""
+        """The executor of the kernels."""
         return self.options.executor
 
     @property
@@ -93,25 +92,52 @@ class Task:
         return self.space.array_module
 
 
+@dataclass(frozen=True)
+class Request:
+    """A density to sum at once, and what derivatives need; by default nothing.
+
+    Attributes
+    ----------
+    once : bool
+        Whether a density is summed at once: it is checked along with the rest, before any work. On
+        a device its near field runs while the far field is set up. No lists of pairs are kept.
+    density : array
+        That density.
+    tensors : array, shape (10, Nt), optional
+        Of the targets of a single layer: a tensor D, row 3 j + k of which is D_jk, and a strength
+        s. They read ``D_jk d u_j / d x_k + s p``, whose gradient, of shape (3, Nt), ``want`` then
+        can call "grad_tensor": what the sources of `parki.vjp` feel.
+    transposed_pair : tuple (str, array or None), optional
+        A kernel whose transpose the sum is the far field of, and normals of the targets, shape
+        (3, Nt), if it has any. The near field is that transpose's own, and comes after what is
+        wanted, as one more result of the shape of the kernel's density, (rows, Nt).
+    """
+
+    once: bool = False
+    density: Any = None
+    tensors: Any = None
+    transposed_pair: tuple[str, Any] | None = None
+
+
 class Survey(NamedTuple):
-    """What the points of all ranks have in common, as seen from this one.
+    """Facts about the points of all ranks that each rank needs.
 
     Attributes
     ----------
     totals : tuple of 2 ints
         Targets and sources of all ranks.
     before : tuple of 2 ints
-        Those of the ranks before this one.
+        Targets and sources of the ranks before this one.
     same : bool
         Whether the targets are the sources, on all ranks.
     extents : ndarray, shape (n, 3)
         Smallest and largest coordinates of all ranks' clouds.
     of_sources : ndarray, shape (m, 3)
-        Those of the sources alone.
-    alike : bool
+        Smallest and largest coordinates of all ranks' sources alone.
+    same_extents : bool
         Whether targets and sources have the same smallest and largest coordinates, on all ranks.
     rank : int
-        This one; the first one warns.
+        This rank; the first rank warns.
     """
 
     totals: tuple[int, int]
@@ -119,27 +145,27 @@ class Survey(NamedTuple):
     same: bool
     extents: NDArray[np.float64]
     of_sources: NDArray[np.float64]
-    alike: bool
+    same_extents: bool
     rank: int = 0
 
 
 @dataclass(frozen=True)
 class Points:
-    """Points that a plan is given, checked.
+    """The points of a plan, checked.
 
     Attributes
     ----------
     arrays : dict
-        "trg" and "src", the arrays given (one, if the targets are the sources), "norms" of sources
-        and "tensors" of targets.
+        "trg" and "src" as given (one array, if the targets are the sources), "norms" of sources and
+        "tensors" of targets.
     extents : ndarray, shape (n, 3)
         Smallest and largest coordinates of this rank's clouds.
     survey : Survey
     box : Extent
     tolerance : float
-        What parameters are chosen by.
+        Tolerance by which parameters are chosen.
     systems : Systems or None
-        Which targets and sources are together; None: all are.
+        Which targets and sources belong together; None if all do.
     """
 
     arrays: dict[str, Any]
@@ -161,7 +187,7 @@ class Points:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Targets and sources of a system on average, and how many systems there are."""
+        """Average targets and sources of a system, and the number of systems."""
         count = self.systems.count if self.systems else 1
         targets, sources = (max(1, -(-total // count)) for total in self.survey.totals)
         return targets, sources, count
@@ -169,18 +195,18 @@ class Points:
 
 @dataclass(frozen=True)
 class Frame:
-    """The box as the solver has it: lengths over a power of two, axes in an order of its own.
+    """The box in the solver: lengths over a power of two, axes in an order of its own.
 
-    Scaling by a power of two is exact, as is undoing it in the results, and no box is too large or
-    too small for float32.
+    Scaling by a power of two is exact in both directions. So no box is too large or too small for
+    float32.
 
     Attributes
     ----------
     box, origin : ndarray, shape (3,)
-        Solver units.
+        Edge lengths and corner in solver units.
     periodicity : int
     unit : float
-        The solver's unit in the user's.
+        The solver's unit of length in the user's unit.
     length : float
         Cube root of the box's volume in the user's unit.
     axes : list of 3 ints
@@ -196,7 +222,7 @@ class Frame:
 
     @classmethod
     def of(cls, task: Task, box: Extent, axes: tuple[int, ...] = (0, 1, 2)) -> Frame:
-        """Return the frame of a user's box, with a unit close to the cube root of its volume."""
+        """Return the frame of a user's box; its unit is near the cube root of the volume."""
         length = volume_length(box.box)
         check_length(length, task.dtype)
         unit = 2.0 ** round(math.log2(length))
@@ -211,13 +237,13 @@ class Frame:
 
     @property
     def factor(self) -> float:
-        """What turns the user's lengths into solver units, and solver's results into the user's."""
+        """Factor from the user's lengths to solver units, and from the solver's results back."""
         return 1 / self.unit
 
     def wrap(self, task: Task, points: Any) -> Any:
         """Return points (3, N) in the box and in solver units, as the grid takes them."""
         if self.origin.any():
-            # Rounds; the grid does not mind, and the near field takes the points as given.
+            # This rounds; the grid does not mind, and the near field takes the points as given.
             corner = self.origin[:, None] * self.unit
             points = points - task.space.adapter.constant(corner, points.dtype)
         wrapped, _ = locate(

@@ -13,19 +13,25 @@ rules         the primitives' derivatives, and maps over an axis
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import jax
 from jax import numpy as jnp
 
 from parki.errors import ParkiTypeError
+from parki.ewald.api import PlainSum, sums_by
 from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
-from parki.ewald.points import check_normals, check_options
+from parki.ewald.points import check_normals, take_options
 from parki.jax import rules
 from parki.jax.primitives import LINEAR, SUM, varying
 from parki.meaning import refuse_meaning
+from parki.typing import OptionKeywords
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = [
     "apply",
@@ -40,19 +46,42 @@ __all__ = [
 rules.register()
 
 
-def stokes_comb(
-    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+def _sum(
+    kernel: str,
+    trg: Any,
+    src: Any,
+    dens: Any,
+    norms: Any = None,
+    options: EwaldOptions | None = None,
+    **keywords: Unpack[OptionKeywords],
 ) -> jax.Array:
+    norms, options = take_options(norms, options, keywords)
+    check_normals(kernel, norms)
+    given = {"trg": trg, "src": src, "dens": dens}
+    if trg is src:  # in both roles
+        del given["src"]
+    if norms is not None:
+        given["norms"] = norms
+    arrays = _varying_alike([_array(name, value) for name, value in given.items()])
+    found: jax.Array = SUM.bind(*arrays, kernel=kernel, options=options, names=tuple(given))
+    return found
+
+
+_declares: Callable[[Callable[[], None]], PlainSum[jax.Array]] = sums_by(_sum)
+
+
+@_declares
+def stokes_comb() -> None:
     """Sum the combined single and double layer: `parki.stokes_comb` for arrays of JAX.
 
     Parameters
     ----------
     trg, src, dens, norms : jax.Array
         As for `parki.stokes_comb`, float32 or float64, on one device; or tracers of JAX. The same
-        array as targets and sources has derivatives in both roles. Of k densities at once, k is the
-        first axis.
-    options : EwaldOptions
-        Constant.
+        array as targets and sources has derivatives in both roles. With k densities at once, k is
+        the first axis.
+    options, **keywords
+        As for `parki.stokes_comb`; constant.
 
     Returns
     -------
@@ -65,48 +94,37 @@ def stokes_comb(
         As of `parki.stokes_comb`, and where second derivatives by points or normals are asked for.
         Within ``jit``, values that are impossible raise an error of JAX, with the same words.
     """
-    return _sum("stokes_comb", trg, src, dens, norms, options)
 
 
-def stokes_sl(
-    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
-) -> jax.Array:
+@_declares
+def stokes_sl() -> None:
     """Sum the single layer: `parki.stokes_sl` for arrays of JAX. See `stokes_comb`."""
-    return _sum("stokes_sl", trg, src, dens, norms, options)
 
 
-def stokes_dl(
-    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
-) -> jax.Array:
+@_declares
+def stokes_dl() -> None:
     """Sum the double layer: `parki.stokes_dl` for arrays of JAX. See `stokes_comb`."""
-    return _sum("stokes_dl", trg, src, dens, norms, options)
 
 
-def stokes_rotlet(
-    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
-) -> jax.Array:
+@_declares
+def stokes_rotlet() -> None:
     """Sum rotlets: `parki.stokes_rotlet` for arrays of JAX. See `stokes_comb`."""
-    return _sum("stokes_rotlet", trg, src, dens, norms, options)
 
 
-def stokes_dipole(
-    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
-) -> jax.Array:
+@_declares
+def stokes_dipole() -> None:
     """Sum dipoles of forces: `parki.stokes_dipole` for arrays of JAX. See `stokes_comb`."""
-    return _sum("stokes_dipole", trg, src, dens, norms, options)
 
 
-def laplace(
-    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
-) -> jax.Array:
+@_declares
+def laplace() -> None:
     """Sum point charges: `parki.laplace` for arrays of JAX. See `stokes_comb`."""
-    return _sum("laplace", trg, src, dens, norms, options)
 
 
 def apply(plan: Plan, dens: Any) -> jax.Array:
     """Return ``plan(dens)``, with derivatives of any order by the density.
 
-    The points are those of the plan, and have no derivatives. The derivative in reverse mode is
+    The plan's points have no derivatives. The derivative in reverse mode is
     `Plan.adjoint`: a sum of the same matrix, transposed.
 
     Parameters
@@ -124,21 +142,6 @@ def apply(plan: Plan, dens: Any) -> jax.Array:
     """
     values = _array("dens", dens)
     found: jax.Array = LINEAR.bind(values, plan=LinearMap(plan), transposed=False)
-    return found
-
-
-def _sum(kernel: str, trg: Any, src: Any, dens: Any, norms: Any, options: Any) -> jax.Array:
-    if isinstance(norms, EwaldOptions) and options is None:
-        norms, options = None, norms
-    options = check_options(options)
-    check_normals(kernel, norms)
-    given = {"trg": trg, "src": src, "dens": dens}
-    if trg is src:  # in both roles
-        del given["src"]
-    if norms is not None:
-        given["norms"] = norms
-    arrays = _varying_alike([_array(name, value) for name, value in given.items()])
-    found: jax.Array = SUM.bind(*arrays, kernel=kernel, options=options, names=tuple(given))
     return found
 
 

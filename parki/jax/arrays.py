@@ -1,7 +1,7 @@
-"""Sums and their derivatives of arrays with values, by the parameters of JAX's primitives.
+"""Sums and derivatives of concrete arrays, by the parameters of JAX's primitives.
 
-``names`` are those of the first arrays: "trg", "src", "dens", "norms". Without "src" targets are
-the sources, and derivatives have both roles. Densities and values may have axes before their own.
+``names`` names the first arrays: "trg", "src", "dens", "norms". Without "src" the targets are the
+sources, and derivatives include both roles. Densities and values may have leading batch axes.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Any
 
 from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.derivatives.vjp import jvp, vjp
-from parki.ewald.plan import sum_once
+from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 
 
 def points_of(given: dict[str, Any]) -> tuple[Any, Any]:
-    """Return targets and sources: one array, where the targets are the sources."""
+    """Return targets and sources, as one array if the targets are the sources."""
     return given["trg"], given.get("src", given["trg"])
 
 
 def stacked(kernel: str, name: str, array: Any) -> tuple[Any, tuple[int, ...]]:
-    """Return densities or values with one axis before their own, or none; and those there were."""
+    """Return densities or values with at most one batch axis, and their original batch axes."""
     own = SUMS[kernel].density_shape(0) if name == "dens" else result_shape(kernel, "u", 0)
     many = array.shape[: array.ndim - len(own)]
     return array.reshape(*[math.prod(many)][: len(many)], *array.shape[len(many) :]), many
@@ -32,14 +32,14 @@ def run_sum(*arrays: Any, kernel: str, options: Any, names: tuple[str, ...]) -> 
     """Return a sum."""
     given = dict(zip(names, arrays, strict=True))
     dens, many = stacked(kernel, "dens", given["dens"])
-    found = sum_once(kernel, *points_of(given), dens, given.get("norms"), options, "u")
+    found = sum_once((kernel, *points_of(given), given.get("norms"), options), dens, "u")
     return found.reshape(*many, *result_shape(kernel, "u", given["trg"].shape[1]))
 
 
 def run_push(
-    *arrays: Any, kernel: str, options: Any, names: tuple[str, ...], moves: tuple[str, ...]
+    *arrays: Any, kernel: Any, options: Any, names: tuple[str, ...], moves: tuple[Any, ...]
 ) -> Any:
-    """Return the change of a sum, by changes of ``moves`` after the inputs."""
+    """Return the change of a sum by tangents of ``moves``, which follow the inputs."""
     given = dict(zip(names, arrays, strict=False))
     tangents = dict(zip(moves, arrays[len(names) :], strict=True))
     dens, many = stacked(kernel, "dens", given["dens"])
@@ -52,9 +52,9 @@ def run_push(
 
 
 def run_pull(
-    *arrays: Any, kernel: str, options: Any, names: tuple[str, ...], wrt: tuple[str, ...]
+    *arrays: Any, kernel: Any, options: Any, names: tuple[str, ...], wrt: tuple[Any, ...]
 ) -> list[Any]:
-    """Return the derivatives by ``wrt``, for values after the inputs."""
+    """Return the derivatives by ``wrt``; the values follow the inputs."""
     given = dict(zip(names, arrays, strict=False))
     values, many = stacked(kernel, "u", arrays[-1])
     both = "trg" in wrt and "src" not in names

@@ -1,7 +1,7 @@
 """parki's sums as primitives of JAX.
 
-Arrays with values go to parki directly. Of traced ones XLA calls parki, which reads and writes the
-buffers of XLA, on its stream.
+Concrete arrays go to parki directly. For traced arrays XLA calls parki, which reads and writes the
+buffers of XLA, on XLA's stream.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Shape = tuple[int, ...]
 
 
 def _callback(run: Any, many: bool, on_device: bool) -> Any:
-    """Return what XLA calls: it reads its buffers, and writes to others."""
+    """Return the function that XLA calls; it reads and writes XLA's buffers."""
 
     def call(context: Any, out: Any, *buffers: Any) -> None:
         with ExitStack() as stack:
@@ -46,7 +46,7 @@ def _callback(run: Any, many: bool, on_device: bool) -> Any:
 
 
 def _primitive(name: str, run: Any, shapes: Any, many: bool = False) -> Any:
-    """Return a primitive: eager arrays go to parki directly, traced ones by a callback of XLA."""
+    """Return a primitive that calls parki directly, or through XLA for traced arrays."""
     primitive = Primitive(name)
     primitive.multiple_results = many
 
@@ -61,7 +61,7 @@ def _primitive(name: str, run: Any, shapes: Any, many: bool = False) -> Any:
         return buffer_callback(call, found if many else found[0])(*arrays)
 
     def eager(*arrays: Any, **params: Any) -> Any:
-        # Tangents may be arrays of NumPy, which follow those of JAX to their device.
+        # Tangents may be NumPy arrays, which are moved to the device of the JAX arrays.
         device = next((a.device for a in arrays if isinstance(a, jax.Array)), None)
         there = [a if isinstance(a, jax.Array) else jax.device_put(a, device) for a in arrays]
         return run(*there, **params)
@@ -75,7 +75,7 @@ def _primitive(name: str, run: Any, shapes: Any, many: bool = False) -> Any:
 
 
 def _lowered_here(rule: Any, context: Any, *arrays: Any, **params: Any) -> Any:
-    """Lower a primitive by a rule, or refuse to do so for another process."""
+    """Lower a primitive by a rule; refuse devices of another process."""
     if getattr(context.module_context.lowering_parameters, "for_export", False):
         raise ParkiTypeError(
             "a function with sums of parki cannot be exported by jax.export: XLA calls them in "
@@ -86,12 +86,12 @@ def _lowered_here(rule: Any, context: Any, *arrays: Any, **params: Any) -> Any:
 
 
 def varying(array: Any) -> frozenset[str]:
-    """Return the axes of a mesh of devices over which an array varies within `jax.shard_map`."""
+    """Return the device-mesh axes over which an array varies within `jax.shard_map`."""
     return frozenset(getattr(getattr(array, "mat", None), "varying", ()))
 
 
 def _like(array: Any, shape: Shape) -> Any:
-    """Return the type of a result of the dtype of an array; it varies over the same devices."""
+    """Return a result's type, with the dtype of an array, varying over the same devices."""
     if not varying(array):
         return ShapedArray(shape, array.dtype)
     whole = array.sharding.update(spec=PartitionSpec(*[None] * len(shape)))

@@ -1,4 +1,4 @@
-"""How the primitives of parki are differentiated, transposed, and mapped over an axis."""
+"""Rules that differentiate, transpose and map parki's primitives."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _sum_jvp(primals: Any, tangents: Any, *, names: tuple[str, ...], **params: A
 
 
 def _sum_transpose(cotangent: Any, *given: Any, names: tuple[str, ...], **params: Any) -> Any:
-    """Transpose a sum as a linear function of the density."""
+    """Transpose a sum, which is linear in the density."""
     known = [(n, a) for n, a in zip(names, given, strict=True) if not ad.is_undefined_primal(a)]
     rest = tuple(name for name, _ in known)
     (back,) = PULL.bind(
@@ -70,7 +70,7 @@ def _push_transpose(
 def _pull_jvp(primals: Any, tangents: Any, *, names: tuple[str, ...], **params: Any) -> Any:
     out = PULL.bind(*primals, names=names, **params)
     inner = zip(names, tangents[:-1], strict=True)
-    # Derivatives by densities alone do not depend on these.
+    # Derivatives by densities do not depend on the densities.
     by_densities = params["wrt"] == ("dens",)
     moved = [name for name, tangent in inner if _there(tangent)]
     _refuse_second([name for name in moved if not (by_densities and name == "dens")])
@@ -102,7 +102,7 @@ def _linear_transpose(cotangent: Any, _: Any, *, plan: LinearMap, transposed: bo
 
 
 def _batched(primitive: Any, arrays: Any, dims: Any, **params: Any) -> Any:
-    """Map over an axis: densities are summed together, all else one after the other."""
+    """Map over an axis; densities are summed together, other arrays one after the other."""
     moved = [
         each if dim is None else jnp.moveaxis(each, dim, 0)
         for each, dim in zip(arrays, dims, strict=True)
@@ -129,7 +129,7 @@ def _batched(primitive: Any, arrays: Any, dims: Any, **params: Any) -> Any:
 
 
 def register() -> None:
-    """Tell JAX the rules."""
+    """Register the rules with JAX."""
     rules: dict[Any, tuple[Any, Any]] = {
         SUM: (_sum_jvp, _sum_transpose),
         PUSH: (_push_jvp, _push_transpose),

@@ -1,16 +1,16 @@
 """Particle-mesh operations: spread values of points onto a grid, and interpolate a grid at points.
 
-The public face of the far field of `parki.ewald`, which spreads and gathers by the same classes and
-kernels. In 2-D and 3-D, of any number of components, on every execution space:
+These functions use the classes and kernels of the far field of `parki.ewald`. They work in 2-D and
+3-D, for any number of components, on every execution space:
 
     grid = parki.mesh.Grid((64, 64, 64), spacing=1 / 64)
     spread = parki.mesh.spread(points, charges, grid)            # a grid with values
-    potential = parki.mesh.interpolate(points, spread)           # (N,), its transpose
+    potential = parki.mesh.interpolate(points, spread)           # (N,), by the transpose
 
-    plan = parki.mesh.SpreadPlan(points, grid)                   # points once
-    values = plan(charges)                                       # values many times
+    plan = parki.mesh.SpreadPlan(points, grid)                   # set up the points once
+    values = plan(charges)                                       # spread values many times
 
-    grid    Grid: where the points of a grid are, and perhaps their values
+    grid    Grid: shape, spacing and origin of a grid, and perhaps values on it
     plans   SpreadPlan, InterpolatePlan, spread, interpolate
 """
 

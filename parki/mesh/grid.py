@@ -1,4 +1,4 @@
-"""`Grid`: where the points of a uniform grid are, what is periodic, and values on it."""
+"""`Grid`: geometry and periodicity of a uniform grid, and values on it."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from parki.runtime import ExecutionSpace
 
 @dataclass(frozen=True)
 class Grid:
-    """A uniform grid of two or three dimensions: point i of an axis is at origin + i spacing.
+    """A uniform grid in two or three dimensions; point i of an axis is at origin + i spacing.
 
     Parameters
     ----------
     shape : sequence of 2 or 3 ints
         Grid points along each axis.
     spacing, origin : float or sequence of floats
-        In the unit of the points; one number stands for all axes.
+        Spacing and first point, in the unit of the points; one number stands for all axes.
     periodic : bool or sequence of bools
-        Along a periodic axis of n points the period is n spacing. Along others points lie between
-        the first and the last grid point, and the parts of windows beyond these are left out.
+        The period of a periodic axis of n points is n spacing. Along a free axis, points must lie
+        between the first and the last grid point; the parts of windows beyond them are left out.
     values : array, shape ``shape`` or (C, ``shape``), float32 or float64, optional
-        Values on the grid, of C components.
+        Values on the grid, with C components.
 
     Raises
     ------
     ParkiValueError, ParkiTypeError
-        If an argument is impossible.
+        If an argument is invalid.
 
     Examples
     --------
@@ -92,12 +92,12 @@ class Grid:
 
     @property
     def dimensions(self) -> int:
-        """2 or 3."""
+        """Number of dimensions: 2 or 3."""
         return len(self.shape)
 
     @property
     def box(self) -> tuple[float, ...]:
-        """The period along periodic axes, and from the first to the last grid point of others."""
+        """Edges: the period, or the distance from first to last grid point of a free axis."""
         return tuple(
             h * (n if periodic else n - 1)
             for n, h, periodic in zip(self.shape, self.spacing, self.periodic, strict=True)
@@ -110,16 +110,16 @@ class Grid:
 
 @dataclass(frozen=True)
 class Placement:
-    """How a grid lies in the `Mesh` of three axes that the kernels take.
+    """The place of a grid in the three-dimensional `Mesh` that the kernels take.
 
-    A window over P points starts at the grid point below its point of the mesh's coordinates, which
-    lie half a window before those of the grid. Free axes have P - 1 points more in the mesh, of
-    which the first ``before`` are not of the grid. A grid of two dimensions is one plane.
+    Mesh coordinates are shifted by half a window, so that a window of P points starts at the mesh
+    point below its centre. Free axes have P - 1 points more in the mesh, and the first ``before``
+    of them lie before the grid. A grid of two dimensions is one plane.
 
     Attributes
     ----------
     corner : ndarray, shape (dimensions,)
-        What is taken off the points.
+        Subtracted from the points.
     before : tuple of 3 ints
     """
 
@@ -128,19 +128,19 @@ class Placement:
 
     @property
     def _axes(self) -> list[tuple[int, float, bool]]:
-        """Points, spacing, and whether it is periodic, of the mesh's three axes."""
+        """Number of points, spacing and periodicity of each of the mesh's three axes."""
         grid = self.grid
         axes = list(zip(grid.shape, grid.spacing, grid.periodic, strict=True))
         return [(1, 1.0, True), *axes] if grid.dimensions == 2 else axes
 
     @property
     def before(self) -> tuple[int, ...]:
-        """Mesh points before the grid's first one, along each axis."""
+        """Number of mesh points before the grid's first one, along each axis."""
         return tuple(0 if each else (self.window.points - 1) // 2 for each in self.periodic)
 
     @property
     def corner(self) -> NDArray[np.float64]:
-        """What is taken off the points."""
+        """Vector subtracted from the points."""
         before = self.before[-self.grid.dimensions :]
         shift = self.window.points / 2 - 1 - np.array(before)
         corner: NDArray[np.float64] = self.grid.origin + shift * np.array(self.grid.spacing)
@@ -148,16 +148,16 @@ class Placement:
 
     @property
     def box(self) -> NDArray[np.float64]:
-        """Edges of the mesh's cells, the periods of periodic axes."""
+        """Edges of the mesh; along periodic axes, the periods."""
         return np.array([n * h for n, h, _ in self._axes])
 
     @property
     def periodic(self) -> list[bool]:
-        """Of the mesh's axes."""
+        """Periodicity of the mesh's axes."""
         return [periodic for _, _, periodic in self._axes]
 
     def of_grid(self, stored: Any) -> Any:
-        """Return the part of stored values (C, x, y, z) that is the grid, with the grid's axes."""
+        """Return the grid's part of stored values (C, x, y, z), with the axes of the grid."""
         ends = zip(self.before, (n for n, _, _ in self._axes), strict=True)
         found = stored[(slice(None), *(slice(first, first + n) for first, n in ends))]
         return found[:, 0] if self.grid.dimensions == 2 else found
@@ -200,7 +200,7 @@ def _all(
     meaning: str,
     given: Any = None,
 ) -> tuple[Any, ...]:
-    """Return the values converted; refuse what are none of that kind, as they were given."""
+    """Convert the values; the error for values of another kind shows them as given."""
     try:
         return tuple(convert(value) for value in values)
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
-"""`SpreadPlan` and `InterpolatePlan`: what depends on the points, once; and calls that use it once.
+"""`SpreadPlan` and `InterpolatePlan`, which set up points for many calls, and one-time calls.
 
-Arguments are checked here. The work is that of `parki.ewald.far`: a variant of P2G for each group
-of components that its kernels take, and G2P.
+Arguments are checked here. `parki.ewald.far` does the work, by G2P and by one P2G for each group of
+components that a kernel takes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from parki.ewald.far.g2p import G2P, GROUP
 from parki.ewald.far.host_memory import clear, zeros
 from parki.ewald.far.mesh import Fields
 from parki.ewald.far.spreading import Variant
-from parki.ewald.points import check_dtypes, check_space, extremes
+from parki.ewald.points import check_dtypes, check_space, extremes, like_points
 from parki.ewald.split.window import Window
 from parki.ewald.split.windows import kaiser_bessel
 from parki.interchange import as_array, as_given
@@ -27,36 +27,37 @@ from parki.mesh.grid import Grid, Placement
 from parki.runtime import ExecutionSpace, get_execution_space, prepare
 from parki.runtime.pool import cuts, run_in_threads
 from parki.settings import thread_count
+from parki.typing import Array, ArrayT
 
 VARIANTS = p2g.VARIANTS | conflicts.VARIANTS | stored_mesh.VARIANTS
 SPREAD_METHODS = ("auto", *VARIANTS)
 INTERPOLATE_METHODS = ("auto", "target", "tile", "base", "stored")
 SPACES_METHODS = {False: ("owner", "target"), True: ("tile", "tile")}
-# Kernels of grids of three dimensions alone; the usual ones of two, and for spreading by windows of
-# few points.
+# Methods for three-dimensional grids only; then the usual methods in two dimensions, also used for
+# spreading by narrow windows.
 SOLID = ("tile", "grid")
 PLANAR_METHODS = {False: ("owner", "target"), True: ("hybrid", "target")}
 NARROW = 6
-# Switches of P2G for values that are neither vectors nor charges of a sum.
+# Switches of P2G for values that are not densities of a sum.
 PLAIN = {"SINGLE": False, "DOUBLE": False, "LAPLACE": False}
-# Grid points along the last axis over those of a window, from which on few windows wrap.
+# If the last axis has this many times the window's points, few windows wrap.
 FEW_WRAP = 100
 FARTHEST = 1e6  # periods from the grid, beyond which points have few digits left
-PIECE = 4 << 20  # bytes that a CPU thread copies in about ten times what another takes to wake
+PIECE = 4 << 20  # bytes whose copy takes a CPU thread about ten times as long as waking another
 
 
 class _Plan:
-    """What plans of both directions have in common: points, grid, window, and who computes.
+    """Common part of plans in both directions: points, grid, window and execution space.
 
     Attributes
     ----------
     seconds : float
-        What setting up took.
+        Seconds of setting up.
     """
 
     def __init__(
         self,
-        points: Any,
+        points: Array,
         grid: Grid,
         window: Window | None,
         components: int,
@@ -100,7 +101,7 @@ class _Plan:
         )
 
     def _shifted(self, points: Any) -> Any:
-        """Return points (3, N) in the coordinates of the mesh, within its periods."""
+        """Return points (3, N) in mesh coordinates, wrapped into the periods."""
         xp, place = self.space.array_module, self.place
         moved = xp.zeros((3, self.n_points), dtype=self.dtype)
         corner = self.space.adapter.constant(place.corner[:, None], self.dtype)
@@ -111,18 +112,14 @@ class _Plan:
         return wrapped
 
     def _values(self, name: str, values: Any, shape: tuple[int, ...]) -> Any:
-        """Return an array as (components, *shape), C-contiguous; refuse others."""
+        """Return an array as (components, *shape), C-contiguous; refuse other shapes."""
         array = as_array(name, values)
         expected = shape if self.components == 1 else (self.components, *shape)
         if array.dtype.kind == "c":
             raise ParkiTypeError(
                 f"{name} has dtype {array.dtype}; give real and imaginary part as two components"
             )
-        if array.dtype != self.dtype:
-            raise ParkiTypeError(
-                f"{name} has dtype {array.dtype}, but the points have {self.dtype}; convert one"
-            )
-        check_space({name: array}, self.space)
+        array = like_points(name, array, self.space, self.dtype)
         if array.shape != expected and array.shape != (self.components, *shape):
             raise ParkiValueError(
                 f"{name} has shape {array.shape}; expected {expected} for components="
@@ -131,7 +128,7 @@ class _Plan:
         return self.space.array_module.ascontiguousarray(array).reshape(self.components, *shape)
 
     def _output(self, out: Any, shape: tuple[int, ...]) -> Any:
-        """Return where results go, (components, *shape): new memory, or that of ``out``."""
+        """Return the array for results, (components, *shape), new or in the memory of ``out``."""
         whole = (self.components, *shape)
         if out is None:
             return self.space.array_module.empty(whole, dtype=self.dtype)
@@ -147,7 +144,7 @@ class _Plan:
         return out.reshape(whole)
 
     def _result(self, found: Any, out: Any, like: Any) -> Any:
-        """Return results as they are wanted."""
+        """Return results in the caller's shape and library."""
         if out is not None:
             return out
         return as_given(found[0] if self.components == 1 else found, like)
@@ -166,22 +163,22 @@ class SpreadPlan(_Plan):
     Parameters
     ----------
     points : array, shape (D, N), float32 or float64
-        Positions, in the unit of the grid's spacing, D = 2 or 3; NumPy, CuPy, or anything with
+        Positions, in the unit of the grid's spacing, D = 2 or 3; NumPy, CuPy, or any library with
         DLPack. Points outside are wrapped along periodic axes. Not modified.
     grid : Grid
     window : Window, optional
-        `kaiser_bessel`, `prolate`, `bspline` or `m4prime`; the first one of 6 points by default.
+        `kaiser_bessel`, `prolate`, `bspline` or `m4prime`; by default the first, with 6 points.
     method : str
-        One of `SPREAD_METHODS`. "auto" is the fastest for the space and the points.
+        One of `SPREAD_METHODS`. "auto" takes the fastest for the space and the points.
     components : int
-        Values of each point.
+        Number of values per point.
     execution_space : ExecutionSpace or str, optional
-        Default: where the points are.
+        The default is the memory of the points.
 
     Raises
     ------
     ParkiValueError, ParkiTypeError
-        If an argument is impossible. Before any work.
+        If an argument is invalid; raised before any work.
 
     Examples
     --------
@@ -194,7 +191,7 @@ class SpreadPlan(_Plan):
 
     def __init__(
         self,
-        points: Any,
+        points: Array,
         grid: Grid,
         window: Window | None = None,
         method: str = "auto",
@@ -228,19 +225,19 @@ class SpreadPlan(_Plan):
         self.seconds = time.perf_counter() - start
 
     def _variant(self, count: int) -> Variant:
-        """Return the variant for as many components."""
+        """Return the P2G variant for ``count`` components."""
         fields = Fields(PLAIN | {"PLAIN": count}, count, count)
         return VARIANTS[self.method](self.place.mesh(self.space, self.dtype, fields, self.method))
 
-    def __call__(self, values: Any, out: Any = None) -> Any:
+    def __call__(self, values: ArrayT, out: ArrayT | None = None) -> ArrayT:
         """Return the grid's values.
 
         Parameters
         ----------
         values : array, shape (N,), or (components, N) if there are several
-            In the memory and of the dtype of the points.
+            Values at the points, in their memory and dtype.
         out : array, optional
-            Where to write: C-contiguous, as what is returned.
+            C-contiguous array for the result, of its shape and dtype.
 
         Returns
         -------
@@ -262,7 +259,8 @@ class SpreadPlan(_Plan):
             self._variants[count].spread(given)
         if not self._direct:
             _copy(result, self.place.of_grid(stored))
-        return self._result(result, out, values)
+        found: ArrayT = self._result(result, out, values)
+        return found
 
     def describe(self) -> str:
         """Return in words what the plan does."""
@@ -284,7 +282,7 @@ class InterpolatePlan(_Plan):
 
     def __init__(
         self,
-        points: Any,
+        points: Array,
         grid: Grid,
         window: Window | None = None,
         method: str = "auto",
@@ -298,8 +296,8 @@ class InterpolatePlan(_Plan):
         usual = (PLANAR_METHODS if grid.dimensions == 2 else SPACES_METHODS)[self.space.on_device]
         chosen = usual[1] if method == "auto" else method
         fields = Fields({}, self.components, self.components)
-        # A field without free axes is read as it is, where few windows wrap or all do so by
-        # themselves; others are put into a larger one, which goes on beyond its end.
+        # A field without free axes is read in place, if few windows wrap or if the kernel wraps
+        # all of them. Other fields are copied into a larger one, which continues beyond the ends.
         few = grid.shape[-1] >= FEW_WRAP * self.window.points
         whole = all(grid.periodic) and (few or chosen in ("tile", "stored"))
         mesh = self.place.mesh(self.space, self.dtype, fields, gather=chosen, spills=not whole)
@@ -317,15 +315,15 @@ class InterpolatePlan(_Plan):
             self._field = zeros(self.space, math.prod(shape), self.dtype).reshape(shape)
         self.seconds = time.perf_counter() - start
 
-    def __call__(self, values: Any, out: Any = None) -> Any:
+    def __call__(self, values: ArrayT, out: ArrayT | None = None) -> ArrayT:
         """Return the values at the points.
 
         Parameters
         ----------
         values : array, shape ``grid.shape``, or (components, ``grid.shape``) if there are several
-            In the memory and of the dtype of the points.
+            Values on the grid, in the memory and dtype of the points.
         out : array, optional
-            Where to write: C-contiguous, as what is returned.
+            C-contiguous array for the result, of its shape and dtype.
 
         Returns
         -------
@@ -343,7 +341,8 @@ class InterpolatePlan(_Plan):
                 stored[..., n:] = stored[..., : self._spill]
         result.fill(0)
         self._g2p.apply(stored, {"u": result})
-        return self._result(result, out, values)
+        found: ArrayT = self._result(result, out, values)
+        return found
 
     def describe(self) -> str:
         """Return in words what the plan does."""
@@ -351,8 +350,8 @@ class InterpolatePlan(_Plan):
 
 
 def spread(
-    points: Any,
-    values: Any,
+    points: Array,
+    values: Array,
     grid: Grid,
     window: Window | None = None,
     method: str = "auto",
@@ -366,12 +365,12 @@ def spread(
     points, grid, window, method, execution_space
         As for `SpreadPlan`.
     values : array, shape (N,) or (C, N)
-        Of C components, in the memory and of the dtype of the points.
+        Values at the points, with C components, in their memory and dtype.
 
     Returns
     -------
     Grid
-        With values of shape ``grid.shape``, or (C, ``grid.shape``).
+        The grid with values of shape ``grid.shape``, or (C, ``grid.shape``).
     """
     given = as_array("values", values)
     if given.ndim not in (1, 2):
@@ -380,12 +379,12 @@ def spread(
     plan = SpreadPlan(
         points, grid, window, method, components=components, execution_space=execution_space
     )
-    found = plan(values)
+    found: Any = plan(values)
     return grid.with_values(found if given.ndim == 1 or components > 1 else found[None])
 
 
 def interpolate(
-    points: Any,
+    points: Array,
     grid: Grid,
     window: Window | None = None,
     method: str = "auto",
@@ -399,7 +398,7 @@ def interpolate(
     points, window, method, execution_space
         As for `InterpolatePlan`.
     grid : Grid
-        With values of shape ``grid.shape`` or (C, ``grid.shape``).
+        A grid with values of shape ``grid.shape`` or (C, ``grid.shape``).
 
     Returns
     -------
@@ -420,7 +419,7 @@ def interpolate(
 
 
 def groups(components: int) -> list[tuple[int, int]]:
-    """Return (first, count) of the components that kernels take at a time."""
+    """Return (first, count) of each group of components that a kernel takes."""
     return [(first, min(GROUP, components - first)) for first in range(0, components, GROUP)]
 
 
@@ -435,7 +434,7 @@ def _check_method(method: Any, methods: tuple[str, ...], grid: Grid) -> None:
 
 
 def _check_points(points: Any, grid: Grid) -> None:
-    """Refuse points of a wrong shape, not finite, or outside of the grid along a free axis."""
+    """Refuse points of a wrong shape, not finite, or outside the grid along a free axis."""
     axes = grid.dimensions
     if points.ndim != 2 or points.shape[0] != axes:
         raise ParkiValueError(
@@ -463,7 +462,7 @@ def _check_points(points: Any, grid: Grid) -> None:
 
 
 def _copy(target: Any, source: Any) -> None:
-    """Copy values, by several threads of a CPU where there are many."""
+    """Copy values, on a CPU by several threads if there are many."""
     threads = min(thread_count(), target.nbytes // PIECE)
     if threads < 2 or not isinstance(target, np.ndarray):
         target[...] = source

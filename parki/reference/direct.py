@@ -1,4 +1,4 @@
-"""`direct_sum`: checks the arguments, and adds the near and the far part."""
+"""`direct_sum`: checks the arguments and adds the near and the far part."""
 
 from __future__ import annotations
 
@@ -39,56 +39,54 @@ def direct_sum(
 ) -> Any:
     """Sum a kernel over all sources and their periodic images, to about 1e-14 of the rms.
 
-    Nothing is scaled: the physical velocity is the single layer, the rotlet or the dipole over
-    8 pi mu, and the double layer over 8 pi when its density is a velocity; the physical pressure is
-    mu times that. The singular part of pairs (or images) that coincide is skipped, in every field.
+    Nothing is scaled. The physical velocity is the single layer, the rotlet or the dipole over
+    8 pi mu, and the double layer over 8 pi if its density is a velocity; the physical pressure is
+    mu times that. The singular part of coinciding pairs (or images) is skipped, in every field.
     They are no further apart than 1e-14 times the longest periodic side; without one, than 1e-154.
 
-    Where a sum over images does not converge by itself, the constant is fixed so: 3-periodic, the
-    potential has zero mean over the cell (a uniform background neutralises the Laplace charges);
-    2-periodic, the part constant in the plane is ``-4 pi |z| f / A`` (in-plane components),
-    ``-2 pi |z| q / A`` (Laplace), and odd in z for the double layer, the
-    rotlet and the dipole; 1-periodic, the
-    part constant along the axis is that of the two-dimensional biharmonic -rho^2 ln rho,
-    -2 q ln(rho) / L (Laplace), with rho in the length unit of ``box``.
+    Where a sum over images does not converge by itself, its constant is fixed by periodicity:
 
-    The pressure is fixed so: 3-periodic, it is the periodic part of zero mean (that of the double
-    layer has 16 pi / 3 q.n of it in the source itself, that of the dipole -8 pi / 3 tr D), so that
-    -Lap u + grad p = -8 pi f / V between the sources, and p + 8 pi (f . x) / V is the physical
-    pressure; 2-periodic, the part constant in the plane
-    is 4 pi sign(z) f_z / A; otherwise it decays.
+    * 3: the mean over the cell is zero (a uniform background neutralises the Laplace charges).
+    * 2: the part constant in the plane is ``-4 pi |z| f / A`` (in-plane components) or
+      ``-2 pi |z| q / A`` (Laplace), and odd in z for the double layer, the rotlet and the dipole.
+    * 1: the part constant along the axis comes from the two-dimensional biharmonic -rho^2 ln rho,
+      or is -2 q ln(rho) / L (Laplace), with rho in the length unit of ``box``.
+
+    The pressure of a 3-periodic sum is the periodic part of zero mean, so that -Lap u + grad p =
+    -8 pi f / V between the sources, and p + 8 pi (f . x) / V is the physical pressure. The mean
+    includes 16 pi / 3 q.n (double layer) or -8 pi / 3 tr D (dipole) at the source itself. With two
+    periodic axes the part constant in the plane is 4 pi sign(z) f_z / A; otherwise it decays.
 
     Parameters
     ----------
     kernel : {"laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet", "stokes_dipole"}
-        What to sum.
+        The sum.
     trg, src : array_like, shape (3, Nt) and (3, Ns)
-        Clouds, anywhere (also outside of the box), in the length unit of ``box``.
+        Targets and sources, anywhere (also outside the box), in the length unit of ``box``.
     dens : array_like, shape (Ns,), (3, Ns), (6, Ns) or (3, 3, Ns)
-        Charges (Laplace); f, q or t; rows 0:3 f of the single layer and 3:6 q of the double layer;
-        D.
+        Charges (Laplace); f, q or t; f in rows 0:3 and q in rows 3:6 (combined layers); or D.
     norms : array_like, shape (3, Ns), optional
         Normals of the double layer; any length. Needed by ``stokes_dl`` and ``stokes_comb`` only.
     options : EwaldOptions, optional
-        In place of ``box`` and ``periodicity``, which it has; nothing else of it is used. May take
-        the place of ``norms`` for kernels without normals.
+        Source of ``box`` and ``periodicity``, in place of these; its other options are ignored. It
+        may be given in place of ``norms`` for kernels without normals.
     box : sequence of 3 floats
-        Side lengths. Those of free directions do not matter; they may be None.
+        Side lengths. The sides of free directions do not matter; they may be None.
     periodicity : {0, 1, 2, 3}
-        How many directions, the first ones, are periodic.
+        Number of periodic directions, which are the first ones.
     xi : float, optional
-        Split parameter, an inverse length; by default the one that costs least. The result does not
-        depend on it. Without effect if ``periodicity`` is 0, as nothing is split there.
+        Split parameter, an inverse length; by default the cheapest one. The result does not depend
+        on it, and with ``periodicity`` 0 it is unused.
     want : {"u", "p", "grad_u", "stress"} or tuple of these, default "u"
-        Fields to return: potential or velocity, pressure (not of Laplace), gradient of u, and
-        stress (not of Laplace).
+        Fields to return: potential or velocity, pressure, gradient of u, and stress. Laplace sums
+        have no pressure or stress.
 
     Returns
     -------
     ndarray, float64, or tuple of such arrays in the order of ``want``
-        At the targets: u of shape (3, Nt) or, for Laplace, (Nt,); p (Nt,), in units of u over
-        length; grad_u (3, 3, Nt), where [i, j] is the derivative of component i along direction j,
-        or, for Laplace, (3, Nt); stress (3, 3, Nt).
+        Fields at the targets: u of shape (3, Nt) or, for Laplace, (Nt,); p (Nt,), in units of u
+        over length; grad_u (3, 3, Nt), where [i, j] is the derivative of component i along
+        direction j, or, for Laplace, (3, Nt); stress (3, 3, Nt).
 
     Raises
     ------
@@ -105,7 +103,7 @@ def direct_sum(
     box, periodicity = _checked_geometry(kernel, options, box, periodicity)
     points, moments = _checked(kernel, trg, src, dens, norms, box, periodicity, xi)
     names = _checked_want(kernel, want)
-    # In the order of FIELDS, in which the two parts return rows.
+    # The two parts return rows in the order of FIELDS.
     parts = {"p", "grad_u"} if "stress" in names else set()
     summed = tuple(name for name in FIELDS if name in {*names, *parts})
     if periodicity == 0:
@@ -136,7 +134,7 @@ def _cut(split: ReferenceSplit, rows: Array) -> dict[str, Array]:
 
 
 def _checked_want(kernel: str, want: Any) -> tuple[str, ...]:
-    """Return the names of the fields wanted."""
+    """Return the names of the wanted fields."""
     names = tuple(want) if isinstance(want, (tuple, list)) else (want,)
     for name in names:
         if not isinstance(name, str) or name not in (*FIELDS, "stress"):
@@ -159,7 +157,7 @@ def _check_kernel(kernel: Any) -> None:
 def _checked_geometry(
     kernel: str, options: Any, box: Any, periodicity: Any
 ) -> tuple[list[float | None], int]:
-    """Return side lengths, None where they are left to the points, and the number of periods."""
+    """Return side lengths (None if the points set them) and the number of periodic axes."""
     if options is not None:
         if not (hasattr(options, "box") and hasattr(options, "periodicity")):
             raise TypeError(f"options is a {type(options).__name__}, expected EwaldOptions")
@@ -209,7 +207,7 @@ def _checked(
     periodicity: int,
     xi: float | None,
 ) -> tuple[Clouds, Moments]:
-    """Validate the arguments of :func:`direct_sum` and bring them into one shape."""
+    """Validate the arguments of :func:`direct_sum` and convert them to uniform shapes."""
     if xi is not None and not 0.0 < _numbers("xi", xi) < np.inf:
         raise ValueError(f"xi is {xi!r}, expected a positive number or None")
     targets, sources = _matrix("trg", trg, 3), _matrix("src", src, 3)
@@ -235,11 +233,11 @@ def _checked(
 
 
 def _sides(box: list[float | None], targets: Array, sources: Array) -> Array:
-    """Return the side lengths, with the extent of the points where there is none."""
+    """Return the side lengths; a missing one is the extent of the points."""
     both = np.concatenate([targets, sources], axis=1)
     extents = np.ptp(both, axis=1) if both.size else np.zeros(3)
     sides = np.array([extent if b is None else b for b, extent in zip(box, extents, strict=True)])
-    return sides if sides.any() else np.ones(3)  # one point
+    return sides if sides.any() else np.ones(3)  # a single point has no extent
 
 
 def _numbers(name: str, values: Any) -> Array:
@@ -256,7 +254,7 @@ def _numbers(name: str, values: Any) -> Array:
 
 
 def _matrix(name: str, values: ArrayLike, rows: int, columns: int | None = None) -> Array:
-    """Return a float64 copy of ``values`` if its shape is (rows, columns), columns None for any."""
+    """Return a float64 copy of ``values`` of shape (rows, columns), with any columns for None."""
     array = np.ascontiguousarray(_numbers(name, values))
     if array.ndim != 2 or array.shape[0] != rows or columns not in (None, array.shape[1]):
         expected = "N" if columns is None else columns

@@ -1,4 +1,4 @@
-"""The far half of `parki.reference`: Fourier sums without grid, window or FFT."""
+"""The far part of `parki.reference`: Fourier sums without grid, window or FFT."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def far(split: ReferenceSplit, moments: Moments) -> Array:
 
 
 def _basis(split: ReferenceSplit, axis: int, x: Array) -> Array:
-    """Values of the basis functions of one axis at coordinates (N,): shape (functions, N).
+    """Evaluate the basis functions of one axis at coordinates (N,): shape (functions, N).
 
-    Periodic: 1, cos 1, ..., cos m, sin 1, ..., sin m, of 2 pi x / L. Free: T_0, T_1, ...
+    They are 1, cos t, ..., cos m t, sin t, ..., sin m t with t = 2 pi x / L, or T_0, T_1, ...
     """
     if axis < split.periodicity:
         wraps = x / split.period(axis)
@@ -47,7 +47,7 @@ def _wavenumbers(split: ReferenceSplit, axis: int) -> Array:
 def _exponentials(split: ReferenceSplit, axis: int) -> Complex:
     """Coefficients of exp(-i k x) in the basis of an axis: shape (modes, functions).
 
-    Free axes, with x from the middle: exp(-i z t) = J_0(z) + 2 sum_p (-i)^p J_p(z) T_p(t).
+    On free axes, x counts from the middle and exp(-i z t) = J_0(z) + 2 sum_p (-i)^p J_p(z) T_p(t).
     """
     m, count = split.modes(axis), split.functions(axis)
     if axis < split.periodicity:
@@ -106,8 +106,8 @@ def _evaluate(split: ReferenceSplit, field: Array) -> Array:
 def _multiply(split: ReferenceSplit, spectrum: Array) -> Array:
     """Apply the far kernel to the projections of the sources; return coefficients of the fields.
 
-    One wavenumber of axis 0 (which is periodic) at a time, and not the negative ones, as the
-    fields are real: spectrum (moments, functions 0, 1, 2) to (rows, functions 0, 1, 2).
+    It maps a spectrum (moments, functions 0, 1, 2) to (rows, functions 0, 1, 2), one wavenumber of
+    the periodic axis 0 at a time, without the negative ones because the fields are real.
     """
     m = split.modes(0)
     second, third = _exponentials(split, 1), _exponentials(split, 2)
@@ -126,7 +126,7 @@ def _multiply(split: ReferenceSplit, spectrum: Array) -> Array:
 
 def _change(planes: Complex, second: Complex, third: Complex) -> Complex:
     """Multiply planes (count, b, c) by second (b', b) and third (c', c): shape (count, b', c')."""
-    rows = np.tensordot(planes, third, axes=(2, 1))  # each a single matrix product
+    rows = np.tensordot(planes, third, axes=(2, 1))  # one matrix product each
     return np.asarray(np.tensordot(second, rows, axes=(1, 1)).transpose(1, 0, 2))
 
 
@@ -168,11 +168,11 @@ def _stokes(
     harmonic: Array,
     biharmonic: Array,
 ) -> list[Complex]:
-    """Return the modes (modes 1, modes 2) of u, three components, and p: layers and dipoles.
+    """Return the modes (modes 1, modes 2) of u (three components) and p for layers and dipoles.
 
-    With A = f - i D k: u = H A - k (k.A) M and p = -i (k.A) H; for double layers u has -i k H tr D
-    / 2 besides. Here H = k^2 M (harmonic) is 8 pi / k^2 but for the cut-off and the damping; M is
-    the biharmonic one.
+    With A = f - i D k: u = H A - k (k.A) M and p = -i (k.A) H; for double layers u also has the
+    term -i k H tr D / 2. M is the biharmonic symbol. H = k^2 M is the harmonic one, which is
+    8 pi / k^2 except for the cut-off and the damping.
     """
     size = moments.shape[1:]
     flow = np.zeros((3, *size), dtype=np.complex128)
@@ -187,7 +187,7 @@ def _stokes(
             sources -= 0.5 * np.einsum("jjbc->bc", dipoles)
     along = k[0] * flow[0] + k[1] * flow[1] + k[2] * flow[2]
     pressure = -1j * harmonic * along
-    if n == 0 and split.periodicity == 2:  # H does not vanish with k, nor does k k.A / k^2 vanish
+    if n == 0 and split.periodicity == 2:  # as k vanishes, H and k k.A / k^2 do not
         flow[2, split.modes(1), split.modes(2)] = 0
     along *= biharmonic
     rows = [harmonic * (flow[j] + 1j * k[j] * sources) - k[j] * along for j in range(3)]
@@ -197,8 +197,8 @@ def _stokes(
 def _symbols(split: ReferenceSplit, k: list[Array], k2: Array) -> tuple[Array, Array, Array]:
     """Symbols of 1/r, of the Laplacian of r and of minus r, cut off in the free directions.
 
-    Each of shape (modes 1, modes 2), for one mode of axis 0. Where all wavenumbers of the periodic
-    axes vanish, the kernels are those of one or two dimensions, whose constants `_constant` mends.
+    Each has the shape (modes 1, modes 2), for one mode of axis 0. Where all wavenumbers of the
+    periodic axes vanish, one- or two-dimensional kernels apply; `_constant` fixes their constants.
     """
     shape = (k[1].size, k[2].size)
     k2 = np.broadcast_to(k2, shape)
@@ -215,8 +215,8 @@ def _cut_off_2p(
 ) -> tuple[Array, Array, Array]:
     """Symbols for one free direction, cut off at |z| = R.
 
-    ``along`` is the wavenumber in the plane. Where it vanishes the kernels are -2 pi (|z| - R) and
-    the same twice.
+    ``along`` is the wavenumber in the plane. Where it vanishes, the kernels are -2 pi (|z| - R)
+    and twice this.
     """
     radius = split.truncation_radius()
     zero = along == 0
@@ -238,7 +238,7 @@ def _cut_off_1p(
 ) -> tuple[Array, Array, Array]:
     """Symbols for two free directions, cut off at rho = R.
 
-    Mode zero along the axis: -2 ln(rho / R) and -rho^2 (ln(rho / R) - 1/2) - R^2 / 2.
+    For mode zero along the axis: -2 ln(rho / R) and -rho^2 (ln(rho / R) - 1/2) - R^2 / 2.
     """
     radius = split.truncation_radius()
     x, z = free * radius, along * radius
@@ -258,8 +258,8 @@ def _cut_off_1p(
 def _constant(split: ReferenceSplit, moments: Moments) -> Array:
     """Constant that brings the far part of u to the gauge of `direct_sum`: shape (1 or 3,).
 
-    It undoes what cutting off at R added, or (3-periodic, Laplace) is the neutralising background.
-    Rotlets and dipoles need none, nor do pressures and gradients.
+    It undoes the constant of cutting off at R, or is the neutralising background (3-periodic,
+    Laplace). Rotlets, dipoles, pressures and gradients need no constant.
     """
     if moments.f is None or split.kernel == "stokes_rotlet":
         return np.zeros(3)

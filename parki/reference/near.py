@@ -1,4 +1,4 @@
-"""The near half of `parki.reference`: pairs of points and their images within the cut-off."""
+"""The near part of `parki.reference`: pairs of points and their images within the cut-off."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def near(split: ReferenceSplit, moments: Moments) -> Array:
         )
         if _closest(shift, points.box) < split.near_cutoff
     ]
-    # What wrapping may round. Along free axes nothing is, and equal points differ by zero.
+    # Bound of the rounding by wrapping; along free axes equal points differ by exactly zero.
     coincide = (1e-14 * float(points.box[: split.periodicity].max(initial=0.0))) ** 2
     coincide = max(coincide, np.finfo(np.float64).tiny)  # squares of shorter distances underflow
     cutoff2 = split.near_cutoff**2
@@ -34,7 +34,7 @@ def near(split: ReferenceSplit, moments: Moments) -> Array:
         trg, src = slice(t0, t0 + _TARGETS), slice(s0, s0 + _SOURCES)
         offsets = [_difference(split, axis, trg, src) for axis in range(3)]
         shape = offsets[0].shape
-        # One displacement and its square for each axis and shift, shared by all the images.
+        # One displacement and its square for each axis and shift, reused by all images.
         along = [
             {n: offsets[a] - n * points.box[a] for n in {shift[a] for shift in images}}
             for a in range(3)
@@ -63,8 +63,8 @@ def _closest(shift: tuple[int, ...], box: Array) -> float:
 def _difference(split: ReferenceSplit, axis: int, trg: slice, src: slice) -> Array:
     """Target minus nearest image of the source along one axis, shape (targets, sources).
 
-    The period is taken from whichever of the two is the larger, which is exact for points of the
-    box; from their rounded difference it would not be.
+    The period is subtracted from the larger of the two, which is exact for points in the box;
+    subtracting it from their rounded difference is not.
     """
     x, y = split.points.trg[axis, trg, None], split.points.src[axis, None, src]
     if axis >= split.periodicity:
@@ -101,16 +101,16 @@ def _pair_values(
 # --- near kernels ---------------------------------------------------------------------------------
 #
 # Each returns the rows of one field, for densities and displacements r (3, pairs) and the radial
-# functions of `_radial`. Those of a gradient: component 0 along x, y and z, then 1, then 2.
+# functions of `_radial`. Rows of a gradient are component 0 along x, y and z, then 1, then 2.
 
 
 def _radial(r2: Array, xi: float, coincide: float, depth: int) -> tuple[list[Array], list[Array]]:
-    """Radial functions that make up the near kernels, ``depth`` of each of two kinds.
+    """Radial functions of the near kernels, ``depth`` of each of two kinds.
 
     With b(r) the near part of r and D = (1/r) d/dr they are phi[n] = D^n (b'/r) and g[n] =
-    -D^n b'', so that Lap b = 2 phi[0] - g[0]. All terms of the recurrence have one sign. Where
-    points coincide, phi is what remains without its singular part, D^n (1/r). ``xi`` 0 gives the
-    kernels unsplit.
+    -D^n b'', so that Lap b = 2 phi[0] - g[0]. All terms of the recurrence have the same sign.
+    Where points coincide, phi excludes its singular part, D^n (1/r). With ``xi`` 0 the kernels are
+    not split.
     """
     same = r2 <= coincide
     g = [2 * xi / np.sqrt(np.pi) * np.exp(-(xi**2) * r2) if xi > 0 else np.zeros_like(r2)]
@@ -159,7 +159,7 @@ def _dipole(
 ) -> Array:
     """Return u = -D : grad of `_single_layer`, its p or the gradient of u, for D (9, pairs).
 
-    A double layer has sources besides, u = -tr D / 2 grad Lap b, which have no pressure.
+    A double layer also has sources, u = -tr D / 2 grad Lap b, which have no pressure.
     """
     tensor = dens.reshape(3, 3, -1)
     v, w = (np.einsum(order, tensor, r) for order in ("jkn,kn->jn", "jkn,jn->kn"))

@@ -1,4 +1,4 @@
-"""What the two halves of `parki.reference` share: kernels, points, moments, split parameter."""
+"""Common to both parts of `parki.reference`: kernels, points, moments, split parameter."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
 CUT = 6.3  # xi r and k / (2 xi) at the two cut-offs: exp(-CUT**2) = 5.8e-18
-REACH = 6.6  # xi r over which the edge of a cut-off kernel is felt: more than CUT, for its jumps
+REACH = 6.6  # xi r within which a cut-off kernel's edge has an effect; more than CUT, for its jumps
 
-FIELDS = ("u", "p", "grad_u")  # what can be asked for, in the order of the rows of a result
+FIELDS = ("u", "p", "grad_u")  # in the order of a result's rows
 
 
 class SumCounts(NamedTuple):
-    """Counts that differ from kernel to kernel."""
+    """Counts that depend on the kernel."""
 
-    rows: int  # of the density
-    moments: int  # that are summed: charges, f or t; D; f and D
-    components: int  # of u
-    depth: int  # radial functions b'/r, (b'/r)'/r, ... in the near part of u and p
+    rows: int  # rows of the density
+    moments: int  # rows of the summed moments: charges, f or t; D; f and D
+    components: int  # components of u
+    depth: int  # number of radial functions b'/r, (b'/r)'/r, ... in the near part of u and p
 
 
 KERNELS = {
@@ -48,7 +48,7 @@ class Clouds:
 
     @cached_property
     def intervals(self) -> list[tuple[float, float]]:
-        """Return middle and half length of the interval that all points fill, along each axis."""
+        """Return middle and half length of the points' extent, along each axis."""
         both = np.concatenate([self.trg, self.src], axis=1)
         if both.shape[1] == 0:
             return 3 * [(0.0, 0.0)]
@@ -57,7 +57,7 @@ class Clouds:
 
 
 class Moments(NamedTuple):
-    """What is summed: charges, f or t (1 or 3, Ns) and dipoles D (9, Ns), or None."""
+    """The summed moments: charges, f or t (1 or 3, Ns) and dipoles D (9, Ns), or None."""
 
     f: Array | None
     dipoles: Array | None
@@ -69,9 +69,9 @@ class Moments(NamedTuple):
 
 @dataclass(frozen=True)
 class ReferenceSplit:
-    """What to compute with which split parameter, and the sizes that follow from it.
+    """The fields to compute, the split parameter, and the sizes that follow from it.
 
-    ``fields`` are those of `FIELDS` to compute, in the same order.
+    ``fields`` are a selection of `FIELDS`, in the same order.
     """
 
     kernel: str
@@ -81,7 +81,7 @@ class ReferenceSplit:
     xi: float
 
     def rows(self, field: str) -> int:
-        """Return the number of rows of a field: its components, derivatives along the last."""
+        """Return the number of rows of a field: its components, or their derivatives."""
         components = KERNELS[self.kernel].components
         return {"u": components, "p": 1, "grad_u": 3 * components}[field]
 
@@ -108,13 +108,13 @@ class ReferenceSplit:
     def truncation_radius(self) -> float:
         """Return the radius at which the kernel is cut off in the free directions.
 
-        It lies beyond every pair plus the reach of the mollifier.
+        It exceeds the distance of every pair plus the reach of the mollifier.
         """
         extents = [2 * self.points.intervals[axis][1] for axis in range(self.periodicity, 3)]
         return float(np.hypot.reduce(extents)) + REACH / self.xi
 
     def period(self, axis: int) -> float:
-        """Return the length over which the far field repeats: the box's, or one too long to see."""
+        """Return the period of the far field: the box's, or along free axes one with no effect."""
         if axis < self.periodicity:
             return float(self.points.box[axis])
         return 2 * self.points.intervals[axis][1] + self.truncation_radius() + REACH / self.xi
@@ -134,7 +134,7 @@ class ReferenceSplit:
         return int(np.flatnonzero(visible)[-1]) + 1
 
     def image_range(self, axis: int) -> int:
-        """Return how many images on either side of the nearest one the near sum may reach."""
+        """Return the number of images within reach on either side of the nearest one."""
         if axis >= self.periodicity:
             return 0
         return int(self.near_cutoff / float(self.points.box[axis]) + 0.5)
@@ -142,13 +142,13 @@ class ReferenceSplit:
     def seconds(self) -> float:
         """Estimate the time on two cores, to choose xi: 50 GFLOP/s, 30 to 120 ns a near pair.
 
-        For u alone: with all fields both halves take up to three times as long, which moves the
-        flat optimum little.
+        The estimate is for u only. With all fields both parts take up to three times as long, which
+        moves the flat optimum little.
         """
         targets, sources = self.points.trg.shape[1], self.points.src.shape[1]
         moments = KERNELS[self.kernel].moments
         images, functions, modes = 1.0, 1.0, 1.0
-        around, inside = 1.0, 1.0  # images per pair in the cube around the ball, and seen there
+        around, inside = 1.0, 1.0  # images per pair in the cube around the ball, and in the ball
         for axis in range(3):
             images *= 2 * self.image_range(axis) + 1
             functions *= self.functions(axis)

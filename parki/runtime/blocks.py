@@ -1,9 +1,9 @@
-"""Blocks: statements that kernels share, written out wherever they are called.
+"""Blocks: statements common to several kernels, inserted wherever they are called.
 
-A kernel file says ``from kernels.blocks.pair import interact`` and calls it as a statement of its
-own. The call becomes the function's body with arguments for parameters; all other names are those
-of the caller. Blocks may call blocks that the kernel's file or their own import. What reads kernels
-after this, upstream PyKokkos included, sees plain files.
+A kernel file says ``from kernels.blocks.pair import interact`` and calls it as a statement. The
+call is replaced by the function's body, with arguments for parameters; all other names refer to
+the caller's variables. Blocks may call blocks that their own file or the kernel's imports. Later
+steps, upstream PyKokkos included, read plain files.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 from parki.errors import KernelError
 
 PACKAGE = "kernels."
-# Python 3.11 counts the depth of a tree for all threads together: another that parses at the same
-# time ends both with a SystemError.
+# Python 3.11 counts the depth of a tree over all threads, so that two threads parsing at the same
+# time both end with a SystemError.
 _one_at_a_time = Lock()
 
 
@@ -29,16 +29,16 @@ def parsed(path: Path) -> ast.Module:
 
 
 def expand(tree: ast.Module, path: Path, folder: Path) -> ast.Module:
-    """Write out the blocks that a kernel file imports.
+    """Insert the blocks that a kernel file imports.
 
     Parameters
     ----------
     tree : ast.Module
-        Of the file; changed in place.
+        Syntax tree of the file; changed in place.
     path : Path
-        For messages.
+        Path of the file, for messages.
     folder : Path
-        That of parki's kernels, in which ``kernels.blocks`` is looked up.
+        Folder of parki's kernels, in which ``kernels.blocks`` is looked up.
     """
     blocks = _imported(tree, path, folder)
     tree.body = [node for node in tree.body if not _of_blocks(node)]
@@ -53,7 +53,7 @@ def _of_blocks(node: ast.stmt) -> bool:
 
 
 def _imported(tree: ast.Module, path: Path, folder: Path) -> dict[str, ast.FunctionDef]:
-    """Return the blocks that a file imports, and those that their files do."""
+    """Return the blocks that a file imports, directly or through blocks."""
     blocks: dict[str, ast.FunctionDef] = {}
     for node in filter(_of_blocks, tree.body):
         if not isinstance(node, ast.ImportFrom) or node.module is None:
@@ -100,7 +100,7 @@ class _Expander(ast.NodeTransformer):
 
 
 class _Put(ast.NodeTransformer):
-    """Puts arguments in the place of parameters, and all at the line of the call."""
+    """Replaces parameters by arguments, and all line numbers by the call's."""
 
     def __init__(self, given: dict[str, ast.expr], call: ast.Expr) -> None:
         self.given, self.call = given, call
@@ -117,7 +117,7 @@ class _Put(ast.NodeTransformer):
 
 
 def copy_tree(node: Any) -> Any:
-    """Copy a syntax tree (the parsed file is cached and must stay as it is)."""
+    """Copy a syntax tree (the parsed file is cached and must not change)."""
     if isinstance(node, ast.AST):
         copy = type(node)(**{name: copy_tree(value) for name, value in ast.iter_fields(node)})
         return ast.copy_location(copy, node)

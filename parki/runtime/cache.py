@@ -1,10 +1,10 @@
 """The compile cache: shared objects named by the hash of everything that went into them.
 
 An entry is one file, the shared object followed by a hash of its name and content, written under a
-temporary name and renamed: a process killed at any moment leaves either a whole entry or none.
-Entries are verified before they are loaded; one that is damaged, is another's, is a link, or that
-another user could have changed, is built again. A lock per entry keeps processes from compiling
-the same kernel twice. Some entries hold text: which compiler made the objects.
+temporary name and renamed, so that a process killed at any moment leaves a whole entry or none.
+Entries are verified before they are loaded. An entry that is damaged, misnamed, a link, or
+writable by another user is built again. A lock per entry keeps processes from compiling the same
+kernel twice. Some entries hold text that names the compiler of the objects.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def key(*parts: str) -> str:
 
 
 def entry(name: str, build: Callable[[Path], None], suffix: str = ".so") -> Path:
-    """Return a verified entry, building it first where it is missing or damaged.
+    """Return the path of a verified entry; build it first if it is missing or damaged.
 
     Parameters
     ----------
     name : str
-        From `key`.
+        Name from `key`.
     build : callable
-        Writes the object to the path it is given; not called when a good entry exists.
+        Writes the object to a given path; not called if a good entry exists.
     suffix : str
         Ending of the file's name.
     """
@@ -66,7 +66,7 @@ def entry(name: str, build: Callable[[Path], None], suffix: str = ".so") -> Path
         try:
             build(Path(temporary))
             seal(Path(temporary), path.name)
-            os.chmod(temporary, 0o700)  # whatever the umask let the linker do
+            os.chmod(temporary, 0o700)  # the umask may have let the linker give others access
             os.replace(temporary, path)
         finally:
             with contextlib.suppress(FileNotFoundError):
@@ -76,17 +76,17 @@ def entry(name: str, build: Callable[[Path], None], suffix: str = ".so") -> Path
 
 
 def directory() -> Path:
-    """Return the folder of the cache, made for this user alone where it is missing.
+    """Return the folder of the cache; a missing one is made, for this user only.
 
-    Where it cannot be written, a temporary folder stands in for as long as the process lives, with
-    a warning: a computation should not fail because a cache is missing.
+    If it cannot be written, a temporary folder replaces it until the process ends, with a warning,
+    because a computation should not fail for lack of a cache.
     """
     folder, reason = cache_directory(), why_unusable()
     return _temporary(folder, reason) if reason else folder
 
 
 def why_unusable() -> str:
-    """Return '' when the folder of the cache can be written (made if missing), else the reason."""
+    """Return '' if the folder of the cache (made if missing) is writable, else the reason."""
     folder = cache_directory()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -96,12 +96,12 @@ def why_unusable() -> str:
         return str(error.strerror)
     if not os.access(folder, os.W_OK | os.X_OK):
         return "it is not writable"
-    # Others could put entries there that look like good ones.
+    # Other users could put valid-looking entries there.
     return "everybody may write to it" if folder.stat().st_mode & stat.S_IWOTH else ""
 
 
 def place(name: str) -> Path:
-    """Return where a file or folder of the cache is, or is to be made."""
+    """Return the path of a file or folder of the cache, which need not exist."""
     path = cache_directory() / name
     return path if os.path.exists(path) else directory() / name
 
@@ -120,19 +120,19 @@ def _temporary(folder: Path, reason: str) -> Path:
 
 
 def exists(name: str, suffix: str = ".so") -> bool:
-    """Return whether a good entry is there (so that nothing needs compiling)."""
+    """Return whether there is a good entry, so that nothing needs compiling."""
     file = name + suffix
     return _verified(cache_directory() / file) or _verified(directory() / file)
 
 
 def contents(suffix: str) -> list[bytes]:
-    """Return what the good entries of a suffix hold."""
+    """Return the contents of all good entries with a suffix."""
     paths = sorted(cache_directory().glob(f"*{suffix}"))
     return [path.read_bytes()[:-_SEALED] for path in paths if _verified(path)]
 
 
 def _verified(path: Path) -> bool:
-    """Return whether an entry may be loaded: this user's own file, which nobody else can change."""
+    """Return whether an entry may be loaded: a file that only this user owns and can change."""
     try:
         file, folder = path.lstat(), path.parent.stat()
     except OSError:
@@ -142,14 +142,14 @@ def _verified(path: Path) -> bool:
 
 
 def seal(path: Path, name: str) -> None:
-    """Append to a file what `is_whole` knows it by, once it has its name."""
+    """Append the hash that `is_whole` checks once the file has its final name."""
     content = path.read_bytes()
     with open(path, "ab") as file:
         file.write(_SEAL + _digest(name, memoryview(content)))
 
 
 def is_whole(path: Path) -> bool:
-    """Return whether a file is as it was sealed, and under the name it was sealed for."""
+    """Return whether a file is unchanged since `seal`, and has the sealed name."""
     try:
         content = memoryview(path.read_bytes())
     except OSError:
@@ -166,8 +166,8 @@ def _digest(name: str, content: memoryview) -> bytes:
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        # A file system without locks costs a second compilation, nothing more. Nothing is written,
-        # and no link is followed.
+        # A file system without locks only costs a second compilation. Nothing is written, and no
+        # link is followed.
         with contextlib.suppress(OSError):
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             stack.callback(os.close, handle)
@@ -176,7 +176,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what killed processes left behind."""
+    """Remove temporary files that killed processes left behind."""
     limit = time.time() - _STALE_SECONDS
     for path in folder.glob("*.tmp"):
         with contextlib.suppress(OSError):

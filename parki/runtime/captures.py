@@ -1,8 +1,8 @@
-"""Calls inside of a stream capture, as CUDA graphs are made, are refused before they begin.
+"""Refuses calls inside a stream capture (of a CUDA graph) before they begin.
 
-Every call waits for the device, once, to see that what it was given is finite; and it may allocate.
-CUDA permits neither while a stream is captured: it ends the capture, and the memory that was taken
-for it stays taken.
+Every call waits for the device once, to check that its input is finite, and it may allocate. CUDA
+permits neither while a stream is captured: it ends the capture, and memory allocated for the
+capture is never freed.
 """
 
 from __future__ import annotations

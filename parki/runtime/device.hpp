@@ -23,7 +23,8 @@ static __device__ __forceinline__ float sqrt(float x) { return ::sqrtf(x); }
 #ifdef __HIP_PLATFORM_AMD__
 static __device__ __forceinline__ double rsqrt(double x) { return ::rsqrt(x); }
 #else
-// Of normal numbers: the library's tells others apart, and what follows in a loop waits for that.
+// For normal numbers only. The library also handles others, and later statements of a loop would wait
+// for that.
 static __device__ __forceinline__ double rsqrt(double x) {
   double y;
   asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));

@@ -1,6 +1,6 @@
 """The embedded executor on a device: CUDA through NVRTC, HIP through hipRTC, both by CuPy.
 
-CuPy compiles, caches (``CUPY_CACHE_DIR``) and launches on its current stream; nothing here
+CuPy compiles, caches (``CUPY_CACHE_DIR``) and launches on its current stream. This module never
 synchronises.
 """
 
@@ -36,7 +36,7 @@ class DeviceObject:
         self.block = (vector_length, team_size) if translated.team else (RANGE_BLOCK,)
 
     def cached(self) -> bool:
-        """Return False: CuPy does not say whether its cache holds a kernel."""
+        """Return False, because CuPy does not say whether its cache holds a kernel."""
         return False
 
     def load(self) -> Callable[[list[Any], int], None]:
@@ -47,7 +47,7 @@ class DeviceObject:
         try:
             module = cupy.RawModule(code=source_text(self.translated), options=options)
             kernel = module.get_function("parki_launch")
-        except Exception as error:  # NVRTC and driver errors have types of CuPy's own
+        except Exception as error:  # CuPy has its own types for NVRTC and driver errors
             raise KernelError(f"{self.space} refused a kernel: {error}") from error
         scratch = self.translated.scratch
         if scratch > 48 * 1024:

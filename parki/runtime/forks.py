@@ -1,7 +1,7 @@
-"""What does not survive a fork: the threads of OpenMP, and a device.
+"""Refuses spaces that do not survive a fork: OpenMP with its threads, and devices.
 
-GNU's OpenMP waits in the child for threads that only the parent has, for ever; CUDA and HIP fail
-with errors of their own. So a space that was used before a fork is refused after it.
+In the child, GNU's OpenMP waits for ever for threads that only the parent has, and CUDA and HIP
+fail with their own errors. A space that was used before a fork is therefore refused after it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _lost: set[str] = set()
 
 
 def use(name: str) -> None:
-    """Record that a space that starts threads, or a device, is used by this process, if it can."""
+    """Record that this process uses a space with threads or a device; refuse a lost one."""
     if _lost:
         refuse(name)
     _used.add(name)

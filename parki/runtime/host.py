@@ -1,9 +1,9 @@
 """The embedded executor on the host: a shared object, one call by ctypes.
 
-Used for the spaces OpenMP and Serial. Takes kernels that came compiled with parki where it has
-them; for others it finds the compiler, chooses flags that vectorise without touching the
+This executor serves the spaces OpenMP and Serial. It takes kernels that came compiled with parki if
+there are any. For others it finds the compiler, chooses flags that vectorise without changing the
 floating-point state of the user's process, and keeps objects in the compile cache. The cache also
-keeps which compiler made them: a machine without one takes its objects.
+records the compiler, so that a machine without one can use the objects.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PROGRAM = tuple(flag for flag in FLAGS if flag != "-shared")
 class Compiler:
     """A C++ compiler: its command in words, and the first line of its ``--version``.
 
-    One that is not ``here`` is known from the cache, which holds what it compiled.
+    A compiler that is not ``here`` is known from the cache, which holds its objects.
     """
 
     command: tuple[str, ...]
@@ -50,7 +50,7 @@ class Compiler:
 
     @property
     def path(self) -> str:
-        """The command in one string."""
+        """The command as one string."""
         return shlex.join(self.command)
 
 
@@ -58,7 +58,7 @@ class Compiler:
 def _find(chosen: str, _search_path: str) -> Compiler:
     names = [chosen] if chosen else ["g++", "clang++", "c++"]
     for name in names:
-        program, *words = shlex.split(name)  # CXX may be "ccache g++", or hold flags
+        program, *words = shlex.split(name)  # CXX may be "ccache g++", or contain flags
         path = shutil.which(program)
         if path:
             command = (path, *words)
@@ -81,7 +81,7 @@ def _find(chosen: str, _search_path: str) -> Compiler:
 
 
 def _refuse_c(chosen: str, found: Compiler) -> None:
-    """Refuse what builds programs of C alone, whose kernels would lack the library of C++."""
+    """Refuse a compiler of C only, whose kernels would lack the C++ library."""
     plain = "int main(int n, char** words) { "
     if _builds(found, PROGRAM, plain + "if (n > 1) throw n; }\n"):
         return
@@ -94,12 +94,12 @@ def _refuse_c(chosen: str, found: Compiler) -> None:
 
 
 def compiler() -> Compiler:
-    """Return the C++ compiler, ``$CXX``, g++, clang++ or c++; or say which package brings one."""
+    """Return the C++ compiler: ``$CXX``, g++, clang++ or c++; the error names packages with one."""
     return _find(SETTINGS["CXX"].value(), os.environ.get("PATH", ""))
 
 
 def why_none() -> str:
-    """Return '' where there is a C++ compiler, else what `compiler` says."""
+    """Return '' if there is a C++ compiler, else the message of `compiler`."""
     try:
         compiler()
     except UnavailableError as error:
@@ -108,7 +108,7 @@ def why_none() -> str:
 
 
 def compilers() -> list[Compiler]:
-    """Return the C++ compiler or, where there is none, those whose objects the cache holds."""
+    """Return the C++ compiler or, if there is none, the compilers of the cache's objects."""
     reason = why_none()
     if not reason:
         return [compiler()]
@@ -126,7 +126,7 @@ def compilers() -> list[Compiler]:
 
 
 def _record(found: Compiler) -> None:
-    """Keep in the cache what `compilers` returns where this compiler is missing."""
+    """Record the compiler in the cache, for `compilers` on machines without it."""
     if found.here and not cache.why_unusable():
         where = SETTINGS["CXX"].value(), cache.key(_machine())
         content = json.dumps([*where, found.command, found.version])
@@ -134,17 +134,17 @@ def _record(found: Compiler) -> None:
 
 
 def has_openmp() -> bool:
-    """Return whether there is OpenMP: the compiler builds and links it, or it came with parki."""
+    """Return whether the compiler builds OpenMP programs, or OpenMP came with parki."""
     return shipped.usable() or compiles_openmp()
 
 
 def can_compile() -> bool:
-    """Return whether other kernels run than those that came with parki."""
+    """Return whether kernels run that did not come compiled with parki."""
     return not shipped.usable() or not why_none()
 
 
 def check_compiler() -> None:
-    """Refuse where no kernels run: none came, none are in the cache, and there is no compiler."""
+    """Raise if no kernels can run: none came compiled or are cached, and there is no compiler."""
     if not shipped.usable():
         compilers()
 
@@ -178,7 +178,7 @@ def _builds_in(_folder: Path, chosen: Compiler, flags: tuple[str, ...], text: st
 
 
 def loop_flags(chosen: Compiler) -> list[str]:
-    """Return what keeps g++ from fusing rows of a grid, whose values it then reads one by one."""
+    """Return the flags that keep g++ from fusing rows of a grid, which it would then gather."""
     flag, text = "-fno-loop-unroll-and-jam", "int f() { return 0; }\n"
     return [flag] if _builds(chosen, (*FLAGS, flag), text) else []
 
@@ -193,7 +193,7 @@ def _architecture_flags(chosen: Compiler) -> list[str]:
 
 @functools.lru_cache(maxsize=1)
 def _machine() -> str:
-    """Return what 'native' means here: machines that share a cache need objects of their own."""
+    """Return what 'native' means here, as different machines may use the same cache."""
     parts = [platform.machine(), platform.system()]
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
@@ -205,7 +205,7 @@ def _machine() -> str:
 
 
 def _compile(chosen: Compiler, flags: list[str], text: str, target: Path) -> None:
-    if not chosen.here:  # and the object that was in the cache is there no more
+    if not chosen.here:  # and the cached object has been removed
         raise UnavailableError(why_none())
     with tempfile.TemporaryDirectory(prefix="parki-") as folder:
         source = Path(folder) / "kernel.cpp"
@@ -221,7 +221,7 @@ def _write(text: str, path: Path) -> None:
 
 
 class HostObject:
-    """One workunit compiled for the host: from the kernels that came with parki, else by `load`."""
+    """One workunit for the host, from the kernels that came with parki or compiled by `load`."""
 
     def __init__(self, name: str, translated: Translated, openmp: bool, team_size: int = 1) -> None:
         self.source = PRELUDE.read_text(encoding="utf-8") + translated.text
@@ -244,7 +244,7 @@ class HostObject:
             self.flags.append("-fopenmp" if parallel else "-fopenmp-simd")
             if team_size > 1:
                 self.flags.append("-pthread")
-            # An object for 'native' is loaded on such a machine alone.
+            # An object for 'native' is only loaded on machines of the same kind.
             identity = (self.compiler.path, self.compiler.version, _machine())
             self.key = cache.key("host", *identity, *self.flags, self.source)
             if self.compiler.here or cache.exists(self.key):
@@ -254,7 +254,7 @@ class HostObject:
         )
 
     def cached(self) -> bool:
-        """Return whether `load` will not compile."""
+        """Return whether `load` needs no compilation."""
         return self.shipped is not None or cache.exists(self.key)
 
     def load(self) -> Callable[[bytes, int, int], int]:

@@ -1,8 +1,8 @@
-"""Kernels ready to launch: the one interface the stages use.
+"""Kernels ready to launch, the stages' only interface to the runtime.
 
-`load` takes a kernel file, a workunit, its constants and a space, and returns a `Kernel`; calling
-it launches. `prepare` compiles several at once, with one line of progress. Which executor runs a
-kernel (embedded, or upstream PyKokkos) is decided here and nowhere else.
+`load` takes a kernel file, a workunit, its constants and a space, and returns a `Kernel`, which is
+launched by a call. `prepare` compiles several at once, with one line of progress. Only this module
+decides which executor runs a kernel (embedded, or upstream PyKokkos).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from parki.runtime.syntax import DTYPES, REALS
 from parki.runtime.translate import View, translate
 from parki.settings import EXECUTORS, SETTINGS, thread_count
 
-LARGEST = 2**31 - 1  # of the indices, and of what the dialect calls int
-QUIET_SECONDS = 0.5  # CuPy does not say whether it has a kernel: loading its own is faster
+LARGEST = 2**31 - 1  # largest index, and largest value of the dialect's int
+QUIET_SECONDS = 0.5  # CuPy does not say whether it has a kernel; loading one is faster
 
 
 class Kernel:
-    """One specialised workunit on one space. Call it to launch.
+    """One specialised workunit on one space; a call launches it.
 
-    Compiled at the first launch, or earlier by `prepare`. Arrays must be C-contiguous, in the
-    memory of the space, and of the dtype the workunit declares; on a device the launch goes to
+    It is compiled at the first launch, or earlier by `prepare`. Arrays must be C-contiguous, in
+    the memory of the space, and of the workunit's declared dtype. On a device the launch goes to
     CuPy's current stream.
     """
 
@@ -61,12 +61,12 @@ class Kernel:
         elif space.on_device:
             self._object = device.DeviceObject(self.translated, space, team_size, vector_length)
         else:
-            emulated = SETTINGS["PARKI_EMULATED_TEAM"].number()
+            emulated = SETTINGS["PARKI_EMULATED_TEAM"].number() if workunit.is_team else 1
             openmp = space.name == "OpenMP"
             self._object = host.HostObject(workunit.name, self.translated, openmp, emulated)
         self._threads = thread_count() if space.name == "OpenMP" else 1
         self._forks = not space.on_device and self._threads == 1  # survives a fork
-        # How to pass an argument: name, dtype and rank of a view; name, None and kind of a scalar.
+        # Name, dtype and rank of each view argument; name, None and kind of each scalar.
         self._plan: list[tuple[str, np.dtype[Any] | None, int | str]] = []
         code = ""
         for name, kind in self.translated.arguments:
@@ -83,7 +83,7 @@ class Kernel:
         return self._launch is not None or self._object.cached()
 
     def build(self) -> Callable[..., Any]:
-        """Compile, or load from the cache; once. Return what launches."""
+        """Compile or load from the cache, once; return the function that launches."""
         if self._launch is not None:
             return self._launch
         with self._lock:
@@ -100,27 +100,27 @@ class Kernel:
             Number of work items; nothing happens for 0.
         **arguments
             Arrays and scalars by the workunit's argument names. Arguments that this
-            specialisation does not use may be given (even None) and are ignored.
+            specialisation does not use are ignored (and may be None).
 
         Raises
         ------
         ParkiValueError
-            If an argument is missing, of another dtype or rank, or not C-contiguous, or the count
-            or an int passes 2**31 - 1 (indices are 32 bits, offsets into views 64).
+            If an argument is missing, has the wrong dtype or rank, or is not C-contiguous, or if
+            the count or an int exceeds 2**31 - 1 (indices have 32 bits, offsets into views 64).
         KernelError
             If the compiler refuses the kernel.
         UnavailableError
-            If the space was used by the process of which this one is a fork.
+            If this process was forked from one that used the space.
         """
         self._run(count, self._threads, arguments)
 
     def alone(self, count: int, /, **arguments: Any) -> None:
-        """Launch by the calling thread alone, as others may at the same time: see `by_many`."""
+        """Launch in the calling thread only; others may do so at the same time (see `by_many`)."""
         self._run(count, 1, arguments)
 
     @property
     def by_many(self) -> bool:
-        """Whether several CPU threads may launch at a time, each its own work items."""
+        """Whether several CPU threads may launch at the same time, each its own work items."""
         return not (self._upstream or self.space.on_device)
 
     def _run(self, count: int, threads: int, arguments: dict[str, Any]) -> None:
@@ -163,7 +163,7 @@ class Kernel:
             raise KernelError(f"{self.workunit.name}: the threads of a team met different barriers")
 
     def table(self, values: Any, dtype: Any) -> Any:
-        """Return a small array as the kernel takes its ``tables``: NumPy's where by value."""
+        """Return a small array in the form of the kernel's ``tables``: NumPy's if by value."""
         if self.translated.tables:
             return np.asarray(values, dtype=dtype)
         return self.space.adapter.constant(values, dtype)
@@ -202,7 +202,7 @@ def load(
     tables: dict[str, tuple[int, ...]] | None = None,
     **constants: Constant,
 ) -> Kernel:
-    """Return the kernel for a workunit of a kernel file; the same object for the same request.
+    """Return the kernel for a workunit of a kernel file; equal requests give the same object.
 
     Parameters
     ----------
@@ -210,12 +210,12 @@ def load(
         For example ``"p2p"`` and ``"p2p_staged"``; see the folder ``kernels``.
     space : ExecutionSpace
     executor : {"embedded", "pykokkos"}, optional
-        Default: the environment variable PARKI_EXECUTOR, else embedded.
+        The default is the environment variable PARKI_EXECUTOR, else embedded.
     team_size, vector_length : int
-        Threads of a team, and lanes of each, on a device. A host team is one thread.
+        Number of threads in a team and of lanes per thread, on a device. A host team is one thread.
     tables : dict from str to tuple of int, optional
-        Small views of known shape that are only read by constant indices: on a device they are
-        NumPy arrays, passed by value, and lie in constant memory. Elsewhere they are as others.
+        Shapes of small views that are only read by constant indices. On a device they are NumPy
+        arrays, passed by value into constant memory; on the host they are ordinary views.
     **constants
         Values of the file's compile-time constants.
     """
@@ -229,7 +229,7 @@ def load(
         machine = (emulated, SETTINGS["CXX"].value(), thread_count())
     shapes = tuple(sorted((tables or {}).items()))
     how = (space, chosen, team_size, vector_length, machine, shapes)
-    # Types, because 1 == 1.0. Files of others may be edited meanwhile, parki's own are not.
+    # The key has types because 1 == 1.0. Users may edit their own files meanwhile, not parki's.
     asked = (file, workunit, *how, *((n, v.__class__, v) for n, v in constants.items()))
     if asked in _loaded and not file.endswith(".py"):
         return _loaded[asked]
@@ -242,7 +242,7 @@ def load(
 
 
 def prepare(kernels: Iterable[Kernel]) -> None:
-    """Compile the kernels that need it, several at a time, and say so."""
+    """Compile the kernels that need it, several at a time, with a message."""
     slow = []
     for kernel in kernels:
         if kernel._launch is None and not kernel.cached():

@@ -1,10 +1,9 @@
-"""The kernel dialect, enforced: what both the embedded executor and upstream PyKokkos accept.
+"""Enforces the kernel dialect, which both the embedded executor and upstream PyKokkos accept.
 
-Takes the syntax tree of a kernel file and raises `KernelError` with file, line and remedy at the
-first construct outside the dialect. Most rules exist because upstream refuses the construct, some
-because it translates it into different arithmetic without a word (``docs/dialect.md``). Knows
-nothing of C++ and nothing of specialisation, except that names in capitals are compile-time
-constants of the file.
+The linter reads the syntax tree of a kernel file, and raises `KernelError` with file, line and
+remedy at the first construct outside the dialect. Upstream refuses most of these constructs, and
+silently translates some into different arithmetic (``docs/dialect.md``). Names in capitals are
+taken as compile-time constants of the file.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ SCALARS = {"int", "bool", "pk.int32", "pk.int64", "pk.float", "pk.double", "REAL
 VIEW_ELEMENTS = {"pk.int32", "pk.int64", "pk.float", "pk.double", "REAL"}
 MATH = {"sqrt", "floor", "fabs", "exp", "erf", "erfc", "fmin", "fmax"}
 CASTS = {"REAL", "int", "pk.float", "pk.double"}
-ATOMICS = {"atomic_add", "atomic_fetch_add"}  # the second one returns what was there before
+ATOMICS = {"atomic_add", "atomic_fetch_add"}  # the second one returns the old value
 TEAM_METHODS = {"league_rank", "team_rank", "team_size", "team_barrier", "team_scratch"}
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 RANGES = {"TeamThreadRange", "ThreadVectorRange"}
-# Upstream passes arguments on by keyword, through functions that have these themselves.
+# Upstream passes arguments on by keyword, through functions with parameters of these names.
 UPSTREAM_KEYWORDS = set(
     """entity force_uvm initial_value members module_setup name operation parser policy
     restrict_signature restrict_views self space types_signature updated_decorator updated_types
@@ -68,7 +67,7 @@ def lint(tree: ast.Module, path: Path) -> None:
     tree : ast.Module
         Syntax tree of the generic (not yet specialised) file.
     path : Path
-        For the message.
+        Path of the file, for the message.
     """
     functions = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
     for node in tree.body:
@@ -96,7 +95,7 @@ def _refuse(path: Path, node: ast.AST, what: str, remedy: str) -> NoReturn:
 
 
 def _repeats_constants(node: ast.expr) -> bool:
-    """Return whether an expression is ``[...] * N``, of constants alone."""
+    """Return whether an expression is ``[...] * N`` with constants only."""
     names = (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
     match node:
         case ast.BinOp(ast.List(), ast.Mult(), _):
@@ -113,7 +112,7 @@ class _FunctionLinter:
         self.declared: set[str] = set()
         self.parameters: set[str] = set()
         self.scopes: list[set[str]] = [set()]  # names declared in the blocks around a statement
-        self.captured: set[str] = set()  # in a nested body: names that it has from outside
+        self.captured: set[str] = set()  # names that a nested body takes from outside
         self.nested: set[str] = set()
         self.team = ""
         self.returns_value = False
@@ -174,7 +173,7 @@ class _FunctionLinter:
     def declare(self, node: ast.AST, name: str) -> None:
         self.name(node, name)
         if any(name in scope for scope in self.scopes):
-            # In C++ that is another variable, and the outer one keeps its value.
+            # In C++ this declares another variable, and the outer one keeps its value.
             self.refuse(node, f"declaring {name!r} again", "assign without annotation, or rename")
         self.declared.add(name)
         self.captured.discard(name)
@@ -244,7 +243,7 @@ class _FunctionLinter:
             if node.id in self.parameters:
                 self.refuse(node, f"assigning the argument {node.id!r}", "copy it to a local first")
             if node.id in self.captured:
-                # In Python a local of the body, in C++ one variable for all threads of a team.
+                # Python sees a local of the body, C++ one variable for all threads of a team.
                 self.refuse(node, f"assigning {node.id!r} in a nested body", "use a local")
         elif isinstance(node, ast.Subscript):
             self.expression(node)
@@ -276,7 +275,7 @@ class _FunctionLinter:
             if kind != "int" and not accumulates:
                 self.refuse(node, "this nested signature", "(t: int), (t: int, acc: pk.Acc[REAL])")
             if arg.arg in self.parameters:
-                # Upstream drops it from the body's signature.
+                # Upstream drops the parameter from the body's signature.
                 what = f"the body's argument {arg.arg!r}"
                 self.refuse(node, what, "the workunit has one of this name: rename it")
             self.name(arg, arg.arg)

@@ -1,7 +1,7 @@
-"""What the user hears while kernels compile: a line, or a display on a terminal, and warnings.
+"""Messages while kernels compile: a line, or a display on a terminal, and warnings.
 
-All of it goes through the logger ``parki`` where the user has configured logging, and to stderr
-where not (warnings get there by themselves: Python prints what no handler takes).
+They go through the logger ``parki`` if the user has configured logging, else to stderr (Python
+prints warnings there that no handler takes).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ log = logging.getLogger("parki")
 
 @functools.lru_cache(maxsize=64)
 def notice(text: str) -> None:
-    """Tell the user one thing of interest, once in the life of the process."""
+    """Show a message once in the life of the process."""
     if log.hasHandlers():
         log.info("parki: %s", text)
     elif _may_print():
@@ -26,12 +26,12 @@ def notice(text: str) -> None:
 
 
 def _may_print() -> bool:
-    """Whether stderr is there and nobody has silenced the logger by its level."""
+    """Return whether stderr is open and the logger's level permits messages."""
     return sys.stderr is not None and log.level <= logging.INFO
 
 
 def follow(steps: Iterable[Any], label: str, total: int, detail: str, quiet: float) -> None:
-    """Go through steps with a display on a terminal, gone at the end; elsewhere with a notice.
+    """Run through steps, with a temporary display on a terminal or else a notice.
 
     Nothing is shown before ``quiet`` seconds have passed.
     """

@@ -1,7 +1,7 @@
-"""CPU threads for what is not a kernel: NumPy's and SciPy's calls, one thread each.
+"""CPU threads for work outside kernels, such as calls of NumPy and SciPy, one thread for each.
 
-They let other threads run while they compute. SciPy's own threads share out one transform at a
-time, and leave what is around it, copies and padding, to one thread and to slow memory.
+These calls let other threads run while they compute. SciPy's own threads divide one transform at a
+time, and leave the copies and padding around it to one thread and to slow memory.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-MOST = 256  # threads, which are started as they are needed
+MOST = 256  # threads, started when needed
 
 
 def run_in_threads(work: Callable[[Any], None], items: Iterable[Any], threads: int) -> None:
-    """Call ``work`` for each of the items, in their order, by ``threads`` threads at most.
+    """Call ``work`` for each item, in order, by at most ``threads`` threads.
 
-    The calling thread is one of them; the others wait for the next time. After an exception no more
-    items are begun, and it is raised here.
+    The calling thread is one of them; the others are kept for later calls. After an exception no
+    more items are begun, and it is raised here.
     """
     left = deque(items)
     others = min(threads, len(left)) - 1
@@ -33,7 +33,7 @@ def run_in_threads(work: Callable[[Any], None], items: Iterable[Any], threads: i
         while left:
             try:
                 item = left.popleft()
-            except IndexError:  # another thread had it
+            except IndexError:  # another thread took the last item
                 return
             try:
                 work(item)
@@ -50,7 +50,7 @@ def run_in_threads(work: Callable[[Any], None], items: Iterable[Any], threads: i
 
 
 def cuts(rows: int, parts: int) -> list[slice]:
-    """Return ``rows`` rows in ``parts`` parts, or as many as there are rows."""
+    """Divide ``rows`` rows into at most ``parts`` parts, none of them empty."""
     parts = min(max(1, parts), rows)
     return [slice(rows * i // parts, rows * (i + 1) // parts) for i in range(parts)]
 
@@ -60,5 +60,5 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(MOST, thread_name_prefix="parki")
 
 
-# A child has none of its parent's threads.
+# A forked child has no threads of its parent.
 os.register_at_fork(after_in_child=_pool.cache_clear)

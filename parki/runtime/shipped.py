@@ -1,9 +1,9 @@
-"""Kernels that came compiled with parki: what a machine without a C++ compiler runs.
+"""Kernels that came compiled with parki, for machines without a C++ compiler.
 
-The wheel for Linux on x86-64 holds in ``parki/compiled`` one shared object for each of three sets
-of instructions; `scripts/build_wheel.sh` makes them. A kernel is found there by the hash of its
-source text, so that one that differs in anything is never taken for another. Elsewhere the folder
-is missing, and all kernels are compiled.
+The wheel for Linux on x86-64 has one shared object in ``parki/compiled`` for each of three sets of
+instructions; `scripts/build_wheel.sh` makes them. A kernel is found there by the hash of its source
+text, so that no other kernel can be taken for it. Other installations lack the folder and compile
+all kernels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger("parki")
 
 CPUINFO = Path("/proc/cpuinfo")
 FOLDER = Path(__file__).resolve().parent.parent / "compiled"
-# What the levels of x86-64 demand, in the words of Linux; the best first.
+# Processor flags that each level of x86-64 requires, as Linux names them; the best level first.
 _V2 = frozenset("cx16 lahf_lm popcnt pni ssse3 sse4_1 sse4_2".split())
 _V3 = _V2 | frozenset("abm avx avx2 bmi1 bmi2 f16c fma movbe xsave".split())
 LEVELS = {
@@ -39,10 +39,10 @@ def symbol(source: str) -> str:
 
 
 def usable() -> bool:
-    """Return whether kernels are looked for here.
+    """Return whether kernels that came compiled may be used.
 
-    They are unless there are none for this processor, or the user named a compiler or asked for
-    emulated teams.
+    They are not if there are none for this processor, or if the user chose a compiler or emulated
+    teams.
     """
     if SETTINGS["CXX"].value() or SETTINGS["PARKI_EMULATED_TEAM"].number() > 1:
         return False
@@ -50,12 +50,12 @@ def usable() -> bool:
 
 
 def find(source: str) -> Any:
-    """Return the entry point of a kernel, or None if it is not here or not to be used."""
+    """Return the entry point of a kernel, or None if it is missing or not to be used."""
     return getattr(library(), symbol(source), None) if usable() else None
 
 
 def level() -> str:
-    """Return the best of `LEVELS` that this processor and the system have, or ''."""
+    """Return the best of `LEVELS` that this processor and system support, or ''."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return ""
     try:
@@ -67,7 +67,7 @@ def level() -> str:
 
 
 def library() -> ctypes.CDLL | None:
-    """Return the shared object for this processor; None if there is none that can be loaded."""
+    """Return the shared object for this processor, or None if none can be loaded."""
     return _load(FOLDER)
 
 
@@ -79,8 +79,8 @@ def _load(folder: Path) -> ctypes.CDLL | None:
     if not cache.is_whole(path):
         log.warning("parki: %s is damaged; install parki again. Kernels are compiled", path)
         return None
-    # The system's OpenMP first: kernels that are compiled here use it too, and two would each have
-    # threads. Where there is none, the one that came with parki takes its name.
+    # The system's OpenMP comes first, because kernels compiled here use it, and two OpenMPs would
+    # each have threads. If there is none, the one that came with parki takes its name.
     try:
         return open_library(path)
     except OSError as first:

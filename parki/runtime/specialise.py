@@ -1,9 +1,9 @@
 """From a kernel file to the source of one specialised workunit.
 
-Substitutes the compile-time constants (names in capitals at the top of the file) into the syntax
-tree, folds and prunes what becomes constant, makes literals and quotients follow the real type,
-writes out fixed arrays, and drops arguments that are no longer used. The result is again a plain
-PyKokkos file, which both executors take. Knows nothing of C++ or of devices.
+`specialise` substitutes the compile-time constants (names in capitals at the top of the file) into
+the syntax tree, folds and prunes constant expressions, converts literals and quotients to the real
+type, writes out fixed arrays, and drops unused arguments. The result is again a plain PyKokkos
+file, which both executors take.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HEADER = "from typing import List\n\nimport pykokkos as pk\n\n\n"
 
 
 def _quotient(a: int, b: int) -> int:
-    """Divide as C does, which is what the kernels do with values that are not constant."""
+    """Divide as C does, because kernels so divide values that are not constant."""
     quotient = abs(a) // abs(b)
     return quotient if (a < 0) == (b < 0) else -quotient
 
@@ -88,7 +88,7 @@ class Specialised:
 
 @functools.lru_cache(maxsize=1)
 def kernel_directory() -> Path:
-    """Return the folder of the kernel files: parki/kernels once installed, else beside parki."""
+    """Return the folder of the kernel files: parki/kernels if installed, else next to parki."""
     package = Path(__file__).resolve().parent.parent
     installed = package / "kernels"
     return installed if installed.is_dir() else package.parent / "kernels"
@@ -121,7 +121,7 @@ def _specialise(
         for node in ast.walk(done):
             if isinstance(node, ast.Call) and dotted(node.func) in functions:
                 keep(dotted(node.func))
-        kept[name] = done  # after its callees: C++ wants them declared first
+        kept[name] = done  # after its callees, which C++ needs declared first
 
     keep(workunit)
     main = kept[workunit]
@@ -164,7 +164,7 @@ def specialise(file: str | Path, workunit: str, constants: Mapping[str, Constant
         stamp = os.stat(path).st_mtime_ns
     except FileNotFoundError:
         raise KernelError(f"there is no kernel file {path.name} in {path.parent}") from None
-    # Types are part of the key because 1 == 1.0, and the time stamp because kernels are edited.
+    # The key has types because 1 == 1.0, and the time stamp because kernels are edited.
     plain = ((name, _plain(name, value)) for name, value in sorted(constants.items()))
     key = tuple((name, type(value).__name__, value) for name, value in plain)
     return _specialise(path, stamp, workunit, key)
@@ -176,7 +176,7 @@ def _path(file: str) -> Path:
 
 
 def _plain(name: str, value: Any) -> Constant:
-    """Return a constant as a Python number, whose ``repr`` is a literal."""
+    """Convert a constant to a Python number, whose ``repr`` is a literal."""
     value = value.item() if isinstance(value, np.generic) else value
     if name == "REAL" and isinstance(value, str):
         return value
@@ -237,7 +237,7 @@ class _Transformer(ast.NodeTransformer):
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         if self.narrow and isinstance(node.value, float):
-            # Upstream writes a literal as double: without the cast a float32 kernel promotes.
+            # Upstream writes literals as double, and would promote a float32 kernel without a cast.
             return ast.Call(self.real(), [node], [])
         return node
 

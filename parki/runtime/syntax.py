@@ -1,7 +1,4 @@
-"""What the translator reads off a specialised syntax tree: trip counts, stores, reductions.
-
-Decides nothing about C++: `translate` does.
-"""
+"""Analysis of a specialised syntax tree for `translate`: trip counts, stores, reductions."""
 
 from __future__ import annotations
 
@@ -47,15 +44,15 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "pk.float": np.dtype(np.float32),
     "pk.double": np.dtype(np.float64),
 }
-# A constant loop is unrolled on a device while the unrolled body stays below this many copies:
-# local arrays then live in registers, and code size stays bounded.
+# A constant loop is unrolled on a device up to this many copies of the body, so that local arrays
+# are in registers and the code size is bounded.
 UNROLL_LIMIT = 256
 
 Node = TypeVar("Node", bound=ast.AST)
 
 
 def expect(node: ast.AST | None, kind: type[Node]) -> Node:
-    """Return ``node`` as the kind that the linter has made sure it is; refuse what it never saw."""
+    """Return ``node`` as the given kind, which the linter has ensured; raise otherwise."""
     if not isinstance(node, kind):
         raise KernelError(f"{ast.unparse(node) if node else 'nothing'!r}: not a {kind.__name__}")
     return node
@@ -77,21 +74,21 @@ def written(node: ast.FunctionDef) -> set[str]:
 
 
 def targets(node: ast.AST) -> list[ast.expr]:
-    """Return what a statement assigns to, if it does."""
+    """Return the target of an assignment, else None."""
     if isinstance(node, ast.AugAssign):
         return [node.target]
     return node.targets if isinstance(node, ast.Assign) else []
 
 
 def trip_range(node: ast.For) -> range:
-    """Return the values a constant loop takes; an empty range when it is not constant."""
+    """Return the values of a constant loop; an empty range if it is not constant."""
     bounds = expect(node.iter, ast.Call).args
     values = [int(unparse(a)) for a in bounds if isinstance(a, ast.Constant)]
     return range(*values) if len(values) == len(bounds) else range(0)
 
 
 def unrolled(node: ast.For) -> int:
-    """Return how many copies of the innermost body full unrolling would make."""
+    """Return the number of copies of the innermost body after full unrolling."""
     inner = [n for n in ast.walk(node) if isinstance(n, ast.For) and n is not node]
     endless = any(isinstance(n, ast.While) for n in ast.walk(node))
     if endless or any(not trip_range(n) for n in inner):
@@ -100,15 +97,15 @@ def unrolled(node: ast.For) -> int:
 
 
 def reductions(node: ast.For, arrays: Container[str] = ()) -> set[str]:
-    """Return the sums a loop carries, if sums are all it carries; else nothing.
+    """Return the sums that a loop carries, or nothing if it carries more than sums.
 
-    Such a loop may run in any order: its iterations only read views and add to outer scalars, or
-    elements of local ``arrays``, that nothing else in the loop touches.
+    Such a loop may run in any order. Its iterations only read views, and add to outer scalars or to
+    elements of local ``arrays`` that no other statement in the loop uses.
     """
     local: set[str] = {node.target.id} if isinstance(node.target, ast.Name) else set()
     sums: set[str] = set()
     reads: set[str] = set()
-    known: dict[str, int] = {}  # names that each copy of a constant loop has the value of
+    known: dict[str, int] = {}  # values of names in one copy of a constant loop
 
     def visit(body: list[ast.stmt]) -> bool:
         for statement in body:
@@ -148,7 +145,7 @@ def reductions(node: ast.For, arrays: Container[str] = ()) -> set[str]:
 
 
 def index_of(node: ast.expr, values: Mapping[str, int]) -> int | None:
-    """Return the value of an index that is known, given those of some names."""
+    """Return the value of an index, if the known names determine it."""
     match node:
         case ast.Constant(int(value)):
             return value
@@ -162,10 +159,10 @@ def index_of(node: ast.expr, values: Mapping[str, int]) -> int | None:
 
 
 def elementwise(node: ast.For) -> bool:
-    """Return whether a loop only stores elements whose last index moves with the loop.
+    """Return whether a loop only stores elements whose last index changes with the loop.
 
-    Its iterations are then independent, provided that a stored array is read in the loop under
-    the very subscripts it is stored under, which is checked.
+    Its iterations are then independent, provided that the loop reads a stored array only with the
+    same subscripts, which is checked.
     """
     index = expect(node.target, ast.Name).id
     stores: dict[str, set[str]] = {}
@@ -188,7 +185,7 @@ def elementwise(node: ast.For) -> bool:
 
 
 def array_of(node: ast.expr) -> str:
-    """Return the name under all subscripts."""
+    """Return the name that is subscripted."""
     while isinstance(node, ast.Subscript):
         node = node.value
     return unparse(node)

@@ -1,9 +1,9 @@
-"""From a specialised workunit to C++: one function body for the host and for the device.
+"""From a specialised workunit to C++, with one function body for host and device.
 
-What the dialect cannot say is supplied here from the syntax tree: ``const`` and ``restrict``,
-64-bit indices into views, `simd` reductions over loops whose only carried values are sums, and
-unrolling of constant loops on a device. The small run-time library the text refers to (namespace
-``pk``) is in ``host.hpp`` and ``device.hpp``. Knows nothing of compilers and launches.
+The translator adds what the dialect cannot express: ``const`` and ``restrict``, 64-bit indices
+into views, `simd` reductions over loops that only carry sums, and unrolling of constant loops on
+a device. The text uses a small run-time library (namespace ``pk``) in ``host.hpp`` and
+``device.hpp``. This module neither compiles nor launches.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ class View:
 
 @dataclass(frozen=True)
 class Translated:
-    """C++ of one workunit.
+    """The C++ text of one workunit.
 
     Attributes
     ----------
     text : str
         The body to follow ``#include "host.hpp"`` or ``"device.hpp"``.
     arguments : tuple of (name, View or scalar type)
-        What a launch passes, in order. A view takes 1 + rank slots (pointer, extents), a scalar
+        Arguments of a launch, in order. A view takes 1 + rank slots (pointer, extents), a scalar
         one.
     scratch : int
-        Bytes of scratch memory a team needs.
+        Bytes of a team's scratch memory.
     team : bool
         Whether one work item is a team.
     tables : mapping from str to tuple of int
-        Views that are passed by value, element by element, with their shapes.
+        Shapes of the views that are passed by value, element by element.
     """
 
     text: str
@@ -86,10 +86,10 @@ def translate(
     ----------
     workunit : Specialised
     launch_bound : int
-        Largest number of threads of a block, for register allocation on a device; 0 for none.
+        Largest number of threads in a block, for register allocation on a device; 0 for none.
     tables : mapping from str to tuple of int, optional
-        Views that are passed by value, with their shapes: their elements are parameters of the
-        entry, which a GPU keeps in constant memory, free to read and never in registers.
+        Shapes of the views that are passed by value. Their elements are parameters of the entry,
+        which a GPU keeps in constant memory, fast to read and without registers.
     """
     arguments = tuple((name, view_type(text)) for name, text in workunit.arguments)
     emitter = _Emitter(workunit)
@@ -106,7 +106,7 @@ def translate(
 
 
 def extent(view: str, axis: int) -> str:
-    """Return the C++ name of a view's extent; names with ``pk_`` are ours, the linter says."""
+    """Return the C++ name of a view's extent; the linter reserves names with ``pk_``."""
     return f"pk_extent_{view}_{axis}"
 
 
@@ -122,7 +122,7 @@ def _entry(
     scratch: int,
     tables: Mapping[str, tuple[int, ...]],
 ) -> str:
-    """Return the entry point: a macro of the prelude opens it, as the two sides differ."""
+    """Return the entry point; it opens with a macro, because host and device differ."""
     parameters, calls = [], []
     for name, kind in arguments:
         if isinstance(kind, View) and name in tables:
@@ -160,9 +160,9 @@ class _Emitter:
         self.team = ""
         self.scratch = 0
         self.in_simd = False
-        self.arrays: dict[str, tuple[str, int]] = {}  # local ones: type and length
-        self.apart: set[str] = set()  # those whose elements are scalars for now
-        self.known: dict[str, int] = {}  # indices of constant loops that are written out
+        self.arrays: dict[str, tuple[str, int]] = {}  # type and length of local arrays
+        self.apart: set[str] = set()  # arrays whose elements are currently scalars
+        self.known: dict[str, int] = {}  # indices of unrolled constant loops
 
     # ------------------------------------------------------------------ functions
     def function(self, node: ast.FunctionDef) -> str:
@@ -259,7 +259,7 @@ class _Emitter:
         i = expect(node.target, ast.Name).id
         trip = trip_range(node)
         if self.in_simd and trip:
-            # Compilers vectorise innermost loops only: constant loops inside are written out.
+            # Compilers vectorise innermost loops only, so constant loops inside are unrolled.
             text = ""
             for value in trip:
                 self.known[i] = value
@@ -278,9 +278,9 @@ class _Emitter:
         return head + self.block(node.body)
 
     def simd(self, head: str, body: list[ast.stmt], sums: list[str]) -> str:
-        """Return a loop that adds to ``sums``; of arrays, whose elements are scalars meanwhile.
+        """Return a loop that adds to ``sums``; elements of arrays are scalars in it.
 
-        Compilers spill sums that are arrays.
+        Compilers would spill sums in arrays.
         """
         self.apart = {name for name in sums if name in self.arrays}
         names, before, after = [name for name in sums if name not in self.arrays], "", ""
@@ -355,8 +355,8 @@ class _Emitter:
     def offset(self, node: ast.expr, name: str, indices: list[ast.expr]) -> str:
         """Return the row-major offset of an element, in 64 bits.
 
-        Of a last index x + y, y is added last, in 64 bits: where it is a loop's, compilers see that
-        one element follows the other. Of a sum of 32 bits g++ 12 did not, and gathered one by one.
+        If the last index is x + y, y is added last, in 64 bits. Compilers then see contiguous
+        elements if y is a loop index. With a 32-bit sum g++ 12 did not, and gathered them singly.
         """
         rank = self.views[name].rank if name in self.views else 1
         if len(indices) != rank:
@@ -404,6 +404,6 @@ class _Emitter:
         return f"pk_function_{name}({arguments})"
 
     def range_and_body(self, call: ast.Call) -> tuple[str, str, str]:
-        """Return the range's name, its bound and the body's name of a nested parallel call."""
+        """Return range name, bound and body name of a nested parallel call."""
         where, body = expect(call.args[0], ast.Call), expect(call.args[1], ast.Name)
         return dotted(where.func).removeprefix("pk."), self.expr(where.args[1]), body.id

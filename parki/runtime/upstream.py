@@ -1,11 +1,10 @@
-"""The executor `pykokkos`: the specialised file run by upstream PyKokkos, not by parki's compiler.
+"""The executor `pykokkos`: upstream PyKokkos runs the specialised file.
 
-Appends the size of scratch memory to the file, which is otherwise as `specialise` wrote it. Keeps
-it, and what upstream compiles from it, in parki's cache folder, and launches through
-``pk.parallel_for``. Tested with Kokkos 4.6.01, pykokkos-base f43550dc and pykokkos b42c805c on
-OpenMP and Serial; Cuda and HIP take the same path with CuPy arrays, but have never been run. The
-number of threads is Kokkos's own (``OMP_NUM_THREADS`` when PyKokkos is imported, which ``import
-parki`` does not do).
+The file is as `specialise` wrote it, plus the size of scratch memory. It is kept in parki's cache
+folder with upstream's compiled files, and launched by ``pk.parallel_for``. OpenMP and Serial were
+tested with Kokkos 4.6.01, pykokkos-base f43550dc and pykokkos b42c805c; Cuda and HIP take the same
+path with CuPy arrays, but have never been run. Kokkos sets the number of threads
+(``OMP_NUM_THREADS`` when PyKokkos is imported, which ``import parki`` does not do).
 """
 
 from __future__ import annotations
@@ -23,25 +22,25 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from parki.errors import KernelError, UnavailableError
+from parki.errors import KernelError, MissingPackageError, UnavailableError
 from parki.runtime import cache, host
 from parki.runtime.spaces import ExecutionSpace
 from parki.runtime.specialise import Specialised
 from parki.runtime.syntax import DTYPES, REALS
 from parki.runtime.translate import Translated, View
 
-# Kokkos aligns each scratch view by rules of its own: room for the difference from our layout.
+# Extra bytes, because Kokkos aligns scratch views by other rules than our layout.
 SCRATCH_MARGIN = 512
 _LOCK = threading.RLock()  # upstream keeps its state in module globals
 
 
 @functools.lru_cache(maxsize=1)
 def pykokkos() -> Any:
-    """Import PyKokkos, or raise `UnavailableError` saying what to do."""
+    """Import PyKokkos, or raise `MissingPackageError` with the remedy."""
     try:
         import pykokkos.kokkos_manager
-    except Exception as error:  # CuPy without a driver raises a type of its own
-        raise UnavailableError(
+    except Exception as error:  # CuPy without a driver raises its own type
+        raise MissingPackageError(
             f"executor is 'pykokkos', but importing PyKokkos fails ({error}); install it from "
             "https://github.com/kokkos/pykokkos (it is not on PyPI; where there is no GPU, remove "
             "CuPy), or choose the executor 'embedded', which needs only a C++ compiler"
@@ -72,11 +71,11 @@ class UpstreamObject:
         self.xp, self.wait = space.array_module, space.adapter.synchronize
         self.text = workunit.text
         if translated.scratch:
-            # Upstream gets the size from this function alone: its set_scratch_size does nothing.
+            # Upstream reads the size only from this function; its set_scratch_size does nothing.
             size = translated.scratch + SCRATCH_MARGIN
             self.text += "\n\n@pk.function\ndef team_shmem_size(team_size: int) -> int:\n"
             self.text += f"    return {size}\n"
-        # Upstream's cache knows neither source nor machine, so each key has a folder of its own.
+        # Upstream's cache ignores source and machine, so each key has its own folder.
         libraries = str(self.pk.__file__), os.environ.get("PK_KOKKOS_LIB_PATH", "")
         python = str(sysconfig.get_config_var("EXT_SUFFIX"))
         self.key = cache.key(self.text, space.name, *libraries, python, host._machine())
@@ -91,8 +90,8 @@ class UpstreamObject:
         """Return ``launch(arguments, count)``, letting upstream compile first if needed."""
 
         def build(stamp: Path) -> None:
-            # A folder without a stamp is what a killed compilation left: upstream would take it
-            # for a finished one.
+            # A folder without a stamp comes from a killed compilation; upstream would take it for
+            # a finished one.
             self._unload()
             self.folder.mkdir(parents=True)
             self.file.write_text(self.text, encoding="utf-8")
@@ -109,7 +108,7 @@ class UpstreamObject:
         return functools.partial(self._launch, self._import())
 
     def _import(self) -> Callable[..., None]:
-        """Import the file, and launch it over nothing, so that upstream compiles or loads it."""
+        """Import the file and launch it over no items, so that upstream compiles or loads it."""
         module = ModuleType(self.file.stem)
         with self._guarded():
             SourceFileLoader(module.__name__, str(self.file)).exec_module(module)
@@ -128,27 +127,27 @@ class UpstreamObject:
         with self._guarded():
             named = {}
             for (name, kind), value in zip(self.arguments, values, strict=True):
-                # Left to itself upstream misreads arrays of one row or one column.
+                # Without an explicit layout upstream misreads arrays of one row or one column.
                 is_view = isinstance(kind, View)
                 named[name] = pk.array(value, layout=pk.LayoutRight) if is_view else value
             if self.team:
                 policy = pk.TeamPolicy(self.space, count, *self.team)
             else:
                 policy = pk.RangePolicy(self.space, 0, count)
-            self.wait()  # Kokkos has a stream of its own: CuPy's waits before and after
+            self.wait()  # Kokkos has its own stream, so CuPy's waits before and after
             pk.parallel_for(policy, workunit, **named)
             self.wait()
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Point upstream's cache at our folder, and turn what it raises into `KernelError`."""
+        """Point upstream's cache at our folder, and raise its errors as `KernelError`."""
         from pykokkos.core import module_setup
 
         setup = module_setup.ModuleSetup
         printed = io.StringIO()
         with _LOCK, contextlib.redirect_stdout(printed):
             before = module_setup.BASE_DIR, setup.get_main_path
-            # Upstream's choice is ./pk_cpp and the path of __main__: each script compiles anew.
+            # Upstream's default is ./pk_cpp and the path of __main__, so each script would compile.
             module_setup.BASE_DIR, setup.get_main_path = str(self.folder), lambda _: Path("built")
             try:
                 yield
@@ -161,7 +160,7 @@ class UpstreamObject:
                 module_setup.BASE_DIR, setup.get_main_path = before
 
     def _unload(self) -> None:
-        """Remove the folder, and what upstream remembers of it."""
+        """Remove the folder, and upstream's record of it."""
         known = self.pk.runtime_singleton.runtime.compiler.is_compiled_cache
         for path in [p for p in known if self.folder in Path(p).parents]:
             del known[path]

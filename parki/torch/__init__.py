@@ -14,21 +14,26 @@ sums         of tensors with values, by parki itself
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from parki.errors import ParkiTypeError
+from parki.ewald.api import PlainSum, sums_by
 from parki.ewald.derivatives.linear_map import check_plan
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
-from parki.ewald.points import check_normals, check_options
+from parki.ewald.points import check_normals, take_options
 from parki.meaning import refuse_layout
 from parki.torch import operators
 from parki.torch.graph import Linear, SumFunction
 from parki.torch.sums import INPUTS
+from parki.typing import OptionKeywords
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = [
     "apply",
@@ -41,17 +46,37 @@ __all__ = [
 ]
 
 
-def stokes_comb(
-    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
+def _sum(
+    kernel: str,
+    trg: Any,
+    src: Any,
+    dens: Any,
+    norms: Any = None,
+    options: EwaldOptions | None = None,
+    **keywords: Unpack[OptionKeywords],
 ) -> Any:
+    norms, options = take_options(norms, options, keywords, operators.text_of)
+    text = options if keywords else operators.text(options)
+    check_normals(kernel, norms)
+    given = {"trg": trg, "src": src, "dens": dens}
+    _check(given if norms is None else {**given, "norms": norms})
+    return _summed(kernel, text, trg, None if trg is src else src, dens, norms)
+
+
+_declares: Callable[[Callable[[], None]], PlainSum[torch.Tensor]] = sums_by(_sum)
+
+
+@_declares
+def stokes_comb() -> None:
     """Sum the combined single and double layer: `parki.stokes_comb` for tensors.
 
     Parameters
     ----------
     trg, src, dens, norms : Tensor
         As for `parki.stokes_comb`, float32 or float64, on one device. The same tensor as targets
-        and sources has derivatives in both roles. Of k densities at once, k is the first axis.
-    options : EwaldOptions
+        and sources has derivatives in both roles. With k densities at once, k is the first axis.
+    options, **keywords
+        As for `parki.stokes_comb`.
 
     Returns
     -------
@@ -64,48 +89,37 @@ def stokes_comb(
     ParkiValueError, ParkiTypeError
         As of `parki.stokes_comb`; and where second derivatives by points or normals are asked for.
     """
-    return _sum("stokes_comb", trg, src, dens, norms, options)
 
 
-def stokes_sl(
-    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
-) -> Any:
+@_declares
+def stokes_sl() -> None:
     """Sum the single layer: `parki.stokes_sl` for tensors. See `stokes_comb`."""
-    return _sum("stokes_sl", trg, src, dens, norms, options)
 
 
-def stokes_dl(
-    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
-) -> Any:
+@_declares
+def stokes_dl() -> None:
     """Sum the double layer: `parki.stokes_dl` for tensors. See `stokes_comb`."""
-    return _sum("stokes_dl", trg, src, dens, norms, options)
 
 
-def stokes_rotlet(
-    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
-) -> Any:
+@_declares
+def stokes_rotlet() -> None:
     """Sum rotlets: `parki.stokes_rotlet` for tensors. See `stokes_comb`."""
-    return _sum("stokes_rotlet", trg, src, dens, norms, options)
 
 
-def stokes_dipole(
-    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
-) -> Any:
+@_declares
+def stokes_dipole() -> None:
     """Sum dipoles of forces: `parki.stokes_dipole` for tensors. See `stokes_comb`."""
-    return _sum("stokes_dipole", trg, src, dens, norms, options)
 
 
-def laplace(
-    trg: Any, src: Any, dens: Any, norms: Any = None, options: EwaldOptions | None = None
-) -> Any:
+@_declares
+def laplace() -> None:
     """Sum point charges: `parki.laplace` for tensors. See `stokes_comb`."""
-    return _sum("laplace", trg, src, dens, norms, options)
 
 
 def apply(plan: Plan, dens: Any) -> Any:
     """Return ``plan(dens)``, with derivatives of any order by the density.
 
-    The points are those of the plan, and have no derivatives. The backward pass is `Plan.adjoint`:
+    The plan's points have no derivatives. The backward pass is `Plan.adjoint`:
     a sum of the same matrix, transposed.
 
     Parameters
@@ -124,16 +138,6 @@ def apply(plan: Plan, dens: Any) -> Any:
     check_plan(plan)
     _check({"dens": dens})
     return _linear(operators.number(plan), dens)
-
-
-def _sum(kernel: str, trg: Any, src: Any, dens: Any, norms: Any, options: Any) -> Any:
-    if isinstance(norms, EwaldOptions) and options is None:
-        norms, options = None, norms
-    text = operators.text(check_options(options))
-    check_normals(kernel, norms)
-    given = {"trg": trg, "src": src, "dens": dens}
-    _check(given if norms is None else {**given, "norms": norms})
-    return _summed(kernel, text, trg, None if trg is src else src, dens, norms)
 
 
 # `torch.compile` does not look into these two, but traces what they launch and its derivatives.

@@ -1,8 +1,8 @@
-"""Sums and their derivatives in the graph of PyTorch: in both modes, and mapped over axes.
+"""Sums and their derivatives in PyTorch's graph, in forward and reverse mode and under `vmap`.
 
-Sources that are None are the targets: their derivatives have both roles. Options are their text,
-and names of inputs one text with spaces, as `operators` take them. What PyTorch may call while a
-compiled function runs is kept from being compiled in its turn.
+If sources are None, the targets are the sources, and their derivatives include both roles. As for
+`operators`, options are a string, and names of inputs one string with spaces. Functions that
+PyTorch may call while a compiled function runs are excluded from compilation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from parki.torch.sums import INPUTS
 
 
 def changed(kernel: str, options: str, given: tuple[Any, ...], moves: dict[str, Any]) -> Any:
-    """Return the change of a sum by changes of its inputs, in the graph."""
+    """Return the change of a sum for changes of its inputs, in the graph."""
     if [*moves] == ["dens"]:
         trg, src, _, norms = given
         return SumFunction.apply(kernel, options, trg, src, moves["dens"], norms)
@@ -27,7 +27,7 @@ def changed(kernel: str, options: str, given: tuple[Any, ...], moves: dict[str, 
 
 
 def _named(tensors: Any) -> dict[str, Any]:
-    """Return those inputs that are there, by name."""
+    """Return the inputs that are not None, by name."""
     return {n: each for n, each in zip(INPUTS, tensors, strict=True) if each is not None}
 
 
@@ -126,9 +126,9 @@ class Pull(torch.autograd.Function):
 
 
 def _refuse_inner(wrt: str, moved: list[bool]) -> None:
-    """Refuse derivatives of derivatives by what these depend on, if it is moved."""
+    """Refuse second derivatives by inputs on which the first derivatives depend."""
     names = {name for name, moves in zip(INPUTS, moved, strict=True) if moves}
-    if wrt == "dens":  # derivatives by which do not depend on them
+    if wrt == "dens":  # derivatives by densities do not depend on them
         names -= {"dens"}
     _refuse_second([name for name in INPUTS if name in names])
 

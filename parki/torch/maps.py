@@ -1,7 +1,7 @@
-"""How sums are mapped over an axis: `torch.func.vmap`, and all that is made of it.
+"""Mapping of sums over an axis by `torch.func.vmap` and functions based on it.
 
-Of several densities, or values for derivatives by densities, a sum takes all at once. All else is
-summed one after the other, as in a loop.
+Several densities, or several values for derivatives by densities, are passed in one sum. Other
+mapped arguments are summed one after the other, as in a loop.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from parki.ewald.sums import SUMS
 
 Call = Callable[..., Any]
 Dims = tuple[int | None, ...]
-DENS, VALUES = 5, 7  # places among the arguments of derivatives
+DENS, VALUES = 5, 7  # positions in the arguments of derivatives
 
 
 def map_sum(call: Call, info: Any, dims: Dims, *given: Any) -> tuple[Any, Any]:
-    """Map a sum of kernel, options, targets, sources, density, normals."""
+    """Map a sum with arguments kernel, options, targets, sources, density, normals."""
     return _mapped(call, 4, len(SUMS[given[0]].density_shape(0)), info, dims, given)
 
 
 def map_pull(call: Call, info: Any, dims: Dims, *given: Any) -> tuple[Any, Any]:
-    """Map derivatives of kernel, options, names, the four inputs, and values."""
+    """Map derivatives with arguments kernel, options, names, the four inputs, and values."""
     place = -1
-    if given[2] == "dens":  # which do not depend on the density
+    if given[2] == "dens":  # they do not depend on the density
         place, dim = VALUES, dims[DENS]
         one = given[DENS] if dim is None else given[DENS].select(dim, 0)
         given = (*given[:DENS], one, *given[DENS + 1 :])
@@ -36,21 +36,21 @@ def map_pull(call: Call, info: Any, dims: Dims, *given: Any) -> tuple[Any, Any]:
 
 
 def map_push(call: Call, info: Any, dims: Dims, *given: Any) -> tuple[Any, Any]:
-    """Map changes of a sum, of kernel, options, the four inputs and their changes."""
+    """Map changes with arguments kernel, options, the four inputs and their changes."""
     return _mapped(call, -1, 0, info, dims, given)
 
 
 def map_apply(call: Call, own: int, info: Any, dims: Dims, *given: Any) -> tuple[Any, Any]:
-    """Map a plan of densities, or its transpose of values, with ``own`` axes."""
+    """Map a plan over densities, or its transpose over values, which have ``own`` axes each."""
     return _mapped(call, 2, own, info, dims, given)
 
 
 def _mapped(
     call: Call, several: int, own: int, info: Any, dims: Dims, given: tuple[Any, ...]
 ) -> tuple[Any, Any]:
-    """Return what a call makes of mapped arguments, and the axes along which that is mapped.
+    """Return the result of a call with mapped arguments, and the axes along which it is mapped.
 
-    The argument at the place ``several`` has ``own`` axes, and the call takes several of it.
+    The call takes several values at once of its argument ``several``, which has ``own`` axes.
     """
     mapped = [place for place, dim in enumerate(dims) if isinstance(dim, int)]
     if not mapped:
@@ -72,7 +72,7 @@ def _mapped(
 
 
 def _each(found: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a result, or each of several, changed."""
+    """Apply ``change`` to a result, or to each of several."""
     if isinstance(found, torch.Tensor):
         return change(found)
     return type(found)(change(one) for one in found)

@@ -1,9 +1,9 @@
 """parki's sums as operators of PyTorch, which every call goes through.
 
-So what records operations, or finds their shapes, sees a sum as one: ``torch.compile``, exports,
-``make_fx``, fake tensors. Operators take numbers, texts and tensors: options go by a text, and
-plans by a number. `graph` calls them, and gives them their derivatives where others call them, as
-what was recorded does.
+A sum is therefore one operation for ``torch.compile``, exports, ``make_fx`` and fake tensors.
+Operators take numbers, strings and tensors, so options are passed as a string and plans as a
+number. `graph` calls the operators, and supplies their derivatives if they are called from
+elsewhere, for example by a recorded graph.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 from dataclasses import fields
 from functools import lru_cache
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 import torch
@@ -20,22 +20,26 @@ import torch
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import Plan
+from parki.ewald.plan import AnyPlan
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Points
 from parki.runtime import ExecutionSpace
 from parki.torch.sums import INPUTS, plain, pulled, pushed, summed
+from parki.typing import KernelName, OptionKeywords
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _library = torch.library.Library("parki", "DEF")
 _TAGS = [torch.Tag.pt2_compliant_tag]
 if hasattr(torch.Tag, "cudagraph_unsafe"):
-    # They wait for the device, which no CUDA graph can: `torch.compile` leaves them out of its own.
+    # Sums wait for the device, so `torch.compile` must keep them out of its CUDA graphs.
     _TAGS.append(torch.Tag.cudagraph_unsafe)
-# Plans by their numbers; and of each the number that holds, with the points it had by then.
+# Plans by number; and for each plan its current number, with the points it had at that time.
 _numbers = count()
-_plans: WeakValueDictionary[int, Plan] = WeakValueDictionary()
-_handles: WeakKeyDictionary[Plan, tuple[int, ref[Points]]] = WeakKeyDictionary()
+_plans: WeakValueDictionary[int, AnyPlan] = WeakValueDictionary()
+_handles: WeakKeyDictionary[AnyPlan, tuple[int, ref[Points]]] = WeakKeyDictionary()
 
 
 @lru_cache(maxsize=256)
@@ -52,12 +56,12 @@ def _options(text: str) -> EwaldOptions:
 
 
 def _torch_text(options: EwaldOptions) -> str:
-    """Return options as a text."""
+    """Return options as a string."""
     return _written(options)
 
 
-def _torch_handle(plan: Plan) -> int:
-    """Return the number of a plan with its points."""
+def _torch_handle(plan: AnyPlan) -> int:
+    """Return the number of a plan with its current points."""
     handle, points = _handles.get(plan, (-1, None))
     if points is None or points() is not plan.points:
         LinearMap(plan)  # or refuse it
@@ -67,7 +71,7 @@ def _torch_handle(plan: Plan) -> int:
 
 
 def linear_map(handle: int) -> LinearMap:
-    """Return the plan of a number with the points it had."""
+    """Return the plan of a number; refuse it if its points have changed."""
     plan = _plans.get(handle)
     if plan is None or _torch_handle(plan) != handle:
         raise ParkiValueError(
@@ -77,29 +81,35 @@ def linear_map(handle: int) -> LinearMap:
     return LinearMap(plan)
 
 
-# Functions of constants take no objects before PyTorch 2.13, but a method, by its own name, does.
+# Before PyTorch 2.13 only methods set under their own name can be constant functions of objects.
 EwaldOptions._torch_text = torch.compiler.assume_constant_result(_torch_text)  # type: ignore[attr-defined]
-Plan._torch_handle = torch.compiler.assume_constant_result(_torch_handle)  # type: ignore[attr-defined]
+AnyPlan._torch_handle = torch.compiler.assume_constant_result(_torch_handle)  # type: ignore[attr-defined]
+
+
+@torch.compiler.assume_constant_result
+def text_of(**keywords: Unpack[OptionKeywords]) -> str:
+    """Return options that are given as keywords as a text."""
+    return _written(EwaldOptions(**keywords))
 
 
 def text(options: EwaldOptions) -> str:
-    """Return options as the text that operators take."""
+    """Return options as a string for operators."""
     found: str = options._torch_text()  # type: ignore[attr-defined]
     return found
 
 
-def number(plan: Plan) -> int:
-    """Return the number of a plan with its points, which operators take."""
+def number(plan: AnyPlan) -> int:
+    """Return the number of a plan with its current points, for operators."""
     found: int = plan._torch_handle()  # type: ignore[attr-defined]
     return found
 
 
-# What each operator computes, and of which shape that is.
+# The computation of each operator, and the shape of its result.
 Four = tuple[Any, Any, Any, Any]
 GIVEN = "str kernel, str options, {}Tensor trg, Tensor? src, Tensor dens, Tensor? norms"
 
 
-def _sum(kernel: str, options: str, *given: Any) -> Any:
+def _sum(kernel: KernelName, options: str, *given: Any) -> Any:
     return summed(kernel, _options(options), *given)
 
 
@@ -108,21 +118,21 @@ def _sum_shape(kernel: str, options: str, trg: Any, src: Any, dens: Any, norms: 
     return trg.new_empty((*many, *result_shape(kernel, "u", trg.shape[1])))
 
 
-def _pull(kernel: str, options: str, wrt: str, *given: Any) -> Four:
+def _pull(kernel: KernelName, options: str, wrt: str, *given: Any) -> Four:
     return four(pulled(kernel, _options(options), wrt, given[:4], given[4]), given[4])
 
 
 def _pull_shapes(kernel: str, options: str, wrt: str, *given: Any) -> Four:
     *inputs, values = given
     shapes = {n: each.shape for n, each in zip(INPUTS, inputs, strict=True) if each is not None}
-    # Of several values there are several derivatives by densities, and else they are added up.
+    # Several values give one derivative by densities each; other derivatives are added up.
     many = values.shape[: values.ndim - len(result_shape(kernel, "u", 0))]
     own = len(SUMS[kernel].density_shape(0))
     shapes["dens"] = (*many, *shapes["dens"][len(shapes["dens"]) - own :])
     return four({name: values.new_empty(shapes[name]) for name in wrt.split()}, values)
 
 
-def _push(kernel: str, options: str, *given: Any) -> Any:
+def _push(kernel: KernelName, options: str, *given: Any) -> Any:
     return pushed(kernel, _options(options), given[:4], given[4:])
 
 
@@ -139,19 +149,19 @@ def _apply_shape(handle: int, transposed: bool, values: Any) -> Any:
 
 
 def four(found: dict[str, Any], like: Any) -> Four:
-    """Return derivatives by all inputs: empty ones, where there are none."""
+    """Return derivatives by all four inputs; missing ones are empty."""
     trg, src, dens, norms = (found.get(name, like.new_empty(0)) for name in INPUTS)
     return trg, src, dens, norms
 
 
 def named(wrt: str, found: Four) -> tuple[Any, ...]:
-    """Return the derivatives that there are."""
+    """Return the derivatives by the named inputs."""
     every = dict(zip(INPUTS, found, strict=True))
     return tuple(every[name] for name in wrt.split())
 
 
 def _define(name: str, schema: str, run: Any, shape: Any) -> Any:
-    """Define an operator; return what calls it below autograd, whose part `graph` has."""
+    """Define an operator; return a function that calls it below autograd, which `graph` handles."""
     _library.define(name + schema, tags=_TAGS)
     _library.impl(name, run, "CompositeExplicitAutograd")
     torch.library.register_fake(f"parki::{name}", shape, lib=_library)
@@ -165,7 +175,7 @@ def _define(name: str, schema: str, run: Any, shape: Any) -> Any:
 
 
 def differentiate(name: str, function: Any) -> None:
-    """Have a function of autograd take the place of an operator, wherever it is differentiated."""
+    """Replace an operator by an autograd function wherever it is differentiated."""
     _library.impl(name, function, "Autograd")
 
 

@@ -1,7 +1,7 @@
-"""Sums and their derivatives of tensors with values: what the operators compute.
+"""The operators' computations: sums and derivatives of concrete tensors.
 
-Sources that are None are the targets: their derivatives have both roles. Names of several inputs
-are one text with spaces.
+If sources are None, the targets are the sources, and their derivatives include both roles. Names
+of several inputs are one string with spaces.
 """
 
 from __future__ import annotations
@@ -10,31 +10,32 @@ from typing import Any
 
 from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import sum_once
+from parki.ewald.pipeline.placed_sum import sum_once
+from parki.typing import KernelName
 
 INPUTS = ("trg", "src", "dens", "norms")
 
 
 def plain(*tensors: Any) -> list[Any]:
-    """Return tensors that require no derivatives, in memory without gaps, as they are there."""
+    """Return tensors detached and contiguous; None stays None."""
     return [None if each is None else each.detach().contiguous().resolve_neg() for each in tensors]
 
 
-def summed(kernel: str, options: EwaldOptions, *given: Any) -> Any:
-    """Return a sum of targets, sources or None, density, and normals or None."""
+def summed(kernel: KernelName, options: EwaldOptions, *given: Any) -> Any:
+    """Return a sum, given targets, sources or None, density, and normals or None."""
     trg, src, dens, norms = plain(*given)
-    return sum_once(kernel, trg, trg if src is None else src, dens, norms, options, "u")
+    return sum_once((kernel, trg, trg if src is None else src, norms, options), dens, "u")
 
 
 def pulled(
-    kernel: str, options: EwaldOptions, wrt: str, given: tuple[Any, ...], values: Any
+    kernel: KernelName, options: EwaldOptions, wrt: str, given: tuple[Any, ...], values: Any
 ) -> dict[str, Any]:
     """Return the derivatives by ``wrt``, by name."""
     trg, src, dens, norms, values = plain(*given, values)
-    names = tuple(wrt.split())
+    names: tuple[Any, ...] = tuple(wrt.split())
     both = src is None and "trg" in names
     if names == ("dens",):
-        dens = None  # on which they do not depend
+        dens = None  # the derivatives do not depend on it
     points = trg, trg if src is None else src
     asked = (*names, "src") if both else names
     found = vjp(kernel, *points, dens, norms, options, values=values, wrt=asked)
@@ -44,12 +45,12 @@ def pulled(
 
 
 def pushed(
-    kernel: str, options: EwaldOptions, given: tuple[Any, ...], changes: tuple[Any, ...]
+    kernel: KernelName, options: EwaldOptions, given: tuple[Any, ...], changes: tuple[Any, ...]
 ) -> Any:
-    """Return the change of a sum, by those of its inputs, None where there is none."""
+    """Return the change of a sum for changes of its inputs; None stands for no change."""
     trg, src, dens, norms = plain(*given)
     named = zip(INPUTS, plain(*changes), strict=True)
-    tangents = {name: change for name, change in named if change is not None}
+    tangents: dict[Any, Any] = {name: change for name, change in named if change is not None}
     if src is None and "trg" in tangents:
         tangents["src"] = tangents["trg"]
     points = trg, trg if src is None else src

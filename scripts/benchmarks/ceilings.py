@@ -1,8 +1,8 @@
-"""What the machine reaches: bytes per second, multiply-adds per second, inverse roots per second.
+"""Ceilings of the machine: bytes, multiply-adds and inverse roots per second.
 
-Measured in the same run as what is compared with them, by kernels that go the same way as parki's
-own (``peak.py``), the best of a few runs: they are ceilings. On a host the matrix product of BLAS
-stands in for the multiply-adds where it is faster.
+They are the best of a few runs of kernels (``peak.py``) that parki's runtime compiles, measured in
+the same run as the times compared with them. On a host the matrix product of BLAS replaces the
+multiply-adds if it is faster.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from parki.runtime import load
 from .run import Run
 
 FILE = str(Path(__file__).with_name("peak.py"))
-# Of the time per byte from memory, that from the L2 cache, and from L1 or scratch memory: the
-# paper's figures for the H200, section 5.1.
+# Time per byte from the L2 cache, and from L1 or scratch memory, relative to memory: the paper's
+# figures for the H200, section 5.1.
 L2, L1 = 1 / 4, 1 / 10
 
 
 @dataclass(frozen=True)
 class Ceilings:
-    """Per second: bytes of a triad, operations, and inverse roots.
+    """Ceilings per second: bytes of a triad, operations, and inverse roots.
 
     Attributes
     ----------
     flops : float
-        A multiply-add is two.
+        Operations per second; a multiply-add is two.
     roots : float
     """
 
@@ -40,14 +40,14 @@ class Ceilings:
 
     @property
     def root(self) -> float:
-        """Operations that take the time of an inverse root."""
+        """Number of operations that take the time of an inverse root."""
         return self.flops / self.roots
 
 
 def ceilings(run: Run, dtype: str = "f8") -> Ceilings:
     """Measure the ceilings of a space and precision."""
     xp, device = run.xp, run.space.on_device
-    # A device has tens of thousands of threads in flight; a host thread its vectors.
+    # A device keeps tens of thousands of threads in flight, a host thread a few vectors.
     wide, rounds = (8, 2000) if device else (128, 200)
     items, cells = (1 << 19, 1 << 27) if device else (1 << 13, 1 << 24)
     if run.quick:

@@ -49,9 +49,9 @@ def measure(run: Run) -> dict[str, Any]:
     launch = choose_launch(chosen.p2p, run.space)
     works = {
         "P2P": models.near(chosen.p2p, launch, n, near.pairs(), size, flops, run.space.on_device),
-        "P2G": spread_work(plan.pipeline.p2g, mesh, n),
+        "P2G": spread_work(plan.pipeline.stages.p2g, mesh, n),
         "FGC": models.convolve(mesh),
-        "G2P": gather_work(plan.pipeline.g2p, mesh, n),
+        "G2P": gather_work(plan.pipeline.stages.g2p, mesh, n),
     }
     return {
         "points": n,

@@ -93,7 +93,7 @@ def tables(record: Record) -> list[Table]:
 
 
 def draw(record: Record, file: Path) -> None:
-    """Draw pairs per second and shares of the peak."""
+    """Draw pairs per second and fractions of the peak."""
     found = record["results"]
     made, (left, right) = figure(2, 4.4)
     for k, (kernel, name) in enumerate(KERNELS.items()):

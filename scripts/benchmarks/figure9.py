@@ -19,7 +19,7 @@ from .whole import HEAD, PAPER_HEAD, STAGES, cells, paper_cells, whole
 
 HOST, DEVICE = (10_000, 30_000, 100_000), (250_000, 1_000_000, 4_000_000)
 PAPER = {4_000_000: table9.PAPER["U/U"]}
-# The published code on two cores: seconds of a sum.
+# Seconds of a sum by the published code on two cores.
 PUBLISHED_HOST = {10_000: 0.50, 100_000: 8.26, 400_000: 28.3, 1_000_000: 89.4}
 
 
@@ -58,7 +58,7 @@ def tables(record: Record) -> list[Table]:
 
 
 def draw(record: Record, file: Path) -> None:
-    """Draw one line for each stage, and for the whole."""
+    """Draw one line for each stage and one for the whole sum."""
     rows = record["results"]["rows"]
     device = record["settings"]["space"] in ("Cuda", "HIP")
     sizes = [row["points"] for row in rows]

@@ -1,7 +1,7 @@
 """`Spreading`: P2G and G2P to time by any variant, for tables 5, 7 and 8.
 
-Uniform points in a triply periodic cube, single and double layer together, double precision;
-densities in the user's order, as in a repeated application.
+The points are uniform in a triply periodic cube, and both layers are spread together in double
+precision, with densities in the user's order, as in a repeated application.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from parki.ewald.task import Frame, Task
 from . import models
 from .run import Run
 
-# Grid points along an edge that go with a window P at 4e6 points. The paper has 256 for P = 8;
-# those for 4 and 14 follow from its cell sizes (160, 960 sources) and tolerances.
+# Grid points along an edge by window P, at 4e6 points. The paper has 256 for P = 8; the numbers for
+# 4 and 14 follow from its cell sizes (160, 960 sources) and tolerances.
 GRIDS = {4: 144, 8: 256, 14: 336}
-BETA = 2.3  # of the windows, per point
+BETA = 2.3  # of the windows per point
 METHODS = {"P2G": P2G_METHODS[1:], "G2P": G2P_METHODS[1:]}
 
 
@@ -42,7 +42,7 @@ class Spreading:
         self.buffer = run.xp.empty_like(self.dens)
 
     def mesh(self, spread: str = "", gather: str = "") -> EwaldMesh:
-        """Return the mesh with its variants, the usual ones if not told."""
+        """Return the mesh with the given variants, by default the usual ones."""
         usual = USUAL[self.run.space.on_device]
         variants = spread or usual[1], gather or usual[2]
         box = np.ones(3)
@@ -76,18 +76,18 @@ class Spreading:
 
 
 def spread_work(p2g: P2G, mesh: EwaldMesh, n: int) -> models.Work:
-    """Return the work of spreading ``n`` sources as it is done."""
+    """Return the work of spreading ``n`` sources by the variant used."""
     return models.spread(mesh.spread, mesh, n, _teams(p2g.arguments))
 
 
 def gather_work(g2p: G2P, mesh: EwaldMesh, n: int) -> models.Work:
-    """Return the work of gathering for ``n`` targets as it is done."""
-    method = g2p.method.partition(" ")[0]  # the rest says why it took another's place
+    """Return the work of gathering for ``n`` targets by the variant used."""
+    method = g2p.method.partition(" ")[0]  # the rest says why it replaced another
     return models.gather(method, mesh, n, _teams(g2p.arguments), g2p.targets.tiles.counts)
 
 
 def _teams(arguments: dict[str, Any]) -> int:
-    """Return the teams that a kernel with a list of work launches, or 0."""
+    """Return the number of teams that a kernel with a list of work launches, or 0."""
     return arguments["work"].shape[1] if "work" in arguments else 0
 
 
@@ -99,7 +99,7 @@ def variants(run: Run, stage: str, n: int, windows: list[int]) -> list[dict[str,
         default = case.mesh()
         first = default.spread if stage == "P2G" else default.gather
         reference: Any = None
-        # `p2g_owner` has one thread for each tile: over a minute on a device.
+        # `p2g_owner` has one thread for each tile, and would take over a minute on a device.
         names = [m for m in METHODS[stage] if not (run.space.on_device and m == "owner")]
         for method in sorted(names, key=lambda name: name != first):
             measured = case.spread if stage == "P2G" else case.gather
@@ -130,6 +130,6 @@ def baselines(rows: list[dict[str, Any]]) -> dict[int, float]:
 
 
 def efficiency(row: dict[str, Any], bandwidth: float, flops: float) -> float:
-    """Return the time of the paper's model T0 over that measured."""
+    """Return the time of the paper's model T0 over the measured time."""
     machine = models.Ceilings(bandwidth, flops, math.inf)
     return models.Work(**row["work"]).seconds(machine)["T0"] / row["seconds"]

@@ -1,10 +1,10 @@
-"""Operations and bytes of parki's kernels, as section 5 of the paper counts those of its own.
+"""Operations and bytes of parki's kernels, counted as in section 5 of the paper.
 
-Counted by hand from the kernels: a multiply-add is two operations, an inverse root as many as take
-its time (see ``ceilings.py``). Bytes are those asked of global memory (``moved``) and of scratch
-memory (``staged``), and those that must move at least once (``least``); an atomic counts as one
-number, as in the paper. The combined kernel has 12 numbers per source, 3 per target, and 4 grid
-components out, 3 back.
+They were counted by hand from the kernels. A multiply-add is two operations; an inverse root counts
+as the operations that take its time (see ``ceilings.py``). Bytes are requests to global memory
+(``moved``) and to scratch memory (``staged``), and the least possible traffic (``least``). An
+atomic counts as one number, as in the paper. The combined kernel has 12 numbers per source, 3 per
+target, and 4 spread and 3 gathered grid components.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from parki.ewald.near.sizes import COLUMNS, CPU, DEPTH, DEVICE, TILES, Launch
 
 from .ceilings import L1, L2, Ceilings
 
-CANDIDATE = 14  # operations that find a squared distance
+CANDIDATE = 14  # operations of a squared distance
 # Operations per pair apart from the inverse root, and polynomials to evaluate, by kernel.
 PAIR = {"laplace": (6, 1), "stokes_sl": (28, 2), "stokes_comb": (72, 3)}
 SOURCE, TARGET, FOUR, THREE = 12, 6, 4, 3  # numbers
-MODELS = ("T0", "T∞", "T∞,L1", "Tf")  # of the paper
+MODELS = ("T0", "T∞", "T∞,L1", "Tf")  # the paper's
 LABELS = {"T0": "$T_0$", "T∞": r"$T_\infty$", "T∞,L1": r"$T_{\infty,L1}$", "Tf": "$T_f$"}
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a kernel does."""
+    """Operations and bytes of a kernel."""
 
     flops: float
     least: float
@@ -48,18 +48,18 @@ class Work:
 
 
 def pair_flops(kernel: str, degree: int, root: float) -> float:
-    """Return the operations of a pair within r_c; ``root`` are those of an inverse root."""
+    """Return the operations of a pair within r_c, with ``root`` for an inverse root."""
     own, polynomials = PAIR[kernel]
     return own + root + polynomials * 2 * degree
 
 
 def tile_candidates(cell_size: float, tile: int) -> float:
-    """Return how many sources a target of parki's tiles looks at, for uniform points.
+    """Return the number of candidate sources of a target in parki's tiles, for uniform points.
 
-    A tile of ``tile`` targets has a column of cells as its base; it takes all cells of the columns
-    around it that reach into the sphere around its bounding box.
+    A tile of ``tile`` targets has a column of cells as its base. Its candidates are in the cells of
+    the columns around it that intersect the sphere around its bounding box.
     """
-    width = 1 / COLUMNS  # lengths over r_c
+    width = 1 / COLUMNS  # in units of r_c
     height = tile / (cell_size * width**2) + 1 / DEPTH
     total = 0.0
     for x in range(-COLUMNS - 1, COLUMNS + 2):
@@ -80,24 +80,24 @@ def near(
     flops: float,
     device: bool,
 ) -> Work:
-    """Return the work of P2P for ``n`` sources and targets; ``flops`` are those of a pair.
+    """Return the work of P2P for ``n`` sources and targets, with ``flops`` for each pair.
 
-    A target of the paper's variants looks at 27 cells, one of parki's at `tile_candidates`.
+    The paper's variants have candidates in 27 cells, and parki's have `tile_candidates`.
     """
     seen = 27 * cell_size
     least = 8.0 * n * (TARGET + SOURCE)
     if launch is None:
-        # Of many targets, with few sources near.
+        # parki's own variants; TILES is for many targets with few sources near.
         tile = (
             TILES[False, False] if method == "tile" else (DEVICE if device else CPU).staged
         ).targets
         seen = tile_candidates(cell_size, tile)
         if method == "staged":
-            # A team copies sources, each once for all its targets.
+            # A team copies each source once for all its targets.
             staged = 8 * SOURCE * n * seen
             moved = 8 * n * TARGET + staged / tile
         else:
-            # Threads look at the positions of the same sources, and read those in reach themselves.
+            # Threads test the same sources' positions, and each reads the sources within reach.
             staged = 0.0
             moved = 8 * (n * TARGET + SOURCE * pairs + 3 * n * seen / tile)
     elif method.startswith("gm"):
@@ -110,9 +110,9 @@ def near(
 
 
 def columns_values(mesh: Any, teams: int, columns: tuple[int, ...]) -> float:
-    """Return the grid values of a component that teams walking along x through columns move.
+    """Return the grid values per component that teams move when they walk along x through columns.
 
-    Each column with a window's reach around it, and a reach more where a team begins.
+    A team moves each column with a window's reach around it, and one reach more at its start.
     """
     p, cells = mesh.window.points, mesh.padding.cells
     width, depth = (-(-cells[axis] // columns[axis]) + p - 1 for axis in (1, 2))
@@ -123,18 +123,18 @@ def columns_values(mesh: Any, teams: int, columns: tuple[int, ...]) -> float:
 def spread(method: str, mesh: Any, n: int, teams: int) -> Work:
     """Return the work of P2G for ``n`` sources.
 
-    ``teams`` are those that hybrid and tile launch.
+    ``teams`` is the number that hybrid and tile launch.
     """
     p, terms, values = mesh.window.points, mesh.terms, math.prod(mesh.padding.grid)
     half = (p + 1) // 2
-    # By columns: a line of P points along z costs 24 operations, each of its points 14.
+    # A line of P points along z costs 24 operations, and each of its points 14.
     flops = n * (14 * p**3 + 24 * p**2 + 12 * p * terms)
     least = 8.0 * (n * SOURCE + values * FOUR)
     given, staged = n * SOURCE, 0.0
     if method in ("base", "source"):
         moved = given + FOUR * n * p**3
     elif method == "grid":
-        seen = 27 * n * half**3  # points of the cubes around a source, at which it is looked at
+        seen = 27 * n * half**3  # grid points for which a source is a candidate
         flops = n * p**3 * (12 * terms + 43) + CANDIDATE * seen
         moved = THREE * seen + 9 * n * p**3 + FOUR * values
     elif method == "hybrid":
@@ -143,20 +143,20 @@ def spread(method: str, mesh: Any, n: int, teams: int) -> Work:
         moved = given + FOUR * teams * reached
         staged = n * (1.5 * reached + 15 * p**3)
     elif method == "tile":
-        # Sources once for each tile they reach. Blocks of columns, a warp each, read their windows
-        # from scratch memory; teams that share a tile write P - 1 planes in common.
+        # Each tile reads the sources that reach it. Blocks of columns, a warp each, read windows
+        # from scratch memory; teams in the same tile have P - 1 planes in common.
         entries = n * sizes.reached(p)
         flops += 12 * p * terms * (entries - n)
         moved = entries * (SOURCE + 1) + FOUR * (values + teams * (p - 1) * math.prod(sizes.TILE))
         blocks = n * math.prod(side + p - 1 for side in sizes.SIDES) / math.prod(sizes.SIDES)
         staged = entries * (6 * p + 10) + blocks * (2 * p + 14)
-    else:  # owner: reads and writes the grid as it goes
+    else:  # owner: reads and writes the grid for each source
         moved = given + 2 * FOUR * n * p**3
     return Work(float(flops), least, 8.0 * moved, 8.0 * staged)
 
 
 def gather(method: str, mesh: Any, n: int, teams: int, columns: tuple[int, ...]) -> Work:
-    """Return the work of G2P for ``n`` targets; ``teams`` and ``columns`` are those of tile."""
+    """Return the work of G2P for ``n`` targets; ``teams`` and ``columns`` are for tile."""
     p, terms, values = mesh.window.points, mesh.terms, math.prod(mesh.padding.grid)
     flops = n * (6 * p**3 + p**2 + 6 * p * terms)
     least = 8.0 * (n * TARGET + values * THREE)
@@ -168,10 +168,10 @@ def gather(method: str, mesh: Any, n: int, teams: int, columns: tuple[int, ...])
 
 
 def convolve(mesh: Any) -> Work:
-    """Return the work of FGC: transforms in passes, one along each axis, that read and write.
+    """Return the work of FGC, whose transforms read and write once per axis.
 
-    Passes cannot share what they read: all of it counts as what must move. Where axes are free: the
-    real transform along x, padding, planes, the multiplier, and back.
+    Each pass has to read all values again, so that all of them count as least traffic. With free
+    axes the passes are the real transform along x, padding, planes, multiplier, and the way back.
     """
     padding, components = mesh.padding, FOUR + THREE
     grid = math.prod(padding.grid)

@@ -1,7 +1,7 @@
 """`Near`: a near field to time by any variant, for tables 3 and 6 and figures 5 and 6.
 
-The cut-off belongs to a number of sources in r_c^3, and the split keeps its shape (xi r_c, or the
-prolate c) when that number changes, so that one set of kernels serves all of them.
+The cut-off follows from the number of sources in r_c^3. The split keeps its shape (xi r_c, or the
+prolate c) when that number changes, so that all cases use the same kernels.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .run import Run
 
 PERIODICITY, TOLERANCE = 1, 1e-4
 SAMPLED = 200  # targets whose neighbours are counted
-# What variants are called: parki's own, and the paper's as in its tables.
+# Names of the variants: parki's own, and the paper's as in its tables.
 NAMES = {
     "tile": "parki, tiles",
     "staged": "parki, staged",
@@ -41,14 +41,14 @@ def own_variants(run: Run) -> tuple[str, str]:
 
 
 class Near:
-    """Uniform points that are sources and targets, and what P2P is told of them.
+    """Uniform points that are sources and targets, and the input of P2P.
 
     Attributes
     ----------
     cell_size : float
         Sources in r_c^3.
     degree : int
-        Of the near field's polynomials.
+        Degree of the near field's polynomials.
     predicted : float
         Seconds of P2P by parki's own model of costs.
     """
@@ -70,7 +70,7 @@ class Near:
             cell_size=cell_size,
             execution_space=run.space,
         )
-        # With a density: as for one sum, which keeps no lists of pairs, as no variant does here.
+        # A plan with a density is for one sum, and keeps no lists of pairs, like all variants here.
         dens = self.dens if len(self.dens) > 1 else self.dens[0]
         plan, _ = plan_and_sum((kernel, self.points, self.points, self.norms, options), dens)
         chosen = plan.parameters
@@ -82,12 +82,12 @@ class Near:
         self.predicted = chosen.seconds["P2P"]
 
     def resize(self, cell_size: float) -> None:
-        """Take another number of sources in r_c^3."""
+        """Change the number of sources in r_c^3."""
         self.cell_size = cell_size
         self.cutoff = (cell_size / self.n) ** (1 / 3)
 
     def pairs(self) -> float:
-        """Return the pairs closer than r_c, counted for some of the targets."""
+        """Return the number of pairs closer than r_c, counted for some of the targets."""
         images = math.ceil(self.cutoff)
         ranges = [
             range(-images, images + 1) if axis < PERIODICITY else range(1) for axis in range(3)
@@ -102,7 +102,7 @@ class Near:
         return self.n * int(found) / sampled
 
     def near_field(self, method: str, launch: Launch | None = None) -> Callable[[], Any]:
-        """Return what computes the near field by a variant."""
+        """Return a function that computes the near field by a variant."""
         split = self.split.scaled(self.cutoff / self.first_cutoff)
         pair = Pair(self.cutoff, split.radial_polynomials(self.cutoff, self.degree), method)
         frame = Frame(np.ones(3), np.zeros(3), PERIODICITY)

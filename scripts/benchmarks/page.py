@@ -30,7 +30,7 @@ def page(
     ----------
     records : sequence of dict
     tables, about : callable
-        The tables of a record, and the words that explain a kind.
+        The tables of a record, and the text that explains a kind.
     """
     text = [HEAD]
     for kind in sorted({found["kind"] for found in records}, key=_order):
@@ -51,7 +51,7 @@ def page(
 
 
 def picture(found: Record) -> str:
-    """Return where the picture of a record lies, seen from the page."""
+    """Return the path of a record's picture, relative to the page."""
     name = "".join(c if c.isalnum() else " " for c in found["machine"]["name"].lower())
     return f"images/benchmarks/{found['kind'].replace(' ', '')}-{'-'.join(name.split())}.png"
 

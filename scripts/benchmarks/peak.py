@@ -1,11 +1,11 @@
-"""Kernels that do nothing but arithmetic, or nothing but move memory (see ``ceilings.py``)."""
+"""Kernels of arithmetic only, or of memory traffic only (see ``ceilings.py``)."""
 
 from typing import List  # noqa: UP035 (the kernel dialect)
 
 import pykokkos as pk
 
 REAL = pk.double
-WIDE = 8  # chains that do not wait for each other
+WIDE = 8  # independent chains
 ROUNDS = 1000
 
 

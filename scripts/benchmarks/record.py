@@ -22,7 +22,7 @@ Record = dict[str, Any]
 
 
 def record(kind: str, run: Run, seconds: float, results: dict[str, Any]) -> Record:
-    """Return all there is to know of one table or figure."""
+    """Return the record of one table or figure."""
     return {
         "kind": kind,
         "date": dt.datetime.now(dt.timezone.utc).date().isoformat(),
@@ -40,10 +40,10 @@ def record(kind: str, run: Run, seconds: float, results: dict[str, Any]) -> Reco
 
 
 def machine(run: Run) -> dict[str, Any]:
-    """Return what the machine is called and what it has."""
+    """Return the machine's name and properties."""
     facts: dict[str, Any] = {"system": platform.platform(terse=True), "cpu": _processor()}
     if not run.space.on_device:
-        # Of the last minute, this run among it: more than the threads tells of company.
+        # Load of the last minute, this run included: more than the threads means other programs.
         facts["load"] = round(os.getloadavg()[0], 1)
         return {**facts, "name": f"{facts['cpu']}, {thread_count()} threads"}
     runtime = run.xp.cuda.runtime
@@ -59,7 +59,7 @@ def machine(run: Run) -> dict[str, Any]:
 
 
 def versions(run: Run) -> dict[str, str]:
-    """Return the versions of parki and of what computes."""
+    """Return the versions of parki and of the packages that compute."""
     found = {"parki": _commit(), "python": platform.python_version()}
     for package in ("numpy", "scipy"):
         found[package] = metadata.version(package)
@@ -73,7 +73,7 @@ def versions(run: Run) -> dict[str, str]:
 
 
 def write(file: Path, records: Sequence[Record]) -> None:
-    """Write records, with few digits: the files are kept in the repository."""
+    """Write records with few digits, because the files are kept in the repository."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(_short(list(records)), indent=1) + "\n", encoding="utf-8")
 
@@ -92,7 +92,7 @@ def where(found: Record) -> str:
 
 
 def _processor() -> str:
-    """Return the CPU's name and its widest vectors, as far as the system tells."""
+    """Return the CPU's name and its widest vectors, as far as known."""
     name, wide = platform.processor() or platform.machine(), ""
     facts = Path("/proc/cpuinfo")
     if facts.is_file():
@@ -106,7 +106,7 @@ def _processor() -> str:
 
 
 def _commit() -> str:
-    """Return parki's version, and the commit where this is a checkout."""
+    """Return parki's version, and the commit if this is a checkout."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     try:
         found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -1,4 +1,4 @@
-"""`Run`: what was asked for, the clocks, and clouds of points; knows nothing of what is timed."""
+"""`Run`: the request, the clocks, and clouds of points."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 
 from parki.runtime import ExecutionSpace
 
-# Runs of a case: at most so many, and no more once they have taken so many seconds.
+# Largest number of runs of a case, and seconds after which there are no more.
 ROUNDS, ENOUGH = 7, 1.5
 TINY = 400  # points of --quick
 
 
 @dataclass(frozen=True)
 class Run:
-    """What was asked for.
+    """The request.
 
     Attributes
     ----------
     points : int or None
-        Sources, and as many targets; None for a number that suits the table and the space.
+        Number of sources and of targets; None takes a number that suits the table and the space.
     quick : bool
         Whether to use few points and cases, which tests the script and measures nothing.
     """
@@ -40,11 +40,11 @@ class Run:
 
     @property
     def random(self) -> np.random.Generator:
-        """Random numbers, the same ones each time."""
+        """Random numbers, the same in every run."""
         return np.random.default_rng(self.seed)
 
     def size(self, host: int, device: int) -> int:
-        """Return the points to use: those asked for, or what suits the space."""
+        """Return the requested number of points, or one that suits the space."""
         if self.quick:
             return TINY
         return self.points or (device if self.space.on_device else host)
@@ -56,7 +56,7 @@ class Run:
         return time.perf_counter()
 
     def seconds(self, call: Callable[[], Any]) -> float:
-        """Return the seconds of one call: by events on a device, which leave out its launch."""
+        """Return the seconds of one call; on a device by events, which exclude its launch."""
         if not self.space.on_device:
             start = self.now()
             call()
@@ -69,7 +69,7 @@ class Run:
         return float(self.xp.cuda.get_elapsed_time(start, end)) / 1e3
 
     def repeat(self, call: Callable[[], Any]) -> list[float]:
-        """Return the seconds of calls after a first, fewer of them if they are slow."""
+        """Return the seconds of calls after a first one; slow calls are repeated less often."""
         call()
         begun = self.now()
         times = [self.seconds(call)]
@@ -78,7 +78,7 @@ class Run:
         return times
 
     def cloud(self, kernel: str, n: int, dtype: str = "f8") -> tuple[Any, Any, Any]:
-        """Return uniform points in the unit cube, a normal density, and normals if there are any.
+        """Return uniform points in the unit cube, a random density, and normals if needed.
 
         Returns
         -------
@@ -98,5 +98,5 @@ class Run:
 
 
 def apart(difference: Any, reference: Any) -> float:
-    """Return the largest difference over the largest value, as a number of the host."""
+    """Return the largest difference over the largest value, as a Python number."""
     return float(abs(difference).max() / abs(reference).max())

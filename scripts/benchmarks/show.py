@@ -1,4 +1,4 @@
-"""`Table`, for the terminal and for the docs alike, and the style that all pictures share."""
+"""`Table`, for the terminal and for the docs, and the common style of all pictures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Table:
         return "\n".join([self.title, "", *text, *(["", *self.notes] if self.notes else [])])
 
     def print(self) -> None:
-        """Print the table: folded to the width of a terminal, in Markdown anywhere else."""
+        """Print the table, folded to the width of a terminal, or in Markdown elsewhere."""
         console = Console(highlight=False)
         if not console.is_terminal:
             print(self.text(), flush=True)
@@ -62,12 +62,12 @@ class Table:
 
 
 def ms(seconds: float | None) -> str:
-    """Return milliseconds with three digits, and nothing for None."""
+    """Return milliseconds with three digits, or '' for None."""
     return "" if seconds is None else number(1e3 * seconds)
 
 
 def number(value: float | None) -> str:
-    """Return three digits without an exponent, and nothing for None."""
+    """Return three digits without an exponent, or '' for None."""
     if value is None:
         return ""
     if abs(value) >= 100:
@@ -95,7 +95,7 @@ def figure(columns: int, height: float, width: float = 10.0, **keywords: Any) ->
     made, axes = plt.subplots(
         1, columns, figsize=(width, height), layout="constrained", squeeze=False, **keywords
     )
-    made.get_layout_engine().set(wspace=0.06)  # the columns of values need some room
+    made.get_layout_engine().set(wspace=0.06)  # the columns of values need some space
     return made, axes[0]
 
 
@@ -118,9 +118,9 @@ def bars(
     log: bool = False,
     rows: int = 0,
 ) -> None:
-    """Draw a bar for each name with its value beside it, and marks of other kinds.
+    """Draw a bar for each name with its value next to it, and marks of other kinds.
 
-    ``rows`` are those of the fullest panel, so that bars are as thick in all of them.
+    ``rows`` is the number in the fullest panel, so that bars are equally thick in all panels.
     """
     places = list(range(len(names)))[::-1]
     axis.barh(places, values, 0.62, color=PARKI, label="parki")
@@ -172,7 +172,7 @@ def stacks(axis: Any, names: Sequence[str], stages: Sequence[dict[str, float]]) 
 
 
 def _column(axis: Any, places: Sequence[int], values: Sequence[str]) -> None:
-    """Write the values of bars in a column at the right, where no mark can be."""
+    """Write the values of bars in a column at the right, beyond all marks."""
     for value, place in zip(values, places, strict=True):
         axis.annotate(
             value,

@@ -17,7 +17,7 @@ from .whole import HEAD, PAPER_HEAD, STAGES, cells, paper_cells, published, whol
 
 TOLERANCES = (1e-1, 1e-4)
 NAMES = {"f4": "single", "f8": "double"}
-# Tolerance and precision -> milliseconds on one H200, 4e6 points; table 9 has the last one.
+# Maps tolerance and precision to milliseconds on one H200, 4e6 points; the last is in table 9.
 PAPER = {
     (1e-1, "f4"): published((92.67, 28.24, 4.8, 6.72, 1.27, 7.95, 141.65)),
     (1e-1, "f8"): published((191.34, 36.69, 8.17, 11.72, 1.87, 17.51, 267.3)),
@@ -40,7 +40,7 @@ def measure(run: Run) -> dict[str, Any]:
 
 
 def tables(record: Record) -> list[Table]:
-    """Return one table, the paper's beside parki's."""
+    """Return one table with parki's times and the paper's."""
     found = record["results"]
     rows = [
         [
@@ -62,7 +62,7 @@ def tables(record: Record) -> list[Table]:
 
 
 def draw(record: Record, file: Path) -> None:
-    """Draw the stages of repeated applications, on a device with the paper's between."""
+    """Draw the stages of repeated applications, on a device with the paper's in between."""
     found = record["results"]
     device = record["settings"]["space"] in ("Cuda", "HIP")
     names, stages = [], []

@@ -26,7 +26,7 @@ from .record import Record
 from .run import Run
 from .show import Table, bars, count, figure, ms, save
 
-# Milliseconds on one H200, 4e6 points, 256 sources in a cell: measured, then the models.
+# Milliseconds on one H200, 4e6 points, 256 sources in a cell: the measurement, then the models.
 PAPER = {
     "gm1d": (261, 854, 357, 257, 190),
     "gm2d": (336, 855, 357, 257, 190),
@@ -43,7 +43,7 @@ def measure(run: Run) -> dict[str, Any]:
     case = Near(run, n, cell_size=min(CELL_SIZE, n / 8))
     pairs = case.pairs()
     flops = models.pair_flops("stokes_comb", case.degree, machine.root)
-    share = math.pi / 6 * 27 * case.cell_size * n  # of the candidates, in the paper's model
+    share = math.pi / 6 * 27 * case.cell_size * n  # pairs by the paper's model
     rows = []
     for method in (*own_variants(run), *CELL_METHODS):
         launch = choose_launch(method, run.space)
@@ -75,7 +75,7 @@ def measure(run: Run) -> dict[str, Any]:
 
 
 def tables(record: Record) -> list[Table]:
-    """Return parki's times and models beside the paper's."""
+    """Return a table of parki's times and models with the paper's."""
     found = record["results"]
     rows = []
     for row in found["rows"]:

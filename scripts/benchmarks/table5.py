@@ -21,7 +21,7 @@ from .run import Run
 from .show import Table, bars, count, figure, ms, save
 from .whole import STAGES, whole
 
-# Milliseconds on one H200, 4e6 points, P = 8: measured, then the models.
+# Milliseconds on one H200, 4e6 points, P = 8: the measurement, then the models.
 PAPER = {
     ("P2G", "base"): (477, 88.9, 24.9, 12.0, 2.81),
     ("P2G", "source"): (354, 88.9, 24.9, 12.0, 2.81),
@@ -35,7 +35,7 @@ TOLERANCES = (1e-1, 1e-4, 1e-9)
 
 
 def measure(run: Run) -> dict[str, Any]:
-    """Return measured and modelled seconds of the variants, and of whole sums' stages."""
+    """Return measured and modelled seconds of the variants and of whole sums' stages."""
     machine = ceilings(run)
     n = run.size(20_000, 4_000_000)
     rows = []
@@ -57,7 +57,7 @@ def measure(run: Run) -> dict[str, Any]:
 
 
 def tables(record: Record) -> list[Table]:
-    """Return the models of variants beside the paper's, and the model of whole sums."""
+    """Return tables of the variants' models with the paper's, and of the model of whole sums."""
     found = record["results"]
     top = found["ceilings"]
     rows = []

@@ -22,8 +22,8 @@ from .record import Record
 from .run import Run, apart
 from .show import Table, bars, count, figure, ms, number, save
 
-# H200, 10^6 points: sources in r_c^3 -> block (threads, lanes), targets per microsecond and flop
-# efficiency in per cent.
+# The paper's results for 10^6 points on an H200, by sources in r_c^3: block (threads, lanes),
+# targets per microsecond and flop efficiency in per cent.
 PAPER = {
     256: {
         "gm1d": ((64, 1), 14.8, 71),
@@ -38,14 +38,14 @@ PAPER = {
         "sm2d": ((128, 2), 6.6, 63),
     },
 }
-# Blocks that are tried on a device, from the paper's sets; its best ones are among them.
+# Blocks to try on a device, from the paper's sets; they include its best ones.
 BLOCKS = {
     "gm1d": ((32, 1), (64, 1), (128, 1)),
     "gm2d": ((1, 32), (2, 32), (8, 32)),
     "sm1d": ((32, 1), (64, 1)),
     "sm2d": ((64, 2), (128, 2)),
 }
-NARROW = ("gm1d", "sm1d")  # measured with cells of r_c / 2 as well
+NARROW = ("gm1d", "sm1d")  # also measured with cells of r_c / 2
 ROUNDS = 3
 
 
@@ -64,7 +64,7 @@ def measure(run: Run) -> dict[str, Any]:
 
 
 def best_launch(case: Near, method: str) -> Launch:
-    """Return how a variant runs: on a device, by the fastest block."""
+    """Return the launch of a variant; on a device, with the fastest block."""
     chosen = choose_launch(method, case.run.space)
     if chosen is None:
         raise RuntimeError(f"{method} has no blocks")
@@ -82,7 +82,7 @@ def best_launch(case: Near, method: str) -> Launch:
 
 
 def variants(case: Near, launches: dict[str, Launch], pairs: float) -> list[dict[str, Any]]:
-    """Return what was measured for the default variant and all others, which take turns."""
+    """Return measurements of the default variant and all others, which alternate."""
     own = own_variants(case.run)
     chosen: list[tuple[str, Launch | None]] = [(name, None) for name in own]
     chosen += launches.items()
@@ -107,7 +107,7 @@ def variants(case: Near, launches: dict[str, Launch], pairs: float) -> list[dict
 
 
 def name_of(row: dict[str, Any]) -> str:
-    """Return what a variant is called."""
+    """Return the name of a variant in the table."""
     return NAMES[row["method"]] + (", cells r_c / 2" if row["width"] == 0.5 else "")
 
 

@@ -22,7 +22,7 @@ from .show import Table, bars, count, figure, ms, number, save
 
 STAGE = "P2G"
 WINDOWS = (4, 8, 14)
-# One H200, 4e6 points: points per microsecond, efficiency.
+# Points per microsecond and efficiency on one H200, 4e6 points.
 PAPER: dict[int, dict[str, tuple[float, int]]] = {
     4: {"base": (80.57, 5), "source": (54.17, 3), "grid": (82.52, 10), "hybrid": (178.23, 11)},
     8: {"base": (8.38, 3), "source": (11.3, 4), "grid": (16.28, 26), "hybrid": (101.28, 39)},
@@ -54,7 +54,7 @@ def measure_stage(run: Run, stage: str, windows: tuple[int, ...]) -> dict[str, A
 
 
 def stage_tables(record: Record, stage: str, papers: dict[int, Any]) -> list[Table]:
-    """Return one table for each window, the published figures at the end of the lines."""
+    """Return one table for each window, with the published numbers in the last columns."""
     found, made = record["results"], []
     top = found["ceilings"]
     base = baselines(found["rows"])

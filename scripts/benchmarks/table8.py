@@ -18,7 +18,7 @@ from .table7 import draw_stage, measure_stage, stage_tables
 
 STAGE = "G2P"
 WINDOWS = (4, 8)
-# One H200, 4e6 points: points per microsecond, efficiency.
+# Points per microsecond and efficiency on one H200, 4e6 points.
 PAPER: dict[int, dict[str, tuple[float, int]]] = {
     4: {"base": (523.13, 24), "target": (760.22, 35)},
     8: {"base": (63.68, 23), "target": (141.38, 52)},

@@ -24,7 +24,7 @@ from .show import Table, count, figure, save, stacks
 from .whole import HEAD, PAPER_HEAD, STAGES, cells, paper_cells, published, whole
 
 TOLERANCE = 1e-4
-# Sources / targets -> milliseconds on one H200, 4e6 points.
+# Maps sources and targets to milliseconds on one H200, 4e6 points.
 PAPER = {
     "U/U": published((239.0, 47.6, 48.7, 20.0, 10.7, 36.7, 402.8)),
     "N/N": published((351.4, 77.4, 48.7, 20.1, 10.7, 37.1, 545.4)),
@@ -47,7 +47,7 @@ def draw_points(letter: str, n: int, random: np.random.Generator) -> np.ndarray[
             outside = (values < 0) | (values >= 1)
         return values
     away = random.standard_normal((3, n))
-    # A digit less than the radius: rounding must not leave the cube.
+    # Slightly less than the radius, so that rounding does not leave the cube.
     return 0.5 + (1 - 1e-9) * RADIUS * away / np.linalg.norm(away, axis=0)
 
 
@@ -65,7 +65,7 @@ def measure(run: Run) -> dict[str, Any]:
 
 
 def tables(record: Record) -> list[Table]:
-    """Return one table, the paper's beside parki's."""
+    """Return one table with parki's times and the paper's."""
     found = record["results"]
     rows = [
         [
@@ -88,7 +88,7 @@ def tables(record: Record) -> list[Table]:
 
 
 def draw(record: Record, file: Path) -> None:
-    """Draw the stages of repeated applications; on a device beside the paper's."""
+    """Draw the stages of repeated applications; on a device next to the paper's."""
     found = record["results"]
     device = record["settings"]["space"] in ("Cuda", "HIP")
     made, axes = figure(2 if device else 1, 3.6, 11 if device else 7.5, sharex=True, sharey=True)

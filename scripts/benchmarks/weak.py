@@ -1,6 +1,6 @@
 """A model of weak scaling: stages of one GPU, and bytes over the rates of the links.
 
-It knows nothing of latencies, of imbalance, and of networks that slow down when all use them.
+It ignores latencies, imbalance, and slower networks under full load.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from benchmarks.record import Record
 
 RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 HOST = 8  # GPUs of a host
-# Bytes per second of each GPU: all-to-all of 128 MiB within a host of H200s, as measured on four,
-# and cards of 100 to 800 Gbit/s for each GPU.
+# Bytes per second for each GPU: an all-to-all of 128 MiB within a host, measured on four H200s, and
+# network cards of 100 to 800 Gbit/s.
 LINK, CARDS = 245e9, (12.5e9, 25e9, 50e9, 100e9)
 EXCHANGES = ("FGC", "FGC lines", "FGC modes")
 
@@ -25,20 +25,20 @@ def seconds(ranks: int, alone: dict[str, float], sent: dict[str, float], card: f
     ----------
     ranks : int
     alone : dict
-        Seconds of the stages of one GPU.
+        Seconds of the stages on one GPU.
     sent : dict
         Bytes that one of two ranks sends, by step.
     card : float
         Bytes per second of a GPU's network card.
     """
-    # Half of a rank's modes are another's where there are two ranks.
+    # With two ranks, each sends half of its modes to the other.
     modes = 2 * sum(size for step, size in sent.items() if step in EXCHANGES)
     near = min(ranks, HOST)
     exchange = modes * ((near - 1) / ranks / LINK + (ranks - near) / ranks / card)
     if ranks > 1:
         others = sum(size for step, size in sent.items() if step not in EXCHANGES)
         exchange += others / (LINK if ranks <= HOST else card)
-    # The near field goes on beside exchanges.
+    # The near field runs during exchanges.
     rest = alone["stages"] - alone["P2P"]
     return rest + max(alone["P2P"], exchange)
 

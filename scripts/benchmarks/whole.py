@@ -1,4 +1,4 @@
-"""Whole sums: stages of repeated applications and one-shot calls, for tables 9, 10 and figure 9."""
+"""Whole sums for tables 9, 10 and figure 9: stages of repeated applications, and one-shot calls."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .show import ms
 
 STAGES = ("P2P", "P2G", "FGC", "G2P")
 SHOTS = 3
-# The paper's stages, milliseconds: its FFT, CNV and IFFT are parki's FGC.
+# The paper's stages in milliseconds; its FFT, CNV and IFFT are parki's FGC.
 Published = tuple[float, float, float, float, float, float, float]
 
 
 def published(column: Published) -> dict[str, float]:
-    """Return a column of the paper by parki's stages, in seconds."""
+    """Convert a column of the paper to parki's stages, in seconds."""
     near, spread, fft, cnv, ifft, gather, total = (1e-3 * value for value in column)
     return {"P2P": near, "P2G": spread, "FGC": fft + cnv + ifft, "G2P": gather, "total": total}
 
@@ -25,8 +25,8 @@ def published(column: Published) -> dict[str, float]:
 def whole(run: Run, trg: Any, src: Any, dens: Any, norms: Any, tolerance: float) -> dict[str, Any]:
     """Return the seconds of a 1-periodic sum of both layers in the unit cube.
 
-    ``one_shot`` is the public call, kernels compiled: a plan and one application. ``stages`` are
-    medians of a plan's repeated applications, ``predicted`` what parki's model of costs expected.
+    ``one_shot`` is the public call (a plan and one application) with compiled kernels. ``stages``
+    has medians of a plan's repeated applications, ``predicted`` the times of parki's cost model.
     """
     options = parki.EwaldOptions(
         periodicity=1, box=(1, 1, 1), tolerance=tolerance, execution_space=run.space
@@ -42,7 +42,7 @@ def whole(run: Run, trg: Any, src: Any, dens: Any, norms: Any, tolerance: float)
         call()
         shots.append(run.now() - start)
     plan = parki.Plan("stokes_comb", trg, src, norms, options)
-    for _ in range(3):  # the second keeps lists of pairs, which the third takes
+    for _ in range(3):  # the second keeps lists of pairs, which the third uses
         plan(dens)
     timed = [plan.timed(dens)[1] for _ in range(2 if run.quick else 5)]
     stages = {stage: statistics.median(t[stage] for t in timed) for stage in STAGES}
@@ -66,7 +66,7 @@ def cells(found: dict[str, Any]) -> list[str]:
 
 
 def paper_cells(column: dict[str, float] | None) -> list[str]:
-    """Return the same of the paper, which times one-shot sums without the cell lists."""
+    """Return the paper's cells; its one-shot sums are timed without the cell lists."""
     names = ("total", *STAGES)
     return [""] * len(names) if column is None else [ms(column[name]) for name in names]
 

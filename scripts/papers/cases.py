@@ -1,4 +1,4 @@
-"""What the comparisons share: clocks, and spreading and interpolation by any method."""
+"""Common parts of the comparisons: clocks, and spreading and interpolation by any method."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from parki.ewald.split.window import Window
 from parki.mesh.grid import Grid, Placement
 from parki.mesh.plans import PLAIN, VARIANTS, InterpolatePlan
 
-# Most runs of a case, and the seconds after which it is not run again.
+# Largest number of runs of a case, and the seconds after which it is not run again.
 ROUNDS, ENOUGH = 5, 0.25
 QUICK = 300  # points of --quick
 
 
 @dataclass
 class Case:
-    """A method, set up for points.
+    """A method that was set up for points.
 
     Attributes
     ----------
     setup : float
-        Seconds of setting up, by the clock, once its kernels are compiled.
+        Seconds of setting up, by the clock, with compiled kernels.
     apply : callable
     memory : int
-        Bytes that are kept for the points, beside these themselves.
+        Bytes kept for the points, without the points themselves.
     result : array
-        Where `apply` writes.
+        The output of `apply`.
     """
 
     setup: float
@@ -54,7 +54,7 @@ def seconds(run: Run, call: Callable[[], Any], enough: float = ENOUGH) -> float:
 
 
 def alternating(run: Run, calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Return the median seconds of each call; they alternate, as a shared machine needs it."""
+    """Return the median seconds of each call; calls alternate because machines are shared."""
     for call in calls.values():
         call()
     times: dict[str, list[float]] = {name: [] for name in calls}
@@ -65,19 +65,19 @@ def alternating(run: Run, calls: dict[str, Callable[[], Any]], rounds: int) -> d
 
 
 def not_installed(package: str) -> str:
-    """Return that a package is not installed, or nothing if it is."""
+    """Return the message that a package is not installed, or '' if it is."""
     return "" if importlib.util.find_spec(package) else f"{package} is not installed"
 
 
 def timed(run: Run, work: Callable[[], Any]) -> tuple[float, Any]:
-    """Return the seconds of work by the clock, and what it returns."""
+    """Return the seconds of work by the clock, and its result."""
     begun = run.now()
     found = work()
     return run.now() - begun, found
 
 
 def free(run: Run) -> None:
-    """Give back a device's memory that nobody uses."""
+    """Free a device's unused memory."""
     if run.space.on_device:
         run.xp.get_default_memory_pool().free_all_blocks()
 
@@ -93,7 +93,7 @@ def spreading(
 ) -> Case:
     """Set up spreading ``values`` (C, N), at most three components, at ``points`` (3, N) of [0, 1).
 
-    ``method`` is a name, or a variant; ``changes`` are of its arguments.
+    ``method`` is a name or a variant; ``changes`` replace some of its arguments.
     """
     fields = Fields(PLAIN | {"PLAIN": len(values)}, len(values), len(values))
     name = method if isinstance(method, str) else "group_mesh"
@@ -128,7 +128,7 @@ def interpolation(
 
 
 def mesh_of(run: Run, dtype: Any, grid: Grid, window: Window) -> Any:
-    """Return the mesh of a grid, for kernels of one's own."""
+    """Return the mesh of a grid, for other kernels than parki's."""
     return Placement(grid, window).mesh(run.space, dtype, Fields({}, 1, 1))
 
 
@@ -149,7 +149,7 @@ def apart(found: Any, expected: Any) -> float:
 
 
 def _solid(run: Run, points: Any) -> Any:
-    """Return points with three rows."""
+    """Return points with three rows; in two dimensions the first row is zero."""
     if len(points) == 3:
         return points
     solid = run.xp.zeros((3, points.shape[1]), dtype=points.dtype)

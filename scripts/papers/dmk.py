@@ -39,9 +39,9 @@ time.
 
 CPU_ALONE = True
 LEAVES = (60, 200, 280)
-# The number of a kernel, what is evaluated, and what results are multiplied by.
+# Number of the kernel, number of the output, and factor of the results.
 THEIRS = {"laplace": (1, 1, 1.0), "stokes_sl": (3, 4, 2.0)}
-SILENT = 6  # a level of its log
+SILENT = 6  # a log level
 
 
 class Parameters(ctypes.Structure):
@@ -78,7 +78,7 @@ class Library:
         self.functions.pdmk_tree_destroy.argtypes = [pointer]
 
     def parameters(self, kernel: str, eps: float, leaf: int) -> Parameters:
-        """Return what to sum."""
+        """Return the library's parameters of the sum."""
         found = Parameters()
         self.functions.pdmk_init_default_params(ctypes.byref(found))
         found.n_dim, found.eps, found.n_per_leaf, found.log_level = 3, eps, leaf, SILENT
@@ -88,7 +88,7 @@ class Library:
 
 
 class Tree:
-    """A tree of sources that are the targets; ``points`` and ``dens`` are (N, 3) and (N, rows)."""
+    """A tree of sources, which are the targets; ``points`` (N, 3) and ``dens`` (N, rows)."""
 
     def __init__(self, library: Library, parameters: Parameters, points: Any, dens: Any) -> None:
         self.library, self.dens, self.result = library, dens, np.empty_like(dens)
@@ -103,7 +103,7 @@ class Tree:
         return self.result
 
     def again(self) -> Any:
-        """Return the sums, of densities that are given anew."""
+        """Pass the densities again, and return their sums."""
         update = self.library.functions.pdmk_tree_update_charges
         self._check(update(self.tree, self.dens.ctypes.data, None))
         return self.evaluate()
@@ -118,7 +118,7 @@ class Tree:
 
 
 def missing(on_device: bool) -> str:
-    """Return what is not there to compare with, if anything."""
+    """Return what is missing for the comparison, or ''."""
     return "" if "DMK_LIBRARY" in os.environ else "DMK_LIBRARY is not set"
 
 

@@ -52,19 +52,19 @@ set-up.
 """
 
 WINDOWS = (4, 6, 8, 10, 12, 14)
-MOST = {"f4": 8, "f8": 16}  # points of a window of theirs
+MOST = {"f4": 8, "f8": 16}  # points of their widest window
 CLOUDS = ("uniform", "clustered")
 ROUNDS = 5
-METHODS = {1: (1, 2, 3), 2: (1, 2)}  # of cuFINUFFT, by its type of transform
+METHODS = {1: (1, 2, 3), 2: (1, 2)}  # cuFINUFFT's, by type of transform
 
 
 def tolerance(points: int, dimensions: int) -> float:
-    """Return a tolerance in the middle of those for which FINUFFT takes as many points."""
+    """Return a tolerance in the middle of the range where FINUFFT takes ``points`` points."""
     return 0.18 * 1.4 ** (dimensions - 1) * math.exp(-math.pi / math.sqrt(2) * (points - 1.5))
 
 
 def missing(on_device: bool) -> str:
-    """Return what is not there to compare with, if anything."""
+    """Return what is missing for the comparison, or ''."""
     return cases.not_installed("cufinufft" if on_device else "finufft")
 
 
@@ -76,7 +76,7 @@ def measure(run: Run) -> dict[str, Any]:
     rows = []
     for dimensions, dtype, cloud in itertools.product((3, 2), ("f8", "f4"), CLOUDS):
         n = cases.QUICK if run.quick else run.size(1_000_000, 4_000_000)
-        # A point for each grid point.
+        # There are as many points as grid points.
         k = 20 if run.quick else 2 * round(n ** (1 / dimensions) / 2)
         points = _points(run, dimensions, n, cloud)
         for p in (4,) if run.quick else WINDOWS:
@@ -89,7 +89,7 @@ def measure(run: Run) -> dict[str, Any]:
 
 
 def _methods(run: Run) -> list[dict[str, Any]]:
-    """Return how long other methods take to spread, as to which of them is parki's usual one."""
+    """Time parki's methods of spreading, to check the choice of the usual one."""
     n, rows = cases.QUICK if run.quick else run.size(1_000_000, 4_000_000), []
     names = ("tile", "hybrid", "source") if run.space.on_device else ("owner", "hybrid", "source")
     for dimensions, p in itertools.product((3, 2), (4, 6, 8, 14)):
@@ -111,7 +111,7 @@ def _methods(run: Run) -> list[dict[str, Any]]:
 
 
 def _gathering(run: Run, method: str, points: Any, k: int, p: int) -> dict[str, Any]:
-    """Return how long one of parki's methods takes to interpolate in three dimensions."""
+    """Time one of parki's methods of interpolation in three dimensions."""
     n, window = points.shape[1], kaiser_bessel(p)
     given = {"method": method, "components": 2, "execution_space": run.space}
     plan = InterpolatePlan(points, Grid((k, k, k), spacing=1 / k), window, **given)
@@ -132,7 +132,7 @@ def _points(run: Run, dimensions: int, n: int, cloud: str) -> np.ndarray:
 def _row(
     run: Run, library: Any, points: np.ndarray, dtype: str, k: int, p: int
 ) -> dict[str, float]:
-    """Return nanoseconds for a point and real component, and of sorting for a point."""
+    """Return nanoseconds per point and real component, and of sorting per point."""
     dimensions, n = points.shape
     shape, window = (k,) * dimensions, kaiser_bessel(p)
     complex_type = np.result_type(np.dtype(dtype), np.complex64).name
@@ -183,7 +183,7 @@ def _fastest(
     given: Any,
     out: Any,
 ) -> Any:
-    """Return their plan with points: on a GPU, of the method that is the fastest."""
+    """Return their plan with points; on a GPU, by the fastest method."""
     found = []
     for method in METHODS[kind] if run.space.on_device else (None,):
         own = options if method is None else options | {"gpu_method": method}
@@ -235,7 +235,7 @@ def tables(record: Record) -> list[Table]:
 
 
 def draw(record: Record, file: Path) -> None:
-    """Draw how many times as long FINUFFT takes."""
+    """Draw the ratio of FINUFFT's time to parki's."""
     rows = record["results"]["rows"]
     made, panels = figure(4, 3.8, 12.5, sharey=True)
     kinds = [(axes, name) for axes in (3, 2) for name in ("spread", "interpolate")]

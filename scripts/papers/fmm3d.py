@@ -33,7 +33,7 @@ parki has a uniform grid and one cut-off. FMM3D needs no box.
 """
 
 CPU_ALONE = True
-# Their function, what its results are multiplied by, and its arguments: densities, and a flag.
+# Their function, the factor of its results, and its arguments for densities and a flag.
 THEIRS = {
     "laplace": ("lfmm3d", 4 * np.pi, ("charges", "pg")),
     "stokes_sl": ("stfmm3d", 8 * np.pi, ("stoklet", "ifppreg")),
@@ -41,7 +41,7 @@ THEIRS = {
 
 
 def missing(on_device: bool) -> str:
-    """Return what is not there to compare with, if anything."""
+    """Return what is missing for the comparison, or ''."""
     return cases.not_installed("fmm3dpy")
 
 

@@ -1,7 +1,7 @@
-"""What the comparisons with other sums in free space share: points, errors, times, tables.
+"""Common parts of comparisons with other sums in free space: points, errors, times, tables.
 
-A peer makes two calls for a kernel, points, densities and what it is asked for: a whole sum, and
-another one that has what does not change with the densities, or None.
+A peer is a function of kernel, points, densities and tolerance that returns two calls: a whole sum,
+and one that reuses everything independent of the densities, or None.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CLOUDS = ("uniform", "sphere", "clusters")
 DIGITS = (1e-3, 1e-6, 1e-9)
 CHECKED = 100  # points at which errors are measured
 ROUNDS = 3
-# What parki's tolerance is at first, over the peer's, and what each next one is over the last.
+# parki's first tolerance relative to the peer's, the safety factor of the next, and their number.
 FIRST, SAFE, TRIES = 300, 0.7, 8
 BOX = (1.0, 1.0, 1.0)
 
@@ -71,7 +71,7 @@ def _row(
         return float(np.linalg.norm(some - exact) / np.linalg.norm(exact))
 
     their_error = error(theirs())
-    # Of few points a peer's sum may be the direct one.
+    # For few points a peer may sum directly.
     tolerance, aim = FIRST * eps, max(their_error, 1e-3 * eps)
     for _ in range(TRIES):
         options = parki.EwaldOptions(0, BOX, tolerance, execution_space=run.space)

@@ -62,11 +62,11 @@ NAMES = {
 }
 APPLICATIONS = (1, 20, 1000)
 UNITS, GROUPS = (1, 2, 4, 8, 16, 32), (16, 32, 64, 128, 256)
-SLOW = 1.5  # seconds of an application, beyond which more particles are left out
+SLOW = 1.5  # seconds of an application, beyond which larger numbers of particles are left out
 
 
 def plan(run: Run) -> tuple[list[tuple[int, int]], list[int], float]:
-    """Return (order, mesh points along an axis), numbers of particles, and the most entries."""
+    """Return (order, mesh points per axis), numbers of particles, and the limit of entries."""
     if run.quick:
         return [(4, 16)], [cases.QUICK], math.inf
     if run.space.on_device:
@@ -91,7 +91,7 @@ def measure(run: Run) -> dict[str, Any]:
             expected = None
             for method in NAMES:
                 stores = method not in ("base", "source", "gather", "parki")
-                # The largest number of particles on one mesh alone: its set-ups take seconds.
+                # Only one mesh has the largest number of particles, as its set-ups take seconds.
                 bound = most if k == 128 or not run.space.on_device else most / 8
                 if method == "stored":
                     bound = min(bound, 2**31 - 2)
@@ -118,7 +118,7 @@ def _case(run: Run, method: str, n: int, grid: Grid, window: Any, **changes: Any
 
 
 def _units(run: Run) -> list[dict[str, Any]]:
-    """Return the single mesh by threads of a compute unit (Figure 3 of 2015): of devices alone."""
+    """Time the single mesh by threads of a compute unit (Figure 3 of 2015), on devices only."""
     if not run.space.on_device:
         return []
     window, grid, rows = bspline(6), Grid((128,) * 3, spacing=1 / 128), []
@@ -135,7 +135,7 @@ def _units(run: Run) -> list[dict[str, Any]]:
 
 
 def _groups(run: Run) -> list[dict[str, Any]]:
-    """Return the group mesh by mesh points of a group (Figure 4 of 2015)."""
+    """Time the group mesh by mesh points of a group (Figure 4 of 2015)."""
     k, counts = (128, (100_000, 1_000_000)) if run.space.on_device else (64, (10_000, 100_000))
     if run.quick:
         k, counts = 16, (cases.QUICK,)
@@ -158,7 +158,7 @@ def total(row: dict[str, Any], applications: int) -> float:
 
 
 def tables(record: Record) -> list[Table]:
-    """Return applications, set-ups, and the fastest for once, 20 and 1000 applications."""
+    """Return tables of applications, set-ups, and the fastest for 1, 20 and 1000 applications."""
     found = record["results"]
     made = []
     for p, k in dict.fromkeys((row["p"], row["K"]) for row in found["rows"]):
@@ -205,7 +205,7 @@ def tables(record: Record) -> list[Table]:
 
 
 def draw(record: Record, file: Path) -> None:
-    """Draw applications, set-ups and the whole of 20 applications, as Figures 9, 10 and 14."""
+    """Draw applications, set-ups and their total for 20 applications, as Figures 9, 10 and 14."""
     rows = record["results"]["rows"]
     p, k = max(
         dict.fromkeys((row["p"], row["K"]) for row in rows if row["K"] <= 128), key=lambda x: x

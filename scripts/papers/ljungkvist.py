@@ -63,15 +63,15 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "matrix_free_poisson.py"
 CONFLICTS = ("atomics", "colouring", "private", "unprotected")
 WINDOWS = (4, 6, 8, 12)
 APPLICATIONS = (20, 1000)
-TARGETS, LANES = 8, 32  # of a team of a device that multiplies blocks
+TARGETS, LANES = 8, 32  # of a device's team that multiplies blocks
 DOFS = {False: 300_000, True: 2_000_000}
-# His results of the largest problems on a Tesla K20c, from the text: the best GPU version over the
-# fastest CPU version.
+# Speedup of his best GPU version over his fastest CPU version, for the largest problems on a Tesla
+# K20c, from the text.
 PAPER = "5.4 to 10 times (2-D) and 4.5 to 10 times (3-D)"
 
 
 def measure(run: Run) -> dict[str, Any]:
-    """Return conflicts, stored meshes, stored windows, stored blocks and the model problem."""
+    """Measure conflicts, stored meshes, stored windows, stored blocks and the model problem."""
     return {
         "conflicts": _conflicts(run),
         "stored": _stored(run),
@@ -86,7 +86,7 @@ def _size(run: Run, host: int, device: int) -> int:
 
 
 def _grid(n: int) -> Grid:
-    """Return a grid with about a point for each particle."""
+    """Return a grid with about one point per particle."""
     k = max(16, 2 * round(n ** (1 / 3) / 2))
     return Grid((k,) * 3, spacing=1 / k)
 
@@ -111,7 +111,7 @@ def _conflicts(run: Run) -> list[dict[str, Any]]:
 
 
 def _stored(run: Run) -> list[dict[str, Any]]:
-    """Return spreading and interpolation, computed and stored; one component."""
+    """Time spreading and interpolation of one component, computed and stored."""
     n, rows = _size(run, 100_000, 1_000_000), []
     grid, usual = _grid(n), USUAL[run.space.on_device]
     for dtype in ("f8", "f4"):
@@ -144,7 +144,7 @@ def _stored(run: Run) -> list[dict[str, Any]]:
 
 
 def _windows(run: Run) -> list[dict[str, Any]]:
-    """Return what stored windows could save: computing them, less reading them."""
+    """Return the possible saving by stored windows: the time of computing minus reading them."""
     n = _size(run, 200_000, 4_000_000)
     windows = (4,) if run.quick else WINDOWS
     return [_window(run, n, dtype, p) for dtype in ("f8", "f4") for p in windows]
@@ -169,7 +169,7 @@ def _window(run: Run, n: int, dtype: str, p: int) -> dict[str, Any]:
 
 
 def _blocks(run: Run) -> list[dict[str, Any]]:
-    """Return the near field of the single layer, computed and as blocks, alternately."""
+    """Time the near field of the single layer, computed and as blocks, alternately."""
     n, device = _size(run, 20_000, 100_000), run.space.on_device
     size = 5 if run.quick else 64 if device else 40
     calls: dict[str, Any] = {}
@@ -206,7 +206,7 @@ def _blocks(run: Run) -> list[dict[str, Any]]:
 
 
 def _product(run: Run, n: int, matrix: Any, dens: Any, pot: Any) -> Any:
-    """Return what multiplies blocks by a kernel."""
+    """Return a function that multiplies blocks by a kernel."""
     begins, columns, blocks = matrix
     device = run.space.on_device
     kernel = load(
@@ -223,7 +223,7 @@ def _product(run: Run, n: int, matrix: Any, dens: Any, pot: Any) -> Any:
 
 
 def _lists(run: Run, near: Near) -> list[dict[str, Any]]:
-    """Return parki's near field by the lists of pairs that a plan keeps."""
+    """Return parki's near field with the lists of pairs that a plan keeps."""
     options = parki.EwaldOptions(
         periodicity=1,
         box=(1, 1, 1),
@@ -245,7 +245,7 @@ def _lists(run: Run, near: Near) -> list[dict[str, Any]]:
 
 
 def _scipy(matrix: Any, dens: Any, n: int) -> Any:
-    """Return what multiplies blocks by SciPy, in one thread."""
+    """Return a function that multiplies blocks by SciPy, in one thread."""
     begins, columns, blocks = matrix
     data = np.ascontiguousarray(blocks.T).reshape(-1, 3, 3)
     whole = bsr_matrix((data, columns, begins), shape=(3 * n, 3 * n))
@@ -287,7 +287,7 @@ def _pair_blocks(run: Run, near: Near) -> Any:
 
 
 def _model(run: Run) -> list[dict[str, Any]]:
-    """Return his model problem, by the example."""
+    """Time his model problem, by the example."""
     example = _example()
     dofs = 300 if run.quick else DOFS[run.space.on_device]
     rows = []

@@ -1,4 +1,4 @@
-"""The page of comparisons in docs: written from JSON, never by hand; but for what they show."""
+"""The page of comparisons in docs, written from JSON and from the modules' texts."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def page(records: Sequence[Record], kinds: Mapping[str, ModuleType]) -> str:
 
 
 def picture(found: Record) -> str:
-    """Return where the picture of a record lies, seen from the page."""
+    """Return the path of a record's picture, relative to the page."""
     name = "".join(c if c.isalnum() else " " for c in found["machine"]["name"].lower())
     return f"images/papers/{found['kind']}-{'-'.join(name.split())}.png"

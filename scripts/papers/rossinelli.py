@@ -45,12 +45,12 @@ pay.
 COMPONENTS = 2
 METHODS = {"base": "in order", "target": "sorted"}
 SIZES = ((512, 256), (1024, 512), (2048, 1024), (4096, 2048))
-# The paper's shares of the attainable peak at 4096 x 2048, per cent: text and Figure 5.
+# The paper's fractions of the attainable peak at 4096 x 2048 in per cent, from text and Figure 5.
 PAPER = {"f4": {"CPU": 78, "GPU": 72}, "f8": {"CPU": 69, "GPU": 22}}
 
 
 def work(n: int, dtype: str) -> tuple[float, float]:
-    """Return operations and least bytes of n particles."""
+    """Return operations and least bytes for n particles."""
     item = np.dtype(dtype).itemsize
     return float(n * (48 * COMPONENTS + 40)), float(n * item * (5 * COMPONENTS + 2))
 
@@ -123,7 +123,7 @@ def tables(record: Record) -> list[Table]:
 
 
 def draw(record: Record, file: Path) -> None:
-    """Draw the roofs and the largest size of each kind, and shares by size (Figures 4 and 5)."""
+    """Draw roofs, the largest size of each kind, and fractions by size (Figures 4 and 5)."""
     found = record["results"]
     made, (left, right) = figure(2, 4.2)
     for k, dtype in enumerate(("f4", "f8")):

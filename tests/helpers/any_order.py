@@ -1,7 +1,7 @@
-"""Results of workunits whose items take numbers as they come: what no order of the items changes.
+"""Results of workunits whose items take numbers in any order, made independent of that order.
 
-Threads take a number, a place in a row or the one place of a mesh point in any order. What counts
-is that each is taken once, by an item that may take it.
+Threads take a number, a place in a row or the one place of a mesh point. Each must be taken once,
+by an item that may take it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def count_cells(given: Arrays) -> Arrays:
-    """Return the numbers that the points of each cell have."""
+    """Return the counts, and the numbers of each cell's points in order."""
     order = np.lexsort((given["numbers"], given["cells"]))
     return {"counts": given["counts"], "numbers": given["numbers"][order]}
 
@@ -39,7 +39,7 @@ def collect_entries(given: Arrays) -> Arrays:
 
 
 def place_particles(given: Arrays) -> Arrays:
-    """Return where the particles are that mesh points hold, and how many are too many."""
+    """Return the places of the particles held by mesh points, and the number of surplus ones."""
     steps = (given["src"] * given["inverse_step"][:, None]).astype(int)
     steps = np.minimum(steps, given["cells"][:, None] - 1)
     place = np.ravel_multi_index(tuple(steps), tuple(given["shape"]))

@@ -16,9 +16,9 @@ PERIODICITIES = (0, 1, 2, 3)
 
 
 def apart(rng, count, others=None, least=0.2):
-    """Return points of the box at least this far from each other, images included, and from others.
+    """Return points in the box at least this far from each other and from others, with images.
 
-    Differences of sums need that: they are steep at close pairs.
+    Differences of sums need this distance, because sums are steep at close pairs.
     """
     found = np.zeros((3, 0)) if others is None else others
     start = found.shape[1]
@@ -32,7 +32,7 @@ def apart(rng, count, others=None, least=0.2):
 
 
 def inputs(kernel, *, same=False, targets=4, sources=5, seed=0, spaced=False):
-    """Return trg, src, dens and perhaps norms by name; without src where targets are sources."""
+    """Return trg, src, dens and perhaps norms by name; without src if targets are sources."""
     rng = np.random.default_rng(seed)
     kind = SUMS[kernel]
     if spaced:
@@ -62,7 +62,7 @@ def exact(kernel, given, periodicity, mean="zero"):
 
 
 def difference(function, given, changes, step=1e-3):
-    """Return the derivative of a function of inputs along changes, by differences of order 8."""
+    """Differentiate a function of inputs along changes, by differences of order 8."""
     weights = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
     found = 0.0
     for distance, weight in weights.items():

@@ -1,6 +1,6 @@
-"""Small sums that launch every workunit, and what each launch was given and gave.
+"""Small sums that launch every workunit, and the arguments and results of each launch.
 
-`test_upstream` has upstream PyKokkos repeat these launches of the embedded executor.
+In `test_upstream`, upstream PyKokkos repeats these launches of the embedded executor.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ POINTS = 150
 
 
 class Call(NamedTuple):
-    """One launch: its arguments before, and its arrays after."""
+    """One launch, with its arguments before and its arrays after."""
 
     kernel: Kernel
     count: int
@@ -45,7 +45,7 @@ def workunits() -> list[str]:
 
 
 def plain_workunits() -> dict[str, Path]:
-    """Return the workunits that use neither constants nor blocks, and the file of each."""
+    """Return the workunits that use neither constants nor blocks, with their files."""
     found = {}
     for path, functions, blocks in _files():
         for name, node in functions.items():
@@ -69,7 +69,7 @@ def _is_workunit(node: ast.FunctionDef) -> bool:
 
 
 def _needs(node: ast.FunctionDef, functions: dict, blocks: set[str]) -> set[str]:
-    """Return the constants and blocks that a function uses, also by other functions."""
+    """Return the constants and blocks that a function uses, also through other functions."""
     names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
     found = {name for name in names if is_constant_name(name)} | names & blocks
     for name in names & functions.keys() - {node.name}:
@@ -78,7 +78,7 @@ def _needs(node: ast.FunctionDef, functions: dict, blocks: set[str]) -> set[str]
 
 
 def make_sum(kernel, periodicity, dtype, executor, want="u", systems=None, **options):
-    """Plan and apply a small sum; its kernels differ in as little as possible."""
+    """Plan and apply a small sum; sums have as many kernels in common as possible."""
     rng = np.random.default_rng(1)
     trg = (0.9 * rng.random((3, POINTS - 20))).astype(dtype)
     src = (0.9 * rng.random((3, POINTS))).astype(dtype)
@@ -88,14 +88,14 @@ def make_sum(kernel, periodicity, dtype, executor, want="u", systems=None, **opt
     chosen = parki.EwaldOptions(periodicity, BOX, executor=executor, **chosen | options)
     given = trg, src, norms if SUMS[kernel].normals else None, chosen
     plan = parki.Plan(kernel, *given, want=want, systems=systems)
-    if plan.pipeline.p2p.lists is not None:  # which the second sum keeps, and the third takes
+    if plan.pipeline.lists is not None:  # the second sum keeps them, and the third uses them
         plan(values)
         plan(values)
     return plan(values)
 
 
 def make_derivatives(dtype: type) -> None:
-    """Differentiate a small sum by the places of its sources."""
+    """Differentiate a small sum by the positions of its sources."""
     rng = np.random.default_rng(1)
     points, norms = (0.9 * rng.random((3, POINTS)).astype(dtype) for _ in range(2))
     dens, values = (rng.standard_normal((n, POINTS)).astype(dtype) for n in (6, 3))
@@ -105,7 +105,7 @@ def make_derivatives(dtype: type) -> None:
 
 
 def spread_and_interpolate(dtype: type) -> None:
-    """Launch what parki.mesh has beside the sums; on Serial, for atomics add in any order."""
+    """Launch the other kernels of parki.mesh; on Serial, because atomics add in any order."""
     grid = parki.mesh.Grid((12, 13, 14), spacing=1 / 12)
     points = np.random.default_rng(0).random((3, POINTS)).astype(dtype)
     more = {"window": parki.mesh.bspline(4), "execution_space": "Serial"}
@@ -119,15 +119,15 @@ def spread_and_interpolate(dtype: type) -> None:
 
 
 def sort_as_devices_do(dtype: type) -> None:
-    """Launch kernels of devices: a host counts chunk by chunk, and NumPy looks for extremes."""
+    """Launch kernels that only devices use; a host counts by chunks, and NumPy finds extremes."""
     points = np.random.default_rng(0).random((3, POINTS)).astype(dtype)
     space = get_execution_space("OpenMP")
     cells = CellList(points, None, (1, 1, 1), shape=(1, 1, 7), execution_space=space)
     real = real_name(dtype)
     names = ("list_cells", "order_cells")
     kernels = {n: load("cell_list", n, space, REAL=real) for n in names}
-    in_turn = load("cell_list", "count_cells", get_execution_space("Serial"), REAL=real)
-    cells._sort_on_device({**kernels, "count_cells": in_turn})
+    in_order = load("cell_list", "count_cells", get_execution_space("Serial"), REAL=real)
+    cells._sort_on_device({**kernels, "count_cells": in_order})
     ends = dict(zip(("low", "high"), np.empty((2, 3, 4), dtype), strict=True))
     sizes = {"total": POINTS, "items": 4, "rows": 3}
     extremes = load("extremes", "extremes", space, REAL=real)
@@ -137,7 +137,7 @@ def sort_as_devices_do(dtype: type) -> None:
 def record(dtype: type) -> list[Call]:
     """Return all launches of small sums by the embedded executor."""
     calls: list[Call] = []
-    original = Kernel._run  # which all ways to launch come to, also by threads of parki's own
+    original = Kernel._run  # all launches go through it, also in parki's own threads
 
     def run(self, count, threads, arguments):
         before = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in arguments.items()}
@@ -151,7 +151,7 @@ def record(dtype: type) -> list[Call]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Kernel, "_run", run)
         comb(want=("u", "p", "grad_u"))
-        comb(split="hasimoto", radial="erfc")  # the library's erf and exp, which no other calls
+        comb(split="hasimoto", radial="erfc")  # uses the library's erf and exp
         comb("tile", p2p_method="tile")
         comb(systems=([0, 20, POINTS - 20], [0, 30, POINTS]))
         for method in ("source", "grid", "hybrid"):
@@ -159,7 +159,7 @@ def record(dtype: type) -> list[Call]:
         comb(p2p_method="gm1d")
         comb(want=("u", "grad_u"), p2p_method="tile")
         make_derivatives(dtype)
-        # Lanes too, which a host's team would do without.
+        # With lanes, which a host's team does not use by itself.
         lanes = Launch(team=1, vectors=4, targets=20, chunk=30, width=0.5)
         patch.setattr(p2p, "choose_launch", lambda *_: lanes)
         comb(p2p_method="sm2d")

@@ -1,4 +1,4 @@
-"""Spreading and interpolation in NumPy, point by point: what `parki.mesh` is compared with."""
+"""Reference of `parki.mesh`: spreading and interpolation in NumPy, point by point."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 def weights(points: np.ndarray, grid, window) -> tuple[np.ndarray, np.ndarray]:
     """Return the grid points of each window, (N, P^D) flat, and their weights.
 
-    Those beyond a free end have a weight of zero.
+    Points beyond a free end have a weight of zero.
     """
     w, _ = window.piecewise(window.degree)
     n, p = points.shape[1], window.points
@@ -32,7 +32,7 @@ def weights(points: np.ndarray, grid, window) -> tuple[np.ndarray, np.ndarray]:
 
 
 def spread(points: np.ndarray, values: np.ndarray, grid, window) -> np.ndarray:
-    """Return the grid of values (C, N), shape (C, *grid.shape), in double precision."""
+    """Spread values (C, N) onto the grid, shape (C, *grid.shape), in double precision."""
     flat, product = weights(points, grid, window)
     found = np.zeros((len(values), int(np.prod(grid.shape))))
     for row, value in zip(found, values, strict=True):
@@ -41,7 +41,7 @@ def spread(points: np.ndarray, values: np.ndarray, grid, window) -> np.ndarray:
 
 
 def interpolate(points: np.ndarray, values: np.ndarray, grid, window) -> np.ndarray:
-    """Return the values (C, N) at points of a grid's values (C, *grid.shape)."""
+    """Interpolate a grid's values (C, *grid.shape) at points: shape (C, N)."""
     flat, product = weights(points, grid, window)
     rows = values.reshape(len(values), -1).astype(float)
     return np.stack([(row[flat] * product).sum(axis=1) for row in rows])

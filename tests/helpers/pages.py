@@ -1,7 +1,6 @@
 """The Python blocks of a page, which are one program from top to bottom.
 
-What a block needs is read off it: CuPy or `cuda` make it one for a GPU, `parki.distributed` one for
-mpirun.
+The text of a block shows its needs: CuPy or `cuda` need a GPU, `parki.distributed` needs mpirun.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ PLAIN, GPU, RANKS, BOTH = "plain", "gpu", "ranks", "gpu and ranks"
 
 
 def need(block: str) -> str:
-    """Return what a block needs; what its comments name does not count."""
+    """Return the needs of a block; its comments do not count."""
     block = re.sub(r"#.*", "", block)
     many = "mpi4py" in block or "parki.distributed" in block
     if "cupy" in block or '"cuda"' in block:
@@ -23,7 +22,7 @@ def need(block: str) -> str:
 
 
 def program(page: Path, *needs: str) -> str:
-    """Return a page's blocks with these needs, in their own lines, so that errors name them."""
+    """Return a page's blocks with these needs, at their own lines, so that errors name them."""
     text = page.read_text(encoding="utf-8")
     lines = [""] * text.count("\n")
     for found in BLOCK.finditer(text):

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def residual_kernels(split, r, f, q, n):
-    """Near single layer, double layer, Laplace kernel and rotlet from the derivatives of b."""
+    """Compute near single layer, double layer, Laplace kernel and rotlet from derivatives of b."""
     d = np.linalg.norm(r)
     e = r / d
     b1, b2, b3, _ = split.near(d)

@@ -1,4 +1,4 @@
-"""Tasks for the choice of parameters, by the numbers that come with parki."""
+"""Tasks for the choice of parameters, with the cost constants that come with parki."""
 
 from dataclasses import replace
 
@@ -16,14 +16,14 @@ Array = NDArray[np.float64]
 
 
 def numbers(file, **changes):
-    """Return the numbers of a file that came with parki, all lengths alike, but for ``changes``."""
+    """Return shipped cost constants, equal for all lengths, except for ``changes``."""
     return replace(
         machines.of_file(machines.shipped(file), "float64"), **{"lengths": NO_TABLES} | changes
     )
 
 
 def problem(density, **changes):
-    """Return a sum of 100 000 points on a CPU, but for ``changes``."""
+    """Return a sum of 100 000 points on a CPU, except for ``changes``."""
     machine = numbers("avx512.json")
     given = Problem(
         "stokes_comb",
@@ -45,7 +45,7 @@ def problem(density, **changes):
 
 
 def device(density, **changes):
-    """Return the same on an H200."""
+    """Return the same sum on an H200."""
     changes = {
         "machine": numbers("h200.json"),
         **dict.fromkeys(("p2p", "p2g", "g2p"), "tile"),
@@ -84,7 +84,7 @@ class Window(KaiserBessel):
         return np.where(inside, found, 0.0)
 
     def _bessel_argument(self, r: ArrayLike) -> tuple[NDArray[np.bool_], Array]:
-        """Where ``|r| <= a``, and ``beta sqrt(1 - (r/a)^2)`` there (0 elsewhere)."""
+        """Return whether ``|r| <= a``, and ``beta sqrt(1 - (r/a)^2)`` there (0 elsewhere)."""
         x = np.asarray(r, dtype=np.float64) / (self.points / 2)
         t = (1 - x) * (1 + x)
         return t >= 0, self.beta * np.sqrt(np.maximum(t, 0.0))

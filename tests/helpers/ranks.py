@@ -1,8 +1,7 @@
 """Sums over several ranks, compared with those of one: run by tests/test_distributed.py.
 
     mpirun -n 3 python tests/helpers/ranks.py sums
-    mpirun -n 3 python tests/helpers/ranks.py moves
-    mpirun -n 3 python tests/helpers/ranks.py adjoints
+    mpirun -n 3 python tests/helpers/ranks.py sums+moves+adjoints CPU usual
     mpirun -n 3 python tests/helpers/ranks.py failures
     mpirun -n 3 python tests/helpers/ranks.py ending raise
     mpirun -n 2 python tests/helpers/ranks.py needed 3
@@ -10,7 +9,8 @@
     mpirun -n 2 python tests/helpers/ranks.py sums Cuda
 
 The first rank prints a line of JSON for each case. With the name of an execution space (default:
-CPU) arrays are in its memory, and results are compared on the host; ranks may share a GPU.
+CPU) arrays are in its memory, and results are compared on the host; ranks may share a GPU. Several
+modes run one after another, as starting the ranks takes longer than many a sum.
 """
 
 from __future__ import annotations
@@ -388,7 +388,7 @@ TRANSPOSED = (
 )
 
 
-def adjoints(comm: Any, space: str = "CPU") -> None:
+def adjoints(comm: Any, space: str = "CPU", _part: str = "") -> None:
     """Compare <values, plan(density)> with <plan.adjoint(values), density>, and move the points."""
     memory = Memory(space, comm)
     for case in TRANSPOSED:
@@ -429,7 +429,7 @@ def adjoints(comm: Any, space: str = "CPU") -> None:
             own_grid = "stress" in case.want
             size = case.tolerance if own_grid else 10 * float(np.finfo(case.dtype).eps)
             apart = (np.array(found) / size).tolist()
-            print(json.dumps({"case": str(case), "apart": apart}), flush=True)
+            print(json.dumps({"case": f"adjoint of {case}", "apart": apart}), flush=True)
 
 
 # --- failures -------------------------------------------------------------------------------------
@@ -475,13 +475,13 @@ def failures(comm: Any, space: str = "CPU") -> None:
 
     # Kernels are compiled by the first rank of a node, and then found by the others.
     times: list[float] = []
-    plan.team.in_turn(lambda: times.append(time.monotonic()))
+    plan.team.in_order(lambda: times.append(time.monotonic()))
     others = [t for rank, t in enumerate(comm.allgather(times[0])) if rank]
     assert comm.rank or times[0] < min(others)
 
     def compiling() -> None:
         with plan.team.together():
-            plan.team.in_turn(lambda: None if comm.rank else broken())
+            plan.team.in_order(lambda: None if comm.rank else broken())
 
     attempt(comm, "compiling", compiling)
     attempt(comm, "good", good)
@@ -631,8 +631,28 @@ def ending(comm: Any, how: str) -> None:
     plan(points)
 
 
+def patient(mpi: Any) -> Any:
+    """Return all ranks, as a communicator on which they sleep while they wait for each other.
+
+    Every exchange of parki's begins with a vote. Others than the first would otherwise take the
+    cores on which it compiles kernels, or makes the reference.
+    """
+
+    class Patient(mpi.Intracomm):
+        def Allreduce(self, *given: Any) -> None:  # noqa: N802 (the name that mpi4py has)
+            vote = self.Iallreduce(*given)
+            while not vote.Test():
+                time.sleep(5e-4)
+
+    return Patient(mpi.COMM_WORLD)
+
+
 if __name__ == "__main__":
     from mpi4py import MPI
 
-    modes = (sums, moves, adjoints, failures, needed, tiles, ending)
-    {mode.__name__: mode for mode in modes}[sys.argv[1]](MPI.COMM_WORLD, *sys.argv[2:])
+    modes = {each.__name__: each for each in (sums, moves, adjoints, failures, needed, tiles)}
+    if sys.argv[1] == "ending":
+        ending(MPI.COMM_WORLD, *sys.argv[2:])
+    else:
+        for name in sys.argv[1].split("+"):
+            modes[name](patient(MPI), *sys.argv[2:])

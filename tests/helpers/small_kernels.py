@@ -1,4 +1,4 @@
-"""Small kernels of the tests' own, and Python processes that run them."""
+"""Small kernels for tests only, and Python processes that run them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SQUARE = """
     def f(i: int, v: pk.View1D[REAL]):
         v[i] = v[i] * v[i] + 0.25
     """
-# Prints "right" if the kernel of the file in argv[1] computes what it should.
+# Prints "right" if the kernel of the file in argv[1] computes the correct result.
 RUN = """
     import sys
     import numpy as np
@@ -58,7 +58,7 @@ def start_python(
 
 
 def run_python(code: str, *words: object, **environment: str | None):
-    """Run ``code`` in a process of its own; return its exit status, stdout and stderr."""
+    """Run ``code`` in a new process; return its exit status, stdout and stderr."""
     process = start_python(code, *words, **environment)
     out, err = process.communicate(timeout=120)
     return process.returncode, out, err

@@ -1,4 +1,4 @@
-"""Ranks that mpirun starts, and what the tests of them need."""
+"""Ranks that mpirun starts, and the requirements of their tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import ranks
 
 from parki.runtime.spaces import why_unavailable
 
-# That of the environment first: pip install mpich puts it beside Python.
+# The environment's mpirun comes first; pip install mpich puts it next to Python.
 PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 MPIRUN = shutil.which("mpirun", path=PATH)
 MISSING = "" if importlib.util.find_spec("mpi4py") else "mpi4py is not installed"
@@ -35,7 +35,7 @@ def mpirun(
     script: str | Path = ranks.__file__,
     **environment: str,
 ) -> Any:
-    """Run a script; each rank in one thread, on as many cores as there are."""
+    """Run a script on ranks of one thread each, even if there are fewer cores."""
     settings = {
         "OMP_NUM_THREADS": "1",
         "OMPI_MCA_rmaps_base_oversubscribe": "1",  # Open MPI 4 and 5

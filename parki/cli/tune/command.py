@@ -1,4 +1,4 @@
-"""What `parki tune` shows: progress, a task's neighbourhood, and how well the fit does."""
+"""Output of `parki tune`: progress, a task's neighbourhood, and the quality of the fit."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from parki.ewald.choice import machines
 from parki.runtime import ExecutionSpace, cache, get_execution_space
 from parki.settings import cache_directory, thread_count
 
-ASKED = ("kernel", "periodicity", "tolerance", "points", "dtype")  # of a task, by arguments
+ASKED = ("kernel", "periodicity", "tolerance", "points", "dtype")  # arguments that define a task
 
 
 DESCRIPTION = """\
-Measure what the stages of a sum cost on this machine, and which variants are the fastest, in less
-than a minute (more when kernels have to be compiled). Plans made from then on choose cut-off, grid
-and window by these numbers, and take these variants, instead of those of the machine that parki
-was developed on. The result is one file in the cache directory; delete it to go back.
+Measure the cost of each stage of a sum on this machine, and find the fastest variants. This takes
+less than a minute (more if kernels have to be compiled). Plans made afterwards choose the cut-off,
+grid, window and variants by these measurements, in place of the built-in ones of another machine.
+The result is one file in the cache directory; delete it to go back.
 """
 
 EPILOG = """\
-With --measure, also time one task of yours (--kernel, --points, ...; random points) with other
-cut-offs and variants than those chosen, and take these times into account as well.
+With --measure, also time one task of your own (--kernel, --points, ...; random points) with other
+cut-offs and variants than the chosen ones, and include these times in the fit.
 """
 
 
 def declare(commands: Any) -> None:
-    """Add the command to the subparsers of the command line."""
+    """Add the command to the command line."""
     summary = "measure this machine, for better choices"
     parser = command(commands, "tune", answer, summary, DESCRIPTION, EPILOG)
     add_common(parser, space="OpenMP")
@@ -57,7 +57,7 @@ def answer(arguments: argparse.Namespace) -> int:
 
 
 def show(space: ExecutionSpace, task: tune.TimedPlan | None) -> None:
-    """Measure a space, or with ``task`` refine what was measured; show progress and the result."""
+    """Measure a space, or refine the measurement for ``task``; show progress and the result."""
     if reason := cache.why_unusable():
         raise UnavailableError(
             f"the cache folder {cache_directory()} cannot take the result ({reason}); set "
@@ -72,7 +72,7 @@ def show(space: ExecutionSpace, task: tune.TimedPlan | None) -> None:
     if not any(samples.values()):
         todo = tune.tasks(space, thread_count() if space.name == "OpenMP" else 1)
         if space.on_device:
-            # Both keep the host busy, and the device hardly; what is timed comes after.
+            # Both keep the host busy, not the device, and end before anything is timed.
             here = int(space.array_module.cuda.Device().id)
             with ThreadPoolExecutor(1) as pool:
                 ahead = pool.submit(tune.compile_ahead, todo, space, here)
@@ -81,7 +81,7 @@ def show(space: ExecutionSpace, task: tune.TimedPlan | None) -> None:
                 ahead.result()
             names = track(samples, "measuring transforms", console=console, transient=True)
             lengths = {name: measure(space, name) for name in names}
-        machines.use(space, lengths)  # what follows counts in them, by no earlier file
+        machines.use(space, lengths)  # from here on with these lengths, and without an earlier file
         rounds, timings = tune.ROUNDS[space.on_device] * todo, []
         for each in track(rounds, "measuring", console=console, transient=True):
             timings.append(tune.run(each, space, repeated=False))
@@ -120,7 +120,7 @@ def _milliseconds(seconds: float) -> str:
 
 
 def fits(space: ExecutionSpace, samples: dict[str, list[tune.Sample]]) -> Table:
-    """Return how well the numbers now in force predict the samples."""
+    """Return in words how well the current cost constants predict the samples."""
     table = Table(title="predicted over measured time", title_justify="left", box=SIMPLE_HEAD)
     for name in ("precision", "variant", "times", "least", "median", "most"):
         table.add_column(name, justify="right" if name not in ("precision", "variant") else "left")

@@ -1,9 +1,9 @@
-"""What transforms of each length cost on a device, for the choice of lengths.
+"""Cost of transforms of each length on a device, for the choice of grid lengths.
 
-Measured as FGC runs them: planes of complex modes, both axes of which have the length; lines of
-real values along the first axis, whose costs jump from length to length; and three axes of real
-values. On CPUs lengths are not measured: SciPy's transforms take about the same time per value for
-all that are considered.
+The transforms are timed as FGC runs them: planes of complex modes with this length along both
+axes; lines of real values along the first axis, whose cost jumps from length to length; and cubes
+of real values. CPUs are not measured, because SciPy's transforms take about the same time per
+value for all lengths considered.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from parki.ewald.far.transforms import transforms_of
 from parki.runtime import ExecutionSpace
 from parki.runtime.spaces import free_memory
 
-# Below, launches take most of the time. Long ones with 49 as a factor are never the cheapest.
+# Shorter transforms spend most time in launches; long ones with a factor 49 are never cheapest.
 CANDIDATES = [n for n in SMOOTH if 192 <= n <= 2048 and (n <= 512 or n % 49)]
-# Complex values of planes that are transformed: enough for a device, and little of its memory.
+# Complex values in the timed planes: enough to fill a device, and a small part of its memory.
 VALUES = 1 << 24
 LARGEST = {"lines": 1024, "boxes": 768}
-# What single precision reaches takes no finer grids.
+# Tolerances that single precision reaches need no finer grids.
 LARGEST_SINGLE = 1024
 RUNS = 2
 
 
 def load(space: ExecutionSpace, precision: str) -> None:
-    """Run every transform once: cuFFT takes half a minute to load them all."""
+    """Run every transform once; cuFFT takes half a minute to load them all."""
     for *_, run in _transforms(space, precision, CANDIDATES, VALUES):
         run()
 
@@ -44,7 +44,7 @@ def measure(
     candidates: Sequence[int] = CANDIDATES,
     values: int = VALUES,
 ) -> Tables:
-    """Return lengths with their costs over the median one of planes."""
+    """Return the cost of each length, relative to the median cost of planes."""
     seconds: dict[str, dict[int, float]] = {kind: {} for kind in Tables._fields}
     for kind, length, each, run in _transforms(space, precision, candidates, values):
         seconds[kind][length] = _least(space, run) / each
@@ -57,7 +57,7 @@ def measure(
 def _transforms(
     space: ExecutionSpace, precision: str, candidates: Sequence[int], values: int
 ) -> Iterator[tuple[str, int, float, Callable[[], None]]]:
-    """Yield transforms: table, length, values and what runs it, each before the next."""
+    """Yield table, length, number of values and function of one transform at a time."""
     xp, make = space.array_module, transforms_of(space)
     dtype = np.dtype(precision)
     complex_type = np.result_type(dtype, np.complex64)
@@ -67,7 +67,7 @@ def _transforms(
     for n in candidates:
         planes = max(1, values // n**2)
         modes = memory[: 2 * planes * n**2].view(complex_type).reshape(1, planes, n, n)
-        # The way back takes as long. Real values of both parts, two axes.
+        # Counts real values of both parts, over two axes; the inverse takes as long.
         yield "planes", n, 4.0 * modes.size, partial(make((n, n, n), n, False).planes, modes)
 
     def real(grid: Any, whole: bool) -> Callable[[], None]:
@@ -81,13 +81,13 @@ def _transforms(
         edge = max(1, math.isqrt(memory.size // n))
         lines = memory[: n * edge**2].reshape(n, edge, edge)
         yield "lines", n, 1.0 * lines.size, real(lines, False)
-        # The values, their modes and the library's workspace.
+        # Memory of the values, their modes and the library's workspace.
         if n <= LARGEST["boxes"] and 4 * n**3 * dtype.itemsize < free_memory(space):
             yield "boxes", n, 3.0 * n**3, real(xp.zeros((n, n, n), dtype=dtype), True)
 
 
 def _least(space: ExecutionSpace, action: Callable[[], None]) -> float:
-    """Return the least seconds of a few runs, after one that makes plans."""
+    """Return the least seconds of a few runs, after one run that makes the library's plans."""
     times = []
     for _ in range(1 + RUNS):
         start = time.perf_counter()

@@ -1,9 +1,9 @@
-"""`parki tune`: measures what the stages cost on this machine, for the choice of parameters.
+"""`parki tune`: measures the cost of the stages on this machine, for the choice of parameters.
 
-Runs small plans of both precisions, and fits the seconds per count of
-`parki.ewald.choice.cost` to the times of their stages; compares parki's own
-variants of a stage once, to name the usual ones. `refine` adds the neighbourhood of one task.
-The result is a file in the cache directory, which plans made from then on read.
+Small plans of both precisions are run, and the seconds per count of `parki.ewald.choice.cost` are
+fitted to the times of their stages. The variants of each stage are compared once, to choose the
+usual ones. `refine` adds the neighbourhood of one task. The result is a file in the cache
+directory, which plans made afterwards read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scipy.optimize import nnls
 
 from parki.arrays import USUAL
 from parki.cli.arguments import check_count, replacing
-from parki.errors import ParkiError, ParkiMemoryError, ParkiValueError
+from parki.errors import ParkiError, ParkiMemoryError, ParkiValueError, UnavailableError
 from parki.ewald import EwaldOptions, Plan
 from parki.ewald.choice import machines
 from parki.ewald.choice.cost import near_name
@@ -32,24 +32,25 @@ from parki.ewald.far.lengths import Tables
 from parki.ewald.far.sizes import owner_tiles
 from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace, cache
+from parki.typing import KernelName
 
-# Points of the larger runs: of a device, and for each thread of a CPU.
+# Points of the larger runs, on a device, and for each thread of a CPU.
 DEVICE_POINTS, CORE_POINTS = 2_000_000, 20_000
-# Timed runs of each: the least, and the most of short ones, which end after these seconds.
+# Smallest number of timed runs; and for short runs, the largest number and the time limit.
 RUNS, MOST_RUNS, SHORT = 3, 25, 0.05
-# Seconds of one that is enough: a device takes the same every time.
+# Seconds after which one run is enough (a device, whose times scatter less, needs fewer).
 LONG = {False: 0.4, True: 0.1}
-# Rounds over all tasks: a slow moment of a shared machine would make one stage look expensive. A
-# device has none.
+# Rounds over all tasks. One slow moment of a shared CPU would make a stage look expensive; devices
+# have no such moments.
 ROUNDS = {False: 2, True: 1}
-# Cut-offs over the predicted best one.
+# Cut-offs relative to the predicted best one.
 FACTORS = (0.7, 0.84, 1.19, 1.41)
-# How firmly the numbers of a variant keep their built-in ratios: at 1, twice the built-in number
-# weighs as much as one time that is predicted twice as long. More firmly where times scatter, as on
-# shared machines, by `SCATTER` at 1: else slow moments make tight sums look expensive.
+# Weight of a variant's built-in ratios in the fit. At 1, a number of twice its built-in value costs
+# as much as one time predicted twice too long. On shared machines, where times scatter, the weight
+# grows with the scatter (`SCATTER` gives 1), or slow moments would make tight sums look expensive.
 FIRMNESS, SCATTER = 0.1, 0.15
 REFITS = 8
-# Parki's own variants of each stage, one of which is a machine's usual one.
+# Parki's own variants of each stage; one of them is a machine's usual one.
 METHODS: dict[str, tuple[Any, ...]] = {
     "p2p": ("staged", "tile"),
     "p2g": ("owner", "tile"),
@@ -61,9 +62,9 @@ Sample = tuple[str, tuple[float, ...], float]  # variant, counts, seconds
 
 @dataclass(frozen=True)
 class TimedPlan:
-    """One plan to time: uniform points that are sources and targets, in a cube."""
+    """One plan to time, with uniform points in a cube that are sources and targets."""
 
-    kernel: str
+    kernel: KernelName
     periodicity: int
     tolerance: float
     points: int
@@ -84,13 +85,13 @@ class TimedPlan:
 
 @dataclass(frozen=True)
 class Timing:
-    """What a task's stages took.
+    """Times of a task's stages.
 
     Attributes
     ----------
     chosen : Parameters
     seconds : dict
-        Of each stage.
+        Seconds of each stage.
     samples : list
         Variant, counts and seconds of each stage.
     """
@@ -107,34 +108,34 @@ class Timing:
 
 
 def tasks(space: ExecutionSpace, threads: int) -> list[TimedPlan]:
-    """Return what `parki tune` runs: many tasks by the usual variants, two by the others, too.
+    """Return the tasks of `parki tune`: many with the usual variants, two with the others too.
 
-    Some with other cut-offs than the best: that tells what a point costs from what a pair or a grid
-    value costs.
+    Some tasks have other cut-offs than the best one, to separate the cost of a point from the costs
+    of a pair and of a grid value.
     """
     n = DEVICE_POINTS if space.on_device else CORE_POINTS * threads
     p2p, p2g, g2p = USUAL[space.on_device]
     first = TimedPlan("stokes_comb", 1, 1e-4, n, p2p=p2p, p2g=p2g, g2p=g2p)
-    # One window for all tight sums of a device, whose compiler takes its time.
+    # All tight sums of a device have one window, because its compiler is slow.
     wide = 15 if space.on_device else None
     tight = replace(first, periodicity=3, tolerance=1e-9, window_points=wide)
     found = [first, replace(first, points=n // 16), replace(first, points=n // 200)]
     found += [tight, replace(first, kernel="laplace", periodicity=3, tolerance=1e-6)]
     found += [replace(first, cell_size=20), replace(first, cell_size=150)]
     found.append(replace(tight, cell_size=200))
-    # Few points: what does not grow with them.
+    # Sums of few points show the costs that do not grow with their number.
     few = replace(first, points=n // 200 if space.on_device else 1000)
     for axes, tolerance in ((3, 1e-2), (3, 1e-6), (3, 1e-12)):
         found.append(replace(few, periodicity=axes, tolerance=tolerance))
     found.append(replace(few, tolerance=1e-9, window_points=wide))
-    if not space.on_device:  # grids that pass a host's caches
+    if not space.on_device:  # grids larger than a CPU's caches
         found.append(replace(first, points=10 * n))
         found.append(replace(first, periodicity=3, tolerance=1e-2, points=5 * n, clustered=True))
     single = replace(first, dtype="float32")
     found += [single, replace(single, points=n // 16), replace(single, cell_size=20)]
     found.append(replace(single, tolerance=1e-2))
     others: dict[str, Any] = dict(zip(METHODS, USUAL[not space.on_device], strict=True))
-    # P2G's other variant adds in any order on a host, and is far too slow on a device.
+    # P2G's other variant adds in any order on a CPU, and is far too slow on a device.
     for task in (replace(first, points=n // 8), replace(tight, points=n // 4)):
         found += [task, *(replace(task, **{stage: others[stage]}) for stage in ("p2p", "g2p"))]
     return found
@@ -142,7 +143,7 @@ def tasks(space: ExecutionSpace, threads: int) -> list[TimedPlan]:
 
 @lru_cache(maxsize=2)
 def cloud(count: int, clustered: bool) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return points, shape (3, count): uniform, or half of them in eight tight clusters."""
+    """Return points, shape (3, count), uniform or half of them in eight tight clusters."""
     rng = np.random.default_rng(1)
     points = rng.random((3, count))
     if clustered:
@@ -154,7 +155,7 @@ def cloud(count: int, clustered: bool) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 @lru_cache(maxsize=4)
 def _numbers(points: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return densities and normals, shape (9, points): a million takes a tenth of a second."""
+    """Return densities and normals, shape (9, points); a million take a tenth of a second."""
     return np.random.default_rng(2).standard_normal((9, points))
 
 
@@ -172,7 +173,7 @@ def make(task: TimedPlan, space: ExecutionSpace) -> tuple[Plan, Any]:
 
 
 def check_timed(task: TimedPlan, space: ExecutionSpace) -> None:
-    """Refuse a task that cannot be timed, before any is."""
+    """Refuse a task that cannot be timed, before any task runs."""
     check_count(task.points)
     _options(task, space).check_dtype(np.dtype(task.dtype))
 
@@ -181,13 +182,13 @@ def _options(task: TimedPlan, space: ExecutionSpace) -> EwaldOptions:
     names = ("periodicity", "tolerance", "cutoff", "cell_size", "window_points")
     given: dict[str, Any] = {name: getattr(task, name) for name in names}
     given |= {f"{stage}_method": getattr(task, stage) for stage in METHODS}
-    return EwaldOptions(box=[1, 1, 1], execution_space=space.name, **given)
+    return EwaldOptions(box=[1, 1, 1], execution_space=space, **given)
 
 
 def compile_ahead(todo: Sequence[TimedPlan], space: ExecutionSpace, number: int) -> None:
-    """Compile what tasks need on device ``number``, as far as is known before lengths are.
+    """Compile the kernels of tasks on device ``number``, as far as known before the lengths are.
 
-    What fails here will fail, and be reported, when the task's turn comes.
+    A failure here is ignored: it will occur again, and be reported, when the task runs.
     """
     with space.array_module.cuda.Device(number):
         for task in todo:
@@ -196,9 +197,9 @@ def compile_ahead(todo: Sequence[TimedPlan], space: ExecutionSpace, number: int)
 
 
 def run(task: TimedPlan, space: ExecutionSpace, repeated: bool = True) -> Timing:
-    """Time a task's stages: medians of a few applications.
+    """Time a task's stages by the medians of a few applications.
 
-    If ``repeated``, of those that take lists of pairs which are kept, if the variant keeps any.
+    If ``repeated``, applications with kept lists of pairs are timed, if the variant keeps any.
     """
     if space.on_device:
         space.array_module.get_default_memory_pool().free_all_blocks()
@@ -206,7 +207,7 @@ def run(task: TimedPlan, space: ExecutionSpace, repeated: bool = True) -> Timing
     lists = plan.pipeline.lists
     if lists is not None and not repeated:
         lists.keep = False
-    # The first to count: those before are by other kernels, or load theirs.
+    # Index of the first counted run; earlier ones use other kernels, or load theirs.
     first = 3 if lists is not None and repeated else 1
     times: list[dict[str, float]] = []
     spent = 0.0
@@ -215,7 +216,7 @@ def run(task: TimedPlan, space: ExecutionSpace, repeated: bool = True) -> Timing
         last = sum(times[-1].values())
         if len(times) > first:
             spent += last
-        # That of a long sum by kept lists may have their kernels' loading in it.
+        # The first time of a long sum with kept lists may include the loading of kernels.
         if len(times) >= max(first, 2) and last > LONG[space.on_device]:
             break
     counted = times[min(first, len(times) - 1) :]
@@ -243,8 +244,8 @@ def fit(
 ) -> dict[str, list[float]]:
     """Return seconds per count for each variant, nowhere negative.
 
-    Least squares of the relative errors, up and down alike. Where few times are known, the
-    built-in numbers keep their ratios, times a factor; where none, the factor of all others.
+    The fit minimises squared relative errors, up and down equally. Where few times are known, the
+    built-in numbers are scaled by one factor; where none is known, by the factor of all others.
     """
     predicted = (
         (t, sum(n * s for n, s in zip((1.0, *c), built_in[v], strict=True))) for v, c, t in samples
@@ -267,13 +268,13 @@ def fit(
 
 
 def _fit(matrix: Any, start: Any, firmness: float) -> Any:
-    """Return numbers near ``start``, nowhere negative; times the matrix, they are near 1."""
-    # A number that was built in as next to nothing may become what takes a tenth of the time.
+    """Return non-negative numbers near ``start``; the matrix times them is near 1."""
+    # A number whose built-in value is almost zero may grow until it takes a tenth of the time.
     typical = [0.1 / np.median(each[each > 0]) if each.any() else 1.0 for each in matrix.T]
     scale = np.maximum(start, typical)
     numbers, goal = start, firmness * start / scale
     for _ in range(REFITS):
-        # Twice as long counts as much as half as long.
+        # A time twice too long counts as much as one half as long.
         weights = np.maximum(matrix @ numbers, 1e-3) ** -0.5
         system = np.vstack([weights[:, None] * matrix * scale, firmness * np.eye(start.size)])
         numbers = nnls(system, np.concatenate([weights, goal]))[0] * scale
@@ -290,7 +291,7 @@ def save(
     start = machines.built_in(space)["seconds"]
     double, single = start["float64"], start["float32"]
     fitted = fit(samples["float64"], double)
-    # What single precision takes of double's time holds for the variants it was not timed with.
+    # Variants not timed in single precision keep the built-in ratio of single to double precision.
     ratios = {
         variant: tuple(
             n * s / d if d else n
@@ -311,7 +312,7 @@ def save(
         "samples": samples,
     }
     path = cache.directory() / machines.path(space).name
-    # In one step: a plan made meanwhile reads the old file or the new one.
+    # By one renaming: a plan made meanwhile reads the old file or the new one.
     with replacing(path) as part:
         part.write_text(json.dumps(content), encoding="utf-8")
     machines.clear()
@@ -319,7 +320,7 @@ def save(
 
 
 def usual_of(space: ExecutionSpace, timings: Sequence[Timing]) -> dict[str, str]:
-    """Return the usual variants: those built in, but where another took less in every task."""
+    """Return the usual variants: the built-in ones, unless another was faster in every task."""
     found: dict[str, Any] = {}
 
     def least(task: TimedPlan, name: str) -> float:
@@ -347,10 +348,10 @@ def load_samples(space: ExecutionSpace) -> dict[str, list[Sample]]:
 
 
 def refine(task: TimedPlan, space: ExecutionSpace) -> Iterator[Timing]:
-    """Time the neighbourhood of what is chosen for a task, in every direction in turn.
+    """Time the neighbourhood of a task's chosen parameters, one direction after the other.
 
-    Cut-offs first, then window points beside those chosen, then the other variant of each stage;
-    each at the best of what came before. The first timing is that of the choice itself.
+    The order is cut-offs, numbers of window points next to the chosen one, then the other variant
+    of each stage, each with the best of the earlier ones. The first timing is of the choice itself.
     """
     best = run(task, space)
     yield best
@@ -360,7 +361,8 @@ def refine(task: TimedPlan, space: ExecutionSpace) -> Iterator[Timing]:
         nonlocal best
         try:
             timing = run(replace(best.task, **changes), space)
-        except (ParkiValueError, ParkiMemoryError):  # no grid, or no memory, for that
+        # No grid, no memory or no compiler for these parameters.
+        except (ParkiValueError, ParkiMemoryError, UnavailableError):
             return
         best = min(best, timing, key=lambda t: t.total)
         yield timing

@@ -1,1 +1,1 @@
-"""From a tolerance to all parameters: what they cost, what they need, and which are best."""
+"""The choice of all parameters from a tolerance, with their cost and their memory."""

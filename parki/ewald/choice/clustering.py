@@ -1,9 +1,9 @@
-"""How much closer together points are than uniform ones would be.
+"""Measures how much closer together points are than uniform points.
 
-The error estimates average over uniformly spread points. For others the square of an error grows
-by the number of pairs at short range, relative to the uniform number: `pair_density` measures that
-at every scale, from a sample, so that clouds of any shape keep the promise of the tolerance. And it
-measures how many others there are about a pair, which tells what P2P reads for the next one again.
+The error estimates average over uniformly spread points. For other clouds the square of an error
+grows with the number of pairs at short range over the uniform number. `pair_density` measures this
+ratio at every scale, from a sample, so that clouds of any shape keep the promise of the tolerance.
+It also measures how many points there are around a pair, which P2P reads again for the next one.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from numpy.typing import NDArray
 from parki.ewald.geometry.systems import Systems
 from parki.interchange import to_host
 
-# Points of a sample; of systems, times as many, in whole ones.
+# Points of a sample. A sample of systems is WHOLE times as large and has whole systems.
 SAMPLE, WHOLE = 16384, 8
 LEVELS = 9
-# Where the two sets of cells begin along each axis, in their largest edge. A cluster that faces of
-# one set cut is whole in the other, as a third of 2^-n is not near a multiple of 2^-m. Clusters lie
-# in the middle of their box more often than elsewhere: no large cell ends there.
+# Where the two sets of cells begin along each axis, in edges of their largest cell. A cluster cut
+# by faces of one set is whole in the other, as a third of 2^-n is not near a multiple of 2^-m. No
+# large cell ends in the middle of the box, where clusters lie most often.
 OFFSETS = (0.137, 0.137 + 1 / 3)
-# A cell's edge over a radius, for the same part of the close pairs: those of a cube are further
-# apart than those of the sphere of its volume, whose ratio is 1.6.
+# Edge of a cell over a radius, for the same fraction of the close pairs. Pairs in a cube are
+# further apart than pairs in the ball of the same volume, for which the ratio is 1.6.
 EDGE = 1.3
-# Pairs, and threes, below which their number says little.
+# Fewer pairs, or triples, than these say little.
 FEWEST_PAIRS, FEWEST_THREES = 30, 100
-# Cells along an axis, at most; and numbers of ten bits with two zeros between neighbouring bits.
+# Most cells along an axis; then all ten-bit numbers, spread with two zeros between their bits.
 _MOST = 2**20
 _BITS = 10
 _LOW = 2**_BITS - 1
@@ -43,7 +43,7 @@ _SPREAD = ((np.arange(_LOW + 1)[:, None] >> np.arange(_BITS) & 1) << 3 * np.aran
 
 @dataclass(frozen=True)
 class PairDensity:
-    """Density of (target, source) pairs over that of uniform points, by scale.
+    """Density of (target, source) pairs relative to uniform points, by scale.
 
     Attributes
     ----------
@@ -53,10 +53,10 @@ class PairDensity:
     enhancement : ndarray, shape (n,)
         Pairs of different points found within a cell, over the uniform number; at least 1.
     around : ndarray, shape (2, n)
-        Density of targets, and of sources, in the cells where pairs are, over the mean one of all;
-        at least 1.
+        Density of targets, and of sources, in the cells that hold pairs, over the mean density; at
+        least 1.
     self_pairs : float
-        Probability that a target's partner is the very same point: 1/N where targets are sources.
+        Probability that a target's partner is the same point: 1/N where targets are sources.
     """
 
     scales: NDArray[np.float64]
@@ -72,16 +72,16 @@ class PairDensity:
         return scales.tolist(), values.tolist(), np.log(scales).tolist(), logarithms
 
     def at(self, scale: float) -> float:
-        """Return the enhancement at a scale: the largest of the two cells that enclose it.
+        """Return the enhancement at a scale: the larger value of the two cells that enclose it.
 
-        Beyond the largest cell it is that cell's, as it falls with the scale.
+        Beyond the largest cell it is the value of that cell, since it falls with the scale.
         """
         scales, values, _, _ = self._table
         index = bisect_right(scales, scale)
         return max(1.0, *values[max(index - 1, 0) : index + 1])
 
     def typical(self, radius: float) -> float:
-        """Return the enhancement of the pairs within a radius, between the scales: no bound."""
+        """Return the enhancement of the pairs within a radius, interpolated: no bound."""
         return self._between(radius)[0]
 
     def about(self, radius: float) -> tuple[float, float]:
@@ -90,7 +90,7 @@ class PairDensity:
         return targets, sources
 
     def _between(self, radius: float) -> list[float]:
-        """Return the enhancement and the densities around pairs between the scales."""
+        """Return the enhancement and the densities around pairs, between the scales."""
         _, _, scales, rows = self._table
         scale = math.log(EDGE * radius)
         index = min(max(bisect_right(scales, scale), 1), len(scales) - 1)
@@ -102,19 +102,19 @@ class PairDensity:
 def pair_density(
     trg: Any, src: Any, box: NDArray[np.float64], systems: Systems | None = None
 ) -> PairDensity:
-    """Measure the pair density of a cloud: the larger one by two sets of cells.
+    """Measure the pair density of a cloud, as the larger one of two sets of cells.
 
-    Of systems it is the largest of all that have pairs enough to say it.
+    For systems it is the largest density of all systems with enough pairs.
 
     Parameters
     ----------
     trg, src : array, shape (3, N), NumPy or CuPy
-        Points in ``box`` (wrapped), in sorted or random order. Sampled with a stride; of systems,
-        so many that there are more whole ones.
+        Points in ``box`` (wrapped), in sorted or random order. They are sampled with a stride; for
+        systems the sample is larger and has whole systems.
     box : ndarray, shape (3,)
         Edge lengths.
     systems : Systems, optional
-        Which points are pairs. Default: all.
+        Which points form pairs. Default: all.
     """
     unit = float(np.prod(box)) ** (1 / 3)
     if systems is None:
@@ -146,16 +146,16 @@ def _counted(
 ) -> NDArray[np.float64]:
     """Return the enhancement in cells that begin at ``offset``, and the densities around pairs.
 
-    Places and offset are in the finest cells' edges; ``ids`` are the systems of sources and
-    targets. Shape (3, LEVELS + 1), coarsest first; NaN where few pairs say little, but in the
-    coarsest.
+    Places and offset are in edges of the finest cells; ``ids`` are the systems of sources and
+    targets. The shape is (3, LEVELS + 1), coarsest first. Values are NaN where pairs are few,
+    except in the coarsest cell.
     """
     merged, shift = _merged(places, offset, ids)
     count = int(max(each.max(initial=0) for each in ids)) + 1
     sources, partners_of = (np.bincount(each, minlength=count).astype(float) for each in ids)
     possible = partners_of * np.maximum(sources - same, 1)
     keys = merged >> 1
-    # Where cells of the finest level begin, and up to which level they do; the last one's end.
+    # Starts of the finest cells and the end of the last, and how many levels have cells there.
     edges, tops = np.arange(keys.size + 1), np.full(keys.size + 1, LEVELS + 1, dtype=np.int8)
     tops[1:-1] = (np.frexp(keys[1:] ^ keys[:-1])[1] + 2) // 3
     n_sources, n_targets = (places[n].shape[1] / count for n in (0, -1))
@@ -182,7 +182,7 @@ def _counted(
         if not same:
             others.append((1, found, n_targets))
         for row, beside, many in others:
-            # No product of BLAS: it starts threads, for milliseconds where ranks wait beside.
+            # Not a BLAS product: it starts threads, and costs milliseconds where other ranks wait.
             threes = int((in_cells * (beside - 1)).sum())
             if threes >= FEWEST_THREES:
                 result[row, level] = threes / (pairs * share * max(many - 1, 1))
@@ -200,7 +200,7 @@ def sample(points: Any) -> NDArray[np.float64]:
 def _whole(
     points: Any, chosen: NDArray[np.bool_], offsets: NDArray[np.int32]
 ) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """Return the points of the systems that were chosen, on the host, and each one's system."""
+    """Return the points of the chosen systems, on the host, and the system of each point."""
     counts = np.diff(offsets)
     kept = np.repeat(chosen, counts)
     ids = np.repeat(np.arange(chosen.sum()), counts[chosen])
@@ -210,10 +210,10 @@ def _whole(
 def _merged(
     places: list[NDArray[np.float64]], offset: float, ids: list[NDArray[Any]]
 ) -> tuple[NDArray[Any], int]:
-    """Return, sorted, twice the Morton keys of points in cells of the finest level, + 1 of targets.
+    """Return sorted keys, and the bit from which on they hold the system.
 
-    The bits of three indices interleave, so that coarser cells are right shifts. Above them are the
-    bits of the system, from the second number returned on.
+    A key is twice the Morton key of the point's finest cell, plus 1 for targets. The bits of three
+    indices interleave, so that coarser cells are right shifts.
     """
     found = []
     largest = max(float(points.max(initial=0.0)) for points in places) + offset
@@ -230,4 +230,4 @@ def _merged(
         found.append(keys | ids[number] << shift)
     both = np.concatenate(found)
     small = both.max(initial=0) < 2**32
-    return np.sort(both.astype(np.uint32) if small else both), shift  # half the time
+    return np.sort(both.astype(np.uint32) if small else both), shift  # takes half the time

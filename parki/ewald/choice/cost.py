@@ -1,9 +1,9 @@
-"""What a choice of parameters costs: seconds per stage and variant, linear in counts of the work.
+"""Predicted seconds of each stage and variant, linear in counts of the work.
 
 Each variant has a few counts (`COUNTS`), in the spirit of the paper's Section 5: what it computes
-and what it moves. A machine has seconds for each of them: those measured by `parki tune`, or the
-built-in ones, of one core of an AVX-512 server and of an H200 (`parki.ewald.choice.machines`).
-A factor 1.5 in one of them moves the cut-off by about 7 %, and the total by a percent.
+and what it moves. A machine has seconds for each count. They are measured by `parki tune`, or built
+in for one core of an AVX-512 server and for an H200 (`parki.ewald.choice.machines`). A factor of
+1.5 in one of them moves the cut-off by about 7 %, and the total by about a percent.
 """
 
 from __future__ import annotations
@@ -27,44 +27,44 @@ from parki.ewald.far.sizes import (
 )
 from parki.ewald.sums import SUMS
 
-# What each variant's time is linear in, after a constant for its launches. The literature's have no
-# numbers of their own: parameters are chosen for them as for the usual variants.
+# The counts that each variant's time is linear in, after a constant for its launches. Variants of
+# the literature have none: parameters are chosen for them as for the usual variants.
 COUNTS = {
-    # The last are operations of one target: however few tiles there are, one takes that long.
+    # The chain is the operations of one target: its time remains however few tiles there are.
     "p2p_tile": ("targets", "pairs", "operations", "chain"),
-    # For repeated sums, which take kept lists.
+    # This is for repeated sums, which reuse kept lists.
     "kept_tile": ("targets", "pairs", "operations", "chain"),
     "p2p_staged": ("targets", "computed", "operations"),
-    # Values are the grid's: of sparse clouds it does not fit into a host's caches. G2P counts those
-    # beyond `CACHED`.
+    # Values are grid values: for sparse clouds they do not fit into a host's caches. G2P counts
+    # the values beyond `CACHED`.
     "p2g_owner": ("colours", "sources", "updates", "idle", "values"),
     "p2g_tile": ("entries", "windows", "updates", "flushes", "part"),
-    # Free directions take FGC more steps, by other threads than those of kernels, which fall asleep
-    # and which G2P wakes: threads, or 0. Values of a CPU's lines take nearly twice as long as
-    # those of its boxes and planes: lines cross memory in the largest strides.
+    # Free directions give FGC more steps, in other threads than the kernels': these fall asleep,
+    # and G2P wakes them. So free is the number of threads, or 0. On a CPU a value of a line takes
+    # nearly twice as long as one of a box or plane: lines cross memory in the largest strides.
     "fgc": ("boxes", "lines", "planes", "free"),
     "g2p_target": ("targets", "reads", "beyond", "free"),
     "g2p_tile": ("targets", "reads", "staged", "part", "free"),
 }
-# Pressure and gradient come from a kernel of their own: times the velocity's (H200 1.05, CPU 1.5).
+# Time of the kernel of pressure and gradient over the velocity's (H200 1.05, CPU 1.5).
 _DERIVATIVES = 1.5
-# What tensor targets take more there.
+# Tensor targets add this much to it.
 _TENSORS = 1.0
-# Of r_c: staged tiles compute as many pairs as there are within. A cluster that the cut-off
-# encloses has hardly more of them than pairs within r_c, even points have many.
+# Staged tiles compute the pairs within this many r_c. A cluster inside of the cut-off has hardly
+# more of them than pairs within r_c; uniform points have many more.
 AROUND = 1.4
-# Values of the grid's components that a CPU's caches hold: 16 MB of doubles. Those beyond are
-# counted apart, since small sums say nothing of what they take.
+# Grid values of all components that a CPU's caches hold: 16 MB of doubles. Values beyond these are
+# counted separately, since small sums say nothing about their time.
 CACHED = 2e6
 
 
 def near_name(variant: str, repeated: bool) -> str:
-    """Return the name of a variant of P2P here: of tiles, repeated sums have one of their own."""
+    """Return the name of a variant of P2P in `COUNTS`; kept lists have a name of their own."""
     return "kept_tile" if repeated and variant == "tile" else f"p2p_{variant}"
 
 
 class Pairs(NamedTuple):
-    """Numbers of pairs: within the cut-off, and within `AROUND` times as much."""
+    """Numbers of pairs within the cut-off, and within `AROUND` times the cut-off."""
 
     within: float
     around: float
@@ -77,19 +77,19 @@ class Machine:
     Attributes
     ----------
     name : str
-        Where the numbers come from.
+        Source of the numbers.
     seconds : mapping of str to tuple of float
-        By variant: seconds of its launches, then seconds for each of its `COUNTS`.
+        Seconds of a variant's launches, then seconds for each of its `COUNTS`.
     usual : tuple of 3 str
         The usual variants of P2P, P2G and G2P.
     workers : float
-        What all but the launches is divided by: threads over those it was measured with.
+        Divisor of all times except launches: threads over the threads of the measurement.
     lengths : Tables
-        Lengths of transforms and their costs, in which the values of FGC are counted.
+        Lengths of transforms and their costs, by which the values of FGC are weighted.
     lanes : int
-        Values of a vector, in which windows are computed; 1 on devices.
+        Numbers in a vector, by which windows are computed; 1 on devices.
     threads : int
-        On the CPU.
+        Threads of the CPU.
     """
 
     name: str
@@ -106,16 +106,16 @@ class Machine:
         return launch + sum(s * n for s, n in zip(each, counts, strict=True)) / self.workers
 
     def counted(self, stage: str, variant: str) -> str:
-        """Return the variant whose numbers serve for one: itself, or the usual one."""
+        """Return the variant whose numbers are used for a variant: itself, or the usual one."""
         place = ("p2p", "p2g", "g2p").index(stage)
         return variant if f"{stage}_{variant}" in self.seconds else self.usual[place]
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a sum asks of its stages, whatever its parameters: gives the counts of variants.
+    """Counts of the work of all variants for a sum, whatever its parameters.
 
-    ``lanes`` and ``threads`` are those of the `Machine`.
+    ``lanes`` and ``threads`` are as in `Machine`.
     """
 
     kernel: str
@@ -129,7 +129,7 @@ class Work:
     def near(self, variant: str, each: Pairs, degree: int) -> tuple[float, ...]:
         """Return the counts of P2P for numbers of pairs and polynomials of ``degree``.
 
-        Staged tiles compute the pairs around r_c, lists those within.
+        Staged tiles compute the pairs around r_c; lists hold the pairs within r_c.
         """
         pairs = each.within
         polynomials, others = SUMS[self.kernel].pair.operations
@@ -144,14 +144,14 @@ class Work:
     def spread(
         self, variant: str, points: int, grid: float, tiles: tuple[int, int]
     ) -> tuple[float, ...]:
-        """Return the counts of P2G by P ``points`` into components of ``grid`` values.
+        """Return the counts of P2G with P ``points`` onto components of ``grid`` values.
 
-        ``tiles`` are those of `p2g_owner`. However many teams there are, one takes its part of
-        the sources one after the other.
+        ``tiles`` are the tiles of `p2g_owner` along x and y. However many teams there are, each
+        takes its part of the sources one by one.
         """
         components = SUMS[self.kernel].components
         if variant == "tile":
-            # Windows and their slopes, of each tile that a source reaches, and the blocks of
+            # Windows, and their slopes, for each tile that a source reaches, and the blocks of
             # columns that take it together.
             tables = 2 if SUMS[self.kernel].gradient else 1
             entries = reached(points) * self.sources
@@ -171,9 +171,9 @@ class Work:
     def rounds(self, tiles: tuple[int, int], points: int) -> tuple[float, float, float]:
         """Return the colours of P2G by ``owner``, its work, and what idle threads could do.
 
-        The latter two over the work of tiles whose planes are not shared out: those of one colour
-        are all that runs at once. What idle threads cost is a machine's own: of two that share a
-        core, one alone is faster.
+        The work and the idle time are relative to the work of tiles in one part. Only tiles of one
+        colour run at the same time. The cost of an idle thread depends on the machine: of two
+        threads that share a core, one alone is faster.
         """
         rows, columns = ((n - n // 2, n // 2) for n in tiles)
         colours = [r * c for r in rows for c in columns if r * c]
@@ -184,17 +184,16 @@ class Work:
         return float(len(colours)), work / every, (rounds * self.threads - work) / every
 
     def far(self, passes: Passes) -> tuple[float, ...]:
-        """Return the counts of FGC, for the values of one component over all its passes."""
+        """Return the counts of FGC from the values of one component over all its passes."""
         pressure = "p" in self.want or "grad_tensor" in self.want
         components = SUMS[self.kernel].components + SUMS[self.kernel].results + pressure
         return *(components * values for values in passes), self._free
 
     def gather(self, variant: str, points: int, grid: float) -> tuple[float, ...]:
-        """Return the counts of G2P; a gradient takes the window's slopes beside its values.
+        """Return the counts of G2P; a gradient also takes the window's slopes.
 
-        Along y each value is multiplied by both, and planes of sums then along x; tiles multiply
-        by all products. Tiles stage values of the grid, and a team takes its part of the targets
-        one by one.
+        Along y each value is multiplied by both, and plane sums along x after that; tiles multiply
+        by all products. Tiles stage values of the grid, and a team takes its targets one by one.
         """
         slopes = 4 if variant == "tile" else 2
         fields = slopes if "grad_u" in self.want else "u" in self.want
@@ -207,7 +206,7 @@ class Work:
             return float(self.targets), reads, beyond, self._free
         staged = components * grid * usual_staging(points)
         one = g2p_part(self.targets) * reads / self.targets
-        # Threads of a device that take a target's plane, over those with work.
+        # Threads of a device for a target's plane, over the threads with work.
         idle = computed(points, device_threads(points, 8)) / points**2 if self.lanes == 1 else 1.0
         return float(self.targets), idle * reads, staged, idle * one, self._free
 

@@ -1,6 +1,6 @@
 """A warning where a few far points make a sum expensive, because the box is the points' extent.
 
-Compares the predicted time of all points with that of the others alone. Chooses nothing itself.
+It compares the predicted time of all points with the time of the others alone; it changes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from parki.ewald.choice.problem import Problem
 from parki.ewald.geometry.extent import THINNEST, Extent, volume_length
 
 Array = NDArray[np.float64]
-# Look where the last percent of the points makes the box this many times larger,
+# Compare times where the last percent of the points makes the box this many times larger,
 LARGER = 8.0
 # and warn where it makes a call take this many times as long, and this many seconds more.
 LONGER, SECONDS = 3.0, 0.1
@@ -38,14 +38,14 @@ def warn_of_far_points(
     ----------
     problem : Problem
     chosen : Parameters
-        For all points.
+        Parameters for all points.
     clouds : iterable of ndarray, shape (3, N)
-        A sample of targets and of sources, or of what is both, from the corner of the box.
+        Samples of targets and of sources (one if they are the same), from the corner of the box.
     box : Extent
     free : list of int
         Axes along which the box is the extent of the points.
     ranks : int
-        That share the points out; the prediction is for one.
+        Ranks that share the points; the prediction is for one.
     """
     if not free or chosen.total <= SECONDS:
         return
@@ -60,7 +60,7 @@ def warn_of_far_points(
     if not all(points.shape[1] for points in kept):
         return
     density = pair_density(kept[0], kept[-1], inner)
-    if density.self_pairs:  # those of the sample
+    if density.self_pairs:  # the sample's own
         density = replace(density, self_pairs=1 / problem.sources)
     try:
         near = replace(problem, box=inner / volume_length(inner), density=density, cutoff=None)
@@ -84,7 +84,7 @@ def warn_of_far_points(
 
 
 def _between(points: Array, free: list[int], low: Array, high: Array) -> Array:
-    """Return the points between two corners, from the first one."""
+    """Return the points between two corners, relative to the first one."""
     inside = ((points[free] >= low[:, None]) & (points[free] <= high[:, None])).all(axis=0)
     found = points[:, inside]
     found[free] -= low[:, None]

@@ -1,8 +1,8 @@
-"""Which grid and window carry a split's far field at the least cost.
+"""The grid and window that carry a split's far field at the least cost.
 
-Finer grids need fewer window points. What each grid needs is predicted from the window's asymptotic
-error, and only the cheapest grid is judged by the sum over its modes, which also says by how much
-to correct the others' forecasts; so on, until the cheapest one is known to suffice.
+Finer grids need fewer window points. How many each grid needs is predicted from the window's
+asymptotic error. Only the cheapest grid is judged by the sum over its modes, which also corrects
+the forecasts for the others. This repeats until the cheapest grid is known to suffice.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from parki.ewald.split.prolate import Prolate, exponent
 from parki.ewald.sums import term_of
 
 Array = NDArray[np.float64]
-# Errors of the window vary over the place between grid points; on a lattice all points have the
-# same. That of derivatives is up to this much larger than on average.
+# The window's error depends on the place between grid points, which all points of a lattice share.
+# The error of derivatives there is up to this many times the average.
 CREST = 1.7
 POINTS = tuple(range(2, 19))
 SHAPES = np.arange(1.8, 2.95, 0.1)
-# Grid points over those of the coarsest grid: to choose a cut-off, and the grid for it.
+# Refinements of the coarsest grid: to choose a cut-off, and to choose the grid for it.
 REFINEMENTS = (1.0, 1.05, 1.1, 1.16, 1.22, 1.3, 1.4, 1.55, 1.75, 2.0)
 FINE = (*(round(1.03**k, 4) for k in range(14)), 1.5, 1.55, 1.65, 1.75, 1.85, 2.0)
-# By how much grids that are not yet judged may be better than predicted, as a logarithm.
+# How much better than predicted a grid may be before it is judged, as a logarithm.
 HOPE = 0.3
-# What part of the far field's time a grid must promise to save to be judged: that takes time too.
+# Fraction of the far field's time that a grid must promise to save before it is judged.
 WORTH = 0.04
 # A periodic axis has at least this many grid points, so that no window meets itself.
 FEWEST = 18
@@ -64,7 +64,7 @@ class GridChoice:
 
     @property
     def total(self) -> float:
-        """Seconds of the far field."""
+        """Predicted seconds of the far field."""
         return sum(self.times.values())
 
 
@@ -85,7 +85,7 @@ def coarsest(problem: Problem, split: Split) -> float:
 
 
 def fit(problem: Problem, step: float) -> Array:
-    """Return spacings near ``step`` that divide the periodic edges into numbers fast for FFTs."""
+    """Return spacings near ``step`` that divide periodic edges into numbers fast for FFTs."""
     steps = np.full(3, step)
     tables = problem.machine.lengths
     for axis in range(problem.periodicity):
@@ -104,22 +104,22 @@ def forecast(
 ) -> tuple[Array, float, Array]:
     """Predict the window's errors on refinements of the coarsest grid, of step ``largest``.
 
-    A mode k is damped by the split to exp(-g), and its image by the window to exp(-P a): the error
-    is that of the mode for which the sum of both is least, for the best shape of the window.
+    The split damps a mode k to exp(-g), and the window damps its image to exp(-P a). The error
+    follows the mode with the least sum of both, for the best shape of the window.
 
     Returns
     -------
     exponents : ndarray, shape (n, m)
-        Logarithm of the error, for n refinements and m numbers of `POINTS`, but for a constant.
+        Logarithm of the error up to a constant, for n refinements and the m numbers of `POINTS`.
     constant : float
-        What to add at first, to have the error over the tolerance: within 1.5 or so.
+        First guess of that constant, good to about 1.5, for errors over the tolerance.
     margin : ndarray, shape (n,)
         Logarithm of the error over the tolerance that truncation leaves to the window.
     """
     if isinstance(split, Prolate):
         margin = np.full(len(refinements), math.log(FAR) / 2)
         return _exponents(True, split.c, refinements), split.c, margin
-    # The split damps the largest mode to exp(-x), which is half of the share on the coarsest grid.
+    # On the coarsest grid the split damps the largest mode to exp(-x): half of the share.
     x = (math.sqrt(math.pi) / largest / 2 / split.psi0) ** 2
     cut = np.exp(2 * x * (1 - np.array(refinements) ** 2)) / 2
     x = 0.25 * round(4 * x)
@@ -151,7 +151,7 @@ class Windows:
         shape = np.rint(problem.box / steps).astype(int)
         periodic = np.arange(3) < problem.periodicity
         self.most = int(shape[periodic].min(initial=most))
-        # Free axes: the modes of the padded box, on which the points fill a part.
+        # Along free axes these are the modes of the padded box, of which points fill a part.
         local = problem.pad(steps, most, cutoff, split).local
         padded = np.where(periodic, shape, local)
         lengths = padded * steps
@@ -163,7 +163,7 @@ class Windows:
         self.known: dict[int, tuple[float, float]] = {}
 
     def __call__(self, points: int) -> tuple[float, float]:
-        """Return the least error over the tolerance with P points, and the beta that has it."""
+        """Return the least error over the tolerance with P points, and its beta."""
         if points not in self.known:
             problem = self.problem
             worst = np.zeros(SHAPES.size)
@@ -183,7 +183,7 @@ class Windows:
 
 
 class Search:
-    """The grids for one split and cut-off, cheapest first as far as predicted.
+    """The search for the grid of a split and cut-off, with the cheapest predicted grid first.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ class Search:
     split : Split
     cutoff : float
     like : Search, optional
-        One at another cut-off, whose forecasts were corrected by what it found.
+        A search at another cut-off, whose corrected forecasts are reused.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class Search:
             if tuple(steps) not in seen:
                 seen.add(tuple(steps))
                 self.grids[row] = steps
-        # What forecasts for P points lack, by the last grid that they were judged on.
+        # Constants of the forecasts for P points, from the last grid that they were judged on.
         self.constants = np.full(len(POINTS), math.nan)
         if like is not None:
             self.constant, self.constants = like.constant, like.constants.copy()
@@ -229,11 +229,11 @@ class Search:
         return None
 
     def least(self) -> float:
-        """Return the least seconds that are predicted."""
+        """Return the least predicted seconds."""
         return min((seconds for seconds, *_ in self._predicted()), default=math.inf)
 
     def _predicted(self) -> list[tuple[float, int, GridChoice]]:
-        """Return seconds, row and grid of each, cheapest first."""
+        """Return seconds, row and grid of each refinement, cheapest first."""
         columns = [POINTS.index(p) for p in self.problem.windows]
         constants = np.where(np.isnan(self.constants), self.constant, self.constants)
         errors = (self.exponents + constants)[:, columns] - HOPE
@@ -247,7 +247,7 @@ class Search:
             place = int(enough[row].argmax()) if suffices else -1
             p = self.problem.windows[place]
             grid = GridChoice(steps, p, 0.0, self._times(row, p), 0.0, math.exp(errors[row, place]))
-            # What is predicted not to suffice comes last.
+            # Grids that are predicted not to suffice come last.
             found.append((grid.total if suffices else math.inf, row, grid))
         return sorted(found, key=lambda item: item[:2])
 
@@ -259,7 +259,7 @@ class Search:
         return self.times[row, p]
 
     def _judge(self, row: int, start: int) -> None:
-        """Find the fewest points that suffice on a grid, from ``start`` on, or drop the grid."""
+        """Find the fewest points that suffice on a grid, from ``start`` on; else drop the grid."""
         steps = self.grids[row]
         truncation = self.problem.truncation(self.split, steps)
         if truncation**2 > FAR:
@@ -274,7 +274,7 @@ class Search:
         while place > 0 and place <= len(choices) and windows(choices[place - 1])[0] <= margin:
             place -= 1
         for p, (window, _) in windows.known.items():
-            if window > 0:  # there is no error where the split's band has no mode but 0
+            if window > 0:  # no error if the split's band holds mode 0 alone
                 column = POINTS.index(p)
                 self.constant = math.log(window) - float(self.exponents[row, column])
                 self.constants[column] = self.constant

@@ -1,8 +1,8 @@
-"""Bytes that a plan needs, known as soon as its parameters are chosen, and whether they are free.
+"""The bytes that a plan needs, predicted from its parameters, and whether they are free.
 
-Follows what the stages allocate (`parki.ewald.near.p2p`, `p2g`, `fgc`, `g2p`), part by part. Knows
-nothing of kernels and launches. The work area of a device's transforms is the library's secret: it
-is counted as it was found on an H200 for most lengths; some get by without one.
+The prediction follows the allocations of the stages (`parki.ewald.near.p2p`, `p2g`, `fgc`, `g2p`)
+part by part. The work area of a device's transforms is not documented: it is counted as found on
+an H200 for most lengths; some lengths need none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from parki.ewald.far.sizes import (
     field_rows,
     list_bytes,
     parts,
-    room_before,
+    scratch_before,
     sizes_of,
     workers,
 )
@@ -40,11 +40,11 @@ from parki.settings import thread_count
 
 # Larger cut-offs to propose where a plan does not fit: their grids are coarser.
 LARGER = (1.25, 1.6, 2.0, 2.5)
-# On an H200 planes with longer edges take a work area of their own size, but those of these lengths
-# (by the bytes of a number) take none. Longer lines take twice their size.
+# On an H200, planes with edges longer than LONG take a work area of their own size, except these
+# lengths (by the bytes of a number), which take none. Longer lines take twice their size.
 LONG = 1024
 LIGHT = {8: (2048,), 4: (1050, 1120, 1200, 1536, 1680, 2048, 2100, 2400)}
-# Values of a component that the device's FFT library takes: its sizes are 32 bits.
+# Most values of a component: the device's FFT library counts with 32 bits.
 MOST_VALUES = 2**31 - 1
 
 
@@ -55,11 +55,11 @@ class Memory:
     Attributes
     ----------
     parts : dict
-        What an application holds, by part; results included, the user's arrays not.
+        Bytes of each part while the plan is applied, with the results, without the user's arrays.
     held : float
-        What is there when parameters are chosen: points in the box, and scaled normals.
+        Bytes in use when parameters are chosen: points in the box, and scaled normals.
     peak : float
-        The most that is in use at a time, while the plan is made or first applied.
+        Most bytes in use at a time, while the plan is made or first applied.
     """
 
     parts: dict[str, float]
@@ -79,7 +79,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Use:
-    """What memory depends on besides problem and parameters.
+    """What memory depends on, apart from the problem and the parameters.
 
     Attributes
     ----------
@@ -92,9 +92,9 @@ class Use:
     once : bool
         Whether the first application is part of making the plan.
     more : int
-        Rows of results that are not summed: of a stress beside the gradient.
+        Rows of results that are not summed, as of a stress that is wanted with the gradient.
     mixed : bool
-        Whether arrays are float64, and ``dtype`` is that of the arithmetic alone.
+        Whether arrays are float64 and ``dtype`` is the dtype of the arithmetic alone.
     """
 
     space: ExecutionSpace
@@ -107,7 +107,7 @@ class Use:
 
 
 def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
-    """Return what a plan with these parameters needs."""
+    """Return the memory that a plan with these parameters needs."""
     item = np.dtype(use.dtype).itemsize
     padding = problem.pad(chosen.steps, chosen.points, chosen.cutoff, chosen.split)
     held, near, far = points_bytes(problem, chosen, use, padding, item)
@@ -137,9 +137,9 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
         area = work_area(padding, max(buffer, grid), padded, item) if free else component
         modes, transforms = components * component, area + buffer
     else:
-        before = room_before(components, 2 * numbers, x * y * z, item)
+        before = scratch_before(components, 2 * numbers, x * y * z, item)
         modes = item * before
-        # What SciPy's real transforms return, of each thread's part: planes, or rows of lines.
+        # Results of SciPy's real transforms of each thread's part: planes, or rows of lines.
         made = component * (components if before >= 2 * numbers * components else 1)
         threads = workers(made / (2 * item), thread_count())
         transforms = 2 * min(made, threads * max(PART, made / (y if free else x)))
@@ -153,7 +153,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
         "transforms": transforms,
     }
     total = sum(parts.values())
-    # Points are dropped once the plan is made; of transforms and results there are none before.
+    # Points are dropped once the plan is made; transforms and results do not exist before that.
     peak = max(total + (held if use.once else 0), total + held - results - transforms)
     return Memory(parts, held, peak)
 
@@ -161,7 +161,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
 def check_memory(
     problem: Problem, chosen: Parameters, use: Use, length: float, release: Callable[[], None]
 ) -> Memory:
-    """Return what a plan needs; refuse it where that is not free.
+    """Return the memory that a plan needs; refuse it where that is not free.
 
     Parameters
     ----------
@@ -169,14 +169,14 @@ def check_memory(
     length : float
         Cube root of the box's volume, in the user's unit.
     release : callable
-        Gives back what is kept for later sums; called where memory is short.
+        Frees what is kept for later sums; called where memory is short.
 
     Raises
     ------
     ParkiMemoryError
-        With what would fit.
+        If the memory is not free; the message says what would fit.
     ParkiValueError
-        If the grid passes what indices can count.
+        If the grid has more points than indices can count.
     """
     needed = predict(problem, chosen, use)
     free = free_memory(use.space) + needed.held
@@ -198,15 +198,15 @@ def check_memory(
 def points_bytes(
     problem: Problem, chosen: Parameters, use: Use, padding: Padding, item: int
 ) -> tuple[float, float, float]:
-    """Return bytes of the wrapped points, and of those that are sorted for near and far field."""
+    """Return bytes of the wrapped points, and of the points sorted for near and far field."""
     systems = problem.systems
     sources, targets = systems * problem.sources, systems * problem.targets
     both = sources if use.same else sources + targets
     normals = 3 * item * sources if SUMS[problem.kernel].normals else 0
     on_device = use.space.on_device
-    # Of a sorted list: points, order and cell of each, and two numbers for each cell.
+    # A sorted list has points, order and cell of each, and two numbers for each cell.
     each = 3 * item + 8
-    split = 9 * item if use.mixed else 0  # positions in double, and what single lacks
+    split = 9 * item if use.mixed else 0  # positions in double, and what single lacks of them
     lists = 1 if use.same else 2
     launch = choose_launch(chosen.p2p, use.space)
     shape = cells_of(problem.box, chosen.cutoff, sources, launch, use.space, systems)
@@ -216,8 +216,8 @@ def points_bytes(
     tiles = targets / tile.targets + systems * shape[0] * shape[1]
     near += 12.0 * kinds * min(tiles, targets)
     # Targets that are the sources keep their order, if the variants of both stages allow it.
-    alike = use.same and chosen.p2g != "base" and chosen.g2p == "target"
-    far = float(each) * (sources if alike else sources + targets) + normals
+    one_order = use.same and chosen.p2g != "base" and chosen.g2p == "target"
+    far = float(each) * (sources if one_order else sources + targets) + normals
     cells = systems * math.prod(padding.cells)
     if chosen.p2g == "tile":
         far += list_bytes(chosen.points, sources, cells)
@@ -229,7 +229,7 @@ def points_bytes(
     if normals:
         far += 8 * sources  # squares of the normals
     held = 3 * item * both + normals
-    if use.flux:  # as given, in double precision if that is mixed; and the moments
+    if use.flux:  # points as given, in double precision if that is mixed; and the moments
         far += held * (2 if use.mixed else 1) + 32 * sources
     return held, near, far
 
@@ -243,8 +243,8 @@ def block_sizes(
 ) -> tuple[float, float]:
     """Return the modes of padded blocks that are convolved at a time, and the multiplier's values.
 
-    The largest block of a device, or one for each thread of a CPU; of a ``part`` of the modes
-    along the first axis, from the first to the last + 1, or of all.
+    A device takes its largest block, a CPU one for each thread. ``part`` is a range of modes along
+    the first axis, from the first to the last + 1; None takes all.
     """
     if padding.whole:
         x, y, z = padding.grid
@@ -265,9 +265,9 @@ def block_sizes(
 
 
 def work_area(padding: Padding, lines: float, padded: float, item: int) -> float:
-    """Return the bytes that a device's transforms of lines and of blocks of planes work in.
+    """Return the bytes of the work area that a device's transforms of lines and blocks share.
 
-    They share it. ``lines`` are the bytes of all lines along x, ``padded`` those of a block.
+    ``lines`` are the bytes of all lines along x, ``padded`` the bytes of a block of planes.
     """
     lengths = {length for level in padding.levels for length in level.lengths[1:]}
     heavy = any(length > LONG and length not in LIGHT[item] for length in lengths)
@@ -299,7 +299,7 @@ def fitting(
     free: float,
     length: float,
 ) -> Iterator[str]:
-    """Yield, in words, what would fit."""
+    """Yield proposals that would fit, in words."""
     seconds = chosen.total
 
     def fits(changed: Problem, cutoff: float | None) -> Parameters | None:
@@ -310,7 +310,7 @@ def fitting(
             return None
         return found if predict(changed, found, use).peak <= free else None
 
-    # Of a cut-off that was asked for, parki's own may be enough.
+    # Where the user asked for a cut-off, parki's own choice may be enough.
     own = fits(problem, None)
     cutoffs = [ratio * chosen.cutoff for ratio in LARGER] + ([own.cutoff] if own else [])
     for cutoff in sorted(cutoffs):
@@ -337,20 +337,20 @@ def fitting(
             most = part
         else:
             least = part
-    # Some to spare: other points crowd otherwise, and may take a larger grid.
+    # Propose fewer than fit: points with other clustering may take a larger grid.
     if least and own is None:
         sources, targets = (_down(0.85 * least * n) for n in (problem.sources, problem.targets))
         yield f"about {sources:.2g} sources and {targets:.2g} targets"
 
 
 def _down(number: float) -> float:
-    """Return a number with two digits, rounded down: what is proposed has to fit."""
+    """Return a number rounded down to two digits, since a proposal has to fit."""
     unit = 10.0 ** (math.floor(math.log10(number)) - 1)
     return math.floor(number / unit) * unit
 
 
 def in_words(size: float) -> str:
-    """Return a number of bytes as people write it."""
+    """Return a number of bytes in a readable unit."""
     for unit in ("B", "kB", "MB"):
         if size < 1000:
             return f"{size:.3g} {unit}"

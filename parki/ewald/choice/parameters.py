@@ -1,9 +1,9 @@
 """From the tolerance to every parameter of the method: "The choice" of docs/theory.md.
 
-Inverts the error estimates: a cut-off r_c gives the split (Hasimoto's xi, or the prolate c) and the
-near polynomials' degree; the split gives the cheapest grid and window whose errors stay within the
-tolerance (`parki.ewald.choice.grids`). The cut-off itself minimises the predicted time. All
-lengths are in units of the cube root of the box's volume.
+The choice inverts the error estimates. A cut-off r_c gives the split (Hasimoto's xi, or the prolate
+c) and the degree of the near polynomials. The split gives the cheapest grid and window whose errors
+stay within the tolerance (`parki.ewald.choice.grids`). The cut-off itself minimises the predicted
+time. All lengths are in units of the cube root of the box's volume.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from parki.ewald.far.lengths import NO_TABLES
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import solve
 
-# Cut-offs to consider, in units of the box, and the ratio of one to the next.
+# Least and largest cut-off to consider, in units of the box, and the ratio of consecutive ones.
 _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
-# Sources within a typical one, for each digit of the tolerance.
+# Sources within a typical cut-off, for each digit of the tolerance.
 TYPICAL = 3.0
-# Where lists of fewer pairs are worth a smaller cut-off: how many to have, of those that fit.
+# Where a smaller cut-off lets lists be kept: its pairs over the most pairs with lists.
 MARGIN = 0.97
-# Sums of more seconds than this are worth a look at the cut-offs beside the choice, whose grids
-# have other lengths of transforms.
-UNEVEN, BESIDE, NEIGHBOURS = 0.03, (0.9, 0.95, 1.05, 1.1), 2
+# Sums of more than UNEVEN seconds also try cut-offs near the choice, whose grids have other lengths
+# of transforms: NEARBY are the factors, of which the most promising NEIGHBOURS are searched.
+UNEVEN, NEARBY, NEIGHBOURS = 0.03, (0.9, 0.95, 1.05, 1.1), 2
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Parameters:
     beta : float
         Kaiser-Bessel shape of the window.
     pairs : Pairs
-        Pairs within the cut-off and around it, as estimated.
+        Estimated pairs within the cut-off and around it.
     read : float
-        Sources, about, near the targets that a device works on at a time: `Problem.read`.
+        Estimated sources near the targets that a device works on at a time: `Problem.read`.
     p2p, p2g, g2p : str
         Variants of the stages.
     errors : dict
@@ -87,7 +87,7 @@ class Parameters:
 def select(problem: Problem) -> Parameters:
     """Choose all parameters.
 
-    Choices are kept: a sum of as many points, spread alike, takes the same ones again.
+    Choices are kept: a sum with as many points of the same clustering takes the same ones again.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def _select(problem: Problem) -> Parameters:
         fewer = chosen * (MARGIN * problem.kept / found.pairs.within) ** (1 / 3)
         others.append(_at_cutoff(problem, fewer))
     if found.total > UNEVEN:
-        others.append(_beside(search, found))
+        others.append(_nearby(search, found))
     return min((found, *filter(None, others)), key=lambda p: p.total)
 
 
@@ -136,10 +136,10 @@ def _at_cutoff(problem: Problem, cutoff: float) -> Parameters | None:
     return _best_of(Search(problem, _split(problem, cutoff), cutoff))
 
 
-def _beside(search: Search, found: Parameters) -> Parameters | None:
-    """Return the best parameters at the most promising cut-offs beside what was found."""
+def _nearby(search: Search, found: Parameters) -> Parameters | None:
+    """Return the best parameters at the most promising cut-offs near the one that was found."""
     problem, predicted = search.problem, []
-    for factor in BESIDE:
+    for factor in NEARBY:
         cutoff = min(factor * found.cutoff, _largest_cutoff(problem))
         other = Search(problem, _split(problem, cutoff), cutoff, search)
         near = problem.near_time(cutoff, found.degree)
@@ -187,11 +187,11 @@ def _split(problem: Problem, cutoff: float) -> Split:
 
 
 def _best_cutoff(problem: Problem) -> float:
-    """Return the cut-off with the least predicted time, grids and windows as predicted.
+    """Return the cut-off with the least predicted time, with grids and windows as predicted.
 
-    Walks from a typical one in the direction in which the time falls, until it rises twice.
+    The search walks from a typical cut-off in the direction of falling time until it rises twice.
     """
-    # Which lengths are cheap changes from grid to grid: it would scatter the times of the scan.
+    # Cheap lengths change from grid to grid, which would scatter the times of the scan.
     problem = replace(problem, machine=replace(problem.machine, lengths=NO_TABLES))
     most, digits = _largest_cutoff(problem), -math.log10(problem.tolerance)
     typical = TYPICAL * max(digits, 1.0) / problem.sources / problem.density.typical(0.1)
@@ -225,8 +225,8 @@ def _best_cutoff(problem: Problem) -> float:
 def _largest_cutoff(problem: Problem) -> float:
     """Return the largest cut-off to consider.
 
-    Transforms are padded along each free axis by the diagonal of all: long boxes want grid steps,
-    and so cut-offs, that are no small part of it.
+    Transforms are padded along each free axis by the diagonal of the free axes. In long boxes the
+    grid steps, and so the cut-off, must be a fair part of that diagonal.
     """
     return max(_MOST, 0.5 * math.hypot(*problem.box[problem.periodicity :]))
 
@@ -245,7 +245,7 @@ def _lowest(scanned: list[tuple[float, float]]) -> float:
 
 
 def _far_time(problem: Problem, split: Split, cutoff: float) -> float:
-    """Return the least time of the far field that is predicted, from one grid scaled."""
+    """Return the least predicted time of the far field, from one grid scaled."""
     largest, choices = coarsest(problem, split), problem.windows
     exponents, constant, margin = forecast(split, largest)
     steps, typical = fit(problem, largest / 1.2), choices[len(choices) // 2]
@@ -259,10 +259,10 @@ def _far_time(problem: Problem, split: Split, cutoff: float) -> float:
     best, fewest = math.inf, POINTS[-1] + 1
     for row, refinement in enumerate(REFINEMENTS):
         p = next((p for p in choices if enough[row, p - POINTS[0]]), fewest)
-        if p < fewest:  # else a finer grid gains nothing
+        if p < fewest:  # otherwise a finer grid gains nothing
             fewest = p
             best = min(best, seconds(p, refinement))
     if math.isinf(best):
-        # Nothing is predicted to suffice: perhaps it does, for twice the price of the most.
+        # No grid is predicted to suffice; if one does, assume twice the most expensive time.
         best = 2 * seconds(choices[-1], REFINEMENTS[-1])
     return best

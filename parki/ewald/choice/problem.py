@@ -1,8 +1,8 @@
 """`Problem`: what parameters are chosen for, with the errors and the times of a choice.
 
-Joins the error estimates, which know no tolerance, the measured pair density, and the cost model.
-All lengths are in units of the cube root of the box's volume, in which the promise of the tolerance
-is ``error <= tolerance * sqrt(Q)``.
+It joins the error estimates, which take no tolerance, with the measured pair density and the cost
+model. All lengths are in units of the cube root of the box's volume, in which the tolerance
+promises ``error <= tolerance * sqrt(Q)``.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from parki.ewald.split import estimates
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.sums import SUMS, term_of
 
-# Shares of the squared tolerance: near field, its polynomials, far field. The rest is kept for the
-# scatter of clouds of few points, whose error hangs on single pairs.
+# Shares of the squared tolerance: near field, near polynomials, far field. The rest is kept for
+# clouds of few points, whose error scatters because it depends on single pairs.
 NEAR, POLYNOMIAL, FAR = 0.20, 0.02, 0.48
-# The error that a point's own images add to its own, over the mean of as many points elsewhere.
+# Error that a point's own images add to it, over the mean error of as many points elsewhere.
 IMAGES = 7.0
 # Targets that a multiprocessor of a device works on at a time.
 AT_A_TIME = 512
@@ -36,7 +36,7 @@ AT_A_TIME = 512
 class Problem:
     """What parameters are chosen for; lengths in units of the cube root of the box's volume.
 
-    Problems are equal where a choice depends on nothing that differs.
+    Problems are equal if they agree in all that a choice depends on.
 
     Attributes
     ----------
@@ -45,11 +45,11 @@ class Problem:
     windows : sequence of int
         Numbers of window points P to choose from, the smallest first.
     cutoff : float or None
-        Cut-off r_c that was asked for; None to choose it.
+        Cut-off r_c that the user asked for; None to choose it.
     kept : float
-        Most pairs within the cut-off of which sums keep lists; 0 for what is summed once.
+        Most pairs within the cut-off for which sums keep lists; 0 for sums made once.
     systems : int
-        How many there are, each with as many targets and sources.
+        Number of systems, each with as many targets and sources.
     """
 
     kernel: str
@@ -72,20 +72,20 @@ class Problem:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """What must keep the promise: every wanted quantity of every part of the kernel."""
+        """Terms that must keep the promise: all wanted quantities of all parts of the kernel."""
         terms = SUMS[self.kernel].terms
         return tuple(term.name for quantity in self.want for term in terms[quantity])
 
     @property
     def differentiating_terms(self) -> tuple[str, ...]:
-        """Those with the largest window errors: at each mode a gradient's exceeds the others'."""
+        """Terms of largest window error: at each mode the error of a gradient is the largest."""
         if not {"grad_u", "grad_tensor"} & {*self.want}:
             return self.terms
         return tuple(t for t in self.terms if term_of(t).differentiates_window)
 
     @cached_property
     def work(self) -> Work:
-        """What the sum asks of its stages."""
+        """The work of the stages for this sum."""
         machine = self.machine
         return Work(
             self.kernel,
@@ -104,7 +104,7 @@ class Problem:
 
     @cached_property
     def _key(self) -> tuple[Hashable, ...]:
-        """What a choice depends on."""
+        """The values that a choice depends on."""
         d, m = self.density, self.machine
         return (
             *(self.kernel, self.want, self.split, self.periodicity, self.tolerance),
@@ -128,7 +128,7 @@ class Problem:
         return hash(self._key)
 
     def rounded(self) -> Problem:
-        """Return the problem with a pair density that is rounded up to steps of 3 %."""
+        """Return the problem with its pair density rounded up to steps of 3 %."""
         density = self.density
         enhancement, around = (
             np.exp(0.03 * np.ceil(np.log(values) / 0.03 - 1e-9))
@@ -141,8 +141,8 @@ class Problem:
         """Return the number of pairs within the cut-off, of all systems."""
         edges = [float(b) for b in self.box]
         images = math.prod(1 + 2 * cutoff / b for b in edges[: self.periodicity])
-        # What the box has of the ball around its points on average, in boxes; and no more than all
-        # points and images in reach.
+        # The average part of the ball around a point that is inside of the box, in box volumes; at
+        # most all points and images in reach.
         free = edges[self.periodicity :]
         ball = 4 / 3 * math.pi * cutoff**3 * math.prod(_inside(cutoff / b) for b in free)
         block = (2 * cutoff) ** self.periodicity * math.prod(free)
@@ -157,7 +157,7 @@ class Problem:
     def read(self, cutoff: float) -> float:
         """Return about how many sources are near the targets that a device works on at a time.
 
-        Of a multiprocessor, where most pairs are: targets of a cube, and the cut-off around it.
+        A multiprocessor works on a cube of targets where pairs are densest.
         """
         targets, sources = self.density.about(cutoff)
         edge = (AT_A_TIME / (targets * self.targets)) ** (1 / 3)
@@ -183,7 +183,7 @@ class Problem:
         passes : Passes
             Values of one component in all transforms, times their costs.
         scale : float
-            How many times finer along each axis the grid is than that of padding and passes.
+            Refinement of the grid along each axis over the grid of padding and passes.
         """
         machine, work = self.machine, self.work
         p2g, g2p = machine.counted("p2g", self.p2g), machine.counted("g2p", self.g2p)
@@ -223,7 +223,7 @@ class Problem:
         return worst / self.tolerance
 
     def truncation(self, split: Split, steps: NDArray[np.float64]) -> float:
-        """Return the error over the tolerance of the modes that the grid leaves out."""
+        """Return the error of the modes that the grid leaves out, over the tolerance."""
         if split.band * float(steps.max()) <= math.pi:
             return 0.0
         scale = 2 * float(steps.min())
@@ -245,5 +245,5 @@ class Problem:
 
 
 def _inside(ratio: float) -> float:
-    """Return what a slab has of a ball around its points, on average; ``ratio`` r over width."""
+    """Return the average part of a ball that a slab holds; ``ratio`` is r over its width."""
     return 1 - 0.375 * ratio if ratio < 1 else 0.75 / ratio - 0.125 / ratio**3

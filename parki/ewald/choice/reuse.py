@@ -1,4 +1,4 @@
-"""When points move: whether a plan's box and parameters still suit them."""
+"""Whether a plan's box and parameters still suit points that moved."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from parki.ewald.choice.problem import Problem
 from parki.ewald.geometry.extent import Extent
 from parki.ewald.options import EwaldOptions
 
-# Parameters are kept while the pairs within the cut-off stay within this factor of those they were
-# chosen for: they then cost some percent more than the best ones,
+# Parameters are kept while the number of pairs within the cut-off changes by at most this factor:
+# they then cost some percent more than the best ones,
 PAIRS = 1.5
-# and while squared errors grow by no more than this: the choice leaves more to chance (`NEAR`).
+# and while squared errors grow by at most this factor: the choice has a larger margin (`NEAR`).
 GROWTH = 1.25
 
 
@@ -30,19 +30,19 @@ def suit(
     sources: int,
     systems: int = 1,
 ) -> bool:
-    """Return whether parameters suit other points than those of the problem they were chosen for.
+    """Return whether parameters suit other points than the points they were chosen for.
 
     Parameters
     ----------
     problem : Problem
-        What they were chosen for.
+        The problem they were chosen for.
     chosen : Parameters
     density : PairDensity
-        Of the points now.
+        Pair density of the points now.
     tolerance : float
-        To choose by now: for any densities it falls with the number of sources.
+        Tolerance to choose by now; for any densities it falls with the number of sources.
     targets, sources, systems : int
-        How many there are now: points of each system.
+        Numbers of points of each system, and of systems, now.
     """
     now = replace(problem, density=density, targets=targets, sources=sources, systems=systems)
     ratio = now.pairs(chosen.cutoff) / problem.pairs(chosen.cutoff)

@@ -1,6 +1,6 @@
-"""`LinearMap`: a plan as a linear function of densities, while its points stay what they were.
+"""`LinearMap`: a plan as a linear function of densities, for the points that it has now.
 
-What differentiates such a function later, or compiles it, must not meet other points.
+A function that is differentiated or compiled later must not meet other points.
 """
 
 from __future__ import annotations
@@ -8,33 +8,33 @@ from __future__ import annotations
 from typing import Any
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.plan import Plan
+from parki.ewald.plan import AnyPlan
 from parki.ewald.points import result_shape
 
 Shape = tuple[int, ...]
 
 
 def check_plan(plan: Any) -> None:
-    """Refuse what is no plan."""
-    if not isinstance(plan, Plan):
+    """Refuse an object that is not a plan."""
+    if not isinstance(plan, AnyPlan):
         raise ParkiTypeError(f"plan is a {type(plan).__name__}; expected parki.Plan")
 
 
 class LinearMap:
-    """A plan with the points that it has now. Equal for the same plan and points.
+    """A plan with its current points; two are equal for the same plan and points.
 
     Parameters
     ----------
     plan : Plan
-        With one result.
+        A plan with one result.
 
     Raises
     ------
     ParkiTypeError, ParkiValueError
-        If it is no plan, or ``want`` is a tuple.
+        If ``plan`` is not a plan, or its ``want`` is a tuple.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: AnyPlan) -> None:
         check_plan(plan)
         if not isinstance(plan.want, str):
             raise ParkiValueError(
@@ -54,7 +54,7 @@ class LinearMap:
         return hash((id(self.plan), id(self.points)))
 
     def __call__(self, values: Any, transposed: bool) -> Any:
-        """Return the sum of a density, or with ``transposed`` what the adjoint makes of values.
+        """Return the sum of a density; with ``transposed``, the adjoint applied to values.
 
         Raises
         ------
@@ -74,12 +74,12 @@ class LinearMap:
             )
 
     def shapes(self, transposed: bool) -> tuple[Shape, Shape]:
-        """Return the shapes of what goes in and of what comes out."""
+        """Return the shapes of input and output."""
         density, result = self._shapes
         return (result, density) if transposed else (density, result)
 
     def found(self, shape: Shape, transposed: bool) -> Shape:
-        """Return the shape of what comes out of an array, which may have axes before its own.
+        """Return the shape of the output for an input, which may have leading axes.
 
         Raises
         ------

@@ -22,7 +22,7 @@ def linear_operator(
     dtype: Any,
     space: ExecutionSpace,
 ) -> Any:
-    """Return the operator of SciPy, or CuPy's on a device.
+    """Return an operator of SciPy on the host, of CuPy on a device.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def linear_operator(
     shapes : tuple of 2
         The shapes of a result and of a density.
     dtype : dtype
-        Of the plan.
+        Dtype of the plan.
     space : ExecutionSpace
     """
     forward = Product(apply, "dens", dtype, *shapes)
@@ -48,13 +48,13 @@ def linear_operator(
 
 @dataclass(frozen=True)
 class Product:
-    """The product with a plan's matrix, or its transpose, of vectors that are columns.
+    """The product of a plan's matrix, or its transpose, with column vectors.
 
-    Operators hold it. It cannot be pickled, as its plan says in words of its own.
+    Operators hold it. Like a plan, it cannot be pickled.
     """
 
     call: Callable[[Any], Any]
-    name: str  # of what is given: "dens" or "values"
+    name: str  # name of the input: "dens" or "values"
     dtype: Any
     outer: Shape
     inner: Shape

@@ -1,7 +1,7 @@
 """The transpose of a plan's sum, by sums from its targets to its sources.
 
-Each result of a sum has its `parki.ewald.sums.adjoint.Adjoint`, which says what to sum. Where it
-can, that sum takes the plan's own parameters, and has the same matrix as the plan but for rounding.
+The `parki.ewald.sums.adjoint.Adjoint` of each result says what to sum. Where possible, that sum
+takes the plan's own parameters and has the same matrix as the plan up to rounding.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from parki.errors import ParkiValueError
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import SMALLEST_TOLERANCE
-from parki.ewald.pipeline.one_device import Pipeline, unwatched
+from parki.ewald.pipeline.protocol import Pipeline, unwatched
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import result_shape
 from parki.ewald.sums.adjoint import Adjoint
@@ -24,17 +24,17 @@ from parki.ewald.task import Frame, Points, Task
 
 
 class Transpose:
-    """The transpose of a task, for the points of one pipeline after the other.
+    """The transpose of a task, for the points of one pipeline at a time.
 
     Parameters
     ----------
     task : Task
-        Of the plan.
+        The plan's task.
 
     Raises
     ------
     ParkiValueError
-        If one of the results wanted has no transpose among the sums that there are.
+        If a wanted result has no transpose among the sums.
     """
 
     def __init__(self, task: Task) -> None:
@@ -55,13 +55,13 @@ class Transpose:
         if pipeline.setup is None:
             return found
         for name, each in seeds(values).items():
-            if name in self.transposed:  # all others are zero everywhere
+            if name in self.transposed:  # others are zero everywhere
                 self.transposed[name].add(points, pipeline, each, found)
         return found
 
 
 def seeds(values: dict[str, Any]) -> dict[str, Any]:
-    """Return values (k, rows, targets) of what is summed: those of a stress are of its parts."""
+    """Return values (k, rows, targets) of what is summed: a stress becomes its parts."""
     found = {name: rows for name, rows in values.items() if name != "stress"}
     if "stress" in values:
         rows = values["stress"]
@@ -78,7 +78,7 @@ def seeds(values: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class _Kept:
-    """A pipeline with its points, the plan's points and the set-up it was made for."""
+    """A pipeline with its points, the plan's points and the set-up that it was made for."""
 
     plan: Points
     points: Points
@@ -97,7 +97,7 @@ class TransposedSum:
         self.kept: _Kept | None = None
 
     def add(self, points: Points, pipeline: Pipeline, values: Any, found: Any) -> None:
-        """Add to the transpose (k, rows, sources) what comes of values (k, rows, targets)."""
+        """Add the transpose (k, rows, sources) of values (k, rows, targets)."""
         record, task = self.record, self.task
         if record.symmetric and points.survey.same and self.own.want == record.want:
             other, transposed = pipeline, points
@@ -130,20 +130,20 @@ class TransposedSum:
             into += record.density(each, points.arrays.get("norms"))
 
     def _placed(self, points: Points, pipeline: Pipeline) -> tuple[Pipeline, Points]:
-        """Return a pipeline for points, with the plan's parameters if that has the same matrix."""
+        """Return a pipeline for points, with the plan's parameters if the matrix stays the same."""
         kept, setup = self.kept, pipeline.setup
         if kept is not None and kept.plan is points:
             return kept.pipeline, kept.points
-        alike = self.record.tolerance_factor is None and setup is not None
+        same_setup = self.record.tolerance_factor is None and setup is not None
         given = None
-        if kept is not None and (kept.setup is setup or not alike):
+        if kept is not None and (kept.setup is setup or not same_setup):
             before = kept.pipeline
-            given = before.setup if alike else None
+            given = before.setup if same_setup else None
         else:
             before = pipeline.empty()
-            given = setup.transposed(self.task) if alike and setup is not None else None
+            given = setup.transposed(self.task) if same_setup and setup is not None else None
         transposed = self._transposed(points)
-        other = before.transposed(self.task, transposed, given)
+        other = before.placed(self.task, transposed, given=given)
         self.kept = _Kept(points, transposed, setup, other)
         return other, transposed
 
@@ -187,21 +187,21 @@ def mean_pressure(
     total: Callable[[float], float] = float,
     systems: Systems | None = None,
 ) -> tuple[Any, Any]:
-    """Return what the transposed sum's pressure has more, of a double layer without net flux.
+    """Return the pressure that a double layer without net flux adds to the transposed sum.
 
     Parameters
     ----------
     task : Task
     frame : Frame
-        Of the box.
+        Frame of the box.
     arrays : dict
-        "trg" and "src" of the plan, as they were given.
+        "trg" and "src" of the plan, as given.
     record : Adjoint
     values : array, shape (rows, targets)
     total : callable
-        Adds up numbers of all ranks.
+        Sums a number over all ranks.
     systems : Systems, optional
-        Of the transposed sum.
+        Systems of the transposed sum.
 
     Returns
     -------

@@ -1,64 +1,75 @@
 """`vjp` and `jvp`: derivatives of a sum by its densities, normals, targets and sources.
 
-Both are sums again. What a kernel's derivatives are made of stands in its record (`adjoints` and
-`slopes`); here they are put together. See ``docs/derivatives.md``.
+Both are sums again. A kernel's record says what its derivatives are made of (`adjoints` and
+`slopes`); this module combines them. See ``docs/derivatives.md``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ParkiValueError
 from parki.ewald.derivatives.transpose import flat, mean_pressure
 from parki.ewald.geometry.extent import Extent
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import sum_once
-from parki.ewald.points import check_arguments, check_density, check_space, result_shape
+from parki.ewald.pipeline.placed_sum import sum_once
+from parki.ewald.points import (
+    check_arguments,
+    check_density,
+    like_points,
+    result_shape,
+    take_options,
+)
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.record import Sum
 from parki.ewald.task import Frame, Task
-from parki.interchange import as_array, as_given
+from parki.interchange import as_given
 from parki.runtime import ExecutionSpace
+from parki.typing import Array, ArrayT, InputName, KernelName, OptionKeywords
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 INPUTS = ("trg", "src", "dens", "norms")
 
 
 def vjp(
-    kernel: str,
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any = None,
+    kernel: KernelName,
+    trg: Array,
+    src: Array,
+    dens: Array | None,
+    norms: Array | EwaldOptions | None = None,
     options: EwaldOptions | None = None,
     *,
-    values: Any,
-    wrt: tuple[str, ...] = ("dens",),
-) -> dict[str, Any]:
-    """Return the derivatives of ``<values, u>``, u a sum, by what it depends on.
+    values: ArrayT,
+    wrt: tuple[InputName, ...] = ("dens",),
+    **keywords: Unpack[OptionKeywords],
+) -> dict[str, ArrayT]:
+    """Return the derivatives of ``<values, u>``, u a sum, with respect to its inputs.
 
     Parameters
     ----------
-    kernel, trg, src, norms, options
+    kernel, trg, src, norms, options, **keywords
         As for `Plan`. Targets that are sources, one object, have derivatives in both roles: add
         them up.
     dens : array
-        The density of the sum, or k of them at once; may be None where derivatives by densities
-        alone are asked for.
+        The density of the sum, or k of them at once; may be None for derivatives with respect to
+        densities alone.
     values : array, shape (3, Nt), or (Nt,) for Laplace
-        In the dtype and memory of the points; with k first if there are k densities.
+        Weights in the dtype and memory of the points; k comes first if there are k densities.
     wrt : tuple of {"dens", "norms", "trg", "src"}
-        Which derivatives.
+        Inputs to differentiate with respect to.
 
     Returns
     -------
     dict of str to array
-        By the names of ``wrt``: of the shape of that argument, in the library of ``values``. Of k
-        densities, those by normals and points are summed. Errors are those of the sums that they
-        are made of: see ``docs/derivatives.md``.
+        The derivatives by the names of ``wrt``: in the shape of that argument and the library of
+        ``values``. Derivatives with respect to normals and points are summed over k densities. For
+        the errors see ``docs/derivatives.md``.
 
     Raises
     ------
@@ -76,6 +87,7 @@ def vjp(
     >>> found["dens"].shape
     (3, 1000)
     """
+    norms, options = take_options(norms, options, keywords)
     asked = _Sum.checked(kernel, trg, src, dens, norms, options, "wrt", wrt)
     v = asked.like("values", values, "u")
     several, v = v.ndim == 3, _many(v)
@@ -85,7 +97,7 @@ def vjp(
         asked.check_as_many("values", v)
         pairs = zip(v, asked.dens, strict=True)
         parts = [asked.pulled(each[None], density, wrt) for each, density in pairs]
-    found = {name: sum(part[name] for part in parts) for name in wrt if name != "dens"}
+    found: dict[str, Any] = {n: sum(part[n] for part in parts) for n in wrt if n != "dens"}
     shapes = dict(asked.shapes)
     if "dens" in wrt:
         found["dens"] = asked.space.array_module.concatenate([part["dens"] for part in parts])
@@ -94,36 +106,39 @@ def vjp(
 
 
 def jvp(
-    kernel: str,
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any = None,
+    kernel: KernelName,
+    trg: Array,
+    src: Array,
+    dens: Array | None,
+    norms: Array | EwaldOptions | None = None,
     options: EwaldOptions | None = None,
     *,
-    tangents: dict[str, Any],
-) -> Any:
-    """Return by how much a sum u changes, to first order, as its arguments do.
+    tangents: dict[InputName, ArrayT],
+    **keywords: Unpack[OptionKeywords],
+) -> ArrayT:
+    """Return the first-order change of a sum u for changes of its arguments.
 
     Parameters
     ----------
-    kernel, trg, src, dens, norms, options
+    kernel, trg, src, dens, norms, options, **keywords
         As for `vjp`.
     tangents : dict of str to array
-        Changes of "dens", "norms", "trg", "src": of their shapes, in the dtype and memory of the
-        points. What is left out does not change.
+        Changes of "dens", "norms", "trg", "src": in their shapes, in the dtype and memory of the
+        points. Arguments left out do not change.
 
     Returns
     -------
     array
-        As the sum, in the library of the first of ``tangents``.
+        The change, in the shape of the sum and the library of the first of ``tangents``.
 
     Raises
     ------
     ParkiValueError, ParkiTypeError
         If an argument is impossible, as for a plan.
     """
+    norms, options = take_options(norms, options, keywords)
     asked = _Sum.checked(kernel, trg, src, dens, norms, options, "tangents", tangents)
+    moves: dict[Any, Any]
     moves = {n: asked.like(f"tangents[{n!r}]", given, n) for n, given in tangents.items()}
     like, changes = next(iter(tangents.values())), moves.pop("dens", None)
     many = asked.dens if asked.dens is not None else _many(changes)
@@ -133,14 +148,15 @@ def jvp(
         changes = _many(changes)
         asked.check_as_many("tangents['dens']", changes)
         found += asked.summed(kernel, "u", changes, asked.norms)
-    if "norms" in moves:  # to which q is what they are to q
+    if "norms" in moves:  # the sum is linear in them, as in q
         found += asked.summed(asked.kind.slopes.layer, "u", many[:, -3:], moves.pop("norms"))
     if moves:
         for density, into in zip(many, found, strict=True):
             into += asked.moved(density, moves)
     several = asked.several or (asked.dens is None and len(many) > 1)
     shape = asked.shapes["u"]
-    return as_given(found.reshape(*found.shape[: 1 if several else 0], *shape), like)
+    result: ArrayT = as_given(found.reshape(*found.shape[: 1 if several else 0], *shape), like)
+    return result
 
 
 class _Sum(NamedTuple):
@@ -163,13 +179,11 @@ class _Sum(NamedTuple):
         src: Any,
         dens: Any,
         norms: Any,
-        options: EwaldOptions | None,
+        options: EwaldOptions,
         label: str,
         names: Iterable[str],
     ) -> _Sum:
-        """Return the sum; refuse impossible arguments, and ``names`` of what it does not have."""
-        if isinstance(norms, EwaldOptions) and options is None:
-            norms, options = None, norms
+        """Return the sum; refuse impossible arguments, and ``names`` of inputs that it lacks."""
         given = check_arguments(kernel, trg, src, norms, options)
         kind, arrays = SUMS[kernel], given.arrays
         inputs = INPUTS if kind.normals else INPUTS[:3]
@@ -198,18 +212,12 @@ class _Sum(NamedTuple):
 
     def like(self, label: str, given: Any, name: str) -> Any:
         """Return an array of the shape of an input as (rows, N), or densities as (k, rows, N)."""
-        values = as_array(label, given)
-        check_space({label: values}, self.space)
-        if values.dtype != self.trg.dtype:
-            raise ParkiTypeError(
-                f"{label} has dtype {values.dtype}, but the points have {self.trg.dtype}; "
-                "convert one"
-            )
+        values = like_points(label, given, self.space, self.trg.dtype)
         how: dict[str, Any] = {"of": "targets" if name in ("trg", "u") else "sources"}
         return check_density(label, values, self.shapes[name], several=name in ("dens", "u"), **how)
 
     def check_as_many(self, label: str, values: Any) -> None:
-        """Refuse values (k, rows, N) that are not as many as the densities, if there are any."""
+        """Refuse values (k, rows, N) whose number differs from the number of densities, if any."""
         if self.dens is not None and len(values) != len(self.dens):
             raise ParkiValueError(
                 f"{label} has {len(values)} of them at once, but dens has {len(self.dens)}; "
@@ -219,7 +227,7 @@ class _Sum(NamedTuple):
     def summed(self, kernel: str, want: str, dens: Any, norms: Any = None) -> Any:
         """Return a result (k, rows, Nt) of a sum over the same points."""
         shaped = dens.reshape(len(dens), *SUMS[kernel].density_shape(dens.shape[-1]))
-        found = sum_once(kernel, self.trg, self.src, shaped, norms, self.options, want)
+        found = sum_once((kernel, self.trg, self.src, norms, self.options), shaped, want)
         return found.reshape(len(dens), *flat(found[0]).shape)
 
     def gradients(self, densities: Any) -> Any:
@@ -228,14 +236,14 @@ class _Sum(NamedTuple):
         return self.summed(self.kind.name, "grad_u", densities, self.norms).reshape(shape)
 
     def pulled(self, v: Any, dens: Any, wrt: Iterable[str]) -> dict[str, Any]:
-        """Return the derivatives for values (k, rows, Nt), of k = 1 but for those by densities."""
+        """Return the derivatives for values (k, rows, Nt); k is 1 unless ``wrt`` is ("dens",)."""
         found = self._of_sources(v, dens, wrt)
         if "trg" in wrt:
             found["trg"] = (v[0][:, None] * self.gradients(dens[None])[0]).sum(axis=0)
         return found
 
     def _of_sources(self, v: Any, dens: Any, wrt: Iterable[str]) -> dict[str, Any]:
-        """Return the derivatives by what sources have: density, normals, and place."""
+        """Return the derivatives with respect to density, normals, and place of the sources."""
         record, slopes, xp = self.kind.adjoints["u"], self.kind.slopes, self.space.array_module
         want: tuple[str, ...] = record.want if {"dens", "norms"} & {*wrt} else ()
         if "src" in wrt:
@@ -246,11 +254,11 @@ class _Sum(NamedTuple):
         if "src" in wrt and slopes.tensors is not None:
             tensors = slopes.tensors(dens, self.norms)
         shaped = v.reshape(len(v), *SUMS[record.kernel].density_shape(v.shape[-1]))
-        transposed = record.kernel, self.src, self.trg, shaped, None, self.options, want
+        transposed = record.kernel, self.src, self.trg, None, self.options
         whole = record.transposed_pair and {*wrt} == {"dens"}
         pair = (self.kind.name, self.norms) if whole else None
         names = (*want, "transposed_pair") if pair else want
-        found = sum_once(*transposed, tensors=tensors, transposed_pair=pair)
+        found = sum_once(transposed, shaped, want, tensors=tensors, transposed_pair=pair)
         results = zip(names, found, strict=True)
         each = {name: array.reshape(len(v), *flat(array[0]).shape) for name, array in results}
         if record.mean is not None and self.options.dl_mean == "flux":
@@ -278,7 +286,7 @@ class _Sum(NamedTuple):
             found["grad_tensor"] += tensors[-1] * slope
 
     def moved(self, dens: Any, moves: dict[str, Any]) -> Any:
-        """Return by how much the sum changes as targets and sources move, (results, Nt)."""
+        """Return the change of the sum as targets and sources move, (results, Nt)."""
         xp, moved = self.space.array_module, self.kind.slopes.displacement
         found = xp.zeros((self.kind.results, self.trg.shape[1]), dtype=self.trg.dtype)
         densities = [dens] if "trg" in moves else []
@@ -287,7 +295,7 @@ class _Sum(NamedTuple):
         gradients = list(self.gradients(xp.stack(densities))) if densities else []
         if "trg" in moves:
             found += (gradients.pop(0) * moves["trg"]).sum(axis=1)
-        # A pair does not change if both of its points move alike.
+        # A pair does not change if both of its points move by the same vector.
         for axis, gradient in enumerate(gradients):
             found -= gradient[:, axis]
         if "src" in moves and moved is not None:

@@ -1,7 +1,7 @@
 """`Gather`: sizes of the columns of the grid along which teams of a device walk.
 
-A team of `g2p_tile` walks along x through a column of grid steps, with a stretch of it and of what
-windows reach around it in scratch memory. Knows nothing of kernels' launches and of sums.
+A team of `g2p_tile` walks along x through a column of grid steps. Scratch memory holds a stretch of
+it, and of what windows reach around it.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from parki.ewald.far.sizes import SCRATCH, scratch, sizes_of
 
 BANKS = 128  # bytes that scratch memory serves at a time
 # How to fill a multiprocessor, best first: teams, components of a team, and the largest halo, in
-# grid values staged for each value of the grid. Measured: see docs/notebook/constants.md.
+# staged values for each grid value. Measured: see docs/notebook/constants.md.
 FILLINGS = ((3, 3, 3.0), (2, 3, 5.0), (1, 3, 5.0), (2, 1, 6.0), (1, 1, math.inf))
-WIDTHS = range(4, 13)  # of a column, in grid steps
-PLANES = 2, 4  # least and most: single ones have few targets each
-CELLS = 4  # of the grid that a batch spans, for each of its targets, at least
-# To find where a value is staged, over reading it: once for all components of a team.
+WIDTHS = range(4, 13)  # widths of a column, in grid steps
+PLANES = 2, 4  # fewest and most planes: a single plane has few targets
+CELLS = 4  # fewest grid cells of a batch for each of its targets
+# Time to find where a value is staged over the time to read it; once for a team's components.
 PLACE = 1.3
-# Window points for which half a warp takes a target in double precision, and not a whole one: it
-# computes less.
+# Window points for which half a warp takes a target in double precision, since it computes less
+# than a whole warp.
 HALF_WARPS = (2, 3, 4, 6, 11, 12, 15)
 
 
 @dataclass(frozen=True)
 class Gather:
-    """Sizes of `g2p_tile`, its constants of the same names; ``group`` components at a time."""
+    """Sizes of `g2p_tile`, with the names of its constants; ``group`` components at a time."""
 
     tile1: int
     tile2: int
@@ -51,11 +51,11 @@ class Gather:
         return _fitted(p, mesh.item, threads, components, sums, limits, device)
 
     def constants(self) -> dict[str, int]:
-        """Return the kernel's constants; how many components, each launch knows."""
+        """Return the kernel's constants; the number of components depends on the launch."""
         return {name.upper(): size for name, size in vars(self).items() if name != "group"}
 
     def halo(self, points: int) -> float:
-        """Return how often a grid value is staged, at least."""
+        """Return how often a grid value is staged, at least: the ratio of areas."""
         return (1 + (points - 1) / self.tile1) * (1 + (points - 1) / self.tile2)
 
 
@@ -69,7 +69,7 @@ def _fitted(
     limits: tuple[int, ...],
     on_device: bool,
 ) -> Gather | None:
-    """Return the column of the smallest halo for the bytes of scratch memory of each filling."""
+    """Return the column with the smallest halo for the scratch memory of each filling."""
     bands, split, steps, lanes = threads
     batch = max(1, sizes_of(on_device).gathered // lanes)
     row = BANKS // item
@@ -83,7 +83,7 @@ def _fitted(
         sizes = []
         for tile1 in WIDTHS:
             for tile2 in WIDTHS:
-                # Bands of planes lie side by side in the banks; idle heights read beyond a row.
+                # Bands of planes fill the banks one after the other; idle heights read past a row.
                 plane = (tile1 + p - 1) * (tile2 + p - 1) + split * steps - p
                 plane += (split - plane) % row
                 planes = min(space_left // (group * plane * item) - p + 1, PLANES[1])
@@ -100,9 +100,9 @@ def _fitted(
 
 @lru_cache(maxsize=32)
 def usual_staging(points: int) -> float:
-    """Return what staging takes for each grid value, over reading it.
+    """Return the time of staging for each grid value, over the time to read it.
 
-    As of three components in double precision, and where there is no device to ask.
+    It is for three components in double precision, and needs no device.
     """
     limits = tuple(scratch(teams, SCRATCH) for teams, *_ in FILLINGS)
     found = _fitted(points, 8, device_threads(points, 8), 3, 1, limits, True)
@@ -112,7 +112,7 @@ def usual_staging(points: int) -> float:
 def _threads(mesh: Mesh) -> tuple[int, int, int, int]:
     """Return the threads of a target of `g2p_tile`: bands, split, heights of each, and lanes.
 
-    A thread of a CPU takes all, in whole vectors.
+    One thread of a CPU takes all heights, in whole vectors.
     """
     if not mesh.space.on_device:
         return 1, 1, mesh.row, 1
@@ -121,19 +121,19 @@ def _threads(mesh: Mesh) -> tuple[int, int, int, int]:
 
 @lru_cache(maxsize=64)
 def device_threads(p: int, item: int) -> tuple[int, int, int, int]:
-    """Return those of a device: half a warp or a whole one takes a target."""
+    """Return the threads of a target on a device: half a warp or a whole one."""
 
     def shape(lanes: int, steps: int) -> tuple[int, int, int, int]:
         split = -(-p // steps)
         return max(1, min(p, lanes // split)), split, steps, lanes
 
-    # Several targets in a warp would meet in the banks, those of half a warp do not in double.
+    # Targets in one warp conflict in the banks, except two of half a warp in double precision.
     lanes = 16 if item == 8 and p in HALF_WARPS else 32
     shapes = (shape(lanes, s) for s in (1, 2, 3) if -(-p // s) <= lanes)
     return min(shapes, key=lambda each: computed(p, each))
 
 
 def computed(p: int, threads: tuple[int, int, int, int]) -> int:
-    """Return the values of a window's plane that such threads compute, idle ones included."""
+    """Return the values of a window's plane that these threads compute, with idle ones."""
     bands, _, steps, lanes = threads
     return -(-p // bands) * steps * lanes

@@ -21,7 +21,7 @@ FILE = "literature/conflicts"
 
 
 class _Conflicts(Variant):
-    """`spread_items` over some items."""
+    """`spread_items` over a list of items."""
 
     switches: ClassVar[dict[str, bool]]
 
@@ -30,7 +30,7 @@ class _Conflicts(Variant):
         self.load(FILE, "spread_items", **self.switches)
 
     def kernel(self, file: str, workunit: str, **constants: Any) -> Kernel:
-        """Return a kernel; these have no layers but components."""
+        """Return a kernel; the only layer of these is the number of components."""
         return self.mesh.load(file, workunit, COMPONENTS=self.mesh.fields.components, **constants)
 
     def spread(self, arguments: dict[str, Any]) -> None:
@@ -53,16 +53,16 @@ class Unprotected(_Conflicts):
 class Colouring(_Conflicts):
     """`colouring`: a work item owns a tile; tiles of one colour never touch the same grid point.
 
-    Up to eight colours, four in two dimensions: those of every other tile along each axis.
+    There are up to eight colours, four in two dimensions: every other tile along each axis.
     """
 
     switches: ClassVar[dict[str, bool]] = {}
 
     def __init__(self, mesh: Mesh) -> None:
-        # As for `p2g_owner`, along each axis.
+        # Tiles are as wide as for `p2g_owner`, along each axis.
         wide = mesh.window.points + 1
         counts = [max(1, n // wide) for n in mesh.cells]
-        # An even number along an axis that goes on at its other end.
+        # Tiles along an axis that wraps are even in number.
         counts = [max(1, n - (w and n % 2)) for n, w in zip(counts, mesh.wraps, strict=True)]
         super().__init__(mesh, mesh.divided(*counts))
         numbers = np.arange(math.prod(counts), dtype=np.int32).reshape(counts)
@@ -82,7 +82,7 @@ class Colouring(_Conflicts):
 
 
 class Private(_Conflicts):
-    """`private`: CPU threads spread onto grids of their own, which are added up."""
+    """`private`: CPU threads spread onto grids of their own, which are then summed."""
 
     switches: ClassVar[dict[str, bool]] = {"PRIVATE": True}
     adds = False

@@ -1,16 +1,16 @@
-"""Multipliers of kernels that fade at the faces of a box: the shortest padding there is.
+"""Multipliers of kernels that fade at the faces of a box: they need the shortest padding.
 
-Kernels of `truncated` fade beyond all pairs, at a radius that is more than the diagonal of the
-points' box. But along an axis no pair is further apart than the box's edge is long. So kernels are
-multiplied by ``chi`` of each free coordinate, which is 1 up to that edge and then fades. Transforms
-are then twice an edge long, and what the fading takes ("Kernels that end" of docs/theory.md).
+Kernels of `truncated` fade beyond all pairs, at a radius above the diagonal of the points' box. But
+along an axis no two points are further apart than the box's edge. So kernels are multiplied by
+``chi`` of each free coordinate, which is 1 up to that edge and then fades. Transforms then have
+twice the length of an edge, plus the fading width ("Kernels that end" of docs/theory.md).
 
 A product in space is a convolution of modes. ``X(q) = 2 sin(q a) / q exp(-(q w / 4 s)^2)`` is the
-transform of ``chi(x) = erfc(s t) / 2``, with t from -1 to 1 over the width w around a. It is
-narrow, so that modes of all sizes keep their relative accuracy: on a grid, rounding of the largest
-would be in all of them. The split's factor and the window come later.
+transform of ``chi(x) = erfc(s t) / 2``, with t from -1 to 1 over the width w around a. As it is
+narrow, modes of all sizes keep their relative accuracy; on a grid, the rounding of the largest
+mode would be in all of them. The split's factor and the window come later.
 
-With one free axis the radius is an edge and what fading takes: kernels fade once.
+With one free axis the radius is an edge plus the fading width, so that kernels fade only once.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
         across, largest = xp.asarray(waves[2]), float(waves[2][-1])
         found = truncated.transforms(task, modes, across, largest, padding, edge)
         return found.reshape([k.size for k in waves])
-    # A kernel is the same in all free directions, and so is the period: its modes are numbered by
-    # the squares of their wavenumbers.
+    # A kernel and the period are the same in all free directions: modes are numbered by the
+    # squares of their wavenumbers.
     beyond = 4 * padding.steepness / padding.width  # X is exp(-1) there
     counts = [math.ceil((math.pi / steps[a] + beyond) * edge / (2 * math.pi)) + 1 for a in free]
     unit = 2 * math.pi / edge
     matrices: list[Any] = []
     for axis, count in zip(free, counts, strict=True):
-        # Of a cube all are the same.
+        # A cube has the same matrix along all axes.
         last = axis - 1
         same = matrices and box[axis] == box[last] and steps[axis] == steps[last]
         same = same and np.array_equal(waves[axis], waves[last])
@@ -77,14 +77,14 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
         return truncated.transforms(task, modes, across, largest, padding, edge ** len(free))
 
     def product(axes: str, *operands: Any) -> Any:
-        """Sum products, if need be without a BLAS, whose digits may hang on its threads."""
+        """Sum products; deterministic sums avoid BLAS, whose digits may depend on its threads."""
         return xp.einsum(axes, *operands, optimize=not task.options.deterministic)
 
     def blocks(count: int) -> int:
-        """Return in how many parts to take this many values, with their places."""
+        """Return the number of parts in which to take this many values, with their places."""
         return math.ceil(32 * count / sizes_of(task.space.on_device).block)
 
-    # Kernels depend on y and z by the sum of their squares, and few numbers are such sums.
+    # Kernels depend on y and z by a sum of two squares, and few numbers are such sums.
     sums = y[:, None] + z
     there = xp.zeros(int(sums[-1, -1]) + 1, dtype=bool)
     there[sums] = True

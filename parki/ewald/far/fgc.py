@@ -1,9 +1,9 @@
 """FGC: Fourier transform of the grid, convolution with the far-field symbol, inverse transform.
 
-The first direction is transformed first (padded if it is free), on a grid that is not padded in
-others. Its modes are then taken in blocks: padded in the free directions, transformed, multiplied,
-transformed back and cropped, so that the padded grid never exists as a whole. FFTs are SciPy's on
-the host and CuPy's on a device.
+The first direction is transformed first (padded if it is free), on a grid without padding in the
+other directions. Its modes are then taken in blocks: each is padded in the free directions,
+transformed, multiplied, transformed back and cropped. So the padded grid never exists as a whole.
+FFTs are SciPy's on the host and CuPy's on a device.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.sizes import (
     field_rows,
     parts,
-    room_before,
+    scratch_before,
     sizes_of,
     wanted,
     workers,
@@ -36,7 +36,7 @@ from parki.settings import thread_count
 
 @dataclass
 class _Block:
-    """Modes ``first`` to ``last - 1`` of the first axis, and what multiplies them."""
+    """Modes ``first`` to ``last - 1`` of the first axis, and their multiplier."""
 
     first: int
     last: int
@@ -51,25 +51,25 @@ class _Block:
 
 
 class Convolution:
-    """The modes of a far field: transforms along what is whole, and the convolution.
+    """The convolution in Fourier space, with transforms of the padded directions.
 
     Parameters
     ----------
     mesh : EwaldMesh
-        Of the whole box.
+        Mesh of the whole box.
     split : Split
     modes : tuple of 2 ints, optional
-        First mode, and last + 1, to convolve: of the first axis, or (three periodic directions) of
-        the second. Default: all.
+        First mode, and last + 1, to convolve. They are modes of the first axis, or of the second
+        one with three periodic directions. Default: all.
     sets : int
-        Grids that are convolved at a time. They lie side by side along the second axis.
+        Number of grids to convolve at a time. They lie side by side along the second axis.
     like : Convolution, optional
-        Another one of the mesh, with the same multiplier.
+        Another convolution on the mesh, whose multiplier is shared.
 
     Attributes
     ----------
     inputs, rows, components : int
-        Components that are spread, that are transformed back, and the larger of the two.
+        Numbers of components that are spread, that are transformed back, and the larger of the two.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Convolution:
                 self.threads = workers(sum(sizes), thread_count())
                 self.blocks = [part for b in self.blocks for part in self._parts(b)]
             size = max((self.components * sets * b.modes for b in self.blocks), default=0)
-        # Of each thread at work, one.
+        # One for each thread at work.
         self.padded = [
             xp.empty(size, dtype=self.complex_type)
             for _ in range(min(self.threads, len(self.blocks)))
@@ -143,7 +143,7 @@ class Convolution:
         lengths: tuple[int, int, int],
         given: Any = None,
     ) -> _Block:
-        """Return a block; ``given`` are transforms of kernels that end."""
+        """Return a block; ``given`` are the transforms of truncated kernels."""
         mesh, xp = self.mesh, self.xp
         lengths = (mesh.padding.local[0], lengths[1], lengths[2])
         steps = mesh.steps
@@ -155,7 +155,7 @@ class Convolution:
         index = np.arange(first, last)
         fold = np.minimum(index, lengths[0] - index)
         along = half[0][fold]
-        # A part of the second axis has its multiplier unfolded.
+        # The multiplier of a part of the second axis is unfolded.
         part = None
         if self.modes is not None and mesh.periodicity == 3:
             part = np.arange(*self.modes)
@@ -186,7 +186,7 @@ class Convolution:
         return _Block(first, last, lengths, values, arguments)
 
     def _parts(self, block: _Block) -> list[_Block]:
-        """Return a block of planes in parts that CPU threads convolve, one at a time each."""
+        """Return a block of planes as parts, each convolved by one CPU thread at a time."""
         size = self.components * self.sets * self.complex_type.itemsize * block.modes
         found = []
         for part in cuts(block.last - block.first, parts(size, self.threads)):
@@ -203,7 +203,7 @@ class Convolution:
     def multiply(self, block: _Block, hat: Any, alone: bool = False) -> None:
         """Convolve a block of modes in place; ``hat`` is complex (components, ...), contiguous.
 
-        By this thread alone, or by all threads of the CPU.
+        If ``alone``, in this thread; else in all threads of the CPU.
         """
         real = hat.reshape(self.components, -1).view(self.mesh.dtype)
         convolve = self.convolve.alone if alone else self.convolve
@@ -219,8 +219,7 @@ class Convolution:
     def planes(self, hat: Any, plane: Any) -> None:
         """Convolve modes (components, part, sets y, z) of the first axis in place.
 
-        They are transformed along y and z, which are not padded yet, and back. ``plane`` is as for
-        `FGC.apply`.
+        They are padded, transformed along y and z, and back. ``plane`` is as for `FGC.apply`.
         """
         begin = self.blocks[0].first if self.blocks else 0
         _, y, z = self.mesh.padding.grid
@@ -256,20 +255,20 @@ class Convolution:
 
 
 class FGC(Convolution):
-    """The Fourier grid convolution of a plan, on a grid that is whole.
+    """The Fourier grid convolution of a plan, on a whole grid.
 
     Parameters
     ----------
     mesh, split, sets, like
         As for `Convolution`.
     memory : array, 1-D
-        Where to put the field, and before it on the CPU the modes: `scratch` says how much of each.
+        Memory for the field, after the modes on the CPU: `scratch` gives the sizes of both.
 
     Attributes
     ----------
     field : array, shape (rows, x, sets y, z and spill)
         The far field on the grids, overwritten by each `apply`: the potential, unless the pressure
-        alone is wanted, then the pressure, if it is.
+        alone is wanted; then the pressure, if it is wanted.
     """
 
     def __init__(
@@ -290,38 +289,38 @@ class FGC(Convolution):
 
     @staticmethod
     def scratch(mesh: EwaldMesh, sets: int = 1) -> tuple[int, int]:
-        """Return the numbers before the grids and fields, for modes on the CPU, and the fields'.
+        """Return the numbers in memory before the grids, for modes on the CPU, and in the fields.
 
-        Many modes take the place of what was transformed already, one component after the other.
+        If there are many modes, they overwrite transformed components one after the other.
         """
         rows = field_rows(mesh.task.kernel, mesh.task.want)
         before = 0
         if not mesh.space.on_device:
             sizes = 2 * sets * math.prod(mesh.padding.modes), sets * math.prod(mesh.padding.grid)
-            before = int(room_before(max(mesh.task.sum.components, rows), *sizes, mesh.item))
+            before = int(scratch_before(max(mesh.task.sum.components, rows), *sizes, mesh.item))
         return before, rows * sets * math.prod(mesh.stored)
 
     def apply(self, grid: Any, plane: Any = None) -> Any:
         """Return the far field on the grids for spread densities (components, x, sets y, z).
 
-        ``plane`` takes the place of the grids' modes (0, 0, 1), (0, 0, 2), ...: see
-        `parki.ewald.far.plane`; shape (2, sets, modes), of components 0 and 1.
+        ``plane`` replaces the grids' modes (0, 0, 1), (0, 0, 2), ...: see `parki.ewald.far.plane`.
+        Its shape is (2, sets, modes), for components 0 and 1.
         """
-        for c in self._turns(self.inputs):
+        for c in self._angles(self.inputs):
             self.transforms.real(grid[c], self.hat[c])
         if self.mesh.periodicity == 3:
             self.multiply(self.blocks[0], self.hat)
         else:
             self.planes(self.hat, plane)
-        for c in reversed(self._turns(self.rows)):
+        for c in reversed(self._angles(self.rows)):
             self.transforms.real_inverse(self.hat[c], self.field[c])
         if self.mesh.periodicity == 3:
             n, spill = self.mesh.padding.grid[2], self.mesh.spill
             self.field[..., n:] = self.field[..., :spill]
         return self.field
 
-    def _turns(self, count: int) -> list[slice]:
-        """Return the components that are transformed together, in order."""
+    def _angles(self, count: int) -> list[slice]:
+        """Return slices of the components that are transformed together, in order."""
         if self.apart:
             return [slice(0, count)]
         return [slice(first, first + 1) for first in range(count)]

@@ -1,7 +1,7 @@
 """G2P on the host side: sorts the targets by grid tiles, and launches.
 
-Takes the far field on the grid and adds it to the results at the targets; the gradient comes from
-the window's derivative, without transforms of its own.
+It adds the far field on the grid to the results at the targets. The gradient comes from the
+window's derivative, without transforms of its own.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ GROUP = 3  # components that `g2p_target` gathers at a time
 
 @dataclass(frozen=True)
 class Gathering:
-    """A kernel and what it gathers: components ``first`` to ``first + count - 1`` of ``name``.
+    """A kernel that gathers components ``first`` to ``first + count - 1`` of result ``name``.
 
-    ``name`` is "u", "p", "grad_u", which takes "u" along where both are wanted, or "grad_tensor",
-    which takes all.
+    ``name`` is "u", "p", "grad_u" or "grad_tensor". "grad_u" includes "u" where both are wanted;
+    "grad_tensor" includes all.
     """
 
     kernel: Kernel
@@ -45,18 +45,18 @@ class G2P:
     trg : array, shape (3, N)
         Targets in solver units, wrapped.
     sources : Sorted, optional
-        The sources sorted by tiles; reused when the targets are the sources.
+        The sources sorted by tiles, which are reused if the targets are the sources.
     same : bool
         Whether the targets are the sources.
     offsets : ndarray, optional
-        Of the targets of each system, which the variant by tiles knows.
+        Offsets of the targets of each system, for the variant by tiles.
     tensors : array, shape (10, N), optional
-        Of the targets, in the order given and in the user's unit.
+        Tensors of the targets, in the order given and in the user's unit.
 
     Attributes
     ----------
     method : str
-        The variant in words: the mesh's, or what took its place and why.
+        The variant in words: the mesh's, or its substitute and the reason.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class G2P:
             tiles = mesh.columns(size.tile1, size.tile2)
         elif mesh.gather == "base":
             tiles = mesh.divided(1, 1, 1)
-        elif sources is None or mesh.spread == "base":  # whose sources are not sorted
+        elif sources is None or mesh.spread == "base":  # the sources are not sorted then
             tiles = mesh.cubes(mesh.window.points)
         else:
             tiles = sources.tiles
@@ -113,7 +113,7 @@ class G2P:
 
     @staticmethod
     def gathers(mesh: Mesh) -> list[Gathering]:
-        """Return what is launched for the quantities wanted."""
+        """Return the launches for the wanted quantities."""
         size, components, want = tile_size(mesh), mesh.fields.results, mesh.fields.want
         if mesh.fields.tensors:
             parts = {"VALUES": "u", "GRADIENT": "grad_u", "PRESSURE": "p"}
@@ -150,8 +150,8 @@ class G2P:
     def apply(self, field: Any, results: dict[str, Any], first: int = 0) -> None:
         """Add the far field (rows, x, y, z), the pressure in its last row, to the ``results``.
 
-        Results have shape (rows, targets). Of several fields side by side along y, it is number
-        ``first``.
+        Results have shape (rows, targets). Fields of several systems lie side by side along y;
+        ``first`` is the number of this one.
         """
         if self._back is None:
             self._gather(field, results, first)
@@ -166,7 +166,7 @@ class G2P:
             add(rows.shape[1], rows=self._found[name], order=self._back, sums=rows)
 
     def _gather(self, field: Any, results: dict[str, Any], first: int) -> None:
-        """Launch."""
+        """Launch all kernels."""
         for g in self.launches:
             rows = slice(g.first, g.first + g.count)
             pot, gradient = results.get("p" if g.name == "p" else "u"), results.get("grad_u")
@@ -183,12 +183,12 @@ class G2P:
 
 
 def in_order(space: ExecutionSpace, targets: int) -> bool:
-    """Return whether results are gathered in the targets' sorted order, and then brought back."""
+    """Return whether results are gathered in the sorted order of targets and then permuted."""
     return not space.on_device and targets >= sizes.IN_ORDER
 
 
 def part_cells(tiles: Tiles, on_device: bool) -> int:
-    """Return the most cells along x of a part of `g2p_tile`: a CPU thread walks on."""
+    """Return the most cells along x of a part of `g2p_tile`; a CPU thread has no limit."""
     least = sizes_of(on_device).cells
     return tiles.counts[0] if least is None else max(least, math.prod(tiles.counts) // G2P_PARTS)
 
@@ -196,7 +196,7 @@ def part_cells(tiles: Tiles, on_device: bool) -> int:
 def tile_size(mesh: Mesh) -> Gather | None:
     """Return the sizes of `g2p_tile`.
 
-    None if the mesh has another variant, if targets have tensors, or if scratch memory holds no
-    column.
+    None if the mesh uses another variant, targets have tensors, or no column fits into scratch
+    memory.
     """
     return Gather.of(mesh) if mesh.gather == "tile" and not mesh.fields.tensors else None

@@ -1,7 +1,7 @@
 """What grid and pairs do not fix: constants of the sums, and the mean of the double layer.
 
-The constants of `parki.ewald.sums.gauges` belong to densities that do not add up to zero. The
-triply periodic double layer is fixed up to a linear function only. `Constants` adds both.
+The gauges of `parki.ewald.sums.gauges` are for densities that do not add up to zero. The triply
+periodic double layer is fixed up to a linear function only. `Constants` adds both.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Constants:
 def _sums(xp: Any, rows: Any) -> Any:
     """Return the sum of each row, shape (rows, 1).
 
-    Of a matrix, CuPy gives each row to a single block: long ones are added up one at a time.
+    CuPy gives each row of a matrix to a single block: long ones are added up one at a time.
     """
     if xp is np or rows.shape[1] <= SHORT:
         return rows.sum(axis=1, keepdims=True)

@@ -1,8 +1,8 @@
-"""Memory for a host's grids: a sum takes what the one before it left.
+"""Memory for a host's grids: a sum reuses the memory that the previous one left.
 
-Pages that a process first touches can take as long as several stages of a sum. What a plan leaves
-is marked as free (MADV_FREE): the system takes it where it runs short, and until then it costs
-nothing to use again. Sums on devices have CuPy's pool for that.
+The first touch of new pages can take as long as several stages of a sum. Memory that a plan leaves
+is marked as free (MADV_FREE): the system takes it if it runs short, and until then reuse costs
+nothing. Sums on devices have CuPy's pool for this.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from parki.runtime import ExecutionSpace
 from parki.runtime.pool import cuts, run_in_threads
 from parki.settings import thread_count
 
-# Bytes of what is worth it: the C library hands back more when it is freed.
+# Fewest bytes to keep: the C library returns larger blocks to the system when they are freed.
 LEAST = 1 << 20
-# Bytes that a thread fills in about ten times what another takes to wake.
+# Bytes that a thread fills in about ten times the time that another takes to wake.
 PIECE = 4 << 20
 _left: list[mmap.mmap] = []  # one at most
 
 
 def zeros(space: ExecutionSpace, size: int, dtype: Any) -> Any:
-    """Return zeros, shape (size,): on a host in memory that was left, if there is enough."""
+    """Return zeros, shape (size,): on a host in memory that was left, if it is large enough."""
     needed = size * np.dtype(dtype).itemsize
     if space.on_device or needed < LEAST or not hasattr(mmap, "MADV_FREE"):
         return space.array_module.zeros(size, dtype=dtype)
     block = _left.pop() if _left else None
     if block is not None and len(block) >= needed:
         memory = np.asarray(_Loan(block, size, np.dtype(dtype)))
-        clear(memory)  # what was left may be of another precision
+        clear(memory)  # memory left may be of another precision
         return memory
     block = mmap.mmap(-1, needed, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
@@ -51,7 +51,7 @@ def clear(memory: Any) -> None:
 
 
 class _Loan:
-    """What an array and its views are based on; the block is left once none of them is."""
+    """The base of an array and its views; the block is left once the last of them is gone."""
 
     def __init__(self, block: mmap.mmap, size: int, dtype: np.dtype[Any]) -> None:
         address = np.frombuffer(block, dtype=np.uint8).ctypes.data
@@ -65,7 +65,7 @@ class _Loan:
 
 
 def _leave(block: mmap.mmap) -> None:
-    """Keep a block, or the one that is kept, if that is larger."""
+    """Keep a block, unless the one that is kept is larger."""
     block.madvise(mmap.MADV_FREE)
     if not _left or len(_left[0]) < len(block):
         _left[:] = [block]

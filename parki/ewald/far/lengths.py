@@ -1,7 +1,7 @@
-"""`Lengths`: which lengths of transforms to use, for what they cost.
+"""`Lengths`: which lengths of transforms to use, by their costs.
 
-Libraries do small factors fast; on devices lengths of such factors still differ by up to 2.5 times
-per value, so that a longer transform often takes less time. Costs are relative: 1 is typical.
+Libraries are fast for lengths with small factors. On devices these lengths still differ by up to
+2.5 times per value, so that a longer transform often takes less time. A typical cost is 1.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ SMOOTH = sorted(
     for d in range(3)
     if 2**a * 3**b * 5**c * 7**d <= 20000
 )
-# How many times more values a cheaper length may make of the next one: memory grows with them.
+# Most values that a cheaper length may make of the next one's: memory grows with them.
 MOST = 1.35
 LAST = 8
-# What the transforms along the other axes cost beside those along lines, which are one of all.
-BESIDE = 4.0
+# Cost per value of all transforms along the other axes, where lines are along one axis.
+OTHER_AXES = 4.0
 
 
 class Lengths:
-    """Lengths to choose from: even numbers with factors 2, 3, 5, 7 only, or those of a table.
+    """Lengths to choose from: even numbers with factors 2, 3, 5, 7 only, or from a table.
 
     Parameters
     ----------
     costs : iterable of (int, float)
         Lengths and their costs per value, relative to a typical one. Without any, all smooth
-        numbers cost the same; those beyond a table cost what its longest do on average.
+        numbers cost the same. Lengths beyond a table cost as its longest on average.
     """
 
     def __init__(self, costs: Iterable[tuple[int, float]] = ()) -> None:
@@ -43,7 +43,7 @@ class Lengths:
         first, self.last = min(self.costs, default=0), max(self.costs, default=0)
         lengths = sorted({n for n in SMOOTH if not first <= n <= self.last} | self.costs.keys())
         self.lengths = lengths
-        # By the number of axes: what to take in the place of each.
+        # The best length to take instead of each, by the number of axes.
         self.best = {axes: self._best(axes) for axes in (1, 2, 3)}
 
     def _best(self, axes: int) -> list[int]:
@@ -51,18 +51,18 @@ class Lengths:
         for i, least in enumerate(self.lengths):
             reach = bisect_left(self.lengths, least * MOST ** (1 / axes) + 1e-9)
             choice = self.lengths[i : max(reach, i + 1)]
-            beside = BESIDE if axes == 1 else 0.0
+            beside = OTHER_AXES if axes == 1 else 0.0
             found.append(min(choice, key=lambda n: n**axes * (self.cost(n) + beside)))
         return found
 
     def at_least(self, length: float, axes: int) -> int:
-        """Return the length of at least ``length`` that costs least.
+        """Return the cheapest length of at least ``length``.
 
         Parameters
         ----------
         length : float
         axes : {1, 2, 3}
-            Axes along which transforms grow with it.
+            Number of axes along which transforms grow with the length.
         """
         index = bisect_left(self.lengths, math.ceil(length - 1e-9))
         if index == len(self.lengths):
@@ -75,21 +75,21 @@ class Lengths:
         return sum(costs) / len(costs)
 
 
-# Without a table.
+# Equal costs, without a table.
 EQUAL = Lengths()
 
 
 class Tables(NamedTuple):
-    """Lengths by how transforms run.
+    """Lengths for each way in which transforms run.
 
     Attributes
     ----------
     planes : Lengths
-        Of complex modes, along both axes of planes.
+        Complex modes along both axes of planes.
     lines : Lengths
-        Of real values, along the first axis.
+        Real values along the first axis.
     boxes : Lengths
-        Of real values, along three axes.
+        Real values along three axes.
     """
 
     planes: Lengths = EQUAL

@@ -1,7 +1,7 @@
 """`Mesh`: what spreading and gathering share: the grid, the window's tables, sorting by tiles.
 
-Knows nothing of sums, nor of the variants that spread and gather: `parki.mesh` takes it as it is.
-`EwaldMesh` is that of a sum, which FGC and the gauge take.
+It does not depend on a sum or on the variants, so that `parki.mesh` can use it. `EwaldMesh` is the
+mesh of a sum, for FGC and the gauge.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from parki.runtime import ExecutionSpace, Kernel, load
 
 @dataclass(frozen=True)
 class Tiles:
-    """How points are sorted: ``counts`` tiles along each axis, which divide ``extent`` evenly.
+    """How points are sorted: into ``counts`` tiles along each axis, which divide ``extent`` evenly.
 
     The last axis runs fastest, or the first one if ``along`` says that columns are along x.
     """
@@ -64,7 +64,7 @@ class Sorted(CellList):
     def parts(self, size: int, cells: int) -> Any:
         """Return (column, first, last + 1) of parts of columns, shape (3, parts), int32.
 
-        Each has at most ``size`` points, of at most ``cells`` cells along x.
+        Each part has at most ``size`` points in at most ``cells`` cells along x.
         """
         length, n = self.tiles.counts[0], self.order.size
         how: dict[str, Any] = {"length": length, "executor": self.executor}
@@ -73,20 +73,20 @@ class Sorted(CellList):
 
 @dataclass(frozen=True)
 class Fields:
-    """What is spread onto a grid, and what is gathered from it.
+    """What is spread onto a grid and gathered from it.
 
     Attributes
     ----------
     layers : mapping
-        The switches of P2G's kernels.
+        Switches of P2G's kernels.
     components, results : int
-        Of what is spread, and of what is gathered.
+        Numbers of components that are spread and gathered.
     gradient : bool
         Whether sources are spread with the window's gradient.
     want : tuple of str
-        What is gathered: "u", "p", "grad_u", and "grad_tensor".
+        Gathered results: "u", "p", "grad_u", and "grad_tensor".
     deterministic : bool
-        Whether values of the grid must be the same bits every time.
+        Whether grid values must be the same bits every time.
     """
 
     layers: Mapping[str, Any] = field(hash=False)
@@ -103,7 +103,7 @@ class Fields:
 
     @classmethod
     def of(cls, task: Task) -> Fields:
-        """Return those of a sum."""
+        """Return the fields of a sum."""
         kind = task.sum
         return cls(
             kind.spread,
@@ -124,37 +124,37 @@ class Mesh:
     dtype : dtype
     fields : Fields
     box : ndarray, shape (3,)
-        Edge lengths, within which points are.
+        Edge lengths of the box that holds the points.
     steps : ndarray, shape (3,)
         Grid spacings.
     cells, grid : tuple of 3 ints
-        Grid cells in which a point's window can start, and grid points: as many along an axis that
-        is periodic, P - 1 more along others.
+        Grid cells in which a point's window can start, and grid points. An axis has as many points
+        as cells if it is periodic, and P - 1 more otherwise.
     window : Window
     spread, gather : str
-        Variants of P2G and G2P: of P2G_METHODS and G2P_METHODS, but "auto".
+        Variants of P2G and G2P: of P2G_METHODS and G2P_METHODS, except "auto".
     executor : str, optional
     factor : float
-        What derivatives along the axes are multiplied by.
+        Factor of derivatives along the axes.
     planar : bool
         Whether the grid has two dimensions: one cell along x, where the window is 1.
     spills : bool
-        Whether grids have a spill. `g2p_target` of a field alone, and teams that stage tiles, do
-        without.
+        Whether grids have a spill. `g2p_target` of a field alone, and teams that stage tiles, need
+        none.
 
     Attributes
     ----------
     row : int
-        Columns of the tables: P, or more with zeros.
+        Columns of the tables: P, or more, with zeros.
     spill : int
-        Grid planes beyond the last along z, which stand for the first ones again where z is
-        periodic: windows then need no wrapping along z.
+        Grid planes beyond the last one along z. Where z is periodic they stand for the first ones
+        again, so that windows need no wrapping along z.
     planes : int
         Points of the window along x: P, or 1.
     arguments : dict
-        The kernels' arguments that depend on the grid and the window.
+        Arguments of the kernels that depend on the grid and the window.
     tables : dict
-        Of the window's tables the first half of the columns, which says all: in NumPy.
+        First half of the columns of the window's tables, which determines the rest; NumPy.
     """
 
     def __init__(
@@ -212,12 +212,12 @@ class Mesh:
 
     @property
     def wraps(self) -> tuple[bool, ...]:
-        """Whether windows go on at the other end, along each axis."""
+        """Whether windows wrap at the end of each axis."""
         return tuple(n == cells for n, cells in zip(self.grid, self.cells, strict=True))
 
     @property
     def stored(self) -> tuple[int, int, int]:
-        """Shape of a grid component in memory: with the spill along z."""
+        """Shape of a grid component in memory, with the spill along z."""
         x, y, z = self.grid
         return x, y, z + self.spill
 
@@ -236,7 +236,7 @@ class Mesh:
         return self.window.degree + 1
 
     def load(self, file: str, workunit: str, **constants: Any) -> Kernel:
-        """Return a kernel that takes the window's tables, given the rest of what `load` takes."""
+        """Return a kernel that takes the window's tables; the other arguments are as for `load`."""
         if self.planes == 1:
             constants["PX"] = 1
         return load(
@@ -252,7 +252,7 @@ class Mesh:
         )
 
     def cubes(self, edge: int) -> Tiles:
-        """Return tiles of ``edge`` grid steps along each axis, the last ones cut by the box."""
+        """Return tiles of ``edge`` grid steps along each axis; the box cuts the last ones."""
         counts = tuple(-(-n // edge) for n in self.cells)
         return Tiles(counts, tuple((np.array(counts) * edge * self.steps).tolist()))
 
@@ -264,11 +264,11 @@ class Mesh:
         return Tiles(counts, tuple(extent.tolist()), along=True)
 
     def divided(self, *counts: int) -> Tiles:
-        """Return as many tiles along each axis, all of one size; one keeps points as given."""
+        """Return this many equal tiles along each axis; one tile keeps the points' order."""
         return Tiles(counts, tuple(self.box.tolist()))
 
     def sort(self, points: Any, tiles: Tiles, offsets: Any = None) -> Sorted:
-        """Return the points (wrapped already) sorted by tiles, of one system or of several."""
+        """Return the (wrapped) points sorted by tiles, of one system or of several."""
         return Sorted(points, tiles, self.space, self.executor, offsets)
 
 
@@ -279,7 +279,7 @@ class EwaldMesh(Mesh):
     ----------
     task : Task
     frame : Frame
-        Its box is that of the grid.
+        Frame whose box is the grid's box.
     steps : ndarray, shape (3,)
     padding : Padding
     window : KaiserBessel
@@ -318,11 +318,11 @@ class EwaldMesh(Mesh):
 
 
 def _rounded(table: np.ndarray[Any, Any], dtype: Any, odd: bool) -> np.ndarray[Any, Any]:
-    """Round a window's table to ``dtype``, but keep the sums over its points, and its symmetry.
+    """Round a window's table to ``dtype``, but keep its symmetry and the sums over its points.
 
-    The sums are what modes of small wavenumber see, and truncated kernels of free directions
-    multiply by large numbers: in single precision a box of 1:1:10 was at 7 promises. A window is
-    even, its slope ``odd``: column P - 1 - p is column p, with the sign of each power.
+    Modes of small wavenumber see these sums, and truncated kernels of free directions multiply them
+    by large numbers: in single precision a box of 1:1:10 was at 7 promises. A window is even, and
+    its slope ``odd``: column P - 1 - p is column p, with the sign of each power.
     """
     rows, points = table.shape
     signs = np.where(np.arange(rows)[::-1] % 2 == odd, 1.0, -1.0)  # powers, highest first
@@ -339,7 +339,7 @@ def _rounded(table: np.ndarray[Any, Any], dtype: Any, odd: bool) -> np.ndarray[A
 
 @lru_cache(maxsize=8)
 def _scratch(space: ExecutionSpace) -> tuple[int, int]:
-    """Ask the current device for the scratch memory of a team, of two and of one."""
+    """Query the current device for the scratch memory of a team: of two teams, and of one."""
     device = space.array_module.cuda.Device().attributes
     most = int(device.get("MaxSharedMemoryPerBlockOptin", 0)) or int(
         device["MaxSharedMemoryPerBlock"]

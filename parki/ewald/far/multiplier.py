@@ -32,8 +32,8 @@ def tabulate(
     """Return the multiplier of a block of modes, computed in double precision; 0 at k = 0.
 
     That mode is left to `parki.ewald.far.gauge`, which knows the sum of the densities exactly, and
-    not by the window: it is the largest of all, and its error was of one sign. Of a kernel that is
-    ``given`` what is left of it is no larger than other modes.
+    not by the window: it is the largest of all, and its error was of one sign. With a kernel that
+    is ``given``, what is left of this mode is no larger than the others.
 
     Parameters
     ----------

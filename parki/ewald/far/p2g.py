@@ -1,7 +1,7 @@
 """P2G on the host side: sorts the sources by grid tiles, and launches a variant.
 
-Takes points in solver units and the window's tables; knows nothing of kernels' symbols. parki's own
-variants are here, `p2g_owner` for CPUs and `p2g_tile` for devices; the literature's in `p2g_paper`.
+It takes points in solver units and the window's tables. parki's own variants are here: `p2g_owner`
+for CPUs and `p2g_tile` for devices. The variants of the literature are in `p2g_paper`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from parki.ewald.far.spreading import Variant
 from parki.runtime import Kernel
 from parki.settings import thread_count
 
-# Sources staged at a time, with three threads each, and teams on a multiprocessor.
+# Sources staged at a time, by three threads each, and teams on a multiprocessor.
 BATCH, TEAMS = 42, 6
-# Sources that a CPU spreads plane by plane: the window of one, of four components, is more than a
-# core's nearest cache holds; what those of a tile touch of a plane is not. Fewer components fit.
+# Sources that a CPU spreads plane by plane. The window of one, with four components, exceeds a
+# core's nearest cache; the part of a plane that a tile's sources touch fits. Fewer components fit.
 PLANEWISE = 64
-# A tile is crowded if its sources, of a colour's, are this many times a thread's part of them.
+# A tile is crowded if its number of sources is this many times a thread's part of its colour's.
 CROWDED = 1.5
-MOST_PLANES = 2**19 - 1  # of which an entry has room for the number
+MOST_PLANES = 2**19 - 1  # an entry holds the number of a plane up to this
 
 
 class P2G:
@@ -51,17 +51,17 @@ class P2G:
     src, norms : array, shape (3, N)
         Sources and their normals (or None) in solver units, wrapped.
     scratch : tuple of 2 ints
-        Values of `memory` before the grid, and from there on at least.
+        Numbers in `memory` before the grid, and the fewest from there on.
     memory : array, optional
-        That of another `P2G` of the same mesh and ``scratch``, which is not used any more.
+        Memory of another `P2G` of the same mesh and ``scratch`` that is no longer used.
     offsets : ndarray, optional
-        Of the sources of each system: see `parki.CellList`. Their grids lie side by side along y.
+        Offsets of the sources of each system: see `parki.CellList`. Grids lie side by side along y.
 
     Attributes
     ----------
     memory : array, 1-D
-        What the grid lies in, all finite. Free after FGC has read the grid, and until the next
-        `apply`.
+        The memory of the grid; all values are finite. It is free after FGC has read the grid and
+        until the next `apply`.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class P2G:
     def apply(self, dens: Any, buffer: Any, grid: Any = None, first: int = 0) -> Any:
         """Spread ``dens`` (rows, sources); return the grid (components, x, y, z), reused.
 
-        Or spread onto another ``grid``, which is several side by side along y, from number
+        With ``grid``, spread onto that array: several grids side by side along y, from number
         ``first`` on.
         """
         if self.sorts:
@@ -112,8 +112,8 @@ class P2G:
 class Owner(Variant):
     """`p2g_owner`: work items own tiles, colour by colour; spreads into the spill.
 
-    Where a colour has few tiles for the threads, items own every so many a plane of a tile, too.
-    However many there are, a value of the grid sums the same sources in the same order.
+    Where a colour has few tiles for the threads, work items own every n-th plane of a tile. For any
+    n, a value of the grid sums the same sources in the same order.
     """
 
     several = True
@@ -134,7 +134,7 @@ class Owner(Variant):
         return {"starts": sources.starts, "colours": self._shared(sources)}
 
     def _shared(self, sources: Sorted) -> list[tuple[int, Any]]:
-        """Return the colours; those in which a tile is crowded in more parts."""
+        """Return the colours; those with a crowded tile have more parts."""
         if self.threads == 1 or sources.systems > 1:
             return self.colours
         tiles = np.diff(sources.starts).reshape(self.tiles.counts).sum(axis=2)
@@ -172,12 +172,12 @@ class TileVariant(Variant):
         tile = sizes_of(mesh.space.on_device).tile
         self.counts = [-(-n // edge) for n, edge in zip(self.shape[1:], tile, strict=True)]
         self.spots = _spots(tile)
-        # A thread of a team owns one column; all of them, where a team is one thread.
+        # A thread of a team owns one column; a team of one thread owns all.
         columns = math.prod(tile)
         edges = {"SIDE1": SIDES[0], "SIDE2": SIDES[1], "TILE1": tile[0], "TILE2": tile[1]}
         own, batch = 1 if mesh.space.on_device else columns, _batch(mesh)
         spreading = {"team_size": columns, "BATCH": batch, "OWN": own, **edges}
-        # By value, on a device: arithmetic takes their elements as operands.
+        # Passed by value on a device: arithmetic takes their elements as operands.
         half = mesh.terms, (mesh.window.points + 1) // 2
         tables = dict.fromkeys(("window", "slope"), half)
         spread = partial(self.kernel, "p2g_tile", "p2g_tile", tables=tables, **spreading)
@@ -216,7 +216,7 @@ class TileVariant(Variant):
             )
         begins = xp.zeros(places + 1, dtype=np.int32)
         xp.cumsum(counts, out=begins[1:], dtype=np.int32)
-        # Few sources' lists take the memory that they may need, and nobody waits for a number.
+        # Lists of few sources take the most memory they may need; no count has to be waited for.
         total = n * most if n <= UNCOUNTED and self.mesh.space.on_device else int(begins[-1])
         entries = xp.empty((2, max(1, total)), dtype=np.int32)
         fill(total, begins=begins, places=places, src=sources.points, entries=entries, **geometry)
@@ -231,9 +231,9 @@ class TileVariant(Variant):
     def _parts(self, begins: Any, planes: int, total: int) -> Any:
         """Return (tile, first entry, last + 1) of parts of the lists.
 
-        Of bounded size; or of at least as many planes as a window has points, if sums must be
-        deterministic: then no more than two parts add to a value of the grid, whose sum is the same
-        in either order.
+        Parts have a bounded size. For deterministic sums they have at least as many planes as a
+        window has points: then at most two parts add to a value of the grid, and their sum is the
+        same in either order.
         """
         size, pieces = p2g_part(total), 1
         if self.mesh.fields.deterministic:
@@ -251,7 +251,7 @@ def _spots(tile: tuple[int, int]) -> np.ndarray[Any, Any]:
 
 
 def _batch(mesh: Mesh) -> int:
-    """Return the sources that `p2g_tile` stages at a time: scratch memory for TEAMS of them."""
+    """Return the sources that `p2g_tile` stages at a time: TEAMS teams share scratch memory."""
     weights = (3 + 3 * mesh.fields.gradient) * mesh.window.points
     rows = (mesh.scratch(TEAMS) - 64) // (mesh.item * (weights + 10) + 16)
     return max(1, min(BATCH, rows - 1))

@@ -1,7 +1,7 @@
 """P2G by the variants of Kosmacher, Du, Bagge and Biros (2026), to compare with parki's own.
 
-Their cells are tiles of half a window, (P + 1) // 2 grid steps, so that a source reaches the next
-tile but one at most. See `kernels/literature/p2g_paper.py` for what each variant does.
+Their cells are tiles of half a window, (P + 1) // 2 grid steps: a source reaches at most the second
+next tile. See `kernels/literature/p2g_paper.py` for what each variant does.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from parki.ewald.far.mesh import Mesh, Sorted
 from parki.ewald.far.spreading import Variant
 from parki.ewald.sums import SUMS
 
-# Sources of a team of p2g_hybrid, and threads of a team at most on a device. The paper's fastest at
-# P = 8 are 128 threads for P2G-grid and 64 for P2G-hybrid, which has fewer points to share out.
+# Sources of a team of p2g_hybrid, and most threads of a team on a device. The paper's fastest at
+# P = 8 are 128 threads for P2G-grid and 64 for P2G-hybrid, which has fewer points to divide.
 BATCH, TEAM = 32, 128
 
 
@@ -28,7 +28,7 @@ def half_window(mesh: Mesh) -> int:
 
 
 def _team(items: int) -> int:
-    """Return the threads for as many items: whole warps, TEAM at most."""
+    """Return the threads for this many items: whole warps, at most TEAM threads."""
     return min(TEAM, -(-items // 32) * 32)
 
 
@@ -50,7 +50,7 @@ def check_spreading(method: str, kernel: str) -> None:
 class Source(Variant):
     """`p2g_source`: a thread owns a source and adds its window by atomics.
 
-    The paper's P2G-base takes the sources in the order given, P2G-source sorted by tiles.
+    The paper's P2G-base takes the sources in the order given, its P2G-source sorted by tiles.
     """
 
     def __init__(self, mesh: Mesh) -> None:
@@ -85,7 +85,7 @@ class GridVariant(Variant):
 
 
 class Hybrid(Variant):
-    """`p2g_hybrid`: a team owns sources, its threads sum them up at the grid points in reach."""
+    """`p2g_hybrid`: a team owns sources, and its threads own the grid points in reach."""
 
     def __init__(self, mesh: Mesh) -> None:
         edge = half_window(mesh)
@@ -95,5 +95,5 @@ class Hybrid(Variant):
         self.load("literature/p2g_paper", "p2g_hybrid", team_size=team, TILE=edge, BATCH=BATCH)
 
     def work(self, sources: Sorted) -> dict[str, Any]:
-        """Return the tiles' sources in parts that a team holds."""
+        """Return the tiles' sources in parts, each of which a team holds."""
         return {"work": runs(self.mesh.space, sources.starts, BATCH, sources.order.size)}

@@ -1,9 +1,9 @@
 """Lengths of the grid and of its padded transforms: "Modes that decay" of docs/theory.md.
 
-Along a periodic axis the grid has exactly the box's points. Along a free axis it extends by one
-window; transforms need zero padding on top. A mode's images decay with its wavenumber along the
-periodic axes: most modes need little padding for the plain multiplier, those of small wavenumber
-more. The few that would need most take the multiplier of a kernel that ends beyond all pairs.
+Along a periodic axis the grid has exactly the box's points. Along a free axis it is longer by one
+window, and transforms need zero padding on top. A mode's images decay with its wavenumber along the
+periodic axes. So most modes need little padding for the plain multiplier, and modes of small
+wavenumber need more. The few that need most take the multiplier of a truncated kernel.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from parki.ewald.far.lengths import NO_TABLES, Tables
 
 
 class Passes(NamedTuple):
-    """Values that are transformed, along all axes of boxes, along lines in x, and of planes.
+    """Values that are transformed: along all axes of boxes, along lines in x, and in planes.
 
-    Modes of planes, which are padded, count as reals.
+    Planes are padded; their complex modes count as two reals each.
     """
 
     boxes: float
@@ -30,23 +30,23 @@ class Passes(NamedTuple):
     planes: float
 
 
-# What fading may change in the field, over the tolerance: far below what other errors take.
+# Change of the field by fading, over the tolerance: far below the other errors.
 FADED = 0.01
 EPSILON = float(np.finfo(np.float64).eps)
-# A level of its own takes what is at least this much smaller, and saves as many modes.
+# A level has at most this part of the area of the one before, and saves this many modes.
 SMALLER, SAVED = 0.75, 1 << 16
 
 
 class Level(NamedTuple):
-    """Modes of the first axis that are padded alike, from ``first`` on.
+    """Modes of the first axis with the same padding, from ``first`` on.
 
     Attributes
     ----------
     first : int
     lengths : tuple of 3 ints
-        Of the transforms.
+        Lengths of the transforms.
     ends : bool
-        Whether the kernel ends beyond all pairs; else the multiplier is the plain one.
+        Whether the kernel ends beyond all pairs; otherwise the multiplier is the plain one.
     """
 
     first: int
@@ -65,15 +65,15 @@ class Padding:
     grid : tuple of 3 ints
         Grid points along each axis: ``cells`` where periodic, plus a window where free.
     levels : tuple of Level
-        By their first modes; the first level is that of mode 0.
+        Levels in the order of their first modes; the first level has mode 0.
     period : float
-        The length along free axes at which kernels may repeat that end at the radius below.
+        Length along free axes at which kernels that end at the radius below may repeat.
     diameter : float
         The largest distance of two points along the free axes.
     kept, width : float
-        How much further kernels do not fade yet, and over what length they then do.
+        Distance beyond the diameter up to which kernels are kept, and length of their fading.
     steepness : float
-        Of the fading: ``erfc(steepness t) / 2`` for t from -1 to 1 over the width.
+        Steepness s of the fading: ``erfc(s t) / 2`` for t from -1 to 1 over the width.
     """
 
     cells: tuple[int, int, int]
@@ -87,27 +87,27 @@ class Padding:
 
     @property
     def local(self) -> tuple[int, int, int]:
-        """The longest transforms: those of mode 0."""
+        """Lengths of the longest transforms, of mode 0."""
         return self.levels[0].lengths
 
     @property
     def plain(self) -> tuple[int, int, int]:
-        """The shortest transforms: those of most modes."""
+        """Lengths of the shortest transforms, of most modes."""
         return self.levels[-1].lengths
 
     @property
     def onset(self) -> float:
-        """Where the kernel of the local modes begins to fade."""
+        """Radius where the kernel of the local modes begins to fade."""
         return self.diameter + self.kept
 
     @property
     def radius(self) -> float:
-        """Where it ends."""
+        """Radius where it ends."""
         return self.onset + self.width
 
     @property
     def whole(self) -> bool:
-        """Whether all axes are periodic, and transformed together."""
+        """Whether all axes are periodic and transformed together."""
         return self.grid == self.cells
 
     @property
@@ -126,9 +126,9 @@ class Padding:
     ) -> list[tuple[int, int, tuple[int, int, int], bool]]:
         """Return the blocks of planes that are padded at a time.
 
-        First mode along x and last + 1, transform lengths, and whether the kernel ends; ``most``
-        is the number of modes of a block, but for one plane. Of a ``part`` of the modes along x,
-        first and last + 1, or of all.
+        A block has first mode along x, last + 1, transform lengths, and whether the kernel ends.
+        It has at most ``most`` modes, or one plane. ``part`` is a range of modes along x, from the
+        first to the last + 1; None takes all.
         """
         begin, end = part or (0, self.local[0] // 2 + 1)
         return [
@@ -141,12 +141,12 @@ class Padding:
     def values(self, lengths: Tables = NO_TABLES) -> Passes:
         """Return the real values of one component over all passes of its transforms.
 
-        A pass transforms along one axis. They count by their lengths' costs.
+        A pass transforms along one axis. Values are weighted by the costs of their lengths.
         """
         if self.whole:
             boxes = 3.0 * math.prod(self.plain) * lengths.boxes.cost(*self.plain)
             return Passes(boxes, 0.0, 0.0)
-        # Complex modes, two passes; before them real values, one.
+        # Complex modes take two passes; before them real values take one.
         return Passes(
             0.0,
             self.local[0] * self.grid[1] * self.grid[2] * lengths.lines.cost(self.local[0]),
@@ -181,7 +181,7 @@ def pad(
     band : float
         Largest wavenumber of the split; it may be infinite.
     tolerance : float
-        What images may contribute, relative to the mode.
+        Allowed contribution of images, relative to the mode.
     tables : Tables
         Lengths to choose from.
     """
@@ -196,16 +196,16 @@ def pad(
         return Padding(whole, whole, (Level(0, whole, False),))
     free = edges[periodicity:]
     diameter, largest = math.hypot(*free), min(band, math.pi / max(spacings[periodicity:]))
-    # Of the biharmonic kernel where it fades: R/2, R^2 / (2 L), and none along a plane.
+    # Size of the biharmonic kernel where it fades: R/2, R^2 / (2 L), and zero for a plane.
     size = (diameter / 2, diameter**2 / (2 * edges[0]), 0.0)[periodicity]
     rounding = size * math.prod(edges) ** (2 / 3)
     kept, width, steepness = fading(diameter, min(free), cutoff, largest, tolerance, rounding)
     plain, local = list(grid), list(grid)
-    # One period on, an image's kernel has ended before the pairs' own begins to fade.
+    # One period away, an image's kernel has ended before the kernel of the pairs begins to fade.
     period = max(free) + diameter + 2 * (kept + width)
     wall = math.inf
     for axis in range(periodicity, 3):
-        # Of planes a free axis pays both: its own, or half of a periodic one's.
+        # The cost to minimise is n (cost(n) + OTHER_AXES) for lines and n^2 cost(n) for planes.
         table, axes = (tables.lines, 1) if axis == 0 else (tables.planes, 2)
         plain[axis] = table.at_least(exact[axis] + 2.5 * points, axes)
         least = (2 * (edges[axis] + kept) + width) / spacings[axis]
@@ -213,8 +213,8 @@ def pad(
         wall = min(wall, plain[axis] * spacings[axis] - edges[axis])
     levels = [Level(0, (local[0], local[1], local[2]), True)]
     if periodicity > 0:
-        # The image at distance W contributes (1 + x) exp(-x) of the mode, x = K (W - L), and more
-        # of its gradients: the thousand.
+        # The image at distance W contributes (1 + x) exp(-x) of the mode, x = K (W - L). The
+        # factor of 1000 is for its gradients.
         x = math.log(1000 / tolerance)
         for _ in range(4):
             x = math.log(1000 / tolerance) + math.log1p(x)
@@ -259,37 +259,37 @@ def fading(
 ) -> tuple[float, float, float]:
     """Return how kernels fade: ``kept``, ``width`` and ``steepness`` of `Padding`.
 
-    Nothing fades that a mollified source still meets, so kernels are kept for a cut-off beyond all
-    pairs. Two errors are left, and both are those of the kernel's size where it fades, which in
-    flat boxes exceeds by far what it changes by across the shortest edge: a biharmonic kernel is of
-    the size of the diameter squared.
+    Fading must not touch what a mollified source still meets, so kernels are kept for a cut-off
+    beyond all pairs. Two errors remain, both proportional to the kernel's size where it fades. In
+    flat boxes that size far exceeds the kernel's change across the shortest edge: the size of a
+    biharmonic kernel is the square of the diameter.
 
-    - At the onset chi is not 1 by half of ``erfc(steepness)``, which is a hundredth of the
-      tolerance, over the square of diameter / shortest edge.
-    - Modes beyond the largest wavenumber K, which the split's band or the grid leaves out, are
-      needed by what fades, whose spectrum is exp(-(K width / 4 steepness)^2) there. The split
-      damps them to the tolerance, as it does those of the kernel itself. So the size of the kernel
-      remains, relative to its second derivatives at K: (K diameter)^2. With the spectrum at a
-      third of its inverse, errors stay below 0.2 of the promise (boxes of 1:1/8 to 1:8 along each
-      free axis, tolerances 0.1 to 1e-6; `scripts/fading.py`). Where the spectrum of the grid was
-      taken in place of the split's band, they reached 4.8.
+    - At the onset, chi differs from 1 by half of ``erfc(steepness)``. That is a hundredth of the
+      tolerance over the square of diameter / shortest edge.
+    - The fading needs modes beyond the largest wavenumber K, which the split's band or the grid
+      leaves out. Its spectrum there is exp(-(K width / 4 steepness)^2). The split damps these modes
+      to the tolerance, as it does the modes of the kernel itself. What remains is the kernel's size
+      relative to its second derivatives at K, (K diameter)^2. With the spectrum at a third of its
+      inverse, errors stay below 0.2 of the promise (boxes of 1:1/8 to 1:8 along each free axis,
+      tolerances 0.1 to 1e-6; `scripts/fading.py`). With the spectrum of the grid in place of the
+      split's band, they reached 4.8.
 
-    Rounding is a third. Double layers take third derivatives of the kernel, which have the size of
-    (steepness / width)^3 of it where it fades, and transforms round all places alike. They are
-    given a thirtieth of the tolerance. It decides at 1e-11 and below: 1-periodic boxes of 1:8:8
-    broke the promise 5 times at 1e-12.
+    Rounding is a third error. Double layers take third derivatives of the kernel, whose size is
+    (steepness / width)^3 of the kernel's where it fades, and transforms round all places equally.
+    A thirtieth of the tolerance is left to rounding. It decides at 1e-11 and below: 1-periodic
+    boxes of 1:8:8 broke the promise 5 times at 1e-12.
 
     Parameters
     ----------
     diameter, shortest : float
-        Of the box along its free axes: diagonal, and shortest edge.
+        Diagonal, and shortest edge, of the box along its free axes.
     cutoff : float
-        Of the near field.
+        Cut-off of the near field.
     largest : float
-        Wavenumber.
+        Largest wavenumber.
     tolerance : float
     size : float
-        Of the kernel where it fades, over what a double layer's promise is relative to.
+        Size of the kernel where it fades, over the unit of a double layer's promise.
     """
     steepness = float(erfcinv(FADED * min(tolerance, 1.0) * (shortest / diameter) ** 2))
     exponent = math.log(3 + 3 * (largest * diameter) ** 2)

@@ -2,14 +2,14 @@
 
 A 2-periodic double layer's average over planes is a step, ``sign(z - z_s)``, across each source.
 The grid makes it from the window's derivative, whose plane sums nearly vanish, and from a kernel
-that grows as R^2: in single precision the rounding of the grid and of its transforms reached 75
-promises in a box of 1:1:30. Rounding is the same in all modes, the kernel falls as ``1 / k^2``: the
-lowest few modes have nearly all of it. They replace those of the grid, from sums over the sources
-in double precision, with the exact derivative:
+that grows as R^2. In single precision the rounding of the grid and of its transforms reached 75
+promises in a box of 1:1:30. Rounding is the same in all modes, but the kernel falls as ``1 / k^2``,
+so that the lowest few modes have nearly all of the error. They are replaced by sums over the
+sources in double precision, with the exact derivative:
 
     A_j^(k) = sum_s [ f_j + i k (q_j n_3 + n_j q_3) ] e^(-i k z_s) ,  j = 1, 2
 
-times what the window and the grid make of it; so it is for dipoles, with -D_j3 in brackets.
+times the factors of the window and the grid. For dipoles -D_j3 stands in brackets.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.sizes import sizes_of
 from parki.ewald.geometry.systems import Systems
 
-# How many modes: with 16 what is smooth along z falls by 30 (a box of 1:1:30) to 100 (1:1:300),
-# below rounding elsewhere.
+# Number of modes. With 16 the error that is smooth along z falls by 30 (a box of 1:1:30) to 100
+# (1:1:300), below the rounding elsewhere.
 MODES = 16
-# Boxes at least this many times as high as wide: others have less of it than of other rounding.
+# Least height of a box over its width: in lower boxes other rounding is larger than this one.
 HIGH = 2.0
 
 
@@ -35,13 +35,13 @@ class PlaneModes:
     Parameters
     ----------
     mesh : EwaldMesh
-        Of two periodic directions.
+        Mesh with two periodic directions.
     heights : array, shape (N,)
         z of the sources in solver units, wrapped, in the order of the densities that follow.
     norms : array, shape (3, N), or None
         Normals of the sources in solver units, if they have any.
     systems : Systems, optional
-        Of which each has modes of its own.
+        Systems, each with modes of its own.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class PlaneModes:
     ) -> None:
         self.xp = mesh.task.xp
         self.heights, self.norms, self.systems = heights, norms, systems
-        # Those of a system are summed together.
+        # The modes of a system are summed together.
         self.chunk = max(1, heights.size) if systems else sizes_of(mesh.space.on_device).plane
         length, step = mesh.padding.local[2], float(mesh.steps[2])
         angles = 2 * np.pi / length * np.arange(1, min(MODES, length // 2 - 1) + 1)
@@ -62,7 +62,7 @@ class PlaneModes:
 
     @staticmethod
     def needed(mesh: EwaldMesh) -> bool:
-        """Return whether the grid's own modes are worse than rounding elsewhere."""
+        """Return whether the grid's own modes exceed the rounding elsewhere."""
         wide = float(mesh.box[0] * mesh.box[1]) ** 0.5
         return (
             mesh.task.sum.gradient

@@ -1,4 +1,4 @@
-"""`Variant`: one way to spread, of which parki has two and the literature four."""
+"""`Variant`: one way to spread; parki has two, and the literature more."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class Variant:
     ----------
     mesh : Mesh
     tiles : Tiles
-        What the sources are sorted by.
+        The tiles by which sources are sorted.
 
     Attributes
     ----------
     launches : list of Kernel
         All kernels of the variant; the first one spreads.
     shape : tuple of 3 ints
-        Of a grid component.
+        Shape of a grid component.
     adds : bool
-        Whether the kernels add to the grid, which must then be zero, rather than write it.
+        Whether the kernels add to the grid, which must be zero before, or overwrite it.
     several : bool
-        Whether they know of grids side by side.
+        Whether the kernels support grids side by side.
     """
 
     adds = True
@@ -49,20 +49,20 @@ class Variant:
 
     @property
     def sorts(self) -> bool:
-        """Whether it takes sources, and their densities, in another order than given."""
+        """Whether the variant takes sources, and their densities, in sorted order."""
         return self.tiles.counts != (1, 1, 1)
 
     def place(
         self, src: Any, norms: Any = None, offsets: Any = None
     ) -> tuple[Sorted, dict[str, Any]]:
-        """Return sources sorted by tiles, and the kernels' arguments but density and grid.
+        """Return sorted sources, and the kernels' arguments except density and grid.
 
         Parameters
         ----------
         src, norms : array, shape (3, N)
             Sources and their normals (or None), wrapped.
         offsets : ndarray, optional
-            Of the sources of each system.
+            Offsets of the sources of each system.
         """
         mesh, sources = self.mesh, self.mesh.sort(src, self.tiles, offsets)
         if norms is not None:
@@ -78,5 +78,5 @@ class Variant:
         return {}
 
     def spread(self, arguments: dict[str, Any]) -> None:
-        """Launch, given all arguments of the kernels: a team for each part of the work."""
+        """Launch with all arguments of the kernels, a team for each part of the work."""
         self.launches[0](arguments["work"].shape[1], **arguments)

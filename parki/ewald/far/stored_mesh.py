@@ -1,8 +1,8 @@
 """P2G and G2P as stored matrices, after Guo, Liu, Xu, Du and Chow (2014, 2015).
 
 Rows of P2G are mesh points: see `kernels/literature/stored_mesh.py`. `Stored` and `StoredG2P` leave
-the product to SciPy or CuPy. All of it is made once for the points; then weights are read and not
-computed. Where particles lie side by side, so does what is read: they are sorted by tiles first.
+the product to SciPy or CuPy. Matrices are made once for the points; then weights are read, not
+computed. Particles are sorted by tiles first, so that neighbours read neighbouring memory.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from parki.runtime.spaces import free_memory
 FILE = "literature/stored_mesh"
 GROUP = 64  # mesh points of a group: Guo et al., Figure 4
 LANES = 16  # most threads of a compute unit: Guo et al., section 3.2
-TEAM, ROWS = 128, 64  # threads of a team of a device, and rows of one of a CPU
-# Rows that must have an entry in a column for it to be stored as such: Bell and Garland (2009).
+TEAM, ROWS = 128, 64  # threads of a team on a device, and rows of a team on a CPU
+# Rows that a column must have an entry in, and their least part of all: Bell and Garland (2009).
 FEWEST, PART = 4096, 1 / 3
-MOST = 2**31 - 1  # entries of a matrix of CuPy
+MOST = 2**31 - 1  # most entries of a matrix in CuPy
 
 
 def compute_unit(entries: float) -> int:
-    """Return the threads for a row of as many entries: a power of 2, at most as many, up to 16."""
+    """Return the threads for a row: a power of 2, at most its entries, and at most LANES."""
     return min(LANES, 1 << max(0, int(math.log2(max(entries, 1.0)))))
 
 
 class _Mesh(Variant):
-    """What stored meshes share: entries that are counted, then collected into rows.
+    """Common part of stored meshes: entries are counted, then collected into rows.
 
     Attributes
     ----------
     entries : int
-        Of a source's window.
+        Number of entries of a source's window.
     """
 
     group = 1
@@ -56,11 +56,11 @@ class _Mesh(Variant):
 
     @property
     def points(self) -> int:
-        """Mesh points."""
+        """Number of mesh points."""
         return math.prod(self.shape)
 
     def count(self, sources: Sorted) -> tuple[Any, dict[str, Any]]:
-        """Return the entries of each row, and what the kernels of the set-up take."""
+        """Return the entries of each row, and the arguments of the set-up's kernels."""
         mesh = self.mesh
         entries = sources.order.size * self.entries
         _check_memory(mesh, "mesh", entries * (mesh.item + 4 + 4 * (self.group > 1)))
@@ -72,7 +72,7 @@ class _Mesh(Variant):
     def collect(
         self, sources: Sorted, counts: Any, given: dict[str, Any], width: int = 0
     ) -> dict[str, Any]:
-        """Return the entries by rows of ``counts``, of which ``width`` are stored by columns."""
+        """Return the entries by rows of ``counts``; ``width`` of each are stored by columns."""
         xp, mesh, rows = self.mesh.xp, self.mesh, counts.size
         starts = xp.zeros(rows + 1, dtype=np.int64)
         left = counts - width if width else counts
@@ -111,7 +111,7 @@ class SingleMesh(_Mesh):
         self.rows = ROWS
 
     def work(self, sources: Sorted) -> dict[str, Any]:
-        """Return the entries by rows, and their kernel, which depends on how many there are."""
+        """Return the entries by rows, and their kernel, which depends on their number."""
         found = super().work(sources)
         entries = sources.order.size * self.entries / self.points
         lanes = compute_unit(entries) if self.mesh.space.on_device else 1
@@ -149,8 +149,8 @@ class HybridMesh(_Mesh):
         return self.collect(sources, counts, given, max(1, self._width(counts)))
 
     def _width(self, counts: Any) -> int:
-        """Return how many columns enough rows have an entry in."""
-        longer = self.mesh.xp.bincount(counts)[::-1].cumsum()[::-1]  # rows of as many, or more
+        """Return the number of columns in which enough rows have an entry."""
+        longer = self.mesh.xp.bincount(counts)[::-1].cumsum()[::-1]  # rows with this many or more
         enough = max(FEWEST, PART * counts.size)
         return int((longer[1:] >= enough).sum())
 
@@ -163,7 +163,7 @@ class HybridMesh(_Mesh):
 
 
 class GatherMesh(_Mesh):
-    """`gather`: a particle at most is placed at each mesh point, which gathers from its neighbours.
+    """`gather`: each mesh point holds at most one particle, and gathers from its neighbours.
 
     Harvey and De Fabritiis (2009). Other particles are spread by atomics.
     """
@@ -175,7 +175,7 @@ class GatherMesh(_Mesh):
         self.load("literature/p2g_paper", "p2g_source")
 
     def work(self, sources: Sorted) -> dict[str, Any]:
-        """Return which particle is at each mesh point, and the particles that are at none."""
+        """Return which particle each mesh point holds, and the particles that are at none."""
         xp, n = self.mesh.xp, sources.order.size
         holder = xp.full(self.points, -1, dtype=np.int32)
         over = xp.empty(n, dtype=np.int32)
@@ -196,12 +196,12 @@ class GatherMesh(_Mesh):
 
 
 class Stored(_Mesh):
-    """`stored`: the product of a matrix of SciPy or CuPy, in CSR, by the densities."""
+    """`stored`: the product of a CSR matrix of SciPy or CuPy with the densities."""
 
     adds = False
 
     def work(self, sources: Sorted) -> dict[str, Any]:
-        """Return the matrix, of a row for each mesh point."""
+        """Return the matrix, with a row for each mesh point."""
         if self.mesh.space.on_device and sources.order.size * self.entries >= MOST:
             raise ParkiValueError(
                 f"{sources.order.size} points have {self.entries} entries each, and a matrix of "
@@ -221,13 +221,13 @@ class Stored(_Mesh):
 
 
 class StoredG2P:
-    """Interpolation by the product of a matrix of SciPy or CuPy, of a row for each target.
+    """Interpolation by a matrix of SciPy or CuPy, with a row for each target.
 
     Parameters
     ----------
     mesh : Mesh
     trg : array, shape (3, N)
-        Wrapped.
+        Wrapped targets.
     """
 
     method = "stored"
@@ -251,7 +251,7 @@ class StoredG2P:
         self._mesh = mesh
 
     def apply(self, field: Any, results: dict[str, Any]) -> None:
-        """Add the values at the targets to ``results["u"]``; both have a row for a component."""
+        """Add the values at the targets to ``results["u"]``; both have one row per component."""
         rows, mesh = results["u"], self._mesh
         if self._found is None:
             self._found = mesh.xp.empty_like(rows)
@@ -262,7 +262,7 @@ class StoredG2P:
 
 
 def _matrix(sparse: Any, entries: tuple[Any, Any, Any], shape: tuple[int, int]) -> Any:
-    """Return a matrix in CSR, with its entries as they are: CuPy would sort them to multiply."""
+    """Return a CSR matrix with its entries in the given order: CuPy would sort them to multiply."""
     found = sparse.csr_matrix(entries, shape=shape)
     found.has_canonical_format = True
     return found

@@ -1,9 +1,9 @@
 """The FFTs of FGC: SciPy's on the host, cuFFT (hipFFT) through CuPy's plans on a device.
 
-None of them scales: the multiplier carries the factor. Results go where they are told, so that
-repeated sums allocate nothing on a device. On the host a transform is shared out in parts, each of
-which goes through what is done with it while a cache holds it, by one thread. SciPy's real
-transforms allocate their result, in new pages if it is large; memory of small parts is used again.
+No transform scales: the multiplier carries the factor. Results go into given memory, so that
+repeated sums allocate nothing on a device. On the host a transform is divided into parts. One
+thread takes a part through all steps while a cache holds it. SciPy's real transforms allocate
+their result, in new pages if it is large; the memory of small parts is reused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from parki.settings import thread_count
 
 
 class HostTransforms:
-    """Transforms of one far field by SciPy, shared out over threads part by part.
+    """Transforms of one far field by SciPy, divided among threads part by part.
 
     Parameters
     ----------
@@ -30,9 +30,9 @@ class HostTransforms:
     length : int
         Length of the transform along the first axis, which is padded up to it.
     periodic : bool
-        Whether `real` transforms all axes, or the first alone.
+        Whether `real` transforms all axes, or only the first.
     sets : int
-        Grids side by side along the second axis, whose transforms are apart.
+        Grids side by side along the second axis, each transformed by itself.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class HostTransforms:
         self._in_threads(planes, hat, 1)
 
     def _apart(self, planes: Any) -> Any:
-        """Return planes with those of each set by themselves."""
+        """Return planes in which each set has planes of its own."""
         components, count, _, z = planes.shape
         return planes.reshape(components, count * self.sets, self.grid[1], z)
 
@@ -104,7 +104,7 @@ class HostTransforms:
     def planes(self, padded: Any) -> None:
         """Transform (components, modes, y, z) along y and z in place; rows past the grid are 0.
 
-        In one thread, as `planes_inverse`: others may have other modes.
+        This runs in one thread, as does `planes_inverse`: other threads may have other modes.
         """
         # The rows of zeros need no transform along z.
         self._complex(padded[:, :, : self.grid[1]], 3, forward=True)
@@ -127,17 +127,17 @@ class HostTransforms:
             values[...] = result
 
     def _in_threads(self, work: Callable[[slice], None], modes: Any, axis: int) -> None:
-        """Do ``work`` for parts of the modes' rows along an axis, one after the other for each."""
+        """Do ``work`` for parts of the modes' rows along an axis; a thread takes one at a time."""
         threads = workers(modes.size, self.threads)
         rounds = -(-modes.nbytes // (threads * PART))
         run_in_threads(work, cuts(modes.shape[axis], threads * rounds), threads)
 
 
 class DeviceTransforms:
-    """Transforms of one far field by CuPy's cuFFT plans, with strides and batches as they come.
+    """Transforms of one far field by CuPy's cuFFT plans, with given strides and batches.
 
-    Plans run one after the other and share one work area: cuFFT wants one as large as what is
-    transformed, or twice that, for most lengths.
+    Plans run one at a time and share one work area. For most lengths cuFFT needs one as large
+    as the data, or twice as large.
     """
 
     def __init__(
@@ -207,10 +207,10 @@ class DeviceTransforms:
         return self.buffer
 
     def _real(self, values: Any, modes: Any, forward: bool) -> None:
-        """Transform a component's real values into modes, or (which destroys them) back."""
+        """Transform a component's real values into modes, or back, which destroys the modes."""
         rows = values.shape[1]
         if self.periodic and self.sets > 1:
-            # No library has one plan for it.
+            # No library has a single plan for this.
             if not forward:
                 self.along(modes, forward)
             self._run(self._real_plan(values, rows, forward), values, modes, forward)
@@ -218,7 +218,7 @@ class DeviceTransforms:
                 self.along(modes, forward)
             return
         if not self.periodic and values.nbytes > LINES:
-            # Even: cuFFT wants real values to begin where a complex one could.
+            # An even number: cuFFT needs real values to begin where a complex one could.
             rows = max(2, LINES * rows // values.nbytes // 2 * 2)
         for first in range(0, values.shape[1], rows):
             part = slice(first, first + rows)
@@ -244,7 +244,7 @@ class DeviceTransforms:
                 sizes = [(*shape[:-1], stored), (*shape[:-1], z // 2 + 1)]
                 layouts = [(size, 1, math.prod(size)) for size in sizes]
             else:
-                # Along x only: neighbouring transforms start at neighbouring elements.
+                # Along x only, neighbouring transforms start at neighbouring elements.
                 shape, batch, lines = (x,), rows * stored, values.shape[1] * stored
                 layouts = [((x,), lines, 1), ((x // 2 + 1,), lines, 1)]
             names = ("CUFFT_D2Z", "CUFFT_Z2D") if double else ("CUFFT_R2C", "CUFFT_C2R")
@@ -256,7 +256,7 @@ class DeviceTransforms:
     def _complex(
         self, values: Any, shape: tuple[int, ...], steps: tuple[int, int], batch: int, forward: bool
     ) -> None:
-        """Transform in place; ``steps`` are those between elements, and between transforms."""
+        """Transform in place; ``steps`` are between elements, and between transforms."""
         key = (values.shape, shape, values.dtype)
         if key not in self.plans:
             double = values.dtype == np.complex128
@@ -267,7 +267,7 @@ class DeviceTransforms:
         self.plans[key].fft(values, values, direction)
 
     def _plan(self, *arguments: Any) -> Any:
-        """Return cuFFT's plan, whose work area is that of all."""
+        """Return a plan of cuFFT that uses the shared work area."""
         allocate = self.cuda.get_allocator()
 
         def area(size: int) -> Any:

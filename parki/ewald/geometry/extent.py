@@ -1,4 +1,4 @@
-"""The box of a sum whose free directions have no length given: the extent of the points."""
+"""The extent of the box: edges as given, or the extent of the points in free directions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from parki.errors import ParkiValueError
 from parki.ewald.options import MOST_SLENDER, EwaldOptions
 
 Array = NDArray[np.float64]
-# A direction in which the points do not extend gets this part of the longest edge.
+# Thickness, over the longest edge, of the box in a direction in which points do not extend.
 THINNEST = 1e-3
-# Lengths whose cubes, which results and promises have, keep a distance from the ends of float64.
+# Longest and shortest (its inverse) length: results and promises have cubes, which stay finite.
 LONGEST = 2.0**300
 
 
 class Extent(NamedTuple):
-    """The box that is used.
+    """The box in use.
 
     Attributes
     ----------
@@ -34,14 +34,14 @@ class Extent(NamedTuple):
 
 
 def volume_length(box: Array) -> float:
-    """Return the cube root of a box's volume, which itself may be beyond all numbers."""
+    """Return the cube root of a box's volume, where the volume itself may overflow."""
     unit = math.ldexp(1.0, math.frexp(float(box.max()))[1] - 1)
     ratio: float = float(np.prod(box / unit)) ** (1 / 3)
     return unit * ratio
 
 
 def check_length(length: float, dtype: Any = np.float64) -> None:
-    """Refuse a typical edge whose powers are beyond all numbers: infinite, or zero.
+    """Refuse a typical edge whose powers overflow or vanish.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def check_length(length: float, dtype: Any = np.float64) -> None:
 
 
 def resolve(options: EwaldOptions, extents: Array) -> Extent:
-    """Return the box: what was given, and the extent of the points elsewhere.
+    """Return the box as given; where it was not, its edges are the extent of the points.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def resolve(options: EwaldOptions, extents: Array) -> Extent:
     Raises
     ------
     ParkiValueError
-        If the edges differ too much, or are beyond all numbers.
+        If the edges differ too much, or overflow.
     """
     box = np.array([math.nan if b is None else b for b in options.box])
     origin = np.zeros(3)
@@ -77,15 +77,15 @@ def resolve(options: EwaldOptions, extents: Array) -> Extent:
         return Extent(origin, box)
     if extents.size == 0:
         return Extent(origin, np.where(np.isnan(box), 1.0, box))
-    low, high = extents.min(axis=0).tolist(), extents.max(axis=0).tolist()  # overflow is infinity
+    low, high = extents.min(axis=0).tolist(), extents.max(axis=0).tolist()  # may be infinite
     longest = max([high[a] - low[a] if b is None else b for a, b in enumerate(options.box)])
     shortest = THINNEST * longest
-    if longest == 0.0:  # one point: any box will do
+    if longest == 0.0:  # one point: any box works
         longest = shortest = max(float(np.abs(extents).max()), 1.0)
     check_length(longest)
     for axis in free:
         box[axis] = max(high[axis] - low[axis], shortest)
-        # A corner of few digits, so that subtracting it from a point is exact where it can be.
+        # A corner with few digits: subtracting it from a point is exact where possible.
         digit = 2.0 ** (math.frexp(box[axis])[1] - 5)
         origin[axis] = math.floor(low[axis] / digit) * digit
         box[axis] = max(box[axis], (high[axis] - origin[axis]) * (1 + 1e-6))

@@ -1,6 +1,6 @@
 """Warnings where a result depends on which periodic image of a point was given.
 
-They look at the clouds' smallest and largest coordinates, which are on the host already.
+They read the clouds' smallest and largest coordinates, which are on the host already.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.task import Points, Survey, Task
 from parki.interchange import to_host
 
-# Points this part of an edge outside of the box count as inside: it is rounding.
+# Points outside of the box by this part of an edge count as inside: the distance is rounding.
 EDGE = 1e-6
-# A sum of q.n this small a part of the sum of |q.n| counts as zero: it is quadrature on surfaces.
+# A sum of q.n counts as zero below this part of the sum of |q.n|: surfaces have quadrature errors.
 CLOSED = 1e-3
 
 
 def warn_of_images(task: Task, survey: Survey) -> None:
-    """Warn where images matter whatever the density.
+    """Warn where images matter for every density.
 
-    That is where a triply periodic double layer has no mean chosen and sources outside of the box,
-    as of a body that crosses a face; and where float32 does not hold the distance of a target from
-    the image of a source. Of many ranks the first one warns, of the points of all.
+    They do if a triply periodic double layer has no chosen mean and sources outside of the box, as
+    of a body that crosses a face; and if float32 does not resolve the distance of a target from the
+    image of a source. The first of many ranks warns, for the points of all.
     """
     options = task.options
     if survey.rank > 0:
@@ -63,15 +63,15 @@ def look_for_flux(task: Task, points: Points, dens: Any, total: Callable[[float]
     task : Task
     points : Points
     dens : array, shape (rows, Ns) or (k, rows, Ns)
-        The first of several is looked at.
+        The density; the first one is examined if there are several.
     total : callable
-        Adds up numbers of all ranks.
+        Sums a number over all ranks.
 
     Returns
     -------
     bool
-        Whether there was anything to see: a device is waited for then, which no further density
-        need do.
+        Whether anything was to be examined. That waits for a device, which no further density
+        needs to do.
     """
     options = task.options
     if not task.flux:
@@ -110,9 +110,9 @@ def _outside(options: EwaldOptions, extents: NDArray[np.float64]) -> int:
 def _period_apart(options: EwaldOptions, survey: Survey) -> int:
     """Return the first axis along which targets and sources may be a period apart, or -1.
 
-    In the box they are not. Clouds of the same extent are taken for copies of each other.
+    In the box they never are. Clouds of the same extent are taken for copies of each other.
     """
-    if survey.same or survey.alike or not all(survey.totals):
+    if survey.same or survey.same_extents or not all(survey.totals):
         return -1
     low, high = survey.extents.min(axis=0), survey.extents.max(axis=0)
     for axis, edge in enumerate(options.box[: options.periodicity]):

@@ -1,8 +1,8 @@
-"""`Systems`: points of many small systems, which have nothing to do with each other.
+"""`Systems`: points of many small systems, which do not interact.
 
-They have one box and one set of parameters. Points of a system follow each other, and so do its
-cells, its tiles and its grid: the stages take all systems at once, and only numbers of cells and
-planes keep them apart.
+They share one box and one set of parameters. Points of a system are contiguous, and so are its
+cells, its tiles and its grid. The stages take all systems at once: only offsets of cells and planes
+keep them apart.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Systems:
     Parameters
     ----------
     targets, sources : ndarray, shape (S + 1,), int32
-        System s has the targets ``targets[s]`` to ``targets[s + 1] - 1``, and likewise sources.
+        System s has targets ``targets[s]`` to ``targets[s + 1] - 1``; sources likewise.
     space : ExecutionSpace
     executor : str or None
     """
@@ -73,17 +73,17 @@ class Systems:
 def check_systems(
     systems: Any, arrays: dict[str, Any], space: ExecutionSpace, options: EwaldOptions
 ) -> Systems | None:
-    """Return the systems that offsets say; refuse offsets that are none of these points.
+    """Return the systems of given offsets; refuse offsets that do not fit the points.
 
     Parameters
     ----------
     systems : sequence of int, pair of these, or None
-        Offsets of targets and sources; one sequence, if both have the same.
+        Offsets of targets and sources; one sequence if both have the same.
     arrays : dict
         "trg" and "src", shape (3, N).
     space : ExecutionSpace
     options : EwaldOptions
-        Whose variants must know of systems.
+        Options, whose variants must support systems.
 
     Raises
     ------

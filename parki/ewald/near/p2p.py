@@ -1,10 +1,10 @@
 """P2P on the host side: sorts sources and targets for the near field, and launches it.
 
-Takes points as they were given and the radial polynomials; knows nothing of the grid. Points are
-not moved into the box, which would round them, and with them the distances of close pairs: free
-axes keep their corner, periodic ones are wrapped to -box/2 ... box/2, exactly. The pressure and the
-gradient come from a kernel of their own, which walks the same cells. The variants of the
-literature, which walk others, are described in `parki.ewald.near.p2p_cells`.
+It takes points as they were given, and the radial polynomials. Moving points into the box would
+round them, and with them the distances of close pairs. So free axes keep their corner, and periodic
+ones are wrapped to -box/2 ... box/2, which is exact. The pressure and the gradient have a kernel of
+their own, which walks the same cells. The variants of the literature, which walk other cells, are
+described in `parki.ewald.near.p2p_cells`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from parki.ewald.near.sizes import (
 from parki.ewald.task import Frame, Task
 from parki.runtime import ExecutionSpace, Kernel, load
 
-# Sources that a lane of p2p_tile looks at before it computes those in reach, by the bytes of a
-# number: longer lists are more alike, and leave less of a multiprocessor's memory to its cache.
+# Sources that a lane of p2p_tile searches before it computes the ones in reach, by the bytes of a
+# number. Longer lists are more equal, but leave less of a multiprocessor's memory to its cache.
 CANDIDATES = {8: 64, 4: 32}
-# Densities that are summed at a time, the most that there are: for each number, a kernel. On a CPU
-# with AVX-512 four take 1.1 (Laplace) to 2.8 times (dipoles) as long as one. Their sums fill 12 of
-# its 32 registers; those of eight would fill 24.
+# Densities that are summed at a time, the most first; each number has a kernel. On a CPU with
+# AVX-512 four take 1.1 (Laplace) to 2.8 times (dipoles) as long as one. The sums of four fill 12 of
+# its 32 registers; the sums of eight would fill 24.
 TOGETHER = (4, 2, 1)
-MOST_OUTPUTS = 3  # rows of a result up to which several densities are summed at a time
+MOST_OUTPUTS = 3  # most rows of a result for which several densities are summed at a time
 
 
 class P2P:
@@ -49,7 +49,7 @@ class P2P:
     ----------
     task : Task
     frame : Frame
-        Along periodic axes its origin is of no effect.
+        The origin has no effect along periodic axes.
     pair : Pair
     trg, src : array, shape (3, N)
         Points in the user's unit, not wrapped.
@@ -60,10 +60,10 @@ class P2P:
     launch : Launch or None
         How a variant by cells runs; None for its defaults.
     stretch : tuple of 2 floats, optional
-        Part of the first axis, in solver units, that has all points and no images of theirs in
-        reach: where the cells are. Points must be wrapped into it. Default: the box.
+        Part of the first axis, in solver units, that holds all points and has none of their images
+        in reach; cells cover this part. Points must be wrapped into it. Default: the box.
     systems : Systems, optional
-        Which targets and sources are together. Default: all.
+        Which targets and sources belong together. Default: all.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class P2P:
         box, origin, periodicity, factor = frame.box, frame.origin, frame.periodicity, frame.factor
         cutoff, sizes, constant = pair.cutoff, sizes_of(space), space.adapter.constant
         self.dtype = task.dtype
-        # What wrapping may round. Along free axes nothing is, and equal points differ by zero.
+        # Wrapping may round by this. Free axes are not wrapped, and equal points differ by zero.
         coincident = 1e-14 * float(box[:periodicity].max(initial=0.0))
         periodic = [axis < periodicity for axis in range(3)]
         corner = np.where(periodic, -box / 2, origin).tolist()
@@ -148,14 +148,14 @@ class P2P:
                 keep, lanes = not task.options.deterministic, tile.targets * tile.lanes
                 self.launches["u"] = self.lists = PairLists(space, special, count, lanes, keep)
         if "derivatives" in kernels:
-            # A number of its own: `velocity` sees what ``count`` is when it is called.
+            # This needs a count of its own: `velocity` reads ``count`` when it is called.
             self.launches["derivatives"] = partial(
                 kernels["derivatives"], self.work["derivatives"].shape[1]
             )
 
-        rate = factor / cutoff  # its powers may pass all numbers, which ** would refuse
+        rate = factor / cutoff  # its powers may overflow, which ** would refuse
         power = rate ** (task.pair.pair.power - 1)
-        # `p2p` divides by r_c once on its own.
+        # `p2p` itself divides by r_c once.
         self.own: dict[str, dict[str, Any]] = {}
         if "u" in kernels:
             radial = kernels["u"].table(pair.table(task.pair.pair), self.dtype)
@@ -197,9 +197,9 @@ class P2P:
         }
 
     def _parts(self, points: Any) -> tuple[Any, Any]:
-        """Return positions in the dtype of the arithmetic, and what these lack, over 2^-24.
+        """Return positions in the dtype of the arithmetic, and their remainders over 2^-24.
 
-        Distances of close points are then as exact as those of the positions given.
+        Distances of close points are then as exact as with the positions given.
         """
         if points.dtype == self.dtype:
             return points, None
@@ -207,11 +207,11 @@ class P2P:
         return high, ((points - high) * 2.0**24).astype(self.dtype)
 
     def most(self, many: int) -> int:
-        """Return of how many densities, of ``many`` at most, a kernel takes at a time."""
+        """Return the number of densities, at most ``many``, that a kernel takes at a time."""
         return next(n for n in self.together if n <= many)
 
     def buffer(self, rows: int) -> Any:
-        """Return memory for ``rows`` rows of sorted sources, and columns of zeros beyond them."""
+        """Return memory for ``rows`` rows of sorted sources, with columns of zeros beyond them."""
         sources = self.sources
         return with_spare(sources.xp, (rows, sources.order.size), self._spare, self.dtype)
 
@@ -219,15 +219,15 @@ class P2P:
         """Overwrite ``results`` with the near field of densities (k, rows, sources).
 
         ``buffer`` comes from `buffer`, with the rows of `most` densities, and takes the sorted
-        ones. Results have shape (k, rows, targets): 1 or 3 rows of "u", 1 of "p",
-        3 or 9 of "grad_u", 3 of "grad_tensor"; or those of "transposed_pair" alone.
+        densities. Results have shape (k, rows, targets): 1 or 3 rows of "u", 1 of "p", 3 or 9 of
+        "grad_u", 3 of "grad_tensor"; with "transposed_pair" all others become 0.
         """
         done, rows = 0, self.rows
         if self.velocity == "transposed_pair":
-            for name in results.keys() - {"transposed_pair"}:  # those of the far field alone
+            for name in results.keys() - {"transposed_pair"}:  # results of the far field alone
                 results[name].fill(0)
         while done < len(dens):
-            # The one that keeps lists does so alone.
+            # The sum that keeps lists takes one density.
             most = 1 if self.lists is not None and self.lists.due else len(dens) - done
             many = self.most(most)
             part = slice(done, done + many)
@@ -267,7 +267,7 @@ def together(task: Task, pair: Pair) -> bool:
 def near_kernels(
     task: Task, pair: Pair, tile: Tile, launch: Launch | None = None
 ) -> dict[str, Kernel]:
-    """Return the P2P kernels: of the potential, and of its derivatives, as far as wanted."""
+    """Return the P2P kernels for the wanted results: of the potential, and of its derivatives."""
     kernels, values = {}, together(task, pair)
     want = task.chosen_by[1]
     if "u" in want and not values:
@@ -308,9 +308,9 @@ def near_kernels(
 
 
 def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: int = 1) -> Kernel:
-    """Return the P2P kernel of the potential, tile or staged, of ``many`` densities at a time.
+    """Return the P2P kernel of the potential, tile or staged, for ``many`` densities at a time.
 
-    Tile does with ``lists`` what `parki.ewald.near.p2p_lists` says.
+    ``lists`` says what the tile kernel does with lists: see `parki.ewald.near.p2p_lists`.
     """
     space, constants = task.space, dict(pair.constants(task), MANY=many)
     tiles = pair.method == "tile"
@@ -320,7 +320,7 @@ def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: 
         constants.update(
             LANES=tile.lanes, TILES=TEAM, CANDIDATES=candidates, LIST=candidates, LISTS=lists
         )
-        if lists != FORGETS:  # they lie elsewhere
+        if lists != FORGETS:  # they are in other memory
             constants.update(CANDIDATES=tile.candidates, LIST=1)
     else:
         constants.update(CHUNK=sizes_of(space).chunk, LANES=_lanes(space, task.dtype))
@@ -337,5 +337,5 @@ def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: 
 
 
 def _lanes(space: ExecutionSpace, dtype: Any) -> int:
-    """Return the sources that p2p_staged copies at a time: the longest vector's."""
+    """Return the sources that p2p_staged copies at a time, in the longest vector."""
     return max(1, sizes_of(space).vector // int(np.dtype(dtype).itemsize))

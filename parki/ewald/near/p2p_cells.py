@@ -1,9 +1,9 @@
-"""Variants of P2P by cells about r_c wide, as in the literature: which there are, and how they run.
+"""The literature's variants of P2P, by cells about r_c wide: their names, and how they run.
 
-One team owns some of one cell's targets and walks the cells around it; see
-``kernels/literature/p2p_cells.py``, and Kosmacher, Du, Bagge, Biros 2026, section 3.1. They are
-here to be compared with parki's own by ``scripts/benchmark.py --table 6``, and compute the velocity
-or potential alone.
+One team owns some targets of one cell and walks the cells around it; see
+``kernels/literature/p2p_cells.py``, and Kosmacher, Du, Bagge, Biros 2026, section 3.1. The variants
+serve comparisons by ``scripts/benchmark.py --table 6``, and compute the velocity or potential
+alone.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def reach(
     box: NDArray[np.float64], shape: tuple[int, int, int], cutoff: float
 ) -> NDArray[np.int32]:
     """Return how many cells the cut-off spans along each axis, for cells of box / shape."""
-    # Without the last digits: r_c over its own part is no more than a whole number.
+    # Without the last digits: r_c over its own fraction is no more than a whole number.
     cells = np.ceil(cutoff * np.array(shape) / box * (1 - 1e-12))
     return np.maximum(cells, 1).astype(np.int32)
 

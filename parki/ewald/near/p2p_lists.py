@@ -1,8 +1,8 @@
 """Launches P2P by tiles, and keeps its lists of the sources in reach for other densities.
 
-A plan that is applied once has no use for them, and one that is applied often looks for the same
-pairs every time: a quarter to a half of the near field's time on an H200. So the second sum keeps
-the lists, if there is memory, and all later ones take them.
+A plan that is applied once has no use for lists. A plan that is applied often searches for the same
+pairs every time, which takes a quarter to a half of the near field's time on an H200. So the second
+sum keeps the lists, if there is memory, and all later sums use them.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from parki.runtime import ExecutionSpace, Kernel
 from parki.runtime.spaces import free_memory
 
 TEAM = 4  # tiles of a team of p2p_tile
-# Of the free memory, what lists may take.
+# Part of the free memory that lists may take.
 PART = 1 / 3
-MOST_ROWS = 2**31  # their numbers have 32 bits
-# Bytes of the lists for a pair within the cut-off, and what a plan leaves of the free memory. More
-# pairs for a target than these are not counted on, so that few sums ask how much is free.
+MOST_ROWS = 2**31  # rows are counted with 32 bits
+# Bytes of the lists for a pair within the cut-off, and the part of the free memory that a plan
+# leaves. No more than this many pairs per target are assumed, so that few sums query free memory.
 BYTES, LEFT, PAIRS = 5.0, 0.75, 10_000
 # What the kernel does with lists: its constant LISTS.
 FORGETS, COUNTS, KEEPS, TAKES = range(4)
 
 
 def most_pairs(space: ExecutionSpace, targets: int, ranks: int = 1) -> float:
-    """Return about how many pairs lists will be kept of, for the choice of a cut-off.
+    """Return about how many pairs lists can hold, for the choice of a cut-off.
 
-    By all ``ranks``, which share the targets out and have as much memory as this one. In steps of a
-    sixth: choices are kept, and memory comes and goes.
+    All ``ranks`` count: they share the targets and have the same memory. They are
+    rounded to steps of a sixth: choices are cached, and free memory fluctuates.
     """
     if not space.on_device:
         return math.inf
@@ -46,11 +46,11 @@ class PairLists:
     ----------
     space : ExecutionSpace
     kernel : callable
-        Returns the kernel that does with lists what it is told, for one density or more.
+        Returns the kernel for a use of lists and a number of densities.
     tiles, lanes : int
         Number of tiles, and lanes of each.
     keep : bool
-        Whether lists may be kept. Sums that take them differ from the first by rounding.
+        Whether lists may be kept. Sums that use them differ from the first sum by rounding.
 
     Attributes
     ----------
@@ -71,30 +71,30 @@ class PairLists:
         self.drop()
 
     def drop(self) -> None:
-        """Begin anew, as for other points."""
+        """Begin again, as for other points."""
         self.size: int | None = None
-        self.begun = False  # a sum was made
+        self.begun = False  # whether a sum was made
         self.use = FORGETS
-        self.rows = self.lists = None  # where those of each tile begin; all of them
-        self.ordered: Any = None  # the tiles, those of the longest lists first
+        self.rows = self.lists = None  # where the lists of each tile begin; all lists
+        self.ordered: Any = None  # the tiles, with the longest lists first
 
     @property
     def kept(self) -> bool:
-        """Whether lists are there to be taken."""
+        """Whether lists can be used."""
         return self.use == TAKES
 
     @property
     def due(self) -> bool:
-        """Whether the next sum keeps lists, if there is room."""
+        """Whether the next sum keeps lists, if there is memory."""
         return self.begun and self.keep and self.size is None
 
     def __call__(self, many: int, **arguments: Any) -> None:
         """Compute the near field of ``many`` densities: of one, where lists are due.
 
-        Arguments are the kernel's, without those of lists.
+        The arguments are the kernel's, except the arguments for lists.
         """
         if self.due:
-            self._make_room(arguments)
+            self._make_space(arguments)
         self._launch(self.use, arguments, many)
         self.begun = True
         if self.use == KEEPS:
@@ -107,8 +107,8 @@ class PairLists:
         own = {"number": self.tiles, "rows": self.rows, "lists": self.lists}
         self.kernel(use, many)(teams, **own, **arguments)
 
-    def _make_room(self, arguments: dict[str, Any]) -> None:
-        """Take the memory for lists, if there is enough."""
+    def _make_space(self, arguments: dict[str, Any]) -> None:
+        """Allocate the memory for lists, if there is enough."""
         xp = self.space.array_module
         self.rows = needed = xp.zeros(self.tiles, dtype=xp.int32)
         self._launch(COUNTS, arguments)
@@ -117,7 +117,7 @@ class PairLists:
         fits = total < MOST_ROWS and self.size <= PART * free_memory(self.space)
         try:
             self.lists = xp.empty((total, self.lanes), dtype=xp.int32) if fits else None
-        except MemoryError:  # in one piece there is less: sums do without
+        except MemoryError:  # no block is large enough: sums do without
             self.lists = None
         if self.lists is None:
             self.rows = None
@@ -129,10 +129,10 @@ class PairLists:
             self.use = KEEPS
 
     def _longest_first(self, rows: Any) -> Any:
-        """Return an order of the tiles, by teams: those of long lists should not begin last.
+        """Return an order of the tiles, by teams, in which teams of long lists begin first.
 
-        Teams that lie next to each other read nearly the same sources, and stay so where their
-        lists are more than half, a quarter, ... of the longest.
+        Neighbouring teams read nearly the same sources. They remain neighbours if their lists have
+        similar lengths: more than half, a quarter, ... of the longest.
         """
         xp = self.space.array_module
         full = self.tiles - self.tiles % TEAM  # the last team may lack tiles, and stays last

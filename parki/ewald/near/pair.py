@@ -1,4 +1,4 @@
-"""`Pair`: what P2P's kernels are made of."""
+"""`Pair`: the pair function that P2P's kernels sum."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Array = NDArray[np.float64]
 
 
 class Pair(NamedTuple):
-    """What the near field takes of a plan's parameters, in solver units.
+    """The near field's part of a plan's parameters, in solver units.
 
     Attributes
     ----------
     cutoff : float
     radial : RadialPolynomials
     method : str
-        Variant: one of P2P_METHODS of `parki.ewald.near.sizes`, but "auto".
+        Variant: one of P2P_METHODS of `parki.ewald.near.sizes`, except "auto".
     evaluator : Evaluator or None
         Evaluates the radial functions of "u" in place of the polynomials.
     read : float
@@ -37,11 +37,11 @@ class Pair(NamedTuple):
     read: float = 0.0
 
     def rows(self, names: str) -> Array:
-        """Return the polynomials of some radial functions, shape (functions, degree + 1)."""
+        """Return the polynomials of radial functions, shape (functions, degree + 1)."""
         return np.array([getattr(self.radial, name) for name in names])
 
     def table(self, function: PairFunction) -> Array:
-        """Return what evaluates the radial functions of "u"."""
+        """Return the table that evaluates the radial functions of "u"."""
         return self.evaluator.table if self.evaluator else self.rows(function.values)
 
     def constants(self, task: Task) -> dict[str, Any]:

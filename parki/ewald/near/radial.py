@@ -1,16 +1,16 @@
-"""Which evaluation of the radial functions the P2P kernel uses, and what it needs for that.
+"""How the P2P kernel evaluates the radial functions, and the tables that it needs.
 
-parki's own are the polynomials of `parki.ewald.split.hasimoto`, for any split. The literature calls
-the library's erf and exp for every pair of Hasimoto's split, or approximates erf(x)/x by a rational
-function (Kosmacher, Du, Bagge, Biros 2026, section 4): both are here to be compared with, see
+parki itself evaluates the polynomials of `parki.ewald.split.hasimoto`, for any split. The
+literature calls the library's erf and exp for every pair of Hasimoto's split, or approximates
+erf(x)/x by a rational function (Kosmacher, Du, Bagge, Biros 2026, section 4); compare them by
 ``scripts/figure4.py``. With z = xi rc, and r in units of rc, Hasimoto's functions are ::
 
     P = erf(z r) / (2 r)    Q = z / sqrt(pi) exp(-z^2 r^2)    R = -2 z^2 Q
     L = P                   S = P + Q                         X = (P - Q) / r^2
 
-The rational function for P is one in r^2, where the paper's is in r: it needs one or two terms
-fewer, and its coefficients hardly cancel, so that Horner's scheme from r = 0 is stable in float32
-too. It is exact at r = 0: its error falls like r^2, and that of X is bounded.
+The rational function for P is in powers of r^2, where the paper's is in powers of r. It needs one
+or two terms fewer. Its coefficients hardly cancel, so that Horner's scheme from r = 0 is stable in
+float32 too. It is exact at r = 0: its error falls like r^2, and the error of X is bounded.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from parki.ewald.sums import SUMS
 from parki.ewald.sums.pairs import RadialPolynomials
 
 Array = NDArray[np.float64]
-# The place of a name is EVALUATOR in kernels/p2p.py.
+# The index of a name is EVALUATOR in kernels/p2p.py.
 EVALUATORS = ("polynomial", "erfc", "rational")
 _MOST_TERMS = 18
-_FLOOR = 1e-15  # of errors relative to the largest value: more terms than for this only cancel
-# By how much the terms of a numerator or denominator may exceed their sum.
+_FLOOR = 1e-15  # relative floor of errors: terms beyond it only cancel
+# Largest terms of a numerator or denominator, over their sum.
 _CANCELLATION = 8.0
 
 
 class Evaluator(NamedTuple):
-    """What the P2P kernel is told of an evaluator other than polynomials.
+    """An evaluator of the P2P kernel other than the polynomials.
 
     Attributes
     ----------
     name : {"erfc", "rational"}
     degree : int
-        Of numerator and denominator: one less than the terms of the barycentric form.
+        Degree of numerator and denominator: one less than the terms of the barycentric form.
     table : ndarray, shape (2, degree + 1)
         Coefficients of numerator and denominator in powers of (r/rc)^2, highest first.
     xi_rc : float
@@ -56,7 +56,7 @@ class Evaluator(NamedTuple):
     xi_rc: float
 
     def describe(self) -> str:
-        """Return what evaluates the radial functions, in words."""
+        """Return the evaluator in words."""
         if self.name == "erfc":
             return "erf and exp of the library"
         return f"a rational function of {self.degree + 1} terms"
@@ -65,18 +65,18 @@ class Evaluator(NamedTuple):
 def choose_evaluator(
     name: str, kernel: str, split: Split, cutoff: float, degree: int
 ) -> Evaluator | None:
-    """Return the evaluator of a name in `EVALUATORS`, None for polynomials.
+    """Return the evaluator of a name in `EVALUATORS`; None for polynomials.
 
     Parameters
     ----------
     name, kernel : str
     split : Split
-        Hasimoto's, which the options make sure of.
+        Hasimoto's, as the options ensure.
     cutoff : float
-        In the unit of the split.
+        Cut-off in the unit of the split.
     degree : int
-        Of the polynomials that keep the tolerance; a rational function is given the fewest terms
-        that make the pair kernel as accurate.
+        Degree of the polynomials that keep the tolerance. A rational function takes the fewest
+        terms that make the pair kernel as accurate.
     """
     if name == "polynomial":
         return None
@@ -88,7 +88,7 @@ def choose_evaluator(
 
 
 def hasimoto_functions(xi_rc: float, r: Array) -> RadialPolynomials:
-    """Return the radial functions at distances ``r > 0`` for rc = 1; not W, which is set to 0."""
+    """Return the radial functions at distances ``r > 0`` for rc = 1; W is set to 0."""
     mean = erf(xi_rc * r) / (2 * r)
     psi = xi_rc / np.sqrt(np.pi) * np.exp(-((xi_rc * r) ** 2))
     return RadialPolynomials(
@@ -100,18 +100,18 @@ def hasimoto_functions(xi_rc: float, r: Array) -> RadialPolynomials:
 def _rational(kernel: str, xi_rc: float, degree: int) -> Array:
     """Numerator and denominator of P in powers of r^2, highest first, for r <= 1.
 
-    The fewest terms whose error is felt no more than that of polynomials, or is rounding.
+    They have the fewest terms whose error is at most the polynomials', or is rounding.
     """
     r = (np.arange(800) + 0.5) / 800
     exact = hasimoto_functions(xi_rc, r)
 
     def felt(lost: RadialPolynomials) -> Array:
-        """Error of the pair kernel, rms over the ball r <= 1: of each term of the kernel."""
+        """Rms error of the pair kernel over the ball r <= 1, for each term of the kernel."""
         squares = [t.square(r**2, lost) for t in SUMS[kernel].terms["u"]]
         return np.asarray(np.sqrt(np.mean(3 * r**2 * np.array(squares), axis=1)))
 
     def of_mean(error: Array) -> RadialPolynomials:
-        """Return the errors that follow from one of P."""
+        """Return the errors of all functions that follow from an error of P."""
         return RadialPolynomials(S=error, X=error / r**2, R=0 * r, L=error, W=0 * r)
 
     kept = Hasimoto(xi_rc).radial_polynomials(1.0, degree)
@@ -139,33 +139,33 @@ def _rational(kernel: str, xi_rc: float, degree: int) -> Array:
 
 
 def quotient(nodes: Array, values: Array, terms: int) -> Array:
-    """Return a rational approximation by the AAA algorithm as a quotient of polynomials.
+    """Return a rational approximation by the AAA algorithm, as a quotient of polynomials.
 
-    The barycentric form ``sum w f / (x - z) / sum w / (x - z)`` has a division for each term.
+    The barycentric form ``sum w f / (x - z) / sum w / (x - z)`` needs a division for each term.
 
     Parameters
     ----------
     nodes, values : ndarray, shape (n,)
-        Abscissas in [0, 1], the first of them 0, and the function there.
+        Abscissas in [0, 1], the first of them 0, and the function values there.
     terms : int
-        Of the barycentric form; 1 + the degrees of numerator and denominator.
+        Terms of the barycentric form; 1 + the degrees of numerator and denominator.
 
     Returns
     -------
     ndarray, shape (2, terms)
         Coefficients of numerator and denominator, highest power first.
     """
-    from scipy.interpolate import AAA  # half of the time to import parki, and rarely used
+    from scipy.interpolate import AAA  # takes half of parki's import time, and is rarely used
 
     with warnings.catch_warnings():
-        # That so few terms do not reach rounding is no news.
+        # It is expected that these terms do not reach rounding.
         warnings.simplefilter("ignore", RuntimeWarning)
         approximant = AAA(nodes, values, rtol=1e-17, max_terms=terms)
     support, weights = approximant.support_points, approximant.weights
     bottom = np.sum([w * np.poly(np.delete(support, j)) for j, w in enumerate(weights)], axis=0)
     bottom /= bottom[-1]
-    # The weights alternate in sign, so these sums round. The best numerator for the denominator
-    # as it is makes up for that; its last coefficient is the value at 0.
+    # The weights alternate in sign, so these sums round. The best numerator for this rounded
+    # denominator makes up for that; its last coefficient is the value at 0.
     powers = np.vander(nodes, bottom.size) / np.polyval(bottom, nodes)[:, None]
     sizes = abs(powers).max(axis=0)  # a pole among the nodes makes them negative
     rest = values - values[0] * powers[:, -1]

@@ -1,7 +1,4 @@
-"""Sizes that the near field and the choice of parameters share: cells, tiles and launches.
-
-Launches nothing.
-"""
+"""Sizes that the near field and the choice of parameters share: cells, tiles and launches."""
 
 from __future__ import annotations
 
@@ -11,40 +8,40 @@ import numpy as np
 
 from parki.runtime import ExecutionSpace
 
-# The literature's, by cells. In those STAGED the team copies sources to scratch memory.
+# Variants of the literature, by cells. In STAGED ones the team copies sources to scratch memory.
 CELL_METHODS = ("gm1d", "gm2d", "sm1d", "sm2d")
 STAGED = CELL_METHODS[2:]
 P2P_METHODS = ("auto", "tile", "staged", *CELL_METHODS)
 # Columns of cells are r_c / COLUMNS wide; along z a cell is r_c / DEPTH deep.
 COLUMNS, DEPTH = 2, 8
-# Tiles of p2p_tile have few targets, for their bounding boxes to cull tightly, and one warp's worth
-# of lanes. Lanes with long lists drift apart, and find less in the cache of what others have read:
-# where the positions near the targets of a multiprocessor fill it, smaller tiles and fewer
-# candidates keep together. Few targets fill fewer tiles than a device runs at once, and the
-# longest list takes all the time: smaller tiles serve them, too, and the smallest where lists
-# are long.
+# Tiles of p2p_tile have few targets, so that their bounding boxes cull tightly, and one warp of
+# lanes. Lanes with long lists drift apart, and find less of what others have read in the cache.
+# Where the positions near the targets of a multiprocessor fill the cache, smaller tiles and fewer
+# candidates keep lanes together. Few targets fill fewer tiles than a device runs at once, and the
+# longest list takes all the time. Smaller tiles serve them, too; the smallest serve few targets
+# with long lists.
 FEW = 50_000  # targets
-# Sources near those worked on at a time, `Problem.read`, from which on tiles are smaller: for few
-# targets, and for many over the bytes of a position. Fitted: see docs/notebook/constants.md.
+# From this many sources of `Problem.read` on, tiles are smaller: the number for few targets, and
+# the number for many targets times the bytes of a position. Fitted: see docs/notebook/constants.md.
 FEW_READ, MANY_READ = 7000, 80_000
 
 
 class Launch(NamedTuple):
-    """How a variant runs.
+    """Sizes of a variant's launch.
 
     Attributes
     ----------
     team : int
-        Threads of a team, on a device; a host team is one thread.
+        Threads of a team on a device; a host team is one thread.
     vectors : int
         Lanes of each thread that share the sources of its target: a power of two up to 32; 1 for
-        the variants without.
+        variants without lanes.
     targets : int
-        Most targets of a team: the cell's others belong to other teams.
+        Most targets of a team: other teams take the rest of the cell.
     chunk : int
-        Sources copied at a time, for the variants that do.
+        Sources copied at a time, for variants that copy.
     width : float
-        Of the cells, over r_c, at least: up to 1.
+        Least width of the cells over r_c: up to 1.
     """
 
     team: int
@@ -55,14 +52,14 @@ class Launch(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """A tile: most targets, lanes that share a target's sources, candidates of each for lists."""
+    """A tile: most targets, lanes that share a target's sources, and candidates of each lane."""
 
     targets: int
     lanes: int = 1
     candidates: int = 0
 
 
-# By whether there are few targets, and whether many sources are near those worked on at a time.
+# By whether targets are few, and whether `Problem.read` is large.
 TILES = {
     (False, False): Tile(8, 4, 256),
     (True, False): Tile(4, 8, 128),
@@ -72,19 +69,19 @@ TILES = {
 
 
 class NearSizes(NamedTuple):
-    """What a kind of space takes.
+    """Sizes for a kind of space.
 
     Attributes
     ----------
     staged : Tile
-        Of p2p_staged.
+        Tile of p2p_staged.
     chunk, vector : int
-        Sources that it stages at a time, and bytes of a row of them that are copied together.
+        Sources that p2p_staged stages at a time, and bytes of a row of them copied together.
     derivatives : int
         Targets of a tile of derivatives.
     cells : float
-        Most cells for each source. Clouds of two scales have a cut-off for the denser one, by which
-        the box has many.
+        Most cells for each source. A cloud of two scales has a cut-off for the denser scale, for
+        which the box would have too many cells.
     """
 
     staged: Tile
@@ -104,10 +101,10 @@ def sizes_of(space: ExecutionSpace) -> NearSizes:
 
 
 def choose_launch(method: str, space: ExecutionSpace) -> Launch | None:
-    """Return how a variant of the literature runs best; None for parki's own variants.
+    """Return the best launch of a variant of the literature; None for parki's own variants.
 
-    On devices the blocks are those that the paper found best. On a host the processor's own vectors
-    take several sources at a time in all variants, so that nothing is left for lanes to share.
+    On devices the blocks are the best ones of the paper. On a host the processor's vectors take
+    several sources at a time in all variants, so that nothing is left for lanes to share.
     """
     if method not in CELL_METHODS:
         return None
@@ -120,9 +117,9 @@ def choose_launch(method: str, space: ExecutionSpace) -> Launch | None:
 def near_tile(
     space: ExecutionSpace, method: str, targets: int, read: float, dtype: np.dtype[Any]
 ) -> Tile:
-    """Return the tile of ``method``, tile or staged, for ``targets`` in number.
+    """Return the tile of ``method``, tile or staged, for a number of ``targets``.
 
-    ``read`` is the number of sources near those that a device works on at a time.
+    ``read`` is the number of sources near the targets that a device works on at a time.
     """
     if method == "staged":
         return sizes_of(space).staged
@@ -138,13 +135,13 @@ def cells_of(
     space: ExecutionSpace,
     systems: int = 1,
 ) -> tuple[int, int, int]:
-    """Return the cells along each axis: a fixed number for each r_c, but no more than help.
+    """Return the cells along each axis: a fixed number for each r_c, up to a useful limit.
 
-    Of each of some systems, which share the ``sources`` out.
+    The cells are one system's, of ``systems`` that share the ``sources``.
     """
     per_cutoff = (COLUMNS, COLUMNS, DEPTH) if launch is None else (1 / launch.width,) * 3
     per_edge = np.array(per_cutoff) * box / cutoff
-    # Their numbers have 32 bits.
+    # Cells are numbered with 32 bits.
     most = min(max(sizes_of(space).cells * sources / systems, 64.0), 2.0**30 / systems)
     excess = float(np.prod(per_edge)) / most
     if excess > 1:

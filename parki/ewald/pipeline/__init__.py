@@ -1,6 +1,7 @@
 """Who does the work: what is placed, what is recorded, and what is kept for the next points.
 
-`setup` is what box and parameters decide, `one_device` places points and applies the sum to a
-density, `replay` records its launches as graphs, whose arrays have `slack`, and `plan_cache` keeps
-set-ups between calls.
+`placed_sum` is what plans hold, and `protocol` the pipeline in it. `one_device` is one, made of
+`stages`, `replay` and `crowding`: what is placed and recorded, and whether a set-up still suits.
+`setup` is what box and parameters decide, `slack` the columns for more points, and `plan_cache`
+keeps set-ups between calls.
 """

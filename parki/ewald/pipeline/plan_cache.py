@@ -7,27 +7,14 @@ plan leaves its set-up.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from parki.ewald.choice.machines import machine
-from parki.ewald.pipeline.setup import Setup
 from parki.ewald.task import Task
 from parki.runtime.spaces import free_memory
 
 MOST = 4  # pipelines kept, of each kind
 PART = 1 / 4  # of the free memory, which those that are kept may take
-
-
-class Kept(Protocol):
-    """A pipeline, as far as it matters here."""
-
-    @property
-    def setup(self) -> Setup | None:
-        """What its parameters decide."""
-
-    @property
-    def holds(self) -> float:
-        """Bytes that it holds."""
 
 
 # By task, device, and whether it was for one sum; what each used last, and the event after it.
@@ -45,8 +32,8 @@ def take(task: Task, once: bool) -> tuple[Any, Any]:
     return kept, done
 
 
-def keep(task: Task, once: bool, pipeline: Kept, done: Any = None) -> None:
-    """Keep a pipeline that is not used any more, if there is room for it.
+def keep(task: Task, once: bool, pipeline: Any, done: Any = None) -> None:
+    """Keep a pipeline that is not used any more, if there is room for what it ``holds``.
 
     None is kept where the box depends on the points; nor where the options are deterministic, as
     parameters would depend on the sums before.
@@ -54,8 +41,8 @@ def keep(task: Task, once: bool, pipeline: Kept, done: Any = None) -> None:
     if None in task.options.box or task.options.deterministic:
         return
     _kept[_key(task, once)] = pipeline, done
-    alike = [key for key in list(_kept) if key[1] == once]
-    for key in alike[:-MOST]:
+    same_kind = [key for key in list(_kept) if key[1] == once]
+    for key in same_kind[:-MOST]:
         _kept.pop(key, None)
     held = sum(each.holds for each, _ in list(_kept.values()))
     if held > PART * (free_memory(task.space) + held):

@@ -1,15 +1,19 @@
-"""`Replay`: many launches that a device makes as one, a CUDA graph.
+"""What is recorded on a device: `Replay` makes many launches as one, a CUDA graph.
 
 Below a million points a device waits for the host: an application is some 60 launches, and to place
-points takes as many. Both are recorded once they are made again and again.
+points takes as many. Both are made launch by launch until the same launches come again, and then by
+a graph. ``docs/architecture.md`` has the states in a table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Any
 
+from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.options import MOST_RECORDED
+from parki.ewald.pipeline.protocol import Watch, unwatched
 from parki.runtime import ExecutionSpace
 from parki.settings import SETTINGS
 
@@ -53,7 +57,7 @@ class Replay:
             self.arrays = {n: xp.empty(a.shape, dtype=a.dtype) for n, a in arrays.items()}
             self._launch = space.adapter.record(lambda: work(self.arrays))
         except (MemoryError, RuntimeError) as error:
-            self.problem = str(error)
+            self.arrays, self.problem = {}, str(error)
 
     def takes(self, arrays: dict[str, Any]) -> bool:
         """Return whether arrays are those that were recorded, in name and shape."""
@@ -68,3 +72,69 @@ class Replay:
         self._launch()
         for name, array in results.items():
             array[...] = self.arrays[name]
+
+
+class PlacedBy(Enum):
+    """What placed the points of a pipeline."""
+
+    FIRST = auto()  # launches, for another set-up or in other numbers than points before
+    AGAIN = auto()  # the launches that placed the points before
+    GRAPH = auto()  # a graph of these, which places all further points of the same numbers
+    REFUSED = auto()  # these launches, as no graph could be made of them
+
+
+class Applications:
+    """Applications to densities; ``problem`` says why they are always made launch by launch."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        self._seen: set[int] = set()  # numbers of densities that were summed before
+        # By the number of densities and whether lists of pairs are taken.
+        self._graphs: dict[tuple[int, bool], Replay] = {}
+
+    def drop_lists(self) -> None:
+        """Drop graphs that take lists of pairs, as for other points."""
+        self._graphs = {key: graph for key, graph in self._graphs.items() if not key[1]}
+
+    def apply(
+        self,
+        space: ExecutionSpace,
+        run: Callable[..., None],
+        lists: PairLists | None,
+        dens: Any,
+        results: dict[str, Any],
+        watch: Watch,
+    ) -> None:
+        """Do ``run(dens, results, watch)``, or launch what was recorded of it.
+
+        ``run`` is not kept: pipelines are freed as soon as nobody has them.
+        """
+        many, due = len(dens), lists is not None and lists.due
+        if self.problem or due or many not in self._seen or watch is not unwatched:
+            run(dens, results, watch)
+            self._seen.add(many)
+            return
+        key = many, lists is not None and lists.kept
+        if key not in self._graphs:
+
+            def stages(given: dict[str, Any]) -> None:
+                run(given["dens"], {name: given[name] for name in results}, unwatched)
+
+            graph = Replay(space, stages, {"dens": dens, **results})
+            if graph.problem:
+                self.problem = graph.problem
+                run(dens, results, watch)
+                return
+            self._graphs[key] = graph
+        self._graphs[key]({"dens": dens}, results)
+        if lists is not None:
+            lists.begun = True
+
+    def describe(self) -> str:
+        """Return how launches are made, where it is known."""
+        return f"\n  launches: {how(self.problem)}" if self._graphs or self.problem else ""
+
+
+def how(problem: str) -> str:
+    """Return how launches are made, in words."""
+    return f"one by one: {problem}" if problem else "as one graph"

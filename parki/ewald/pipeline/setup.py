@@ -86,7 +86,7 @@ class Setup:
         return cls(task, frame, problem, chosen, split, pair, mesh)
 
     def transposed(self, task: Task) -> Setup:
-        """Return that of another sum, from the targets to the sources, with the same parameters.
+        """Return the set-up of the sum from targets to sources, by the same parameters.
 
         Variants of the literature, which do not have every sum, give way to the usual ones.
         """
@@ -94,27 +94,14 @@ class Setup:
         p2p = p2p if chosen.p2p in CELL_METHODS else chosen.p2p
         p2g = p2g if chosen.p2g in LITERATURE else chosen.p2g
         kernel, want = task.chosen_by
-        problem = replace(
-            self.problem,
-            kernel=kernel,
-            want=want,
-            targets=self.problem.sources,
-            sources=self.problem.targets,
-            p2p=p2p,
-            p2g=p2g,
-        )
+        old = replace(self.problem, kernel=kernel, want=want, p2p=p2p, p2g=p2g)
+        problem = replace(old, targets=old.sources, sources=old.targets)
         return Setup.of(task, self.frame, problem, replace(chosen, p2p=p2p, p2g=p2g))
 
     def suits(self, density: PairDensity, points: Points) -> bool:
         """Return whether the parameters suit other points than those they were chosen for."""
         tolerance = points.tolerance
         return suit(self.problem, self.parameters, density, tolerance, *points.counts)
-
-    def asked(self, points: Points) -> tuple[Problem, Parameters]:
-        """Return the problem that other points pose, and the parameters."""
-        targets, sources, systems = points.counts
-        problem = replace(self.problem, targets=targets, sources=sources, systems=systems)
-        return problem, self.parameters
 
     def slab_mesh(self, first: int, last: int) -> EwaldMesh:
         """Return the grid of a slab, cells ``first`` to ``last - 1``, with what windows reach."""
@@ -226,7 +213,7 @@ def choose(
 
 
 def use(task: Task, points: Points, once: bool) -> Use:
-    """Return what memory depends on besides problem and parameters."""
+    """Return what memory depends on, apart from problem and parameters."""
     more = 9 * ({"grad_u", "stress"} <= set(task.names))
     return Use(task.space, task.dtype, points.survey.same, task.flux, once, more, task.mixed)
 

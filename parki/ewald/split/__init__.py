@@ -1,1 +1,1 @@
-"""What near and far field have in common: the splits, the window, and the errors of both."""
+"""The splits into near and far field, the window, and the errors of both fields."""

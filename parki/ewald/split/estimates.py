@@ -1,24 +1,24 @@
 """A-priori errors of the near field, the far field, the window and the near polynomials.
 
-Every estimate is per sqrt(Q), Q the sum of |f|^2, of |q|^2 |n|^2, of |t|^2 or of q^2, for densities
-of random sign and direction:
+Every estimate is per sqrt(Q), for densities of random sign and direction. Q is the sum of |f|^2, of
+|q|^2 |n|^2, of |t|^2 or of q^2:
 
 ``rms``
     Root mean square of the error over targets, when all points fill ``volume`` uniformly.
 ``peak``
-    For any arrangement of the points: the largest size that the error of one pair can take.
+    The largest error that one pair can have, for any arrangement of the points.
 ``itself``
-    The size of the error of a point that is its own partner.
+    The error of a point that is its own partner.
 
 If pairs at short range are S >= 1 times as dense as among uniform points (a target that is a source
 makes a pair), the square of the error is at most ``min(S rms^2, peak^2) Q``.  The size of a pair's
-error is its Frobenius norm averaged over the directions of density and normal, see
-`parki.ewald.sums.Term`.  Terms are the kernels' parts and the gradients and pressures derived from
-them.  ``parameters`` combines the estimates and inverts them; this module knows neither tolerance
-nor cost.  Lengths are in one unit; factors such as 1/(8 pi mu) are left out.
+error is its Frobenius norm, averaged over the directions of density and normal: see
+`parki.ewald.sums.Term`.  Terms are the kernels' parts, and the gradients and pressures derived from
+them.  `parki.ewald.choice` combines and inverts the estimates, which take no tolerance or cost.
+Lengths are in one unit; factors such as 1/(8 pi mu) are left out.
 
-Kosmacher, Du, Bagge, Biros (2026), equation (10), states the double layer's in closed form; here
-they follow from the functions of the split and of the window, so that any split is covered and the
+Kosmacher, Du, Bagge, Biros (2026), equation (10), give the double layer's errors in closed form.
+Here they follow from the functions of the split and of the window. So any split is covered, and the
 window's error is a sum over modes where the paper fits ``C(xi) exp(-2.5 P)``.
 """
 
@@ -41,7 +41,7 @@ from parki.ewald.sums.pairs import RadialPolynomials
 
 Array = NDArray[np.float64]
 _EXPONENT = 20.0  # integrals of decaying functions stop where the integrand has lost exp(-20)
-_LOW, _GAUSS, _HIGH = 6, 14, 3  # modes summed one by one, Gauss nodes for those in between
+_LOW, _GAUSS, _HIGH = 6, 14, 3  # modes summed one by one at the ends, Gauss nodes between
 
 
 class Estimate(NamedTuple):
@@ -55,13 +55,13 @@ class Estimate(NamedTuple):
 def coherence(split: Split, rc: float, periods: Sequence[float]) -> float:
     """Factor by which the images of sources raise the mean square of an error.
 
-    Images carry one density, so that their errors add up before they are squared.
+    Images carry one density, so their errors add up before they are squared.
 
-    - The prolate split's error has wavenumbers K, its band: they fill a sphere, which has any
-      component of k along an axis equally often (Archimedes). The sum over the lattice exceeds the
-      integral over k by a factor of at most 1 + (2 pi / L) / (2 K) for each periodic axis.
-    - Hasimoto's is a shell that begins at rc, and is 1/K thick, K = 2 xi^2 rc. Along one axis its
-      images add up where lines are tangent to it, along two in planes, along three everywhere:
+    - The prolate split's error has wavenumber K, its band. The modes fill a sphere, on which each
+      component of k along an axis is equally frequent (Archimedes). The sum over the lattice is
+      at most 1 + (2 pi / L) / (2 K) times the integral over k, for each periodic axis.
+    - Hasimoto's error is a shell that begins at rc and is 1/K thick, K = 2 xi^2 rc. Its images add
+      up where lines are tangent to it (one axis), in planes (two axes), everywhere (three axes):
       1 + sum ln(K rc) / (K L) + sum 4 pi rc / (K L L') + 8 pi rc^2 / (K L L' L''). The logarithm,
       which is 3 to 4, is taken as pi.
 
@@ -87,11 +87,11 @@ def coherence(split: Split, rc: float, periods: Sequence[float]) -> float:
 def near(
     term: str, split: Split, rc: float, volume: float, periods: Sequence[float] = ()
 ) -> Estimate:
-    """Error of the near field's end at ``rc``.
+    """Error of cutting the near field off at ``rc``.
 
     Hasimoto's split leaves out the pairs beyond rc: ``rms^2 = (1/V) int_{r > rc} |K(r)|^2 dr`` and
-    ``peak = max_{r > rc} |K(r)|``, E^N of equation (10).  The prolate split has all of its error
-    here, that of the far field's end at its band included; it reaches points themselves, and far
+    ``peak = max_{r > rc} |K(r)|``, E^N of equation (10).  All of the prolate split's error
+    is here, with the far field's cut at its band. It affects points themselves, and pairs far
     beyond rc: see `parki.ewald.split.prolate.pair_error`.
 
     Parameters
@@ -112,7 +112,7 @@ def near(
         pair = pair_error(term, split.c)
         unit = rc**-kind.power
         rms = pair.rms * unit * math.sqrt(rc**3 / volume) * images
-        # Images add to a pair's own error, by no more than three times the mean.
+        # Images add at most three times the mean to a pair's own error.
         return Estimate(rms, math.hypot(pair.peak * unit, 3 * rms), pair.itself * unit)
     nodes, weights = _decay(rc, np.sqrt(np.pi) * split.psi0, 2.0)
     r = np.concatenate([[rc], rc + nodes])
@@ -123,14 +123,14 @@ def near(
 
 
 def _radial(r: Array, b1: Array, b2: Array, b3: Array, b4: Array) -> RadialPolynomials:
-    """Values of the radial functions of a pair kernel given by its residual derivatives."""
+    """Radial functions of the pair kernel with these residual derivatives."""
     mean, psi, slope = -b1 / (2 * r), -b2 / 2, -b3 / (2 * r)
     r2 = r * r
     return RadialPolynomials(mean + psi, (mean - psi) / r2, slope, mean, -(b4 / 2 + slope) / r2)
 
 
 def polynomial(term: str, rc: float, volume: float, delta: float, images: float = 1.0) -> Estimate:
-    """Error of a near pair kernel that is off by at most ``delta`` inside ``rc``.
+    """Error of a near pair kernel with an error of at most ``delta`` inside ``rc``.
 
     Parameters
     ----------
@@ -139,9 +139,9 @@ def polynomial(term: str, rc: float, volume: float, delta: float, images: float 
     rc, volume : float
         As for `near`.
     delta : float
-        The tolerance given to ``polynomial_degree``: in units of 1/rc to the power of the term.
+        Tolerance of ``polynomial_degree``, in units of 1/rc to the power of the term.
     images : float
-        See `coherence`: polynomials are off by waves as short as the split's.
+        See `coherence`: errors of polynomials are waves as short as the split's.
     """
     peak = float(delta / rc ** term_of(term).power)
     rms = peak * math.sqrt(4 * math.pi * rc**3 / (3 * volume) * images)
@@ -154,9 +154,9 @@ def truncation(
     """Error of leaving out the modes outside the box ``|k_i| <= pi / steps[i]``.
 
     Sums over modes become integrals, ``(1/V) sum -> (2 pi)^-3 int``, over the outer side of each
-    face of the box; a mode beyond two faces counts twice, which is a bound.  Over a half-space an
-    isotropic integrand leaves ``2 pi int_0^inf F(K + s) s (K + s) ds``.  E^F of equation (10).
-    Zero if the split's band is within the box.  Along the other axes the integrand is
+    face of the box. A mode beyond two faces counts twice, which gives a bound.  Over a half-space
+    an isotropic integrand gives ``2 pi int_0^inf F(K + s) s (K + s) ds``.  E^F of equation (10).
+    The error is zero if the split's band is within the box.  Along the other axes the integrand is
     ``exp(-k^2 / 2 xi^2)``, whose sum over the modes of a period L is at most
     ``1 + sqrt(2 pi) / (xi L)`` times its integral.
 
@@ -196,14 +196,14 @@ def truncation(
 
 
 class Modes:
-    """Errors of windows, by sums over the modes of a grid that are made once.
+    """Errors of windows, by sums over the modes of a grid that are computed once.
 
-    Spreading adds to a mode k of the grid its images ``k + 2 pi m / h`` along each axis e, by the
-    weight ``rho = w^(k + 2 pi m / h) / w^(k)``; so does gathering.  The window's gradient, which
-    spreads the double layer (four grid components) and gathers gradients, carries ``rho k + b e``
-    for k, b as in `parki.ewald.split.window.images`; its second derivative, of which
-    tensor targets take all, carries ``rho k_e^2 + c`` for k_e^2. The square of the double layer's
-    symbol, averaged over the directions of q and n, becomes ``(8 pi gamma / k^2)^2`` times
+    Spreading adds to a mode k of the grid its images ``k + 2 pi m / h`` along each axis e, with the
+    weight ``rho = w^(k + 2 pi m / h) / w^(k)``; so does gathering.  The window's gradient spreads
+    the double layer (four grid components) and gathers gradients. It carries ``rho k + b e`` for k,
+    with b as in `parki.ewald.split.window.images`. Its second derivative, of which tensor targets
+    take all, carries ``rho k_e^2 + c`` for k_e^2. The square of the double layer's symbol, averaged
+    over the directions of q and n, becomes ``(8 pi gamma / k^2)^2`` times
 
         ``(7/9) rho^2 k^2 + (8/9) rho b k_e + (6/9) b^2 - (2/9) b^2 k_e^2 / k^2``
 
@@ -216,7 +216,7 @@ class Modes:
         Names in `parki.ewald.sums.TERMS`.
     split : Split
     lengths : sequence of 3 float
-        Lengths of the grid's box, which the points are taken to fill.  If they fill a part of it,
+        Lengths of the grid's box, which the points are assumed to fill.  If they fill a part of it,
         ``rms`` grows by the square root of the ratio of the volumes.
     shape : sequence of 3 int
         Grid points along each axis.
@@ -229,8 +229,8 @@ class Modes:
         rules = [_mode_rule(int(n)) for n in shape]
         self.waves = [2 * np.pi / length * r[0] for length, r in zip(lengths, rules, strict=True)]
         edges = list(zip(lengths, shape, strict=True))
-        # The first axis like each one: its sums are theirs.
-        self.alike = [edges.index(edge) for edge in edges]
+        # The first axis equal to each one, whose sums are shared.
+        self.twins = [edges.index(edge) for edge in edges]
         x, y, z = self.waves
         k2 = x[:, None, None] ** 2 + y[:, None] ** 2 + z**2
         k2[0, 0, 0] = 1.0  # any number: the mean is left out
@@ -243,10 +243,10 @@ class Modes:
             for power in powers:
                 power[0, 0, 0] = 0.0
             weights = [rule[1] for rule in rules]
-            self.profiles[term] = [_profiles(power, weights, self.alike) for power in powers]
+            self.profiles[term] = [_profiles(power, weights, self.twins) for power in powers]
 
     def aliasing(self, term: str, points: ArrayLike, beta_over_p: ArrayLike) -> tuple[Array, Array]:
-        """Return ``rms, peak`` for every pair of a number of points and a shape.
+        """Return ``rms, peak`` for all pairs of a number of points and a shape.
 
         Parameters
         ----------
@@ -259,28 +259,28 @@ class Modes:
         Returns
         -------
         rms, peak : ndarray, shape (n, m), float64
-            See the module; ``peak`` adds all modes, images, axes and both halves in phase.
+            See the module; in ``peak`` all modes, images, axes and both halves add in phase.
         """
         windows = tuple(
             (int(p), float(q) * int(p)) for p in np.ravel(points) for q in np.ravel(beta_over_p)
         )
         mean_square = np.zeros(len(windows))
         peak = np.zeros(len(windows))
-        for axis in set(self.alike):
+        for axis in set(self.twins):
             step = self.lengths[axis] / self.shape[axis]
             sums = [profile[axis] for profile in self.profiles[term]]
             image = _images(int(self.shape[axis]), windows)
             for half in term_of(term).far[2:4]:
                 square, size = _half_sums(half, self.waves[axis], step, image, sums)
-                mean_square += self.alike.count(axis) * square
-                peak += self.alike.count(axis) * size
+                mean_square += self.twins.count(axis) * square
+                peak += self.twins.count(axis) * size
         form = (np.size(points), np.size(beta_over_p))
         volume = float(np.prod(self.lengths))
         return np.sqrt(mean_square).reshape(form) / volume, peak.reshape(form) / volume
 
 
 def _mode_powers(term: str, gamma: Array, k2: Array) -> list[Array]:
-    """Functions of the mode whose sums across an axis `_half_sums` needs."""
+    """Functions of the mode whose sums across an axis `_half_sums` takes."""
     far = term_of(term).far
     size = _symbol(term, gamma, k2) / math.sqrt(far.spread.k2)
     powers = [size**2, size]
@@ -294,7 +294,7 @@ def _mode_powers(term: str, gamma: Array, k2: Array) -> list[Array]:
 def _half_sums(
     half: WindowWeights, k: Array, step: float, image: Images, sums: list[Array]
 ) -> tuple[Array, Array]:
-    """Spreading or gathering along one axis, by window: sums of squares, and of sizes."""
+    """Spreading or gathering along one axis, by window: sums of squares and of sizes."""
     if not half.b2:
         square, size = sums[:2]
         return half.k2 * (image.rho_square @ square), math.sqrt(half.k2) * (image.rho_size @ size)
@@ -311,7 +311,7 @@ def _half_sums(
         c = image.c / step**2
         bent = 2 * image.rho * c * k**2 - cross * k**2
         squares = squares + bent.sum(axis=0) @ s_k2 + image.c_square / step**4 @ s_k2
-    # The sizes are u sqrt(v), v their square in units of u: by Cauchy-Schwarz, from sums of u v.
+    # Sizes are u sqrt(v), v their square in units of u: sums of u v bound them (Cauchy-Schwarz).
     v = half.k2 * image.rho**2 * k2_u + cross * u + b**2 * (across * u + along * u_k2)
     rest = image.b_rest / step @ (math.sqrt(half.b2 + max(half.axial_weight, 0.0)) * u)
     if half.twice:
@@ -321,15 +321,15 @@ def _half_sums(
     return squares, sizes + rest
 
 
-def _profiles(values: Array, weights: list[Array], alike: list[int]) -> list[Array]:
-    """For each axis, its weights times the sums over the modes of the other two."""
+def _profiles(values: Array, weights: list[Array], twins: list[int]) -> list[Array]:
+    """For each axis, its weights times the sums over the modes of the other two axes."""
     rows = values @ weights[2]
     totals = [rows @ weights[1]]
-    totals.append(weights[0] @ rows if alike[1] == 1 else totals[0])
-    if alike[2] == 2:
+    totals.append(weights[0] @ rows if twins[1] == 1 else totals[0])
+    if twins[2] == 2:
         totals.append(weights[1] @ np.tensordot(weights[0], values, 1))
     else:
-        totals.append(totals[alike[2]])
+        totals.append(totals[twins[2]])
     return [w * total for w, total in zip(weights, totals, strict=True)]
 
 
@@ -337,9 +337,9 @@ def _profiles(values: Array, weights: list[Array], alike: list[int]) -> list[Arr
 def _mode_rule(count: int) -> tuple[Array, Array]:
     """Mode indices n >= 0 and weights that sum an even function over the modes of one axis.
 
-    Small grids are summed exactly.  On large ones the lowest modes, where the symbols are steep,
-    and the highest ones, where the images are, stay exact, and a Gauss rule takes the rest: the
-    cost does not grow with the grid.
+    Small grids are summed exactly.  On large grids the lowest modes, where the symbols are steep,
+    and the highest modes, where the images are, stay exact. A Gauss rule takes the modes between,
+    so that the cost does not grow with the grid.
     """
     modes = np.arange(count // 2 + 1, dtype=np.float64)
     weights = np.where((modes == 0) | (modes == count / 2), 1.0, 2.0)
@@ -347,7 +347,7 @@ def _mode_rule(count: int) -> tuple[Array, Array]:
         return modes, weights
     x, w = np.polynomial.legendre.leggauss(_GAUSS)
     start, width = _LOW - 0.5, len(modes) - _LOW - _HIGH
-    u = (x + 1) / 2  # squared below: the nodes crowd towards the low modes
+    u = (x + 1) / 2  # squared below, so that nodes crowd towards the low modes
     return (
         np.concatenate([modes[:_LOW], start + width * u**2, modes[-_HIGH:]]),
         np.concatenate([weights[:_LOW], 2 * width * u * w, weights[-_HIGH:]]),
@@ -356,7 +356,7 @@ def _mode_rule(count: int) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=64)
 def _images(count: int, windows: tuple[tuple[int, float], ...]) -> Images:
-    """Images of the modes of `_mode_rule`; kept, since a search over xi and grids asks again."""
+    """Images of the modes of `_mode_rule`; cached, as a search over xi and grids repeats them."""
     return images(2 * np.pi / count * _mode_rule(count)[0], windows)
 
 

@@ -1,11 +1,11 @@
-"""How a kernel is divided between the near and the far field.
+"""The splits that divide a kernel into the near and the far field.
 
 A split is one even mollifier psi with unit integral.  The near field is made of
 ``b' = 1 - 2 int_0^r psi``, ``b'' = -2 psi`` and so on; the far field multiplies the free-space
 symbols by ``gamma``: the transform psi^ for Laplace and the rotlet, ``psi^ - k psi^' / 2`` for the
 layers.  This module gives the exact functions for the error estimates, and polynomials for the P2P
-kernel, which never evaluates erfc or exp.  It takes ``xi`` and ``rc`` from ``parameters`` and knows
-nothing of grids or devices.  `parki.ewald.split.prolate` has the other split.
+kernel, which never evaluates erfc or exp.  The choice of parameters gives it ``xi`` and ``rc``.
+`parki.ewald.split.prolate` has the other split.
 
 The pair kernel, with ``R = r/rc``, ``y = 1/R``, ``e = r/|r|`` (r = target - source)::
 
@@ -16,8 +16,8 @@ The pair kernel, with ``R = r/rc``, ``y = 1/R``, ``e = r/|r|`` (r = target - sou
     rotlet        (1/rc^2) [ (y^2 - 2 X R) t x e ]
 
 where L, S, X and R' (field ``R`` of `RadialPolynomials`) are polynomials in ``s = 2 R^2 - 1``.
-Gradients and pressures follow by ``L' = -R X``, ``X' = -(R' + 3 X)/R``, ``S' = R (R' - X)`` and
-``R'' = R W``, all derivatives by R: W is the only other polynomial they need.
+Gradients and pressures follow from ``L' = -R X``, ``X' = -(R' + 3 X)/R``, ``S' = R (R' - X)`` and
+``R'' = R W``, with all derivatives by R: W is the only other polynomial that they need.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ Array = NDArray[np.float64]
 class Factor(NamedTuple):
     """The far field's factor gamma in a form that kernels evaluate.
 
-    The polynomial of these ``coefficients`` (highest power first) in ``scale k^2 - shift``, times
-    ``exp(-scale k^2)`` if it ``decays``; 0 where ``scale k^2`` is beyond ``end``.
+    It is the polynomial of these ``coefficients`` (highest power first) in ``scale k^2 - shift``,
+    times ``exp(-scale k^2)`` if it ``decays``. It is 0 where ``scale k^2`` is beyond ``end``.
     """
 
     coefficients: Array
@@ -53,7 +53,7 @@ class Factor(NamedTuple):
     def at(self, k2: Any) -> Any:
         """Return the factor at squared wavenumbers ``k2``.
 
-        Terms of the polynomial are at most as large as their sum is at k = 0: powers lose nothing.
+        Terms of the polynomial are at most as large as its value at k = 0: powers lose nothing.
         """
         x = np.asarray(k2) * self.scale
         value = np.polyval(self.coefficients, np.minimum(x, self.end) - self.shift)
@@ -61,11 +61,11 @@ class Factor(NamedTuple):
 
 
 class Split(Protocol):
-    """What the near field, the far field and the error estimates ask of a split."""
+    """Functions of a split that the near field, the far field and the error estimates need."""
 
     @property
     def name(self) -> str:
-        """What the split is, with its parameter."""
+        """Name of the split, with its parameter."""
 
     def scaled(self, factor: float) -> Split:
         """Return the same split with all lengths multiplied by ``factor``."""
@@ -92,7 +92,7 @@ class Split(Protocol):
         """Return Chebyshev series of the radial functions for the cut-off ``rc``."""
 
     def losses(self, rc: float, term: str) -> Array:
-        """Return what is lost of a pair kernel by cutting the series: see `series_losses`."""
+        """Return the errors of a pair kernel by cutting the series: see `series_losses`."""
         return series_losses(self.series(rc), term)
 
     def radial_polynomials(self, rc: float, degree: int) -> RadialPolynomials:
@@ -107,9 +107,9 @@ class Split(Protocol):
         term : str
             A name in `parki.ewald.sums.TERMS`.
         rc : float
-            Cut-off of the near field; of the prolate split its own.
+            Cut-off of the near field; for the prolate split its own.
         tolerance : float
-            In units of 1/rc to the power of the term.
+            Tolerance in units of 1/rc to the power of the term.
         """
         enough = self.losses(rc, term) < tolerance
         return int(np.nonzero(~enough)[0][-1]) + 1 if not enough.all() else 0
@@ -183,10 +183,10 @@ def _hasimoto_series(xi_rc: float) -> RadialPolynomials:
 
 
 def radial_series(psi: Array) -> RadialPolynomials:
-    """Chebyshev series of all radial functions from that of the mollifier, for any split.
+    """Chebyshev series of all radial functions from the mollifier's, for any split.
 
     ``(r P)' = psi`` and ``(r^3 X)' = -r^2 R`` become, in s, ``2 (1 + s) F' + m F = G`` with m = 1
-    and 3: solved in coefficients, so that nothing is divided by a small r.
+    and 3. They are solved for coefficients: nothing is divided by a small r.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def _slope(f: Array) -> Array:
 def _solve_radial(m: int, g: Array) -> Array:
     """Chebyshev coefficients of the smooth solution F of ``2 (1 + s) F' + m F = G``."""
     f = np.zeros_like(g)
-    # Downwards from a vanishing tail: the singular solution (1 + s)^(-m/2) cannot grow that way.
+    # Downwards from a vanishing tail, the singular solution (1 + s)^(-m/2) cannot grow.
     d0 = d1 = 0.0  # coefficients n and n + 1 of F', where d[n-1] = d[n+1] + 2 n f[n]
     for n in range(len(g) - 1, 0, -1):
         f[n] = (g[n] - 2 * (d0 + d1)) / (2 * n + m)
@@ -220,7 +220,7 @@ def _solve_radial(m: int, g: Array) -> Array:
 
 
 def horner_order(series: Any, degree: int) -> Array:
-    """Return coefficients of powers, highest first, of Chebyshev series of a degree or less."""
+    """Return power coefficients, highest first, of Chebyshev series up to a degree."""
     out = np.zeros((degree + 1, *series.shape[1:]))
     out[: len(series)] = monomials(len(series)) @ series
     return out[::-1].copy()
@@ -228,9 +228,9 @@ def horner_order(series: Any, degree: int) -> Array:
 
 @lru_cache(maxsize=64)
 def monomials(terms: int) -> NDArray[Any]:
-    """Return the matrix from Chebyshev to monomial coefficients, lowest first, of whole numbers.
+    """Return the matrix from Chebyshev to monomial coefficients, lowest first; whole numbers.
 
-    In extended precision where there is one.
+    They are in extended precision where it exists.
     """
     matrix = np.zeros((terms, terms), dtype=np.longdouble)
     matrix[0, 0] = 1
@@ -243,16 +243,16 @@ def monomials(terms: int) -> NDArray[Any]:
 
 
 def series_losses(series: RadialPolynomials, term: str) -> Array:
-    """Return what is lost of the pair kernel by cutting the series, by degree; shape (n,).
+    """Return the error of the pair kernel by cutting the series at each degree, shape (n,).
 
-    The size of an error is that of `parki.ewald.sums.Term`, as in the error estimates; the largest
+    The size of an error is as in `parki.ewald.sums.Term` and the error estimates; the largest one
     over r/rc in (0, 1] counts.
     """
     square = term_of(term).square
     s, basis = _sample_basis(len(series.S))
 
     def tails(c: Array) -> Array:
-        """Row n: what is lost by keeping the coefficients 0..n."""
+        """Row n: the error of keeping the coefficients 0..n."""
         sums = np.cumsum((c[:, None] * basis)[::-1], axis=0)[::-1]
         sums[:-1] = sums[1:]
         sums[-1] = 0.0

@@ -1,12 +1,12 @@
 """The prolate split: a mollifier that ends at the cut-off, and whose transform nearly ends too.
 
-The near field has no error of its own, and the far field ends at the wavenumber ``c / rc``: of all
-functions that end at rc the prolate one leaves least beyond.  The grid needs 2.5 to 5 times fewer
-modes than with Hasimoto's split.  One number c sets the accuracy; it is taken from a discrete set,
-so that what depends on it alone is computed once.  `solve` finds the split of a given accuracy.
+The near field has no error of its own, and the far field ends at the wavenumber ``c / rc``. Among
+all functions that end at rc the prolate one leaves least beyond.  The grid needs 2.5 to 5 times
+fewer modes than with Hasimoto's split.  One number c sets the accuracy. It is taken from a discrete
+set, so that results for a c are computed once.  `solve` finds the split of a given accuracy.
 
-"Near and far" of docs/theory.md has the formulas. This is the split of dual-space multilevel
-kernel splitting (DMK); for Stokes arXiv 2509.21471.
+"Near and far" of docs/theory.md has the formulas. Dual-space multilevel kernel splitting (DMK) has
+the same split; for Stokes see arXiv 2509.21471.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from parki.ewald.sums.pairs import RadialPolynomials
 
 Array = NDArray[np.float64]
 SPLITS = ("hasimoto", "prolate")
-# A step of c is a factor 1.28 in the error, and on average 2 % more modes than needed.
+# One step of c changes the error by 1.28, and costs on average 2 % more modes than needed.
 STEP = 0.25
 # Rounding grows with the fifth derivative of the mollifier, which these fields contain.
-SMALLEST_STEEP = 3e-9
-_LEAST, _MOST = 3.0, 60.0  # the error estimates hold from 3 on; exp(-60) is out of every reach
-_START = 20.0  # of searches for c; 1e-4 or so
+SMALLEST_DERIVED = 3e-9
+_LEAST, _MOST = 3.0, 60.0  # the error estimates hold from 3 on; exp(-60) is below all tolerances
+_START = 20.0  # start of searches for c; an error of about 1e-4
 
 
 class PairError(NamedTuple):
-    """Error of one pair for rc = 1: root of its integral over space, largest, and at r = 0."""
+    """Error of one pair for rc = 1: root of its integral over space, maximum, and at r = 0."""
 
     rms: float
     peak: float
@@ -57,15 +57,15 @@ def pair_error(term: str, c: float) -> PairError:
     """Error of the split for one pair, in units of rc, for a term of `parki.ewald.sums.TERMS`.
 
     ``rms^2 = int |e(r)|^2 dr`` over all space; the size of e is averaged over directions as in
-    `parki.ewald.sums.Term`.  Within 14 % (rms) of radial quadrature of the exact error for c from
-    5 on; ``peak`` is raised to a bound.  Beyond rc the error decays like cos(k r) / r, k = c / rc,
-    up to about 2 c rc, and then faster: half of the square or more (all, for the single layer) is
-    spread evenly over these distances.
+    `parki.ewald.sums.Term`.  It is within 14 % (rms) of radial quadrature of the exact error for c
+    from 5 on; ``peak`` is raised to a bound.  Beyond rc the error decays like cos(k r) / r, with
+    k = c / rc, up to about 2 c rc, and then faster. At least half of the square (all of it, for the
+    single layer) is spread evenly over these distances.
     """
-    # Over eps = 2 sqrt(pi c) exp(-c) = psi_0(1) / psi_0(0). They follow from
-    # psi_0(x) ~ psi_0(1) J0(c sqrt(2 (x - 1))), and its WKB form further out, beyond x = 1: there
-    # the far field's mollifier goes on, which the near field does not take away; and so does, in k,
-    # the transform of the mollifier, which the far field leaves out.
+    # The unit is eps = 2 sqrt(pi c) exp(-c) = psi_0(1) / psi_0(0). The constants follow from
+    # psi_0(x) ~ psi_0(1) J0(c sqrt(2 (x - 1))) beyond x = 1, and its WKB form further out. The far
+    # field's mollifier continues there, and the near field does not subtract it. So does, in k, the
+    # transform of the mollifier, which the far field leaves out.
     rms, rms_power, peak, peak_power, itself, power = term_of(term).prolate
     edge = 2 * math.sqrt(math.pi * c) * math.exp(-c)
     return PairError(
@@ -145,7 +145,7 @@ class Prolate(Split):
         return _prolate(self.c).radial
 
     def losses(self, rc: float, term: str) -> Array:
-        """Return what is lost by cutting the series, which depends on c alone."""
+        """Return the errors of cutting the series, which depend on c alone."""
         self.series(rc)
         return _losses(self.c, term)
 
@@ -159,15 +159,15 @@ def solve(kind: str, rc: float, error: Callable[[Split], float], goal: float) ->
     rc : float
         Cut-off of the near field.
     error : callable
-        ``error(split)`` is what shall not exceed ``goal``, falling with xi or c.
+        ``error(split)`` must not exceed ``goal``; it falls with xi or c.
     goal : float
 
     Returns
     -------
     Hasimoto
-        With an error within some percent of the goal.
+        The split whose error is within some percent of the goal.
     Prolate
-        With the smallest c of the discrete set that meets the goal.
+        The split of the smallest c of the discrete set that meets the goal.
     """
     if kind == "prolate":
         return Prolate(_fewest(lambda n: error(Prolate(n * STEP, rc)) / goal) * STEP, rc)
@@ -177,7 +177,7 @@ def solve(kind: str, rc: float, error: Callable[[Split], float], goal: float) ->
 
 
 def exponent(error: Callable[[float], float], goal: float) -> float:
-    """Return x for which an error that falls like exp(-x) is within some percent of a goal."""
+    """Return x at which an error that falls like exp(-x) is within some percent of a goal."""
     x = 9.0
     for _ in range(12):
         step = math.log(max(error(x), 1e-300) / goal)
@@ -188,21 +188,21 @@ def exponent(error: Callable[[float], float], goal: float) -> float:
 
 
 def choose_split(asked: str, kernel: str, want: tuple[str, ...], tolerance: float) -> str:
-    """Return the split to use for "auto", or the one asked for; warn if it misses the tolerance."""
+    """Return the split for "auto", or the one asked for; warn if it misses the tolerance."""
     takes_w = "W" in SUMS[kernel].derivative_tables(want) and want != ("u",)
-    if not takes_w or tolerance >= SMALLEST_STEEP:
+    if not takes_w or tolerance >= SMALLEST_DERIVED:
         return "prolate" if asked == "auto" else asked
     if asked == "prolate":
         warn(
             f"tolerance is {tolerance:g}, but pressures and gradients of double "
-            f"layers and dipoles reach {SMALLEST_STEEP:g} at best by the prolate split; choose "
+            f"layers and dipoles reach {SMALLEST_DERIVED:g} at best by the prolate split; choose "
             "split='auto' or 'hasimoto'"
         )
     return "hasimoto" if asked == "auto" else asked
 
 
 def _fewest(error: Callable[[int], float]) -> int:
-    """Return the fewest steps of c with an error of 1 at most, which falls like exp(-c) or so."""
+    """Return the fewest steps of c whose error, which falls about like exp(-c), is at most 1."""
     least, most = math.ceil(_LEAST / STEP), math.floor(_MOST / STEP)
     known: dict[int, float] = {}
 
@@ -222,7 +222,7 @@ def _fewest(error: Callable[[int], float]) -> int:
 
 
 class _Functions(NamedTuple):
-    """What depends on c alone: Chebyshev series of the radial functions, Horner coefficients."""
+    """Functions of c alone: Chebyshev series of the radial functions, Horner coefficients."""
 
     radial: RadialPolynomials
     gammas: tuple[Array, Array]
@@ -237,13 +237,13 @@ def _losses(c: float, term: str) -> Array:
 
 @lru_cache(maxsize=256)
 def _prolate(c: float) -> _Functions:
-    """Everything dimensionless; the transform of psi_0 is itself: one series serves r and k."""
+    """All dimensionless functions; psi_0 is its own transform: one series serves r and k."""
     terms, chi = legendre_series(c)
     count = 20 + int(4 * math.sqrt(c))
-    # Chebyshev points of s = 2 t^2 - 1 by their angle: half of it belongs to t.
+    # Chebyshev points of s = 2 t^2 - 1 by their angle; half of the angle belongs to t.
     t = np.cos(np.pi / (4 * count) * (2 * np.arange(count) + 1))
     psi = legendre.legval(t, terms)
-    # From the Legendre series: the Chebyshev series would lose digits at t = 1.
+    # The Legendre series is used since the Chebyshev series would lose digits at t = 1.
     slope_term = t / 2 * legendre.legval(t, legendre.legder(terms))
     psi0 = float(legendre.legval(0.0, terms))
     gammas = [_chebyshev(f / psi0) for f in (psi, psi - slope_term)]
@@ -255,8 +255,8 @@ def _prolate(c: float) -> _Functions:
 def legendre_series(c: float) -> tuple[Array, float]:
     """Return the Legendre series of psi_0 on [-1, 1], with an integral of 1, and its eigenvalue.
 
-    Its even coefficients are the eigenvector of least eigenvalue chi of a tridiagonal matrix; chi
-    is also ``-psi_0''(0) / psi_0(0)``, by the differential equation.
+    Its even coefficients are the eigenvector to the least eigenvalue chi of a tridiagonal matrix;
+    chi is also ``-psi_0''(0) / psi_0(0)``, by the differential equation.
     """
     k = 2.0 * np.arange(24 + int(0.7 * c))
     diagonal = k * (k + 1) + c**2 * (2 * k * (k + 1) - 1) / ((2 * k + 3) * (2 * k - 1))
@@ -269,9 +269,9 @@ def legendre_series(c: float) -> tuple[Array, float]:
 
 
 def _chebyshev(values: Array) -> Array:
-    """Chebyshev series from the values at the Chebyshev points, the largest first."""
+    """Chebyshev series from the values at the Chebyshev points, largest point first."""
     series = np.asarray(dct(values)) / len(values)
     series[0] /= 2
-    # What is left below rounding would spoil the powers of s: T_n has large coefficients.
+    # Coefficients below rounding would spoil the powers of s: T_n has large coefficients.
     size = np.abs(series)
     return series[: int(np.nonzero(size > 1.5e-16 * size.sum())[0][-1]) + 1]

@@ -1,9 +1,9 @@
 """The window that carries sources to the grid and the grid to targets, in grid units.
 
-Computes the Kaiser-Bessel window, its derivative, its Fourier transform and the piecewise
-polynomials that the P2G and G2P kernels evaluate instead of Bessel functions; and the images of
-grid modes that the window lets through, for the error estimates.  Takes a number of points and a
-shape from ``parameters``; knows nothing of boxes, kernels or devices. `windows` has others.
+It computes the Kaiser-Bessel window, its derivative, its Fourier transform, and the piecewise
+polynomials that the P2G and G2P kernels evaluate instead of Bessel functions. The error estimates
+take from it the images of grid modes that the window lets through.  The choice of parameters gives
+the number of points and the shape. `parki.ewald.split.windows` has other windows.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from scipy.special import i0e
 from parki.ewald.split.hasimoto import horner_order
 
 Array = NDArray[np.float64]
-_NEAREST = (0, -1, 1, -2, 2)  # images of a mode that are evaluated one by one
-_FARTHEST = 24  # from here on, far images are summed by their leading term
+_NEAREST = (0, -1, 1, -2, 2)  # images of a mode that are computed one by one
+_FARTHEST = 24  # images up to this one are summed by their leading term
 
 
 def default_degree(points: int) -> int:
-    """Degree of the window's polynomials at which the fit no longer shows in the far field.
+    """Degree of the window's polynomials at which their error no longer shows in the far field.
 
-    The fit repeats from cell to cell, so its error falls into the aliased modes, which the split
-    damps: far lower degrees do than the maximum norm suggests.
+    The error repeats from cell to cell, so it falls into the aliased modes, which the split damps.
+    A far lower degree suffices than the maximum norm suggests.
 
     Parameters
     ----------
@@ -45,19 +45,19 @@ def transform_shape(ak: Array, beta: Array | np.float64) -> Array:
     Parameters
     ----------
     ak, beta : ndarray, float64, of shapes that broadcast
-        WindowWeights width times wavenumber, and the shape of the window.
+        Half width times wavenumber, and the shape of the window.
     """
-    t2 = (beta - ak) * (beta + ak)  # as a product: no cancellation at ak = beta
+    t2 = (beta - ak) * (beta + ak)  # the product avoids cancellation at ak = beta
     t = np.sqrt(np.abs(t2))
     growing = t2 > 0
     decay = np.exp(np.where(growing, t, 0.0) - beta)
-    # sinh with its exponential taken out, so that large beta does not overflow.
+    # The exponential of sinh is taken out, so that large beta does not overflow.
     wave = np.where(growing, -0.5 * np.expm1(-2 * t), np.sin(t))
     return np.divide(wave, t, out=np.ones_like(t), where=t > 0) * decay
 
 
 class Window(Protocol):
-    """What a grid takes of a window over ``points`` grid points per axis (grid spacing 1)."""
+    """A window over ``points`` grid points per axis (grid spacing 1), as grids use it."""
 
     @property
     def points(self) -> int:
@@ -65,7 +65,7 @@ class Window(Protocol):
 
     @property
     def degree(self) -> int:
-        """Degree of the polynomials that `piecewise` returns if not told."""
+        """Default degree of the polynomials of `piecewise`."""
 
     def fourier(self, k: ArrayLike) -> Array:
         """Fourier transform ``integral w(r) exp(-i k r) dr``, ``k`` in radians per grid step."""
@@ -86,9 +86,9 @@ class KaiserBessel:
     points : int
         Number P of grid points under the window along one axis.
     beta : float
-        Shape.  The best one grows with the grid's refinement, from 2.1 P on the coarsest grid that
-        holds the kernel to 2.8 P on one twice as fine; found by
-        `parki.ewald.split.estimates.Modes`.
+        Shape.  The best one grows with the grid's refinement: from 2.1 P on the coarsest grid that
+        holds the kernel to 2.8 P on one twice as fine. `parki.ewald.split.estimates.Modes` finds
+        it.
     """
 
     points: int
@@ -112,11 +112,10 @@ class KaiserBessel:
     def piecewise(self, degree: int) -> tuple[Array, Array]:
         """One polynomial per window point, for the window and for its derivative.
 
-        A point at grid coordinate ``t`` takes P grid points from ``floor(t)`` on; the p-th one sees
-        the window at ``r = p - (P/2 - 1) - frac``, ``frac = t - floor(t)``: the grid is that of the
-        coordinates shifted by P/2 - 1 steps, the same for sources and targets.  The polynomials
-        take ``s = 2 frac - 1``, in [-1, 1].  Kosmacher, Du, Bagge, Biros (2026),
-        section 4 and Figure 3.
+        A point at grid coordinate ``t`` takes P grid points from ``floor(t)`` on. The p-th one has
+        the window at ``r = p - (P/2 - 1) - frac``, ``frac = t - floor(t)``: the coordinates are
+        shifted by P/2 - 1 steps, equally for sources and targets.  The polynomials take
+        ``s = 2 frac - 1``, in [-1, 1].  Kosmacher, Du, Bagge, Biros (2026), section 4 and Figure 3.
 
         Parameters
         ----------
@@ -127,15 +126,15 @@ class KaiserBessel:
         -------
         w, dw : ndarray, shape (degree + 1, points), float64, not to be changed
             Coefficients, highest power first (Horner's order), of ``w(r)`` and of ``dw/dr``.  The
-            derivative is interpolated on its own: differentiating ``w`` would lose one order.  For
-            every s the sum over the points is the window's integral, and zero for the derivative:
-            the window is scaled, and the derivative's rest taken off in proportion to it.
+            derivative is interpolated by itself: differentiating ``w`` would lose one order.  For
+            every s the sum over the points is the window's integral, and zero for the derivative.
+            For this the window is scaled, and a multiple of it is subtracted from the derivative.
         """
         value, slope, _ = _piecewise(self.points, self.beta, degree)
         return value, slope
 
     def curvature(self, degree: int) -> Array:
-        """Return the polynomials of ``d^2 w / dr^2``, as those of `piecewise`, of sum zero."""
+        """Return the polynomials of ``d^2 w / dr^2``, in the form of `piecewise`, with sum zero."""
         return _piecewise(self.points, self.beta, degree)[2]
 
 
@@ -147,7 +146,7 @@ def _piecewise(points: int, beta: float, degree: int) -> tuple[Array, ...]:
     def sample(r: Any) -> tuple[Any, ...]:
         x = r / half_width
         value, slope, curvature = _bessel_series(beta**2 * (1 - x) * (1 + x) / 4)
-        inner = -(beta**2) * x / (2 * half_width)  # the derivative of what the series takes
+        inner = -(beta**2) * x / (2 * half_width)  # the derivative of the series' argument
         curvature = curvature * inner**2 - slope * beta**2 / (2 * half_width**2)
         return scale * value, scale * slope * inner, scale * curvature
 
@@ -159,9 +158,9 @@ def fit(
 ) -> tuple[Array, ...]:
     """Interpolate a window and its derivatives on its points: see `KaiserBessel.piecewise`.
 
-    ``sample(r)`` returns all of them at r. In extended precision where there is one: errors of a
-    few roundings, the same for all sources, show in modes of small wavenumber (a 2-periodic box of
-    1:1:10 at 1e-12).
+    ``sample(r)`` returns all of them at r. The fit is in extended precision where it exists: errors
+    of a few roundings, the same for all sources, show in modes of small wavenumber (a 2-periodic
+    box of 1:1:10 at 1e-12).
     """
     n = degree + 1
     nodes = np.cos(np.pi * (np.arange(n, dtype=np.longdouble) + 0.5) / n)
@@ -169,9 +168,9 @@ def fit(
     basis = chebyshev.chebvander(nodes, degree)
     norm = np.where(np.arange(n) == 0, 1.0, 2.0)[:, None] / np.longdouble(n)
     value, *derivatives = sample(r)
-    # The samples of the window sum to its integral only nearly, and those of its derivatives to
-    # zero. Charges and stresses would put the rest into the modes that are constant across the box,
-    # where the far field is largest.
+    # The samples of the window sum only nearly to its integral, and the samples of its derivatives
+    # to zero. Charges and stresses would put the remainder into modes that are constant across the
+    # box, where the far field is largest.
     value = value * (integral / value.sum(axis=1, keepdims=True))
     kept = [d - value * (d.sum(axis=1) / value.sum(axis=1))[:, None] for d in derivatives]
     return tuple(horner_order(norm * (basis.T @ f), degree) for f in (value, *kept))
@@ -193,7 +192,7 @@ def _bessel_series(y: Any) -> tuple[Any, Any, Any]:
 class Images(NamedTuple):
     """Images of the modes of one axis, in grid units: by window (row) and mode (column).
 
-    ``rho``, ``b`` and ``c`` are signed and have the images in front; ``b_rest`` and ``c_rest``
+    ``rho``, ``b`` and ``c`` are signed and have the images as first axis; ``b_rest`` and ``c_rest``
     bound the far images' b and c.
     """
 
@@ -211,13 +210,13 @@ class Images(NamedTuple):
 def images(k: Array, windows: Sequence[tuple[int, float]]) -> Images:
     """Weights of the images of modes: the nearest ones exactly, the far ones in closed form.
 
-    On the grid k cannot be told from ``k + 2 pi m``, which the window gives the weight
+    On the grid k is the same as ``k + 2 pi m``, to which the window gives the weight
     ``rho = w^(k + 2 pi m) / w^(k)``.  The window's gradient carries ``rho k + b`` where exactly k
     is wanted.  The window ends with a jump, ``w(a) = 1 / I0(beta)``, and the samples of its
-    derivative do not see it: what they carry is
-    ``(k + 2 pi m) w^(k + 2 pi m) - 2 w(a) sin(a k)``, which is not k even at m = 0. (For odd P all
-    of that changes sign where m is odd.) The window's second derivative carries ``rho k^2 + c`` for
-    k^2; its samples do not see the derivative's jump either.
+    derivative do not contain it. They carry ``(k + 2 pi m) w^(k + 2 pi m) - 2 w(a) sin(a k)``,
+    which is not k even at m = 0. (For odd P all of this changes sign where m is odd.) The window's
+    second derivative carries ``rho k^2 + c`` for k^2; its samples do not contain the derivative's
+    jump either.
 
     Parameters
     ----------
@@ -239,14 +238,14 @@ def images(k: Array, windows: Sequence[tuple[int, float]]) -> Images:
     drop, second = beta**2 / p, beta**4 / (2 * p**2) - 2 * beta**2 / p**2
     cosine = np.cos(p / 2 * k)
     c = shifts * (2 * k + shifts) * rho - edge * ((k + shifts) * sine - drop * cosine)
-    # Image m has sin(t) for sin(a k), and t lags behind a k by nearly the same at all modes.
+    # Image m has sin(t) for sin(a k), where t lags behind a k by nearly the same at all modes.
     m = np.arange(max(_NEAREST) + 1, _FARTHEST)
     lag = np.pi * p * m - np.sqrt((np.pi * p * m) ** 2 - beta**2)
     beyond = lag[:, -1] ** 2 * m[-1] ** 2 / (m[-1] + 0.5)  # the lag falls as 1/m
     sin2, cos2 = sine**2, 1 - sine**2
 
     def pairs(of_sine: Array, of_cosine: Array) -> Array:
-        """Sum over the far m and -m, by what multiplies sin(a k)^2 and cos(a k)^2."""
+        """Sum over the far m and -m, from the factors of sin(a k)^2 and cos(a k)^2."""
         return np.asarray(2 * edge**2 * (sin2 * of_sine[:, None] + cos2 * of_cosine[:, None]))
 
     wave = np.square([np.cos(lag), np.sin(lag)]) / (2 * np.pi * m) ** 2
@@ -254,8 +253,8 @@ def images(k: Array, windows: Sequence[tuple[int, float]]) -> Images:
     b_far = pairs(((1 - np.cos(lag)) ** 2).sum(axis=1), (np.sin(lag) ** 2).sum(axis=1) + beyond)
     # Largest ratio of the far images' sum to its rms over offsets from the grid, as measured.
     crest = 4 + 0.35 * p
-    # Far images of the second derivative, by its leading term 2 w''(a) sin(a k) / (k + 2 pi m):
-    # together they are a sawtooth without its first harmonics, whose crest is 3.5.
+    # Far images of the second derivative, by its leading term 2 w''(a) sin(a k) / (k + 2 pi m).
+    # Their sum is a sawtooth without its first harmonics, whose crest is 3.5.
     c_far = 2 * (second * edge * sine) ** 2 * (1 / (2 * np.pi * m) ** 2).sum()
     return Images(
         rho,

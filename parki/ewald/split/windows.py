@@ -1,7 +1,7 @@
-"""Other windows than Kaiser and Bessel's: B-splines, M'4 and the prolate function.
+"""Other windows than Kaiser-Bessel: B-splines, M'4 and the prolate function.
 
-Each has what `parki.ewald.split.window.Window` asks for. B-splines and M'4 are piecewise
-polynomials, which the tables hold exactly.
+Each of them is a `parki.ewald.split.window.Window`. B-splines and M'4 are piecewise polynomials,
+which the tables hold exactly.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from parki.ewald.split.prolate import legendre_series
 from parki.ewald.split.window import KaiserBessel, default_degree, fit
 
 Array = NDArray[np.float64]
-ORDERS = range(2, 11)  # of B-splines
-POINTS = range(2, 19)  # of other windows
-MOST_SHAPE = 100.0  # beyond which a window is but its middle
-NODES = 80  # of the quadrature of a transform, which wavenumbers of a grid and some images take
+ORDERS = range(2, 11)  # orders of B-splines
+POINTS = range(2, 19)  # points of other windows
+MOST_SHAPE = 100.0  # beyond this shape only the middle of a window is not negligible
+NODES = 80  # quadrature nodes of a transform, for wavenumbers of a grid and some images
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class BSpline:
     Parameters
     ----------
     order : int
-        From 2 to 10; as many grid points are under the window along an axis.
+        Order, from 2 to 10. The window covers as many grid points along an axis.
     """
 
     order: int
@@ -58,7 +58,7 @@ class BSpline:
         return self.order - 1
 
     def fourier(self, k: ArrayLike) -> Array:
-        """Fourier transform: that of a step's mean value, to the power of the order."""
+        """Fourier transform: the transform of a step's mean, to the power of the order."""
         return np.asarray(np.sinc(np.asarray(k, dtype=np.float64) / (2 * np.pi)) ** self.order)
 
     def piecewise(self, degree: int) -> tuple[Array, Array]:
@@ -92,7 +92,7 @@ class M4Prime:
 class ProlateWindow:
     """The prolate spheroidal wave function of order zero over ``points`` grid points, 1 at 0.
 
-    Of all functions over as many points it has least of its transform beyond a wavenumber.
+    It has the least part of its transform beyond a wavenumber, among functions of its width.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class ProlateWindow:
 
     @property
     def degree(self) -> int:
-        """As for Kaiser and Bessel's window, which is much alike."""
+        """Degree as for the Kaiser-Bessel window, which is similar."""
         return default_degree(self.points)
 
     def fourier(self, k: ArrayLike) -> Array:
@@ -134,14 +134,14 @@ def tables(pieces: Sequence[Any], degree: int) -> tuple[Array, Array]:
     Parameters
     ----------
     pieces : sequence of ndarray
-        Of each window point, in u = (s + 1) / 2, lowest power first.
+        Polynomials of each window point in u = (s + 1) / 2, lowest power first.
     degree : int
-        Of the tables; not less than that of the pieces.
+        Degree of the tables; at least the degree of the pieces.
     """
     w = np.zeros((degree + 1, len(pieces)))
     for column, piece in enumerate(pieces):
         found = np.zeros(1, dtype=np.longdouble)
-        for coefficient in piece[::-1]:  # Horner's rule, by polynomials in s
+        for coefficient in piece[::-1]:  # Horner's rule for polynomials in s
             found = np.convolve(found, np.array([0.5, 0.5], dtype=np.longdouble))
             found[0] += coefficient
         found = np.trim_zeros(found, "b")
@@ -163,7 +163,7 @@ def _reversed(piece: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def _splines(order: int, degree: int) -> tuple[Array, Array]:
-    """By the recursion from order to order, on [j, j + 1] in u = x - j."""
+    """Return the pieces by recursion over the order, on [j, j + 1] in u = x - j."""
     pieces: list[Any] = [np.ones(1, dtype=np.longdouble)]
     for n in range(2, order + 1):
         zero = np.zeros(n - 1, dtype=np.longdouble)
@@ -176,7 +176,7 @@ def _splines(order: int, degree: int) -> tuple[Array, Array]:
 
 
 def _transform(window: Any, k: ArrayLike) -> Array:
-    """Return the Fourier transform of the window that the tables hold, an even function."""
+    """Return the Fourier transform of the window in the tables, an even function."""
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     w, _ = window.piecewise(window.degree)
     values = np.stack([np.polyval(column, nodes) for column in w.T], axis=1)
@@ -194,7 +194,7 @@ def kaiser_bessel(points: int, shape: float | None = None) -> KaiserBessel:
         Grid points under the window along one axis, from 2 to 18.
     shape : float, optional
         See `parki.ewald.split.window.KaiserBessel`. Default: 2.3 for each point, for grids twice as
-        fine as what they hold.
+        fine as their contents.
     """
     return KaiserBessel(_points(points), _shape(shape, points))
 

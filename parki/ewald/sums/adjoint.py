@@ -71,21 +71,21 @@ class Adjoint(NamedTuple):
     Attributes
     ----------
     kernel : str
-        Of the transposed sum, whose density are the values at the targets.
+        The transposed sum, whose density are the values at the targets.
     want : tuple of str
         What is needed of it.
     rows : callable
         ``rows(results, norms)``: the transpose's rows from these results, in blocks, with the
         normals of the sources.
     symmetric : bool
-        Whether it is the very sum, but for the points.
+        True if K(r)^T = K(-r), so that the transpose is the same sum.
     tolerance_factor : float or None
-        None where it has the same matrix but for rounding, if its parameters are those of the sum:
-        the same symbol and window, and the same pair function. Otherwise it chooses its own, by a
+        None where the transposed sum has the same symbol, window and pair function: by the same
+        parameters its matrix is the same, up to rounding. Otherwise it chooses its own, by a
         tolerance smaller by this factor.
     transposed_pair : bool
         Whether its near field takes the sum's own pair function, transposed, which is faster
-        than that of several results.
+        than the pair functions of several results.
     mean : callable or None
         ``mean(values, targets)``: of a double layer without net flux, what each target adds to the
         pressure, over 8 pi / V: three components of its gradient, and a constant, (4, Nt). It is

@@ -32,13 +32,13 @@ GRADIENT_TERM = Term(
 LAPLACE = Sum(
     "laplace",
     symbols.POTENTIAL,
-    PairFunction(("LAPLACE",), (1, 12), values="L", derivatives="X", beside="L"),
+    PairFunction(("LAPLACE",), (1, 12), values="L", derivatives="X", with_values="L"),
     (CHARGE,),
     OF_CHARGES,
     terms={"u": (POTENTIAL,), "grad_u": (GRADIENT_TERM,)},
     adjoints={
         "u": of_itself("laplace"),
-        # The pressure of forces is that of dipoles of charges.
+        # Forces have the pressure of charges' dipoles.
         "grad_u": Adjoint(
             "stokes_sl", ("p",), lambda found, _: (found["p"] / 2,), tolerance_factor=1.0
         ),

@@ -40,7 +40,7 @@ class PairFunction(NamedTuple):
         Power of the inverse cut-off in front, apart from that of normals.
     tensors : str
         Tables of the gradient that tensor targets read, where there are such targets.
-    beside : str
+    with_values : str
         Table that values need in addition where a kernel sums them with the derivatives.
     """
 
@@ -50,7 +50,7 @@ class PairFunction(NamedTuple):
     derivatives: str
     power: int = 1
     tensors: str = ""
-    beside: str = ""
+    with_values: str = ""
 
     @property
     def constants(self) -> dict[str, bool]:

@@ -25,10 +25,10 @@ Array = NDArray[np.float64]
 
 
 class WindowWeights(NamedTuple):
-    """Square of a symbol where ``rho k + b e`` stands for k: factors of these, averaged.
+    """Coefficients of the direction-averaged squared symbol of a window image.
 
-    With ``twice`` the symbol has the product of two k's, and the window its second derivative: e e
-    has ``rho k_e^2 + c``.
+    An image along the axis e replaces k by ``rho k + b e``. With ``twice`` the symbol has the
+    product of two k's and the window its second derivative, which has ``rho k_e^2 + c`` for e e.
     """
 
     k2: float  # rho^2 k^2
@@ -77,9 +77,8 @@ class Term:
         Leading terms for large c of the prolate split's error: factor and power of c of its rms, of
         its peak, and of its value at r = 0. See `parki.ewald.split.prolate.pair_error`.
     aligned_factor : float
-        How much larger errors are for densities along the normals than for any directions: by the
-        averages of (q.k)^2 (n.k)^2, which is 1/9 for any q and n, and 1/5 for q along n, and the
-        like.
+        Ratio of the rms error for q parallel to n to the one for random directions. It follows
+        from averages such as (q.k)^2 (n.k)^2: 1/9 for random q and n, 1/5 for q along n.
     derived : bool
         Whether it is a pressure or a gradient.
     differentiates_window : bool
@@ -131,9 +130,9 @@ class Sum:
     slopes: Slopes = VECTORS
 
     def derivative_tables(self, want: tuple[str, ...], values: bool = False) -> str:
-        """Return the tables that the derivatives take, and the values beside them."""
+        """Return the tables that derivatives take, with or without values."""
         found = self.pair.tensors if "grad_tensor" in want else self.pair.derivatives
-        return found + values * self.pair.beside
+        return found + values * self.pair.with_values
 
     @cached_property
     def rows(self) -> int:

@@ -1,8 +1,8 @@
 """`Slopes`: how the derivatives of a sum by normals and sources follow from the transposed sum.
 
-With values v at the targets, the transposed sum is a flow w, and what it makes of a source is the
-source's part of ``v.u``: ``f.w`` of a force, ``D_jk d_k w_j`` of a dipole, and of a double layer
-that of the dipole ``-(q n^T + n q^T)`` with ``q.n`` times the pressure. Its gradient is the
+With values v at the targets, the transposed sum is a flow w. A source's part of ``v.u`` is
+``f.w`` for a force and ``D_jk d_k w_j`` for a dipole. A double layer is the dipole
+``-(q n^T + n q^T)``, with ``q.n`` times the pressure. Its gradient is the
 derivative by the source. See ``docs/derivatives.md``.
 """
 
@@ -55,7 +55,7 @@ def by_normals(found: Arrays, dens: Any) -> Any:
 
 
 class SourceDisplacement(NamedTuple):
-    """What a sum changes by when sources move, as a single sum of another kernel.
+    """First-order change of the sum under source displacement, as one sum.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class SourceDisplacement(NamedTuple):
 
 
 def products(dens: Any, velocity: Any) -> Any:
-    """Return the products of a density's rows with those of a velocity."""
+    """Return the products of a density's rows with a velocity's."""
     return (dens[:, None] * velocity).reshape(-1, dens.shape[1])
 
 
@@ -92,7 +92,7 @@ class Slopes(NamedTuple):
     normals : callable or None
         ``normals(results, density)``: the derivative by the normals, of what the adjoint needs.
     layer : str
-        The sum of the double layer alone, in which normals and q are alike.
+        The sum of the double layer alone, in which normals and q may be exchanged.
     displacement : SourceDisplacement or None
         None where only three gradients of the sum itself tell what moving sources changes.
     """

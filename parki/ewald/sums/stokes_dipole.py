@@ -28,7 +28,7 @@ def _pressure(r2: Array, p: RadialPolynomials) -> Array:
 
 
 def _gradient(r2: Array, p: RadialPolynomials) -> Array:
-    # Those of G = Lap B - grad grad B are those of Lap B, and the fourth ones of B.
+    # Second derivatives of G = Lap B - grad grad B: Lap B's, and the fourth derivatives of B.
     fourth = (p.R + r2 * p.W) ** 2 + 12 * (2 * p.X + p.R) ** 2 + 24 * p.X**2
     return _pressure(r2, p) + 4 * fourth / 9
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-# Its error over that of pressure and gradient, at most: sqrt(3) times the first, twice the second.
+# Bound of its error: sqrt(3) times the pressure's and twice the gradient's.
 OF_PARTS = 2 + math.sqrt(3)
 
 

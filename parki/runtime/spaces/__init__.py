@@ -1,8 +1,8 @@
 """Execution spaces, named as Kokkos names them, found at run time.
 
-``OpenMP`` and ``Serial`` run on the host, and need a C++ compiler, or kernels that came compiled;
-``Cuda`` and ``HIP`` run on a device and need CuPy. What differs by space is in its adapter, `host`
-or `cupy`: a module of this package. Knows nothing of kernels.
+``OpenMP`` and ``Serial`` run on the host, and need a C++ compiler or kernels that came compiled;
+``Cuda`` and ``HIP`` run on a device and need CuPy. Each space has an adapter for the differences:
+the module `host` or `cupy` of this package. The package is independent of kernels.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from parki.errors import ParkiTypeError, ParkiValueError, UnavailableError
+from parki.errors import MissingPackageError, ParkiTypeError, ParkiValueError, UnavailableError
 from parki.runtime.spaces import cupy, host
 
 log = logging.getLogger("parki")
@@ -45,7 +45,7 @@ class ExecutionSpace:
 
     @property
     def adapter(self) -> ModuleType:
-        """The module with what differs by space: arrays, streams, events, memory, libraries."""
+        """The space's module for arrays, streams, events, memory and libraries."""
         return _ADAPTERS[self.name]
 
     @property
@@ -59,20 +59,20 @@ class ExecutionSpace:
 
 
 def _device_name(asked: str = "GPU") -> str:
-    """Return the space that CuPy here is built for; what is missing depends on the one asked."""
+    """Return the space of this CuPy; without CuPy, the error depends on the space asked for."""
     try:
         return "HIP" if cupy.array_module().cuda.runtime.is_hip else "Cuda"
-    except UnavailableError as error:
-        if asked != "HIP" or not isinstance(error.__cause__, ImportError):
+    except MissingPackageError as error:
+        if asked != "HIP":
             raise
-        raise UnavailableError(
+        raise MissingPackageError(
             f"{cupy.NOT_INSTALLED}; an AMD GPU needs a CuPy that is built for ROCm, as "
             "docs/gpu.md says under AMD"
         ) from error
 
 
 def why_unavailable(name: str) -> str:
-    """Return '' when a space can be used, else the reason why it cannot."""
+    """Return '' if a space can be used, else the reason why not."""
     from parki.runtime import host as compiler
 
     try:
@@ -82,13 +82,13 @@ def why_unavailable(name: str) -> str:
         compiler.check_compiler()
         if name == "OpenMP" and not compiler.has_openmp():
             return "the C++ compiler has no OpenMP"
-    except ParkiValueError as error:  # also for a setting that is wrong
+    except (ParkiValueError, UnavailableError) as error:  # includes an invalid setting
         return str(error)
     return ""
 
 
 def get_execution_space(space: str | ExecutionSpace | None = None, *arrays: Any) -> ExecutionSpace:
-    """Return the execution space for a name, or the one that fits the arrays.
+    """Return the execution space of a name, or the one that fits the arrays.
 
     Parameters
     ----------
@@ -99,8 +99,10 @@ def get_execution_space(space: str | ExecutionSpace | None = None, *arrays: Any)
 
     Raises
     ------
+    ParkiValueError
+        If the name is unknown.
     UnavailableError
-        If the name is unknown, or the space cannot be used on this machine, with the remedy.
+        If the space cannot be used on this machine, with the remedy.
     """
     if isinstance(space, ExecutionSpace):
         space = space.name
@@ -113,7 +115,7 @@ def get_execution_space(space: str | ExecutionSpace | None = None, *arrays: Any)
         )
     name = _ALIASES.get(space.strip().lower(), "")
     if not name:
-        raise UnavailableError(
+        raise ParkiValueError(
             f"execution_space is {space!r}; expected OpenMP, Serial, Cuda or HIP (or CPU, GPU)"
         )
     return _usable(name)
@@ -146,10 +148,10 @@ def available_spaces() -> list[str]:
 
 
 def free_memory(space: ExecutionSpace) -> float:
-    """Return the bytes that can be taken; infinity where nobody says."""
+    """Return the bytes that can be allocated; infinity if unknown."""
     return float(space.adapter.free_memory())
 
 
 def adapter_of(array_module: Any) -> ModuleType:
-    """Return what differs by space, for numpy or cupy."""
+    """Return the adapter for numpy or cupy."""
     return host if array_module is host.array_module() else cupy

@@ -1,4 +1,4 @@
-"""Devices, CUDA and HIP, by CuPy: its arrays, streams, events and memory."""
+"""Adapter for devices (CUDA and HIP) by CuPy: arrays, streams, events and memory."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from parki.errors import UnavailableError
+from parki.errors import MissingPackageError, UnavailableError
 
 HIGH = -5  # priority of streams; CUDA and HIP take the highest that there is
-# Seconds that a device waits at most for what follows to be launched.
+# Seconds that a device waits at most for further launches.
 PATIENCE = 0.02
 NOT_INSTALLED = "CuPy is not installed, so there is no GPU space"
 
 
 @functools.lru_cache(maxsize=1)
 def array_module() -> ModuleType:
-    """Import CuPy, or say what is missing."""
+    """Import CuPy; the error says how to install it."""
     try:
         import cupy
     except ImportError as error:
-        raise UnavailableError(
+        raise MissingPackageError(
             f"{NOT_INSTALLED}; install it with 'pip install parki[cuda12]' or 'parki[cuda13]', to "
             "match your driver, or pass NumPy arrays to run on the CPU"
         ) from error
@@ -43,9 +43,9 @@ def array_module() -> ModuleType:
 
 
 def constant(values: Any, dtype: Any) -> Any:
-    """Return a few numbers as an array that nobody writes: one and the same for the same numbers.
+    """Return a few numbers as a read-only array; equal numbers give the same array.
 
-    An upload takes the host as long as several launches.
+    The cache pays because an upload takes the host as long as several launches.
     """
     array = np.ascontiguousarray(values, dtype=dtype)
     return _uploaded(array.tobytes(), array.shape, array.dtype, device())
@@ -55,7 +55,7 @@ def constant(values: Any, dtype: Any) -> Any:
 def _uploaded(content: bytes, shape: tuple[int, ...], dtype: Any, _: int) -> Any:
     cupy = array_module()
     array = cupy.asarray(np.frombuffer(content, dtype=dtype).reshape(shape))
-    cupy.cuda.get_current_stream().synchronize()  # other streams may be the next to read it
+    cupy.cuda.get_current_stream().synchronize()  # other streams may read it next
     return array
 
 
@@ -70,15 +70,15 @@ def choose(number: int) -> None:
 
 
 def synchronize() -> None:
-    """Wait for all that the current device was given."""
+    """Wait for all work of the current device."""
     array_module().cuda.Device().synchronize()
 
 
 @contextmanager
 def exclusive(done: Any) -> Iterator[Callable[[], Any]]:
-    """Begin after the event ``done``, if there is one, on the current stream.
+    """Begin a block on the current stream, after the event ``done`` if there is one.
 
-    Yields what returns the event of the block's end.
+    Yields a function that returns the event of the block's end.
     """
     stream = array_module().cuda.get_current_stream()
     if done is not None:
@@ -88,13 +88,13 @@ def exclusive(done: Any) -> Iterator[Callable[[], Any]]:
 
 @contextmanager
 def beside(work: Callable[[], None] | None) -> Iterator[None]:
-    """Do ``work`` beside what the block launches; then wait for both.
+    """Run ``work`` in parallel with the block's launches; then wait for both.
 
-    Both start after what the current stream holds by now, and neither sees the other's results.
-    Arrays of ``work`` that the block's streams use must live until it ends: memory is given out
-    again by the order of the stream it was taken on. Setting up is mostly the host's work and small
-    kernels; on a stream of high priority their blocks go first wherever one of the block's many
-    small ones ends.
+    Both start after the current stream's earlier work, and neither sees the other's results.
+    Arrays of ``work`` that the block's streams use must live until the block ends, because memory
+    is reused in the order of the stream it was taken on. Setting up is mostly host work and small
+    kernels; on a stream of high priority their thread blocks start as soon as one of the other
+    kernels ends.
     """
     if work is None:
         yield
@@ -112,18 +112,18 @@ def beside(work: Callable[[], None] | None) -> Iterator[None]:
 
 @functools.lru_cache(maxsize=64)
 def _stream(cuda: Any, _: int) -> Any:
-    """Return the one stream of a device: CuPy keeps freed memory for the stream it was of."""
+    """Return the one stream of a device, as CuPy reuses freed memory only on the same stream."""
     return cuda.Stream(non_blocking=True, priority=HIGH)
 
 
 class DeviceWatch:
-    """Seconds of blocks by events on the current stream; read after the fact, without stalls.
+    """Times blocks by events on the current stream, which are read at the end, without stalls.
 
     Parameters
     ----------
     ahead : bool
-        Have the device wait until the host has launched all blocks (for `PATIENCE` at most). Else
-        those of little work take as long as their launches, which depends on what was before them.
+        Whether the device waits until the host has launched all blocks (at most `PATIENCE`).
+        Otherwise short blocks take as long as their launches, which depends on earlier work.
     """
 
     def __init__(self, ahead: bool) -> None:
@@ -135,7 +135,7 @@ class DeviceWatch:
 
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
-        """Time a block, in addition to others of the stage."""
+        """Time a block; several blocks of a stage add up."""
         stream = self.cuda.get_current_stream()
         if self.ahead and not self.events:
             stream.launch_host_func(lambda _: self.launched.wait(PATIENCE), None)
@@ -146,7 +146,7 @@ class DeviceWatch:
         last.record(stream)
 
     def seconds(self) -> dict[str, float]:
-        """Return the seconds of each block, once the device has run them."""
+        """Wait for the device, and return the seconds of each stage."""
         self.launched.set()
         found = {}
         for stage, blocks in self.events.items():
@@ -159,20 +159,19 @@ watch = DeviceWatch
 
 
 def records() -> bool:
-    """Return whether launches can be recorded: on HIP it was never tried."""
+    """Return whether launches can be recorded; this was never tried on HIP."""
     return not array_module().cuda.runtime.is_hip
 
 
 def record(work: Callable[[], None]) -> Callable[[], None]:
-    """Record what ``work`` launches, without running it; return what launches it on a stream.
+    """Record the launches of ``work`` without running them; return a function that launches them.
 
-    Arrays that ``work`` allocates come from a pool that lives as long as the recording: nobody else
-    gets their memory.
+    Arrays that ``work`` allocates come from a separate pool, which lives as long as the recording.
 
     Raises
     ------
     RuntimeError
-        If the work waits for the device, or calls a library that CuPy does not record, as cuBLAS.
+        If the work waits for the device, or calls a library that CuPy does not record (cuBLAS).
     """
     cuda = array_module().cuda
     pool, stream = cuda.MemoryPool(), cuda.Stream(non_blocking=True)
@@ -181,7 +180,7 @@ def record(work: Callable[[], None]) -> Callable[[], None]:
         try:
             work()
         except BaseException:
-            with suppress(RuntimeError):  # an error of the capture follows from the first
+            with suppress(RuntimeError):  # a capture error follows from the first one
                 stream.end_capture()
             raise
         graph = stream.end_capture()
@@ -193,9 +192,9 @@ def record(work: Callable[[], None]) -> Callable[[], None]:
 
 
 def capturing() -> bool:
-    """Return whether somebody captures the current stream, of CuPy or of PyTorch in this thread.
+    """Return whether the current stream of CuPy, or this thread's of PyTorch, is captured.
 
-    Work on another stream would end that of PyTorch, too, once it allocates.
+    Work on another stream would also end PyTorch's capture as soon as it allocates.
     """
     if not records():  # HIP: CuPy does not say
         return False
@@ -204,7 +203,7 @@ def capturing() -> bool:
         if torch and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
             return True
         return bool(array_module().cuda.get_current_stream().is_capturing())
-    except RuntimeError:  # the capture has failed, or is that of another stream and excludes this
+    except RuntimeError:  # the capture has failed, or is of another stream and excludes this
         return True
 
 
@@ -230,7 +229,7 @@ def special() -> Any:
 
 
 def free_memory() -> float:
-    """Return what the device has free, and CuPy's pool, which keeps what was freed."""
+    """Return the free bytes of the device and of CuPy's pool, which keeps freed memory."""
     cupy = array_module()
     pool = cupy.get_default_memory_pool()
     used, limit = pool.used_bytes(), pool.get_limit()

@@ -1,4 +1,4 @@
-"""The host: NumPy's arrays, the clock, and Linux' account of the memory that is free."""
+"""Adapter for the host: NumPy's arrays, the clock, and free memory as Linux reports it."""
 
 from __future__ import annotations
 
@@ -25,46 +25,46 @@ def constant(values: Any, dtype: Any) -> Any:
 
 
 def device() -> None:
-    """Return None: all arrays are in one memory."""
+    """Return None, because all arrays are in one memory."""
 
 
 def choose(_: None) -> None:
-    """Do nothing: see `device`."""
+    """Do nothing; see `device`."""
 
 
 def synchronize() -> None:
-    """Do nothing: no work is left when a call returns."""
+    """Do nothing, because a call returns when its work is done."""
 
 
 @contextmanager
 def exclusive(_: Any) -> Iterator[Callable[[], Any]]:
-    """Do nothing: what one thread has called has run when the call returns."""
+    """Do nothing, because a thread's calls return when their work is done."""
     yield lambda: None
 
 
 @contextmanager
 def beside(work: Callable[[], None] | None) -> Iterator[None]:
-    """Do ``work`` after the block."""
+    """Run ``work`` after the block."""
     yield
     if work is not None:
         work()
 
 
 class HostWatch:
-    """Seconds of blocks by the clock."""
+    """Times blocks by the clock."""
 
     def __init__(self, _: bool = False) -> None:
         self.stages: dict[str, float] = {}
 
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
-        """Time a block, in addition to others of the stage."""
+        """Time a block; several blocks of a stage add up."""
         start = time.perf_counter()
         yield
         self.stages[stage] = self.stages.get(stage, 0.0) + time.perf_counter() - start
 
     def seconds(self) -> dict[str, float]:
-        """Return the seconds of each block."""
+        """Return the seconds of each stage."""
         return self.stages
 
 
@@ -72,7 +72,7 @@ watch = HostWatch
 
 
 def records() -> bool:
-    """Return False: launches cannot be recorded."""
+    """Return False, because launches cannot be recorded."""
     return False
 
 
@@ -98,12 +98,12 @@ def special() -> Any:
 
 
 def free_memory() -> float:
-    """Return the bytes that can be taken; infinity where nobody says."""
+    """Return the bytes that can be allocated; infinity if unknown."""
     return min(_available(), groups.memory_left())
 
 
 def _available() -> float:
-    """Return what the kernel says is available without swapping."""
+    """Return the bytes available without swapping, as Linux reports them."""
     try:
         lines = (groups.PROC / "meminfo").read_text(encoding="utf-8").splitlines()
         return 1024.0 * next(int(x.split()[1]) for x in lines if x.startswith("MemAvailable:"))

@@ -1,4 +1,4 @@
-"""What computing windows takes, and what reading stored ones would take."""
+"""Kernels that time the computation of windows, and the reading of stored windows."""
 
 from typing import List
 

@@ -1,7 +1,7 @@
-"""The numbers of the cost model: those that `parki tune` measured here, or built-in ones.
+"""The constants of the cost model: measured here by `parki tune`, or built in.
 
-Both are files of one format: seconds of the variants, which of them are usual, and costs of the
-transforms' lengths.
+Both are files of one format. They have seconds of the variants, the usual variants, and costs of
+the lengths of transforms.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from parki.settings import cache_directory, thread_count
 
 log = logging.getLogger("parki")
 
-# Of what the seconds of a file are of: changes with the counts of `parki.ewald.choice.cost`.
+# Format version; increment when `parki.ewald.choice.cost.COUNTS` changes.
 VERSION = 15
-# By whether it is a device: the file of the built-in numbers.
+# Files of the built-in numbers, by whether the space is a device.
 FILES = {False: "avx512.json", True: "h200.json"}
 
 
 def machine(space: ExecutionSpace, dtype: Any, fixed: bool = False) -> Machine:
     """Return the numbers for a space and precision.
 
-    Measured ones serve the same device, or the same processor and number of threads; others scale
-    with the number of threads. With ``fixed``, built-in ones for one thread, whatever there is.
+    Measured numbers serve the same device, or the same processor and number of threads. Built-in
+    ones scale with the number of threads. With ``fixed``, take the built-in ones for one thread.
     """
     threads = thread_count() if space.name == "OpenMP" and not fixed else 1
     lanes = 1 if space.on_device else vector_row(1, dtype)
@@ -45,12 +45,12 @@ def machine(space: ExecutionSpace, dtype: Any, fixed: bool = False) -> Machine:
     if not tuned and not space.on_device:
         found = replace(found, workers=threads)
     if not space.on_device and not host.can_compile():
-        return replace(found, usual=USUAL[False])  # they alone came compiled
+        return replace(found, usual=USUAL[False])  # only these came compiled
     return found
 
 
 def of_file(content: dict[str, Any], precision: str, lanes: int = 1, threads: int = 1) -> Machine:
-    """Return what a file's content says of a precision."""
+    """Return the machine that a file's content describes for a precision."""
     measured = any(content["samples"].values())
     return Machine(
         f"{'measured on' if measured else 'those of'} {content['machine']}",
@@ -63,13 +63,13 @@ def of_file(content: dict[str, Any], precision: str, lanes: int = 1, threads: in
 
 
 def built_in(space: ExecutionSpace) -> dict[str, Any]:
-    """Return the content of the built-in file: of one core of an AVX-512 server, or of an H200."""
+    """Return the built-in content: for one core of an AVX-512 server, or for an H200."""
     return shipped(FILES[space.on_device])
 
 
 @lru_cache(maxsize=4)
 def shipped(file: str) -> dict[str, Any]:
-    """Return the content of a file that came with parki."""
+    """Return the content of a file that ships with parki."""
     return _content((Path(__file__).parent / file).read_text(encoding="utf-8"))
 
 
@@ -79,12 +79,12 @@ def read(space: ExecutionSpace) -> dict[str, Any] | None:
 
 
 def use(space: ExecutionSpace, lengths: dict[str, Tables]) -> None:
-    """Let plans take these lengths and the built-in numbers, until `clear`: to measure others."""
+    """Let plans use these lengths and the built-in numbers until `clear`, to measure others."""
     _USED[space.name] = {**built_in(space), "lengths": lengths}
 
 
 def clear() -> None:
-    """Read measured numbers anew."""
+    """Drop what was read and set, so that files are read again."""
     _USED.clear()
     _tuned.cache_clear()
 
@@ -99,7 +99,7 @@ def path(space: ExecutionSpace) -> Path:
 
 
 def identity(space: ExecutionSpace) -> str:
-    """Return what numbers depend on: the device, or the processor and the threads."""
+    """Return what the numbers depend on: the device, or the processor and the threads."""
     if space.on_device:
         return _device(space, int(space.array_module.cuda.Device().id))
     threads = thread_count() if space.name == "OpenMP" else 1
@@ -125,7 +125,7 @@ def processor() -> str:
 
 @lru_cache(maxsize=8)
 def _tuned(file: str) -> dict[str, Any] | None:
-    """Read measured numbers; what cannot be used is reported, and not used."""
+    """Read measured numbers; report and ignore a file that cannot be used."""
     try:
         return _content(Path(file).read_text(encoding="utf-8"))
     except (json.JSONDecodeError, OSError) as error:
@@ -138,7 +138,7 @@ def _tuned(file: str) -> dict[str, Any] | None:
 
 
 def _content(text: str) -> dict[str, Any]:
-    """Return what a file holds, checked; its lengths as `Tables`."""
+    """Return the checked content of a file, with its lengths as `Tables`."""
     content = dict(json.loads(text))
     if content["counts"] != VERSION:
         raise ValueError("counts")

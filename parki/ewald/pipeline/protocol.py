@@ -1,0 +1,104 @@
+"""`Pipeline`: what does the work of a plan, on one device or over ranks.
+
+The stages do not know each other. A pipeline joins them: near field (P2P), and P2G, FGC, G2P for
+the far field. There are `OneDevice`, and `parki.distributed.slab.Slab` for a rank among many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
+
+import numpy as np
+
+from parki.ewald.choice.memory import Memory
+from parki.ewald.near.p2p_lists import PairLists
+from parki.ewald.pipeline.setup import Setup
+from parki.ewald.task import Points, Survey, Task
+
+Watch = Callable[[str], AbstractContextManager[Any]]  # of the stages, by name
+
+
+def unwatched(_: str) -> AbstractContextManager[Any]:
+    """Time no stage."""
+    return nullcontext()
+
+
+class Pipeline(Protocol):
+    """The stages of a plan for fixed points. Without ranks some of it is plain, and stands here.
+
+    Attributes
+    ----------
+    setup : Setup or None
+        None while there is nothing to sum.
+    memory : Memory or None
+        What this rank needs, as predicted for the points that the parameters were chosen for.
+    alone : bool
+        Whether no other ranks take part, so that later sums may take what this one leaves.
+    ahead : bool
+        Whether all stages can be launched before the first runs.
+    """
+
+    setup: Setup | None
+    memory: Memory | None
+    alone: bool
+    ahead: bool
+
+    def together(self) -> AbstractContextManager[Any]:
+        """Raise on all ranks what is raised on one of them."""
+        return nullcontext()
+
+    def survey(self, task: Task, arrays: dict[str, Any], extents: Any) -> Survey:
+        """Return what the points of all ranks have in common; refuse ranks with other tasks."""
+        totals = arrays["trg"].shape[1], arrays["src"].shape[1]
+        same, same_extents = (
+            arrays["trg"] is arrays["src"],
+            np.array_equal(extents[:2], extents[2:]),
+        )
+        of_sources = extents[-2:] if totals[1] else extents[:0]
+        return Survey(totals, (0, 0), same, extents, of_sources, same_extents)
+
+    def total(self, value: float) -> float:
+        """Return the sum of a number over all ranks."""
+        return value
+
+    def empty(self) -> Pipeline:
+        """Return a pipeline without points."""
+
+    def placed(
+        self, task: Task, points: Points, once: bool = False, given: Setup | None = None
+    ) -> Pipeline:
+        """Return a pipeline for other points, which keeps what suits them.
+
+        This one does not change if an exception is raised, and else is not used any more, unless it
+        was given the points itself. ``once`` says that a density to sum follows at once. A set-up
+        that is ``given`` is taken whether or not it suits the points.
+        """
+
+    def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
+        """Overwrite results with the sums of densities (k, rows, sources).
+
+        Results have shape (k, ...), as at the public boundary.
+        """
+
+    @property
+    def normal_squares(self) -> Any:
+        """Squares of the normals, shape (Ns,), for the promise; None if there are none placed."""
+
+    @property
+    def lists(self) -> PairLists | None:
+        """The lists of pairs, on a device."""
+
+    @property
+    def gathering(self) -> str:
+        """The variant of G2P, in words."""
+
+    def describe(self) -> str:
+        """Return lines to add to the description of a plan."""
+
+
+def normal_squares(arrays: dict[str, Any]) -> Any:
+    """Return the squares of the normals among arrays that were given, or None."""
+    norms = arrays.get("norms")
+    return None if norms is None else (norms.astype(np.float64) ** 2).sum(axis=0)

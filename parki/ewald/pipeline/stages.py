@@ -1,0 +1,176 @@
+"""`Stages`: what is placed on one device, the stages for points and the memory that they share."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+from parki.ewald.choice.memory import Memory
+from parki.ewald.far.fgc import FGC
+from parki.ewald.far.g2p import G2P
+from parki.ewald.far.p2g import P2G
+from parki.ewald.far.plane import PlaneModes
+from parki.ewald.geometry.systems import Systems
+from parki.ewald.near.p2p import P2P
+from parki.ewald.pipeline.protocol import Watch, normal_squares, unwatched
+from parki.ewald.pipeline.setup import Setup
+from parki.runtime.spaces import free_memory
+
+# Densities whose grids a device has at a time, as many as there are; and the part of the free
+# memory that they may take.
+GRIDS, PART = (8, 4, 2), 1 / 4
+
+
+class Stages:
+    """P2P for the near field, and P2G, FGC and G2P for the far field.
+
+    Parameters
+    ----------
+    setup, memory, systems
+        With what the stages need, as predicted.
+    arrays : dict of arrays
+        "trg", and "src" if they are others, "norms" and "tensors" if there are any.
+    wrapped : tuple of 2 arrays
+        Targets and sources as the grid takes them; one array, if they are the same.
+    old : Stages, optional
+        For other points, by the same set-up. Their grids are taken over, and nothing waits.
+    far_later : bool
+        Whether the far field is placed during the first near field.
+    """
+
+    p2g: P2G
+    fgc: FGC
+
+    def __init__(
+        self,
+        setup: Setup,
+        memory: Memory,
+        arrays: dict[str, Any],
+        wrapped: tuple[Any, Any],
+        systems: Systems | None,
+        old: Stages | None = None,
+        far_later: bool = False,
+    ) -> None:
+        task, frame = setup.task, setup.frame
+        self.setup, self.memory, self.systems = setup, memory, systems
+        self.sizes = {name: array.shape for name, array in arrays.items()}
+        self.count = systems.count if systems else 1
+        self.plane: PlaneModes | None = None
+        self.normal_squares = normal_squares(arrays)
+        given = arrays["trg"], arrays.get("src", arrays["trg"])
+        norms = exact = None
+        tensors = arrays.get("tensors")
+        if "norms" in arrays:
+            exact = arrays["norms"] * task.dtype.type(frame.factor)
+            norms = exact.astype(task.dtype, copy=False)
+        if tensors is not None:
+            tensors = tensors.astype(task.dtype, copy=False)
+        self.p2p = P2P(task, frame, setup.pair, *given, norms, tensors=tensors, systems=systems)
+        rows = task.sum.rows
+        # For sorted densities of P2P, by how many at a time.
+        self._buffers: dict[int, Any] = {1: self.p2p.buffer(rows)}
+        # A density of P2G, in the memory of P2P's densities.
+        self.sorted = self._buffers[1].reshape(-1)[: rows * wrapped[1].shape[1]].reshape(rows, -1)
+        # For several densities, by their number; with their FGC.
+        self._grids: dict[int, tuple[Any, FGC]] = old._grids if old else {}
+        spread = None if task.transposed_pair else norms
+        far = partial(self._place_far, *wrapped, spread, tensors, (*given, exact), old)
+        self._to_place = far if far_later else None
+        if not far_later:
+            far()
+
+    def _place_far(
+        self, trg: Any, src: Any, norms: Any, tensors: Any, given: Any, old: Stages | None
+    ) -> None:
+        """Set up the far field of wrapped points, whose gauge takes them as they were given."""
+        mesh, systems = self.setup.mesh, self.systems
+        targets, sources_at = (systems.targets, systems.sources) if systems else (None, None)
+        # The field takes the place of the grid, whose values are in Fourier space by then.
+        scratch = FGC.scratch(mesh, self.count)
+        self.p2g = P2G(mesh, src, norms, scratch, old and old.p2g.memory, sources_at)
+        sources = self.p2g.sources
+        if PlaneModes.needed(mesh):
+            normals = self.p2g.arguments["norms"]
+            self.plane = PlaneModes(mesh, sources.points[2], normals, systems)
+        self.fgc = old.fgc if old else FGC(mesh, self.setup.split, self.p2g.memory, self.count)
+        self.g2p = G2P(mesh, trg, sources, trg is src, targets, tensors)
+        self.gauge = self.setup.gauge(*given, systems=systems)
+
+    def run(self, dens: Any, results: dict[str, Any], watch: Watch = unwatched) -> None:
+        """Overwrite results with the sums of densities; stages see them as (k, rows, targets)."""
+        space, xp, real = self.p2p.sources.space, self.p2p.sources.xp, self.p2p.dtype
+        flat = {n: array.reshape(len(dens), -1, array.shape[-1]) for n, array in results.items()}
+        given, exact = flat, dens
+        if dens.dtype != real:
+            dens = dens.astype(real)
+            flat = {name: xp.empty(array.shape, dtype=real) for name, array in given.items()}
+        to_place, self._to_place = self._to_place, None
+        with space.adapter.beside(to_place), watch("P2P"):
+            self.p2p.apply(dens, self._buffer(len(dens)), flat)
+        done = 0
+        while done < len(dens):
+            many = self._together(len(dens) - done)
+            part = slice(done, done + many)
+            own = {name: array[part] for name, array in flat.items()}
+            self._far(dens[part], own, watch, exact[part])
+            done += many
+        for name, array in given.items():
+            if array is not flat[name]:
+                array[...] = flat[name]
+
+    def _far(self, dens: Any, results: dict[str, Any], watch: Watch, exact: Any) -> None:
+        """Add the far field of densities whose grids there is memory for.
+
+        The gauge takes them as they were given: ``exact``, in double precision where ``dens`` are
+        rounded.
+        """
+        many = len(dens)
+        grid, fgc = self._grids[many] if many > 1 else (None, self.fgc)
+        planes = []
+        with watch("P2G"):
+            for place, each in enumerate(dens):
+                spread = self.p2g.apply(each, self.sorted, grid, place * self.count)
+                if self.plane is not None:
+                    planes.append(self.plane.apply(self.sorted if self.p2g.sorts else each))
+        with watch("FGC"):
+            plane = self.p2g.sources.xp.concatenate(planes, axis=1) if planes else None
+            field = fgc.apply(spread, plane)
+        with watch("G2P"):
+            for place, each in enumerate(exact):
+                own = {name: a[place] for name, a in results.items() if name != "transposed_pair"}
+                self.g2p.apply(field, own, place * self.count)
+                self.gauge.add(each, own)
+
+    def _buffer(self, many: int) -> Any:
+        """Return memory for the sorted densities of P2P, of which it takes some at a time.
+
+        It is never given back: launches that were recorded may use it.
+        """
+        most = self.p2p.most(many)
+        if most not in self._buffers:
+            self._buffers[most] = self.p2p.buffer(most * self.p2p.rows)
+        return self._buffers[most]
+
+    def _together(self, many: int) -> int:
+        """Return of how many densities the far field takes the grids at a time; make these.
+
+        On a CPU one after the other, which finds its grid in the cache.
+        """
+        mesh, space = self.setup.mesh, self.setup.task.space
+        if many == 1 or not self.p2g.variant.several or not space.on_device:
+            return 1
+        names = ("grid", "modes", "padded block", "transforms")
+        own = sum(self.memory.parts[name] for name in names)
+        for most in [n for n in GRIDS if n <= many]:
+            if most not in self._grids and most * own <= PART * free_memory(space):
+                inputs, (x, y, z) = mesh.task.sum.components, mesh.stored
+                sets = most * self.count
+                shape = (inputs, x, sets * y, z)
+                size = max(FGC.scratch(mesh, sets)[1], math.prod(shape))
+                values = mesh.task.xp.empty(size, dtype=mesh.dtype)
+                fgc = FGC(mesh, self.setup.split, values, sets, self.fgc)
+                self._grids[most] = values[: math.prod(shape)].reshape(shape), fgc
+            if most in self._grids:
+                return most
+        return 1

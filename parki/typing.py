@@ -1,0 +1,90 @@
+"""Types of what users pass, for type checkers: ``mypy --strict`` then knows names and results.
+
+What is wanted decides what comes back: ``want="p"`` gives one array, a tuple gives a tuple.
+Nothing here computes anything. Options may be spelt in more ways than `OptionKeywords` says, such
+as "GM-1D" and "cuda"; type checkers take one spelling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
+
+from parki.runtime import ExecutionSpace
+
+if TYPE_CHECKING:
+    # Defaults of type variables are newer than Python 3.10; type checkers bring these.
+    from typing_extensions import TypeVar
+
+    Wanted = TypeVar("Wanted", "ResultName", "tuple[ResultName, ...]", default="ResultName")
+else:
+    from typing import TypeVar
+
+    Wanted = TypeVar("Wanted")
+
+__all__ = [
+    "Array",
+    "ArrayT",
+    "InputName",
+    "KernelName",
+    "OptionKeywords",
+    "ResultName",
+    "SpaceName",
+    "Wanted",
+]
+
+KernelName = Literal[
+    "laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet", "stokes_dipole"
+]
+ResultName = Literal["u", "p", "grad_u", "stress"]
+InputName = Literal["trg", "src", "dens", "norms"]
+SpaceName = Literal["OpenMP", "Serial", "Cuda", "HIP", "CPU", "GPU"]
+# Values of options.
+Densities = Literal["random", "any"]
+Precision = Literal["double", "mixed"]
+Split = Literal["auto", "prolate", "hasimoto"]
+Radial = Literal["polynomial", "erfc", "rational"]
+Mean = Literal["zero", "flux"]
+P2PMethod = Literal["auto", "tile", "staged", "gm1d", "gm2d", "sm1d", "sm2d"]
+P2GMethod = Literal["auto", "owner", "tile", "base", "source", "grid", "hybrid"]
+G2PMethod = Literal["auto", "target", "base", "tile"]
+Executor = Literal["embedded", "pykokkos"]
+
+
+class Array(Protocol):
+    """An array of NumPy, CuPy, PyTorch, JAX, or another library with DLPack."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many values there are along each axis."""
+
+    @property
+    def dtype(self) -> Any:
+        """The library's type of a value."""
+
+    def __dlpack_device__(self) -> tuple[Any, int]: ...
+
+
+ArrayT = TypeVar("ArrayT", bound=Array)
+
+
+class OptionKeywords(TypedDict, total=False):
+    """The fields of `parki.EwaldOptions`, which every sum takes as keywords, too."""
+
+    periodicity: int
+    box: Sequence[float | None]
+    tolerance: float
+    densities: Densities
+    precision: Precision
+    cell_size: float | None
+    execution_space: SpaceName | ExecutionSpace | None
+    cutoff: float | None
+    window_points: int | None
+    split: Split
+    radial: Radial
+    dl_mean: Mean | None
+    p2p_method: P2PMethod
+    p2g_method: P2GMethod
+    g2p_method: G2PMethod
+    deterministic: bool
+    executor: Executor | None
