@@ -57,9 +57,8 @@ PRESSURE = True
 GRADIENT = True
 TENSORS = False  # whether targets have tensors
 VALUES = False  # whether p2p_staged_derivatives also sums the velocity or potential
-LAST = (
-    1 + VECTOR + DOUBLE + DIPOLE + TENSORS
-)  # row of ``radial`` that values take in addition: S or L
+# Row of ``radial`` that values take in addition: S or L.
+LAST = 1 + VECTOR + DOUBLE + DIPOLE + TENSORS
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
 LOW = False  # positions have a second part, as in p2p.py

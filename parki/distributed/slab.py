@@ -93,10 +93,8 @@ class Slab:
             **{field.name: getattr(options, field.name) for field in fields(options)},
         }
         counts = tuple(int(arrays[name].shape[1]) for name in ("trg", "src"))
-        same, same_extents = (
-            arrays["trg"] is arrays["src"],
-            np.array_equal(extents[:2], extents[2:]),
-        )
+        same = arrays["trg"] is arrays["src"]
+        same_extents = np.array_equal(extents[:2], extents[2:])
         told = self.team.all((asked, same, same_extents, counts, extents))
         for rank, (other, *_) in enumerate(told):
             for name, value in told[0][0].items():

@@ -6,7 +6,7 @@ along an axis no two points are further apart than the box's edge. So kernels ar
 twice the length of an edge, plus the fading width ("Kernels that end" of docs/theory.md).
 
 A product in space is a convolution of modes. ``X(q) = 2 sin(q a) / q exp(-(q w / 4 s)^2)`` is the
-transform of ``chi(x) = erfc(s t) / 2``, with t from -1 to 1 over the width w around a. As it is
+transform of ``chi(x) = erfc(s t) / 2``, with t from -1 to 1 over the width w around a. As chi is
 narrow, modes of all sizes keep their relative accuracy; on a grid, the rounding of the largest
 mode would be in all of them. The split's factor and the window come later.
 

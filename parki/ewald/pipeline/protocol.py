@@ -52,10 +52,8 @@ class Pipeline(Protocol):
     def survey(self, task: Task, arrays: dict[str, Any], extents: Any) -> Survey:
         """Return what the points of all ranks have in common; refuse ranks with other tasks."""
         totals = arrays["trg"].shape[1], arrays["src"].shape[1]
-        same, same_extents = (
-            arrays["trg"] is arrays["src"],
-            np.array_equal(extents[:2], extents[2:]),
-        )
+        same = arrays["trg"] is arrays["src"]
+        same_extents = np.array_equal(extents[:2], extents[2:])
         of_sources = extents[-2:] if totals[1] else extents[:0]
         return Survey(totals, (0, 0), same, extents, of_sources, same_extents)
 
