@@ -59,12 +59,13 @@ def direct_sum(
 
     Parameters
     ----------
-    kernel : {"laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet", "stokes_dipole"}
-        The sum.
+    kernel : str
+        The sum: "laplace", "laplace_dipole", "stokes_sl", "stokes_dl", "stokes_comb",
+        "stokes_rotlet" or "stokes_dipole".
     trg, src : array_like, shape (3, Nt) and (3, Ns)
         Targets and sources, anywhere (also outside the box), in the length unit of ``box``.
     dens : array_like, shape (Ns,), (3, Ns), (6, Ns) or (3, 3, Ns)
-        Charges (Laplace); f, q or t; f in rows 0:3 and q in rows 3:6 (combined layers); or D.
+        Charges (Laplace); their dipoles d; f, q or t; f in rows 0:3 and q in rows 3:6 (combined layers); or D.
     norms : array_like, shape (3, Ns), optional
         Normals of the double layer; any length. Needed by ``stokes_dl`` and ``stokes_comb`` only.
     options : EwaldOptions, optional
@@ -141,8 +142,8 @@ def _checked_want(kernel: str, want: Any) -> tuple[str, ...]:
             expected = ", ".join(map(repr, (*FIELDS, "stress")))
             kind = ValueError if isinstance(want, (str, tuple, list)) else TypeError
             raise kind(f"want is {want!r}, expected one of {expected} or a tuple of them")
-        if name in ("p", "stress") and kernel == "laplace":
-            raise ValueError(f"want asks for {name!r}, but the laplace kernel has no pressure")
+        if name in ("p", "stress") and KERNELS[kernel].components == 1:
+            raise ValueError(f"want asks for {name!r}, but the {kernel} kernel has no pressure")
     return names
 
 
@@ -221,7 +222,7 @@ def _checked(
         density = density.reshape(9, count)
     density = _matrix("dens", density, KERNELS[kernel].rows, count)
     points = Clouds(targets, sources, _sides(box, targets, sources))
-    if kernel in ("laplace", "stokes_sl", "stokes_rotlet"):
+    if kernel in ("laplace", "laplace_dipole", "stokes_sl", "stokes_rotlet"):
         return points, Moments(density, None)
     if kernel == "stokes_dipole":
         return points, Moments(None, density)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import j0, j1, jv, k0, k1
 
-from parki.reference.split import Array, Complex, Moments, ReferenceSplit
+from parki.reference.split import KERNELS, Array, Complex, Moments, ReferenceSplit
 
 _DOUBLES = 4_000_000  # largest temporary
 
@@ -147,6 +147,9 @@ def _modes(split: ReferenceSplit, n: int, moments: Complex) -> Complex:
     rows: dict[str, list[Complex]] = {}
     if split.kernel == "laplace":
         rows["u"] = [half * gauss * moments[0]]
+    elif split.kernel == "laplace_dipole":
+        along = k[0] * moments[0] + k[1] * moments[1] + k[2] * moments[2]
+        rows["u"] = [-1j * half * gauss * along]
     elif split.kernel == "stokes_rotlet":
         curl = [k[i - 2] * moments[i - 1] - k[i - 1] * moments[i - 2] for i in range(3)]
         rows["u"] = [1j * half * gauss * component for component in curl]
@@ -261,8 +264,8 @@ def _constant(split: ReferenceSplit, moments: Moments) -> Array:
     It undoes the constant of cutting off at R, or is the neutralising background (3-periodic,
     Laplace). Rotlets, dipoles, pressures and gradients need no constant.
     """
-    if moments.f is None or split.kernel == "stokes_rotlet":
-        return np.zeros(3)
+    if moments.f is None or split.kernel in ("stokes_rotlet", "laplace_dipole"):
+        return np.zeros(KERNELS[split.kernel].components)
     total = moments.f.sum(axis=1)
     box, periodicity = split.points.box, split.periodicity
     if split.kernel == "laplace":

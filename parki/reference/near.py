@@ -85,7 +85,8 @@ def _pair_values(
     """Near kernel times density, shape (rows of all fields, pairs)."""
     depth = KERNELS[split.kernel].depth + ("grad_u" in split.fields)
     phi, g = _radial(r2, split.xi, coincide, depth)
-    layer = {"laplace": _laplace, "stokes_rotlet": _rotlet}.get(split.kernel, _single_layer)
+    layers = {"laplace": _laplace, "laplace_dipole": _charges, "stokes_rotlet": _rotlet}
+    layer = layers.get(split.kernel, _single_layer)
     values = np.zeros((split.all_rows, r2.size))
     start = 0
     for field in split.fields:
@@ -129,6 +130,12 @@ def _radial(r2: Array, xi: float, coincide: float, depth: int) -> tuple[list[Arr
 def _laplace(field: str, charge: Array, r: Array, phi: list[Array], g: list[Array]) -> Array:
     """Return q phi[0] or its gradient, for charges q (1, pairs)."""
     return np.asarray(phi[0] * charge if field == "u" else (phi[1] * charge) * r)
+
+
+def _charges(field: str, d: Array, r: Array, phi: list[Array], g: list[Array]) -> Array:
+    """Return -d.grad phi[0] or its gradient, for dipoles d of charges."""
+    dr = _dot(d, r)
+    return -phi[1] * dr if field == "u" else -phi[1] * d - (phi[2] * dr) * r
 
 
 def _rotlet(field: str, t: Array, r: Array, phi: list[Array], g: list[Array]) -> Array:

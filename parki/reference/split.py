@@ -30,6 +30,7 @@ class SumCounts(NamedTuple):
 
 KERNELS = {
     "laplace": SumCounts(1, 1, 1, 1),
+    "laplace_dipole": SumCounts(3, 3, 1, 2),
     "stokes_sl": SumCounts(3, 3, 3, 2),
     "stokes_dl": SumCounts(3, 9, 3, 3),
     "stokes_comb": SumCounts(6, 12, 3, 3),
@@ -57,7 +58,7 @@ class Clouds:
 
 
 class Moments(NamedTuple):
-    """The summed moments: charges, f or t (1 or 3, Ns) and dipoles D (9, Ns), or None."""
+    """The summed moments: charges, d, f or t (1 or 3, Ns) and dipoles D (9, Ns), or None."""
 
     f: Array | None
     dipoles: Array | None
