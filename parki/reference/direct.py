@@ -65,7 +65,8 @@ def direct_sum(
     trg, src : array_like, shape (3, Nt) and (3, Ns)
         Targets and sources, anywhere (also outside the box), in the length unit of ``box``.
     dens : array_like, shape (Ns,), (3, Ns), (6, Ns) or (3, 3, Ns)
-        Charges (Laplace); their dipoles d; f, q or t; f in rows 0:3 and q in rows 3:6 (combined layers); or D.
+        Charges (Laplace), or their dipoles d; f, q or t; f in rows 0:3 and q in rows 3:6
+        (combined layers); or D.
     norms : array_like, shape (3, Ns), optional
         Normals of the double layer; any length. Needed by ``stokes_dl`` and ``stokes_comb`` only.
     options : EwaldOptions, optional
