@@ -7,19 +7,17 @@ the cut-off of the tile's bounding box to scratch memory, CHUNK sources at a tim
 and one loop over many staged sources vectorises where many loops over few do not. ``p2p_tile.py``
 walks the same columns on a device.
 
-With y = r_c/r, e = (x - y)/r, s = 2 (r/r_c)^2 - 1 the pair kernel is, by "Near and far" of
-docs/theory.md,
+What a pair adds is a file of ``kernels/pairs``, which has two blocks: `interact` here, and
+`differentiate` of ``p2p_derivatives.py``. Both have of their caller the distance over r_c (r0, r1,
+r2), its square rr, and y = r_c/r, which is 0 for a coinciding pair; polynomials in s = 2 rr - 1 of
+the TABLES rows of ``radial``; and a source's density in column ``at`` of ``density``, from ``row``
+on, its normal likewise. `interact` adds to u what the source does, over r_c to a power, for each of
+MANY densities: density d is from ``row`` + d CHARGES on, its results in u from d OUTPUTS on.
+"Near and far" of docs/theory.md has the formulas. The polynomials are the smooth remainders of the
+full kernels, so a coinciding pair needs only y = 0 to lose its singular part and keep the rest.
 
-    single   (1/r_c)   [ (y - 2 S) f + (y - 2 X r^2) (f.e) e ]
-    double   (1/r_c^2) [ -2 R r ((q.n) e + (n.e) q + (q.e) n)
-                         + (-6 y^2 + (4 R + 12 X) r) (q.e)(n.e) e ]
-    Laplace  (1/r_c)   (y - 2 L)
-    rotlet   (1/r_c^2) (y^2 - 2 X r) t x e
-    dipole   (1/r_c^2) [ (y^2 + 2 r (R - X)) D e - (y^2 - 2 r X) (D^T e + (tr D) e)
-                         + (3 y^2 - 2 r (R + 3 X)) (e.D e) e ]
-
-with polynomials S, X, R, L in s (rows of ``radial``). The polynomials are the smooth remainders of
-the full kernels, so a coinciding pair needs only y = 0 to lose its singular part and keep the rest.
+If TRANSPOSED_PAIR, the density is one of forces, and u is what the target would be multiplied by
+if it were the source; its normal is n0, n1, n2 of the caller, with the opposite sign.
 
 EVALUATOR 1 and 2 take Hasimoto's radial functions from their formulas instead. With z = xi r_c and
 r in units of r_c: Q = z / sqrt(pi) exp(-(z r)^2), R = -2 z^2 Q, S = P + Q, X = (P - Q) / r^2 and
@@ -36,37 +34,26 @@ from typing import List
 
 import pykokkos as pk
 
-from kernels.blocks.pair import interact, take_radial
+from kernels.blocks.radial import take_radial
 from kernels.blocks.stage import begin_walk, fill_stage
+from kernels.pairs.layers import interact
 
 REAL = pk.double
-SINGLE = True
-DOUBLE = True
-LAPLACE = False
-ROTLET = False
-DIPOLE = False
-TRANSPOSED_PAIR = False  # the transpose of the double layer, with or without single, or of dipoles
-OUTPUTS = 3 - 2 * LAPLACE + (3 * SINGLE + 6 * DIPOLE) * TRANSPOSED_PAIR  # rows of results
+CHARGES = 6  # rows of a density
+OUTPUTS = 3  # rows of results
+NORMALS = True  # whether sources have normals; targets, if TRANSPOSED_PAIR
+TRANSPOSED_PAIR = False  # whether targets and sources change places
+TABLES = 3  # radial functions that a pair takes
 EVALUATOR = 0  # of the radial functions: 0 polynomials, 1 the library's erf and exp, 2 rational
-DEGREE = 12  # of the polynomials: S, X, R, L, or N and D
+DEGREE = 12  # of the polynomials: the radial functions, or N and D
 PERIODIC = 3  # the first PERIODIC axes repeat
 TILE = 4  # most targets of a tile
 CHUNK = 256  # sources staged at a time, a multiple of LANES
 LANES = 8  # sources are staged by whole vectors
-# Rows of a density; where those of the double layer begin, and those of its results.
-CHARGES = (
-    3 * SINGLE * (1 - TRANSPOSED_PAIR)
-    + 3 * DOUBLE
-    + LAPLACE
-    + 3 * ROTLET
-    + (9 - 6 * TRANSPOSED_PAIR) * DIPOLE
-)
-LAYER_ROW = 3 * SINGLE * (1 - TRANSPOSED_PAIR)
-LAYER_OUT = 3 * SINGLE * TRANSPOSED_PAIR
 MANY = 1  # densities summed at once, in the rows of ``dens`` and ``pot``
 LOW = False  # positions have a second part, for distances of close points: see below
 NORMAL = 3 + PERIODIC + MANY * CHARGES
-LOWER = NORMAL + 3 * DOUBLE * (1 - TRANSPOSED_PAIR)
+LOWER = NORMAL + 3 * NORMALS * (1 - TRANSPOSED_PAIR)
 ROWS = LOWER + 3 * LOW
 UNIT = 5.9604644775390625e-08  # 2^-24, of the second parts
 # Whether `interact` meets pairs beyond the cut-off, and adds zeros for them. A vector does no less
@@ -133,7 +120,7 @@ def p2p_staged(
             y1: REAL = trg[1][first + t]
             y2: REAL = trg[2][first + t]
             u: List[REAL] = [0.0] * (MANY * OUTPUTS)
-            if DOUBLE and TRANSPOSED_PAIR:
+            if NORMALS and TRANSPOSED_PAIR:
                 n0: REAL = norms[0][first + t]
                 n1: REAL = norms[1][first + t]
                 n2: REAL = norms[2][first + t]

@@ -17,27 +17,16 @@ from typing import List
 
 import pykokkos as pk
 
-from kernels.blocks.pair import interact, take_radial
+from kernels.blocks.radial import take_radial
 from kernels.blocks.walk import bound
+from kernels.pairs.layers import interact
 
 REAL = pk.double
-SINGLE = True
-DOUBLE = True
-LAPLACE = False
-ROTLET = False
-DIPOLE = False
-TRANSPOSED_PAIR = False  # the transpose of the double layer, with or without single, or of dipoles
-OUTPUTS = 3 - 2 * LAPLACE + (3 * SINGLE + 6 * DIPOLE) * TRANSPOSED_PAIR  # rows of results
-# Rows of a density; where those of the double layer begin, and those of its results.
-CHARGES = (
-    3 * SINGLE * (1 - TRANSPOSED_PAIR)
-    + 3 * DOUBLE
-    + LAPLACE
-    + 3 * ROTLET
-    + (9 - 6 * TRANSPOSED_PAIR) * DIPOLE
-)
-LAYER_ROW = 3 * SINGLE * (1 - TRANSPOSED_PAIR)
-LAYER_OUT = 3 * SINGLE * TRANSPOSED_PAIR
+CHARGES = 6  # rows of a density
+OUTPUTS = 3  # rows of results
+NORMALS = True  # whether sources have normals; targets, if TRANSPOSED_PAIR
+TRANSPOSED_PAIR = False  # whether targets and sources change places
+TABLES = 3  # radial functions that a pair takes
 LOW = False  # positions have a second part, as in p2p.py
 UNIT = 5.9604644775390625e-08  # of it
 CUT = False  # lists have no pairs beyond the cut-off
@@ -279,7 +268,7 @@ def p2p_tile(
                             x1: REAL = trg[1][i] - s1
                             x2: REAL = trg[2][i] - s2
                             u: List[REAL] = [0.0] * (MANY * OUTPUTS)
-                            if DOUBLE and TRANSPOSED_PAIR:
+                            if NORMALS and TRANSPOSED_PAIR:
                                 n0: REAL = norms[0][i]
                                 n1: REAL = norms[1][i]
                                 n2: REAL = norms[2][i]

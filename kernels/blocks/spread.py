@@ -3,9 +3,9 @@
 
 def stresslet(at):
     """Take the symmetric tensor S = q n + n q of a source to xx, xy and so on, and q.n to trace."""
-    q0: REAL = dens[3 * SINGLE][at]
-    q1: REAL = dens[3 * SINGLE + 1][at]
-    q2: REAL = dens[3 * SINGLE + 2][at]
+    q0: REAL = dens[PLAIN][at]
+    q1: REAL = dens[PLAIN + 1][at]
+    q2: REAL = dens[PLAIN + 2][at]
     n0: REAL = norms[0][at]
     n1: REAL = norms[1][at]
     n2: REAL = norms[2][at]
@@ -31,13 +31,13 @@ def add_source(density, normal, first_normal, at):
         s1 += density[1][at] * w
     if PLAIN > 2:
         s2 += density[2][at] * w
-    if DOUBLE:
+    if LAYERS:
         dx = dx * wy * wz
         dy = wx * dy * wz
         dz = wx * wy * dz
-        q0: REAL = density[3 * SINGLE][at]
-        q1: REAL = density[3 * SINGLE + 1][at]
-        q2: REAL = density[3 * SINGLE + 2][at]
+        q0: REAL = density[PLAIN][at]
+        q1: REAL = density[PLAIN + 1][at]
+        q2: REAL = density[PLAIN + 2][at]
         n0: REAL = normal[first_normal][at]
         n1: REAL = normal[first_normal + 1][at]
         n2: REAL = normal[first_normal + 2][at]
@@ -52,11 +52,11 @@ def add_source(density, normal, first_normal, at):
 def add_to_grid(v0, v1, v2, v3):
     """Add to the components of the grid at g0, g1, g2, as others may at the same time."""
     pk.atomic_add(grid, [0, g0, g1, g2], v0)
-    if PLAIN > 1 or TENSOR:
+    if PLAIN > 1 or GRADIENT:
         pk.atomic_add(grid, [1, g0, g1, g2], v1)
-    if PLAIN > 2 or TENSOR:
+    if PLAIN > 2 or GRADIENT:
         pk.atomic_add(grid, [2, g0, g1, g2], v2)
-    if DOUBLE:
+    if LAYERS:
         pk.atomic_add(grid, [3, g0, g1, g2], v3)
 
 

@@ -37,8 +37,6 @@ SPACES_METHODS = {False: ("owner", "target"), True: ("tile", "tile")}
 SOLID = ("tile", "grid")
 PLANAR_METHODS = {False: ("owner", "target"), True: ("hybrid", "target")}
 NARROW = 6
-# Switches of P2G for values that are neither vectors nor charges of a sum.
-PLAIN = {"SINGLE": False, "DOUBLE": False, "LAPLACE": False}
 # Grid points along the last axis over those of a window, from which on few windows wrap.
 FEW_WRAP = 100
 FARTHEST = 1e6  # periods from the grid, beyond which points have few digits left
@@ -229,7 +227,7 @@ class SpreadPlan(_Plan):
 
     def _variant(self, count: int) -> Variant:
         """Return the variant for as many components."""
-        fields = Fields(PLAIN | {"PLAIN": count}, count, count)
+        fields = Fields({"PLAIN": count, "LAYERS": False}, count, count)
         return VARIANTS[self.method](self.place.mesh(self.space, self.dtype, fields, self.method))
 
     def __call__(self, values: Any, out: Any = None) -> Any:

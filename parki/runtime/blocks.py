@@ -1,14 +1,17 @@
 """Blocks: statements that kernels share, written out wherever they are called.
 
-A kernel file says ``from kernels.blocks.pair import interact`` and calls it as a statement of its
+A kernel file says ``from kernels.pairs.layers import interact`` and calls it as a statement of its
 own. The call becomes the function's body with arguments for parameters; all other names are those
-of the caller. Blocks may call blocks that the kernel's file or their own import. What reads kernels
-after this, upstream PyKokkos included, sees plain files.
+of the caller. Blocks may call blocks of their file, and those that the kernel's file or their own
+imports; constants at the top of their files join those of the kernel. Another file of the same
+folder may be chosen for the one imported. What reads kernels after this, upstream PyKokkos
+included, sees plain files.
 """
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -28,7 +31,9 @@ def parsed(path: Path) -> ast.Module:
         return ast.parse(text, filename=str(path))
 
 
-def expand(tree: ast.Module, path: Path, folder: Path) -> ast.Module:
+def expand(
+    tree: ast.Module, path: Path, folder: Path, chosen: Mapping[str, str] | None = None
+) -> ast.Module:
     """Write out the blocks that a kernel file imports.
 
     Parameters
@@ -39,11 +44,21 @@ def expand(tree: ast.Module, path: Path, folder: Path) -> ast.Module:
         For messages.
     folder : Path
         That of parki's kernels, in which ``kernels.blocks`` is looked up.
+    chosen : mapping of str to str, optional
+        Files of the folders that it names, in place of those imported: ``{"pairs": "laplace"}``.
     """
-    blocks = _imported(tree, path, folder)
+    found = _Imports(folder, chosen or {})
+    found.take(tree, path)
+    for name in found.chosen.keys() - found.folders:
+        value = found.chosen[name]
+        raise KernelError(
+            f"{path.name}: the constant {name.upper()} is {value!r}; expected a finite number"
+        )
     tree.body = [node for node in tree.body if not _of_blocks(node)]
-    if blocks:
-        _Expander(blocks, path).visit(tree)
+    if found.blocks:
+        _Expander(found.blocks, path).visit(tree)
+        # Behind the kernel's constants, which they may be made of.
+        tree.body += [copy_tree(node) for nodes in found.constants.values() for node in nodes]
         ast.fix_missing_locations(tree)
     return tree
 
@@ -52,23 +67,42 @@ def _of_blocks(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE)
 
 
-def _imported(tree: ast.Module, path: Path, folder: Path) -> dict[str, ast.FunctionDef]:
-    """Return the blocks that a file imports, and those that their files do."""
-    blocks: dict[str, ast.FunctionDef] = {}
-    for node in filter(_of_blocks, tree.body):
-        if not isinstance(node, ast.ImportFrom) or node.module is None:
-            continue
-        file = folder.joinpath(*node.module.split(".")[1:]).with_suffix(".py")
-        if not file.is_file():
-            raise KernelError(f"{path.name}:{node.lineno}: there is no file {node.module}")
-        whole = parsed(file)
-        there = {n.name: n for n in whole.body if isinstance(n, ast.FunctionDef)}
-        blocks.update(_imported(whole, file, folder))
-        for alias in node.names:
-            if alias.name not in there:
-                raise KernelError(f"{path.name}:{node.lineno}: {file.name} has no {alias.name}")
-            blocks[alias.name] = there[alias.name]
-    return blocks
+class _Imports:
+    """The blocks that a file imports, those that their files do, and the constants of these."""
+
+    def __init__(self, folder: Path, chosen: Mapping[str, str]) -> None:
+        self.folder, self.chosen = folder, chosen
+        self.blocks: dict[str, ast.FunctionDef] = {}
+        self.files: dict[str, Path] = {}  # by block
+        self.constants: dict[Path, list[ast.stmt]] = {}
+        self.folders: set[str] = set()
+
+    def take(self, tree: ast.Module, path: Path) -> None:
+        """Take what a file imports."""
+        for node in filter(_of_blocks, tree.body):
+            if not isinstance(node, ast.ImportFrom) or node.module is None:
+                continue
+            _, *folders, name = node.module.split(".")
+            inner = ".".join(folders)
+            self.folders.add(inner)
+            name = self.chosen.get(inner, name)
+            file = self.folder.joinpath(*folders, f"{name}.py")
+            if not file.is_file():
+                where = ".".join(("kernels", *folders, name))
+                raise KernelError(f"{path.name}:{node.lineno}: there is no file {where}")
+            whole = parsed(file)
+            there = {n.name: n for n in whole.body if isinstance(n, ast.FunctionDef)}
+            self.take(whole, file)
+            self.constants[file] = [n for n in whole.body if isinstance(n, ast.Assign)]
+            for alias in node.names:
+                if alias.name not in there:
+                    raise KernelError(f"{path.name}:{node.lineno}: {file.name} has no {alias.name}")
+            for block in there:
+                other = self.files.setdefault(block, file)
+                if other != file:
+                    where = f"{path.name}:{node.lineno}"
+                    raise KernelError(f"{where}: {other.name} and {file.name} both have {block}")
+            self.blocks |= there
 
 
 class _Expander(ast.NodeTransformer):

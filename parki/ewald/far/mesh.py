@@ -77,8 +77,8 @@ class Fields:
 
     Attributes
     ----------
-    layers : mapping
-        The switches of P2G's kernels.
+    sources : mapping
+        The constants of P2G's kernels that depend on the sources.
     components, results : int
         Of what is spread, and of what is gathered.
     gradient : bool
@@ -89,7 +89,7 @@ class Fields:
         Whether values of the grid must be the same bits every time.
     """
 
-    layers: Mapping[str, Any] = field(hash=False)
+    sources: Mapping[str, Any] = field(hash=False)
     components: int
     results: int
     gradient: bool = False
@@ -106,7 +106,7 @@ class Fields:
         """Return those of a sum."""
         kind = task.sum
         return cls(
-            kind.spread,
+            kind.p2g,
             kind.components,
             kind.results,
             kind.gradient,

@@ -66,7 +66,7 @@ TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}
 STOKES_SL = Sum(
     "stokes_sl",
     symbols.FLOW,
-    PairFunction(("SINGLE",), (2, 25), "SX", derivatives="XR", tensors="XRW", beside="S"),
+    PairFunction("layers", (2, 25), "SX", derivatives="XR", tensors="XRW", beside="S"),
     (FORCE,),
     OF_FORCES,
     terms={**TERMS, "grad_tensor": (TENSOR_GRADIENT,)},
