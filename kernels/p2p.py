@@ -35,7 +35,8 @@ from typing import List
 import pykokkos as pk
 
 from kernels.blocks.radial import take_radial
-from kernels.blocks.stage import begin_walk, fill_stage
+from kernels.blocks.stage import begin_walk, fill_stage, meet
+from kernels.blocks.vector import take_vector
 from kernels.pairs.layers import interact
 
 REAL = pk.double
@@ -116,40 +117,15 @@ def p2p_staged(
         fill_stage()
 
         def target(t: int):
-            y0: REAL = trg[0][first + t]
-            y1: REAL = trg[1][first + t]
-            y2: REAL = trg[2][first + t]
+            take_vector(y0, y1, y2, trg, 0, first + t)
             u: List[REAL] = [0.0] * (MANY * OUTPUTS)
             if NORMALS and TRANSPOSED_PAIR:
-                n0: REAL = norms[0][first + t]
-                n1: REAL = norms[1][first + t]
-                n2: REAL = norms[2][first + t]
+                take_vector(n0, n1, n2, norms, 0, first + t)
             if LOW:
-                l0: REAL = trg_low[0][first + t]
-                l1: REAL = trg_low[1][first + t]
-                l2: REAL = trg_low[2][first + t]
+                take_vector(l0, l1, l2, trg_low, 0, first + t)
                 tiny: REAL = inverse * UNIT
             for m in range(staged):
-                r0: REAL = y0 - stage[0][m]
-                r1: REAL = y1 - stage[1][m]
-                r2: REAL = y2 - stage[2][m]
-                if PERIODIC > 0:
-                    r0 = (y0 + stage[3][m]) - stage[0][m]
-                if PERIODIC > 1:
-                    r1 = (y1 + stage[4][m]) - stage[1][m]
-                if PERIODIC > 2:
-                    r2 = (y2 + stage[5][m]) - stage[2][m]
-                r0 = r0 * inverse
-                r1 = r1 * inverse
-                r2 = r2 * inverse
-                if LOW:
-                    r0 += (l0 - stage[LOWER][m]) * tiny
-                    r1 += (l1 - stage[LOWER + 1][m]) * tiny
-                    r2 += (l2 - stage[LOWER + 2][m]) * tiny
-                rr: REAL = r0 * r0 + r1 * r1 + r2 * r2
-                y: REAL = 1.0 / pk.sqrt(rr)
-                if rr <= coincident:
-                    y = 0.0
+                meet(m)
                 if CUT or rr < 1.0:
                     interact(stage, 3 + PERIODIC, stage, NORMAL, m)
             for d in range(MANY * OUTPUTS):

@@ -13,9 +13,9 @@ import pykokkos as pk
 
 from kernels.blocks.radial import take_polynomials
 from kernels.blocks.slopes import begin_sums
-from kernels.blocks.stage import begin_walk, fill_stage
-from kernels.blocks.tensor import take_tensor
+from kernels.blocks.stage import begin_walk, fill_stage, meet
 from kernels.blocks.tile import begin_tile
+from kernels.blocks.vector import take_target, take_vector
 from kernels.blocks.walk import clip, wrap
 from kernels.pairs.layers import differentiate
 
@@ -93,7 +93,7 @@ def p2p_derivatives(
         i: int = first + t
         begin_sums()
         if TENSORS:
-            take_tensor(order[i])
+            take_target(order[i])
         for c0 in range(first0, last0 + 1):
             gap0: REAL = pk.fmax(REAL(c0) * width[0] - hi0, lo0 - REAL(c0 + 1) * width[0])
             gap0 = pk.fmax(gap0, 0.0)
@@ -219,38 +219,15 @@ def p2p_staged_derivatives(
         fill_stage()
 
         def target(t: int):
-            y0: REAL = trg[0][first + t]
-            y1: REAL = trg[1][first + t]
-            y2: REAL = trg[2][first + t]
+            take_vector(y0, y1, y2, trg, 0, first + t)
             if LOW:
-                l0: REAL = trg_low[0][first + t]
-                l1: REAL = trg_low[1][first + t]
-                l2: REAL = trg_low[2][first + t]
+                take_vector(l0, l1, l2, trg_low, 0, first + t)
                 tiny: REAL = inverse * UNIT
             begin_sums()
             if TENSORS:
-                take_tensor(order[first + t])
+                take_target(order[first + t])
             for m in range(staged):
-                r0: REAL = y0 - stage[0][m]
-                r1: REAL = y1 - stage[1][m]
-                r2: REAL = y2 - stage[2][m]
-                if PERIODIC > 0:
-                    r0 = (y0 + stage[3][m]) - stage[0][m]
-                if PERIODIC > 1:
-                    r1 = (y1 + stage[4][m]) - stage[1][m]
-                if PERIODIC > 2:
-                    r2 = (y2 + stage[5][m]) - stage[2][m]
-                r0 = r0 * inverse
-                r1 = r1 * inverse
-                r2 = r2 * inverse
-                if LOW:
-                    r0 += (l0 - stage[LOWER][m]) * tiny
-                    r1 += (l1 - stage[LOWER + 1][m]) * tiny
-                    r2 += (l2 - stage[LOWER + 2][m]) * tiny
-                rr: REAL = r0 * r0 + r1 * r1 + r2 * r2
-                y: REAL = 1.0 / pk.sqrt(rr)
-                if rr <= coincident:
-                    y = 0.0
+                meet(m)
                 if rr < 1.0:
                     differentiate(stage, 3 + PERIODIC, stage, NORMAL, m)
             if VALUES:

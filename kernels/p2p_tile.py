@@ -18,6 +18,7 @@ from typing import List
 import pykokkos as pk
 
 from kernels.blocks.radial import take_radial
+from kernels.blocks.vector import take_vector
 from kernels.blocks.walk import bound
 from kernels.pairs.layers import interact
 
@@ -269,9 +270,7 @@ def p2p_tile(
                             x2: REAL = trg[2][i] - s2
                             u: List[REAL] = [0.0] * (MANY * OUTPUTS)
                             if NORMALS and TRANSPOSED_PAIR:
-                                n0: REAL = norms[0][i]
-                                n1: REAL = norms[1][i]
-                                n2: REAL = norms[2][i]
+                                take_vector(n0, n1, n2, norms, 0, i)
                             if LOW:
                                 l0: REAL = trg_low[0][i] - REAL(2 * image0) * half_low[0]
                                 l1: REAL = trg_low[1][i] - REAL(2 * image1) * half_low[1]

@@ -8,7 +8,7 @@ def take_wavenumber():
     z: REAL = k2[i2]
 
 
-def take_vector():
+def take_components():
     """Take the first three components to a0 + i b0 and so on."""
     a0: REAL = hat[0][re]
     b0: REAL = hat[0][im]

@@ -1,14 +1,12 @@
 """What P2G adds up: sources at grid points, and sums at the grid's values."""
 
+from kernels.blocks.vector import take_vector
+
 
 def stresslet(at):
     """Take the symmetric tensor S = q n + n q of a source to xx, xy and so on, and q.n to trace."""
-    q0: REAL = dens[PLAIN][at]
-    q1: REAL = dens[PLAIN + 1][at]
-    q2: REAL = dens[PLAIN + 2][at]
-    n0: REAL = norms[0][at]
-    n1: REAL = norms[1][at]
-    n2: REAL = norms[2][at]
+    take_vector(q0, q1, q2, dens, PLAIN, at)
+    take_vector(n0, n1, n2, norms, 0, at)
     trace: REAL = q0 * n0 + q1 * n1 + q2 * n2
     xx: REAL = 2.0 * q0 * n0
     yy: REAL = 2.0 * q1 * n1
@@ -35,12 +33,8 @@ def add_source(density, normal, first_normal, at):
         dx = dx * wy * wz
         dy = wx * dy * wz
         dz = wx * wy * dz
-        q0: REAL = density[PLAIN][at]
-        q1: REAL = density[PLAIN + 1][at]
-        q2: REAL = density[PLAIN + 2][at]
-        n0: REAL = normal[first_normal][at]
-        n1: REAL = normal[first_normal + 1][at]
-        n2: REAL = normal[first_normal + 2][at]
+        take_vector(q0, q1, q2, density, PLAIN, at)
+        take_vector(n0, n1, n2, normal, first_normal, at)
         qd: REAL = q0 * dx + q1 * dy + q2 * dz
         nd: REAL = n0 * dx + n1 * dy + n2 * dz
         s0 += q0 * nd + n0 * qd

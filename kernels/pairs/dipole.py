@@ -14,6 +14,7 @@ and with W = R'/r the derivatives d_j u_i and the pressure p are, over r_c^3,
 from kernels.blocks.cut import cut
 from kernels.blocks.radial import direction, first_function, more_functions, polynomial
 from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
+from kernels.blocks.vector import take_tensor
 
 
 def interact(density, row, normal, first_normal, at):
@@ -57,15 +58,7 @@ def interact(density, row, normal, first_normal, at):
             u[9 * d + 7] += v2 * e1 + e2 * f1
             u[9 * d + 8] += v2 * e2 + e2 * f2 + fe
         else:
-            d00: REAL = density[row + CHARGES * d][at]
-            d01: REAL = density[row + CHARGES * d + 1][at]
-            d02: REAL = density[row + CHARGES * d + 2][at]
-            d10: REAL = density[row + CHARGES * d + 3][at]
-            d11: REAL = density[row + CHARGES * d + 4][at]
-            d12: REAL = density[row + CHARGES * d + 5][at]
-            d20: REAL = density[row + CHARGES * d + 6][at]
-            d21: REAL = density[row + CHARGES * d + 7][at]
-            d22: REAL = density[row + CHARGES * d + 8][at]
+            take_tensor(density, row + CHARGES * d, at)
             v0: REAL = d00 * e0 + d01 * e1 + d02 * e2
             v1: REAL = d10 * e0 + d11 * e1 + d12 * e2
             v2: REAL = d20 * e0 + d21 * e1 + d22 * e2
@@ -85,15 +78,7 @@ def differentiate(density, row, normal, first_normal, at):
     begin_vector()
     polynomial(pw, p2)
     cube: REAL = yy * y
-    d00: REAL = density[row][at]
-    d01: REAL = density[row + 1][at]
-    d02: REAL = density[row + 2][at]
-    d10: REAL = density[row + 3][at]
-    d11: REAL = density[row + 4][at]
-    d12: REAL = density[row + 5][at]
-    d20: REAL = density[row + 6][at]
-    d21: REAL = density[row + 7][at]
-    d22: REAL = density[row + 8][at]
+    take_tensor(density, row, at)
     pw = 2.0 * pw * rr
     v0 = d00 * e0 + d01 * e1 + d02 * e2
     v1 = d10 * e0 + d11 * e1 + d12 * e2

@@ -28,6 +28,7 @@ over r_c^3,
 from kernels.blocks.cut import cut
 from kernels.blocks.radial import direction, first_function, more_functions, polynomial
 from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
+from kernels.blocks.vector import take_vector
 
 # Forces f have the first rows of a density, or of the results if TRANSPOSED_PAIR; the rest is of
 # the double layer.
@@ -46,9 +47,7 @@ def interact(density, row, normal, first_normal, at):
         polynomial(b, p1)
     if DOUBLE:
         if TRANSPOSED_PAIR == 0:
-            n0: REAL = normal[first_normal][at]
-            n1: REAL = normal[first_normal + 1][at]
-            n2: REAL = normal[first_normal + 2][at]
+            take_vector(n0, n1, n2, normal, first_normal, at)
         ne: REAL = n0 * e0 + n1 * e1 + n2 * e2
         if EVALUATOR == 0:
             polynomial(g, p2)
@@ -69,9 +68,7 @@ def interact(density, row, normal, first_normal, at):
     for d in range(MANY):
         along: REAL = 0.0
         if SINGLE:
-            f0: REAL = density[row + CHARGES * d][at]
-            f1: REAL = density[row + CHARGES * d + 1][at]
-            f2: REAL = density[row + CHARGES * d + 2][at]
+            take_vector(f0, f1, f2, density, row + CHARGES * d, at)
             along = b * (f0 * e0 + f1 * e1 + f2 * e2)
             u[OUTPUTS * d] += a * f0
             u[OUTPUTS * d + 1] += a * f1
@@ -82,9 +79,7 @@ def interact(density, row, normal, first_normal, at):
                 u[OUTPUTS * d + 2] += along * e2
                 along = 0.0
         if DOUBLE:
-            q0: REAL = density[row + CHARGES * d + LAYER_ROW][at]
-            q1: REAL = density[row + CHARGES * d + LAYER_ROW + 1][at]
-            q2: REAL = density[row + CHARGES * d + LAYER_ROW + 2][at]
+            take_vector(q0, q1, q2, density, row + CHARGES * d + LAYER_ROW, at)
             qe: REAL = q0 * e0 + q1 * e1 + q2 * e2
             qn: REAL = q0 * n0 + q1 * n1 + q2 * n2
             along = along + g * qn + h * qe
@@ -108,9 +103,7 @@ def differentiate(density, row, normal, first_normal, at):
         a = y - 2.0 * a
     begin_vector()
     if SINGLE:
-        f0: REAL = density[row][at]
-        f1: REAL = density[row + 1][at]
-        f2: REAL = density[row + 2][at]
+        take_vector(f0, f1, f2, density, row, at)
         fe: REAL = f0 * e0 + f1 * e1 + f2 * e2
         if VALUES:
             b: REAL = (y - 2.0 * px * rr) * fe
@@ -137,12 +130,8 @@ def differentiate(density, row, normal, first_normal, at):
         feel()
     if DOUBLE:
         pw = pw * rr
-        q0: REAL = density[row + LAYER_ROW][at]
-        q1: REAL = density[row + LAYER_ROW + 1][at]
-        q2: REAL = density[row + LAYER_ROW + 2][at]
-        n0: REAL = normal[first_normal][at]
-        n1: REAL = normal[first_normal + 1][at]
-        n2: REAL = normal[first_normal + 2][at]
+        take_vector(q0, q1, q2, density, row + LAYER_ROW, at)
+        take_vector(n0, n1, n2, normal, first_normal, at)
         qe: REAL = q0 * e0 + q1 * e1 + q2 * e2
         ne: REAL = n0 * e0 + n1 * e1 + n2 * e2
         qn: REAL = q0 * n0 + q1 * n1 + q2 * n2

@@ -1,12 +1,13 @@
 """Stokes flow of torques t, which has no pressure.
 
-    u = (1/r_c^2) (y^2 - 2 X r) t x e
-    d_j u_i = (1/r_c^3) [ (-3 y^3 + 2 R + 6 X) (t x e)_i e_j + (y^3 - 2 X) eps_ikj t_k ]
+u = (1/r_c^2) (y^2 - 2 X r) t x e
+d_j u_i = (1/r_c^3) [ (-3 y^3 + 2 R + 6 X) (t x e)_i e_j + (y^3 - 2 X) eps_ikj t_k ]
 """
 
 from kernels.blocks.cut import cut
 from kernels.blocks.radial import direction, first_function, more_functions
 from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
+from kernels.blocks.vector import take_vector
 
 
 def interact(density, row, normal, first_normal, at):
@@ -19,9 +20,7 @@ def interact(density, row, normal, first_normal, at):
     a = y * y - 2.0 * a * rr * y
     cut(a)
     for d in range(MANY):
-        t0: REAL = density[row + CHARGES * d][at]
-        t1: REAL = density[row + CHARGES * d + 1][at]
-        t2: REAL = density[row + CHARGES * d + 2][at]
+        take_vector(t0, t1, t2, density, row + CHARGES * d, at)
         u[3 * d] += a * (t1 * e2 - t2 * e1)
         u[3 * d + 1] += a * (t2 * e0 - t0 * e2)
         u[3 * d + 2] += a * (t0 * e1 - t1 * e0)
@@ -32,9 +31,7 @@ def differentiate(density, row, normal, first_normal, at):
     begin_pair()
     begin_vector()
     cube: REAL = yy * y
-    t0: REAL = density[row][at]
-    t1: REAL = density[row + 1][at]
-    t2: REAL = density[row + 2][at]
+    take_vector(t0, t1, t2, density, row, at)
     if VALUES:
         a: REAL = yy - 2.0 * px * r
         u0 += a * (t1 * e2 - t2 * e1)

@@ -1,12 +1,12 @@
 """``u = i M k x t``: the flow of torques."""
 
-from kernels.blocks.mode import take_vector, take_wavenumber
+from kernels.blocks.mode import take_components, take_wavenumber
 
 
 def multiply():
     """Multiply a mode by the symbol."""
     take_wavenumber()
-    take_vector()
+    take_components()
     hat[0][re] = m * (z * b1 - y * b2)
     hat[0][im] = m * (y * a2 - z * a1)
     hat[1][re] = m * (x * b2 - z * b0)

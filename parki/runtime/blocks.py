@@ -2,10 +2,9 @@
 
 A kernel file says ``from kernels.pairs.layers import interact`` and calls it as a statement of its
 own. The call becomes the function's body with arguments for parameters; all other names are those
-of the caller. Blocks may call blocks of their file, and those that the kernel's file or their own
-imports; constants at the top of their files join those of the kernel. Another file of the same
-folder may be chosen for the one imported. What reads kernels after this, upstream PyKokkos
-included, sees plain files.
+of the caller. Blocks may call blocks of their own file, and those that it imports; constants at its
+top join those of the kernel. Another file of the same folder may be chosen for one that the kernel
+imports. What reads kernels after this, upstream PyKokkos included, sees plain files.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import ast
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from parki.errors import KernelError
 
@@ -47,18 +46,12 @@ def expand(
     chosen : mapping of str to str, optional
         Files of the folders that it names, in place of those imported: ``{"pairs": "laplace"}``.
     """
-    found = _Imports(folder, chosen or {})
-    found.take(tree, path)
-    for name in found.chosen.keys() - found.folders:
-        value = found.chosen[name]
-        raise KernelError(
-            f"{path.name}: the constant {name.upper()} is {value!r}; expected a finite number"
-        )
-    tree.body = [node for node in tree.body if not _of_blocks(node)]
-    if found.blocks:
-        _Expander(found.blocks, path).visit(tree)
-        # Behind the kernel's constants, which they may be made of.
-        tree.body += [copy_tree(node) for nodes in found.constants.values() for node in nodes]
+    files = _Files(folder)
+    blocks = files.imported(tree, path, chosen or {})
+    # Constants of blocks come last: they may be made of the kernel's.
+    tree.body = [node for node in tree.body if not _of_blocks(node)] + files.constants
+    if blocks:
+        _Expander(blocks, path).visit(tree)
         ast.fix_missing_locations(tree)
     return tree
 
@@ -67,68 +60,80 @@ def _of_blocks(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE)
 
 
-class _Imports:
-    """The blocks that a file imports, those that their files do, and the constants of these."""
+class _Block(NamedTuple):
+    """A block, and those that it may call."""
 
-    def __init__(self, folder: Path, chosen: Mapping[str, str]) -> None:
-        self.folder, self.chosen = folder, chosen
-        self.blocks: dict[str, ast.FunctionDef] = {}
-        self.files: dict[str, Path] = {}  # by block
-        self.constants: dict[Path, list[ast.stmt]] = {}
-        self.folders: set[str] = set()
+    function: ast.FunctionDef
+    others: dict[str, _Block]
 
-    def take(self, tree: ast.Module, path: Path) -> None:
-        """Take what a file imports."""
+
+class _Files:
+    """The files of blocks that a kernel needs, and the constants at their top."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.blocks: dict[Path, dict[str, _Block]] = {}
+        self.constants: list[ast.stmt] = []
+
+    def imported(
+        self, tree: ast.Module, path: Path, chosen: Mapping[str, str]
+    ) -> dict[str, _Block]:
+        """Return the blocks that a file imports."""
+        blocks, left = {}, dict(chosen)
         for node in filter(_of_blocks, tree.body):
             if not isinstance(node, ast.ImportFrom) or node.module is None:
                 continue
-            _, *folders, name = node.module.split(".")
-            inner = ".".join(folders)
-            self.folders.add(inner)
-            name = self.chosen.get(inner, name)
-            file = self.folder.joinpath(*folders, f"{name}.py")
+            where = f"{path.name}:{node.lineno}"
+            inner, _, name = node.module.removeprefix(PACKAGE).rpartition(".")
+            left.pop(inner, None)
+            file = self.folder / inner.replace(".", "/") / f"{chosen.get(inner, name)}.py"
             if not file.is_file():
-                where = ".".join(("kernels", *folders, name))
-                raise KernelError(f"{path.name}:{node.lineno}: there is no file {where}")
-            whole = parsed(file)
-            there = {n.name: n for n in whole.body if isinstance(n, ast.FunctionDef)}
-            self.take(whole, file)
-            self.constants[file] = [n for n in whole.body if isinstance(n, ast.Assign)]
+                raise KernelError(f"{where}: there is no file {PACKAGE}{inner}.{file.stem}")
+            there = self.blocks[file] if file in self.blocks else self.open(file)
             for alias in node.names:
                 if alias.name not in there:
-                    raise KernelError(f"{path.name}:{node.lineno}: {file.name} has no {alias.name}")
-            for block in there:
-                other = self.files.setdefault(block, file)
-                if other != file:
-                    where = f"{path.name}:{node.lineno}"
-                    raise KernelError(f"{where}: {other.name} and {file.name} both have {block}")
-            self.blocks |= there
+                    raise KernelError(f"{where}: {file.name} has no {alias.name}")
+                blocks[alias.name] = there[alias.name]
+        for name, value in left.items():
+            what = f"{path.name}: the constant {name.upper()} is {value!r}"
+            raise KernelError(f"{what}; expected a finite number")
+        return blocks
+
+    def open(self, file: Path) -> dict[str, _Block]:
+        """Return a file's blocks, its own and those it imports; take its constants."""
+        whole = parsed(file)
+        blocks = self.blocks[file] = {}
+        blocks |= self.imported(whole, file, {})
+        blocks |= {n.name: _Block(n, blocks) for n in whole.body if isinstance(n, ast.FunctionDef)}
+        self.constants += [n for n in whole.body if isinstance(n, ast.Assign)]
+        return blocks
 
 
 class _Expander(ast.NodeTransformer):
     """Replaces calls of blocks."""
 
-    def __init__(self, blocks: dict[str, ast.FunctionDef], path: Path) -> None:
+    def __init__(self, blocks: dict[str, _Block], path: Path) -> None:
         self.blocks, self.path = blocks, path
 
     def visit_Expr(self, node: ast.Expr) -> Any:
         call = node.value
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             return node
-        block = self.blocks.get(call.func.id)
-        if block is None:
+        if call.func.id not in self.blocks:
             return node
+        block, others = self.blocks[call.func.id]
         names = [argument.arg for argument in block.args.args]
         if len(names) != len(call.args) or call.keywords:
             raise KernelError(
                 f"{self.path.name}:{node.lineno}: {block.name} takes {len(names)} arguments "
                 f"({', '.join(names)}), without keywords"
             )
+        within = _Expander(others, self.path)
         put = _Put(dict(zip(names, call.args, strict=True)), node)
         body = block.body[1:] if ast.get_docstring(block) is not None else block.body
         written: list[ast.stmt] = []
         for statement in body:
-            found = self.visit(put.visit(copy_tree(statement)))
+            found = within.visit(put.visit(copy_tree(statement)))
             written += found if isinstance(found, list) else [found]
         return written
 
