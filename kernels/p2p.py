@@ -7,17 +7,17 @@ the cut-off of the tile's bounding box to scratch memory, CHUNK sources at a tim
 and one loop over many staged sources vectorises where many loops over few do not. ``p2p_tile.py``
 walks the same columns on a device.
 
-What a pair adds is a file of ``kernels/pairs``, which has two blocks: `interact` here, and
-`differentiate` of ``p2p_derivatives.py``. Both have of their caller the distance over r_c (r0, r1,
-r2), its square rr, and y = r_c/r, which is 0 for a coinciding pair; polynomials in s = 2 rr - 1 of
-the TABLES rows of ``radial``; and a source's density in column ``at`` of ``density``, from ``row``
-on, its normal likewise. `interact` adds to u what the source does, over r_c to a power, for each of
-MANY densities: density d is from ``row`` + d CHARGES on, its results in u from d OUTPUTS on.
-"Near and far" of docs/theory.md has the formulas. The polynomials are the smooth remainders of the
-full kernels, so a coinciding pair needs only y = 0 to lose its singular part and keep the rest.
+A file of ``kernels/pairs`` has what a pair adds: `interact` to u here, and `differentiate` to the
+sums of ``p2p_derivatives.py``. Its formulas have y = r_c/r, e = (x - y)/r, r over r_c, and
+polynomials in s = 2 r^2 - 1 of "Near and far" of docs/theory.md: S, X, R, L, and W = R'/r. The rows
+of ``radial`` are TABLES of them. They are the smooth remainders of the full kernels, so a
+coinciding pair needs only y = 0 to lose its singular part and keep the rest.
 
-If TRANSPOSED_PAIR, the density is one of forces, and u is what the target would be multiplied by
-if it were the source; its normal is n0, n1, n2 of the caller, with the opposite sign.
+Of the caller are the distance over r_c (r0, r1, r2), its square rr, and y. A source's density is in
+column ``at`` of ``density``, from ``row`` on, and its normal likewise; the d-th of MANY densities
+is d CHARGES further, and what it adds d OUTPUTS further in u. If TRANSPOSED_PAIR, the density is
+one of forces, and u is what the target would be multiplied by if it were the source; its normal is
+n0, n1, n2 of the caller, with the opposite sign.
 
 EVALUATOR 1 and 2 take Hasimoto's radial functions from their formulas instead. With z = xi r_c and
 r in units of r_c: Q = z / sqrt(pi) exp(-(z r)^2), R = -2 z^2 Q, S = P + Q, X = (P - Q) / r^2 and

@@ -296,9 +296,7 @@ def p2p_tile(
                             if LISTS > 0:
                                 if found > 1:
                                     beyond = lists[row + 2][v]
-                            y0: REAL = src[0][ahead]
-                            y1: REAL = src[1][ahead]
-                            y2: REAL = src[2][ahead]
+                            take_vector(y0, y1, y2, src, 0, ahead)
                             for k in range(found):
                                 m: int = ahead
                                 if PERIODIC > 0:

@@ -3,7 +3,7 @@
     u = (1/r_c^2) [ (y^2 + 2 r (R - X)) D e - (y^2 - 2 r X) (D^T e + (tr D) e)
                     + (3 y^2 - 2 r (R + 3 X)) (e.D e) e ]
 
-and with W = R'/r the derivatives d_j u_i and the pressure p are, over r_c^3,
+The derivatives d_j u_i and the pressure p are, over r_c^3,
 
     A D_ij + B D_ji + (C e.D e + B tr D) d_ij + (2 W r^2 - C) (D e)_i e_j + C (D^T e)_i e_j
     + C e_i (D e + D^T e)_j + (C tr D - (5 C + 2 W r^2) e.D e) e_i e_j

@@ -4,8 +4,7 @@
       + (1/r_c^2) [ -2 R r ((q.n) e + (n.e) q + (q.e) n)
                     + (-6 y^2 + (4 R + 12 X) r) (q.e)(n.e) e ]
 
-and with W = R'/r the derivatives d_j u_i and the pressure p are of f, over r_c^2, and of q, over
-r_c^3,
+The derivatives d_j u_i and the pressure p are of f, over r_c^2, and of q, over r_c^3,
 
     f   A f_i e_j + B (f.e) e_i e_j + C (e_i f_j + (f.e) d_ij)
         A = -y^2 - 2 r (R - X)      B = -3 y^2 + 2 r (R + 3 X)      C = y^2 - 2 r X
@@ -30,8 +29,7 @@ from kernels.blocks.radial import direction, first_function, more_functions, pol
 from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
 from kernels.blocks.vector import take_vector
 
-# Forces f have the first rows of a density, or of the results if TRANSPOSED_PAIR; the rest is of
-# the double layer.
+# The single layer has the first rows of a density, or of the results if TRANSPOSED_PAIR.
 DOUBLE = NORMALS
 SINGLE = CHARGES + OUTPUTS > 3 + 3 * DOUBLE
 LAYER_ROW = 3 * SINGLE * (1 - TRANSPOSED_PAIR)

@@ -60,11 +60,11 @@ def _of_blocks(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE)
 
 
-class _Block(NamedTuple):
+class _Shared(NamedTuple):
     """A block, and those that it may call."""
 
     function: ast.FunctionDef
-    others: dict[str, _Block]
+    others: dict[str, _Shared]
 
 
 class _Files:
@@ -72,12 +72,12 @@ class _Files:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.blocks: dict[Path, dict[str, _Block]] = {}
+        self.blocks: dict[Path, dict[str, _Shared]] = {}
         self.constants: list[ast.stmt] = []
 
     def imported(
         self, tree: ast.Module, path: Path, chosen: Mapping[str, str]
-    ) -> dict[str, _Block]:
+    ) -> dict[str, _Shared]:
         """Return the blocks that a file imports."""
         blocks, left = {}, dict(chosen)
         for node in filter(_of_blocks, tree.body):
@@ -99,12 +99,12 @@ class _Files:
             raise KernelError(f"{what}; expected a finite number")
         return blocks
 
-    def open(self, file: Path) -> dict[str, _Block]:
+    def open(self, file: Path) -> dict[str, _Shared]:
         """Return a file's blocks, its own and those it imports; take its constants."""
         whole = parsed(file)
         blocks = self.blocks[file] = {}
         blocks |= self.imported(whole, file, {})
-        blocks |= {n.name: _Block(n, blocks) for n in whole.body if isinstance(n, ast.FunctionDef)}
+        blocks |= {n.name: _Shared(n, blocks) for n in whole.body if isinstance(n, ast.FunctionDef)}
         self.constants += [n for n in whole.body if isinstance(n, ast.Assign)]
         return blocks
 
@@ -112,7 +112,7 @@ class _Files:
 class _Expander(ast.NodeTransformer):
     """Replaces calls of blocks."""
 
-    def __init__(self, blocks: dict[str, _Block], path: Path) -> None:
+    def __init__(self, blocks: dict[str, _Shared], path: Path) -> None:
         self.blocks, self.path = blocks, path
 
     def visit_Expr(self, node: ast.Expr) -> Any:

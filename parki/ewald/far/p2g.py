@@ -275,8 +275,8 @@ def _colours(
 VARIANTS: dict[str, Callable[[Mesh], Variant]] = {
     "owner": Owner,
     "tile": TileVariant,
-    "base": p2g_paper.Source,
-    "source": p2g_paper.Source,
+    "base": p2g_paper.SourceVariant,
+    "source": p2g_paper.SourceVariant,
     "grid": p2g_paper.GridVariant,
     "hybrid": p2g_paper.Hybrid,
 }

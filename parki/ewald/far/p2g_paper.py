@@ -47,7 +47,7 @@ def check_spreading(method: str, kernel: str) -> None:
         )
 
 
-class Source(Variant):
+class SourceVariant(Variant):
     """`p2g_source`: a thread owns a source and adds its window by atomics.
 
     The paper's P2G-base takes the sources in the order given, P2G-source sorted by tiles.
