@@ -49,15 +49,17 @@ def expand(
     files = _Files(folder)
     blocks = files.imported(tree, path, chosen or {})
     # Constants of blocks come last: they may be made of the kernel's.
-    tree.body = [node for node in tree.body if not _of_blocks(node)] + files.constants
+    imports = _imports(tree)
+    tree.body = [node for node in tree.body if node not in imports] + files.constants
     if blocks:
         _Expander(blocks, path).visit(tree)
         ast.fix_missing_locations(tree)
     return tree
 
 
-def _of_blocks(node: ast.stmt) -> bool:
-    return isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE)
+def _imports(tree: ast.Module) -> list[ast.ImportFrom]:
+    nodes = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    return [node for node in nodes if str(node.module).startswith(PACKAGE)]
 
 
 class _Shared(NamedTuple):
@@ -80,11 +82,9 @@ class _Files:
     ) -> dict[str, _Shared]:
         """Return the blocks that a file imports."""
         blocks, left = {}, dict(chosen)
-        for node in filter(_of_blocks, tree.body):
-            if not isinstance(node, ast.ImportFrom) or node.module is None:
-                continue
+        for node in _imports(tree):
             where = f"{path.name}:{node.lineno}"
-            inner, _, name = node.module.removeprefix(PACKAGE).rpartition(".")
+            inner, _, name = str(node.module).removeprefix(PACKAGE).rpartition(".")
             left.pop(inner, None)
             file = self.folder / inner.replace(".", "/") / f"{chosen.get(inner, name)}.py"
             if not file.is_file():
