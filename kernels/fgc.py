@@ -1,13 +1,9 @@
 """FGC's convolution (CNV): multiplies a block of Fourier modes by the far-field symbol, in place.
 
-    Stokes   u = M [ k^2 A - k (k.A) + i k k^2 D ]      (A, D from P2G; D = 0 for a dipole)
-    Laplace  phi = M q
-    rotlet   u = i M k x t                          (M as for Laplace)
-    pressure p = -i M k^2 (k.A)
-
-as in "The far field in Fourier space" of docs/theory.md,
-with the real multiplier M (split, window, truncation of the kernel and scale, tabulated for
-non-negative wavenumbers). One work item owns one mode. Complex numbers are pairs of reals.
+The symbol is a real multiplier M (split, window, truncation of the kernel and scale, tabulated for
+non-negative wavenumbers) times a tensor structure, which a file of ``kernels/symbols`` has; see
+"The far field in Fourier space" of docs/theory.md. One work item owns one mode. Complex numbers are
+pairs of reals.
 
 `evaluate` and `tabulate` make M when a plan is made.
 """
@@ -16,14 +12,13 @@ from typing import List
 
 import pykokkos as pk
 
+from kernels.symbols.flow import multiply
+
 REAL = pk.double
-SINGLE = True
-DOUBLE = True
-LAPLACE = False
-ROTLET = False
-DIPOLE = False
-VELOCITY = True  # whether the velocity is computed, in components 0 to 2
-PRESSURE = False  # whether the pressure is computed, in the component after the velocity
+COMPONENTS = 4  # fields that sources were spread onto
+POWER = 1  # of the inverse length in the velocity of a density, with normals of length 1
+VELOCITY = True  # whether the velocity is wanted, in components 0 to 2
+PRESSURE = False  # whether the pressure is, in the component after it
 QUARTIC = True  # whether M is over k^4, or over k^2
 GIVEN = False  # whether the transform of a kernel that ends is given
 DECAYS = False  # whether the split's factor has an exponential
@@ -53,8 +48,8 @@ def convolve(
 
     ``k`` is zero at the Nyquist index of an even length (an odd factor has no place there),
     ``square`` is k^2 everywhere. ``full`` holds the transform lengths: the multiplier is folded at
-    half of each. The pressure and the flow of a rotlet or a dipole have one length less in their
-    unit than what M is scaled for: they are multiplied by ``inverse_unit``.
+    half of each. M is scaled for velocities of POWER 1: what has one length less in its unit, as a
+    pressure, is multiplied by ``inverse_unit``.
     """
     i2: int = i % shape[2]
     i1: int = i // shape[2] % shape[1]
@@ -70,51 +65,9 @@ def convolve(
     re: pk.int64 = i
     re = 2 * re
     im: pk.int64 = re + 1
-    if LAPLACE:
-        hat[0][re] = hat[0][re] * m
-        hat[0][im] = hat[0][im] * m
-    if ROTLET or DIPOLE:
+    if POWER > 1:
         m = m * inverse_unit
-    if SINGLE or DOUBLE or ROTLET or DIPOLE:
-        x: REAL = k0[i0]
-        y: REAL = k1[i1]
-        z: REAL = k2[i2]
-        if SINGLE or DOUBLE or DIPOLE:
-            kk: REAL = square0[i0] + square1[i1] + square2[i2]
-        a0: REAL = hat[0][re]
-        b0: REAL = hat[0][im]
-        a1: REAL = hat[1][re]
-        b1: REAL = hat[1][im]
-        a2: REAL = hat[2][re]
-        b2: REAL = hat[2][im]
-    if ROTLET:
-        hat[0][re] = m * (z * b1 - y * b2)
-        hat[0][im] = m * (y * a2 - z * a1)
-        hat[1][re] = m * (x * b2 - z * b0)
-        hat[1][im] = m * (z * a0 - x * a2)
-        hat[2][re] = m * (y * b0 - x * b1)
-        hat[2][im] = m * (x * a1 - y * a0)
-    if SINGLE or DOUBLE or DIPOLE:
-        a: REAL = x * a0 + y * a1 + z * a2
-        b: REAL = x * b0 + y * b1 + z * b2
-        if PRESSURE:
-            scale: REAL = m * kk * inverse_unit
-            pressure_re: REAL = scale * b
-            pressure_im: REAL = 0.0 - scale * a
-        if VELOCITY:
-            # k (k.A) - i k k^2 D = k times this
-            if DOUBLE:
-                a = a + kk * hat[3][im]
-                b = b - kk * hat[3][re]
-            hat[0][re] = m * (kk * a0 - x * a)
-            hat[0][im] = m * (kk * b0 - x * b)
-            hat[1][re] = m * (kk * a1 - y * a)
-            hat[1][im] = m * (kk * b1 - y * b)
-            hat[2][re] = m * (kk * a2 - z * a)
-            hat[2][im] = m * (kk * b2 - z * b)
-        if PRESSURE:
-            hat[3 * VELOCITY][re] = pressure_re
-            hat[3 * VELOCITY][im] = pressure_im
+    multiply()
 
 
 @pk.workunit

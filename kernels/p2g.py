@@ -1,10 +1,11 @@
 """P2G: spreads the sources onto the grid with the window.
 
 Four components ("The far field in Fourier space" of docs/theory.md): A_j = f_j w + S_jm d_m w,
-S = q n^T + n q^T, j = 0..2, and D = (q.n) w. The single layer has only the first three, without the
-gradient. Laplace has the plain window. A dipole has the first three with S = -D, which need not be
-symmetric. Row a of the window tables is a polynomial in 2 frac - 1 for the a-th of the P points
-that a source touches, from floor(x/h) on. G2P has the same shift by half a window, which cancels.
+j = 0..2, and D = (q.n) w, with S = q n^T + n q^T for a vector q with a normal. A tensor T has
+S = -T, which need not be symmetric, and no D. PLAIN sources, vectors f or numbers, have the window
+alone. Row a of the window tables is a polynomial in 2 frac - 1 for the a-th of the P grid points
+that a source touches, from floor(x/h) on: the shift by half a window is the same in G2P and
+cancels.
 
 `p2g_owner` (CPUs): sources are sorted by tiles. A tile's sources reach at most halfway into the
 second next tile, so that tiles of one colour never touch the same grid point. Each work item owns
@@ -20,12 +21,10 @@ from kernels.blocks.spread import stresslet
 from kernels.blocks.window import evaluate, place
 
 REAL = pk.double
-SINGLE = True
-DOUBLE = True
-LAPLACE = False
-DIPOLE = False
-TENSOR = DOUBLE + DIPOLE
-PLAIN = 3 * SINGLE + LAPLACE  # components that are spread by the window itself
+PLAIN = 3  # components that are spread by the window itself
+LAYERS = True  # whether there are vectors with normals, too
+TENSORS = False  # whether sources are tensors
+GRADIENT = LAYERS + TENSORS  # whether the window's gradient spreads them
 P = 8
 PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
@@ -97,7 +96,7 @@ def p2g_owner(
                 wx[k * ROW + p] = v0[p]
                 wy[k * ROW + p] = v1[p]
                 wz[k * ROW + p] = v2[p]
-            if TENSOR:
+            if GRADIENT:
                 evaluate(slope, v0, v1, v2)
                 for p in range(ROW):
                     dx[k * ROW + p] = v0[p] * inverse_step[0]
@@ -132,13 +131,13 @@ def p2g_owner(
                     v2: List[REAL] = [0.0] * ROW
                     for z in range(ROW):
                         v2[z] = wz[at + z]
-                    if DOUBLE:
+                    if LAYERS:
                         stresslet(j)
                         trace = trace * x
                         yx: REAL = xy
                         zy: REAL = yz
                         xz: REAL = zx
-                    if DIPOLE:
+                    if TENSORS:
                         xx: REAL = -dens[0][j]
                         xy: REAL = -dens[1][j]
                         xz: REAL = -dens[2][j]
@@ -148,8 +147,8 @@ def p2g_owner(
                         zx: REAL = -dens[6][j]
                         zy: REAL = -dens[7][j]
                         zz: REAL = -dens[8][j]
-                    if TENSOR:
-                        # First the factors of slopes along x, then the others.
+                    if GRADIENT:
+                        # What slopes along x multiply, then the others.
                         s2: List[REAL] = [0.0] * ROW
                         for z in range(ROW):
                             s2[z] = dz[at + z]
@@ -169,7 +168,7 @@ def p2g_owner(
                             g1 = g1 - shape[1]
                         g1 = g1 + above
                         y: REAL = wy[at + b]
-                        if TENSOR:
+                        if GRADIENT:
                             d: REAL = dy[at + b]
                             a0: REAL = f0 * y + xy * d
                             a1: REAL = f1 * y + yy * d
@@ -183,7 +182,7 @@ def p2g_owner(
                                 grid[1][g0][g1][c2 + z] += a1 * v2[z] + b1 * s2[z]
                             for z in range(ROW):
                                 grid[2][g0][g1][c2 + z] += a2 * v2[z] + b2 * s2[z]
-                            if DOUBLE:
+                            if LAYERS:
                                 a3: REAL = trace * y
                                 for z in range(ROW):
                                     grid[3][g0][g1][c2 + z] += a3 * v2[z]

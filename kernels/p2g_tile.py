@@ -19,12 +19,10 @@ from kernels.blocks.spread import add_to_grid
 from kernels.blocks.window import cell_within, halves
 
 REAL = pk.double
-SINGLE = True
-DOUBLE = True
-LAPLACE = False
-DIPOLE = False
-TENSOR = DOUBLE + DIPOLE
-PLAIN = 3 * SINGLE + LAPLACE  # components that are spread by the window itself
+PLAIN = 3  # components that are spread by the window itself
+LAYERS = True  # whether there are vectors with normals, too
+TENSORS = False  # whether sources are tensors
+GRADIENT = LAYERS + TENSORS  # whether the window's gradient spreads them
 P = 8
 ROW = 8  # as in p2g.py; here tables have HALF columns
 HALF = (P + 1) // 2
@@ -36,8 +34,8 @@ TILE2 = 8
 # p2g_tile only:
 BATCH = 42  # sources staged at a time
 OWN = 1  # columns of a thread
-WEIGHTS = 3 * P + 3 * P * TENSOR  # windows along x, y, z, and their slopes
-LOWER = 6 * DOUBLE  # index of S_10, S_21, S_02 in ``strength``; S_01, S_12, S_20 if S = S^T
+WEIGHTS = 3 * P + 3 * P * GRADIENT  # windows along x, y, z, and their slopes
+LOWER = 6 * LAYERS  # where ``strength`` has S_10, S_21, S_02: of S = S^T, those across
 NOWHERE = 1000000  # a place out of every source's reach
 SEVERAL = False  # whether there are grids side by side: a register that few can spare
 # An entry of a list: a source, and its cell, as (x SPAN + y) SPAN + z with y and z counted from
@@ -214,19 +212,19 @@ def p2g_tile(
             if PLAIN > 0:
                 if d < PLAIN:
                     strength[m][d] = dens[d][j]
-            if DOUBLE:
-                q: REAL = dens[3 * SINGLE + d][j]
+            if LAYERS:
+                q: REAL = dens[PLAIN + d][j]
                 n: REAL = norms[d][j]
                 # The tensor S: the diagonal in 3..5, then xy, yz, zx, and q.n.
                 e: int = d + 1
                 if e == 3:
                     e = 0
                 strength[m][3 + d] = 2.0 * q * n
-                strength[m][6 + d] = q * norms[e][j] + dens[3 * SINGLE + e][j] * n
+                strength[m][6 + d] = q * norms[e][j] + dens[PLAIN + e][j] * n
                 if d == 0:
-                    dot: REAL = q * n + dens[3 * SINGLE + 1][j] * norms[1][j]
-                    strength[m][9] = dot + dens[3 * SINGLE + 2][j] * norms[2][j]
-            if DIPOLE:
+                    dot: REAL = q * n + dens[PLAIN + 1][j] * norms[1][j]
+                    strength[m][9] = dot + dens[PLAIN + 2][j] * norms[2][j]
+            if TENSORS:
                 e: int = d + 1
                 if e == 3:
                     e = 0
@@ -234,7 +232,7 @@ def p2g_tile(
                 strength[m][6 + d] = -dens[3 * d + e][j]
                 strength[m][LOWER + d] = -dens[3 * e + d][j]
             xx: REAL = x * x
-            if TENSOR:
+            if GRADIENT:
                 rate: REAL = inverse_step[d]
                 for p in range(HALF):
                     halves(window, p, x, xx, even, odd)
@@ -295,7 +293,7 @@ def p2g_tile(
                 i1: int = y[o] - corner1
                 i2: int = z[o] - corner2
                 if i1 >= 0 and i1 < P and i2 >= 0 and i2 < P:
-                    if TENSOR:
+                    if GRADIENT:
                         wy: REAL = weights[m][2 * (P + i1)]
                         dy: REAL = weights[m][2 * (P + i1) + 1]
                         wz: REAL = weights[m][2 * (2 * P + i2)]
@@ -306,14 +304,14 @@ def p2g_tile(
                         a0: REAL = strength[m][6] * dw + strength[m][LOWER + 2] * wd
                         a1: REAL = strength[m][4] * dw + strength[m][7] * wd
                         a2: REAL = strength[m][LOWER + 1] * dw + strength[m][5] * wd
-                        if SINGLE:
+                        if PLAIN > 0:
                             a0 += strength[m][0] * ww
                             a1 += strength[m][1] * ww
                             a2 += strength[m][2] * ww
                         b0: REAL = strength[m][3] * ww
                         b1: REAL = strength[m][LOWER] * ww
                         b2: REAL = strength[m][8] * ww
-                        if DOUBLE:
+                        if LAYERS:
                             a3: REAL = strength[m][9] * ww
                         for x in range(P):
                             wx: REAL = weights[m][2 * x]
@@ -325,7 +323,7 @@ def p2g_tile(
                             sum1[o * P + x] += b1 * dx
                             sum2[o * P + x] += a2 * wx
                             sum2[o * P + x] += b2 * dx
-                            if DOUBLE:
+                            if LAYERS:
                                 sum3[o * P + x] += a3 * wx
                     else:
                         ww: REAL = weights[m][P + i1] * weights[m][2 * P + i2]

@@ -7,19 +7,17 @@ the cut-off of the tile's bounding box to scratch memory, CHUNK sources at a tim
 and one loop over many staged sources vectorises where many loops over few do not. ``p2p_tile.py``
 walks the same columns on a device.
 
-With y = r_c/r, e = (x - y)/r, s = 2 (r/r_c)^2 - 1 the pair kernel is, by "Near and far" of
-docs/theory.md,
+A file of ``kernels/pairs`` has what a pair adds: `interact` to u here, and `differentiate` to the
+sums of ``p2p_derivatives.py``. Its formulas have y = r_c/r, e = (x - y)/r, r over r_c, and
+polynomials in s = 2 r^2 - 1 of "Near and far" of docs/theory.md: S, X, R, L, and W = R'/r. The rows
+of ``radial`` are TABLES of them. They are the smooth remainders of the full kernels, so a
+coinciding pair needs only y = 0 to lose its singular part and keep the rest.
 
-    single   (1/r_c)   [ (y - 2 S) f + (y - 2 X r^2) (f.e) e ]
-    double   (1/r_c^2) [ -2 R r ((q.n) e + (n.e) q + (q.e) n)
-                         + (-6 y^2 + (4 R + 12 X) r) (q.e)(n.e) e ]
-    Laplace  (1/r_c)   (y - 2 L)
-    rotlet   (1/r_c^2) (y^2 - 2 X r) t x e
-    dipole   (1/r_c^2) [ (y^2 + 2 r (R - X)) D e - (y^2 - 2 r X) (D^T e + (tr D) e)
-                         + (3 y^2 - 2 r (R + 3 X)) (e.D e) e ]
-
-with polynomials S, X, R, L in s (rows of ``radial``). The polynomials are the smooth remainders of
-the full kernels: with y = 0 a coinciding pair loses its singular part and keeps the rest.
+The caller sets the distance over r_c (r0, r1, r2), its square rr, and y. A source's density is in
+column ``at`` of ``density``, from ``row`` on, and its normal likewise; the d-th of MANY densities
+is d CHARGES further, and what it adds d OUTPUTS further in u. If TRANSPOSED_PAIR, the density is
+one of forces, and u is what the target would be multiplied by if it were the source; its normal is
+n0, n1, n2 of the caller, with the opposite sign.
 
 EVALUATOR 1 and 2 take Hasimoto's radial functions from their formulas instead. With z = xi r_c and
 r in units of r_c: Q = z / sqrt(pi) exp(-(z r)^2), R = -2 z^2 Q, S = P + Q, X = (P - Q) / r^2 and
@@ -36,37 +34,27 @@ from typing import List
 
 import pykokkos as pk
 
-from kernels.blocks.pair import interact, take_radial
-from kernels.blocks.stage import begin_walk, fill_stage
+from kernels.blocks.radial import take_radial
+from kernels.blocks.stage import begin_walk, fill_stage, meet
+from kernels.blocks.vector import take_vector
+from kernels.pairs.layers import interact
 
 REAL = pk.double
-SINGLE = True
-DOUBLE = True
-LAPLACE = False
-ROTLET = False
-DIPOLE = False
-TRANSPOSED_PAIR = False  # the transpose of the double layer, with or without single, or of dipoles
-OUTPUTS = 3 - 2 * LAPLACE + (3 * SINGLE + 6 * DIPOLE) * TRANSPOSED_PAIR  # rows of results
+CHARGES = 6  # rows of a density
+OUTPUTS = 3  # rows of results
+NORMALS = True  # whether sources have normals; targets, if TRANSPOSED_PAIR
+TRANSPOSED_PAIR = False  # whether targets and sources change places
+TABLES = 3  # radial functions that a pair takes
 EVALUATOR = 0  # of the radial functions: 0 polynomials, 1 the library's erf and exp, 2 rational
-DEGREE = 12  # degree of the polynomials S, X, R, L, or N and D
+DEGREE = 12  # of the polynomials: the radial functions, or N and D
 PERIODIC = 3  # the first PERIODIC axes repeat
 TILE = 4  # most targets of a tile
 CHUNK = 256  # sources staged at a time, a multiple of LANES
 LANES = 8  # sources are staged by whole vectors
-# Rows of a density; first row of the double layer's density, and first row of its results.
-CHARGES = (
-    3 * SINGLE * (1 - TRANSPOSED_PAIR)
-    + 3 * DOUBLE
-    + LAPLACE
-    + 3 * ROTLET
-    + (9 - 6 * TRANSPOSED_PAIR) * DIPOLE
-)
-LAYER_ROW = 3 * SINGLE * (1 - TRANSPOSED_PAIR)
-LAYER_OUT = 3 * SINGLE * TRANSPOSED_PAIR
 MANY = 1  # densities summed at once, in the rows of ``dens`` and ``pot``
 LOW = False  # positions have a second part, for distances of close points: see below
 NORMAL = 3 + PERIODIC + MANY * CHARGES
-LOWER = NORMAL + 3 * DOUBLE * (1 - TRANSPOSED_PAIR)
+LOWER = NORMAL + 3 * NORMALS * (1 - TRANSPOSED_PAIR)
 ROWS = LOWER + 3 * LOW
 UNIT = 5.9604644775390625e-08  # 2^-24, the unit of the second parts
 # Whether `interact` gets pairs beyond the cut-off, and adds zeros for them. A branch saves a vector
@@ -129,40 +117,15 @@ def p2p_staged(
         fill_stage()
 
         def target(t: int):
-            y0: REAL = trg[0][first + t]
-            y1: REAL = trg[1][first + t]
-            y2: REAL = trg[2][first + t]
+            take_vector(y0, y1, y2, trg, 0, first + t)
             u: List[REAL] = [0.0] * (MANY * OUTPUTS)
-            if DOUBLE and TRANSPOSED_PAIR:
-                n0: REAL = norms[0][first + t]
-                n1: REAL = norms[1][first + t]
-                n2: REAL = norms[2][first + t]
+            if NORMALS and TRANSPOSED_PAIR:
+                take_vector(n0, n1, n2, norms, 0, first + t)
             if LOW:
-                l0: REAL = trg_low[0][first + t]
-                l1: REAL = trg_low[1][first + t]
-                l2: REAL = trg_low[2][first + t]
+                take_vector(l0, l1, l2, trg_low, 0, first + t)
                 tiny: REAL = inverse * UNIT
             for m in range(staged):
-                r0: REAL = y0 - stage[0][m]
-                r1: REAL = y1 - stage[1][m]
-                r2: REAL = y2 - stage[2][m]
-                if PERIODIC > 0:
-                    r0 = (y0 + stage[3][m]) - stage[0][m]
-                if PERIODIC > 1:
-                    r1 = (y1 + stage[4][m]) - stage[1][m]
-                if PERIODIC > 2:
-                    r2 = (y2 + stage[5][m]) - stage[2][m]
-                r0 = r0 * inverse
-                r1 = r1 * inverse
-                r2 = r2 * inverse
-                if LOW:
-                    r0 += (l0 - stage[LOWER][m]) * tiny
-                    r1 += (l1 - stage[LOWER + 1][m]) * tiny
-                    r2 += (l2 - stage[LOWER + 2][m]) * tiny
-                rr: REAL = r0 * r0 + r1 * r1 + r2 * r2
-                y: REAL = 1.0 / pk.sqrt(rr)
-                if rr <= coincident:
-                    y = 0.0
+                meet(m)
                 if CUT or rr < 1.0:
                     interact(stage, 3 + PERIODIC, stage, NORMAL, m)
             for d in range(MANY * OUTPUTS):

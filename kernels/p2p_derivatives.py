@@ -1,64 +1,35 @@
 """P2P's pressure and gradients: the near field's derivatives, over pairs closer than the cut-off.
 
 `p2p_derivatives` (devices): one team owns a tile of consecutive sorted targets of one column of
-cells, and walks the same cells as `p2p_staged`, for each target by itself. `p2p_staged_derivatives`
-(CPUs) stages the sources like `p2p_staged`, for long loops. With y = r_c/r, e = (x - y)/r, r over
-r_c and s = 2 r^2 - 1, the derivatives d_j u_i and the pressure p are
-
-    single   (1/r_c^2) [ A f_i e_j + B (f.e) e_i e_j + C (e_i f_j + (f.e) d_ij) ]
-             A = -y^2 - 2 r (R - X)      B = -3 y^2 + 2 r (R + 3 X)      C = y^2 - 2 r X
-             p = (1/r_c^2) (f.e) (2 y^2 + 2 r R - 4 r X)
-    double   (1/r_c^3) [ -2 W r^2 (h_i e_j) - 2 R ((q.n) d_ij + q_i n_j + n_i q_j)
-                         + E (q.e)(n.e) e_i e_j + F (e_i g_j + (q.e)(n.e) d_ij) ]
-             g = (n.e) q + (q.e) n       h = (q.n) e + g
-             E = 30 y^3 + 4 W r^2 - 20 R - 60 X      F = -6 y^3 + 4 R + 12 X
-             p = (1/r_c^3) [ (q.n) (4 y^3 + 4 R - 8 X)
-                             + (q.e)(n.e) (-12 y^3 + 8 R + 24 X + 4 W r^2) ]
-    Laplace  (1/r_c^2) (-y^2 + 2 r X) e_j
-    dipole   (1/r_c^3) [ A D_ij + B D_ji + (C e.D e + B tr D) d_ij + (2 W r^2 - C) (D e)_i e_j
-                         + C (D^T e)_i e_j + C e_i (D e + D^T e)_j
-                         + (C tr D - (5 C + 2 W r^2) e.D e) e_i e_j ]
-             A = y^3 + 2 R - 2 X     B = -y^3 + 2 X     C = 3 y^3 - 2 R - 6 X
-             p = (1/r_c^3) [ (e.D e) (6 y^3 - 4 R - 12 X - 2 W r^2)
-                             - (tr D) (2 y^3 + 2 R - 4 X) ]
-    rotlet   (1/r_c^3) [ (-3 y^3 + 2 R + 6 X) (t x e)_i e_j + (y^3 - 2 X) eps_ikj t_k ], p = 0
-
-A tensor target, with a tensor D and a strength s, reads D_jk d_k u_j + s p of the single layer.
-Minus the gradient of the reading is the gradient of the dipole D contracted with f, minus s times
-the gradient of p:
-
-    (1/r_c^3) [ A D^T f + B D f + (C e.D e + B tr D - 2 s (y^3 + R - 2 X)) f + C (f.e) (D e + D^T e)
-                + ((2 W r^2 - C) f.D e + C f.D^T e + (C tr D - (5 C + 2 W r^2) e.D e
-                   + 2 s (C - W r^2)) (f.e)) e ]                with A, B, C of the dipole
-
-with polynomials X, R, W in s (rows of ``radial``; W = R'/r). As in `p2p_staged`, y = 0 leaves the
-smooth remainder of a coinciding pair.
+cells, and walks the cells that `p2p_staged` does, each target by itself. `p2p_staged_derivatives`
+(CPUs) stages the sources as that does, for long loops. What a pair adds to the pressure p and the
+gradient, over r_c to a power, is `differentiate` in a file of ``kernels/pairs``; see ``p2p.py``. A
+tensor target, with a tensor D and a strength s, reads D_jk d_k u_j + s p.
 """
 
 from typing import List
 
 import pykokkos as pk
 
-from kernels.blocks.slopes import begin_sums, differentiate, take_polynomials
-from kernels.blocks.stage import begin_walk, fill_stage
-from kernels.blocks.tensor import take_tensor
+from kernels.blocks.radial import take_polynomials
+from kernels.blocks.slopes import begin_sums
+from kernels.blocks.stage import begin_walk, fill_stage, meet
 from kernels.blocks.tile import begin_tile
+from kernels.blocks.vector import take_target, take_vector
 from kernels.blocks.walk import clip, wrap
+from kernels.pairs.layers import differentiate
 
 REAL = pk.double
-SINGLE = True
-DOUBLE = True
-LAPLACE = False
-ROTLET = False
-DIPOLE = False
+CHARGES = 6  # rows of a density
+OUTPUTS = 3  # rows of the velocity or potential
+NORMALS = True  # whether sources have normals
 TRANSPOSED_PAIR = False
-VECTOR = 1 - LAPLACE  # whether results are vectors
+TABLES = 3  # radial functions that derivatives take
+WITH_VALUES = True  # whether values take one more
 PRESSURE = True
 GRADIENT = True
 TENSORS = False  # whether targets have tensors
-VALUES = False  # whether p2p_staged_derivatives also sums the velocity or potential
-# Row of ``radial`` that values take in addition: S or L.
-LAST = 1 + VECTOR + DOUBLE + DIPOLE + TENSORS
+VALUES = False  # whether p2p_staged_derivatives sums the velocity or potential, too
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
 LOW = False  # positions have a second part, as in p2p.py
@@ -67,16 +38,15 @@ UNIT = 5.9604644775390625e-08  # the unit of the second part
 TILE = 4
 CHUNK = 256
 LANES = 8
-CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET + 9 * DIPOLE
 MANY = 1
 NORMAL = 3 + PERIODIC + CHARGES
-LOWER = NORMAL + 3 * DOUBLE
+LOWER = NORMAL + 3 * NORMALS
 ROWS = LOWER + 3 * LOW
-# Rows of its sums: values, the pressure, the gradient from SLOPES on, and the readings of tensor
-# targets from PULL on.
-LEVEL = (1 + 2 * VECTOR) * VALUES
+# Rows of its sums: values, the pressure, the gradient from SLOPES on, and from PULL on what
+# tensor targets read.
+LEVEL = OUTPUTS * VALUES
 SLOPES = LEVEL + PRESSURE
-PULL = SLOPES + (3 + 6 * VECTOR) * GRADIENT
+PULL = SLOPES + 3 * OUTPUTS * GRADIENT
 SUMS = PULL + 3 * TENSORS
 
 
@@ -122,7 +92,7 @@ def p2p_derivatives(
         i: int = first + t
         begin_sums()
         if TENSORS:
-            take_tensor(order[i])
+            take_target(order[i])
         for c0 in range(first0, last0 + 1):
             gap0: REAL = pk.fmax(REAL(c0) * width[0] - hi0, lo0 - REAL(c0 + 1) * width[0])
             gap0 = pk.fmax(gap0, 0.0)
@@ -189,7 +159,7 @@ def p2p_derivatives(
             gradient[0][out] = g00 * scale
             gradient[1][out] = g01 * scale
             gradient[2][out] = g02 * scale
-            if VECTOR:
+            if OUTPUTS > 1:
                 gradient[3][out] = g10 * scale
                 gradient[4][out] = g11 * scale
                 gradient[5][out] = g12 * scale
@@ -248,43 +218,20 @@ def p2p_staged_derivatives(
         fill_stage()
 
         def target(t: int):
-            y0: REAL = trg[0][first + t]
-            y1: REAL = trg[1][first + t]
-            y2: REAL = trg[2][first + t]
+            take_vector(y0, y1, y2, trg, 0, first + t)
             if LOW:
-                l0: REAL = trg_low[0][first + t]
-                l1: REAL = trg_low[1][first + t]
-                l2: REAL = trg_low[2][first + t]
+                take_vector(l0, l1, l2, trg_low, 0, first + t)
                 tiny: REAL = inverse * UNIT
             begin_sums()
             if TENSORS:
-                take_tensor(order[first + t])
+                take_target(order[first + t])
             for m in range(staged):
-                r0: REAL = y0 - stage[0][m]
-                r1: REAL = y1 - stage[1][m]
-                r2: REAL = y2 - stage[2][m]
-                if PERIODIC > 0:
-                    r0 = (y0 + stage[3][m]) - stage[0][m]
-                if PERIODIC > 1:
-                    r1 = (y1 + stage[4][m]) - stage[1][m]
-                if PERIODIC > 2:
-                    r2 = (y2 + stage[5][m]) - stage[2][m]
-                r0 = r0 * inverse
-                r1 = r1 * inverse
-                r2 = r2 * inverse
-                if LOW:
-                    r0 += (l0 - stage[LOWER][m]) * tiny
-                    r1 += (l1 - stage[LOWER + 1][m]) * tiny
-                    r2 += (l2 - stage[LOWER + 2][m]) * tiny
-                rr: REAL = r0 * r0 + r1 * r1 + r2 * r2
-                y: REAL = 1.0 / pk.sqrt(rr)
-                if rr <= coincident:
-                    y = 0.0
+                meet(m)
                 if rr < 1.0:
                     differentiate(stage, 3 + PERIODIC, stage, NORMAL, m)
             if VALUES:
                 total[0][t] += u0
-                if VECTOR:
+                if OUTPUTS > 1:
                     total[1][t] += u1
                     total[2][t] += u2
             if PRESSURE:
@@ -293,7 +240,7 @@ def p2p_staged_derivatives(
                 total[SLOPES][t] += g00
                 total[SLOPES + 1][t] += g01
                 total[SLOPES + 2][t] += g02
-                if VECTOR:
+                if OUTPUTS > 1:
                     total[SLOPES + 3][t] += g10
                     total[SLOPES + 4][t] += g11
                     total[SLOPES + 5][t] += g12
@@ -316,7 +263,7 @@ def p2p_staged_derivatives(
         if PRESSURE:
             pressure[0][out] = total[LEVEL][t] * scale
         if GRADIENT:
-            for row in range(3 + 6 * VECTOR):
+            for row in range(3 * OUTPUTS):
                 gradient[row][out] = total[SLOPES + row][t] * scale
         if TENSORS:
             for row in range(3):

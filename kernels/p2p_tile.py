@@ -17,27 +17,17 @@ from typing import List
 
 import pykokkos as pk
 
-from kernels.blocks.pair import interact, take_radial
+from kernels.blocks.radial import take_radial
+from kernels.blocks.vector import take_vector
 from kernels.blocks.walk import bound
+from kernels.pairs.layers import interact
 
 REAL = pk.double
-SINGLE = True
-DOUBLE = True
-LAPLACE = False
-ROTLET = False
-DIPOLE = False
-TRANSPOSED_PAIR = False  # the transpose of the double layer, with or without single, or of dipoles
-OUTPUTS = 3 - 2 * LAPLACE + (3 * SINGLE + 6 * DIPOLE) * TRANSPOSED_PAIR  # rows of results
-# Rows of a density; first row of the double layer's density, and first row of its results.
-CHARGES = (
-    3 * SINGLE * (1 - TRANSPOSED_PAIR)
-    + 3 * DOUBLE
-    + LAPLACE
-    + 3 * ROTLET
-    + (9 - 6 * TRANSPOSED_PAIR) * DIPOLE
-)
-LAYER_ROW = 3 * SINGLE * (1 - TRANSPOSED_PAIR)
-LAYER_OUT = 3 * SINGLE * TRANSPOSED_PAIR
+CHARGES = 6  # rows of a density
+OUTPUTS = 3  # rows of results
+NORMALS = True  # whether sources have normals; targets, if TRANSPOSED_PAIR
+TRANSPOSED_PAIR = False  # whether targets and sources change places
+TABLES = 3  # radial functions that a pair takes
 LOW = False  # positions have a second part, as in p2p.py
 UNIT = 5.9604644775390625e-08  # the unit of the second part
 CUT = False  # lists have no pairs beyond the cut-off
@@ -279,10 +269,8 @@ def p2p_tile(
                             x1: REAL = trg[1][i] - s1
                             x2: REAL = trg[2][i] - s2
                             u: List[REAL] = [0.0] * (MANY * OUTPUTS)
-                            if DOUBLE and TRANSPOSED_PAIR:
-                                n0: REAL = norms[0][i]
-                                n1: REAL = norms[1][i]
-                                n2: REAL = norms[2][i]
+                            if NORMALS and TRANSPOSED_PAIR:
+                                take_vector(n0, n1, n2, norms, 0, i)
                             if LOW:
                                 l0: REAL = trg_low[0][i] - REAL(2 * image0) * half_low[0]
                                 l1: REAL = trg_low[1][i] - REAL(2 * image1) * half_low[1]
@@ -308,9 +296,7 @@ def p2p_tile(
                             if LISTS > 0:
                                 if found > 1:
                                     beyond = lists[row + 2][v]
-                            y0: REAL = src[0][ahead]
-                            y1: REAL = src[1][ahead]
-                            y2: REAL = src[2][ahead]
+                            take_vector(y0, y1, y2, src, 0, ahead)
                             for k in range(found):
                                 m: int = ahead
                                 if PERIODIC > 0:

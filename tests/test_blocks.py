@@ -10,8 +10,9 @@ import time
 import pytest
 
 from parki.errors import KernelError
+from parki.runtime import specialise as specialise_module
 from parki.runtime.blocks import expand, parsed
-from parki.runtime.specialise import kernel_directory
+from parki.runtime.specialise import kernel_directory, specialise
 
 BLOCK = """
 def add_twice(array, at, total):
@@ -92,6 +93,65 @@ def test_a_file_that_is_not_there(tmp_path):
     text = "from kernels.blocks.none import f\n"
     with pytest.raises(KernelError, match=r"there is no file kernels\.blocks\.none"):
         expand(ast.parse(text), tmp_path / "file.py", tmp_path)
+
+
+KERNEL = """from kernels.shapes.line import measure
+import pykokkos as pk
+
+REAL = pk.double
+N = 2
+
+
+@pk.workunit
+def f(i: int, v: pk.View1D[REAL]):
+    measure()
+"""
+SHAPES = {
+    "line": "def measure():\n    v[i] = 1.0\n",
+    "square": "SIDE = N + 1\n\n\ndef measure():\n    v[SIDE] = 2.0\n    more()\n\n\n"
+    "def more():\n    v[N] = SIDE\n",
+    "doubled": "N = 3\n\n\ndef measure():\n    v[N] = 1.0\n",
+    "again": "from kernels.shapes.square import more\n\n\ndef measure():\n    more()\n",
+}
+
+
+@pytest.fixture
+def kernel(tmp_path, monkeypatch):
+    """A kernel that imports one file of a folder."""
+    (tmp_path / "shapes").mkdir()
+    for name, text in SHAPES.items():
+        (tmp_path / "shapes" / f"{name}.py").write_text(text, encoding="utf-8")
+    (tmp_path / "kernel.py").write_text(KERNEL, encoding="utf-8")
+    monkeypatch.setattr(specialise_module, "kernel_directory", lambda: tmp_path)
+    return tmp_path / "kernel.py"
+
+
+def test_a_constant_chooses_the_file_that_is_imported(kernel):
+    """Blocks call others of their file; constants of it may be made of the kernel's."""
+
+    def body(**constants):
+        return specialise(kernel, "f", constants).text.split("):\n")[1].split()
+
+    assert body() == body(SHAPES="line") == "v[i] = 1.0".split()
+    assert body(SHAPES="square") == "v[3] = 2.0 v[2] = 3".split()
+    assert body(SHAPES="square", N=4) == "v[5] = 2.0 v[4] = 5".split()
+    assert body(SHAPES="again") == "v[2] = 3".split()  # of the file that this one imports
+    assert body(SHAPES="square", SIDE=7) == "v[7] = 2.0 v[2] = 7".split()
+
+
+@pytest.mark.parametrize(
+    ("constants", "message"),
+    [
+        ({"SHAPES": "ring"}, r"kernel.py:1: there is no file kernels\.shapes\.ring"),
+        ({"SHAPES": "square", "EDGE": 1}, r"unknown constants \['EDGE'\]; it has .*'SIDE'"),
+        ({"SIDE": 1}, r"unknown constants \['SIDE'\]"),  # of a file that is not chosen
+        ({"PAIRS": "line"}, "kernel.py: the constant PAIRS is 'line'; expected a finite number"),
+        ({"SHAPES": "doubled"}, "kernel.py: N is a constant twice, here or of a block"),
+    ],
+)
+def test_choices_that_cannot_be(kernel, constants, message):
+    with pytest.raises(KernelError, match=message):
+        specialise(kernel, "f", constants)
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")

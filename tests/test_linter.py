@@ -206,13 +206,26 @@ def test_every_refusal_is_tested():
         assert any(re.search(pattern, t) for t in tested), words
 
 
-FILES = [p for p in sorted(kernel_directory().rglob("*.py")) if p.parent.name != "blocks"]
+CHOICES = {
+    folder: sorted(file.stem for file in (kernel_directory() / folder).glob("*.py"))
+    for folder in ("pairs", "symbols")
+}
+FILES = [
+    (path, folder, file)
+    for path in sorted(kernel_directory().rglob("*.py"))
+    if path.parent.name not in ("blocks", *CHOICES)
+    for folder, files in CHOICES.items()
+    for file in (files if f"kernels.{folder}." in path.read_text(encoding="utf-8") else [""])
+]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
-def test_kernels_are_in_the_dialect(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    lint(expand(tree, path, kernel_directory()), path)
+@pytest.mark.parametrize(
+    ("path", "folder", "file"), FILES, ids=lambda part: getattr(part, "stem", part)
+)
+def test_kernels_are_in_the_dialect(path, folder, file):
+    """With each file that they may import."""
+    tree, chosen = ast.parse(path.read_text(encoding="utf-8")), {folder: file} if file else {}
+    lint(expand(tree, path, kernel_directory(), chosen), path)
 
 
 def test_refused_when_loaded(tmp_path):

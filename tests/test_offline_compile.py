@@ -26,7 +26,6 @@ from parki.runtime.translate import Translated, translate
 
 SUMS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet", "stokes_dipole")
 SPREAD = (*SUMS[:4], "stokes_dipole")  # a rotlet spreads as a Stokeslet does
-PLAIN = {"SINGLE": False, "DOUBLE": False, "LAPLACE": False}  # those of parki.mesh
 LAUNCH_BOUND = 128
 # Scratch memory of a team: what one multiprocessor of an sm_80 has, the smallest of those here.
 SCRATCH_LIMIT = 163 * 1024
@@ -90,12 +89,10 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
     """Return a few sets of constants: every sum, small and large windows and degrees."""
     if file in ("p2p", "p2p_tile"):
         shapes = [{"DEGREE": degree, "PERIODIC": axes} for degree, axes in ((30, 3), (8, 1))]
-        sums = [
-            dict(shapes[n % 2], **RECORDS[kernel].pair.constants) for n, kernel in enumerate(SUMS)
-        ]
+        sums = [dict(shapes[n % 2], **RECORDS[kernel].p2p()) for n, kernel in enumerate(SUMS)]
         evaluators = (("stokes_comb", 1, 0), ("stokes_comb", 2, 10), ("laplace", 2, 7))
         sums += [
-            dict(RECORDS[kernel].pair.constants, PERIODIC=3, EVALUATOR=number, DEGREE=degree)
+            dict(RECORDS[kernel].p2p(), PERIODIC=3, EVALUATOR=number, DEGREE=degree)
             for kernel, number, degree in evaluators
         ]
         sums[0]["MANY"] = 4
@@ -111,15 +108,15 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"STAGED": False, "VECTORS": 1, "TARGETS": 128, "PERIODIC": 2},
         ]
         evaluators = ({"EVALUATOR": 1, "DEGREE": 0}, {"EVALUATOR": 2, "DEGREE": 7})
-        sums = [
-            dict(shapes[n % 4], **RECORDS[kernel].pair.constants) for n, kernel in enumerate(SUMS)
+        return [dict(shape, **RECORDS[kernel].p2p()) for kernel in SUMS for shape in shapes] + [
+            {**shapes[2], **evaluator} for evaluator in evaluators
         ]
-        return sums + [{**shapes[2], **evaluator} for evaluator in evaluators]
     if file == "p2p_derivatives":
         pressure = {"laplace": False, "stokes_rotlet": False}
         return [
             dict(
-                RECORDS[kernel].pair.constants,
+                RECORDS[kernel].p2p(),
+                TABLES=len(RECORDS[kernel].pair.derivatives),
                 DEGREE=(30, 8)[n % 2],
                 PERIODIC=n % 4,
                 PRESSURE=pressure.get(kernel, True),
@@ -127,7 +124,9 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             )
             for n, kernel in enumerate(SUMS)
         ] + [
-            dict(RECORDS["stokes_sl"].pair.constants, TENSORS=True, DEGREE=20, PERIODIC=2, LOW=True)
+            dict(
+                RECORDS["stokes_sl"].p2p(), TENSORS=True, TABLES=3, DEGREE=20, PERIODIC=2, LOW=True
+            )
         ]
     if file == "g2p_tensor":
         return [
@@ -142,9 +141,9 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"P": 4, "ROW": 8, "TERMS": 5},
             {"P": 9, "ROW": 12, "TERMS": 8},
         ]
-        return [
-            dict(shape, **RECORDS[k].spread) for shape, k in zip(shapes, SPREAD, strict=True)
-        ] + [dict(PLAIN, P=6, ROW=6, PX=1, PLAIN=2)]
+        return [dict(shape, **RECORDS[k].p2g) for shape, k in zip(shapes, SPREAD, strict=True)] + [
+            {"P": 6, "ROW": 6, "PX": 1, "PLAIN": 2, "LAYERS": False}
+        ]
     if file == "p2g_tile":
         shapes = [
             {"P": 14, "TERMS": 13, "BATCH": 30},
@@ -154,9 +153,9 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"P": 9, "TERMS": 8, "SEVERAL": True},
         ]
         return [
-            dict(shape, COUNTING=n % 2 == 0, **RECORDS[kernel].spread)
+            dict(shape, COUNTING=n % 2 == 0, **RECORDS[kernel].p2g)
             for n, (shape, kernel) in enumerate(zip(shapes, SPREAD, strict=True))
-        ] + [dict(PLAIN, P=6, PLAIN=2)]
+        ] + [{"P": 6, "PLAIN": 2, "LAYERS": False}]
     if file == "literature/p2g_paper":
         shapes = [
             {"P": 14, "ROW": 14, "TERMS": 10, "TILE": 7, "BATCH": 32},
@@ -165,10 +164,10 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"P": 2, "ROW": 2, "TERMS": 4, "TILE": 1, "BATCH": 8},
         ]
         return [
-            dict(shape, **RECORDS[k].spread) for shape, k in zip(shapes, SUMS[:4], strict=True)
+            dict(shape, **RECORDS[k].p2g) for shape, k in zip(shapes, SUMS[:4], strict=True)
         ] + [
-            dict(PLAIN, P=6, ROW=6, TILE=3, PLAIN=2),
-            dict(PLAIN, P=5, ROW=5, TILE=3, PX=1, PLAIN=3),
+            {"P": 6, "ROW": 6, "TILE": 3, "PLAIN": 2, "LAYERS": False},
+            {"P": 5, "ROW": 5, "TILE": 3, "PX": 1, "PLAIN": 3, "LAYERS": False},
         ]
     if file == "literature/conflicts":
         switches = [{}, {"EACH": True, "ATOMIC": True}, {"EACH": True}, {"PRIVATE": True}]
@@ -207,7 +206,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         wants = [(True, n % 2 == 0) for n in range(len(SUMS))]
         wants[2] = (False, True)
         return [
-            dict(RECORDS[kernel].symbol.constants, VELOCITY=velocity, PRESSURE=pressure)
+            dict(RECORDS[kernel].fgc, VELOCITY=velocity, PRESSURE=pressure)
             for kernel, (velocity, pressure) in zip(SUMS, wants, strict=True)
         ]
     return [{}]
@@ -233,11 +232,8 @@ def nvrtc():
 @pytest.mark.parametrize("real", ["double", "float"])
 @pytest.mark.parametrize(("file", "name"), workunits())
 def test_cuda(file, name, real, architecture):
-    # The older architecture has the smaller limits: there the first set, which has everything. The
-    # literature's takes NVRTC seconds.
-    sets = constant_sets(file)
-    first = 1 if file.startswith("literature/") else 0
-    for constants in sets[:1] if architecture == "sm_80" else sets[first:] or sets:
+    # The older architecture has the smaller limits: there the first set, which has everything.
+    for constants in constant_sets(file)[: 1 if architecture == "sm_80" else None]:
         kernel = translated(file, name, real, constants)
         binary = compile_offline(kernel, architecture)
         assert binary.startswith(b"\x7fELF") and b"parki_launch" in binary

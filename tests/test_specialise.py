@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import textwrap
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from small_kernels import HEADER, write_kernel
 
 from parki.errors import KernelError
+from parki.runtime import specialise as module
 from parki.runtime.linter import is_decorated, lint
 from parki.runtime.specialise import kernel_directory, specialise
 
@@ -233,3 +235,40 @@ def test_specialised_kernels_stay_in_the_dialect(file, name, real, tmp_path):
     done = specialise(file, name, {"REAL": real})
     lint(ast.parse(done.text), tmp_path / "specialised.py")
     assert "REAL" not in done.text
+
+
+PAIR = """from kernels.blocks.cut import cut
+
+SCALE = 3.0
+
+
+def interact(density, row, normal, first_normal, at):
+    a: REAL = SCALE * rr
+    cut(a)
+    for d in range(MANY):
+        u[d] += a * density[row + d][at]
+
+
+def differentiate(density, row, normal, first_normal, at):
+    g00 += SCALE * rr * density[row][at]
+"""
+NEAR = (
+    ("p2p", "p2p_staged"),
+    ("p2p_tile", "p2p_tile"),
+    ("p2p_derivatives", "p2p_derivatives"),
+    ("p2p_derivatives", "p2p_staged_derivatives"),
+    ("literature/p2p_cells", "p2p_cells"),
+)
+
+
+@pytest.mark.parametrize(("file", "workunit"), NEAR)
+def test_a_pair_function_is_one_file(file, workunit, tmp_path, monkeypatch):
+    """All kernels of the near field take it, and nothing else of a sum."""
+    folder = tmp_path / "kernels"
+    shutil.copytree(kernel_directory(), folder)
+    (folder / "pairs" / "new.py").write_text(PAIR, encoding="utf-8")
+    monkeypatch.setattr(module, "kernel_directory", lambda: folder)
+    constants = {"CHARGES": 1, "OUTPUTS": 1, "NORMALS": False, "TABLES": 1}
+    text = specialise(folder / f"{file}.py", workunit, {"PAIRS": "new", **constants}).text
+    assert "3.0 * rr" in text and "norms" not in text
+    assert "3.0 * rr" not in specialise(folder / f"{file}.py", workunit, constants).text

@@ -11,6 +11,7 @@ import pytest
 import parki
 from parki.ewald.points import RESULTS, TENSOR
 from parki.ewald.sums import SUMS, TERMS
+from parki.runtime.specialise import kernel_directory
 
 ROOT = Path(parki.__file__).parent
 # The reference shares nothing with the solver.
@@ -37,6 +38,24 @@ def test_nobody_asks_which_sum_it_is():
         for path in SOURCES
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and node.attr in which
+    ]
+    assert not found
+
+
+def test_kernels_know_sums_by_their_files_alone():
+    """A pair function is a file of kernels/pairs, a tensor structure one of kernels/symbols."""
+    folder = kernel_directory()
+    of_sums = {"pairs": {each.pair.file for each in SUMS.values()}}
+    of_sums["symbols"] = {each.symbol.structure for each in SUMS.values()}
+    for name, files in of_sums.items():
+        assert files == {path.stem for path in (folder / name).glob("*.py")}
+    which = {"SINGLE", "DOUBLE", "LAPLACE", "ROTLET", "DIPOLE", "STOKES"}
+    found = [
+        f"{path.relative_to(folder)}:{node.lineno}: {node.id}"
+        for path in folder.rglob("*.py")
+        if path.parent.name not in of_sums
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Name) and node.id in which
     ]
     assert not found
 

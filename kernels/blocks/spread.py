@@ -1,14 +1,12 @@
 """The sums of P2G: sources at grid points, and values of the grid."""
 
+from kernels.blocks.vector import take_vector
+
 
 def stresslet(at):
-    """Set xx, xy and so on to the tensor S = q n + n q of a source, and trace to q.n."""
-    q0: REAL = dens[3 * SINGLE][at]
-    q1: REAL = dens[3 * SINGLE + 1][at]
-    q2: REAL = dens[3 * SINGLE + 2][at]
-    n0: REAL = norms[0][at]
-    n1: REAL = norms[1][at]
-    n2: REAL = norms[2][at]
+    """Take the symmetric tensor S = q n + n q of a source to xx, xy and so on, and q.n to trace."""
+    take_vector(q0, q1, q2, dens, PLAIN, at)
+    take_vector(n0, n1, n2, norms, 0, at)
     trace: REAL = q0 * n0 + q1 * n1 + q2 * n2
     xx: REAL = 2.0 * q0 * n0
     yy: REAL = 2.0 * q1 * n1
@@ -31,16 +29,12 @@ def add_source(density, normal, first_normal, at):
         s1 += density[1][at] * w
     if PLAIN > 2:
         s2 += density[2][at] * w
-    if DOUBLE:
+    if LAYERS:
         dx = dx * wy * wz
         dy = wx * dy * wz
         dz = wx * wy * dz
-        q0: REAL = density[3 * SINGLE][at]
-        q1: REAL = density[3 * SINGLE + 1][at]
-        q2: REAL = density[3 * SINGLE + 2][at]
-        n0: REAL = normal[first_normal][at]
-        n1: REAL = normal[first_normal + 1][at]
-        n2: REAL = normal[first_normal + 2][at]
+        take_vector(q0, q1, q2, density, PLAIN, at)
+        take_vector(n0, n1, n2, normal, first_normal, at)
         qd: REAL = q0 * dx + q1 * dy + q2 * dz
         nd: REAL = n0 * dx + n1 * dy + n2 * dz
         s0 += q0 * nd + n0 * qd
@@ -52,11 +46,11 @@ def add_source(density, normal, first_normal, at):
 def add_to_grid(v0, v1, v2, v3):
     """Add to the components of the grid at g0, g1, g2, by atomics where threads may meet."""
     pk.atomic_add(grid, [0, g0, g1, g2], v0)
-    if PLAIN > 1 or TENSOR:
+    if PLAIN > 1 or GRADIENT:
         pk.atomic_add(grid, [1, g0, g1, g2], v1)
-    if PLAIN > 2 or TENSOR:
+    if PLAIN > 2 or GRADIENT:
         pk.atomic_add(grid, [2, g0, g1, g2], v2)
-    if DOUBLE:
+    if LAYERS:
         pk.atomic_add(grid, [3, g0, g1, g2], v3)
 
 

@@ -67,7 +67,7 @@ def fill_stage():
                 for row in range(MANY * CHARGES):
                     for lane in range(LANES):
                         stage[3 + PERIODIC + row][at + lane] = dens[row][k + lane]
-                if DOUBLE and TRANSPOSED_PAIR == 0:
+                if NORMALS and TRANSPOSED_PAIR == 0:
                     for row in range(3):
                         for lane in range(LANES):
                             stage[NORMAL + row][at + lane] = norms[row][k + lane]
@@ -131,3 +131,27 @@ def fill_stage():
 
     pk.parallel_for(pk.TeamThreadRange(team, staged - filled), surplus)
     team.team_barrier()
+
+
+def meet(m):
+    """Take the distance of a target at y0, y1, y2 from staged source m, as ``p2p.py`` says."""
+    r0: REAL = y0 - stage[0][m]
+    r1: REAL = y1 - stage[1][m]
+    r2: REAL = y2 - stage[2][m]
+    if PERIODIC > 0:
+        r0 = (y0 + stage[3][m]) - stage[0][m]
+    if PERIODIC > 1:
+        r1 = (y1 + stage[4][m]) - stage[1][m]
+    if PERIODIC > 2:
+        r2 = (y2 + stage[5][m]) - stage[2][m]
+    r0 = r0 * inverse
+    r1 = r1 * inverse
+    r2 = r2 * inverse
+    if LOW:
+        r0 += (l0 - stage[LOWER][m]) * tiny
+        r1 += (l1 - stage[LOWER + 1][m]) * tiny
+        r2 += (l2 - stage[LOWER + 2][m]) * tiny
+    rr: REAL = r0 * r0 + r1 * r1 + r2 * r2
+    y: REAL = 1.0 / pk.sqrt(rr)
+    if rr <= coincident:
+        y = 0.0

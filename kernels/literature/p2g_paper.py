@@ -23,11 +23,9 @@ from kernels.blocks.spread import add_source, add_to_grid, stresslet, tile_ahead
 from kernels.blocks.window import cell_within, evaluate, place, value
 
 REAL = pk.double
-SINGLE = True
-DOUBLE = True
-LAPLACE = False
-TENSOR = DOUBLE
-PLAIN = 3 * SINGLE + LAPLACE  # components that are spread by the window itself
+PLAIN = 3  # components that are spread by the window itself
+LAYERS = True  # whether there are vectors with normals, too
+GRADIENT = LAYERS  # whether the window's gradient spreads them
 P = 8
 PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
@@ -36,8 +34,8 @@ TILE = 4  # grid steps along the edge of a tile
 # p2g_hybrid only:
 BATCH = 32  # most sources of a team
 EXTENT = TILE + P - 1  # grid points along an edge of the tile's reach
-DEPTH = 1 + (PX > 1) * (EXTENT - 1)  # grid points along x
-WEIGHTS = 3 * P + 3 * P * DOUBLE  # windows along x, y, z, then their slopes
+DEPTH = 1 + (PX > 1) * (EXTENT - 1)  # along x
+WEIGHTS = 3 * P + 3 * P * LAYERS  # windows along x, y, z, then their slopes
 
 
 @pk.workunit
@@ -68,7 +66,7 @@ def p2g_source(
         f1 = dens[1][j]
     if PLAIN > 2:
         f2 = dens[2][j]
-    if DOUBLE:
+    if LAYERS:
         dx: List[REAL] = [0.0] * ROW
         dy: List[REAL] = [0.0] * ROW
         dz: List[REAL] = [0.0] * ROW
@@ -88,7 +86,7 @@ def p2g_source(
             a0: REAL = f0 * ww
             a1: REAL = f1 * ww
             a2: REAL = f2 * ww
-            if DOUBLE:
+            if LAYERS:
                 dw: REAL = dx[a] * wy[b] * inverse_step[0]
                 wd: REAL = wx[a] * dy[b] * inverse_step[1]
                 a0 += xx * dw + xy * wd
@@ -103,7 +101,7 @@ def p2g_source(
                 g2: int = c2 + z
                 if g2 >= shape[2]:
                     g2 = g2 - shape[2]
-                if DOUBLE:
+                if LAYERS:
                     u0: REAL = a0 * wz[z] + b0 * dz[z]
                     u1: REAL = a1 * wz[z] + b1 * dz[z]
                     u2: REAL = a2 * wz[z] + b2 * dz[z]
@@ -175,7 +173,7 @@ def p2g_grid(
                                 value(window, i0, z0, wx)
                                 value(window, i1, z1, wy)
                                 value(window, i2, z2, wz)
-                                if DOUBLE:
+                                if LAYERS:
                                     value(slope, i0, z0, dx)
                                     value(slope, i1, z1, dy)
                                     value(slope, i2, z2, dz)
@@ -184,11 +182,11 @@ def p2g_grid(
                                     dz = dz * inverse_step[2]
                                 add_source(dens, norms, 0, j)
             grid[0][g0][g1][g2] = s0
-            if PLAIN > 1 or DOUBLE:
+            if PLAIN > 1 or LAYERS:
                 grid[1][g0][g1][g2] = s1
-            if PLAIN > 2 or DOUBLE:
+            if PLAIN > 2 or LAYERS:
                 grid[2][g0][g1][g2] = s2
-            if DOUBLE:
+            if LAYERS:
                 grid[3][g0][g1][g2] = s3
 
     pk.parallel_for(pk.TeamThreadRange(team, TILE * TILE * TILE), point)
@@ -239,18 +237,18 @@ def p2g_hybrid(
             if d == 0:
                 w = 1.0
         weights[m][d * P + p] = w
-        if DOUBLE:
+        if LAYERS:
             value(slope, p, x, g)
             weights[m][(3 + d) * P + p] = g * inverse_step[d]
         if p == 0:
             anchor[m][d] = c - base
-            if DOUBLE:
+            if LAYERS:
                 strength[d][m] = dens[d][j]
                 strength[6 + d][m] = norms[d][j]
             else:
                 if d < PLAIN:
                     strength[d][m] = dens[d][j]
-            if SINGLE and DOUBLE:
+            if LAYERS and PLAIN > 0:
                 strength[3 + d][m] = dens[3 + d][j]
 
     pk.parallel_for(pk.TeamThreadRange(team, 3 * P * count), prepare)
@@ -274,7 +272,7 @@ def p2g_hybrid(
                 wx: REAL = weights[m][i0]
                 wy: REAL = weights[m][P + i1]
                 wz: REAL = weights[m][2 * P + i2]
-                if DOUBLE:
+                if LAYERS:
                     dx: REAL = weights[m][3 * P + i0]
                     dy: REAL = weights[m][4 * P + i1]
                     dz: REAL = weights[m][5 * P + i2]

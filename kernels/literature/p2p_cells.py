@@ -17,30 +17,26 @@ from typing import List
 
 import pykokkos as pk
 
-from kernels.blocks.pair import interact, take_radial
+from kernels.blocks.radial import take_radial
 from kernels.blocks.walk import clip, wrap
+from kernels.pairs.layers import interact
 
 REAL = pk.double
-SINGLE = True
-DOUBLE = True
-LAPLACE = False
-ROTLET = False
-DIPOLE = False
-EVALUATOR = 0  # of the radial functions, and their degree, as in p2p.py
+CHARGES = 6  # rows of ``dens``
+OUTPUTS = 3
+NORMALS = True  # whether sources have normals
+TRANSPOSED_PAIR = False
+TABLES = 3  # radial functions that a pair takes
+EVALUATOR = 0  # of the radial functions, as DEGREE: see p2p.py
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
 STAGED = False
 VECTORS = 1  # lanes that share the sources of a target
 TARGETS = 64  # most targets of a team
 CHUNK = 64  # sources staged at a time
-OUTPUTS = 3 - 2 * LAPLACE
-CHARGES = 3 * SINGLE + 3 * DOUBLE + LAPLACE + 3 * ROTLET + 9 * DIPOLE  # rows of ``dens``
-TRANSPOSED_PAIR = False
-LAYER_ROW = 3 * SINGLE
-LAYER_OUT = 0
 MANY = 1  # densities
-CUT = False  # `interact` gets no pairs beyond the cut-off
-ROWS = 3 + CHARGES + 3 * DOUBLE  # rows of the stage: position, density, normal
+CUT = False  # pairs beyond the cut-off do not come to `interact`
+ROWS = 3 + CHARGES + 3 * NORMALS  # of the stage: position, density, normal
 
 
 @pk.workunit
@@ -143,7 +139,7 @@ def p2p_cells(
                                     stage[2][m] = src[2][j + m] + s2
                                     for d in range(CHARGES):
                                         stage[3 + d][m] = dens[d][j + m]
-                                    if DOUBLE:
+                                    if NORMALS:
                                         for d in range(3):
                                             stage[3 + CHARGES + d][m] = norms[d][j + m]
 

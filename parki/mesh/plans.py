@@ -38,8 +38,6 @@ SPACES_METHODS = {False: ("owner", "target"), True: ("tile", "tile")}
 SOLID = ("tile", "grid")
 PLANAR_METHODS = {False: ("owner", "target"), True: ("hybrid", "target")}
 NARROW = 6
-# Switches of P2G for values that are not densities of a sum.
-PLAIN = {"SINGLE": False, "DOUBLE": False, "LAPLACE": False}
 # If the last axis has this many times the window's points, few windows wrap.
 FEW_WRAP = 100
 FARTHEST = 1e6  # periods from the grid, beyond which points have few digits left
@@ -225,8 +223,8 @@ class SpreadPlan(_Plan):
         self.seconds = time.perf_counter() - start
 
     def _variant(self, count: int) -> Variant:
-        """Return the P2G variant for ``count`` components."""
-        fields = Fields(PLAIN | {"PLAIN": count}, count, count)
+        """Return the variant for as many components."""
+        fields = Fields({"PLAIN": count, "LAYERS": False}, count, count)
         return VARIANTS[self.method](self.place.mesh(self.space, self.dtype, fields, self.method))
 
     def __call__(self, values: ArrayT, out: ArrayT | None = None) -> ArrayT:

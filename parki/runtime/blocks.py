@@ -1,17 +1,19 @@
 """Blocks: statements common to several kernels, inserted wherever they are called.
 
-A kernel file says ``from kernels.blocks.pair import interact`` and calls it as a statement. The
-call is replaced by the function's body, with arguments for parameters; all other names refer to
-the caller's variables. Blocks may call blocks that their own file or the kernel's imports. Later
-steps, upstream PyKokkos included, read plain files.
+A kernel file says ``from kernels.pairs.layers import interact`` and calls it as a statement. The
+call is replaced by the function's body, with arguments for parameters; all other names refer to the
+caller's variables. Blocks may call blocks of their own file and its imports. Constants at the top
+of their file join the kernel's. A constant may choose another file of the same folder. Later steps,
+upstream PyKokkos included, read plain files.
 """
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from parki.errors import KernelError
 
@@ -28,8 +30,10 @@ def parsed(path: Path) -> ast.Module:
         return ast.parse(text, filename=str(path))
 
 
-def expand(tree: ast.Module, path: Path, folder: Path) -> ast.Module:
-    """Insert the blocks that a kernel file imports.
+def expand(
+    tree: ast.Module, path: Path, folder: Path, chosen: Mapping[str, str] | None = None
+) -> ast.Module:
+    """Write out the blocks that a kernel file imports.
 
     Parameters
     ----------
@@ -38,63 +42,98 @@ def expand(tree: ast.Module, path: Path, folder: Path) -> ast.Module:
     path : Path
         Path of the file, for messages.
     folder : Path
-        Folder of parki's kernels, in which ``kernels.blocks`` is looked up.
+        That of parki's kernels, in which ``kernels.blocks`` is looked up.
+    chosen : mapping of str to str, optional
+        Files of the folders that it names, in place of those imported: ``{"pairs": "laplace"}``.
     """
-    blocks = _imported(tree, path, folder)
-    tree.body = [node for node in tree.body if not _of_blocks(node)]
+    files = _Files(folder)
+    blocks = files.imported(tree, path, chosen or {})
+    # Constants of blocks come last: they may be made of the kernel's.
+    imports = _imports(tree)
+    tree.body = [node for node in tree.body if node not in imports] + files.constants
     if blocks:
         _Expander(blocks, path).visit(tree)
         ast.fix_missing_locations(tree)
     return tree
 
 
-def _of_blocks(node: ast.stmt) -> bool:
-    return isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE)
+def _imports(tree: ast.Module) -> list[ast.ImportFrom]:
+    nodes = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    return [node for node in nodes if str(node.module).startswith(PACKAGE)]
 
 
-def _imported(tree: ast.Module, path: Path, folder: Path) -> dict[str, ast.FunctionDef]:
-    """Return the blocks that a file imports, directly or through blocks."""
-    blocks: dict[str, ast.FunctionDef] = {}
-    for node in filter(_of_blocks, tree.body):
-        if not isinstance(node, ast.ImportFrom) or node.module is None:
-            continue
-        file = folder.joinpath(*node.module.split(".")[1:]).with_suffix(".py")
-        if not file.is_file():
-            raise KernelError(f"{path.name}:{node.lineno}: there is no file {node.module}")
+class _Shared(NamedTuple):
+    """A block, and those that it may call."""
+
+    function: ast.FunctionDef
+    others: dict[str, _Shared]
+
+
+class _Files:
+    """The files of blocks that a kernel needs, and the constants at their top."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.blocks: dict[Path, dict[str, _Shared]] = {}
+        self.constants: list[ast.stmt] = []
+
+    def imported(
+        self, tree: ast.Module, path: Path, chosen: Mapping[str, str]
+    ) -> dict[str, _Shared]:
+        """Return the blocks that a file imports."""
+        blocks, left = {}, dict(chosen)
+        for node in _imports(tree):
+            where = f"{path.name}:{node.lineno}"
+            inner, _, name = str(node.module).removeprefix(PACKAGE).rpartition(".")
+            left.pop(inner, None)
+            file = self.folder / inner.replace(".", "/") / f"{chosen.get(inner, name)}.py"
+            if not file.is_file():
+                raise KernelError(f"{where}: there is no file {PACKAGE}{inner}.{file.stem}")
+            there = self.blocks[file] if file in self.blocks else self.open(file)
+            for alias in node.names:
+                if alias.name not in there:
+                    raise KernelError(f"{where}: {file.name} has no {alias.name}")
+                blocks[alias.name] = there[alias.name]
+        for name, value in left.items():
+            what = f"{path.name}: the constant {name.upper()} is {value!r}"
+            raise KernelError(f"{what}; expected a finite number")
+        return blocks
+
+    def open(self, file: Path) -> dict[str, _Shared]:
+        """Return a file's blocks, its own and those it imports; take its constants."""
         whole = parsed(file)
-        there = {n.name: n for n in whole.body if isinstance(n, ast.FunctionDef)}
-        blocks.update(_imported(whole, file, folder))
-        for alias in node.names:
-            if alias.name not in there:
-                raise KernelError(f"{path.name}:{node.lineno}: {file.name} has no {alias.name}")
-            blocks[alias.name] = there[alias.name]
-    return blocks
+        blocks = self.blocks[file] = {}
+        blocks |= self.imported(whole, file, {})
+        blocks |= {n.name: _Shared(n, blocks) for n in whole.body if isinstance(n, ast.FunctionDef)}
+        self.constants += [n for n in whole.body if isinstance(n, ast.Assign)]
+        return blocks
 
 
 class _Expander(ast.NodeTransformer):
     """Replaces calls of blocks."""
 
-    def __init__(self, blocks: dict[str, ast.FunctionDef], path: Path) -> None:
+    def __init__(self, blocks: dict[str, _Shared], path: Path) -> None:
         self.blocks, self.path = blocks, path
 
     def visit_Expr(self, node: ast.Expr) -> Any:
         call = node.value
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             return node
-        block = self.blocks.get(call.func.id)
-        if block is None:
+        if call.func.id not in self.blocks:
             return node
+        block, others = self.blocks[call.func.id]
         names = [argument.arg for argument in block.args.args]
         if len(names) != len(call.args) or call.keywords:
             raise KernelError(
                 f"{self.path.name}:{node.lineno}: {block.name} takes {len(names)} arguments "
                 f"({', '.join(names)}), without keywords"
             )
+        within = _Expander(others, self.path)
         put = _Put(dict(zip(names, call.args, strict=True)), node)
         body = block.body[1:] if ast.get_docstring(block) is not None else block.body
         written: list[ast.stmt] = []
         for statement in body:
-            found = self.visit(put.visit(copy_tree(statement)))
+            found = within.visit(put.visit(copy_tree(statement)))
             written += found if isinstance(found, list) else [found]
         return written
 

@@ -95,9 +95,9 @@ def kernel_directory() -> Path:
 
 
 @functools.lru_cache(maxsize=64)
-def _parse(path: Path, _stamp: int) -> ast.Module:
+def _parse(path: Path, _stamp: int, chosen: tuple[tuple[str, str], ...]) -> ast.Module:
     tree = parsed(path)
-    expand(tree, path, kernel_directory())
+    expand(tree, path, kernel_directory(), dict(chosen))
     lint(tree, path)
     return tree
 
@@ -106,8 +106,10 @@ def _parse(path: Path, _stamp: int) -> ast.Module:
 def _specialise(
     path: Path, stamp: int, workunit: str, constants: tuple[tuple[str, str, Constant], ...]
 ) -> Specialised:
-    tree = _parse(path, stamp)
-    values = _constant_values(tree, {name: value for name, _, value in constants}, path)
+    given = {name: value for name, _, value in constants}
+    files = {n: v for n, v in given.items() if isinstance(v, str) and n != "REAL"}
+    tree = _parse(path, stamp, tuple((name.lower(), file) for name, file in files.items()))
+    values = _constant_values(tree, {n: v for n, v in given.items() if n not in files}, path)
     functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
     if workunit not in functions or not is_decorated(functions[workunit], "workunit"):
         raise KernelError(f"{path.name}: no workunit named {workunit!r}")
@@ -151,13 +153,14 @@ def specialise(file: str | Path, workunit: str, constants: Mapping[str, Constant
         Name of the workunit.
     constants : mapping
         Values for the file's module constants; ``REAL`` is ``"double"`` or ``"float"``. Constants
-        not given keep the file's default; those that are expressions of others follow them.
+        not given keep the file's default; those that are expressions of others follow them. A
+        constant named like a folder of blocks, as ``PAIRS="laplace"``, chooses its file.
 
     Raises
     ------
     KernelError
-        If the file leaves the dialect, or the file, the workunit or a constant is unknown, or a
-        constant is neither a finite number nor a real type.
+        If the file leaves the dialect, or a file, the workunit or a constant is unknown, or a
+        constant is neither a finite number nor a real type, nor chooses a file.
     """
     path = _path(str(file))
     try:
@@ -178,7 +181,7 @@ def _path(file: str) -> Path:
 def _plain(name: str, value: Any) -> Constant:
     """Convert a constant to a Python number, whose ``repr`` is a literal."""
     value = value.item() if isinstance(value, np.generic) else value
-    if name == "REAL" and isinstance(value, str):
+    if isinstance(value, str):
         return value
     if not isinstance(value, (int, float)) or not math.isfinite(value):
         raise KernelError(f"the constant {name} is {value!r}; expected a finite number")
@@ -192,6 +195,8 @@ def _constant_values(
     for node in tree.body:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             name = dotted(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+            if name in values:
+                raise KernelError(f"{path.name}: {name} is a constant twice, here or of a block")
             if name in given:
                 values[name] = given.pop(name)
             elif name == "REAL":

@@ -15,7 +15,7 @@ from parki.ewald.far.host_memory import clear
 from parki.ewald.far.mesh import Fields
 from parki.ewald.split.window import Window
 from parki.mesh.grid import Grid, Placement
-from parki.mesh.plans import PLAIN, VARIANTS, InterpolatePlan
+from parki.mesh.plans import VARIANTS, InterpolatePlan
 
 # Largest number of runs of a case, and the seconds after which it is not run again.
 ROUNDS, ENOUGH = 5, 0.25
@@ -95,7 +95,7 @@ def spreading(
 
     ``method`` is a name or a variant; ``changes`` replace some of its arguments.
     """
-    fields = Fields(PLAIN | {"PLAIN": len(values)}, len(values), len(values))
+    fields = Fields({"PLAIN": len(values), "LAYERS": False}, len(values), len(values))
     name = method if isinstance(method, str) else "group_mesh"
     mesh = Placement(grid, window).mesh(run.space, points.dtype, fields, name)
     variant = VARIANTS[method](mesh) if isinstance(method, str) else method(mesh)

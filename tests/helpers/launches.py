@@ -60,7 +60,7 @@ def _files():
         body = ast.parse(path.read_text(encoding="utf-8")).body
         imports = [node for node in body if isinstance(node, ast.ImportFrom)]
         blocks = {a.name for node in imports if node.module != "typing" for a in node.names}
-        if path.parent.name != "blocks":
+        if path.parent.name not in ("blocks", "pairs", "symbols"):
             yield path, {n.name: n for n in body if isinstance(n, ast.FunctionDef)}, blocks
 
 

@@ -109,7 +109,7 @@ class Convolution:
     @staticmethod
     def kernel(task: Task) -> Kernel:
         """Return the convolution kernel."""
-        constants: dict[str, Any] = {**task.sum.symbol.constants, **wanted(task.want)}
+        constants: dict[str, Any] = {**task.sum.fgc, **wanted(task.want)}
         real = real_name(task.dtype)
         return load("fgc", "convolve", task.space, executor=task.executor, REAL=real, **constants)
 

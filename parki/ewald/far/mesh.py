@@ -77,8 +77,8 @@ class Fields:
 
     Attributes
     ----------
-    layers : mapping
-        Switches of P2G's kernels.
+    sources : mapping
+        The constants of P2G's kernels that depend on the sources.
     components, results : int
         Numbers of components that are spread and gathered.
     gradient : bool
@@ -89,7 +89,7 @@ class Fields:
         Whether grid values must be the same bits every time.
     """
 
-    layers: Mapping[str, Any] = field(hash=False)
+    sources: Mapping[str, Any] = field(hash=False)
     components: int
     results: int
     gradient: bool = False
@@ -106,7 +106,7 @@ class Fields:
         """Return the fields of a sum."""
         kind = task.sum
         return cls(
-            kind.spread,
+            kind.p2g,
             kind.components,
             kind.results,
             kind.gradient,

@@ -41,7 +41,7 @@ class Variant:
 
     def kernel(self, file: str, workunit: str, **constants: Any) -> Kernel:
         """Return a kernel for the mesh's fields."""
-        return self.mesh.load(file, workunit, **self.mesh.fields.layers, **constants)
+        return self.mesh.load(file, workunit, **self.mesh.fields.sources, **constants)
 
     def load(self, file: str, workunit: str, **constants: Any) -> None:
         """Add a kernel for the mesh's fields."""

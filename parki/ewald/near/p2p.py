@@ -277,10 +277,8 @@ def near_kernels(
         else:
             kernels["u"] = near_kernel(task, pair, tile)
     if want != ("u",):
-        shape, sizes = (
-            pair.rows(task.sum.derivative_tables(want, values)).shape,
-            sizes_of(task.space),
-        )
+        names, sizes = task.sum.derivative_tables(want), sizes_of(task.space)
+        shape = pair.rows(task.sum.derivative_tables(want, values)).shape
         workunit, constants = "p2p_derivatives", dict[str, Any]()
         if stages(task, pair):
             workunit = "p2p_staged_derivatives"
@@ -302,7 +300,7 @@ def near_kernels(
             TILE=sizes.derivatives,
             **constants,
             LOW=task.mixed,
-            **task.sum.pair.constants,
+            **dict(task.sum.p2p(), TABLES=len(names), WITH_VALUES=bool(task.sum.pair.with_values)),
         )
     return kernels
 

@@ -49,11 +49,10 @@ class Pair(NamedTuple):
         number = EVALUATORS.index(self.evaluator.name) if self.evaluator else 0
         degree = self.evaluator.degree if self.evaluator else self.radial.S.size - 1
         known = dict(
-            task.pair.pair.constants,
+            task.pair.p2p(bool(task.transposed_pair)),
             REAL=real_name(task.dtype),
             DEGREE=degree,
             PERIODIC=task.options.periodicity,
             EVALUATOR=number,
         )
-        more = {"LOW": task.mixed, "TRANSPOSED_PAIR": bool(task.transposed_pair)}
-        return known | {name: True for name, flag in more.items() if flag}
+        return known | {"LOW": True} if task.mixed else known

@@ -32,7 +32,7 @@ GRADIENT_TERM = Term(
 LAPLACE = Sum(
     "laplace",
     symbols.POTENTIAL,
-    PairFunction(("LAPLACE",), (1, 12), values="L", derivatives="X", with_values="L"),
+    PairFunction("laplace", (1, 12), values="L", derivatives="X", with_values="L"),
     (CHARGE,),
     OF_CHARGES,
     terms={"u": (POTENTIAL,), "grad_u": (GRADIENT_TERM,)},

@@ -30,8 +30,8 @@ class PairFunction(NamedTuple):
 
     Attributes
     ----------
-    switches : tuple of str
-        The constants of ``kernels/p2p.py`` that choose it.
+    file : str
+        Of ``kernels/pairs``.
     operations : tuple of two int
         Polynomials that a pair evaluates, and its other operations.
     values, derivatives : str
@@ -44,16 +44,10 @@ class PairFunction(NamedTuple):
         Table that values need in addition where a kernel sums them with the derivatives.
     """
 
-    switches: tuple[str, ...]
+    file: str
     operations: tuple[int, int]
     values: str
     derivatives: str
     power: int = 1
     tensors: str = ""
     with_values: str = ""
-
-    @property
-    def constants(self) -> dict[str, bool]:
-        """The constants of P2P's kernels; the literature's have none for dipoles."""
-        kinds = ("SINGLE", "DOUBLE", "LAPLACE", "ROTLET")
-        return dict.fromkeys(kinds, False) | dict.fromkeys(self.switches, True)

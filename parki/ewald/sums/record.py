@@ -176,8 +176,23 @@ class Sum:
             yield source, rows[start : start + source.rows]
             start += source.rows
 
+    def p2p(self, transposed: bool = False) -> dict[str, Any]:
+        """Return the constants of P2P's kernels that depend on the sum."""
+        found = {"PAIRS": self.pair.file, "NORMALS": self.normals, "TABLES": len(self.pair.values)}
+        if transposed:
+            found |= {"TRANSPOSED_PAIR": True, "CHARGES": self.results, "OUTPUTS": self.rows}
+            return found
+        return found | {"CHARGES": self.rows, "OUTPUTS": self.results}
+
     @cached_property
-    def spread(self) -> dict[str, bool]:
-        """The constants of P2G's kernels."""
-        kinds = ("SINGLE", "DOUBLE", "LAPLACE")
-        return dict.fromkeys(kinds, False) | dict.fromkeys((s.spread for s in self.sources), True)
+    def p2g(self) -> dict[str, Any]:
+        """The constants of P2G's kernels; the literature's have none for tensors."""
+        plain = sum(source.rows for source in self.sources if not source.gradient)
+        tensors = any(source.gradient and not source.normal for source in self.sources)
+        return {"PLAIN": plain, "LAYERS": self.normals} | ({"TENSORS": True} if tensors else {})
+
+    @property
+    def fgc(self) -> dict[str, Any]:
+        """The constants of FGC's convolution."""
+        components, power = self.components, self.pair.power
+        return {"SYMBOLS": self.symbol.structure, "COMPONENTS": components, "POWER": power}

@@ -13,8 +13,6 @@ class Source(NamedTuple):
     ----------
     shape : tuple of int
         Shape for one point: a number, a vector or a tensor.
-    spread : str
-        The constant of ``kernels/p2g.py`` that spreads it.
     decay : int
         Power of the inverse length in the promise.
     gradient : bool
@@ -26,7 +24,6 @@ class Source(NamedTuple):
     """
 
     shape: tuple[int, ...]
-    spread: str
     decay: int = 1
     gradient: bool = False
     normal: bool = False
@@ -38,8 +35,8 @@ class Source(NamedTuple):
         return math.prod(self.shape)
 
 
-CHARGE = Source((), "LAPLACE")
-FORCE = Source((3,), "SINGLE")
-TORQUE = Source((3,), "SINGLE", decay=2, axial=True)
-LAYER = Source((3,), "DOUBLE", decay=2, gradient=True, normal=True)
-DIPOLE = Source((3, 3), "DIPOLE", decay=2, gradient=True)
+CHARGE = Source(())
+FORCE = Source((3,))
+TORQUE = Source((3,), decay=2, axial=True)
+LAYER = Source((3,), decay=2, gradient=True, normal=True)
+DIPOLE = Source((3, 3), decay=2, gradient=True)

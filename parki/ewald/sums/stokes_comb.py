@@ -18,8 +18,8 @@ from parki.ewald.sums.sources import FORCE, LAYER
 _WANT = ("u", "p", "grad_u")
 STOKES_COMB = Sum(
     "stokes_comb",
-    symbols.FLOW_OF_BOTH,
-    PairFunction(("SINGLE", "DOUBLE"), (3, 50), values="SXR", derivatives="XRW", with_values="S"),
+    symbols.FLOW_OF_LAYERS,
+    PairFunction("layers", (3, 50), values="SXR", derivatives="XRW", with_values="S"),
     (FORCE, LAYER),
     OF_FORCES,
     terms={name: stokes_sl.TERMS[name] + stokes_dl.TERMS[name] for name in stokes_sl.TERMS},

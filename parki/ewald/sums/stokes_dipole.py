@@ -63,8 +63,8 @@ PRESSURE = Term(
 )
 STOKES_DIPOLE = Sum(
     "stokes_dipole",
-    symbols.FLOW_OF_TENSORS,
-    PairFunction(("DIPOLE",), (2, 55), values="XR", derivatives="XRW", power=2),
+    symbols.FLOW,
+    PairFunction("dipole", (2, 55), values="XR", derivatives="XRW", power=2),
     (DIPOLE,),
     gauge=None,
     terms={"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)},

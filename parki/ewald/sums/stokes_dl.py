@@ -68,7 +68,7 @@ TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}
 STOKES_DL = Sum(
     "stokes_dl",
     symbols.FLOW_OF_LAYERS,
-    PairFunction(("DOUBLE",), (3, 40), values="SXR", derivatives="XRW"),
+    PairFunction("layers", (3, 40), values="SXR", derivatives="XRW"),
     (LAYER,),
     gauge=None,
     terms=TERMS,

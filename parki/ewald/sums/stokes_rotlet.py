@@ -31,7 +31,7 @@ VELOCITY_GRADIENT = Term(
 STOKES_ROTLET = Sum(
     "stokes_rotlet",
     symbols.CURL,
-    PairFunction(("ROTLET",), (1, 25), values="X", derivatives="XR", power=2),
+    PairFunction("rotlet", (1, 25), values="X", derivatives="XR", power=2),
     (TORQUE,),
     gauge=None,
     terms={"u": (VELOCITY,), "p": (), "grad_u": (VELOCITY_GRADIENT,)},

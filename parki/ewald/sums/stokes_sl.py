@@ -66,7 +66,7 @@ TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}
 STOKES_SL = Sum(
     "stokes_sl",
     symbols.FLOW,
-    PairFunction(("SINGLE",), (2, 25), "SX", derivatives="XR", tensors="XRW", with_values="S"),
+    PairFunction("layers", (2, 25), "SX", derivatives="XR", tensors="XRW", with_values="S"),
     (FORCE,),
     OF_FORCES,
     terms={**TERMS, "grad_tensor": (TENSOR_GRADIENT,)},

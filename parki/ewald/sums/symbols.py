@@ -17,20 +17,14 @@ class Symbol(NamedTuple):
         Fields on the grid that sources are spread onto.
     results : int
         Rows of the velocity or potential.
-    switches : tuple of str
-        The constants of ``kernels/fgc.py`` that choose the tensor structure.
+    structure : str
+        File of ``kernels/symbols`` that has the tensor structure.
     """
 
     order: int
     components: int
     results: int
-    switches: tuple[str, ...]
-
-    @property
-    def constants(self) -> dict[str, bool]:
-        """The constants of FGC's kernels."""
-        kinds = ("SINGLE", "DOUBLE", "LAPLACE", "ROTLET")
-        return dict.fromkeys(kinds, False) | dict.fromkeys(self.switches, True)
+    structure: str
 
     @property
     def strength(self) -> float:
@@ -38,10 +32,8 @@ class Symbol(NamedTuple):
         return 4 * math.pi * self.order
 
 
-POTENTIAL = Symbol(1, 1, 1, ("LAPLACE",))
-CURL = Symbol(1, 3, 3, ("ROTLET",))
-FLOW = Symbol(2, 3, 3, ("SINGLE",))
-FLOW_OF_TENSORS = Symbol(2, 3, 3, ("DIPOLE",))
+POTENTIAL = Symbol(1, 1, 1, "scalar")
+CURL = Symbol(1, 3, 3, "curl")
+FLOW = Symbol(2, 3, 3, "flow")
 # The fourth component is the strength q.n of a double layer's sources and sinks.
-FLOW_OF_LAYERS = Symbol(2, 4, 3, ("DOUBLE",))
-FLOW_OF_BOTH = Symbol(2, 4, 3, ("SINGLE", "DOUBLE"))
+FLOW_OF_LAYERS = Symbol(2, 4, 3, "flow")

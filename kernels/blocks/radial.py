@@ -1,0 +1,75 @@
+"""Radial functions and direction of a pair, which ``p2p.py`` describes."""
+
+
+def take_radial(radial, xi_rc):
+    """Set p0, p1, p2 to the rows of ``radial``, and what else EVALUATOR 1 and 2 need."""
+    p0: List[REAL] = [0.0] * (DEGREE + 1)
+    p1: List[REAL] = [0.0] * (DEGREE + 1)
+    p2: List[REAL] = [0.0] * (DEGREE + 1)
+    if EVALUATOR != 1:
+        for power in range(DEGREE + 1):
+            p0[power] = radial[0][power]
+            if TABLES > 1 or EVALUATOR == 2:
+                p1[power] = radial[1][power]
+            if TABLES > 2 and EVALUATOR == 0:
+                p2[power] = radial[2][power]
+    if EVALUATOR > 0:
+        peak: REAL = 0.5641895835477563 * xi_rc
+        decay: REAL = xi_rc * xi_rc
+
+
+def take_polynomials(radial):
+    """Take the rows of ``radial`` to p0, p1, p2, and to p3 the one that values take WITH_VALUES."""
+    p0: List[REAL] = [0.0] * (DEGREE + 1)
+    p1: List[REAL] = [0.0] * (DEGREE + 1)
+    p2: List[REAL] = [0.0] * (DEGREE + 1)
+    for power in range(DEGREE + 1):
+        p0[power] = radial[0][power]
+        if TABLES > 1:
+            p1[power] = radial[1][power]
+        if TABLES > 2:
+            p2[power] = radial[2][power]
+    if VALUES and WITH_VALUES:
+        p3: List[REAL] = [0.0] * (DEGREE + 1)
+        for power in range(DEGREE + 1):
+            p3[power] = radial[TABLES][power]
+
+
+def polynomial(value, table):
+    """Declare ``value``, a polynomial in s."""
+    value: REAL = table[0]
+    for power in range(DEGREE):
+        value = value * s + table[power + 1]
+
+
+def first_function():
+    """Take the first radial function to a, or P by EVALUATOR 1 and 2."""
+    if EVALUATOR == 0:
+        s: REAL = 2.0 * rr - 1.0
+        polynomial(a, p0)
+    if EVALUATOR == 1:
+        a: REAL = 0.5 * y * pk.erf(xi_rc * rr * y)
+        if rr <= coincident:
+            a = peak
+    if EVALUATOR == 2:
+        a: REAL = p0[0]
+        divisor: REAL = p1[0]
+        for power in range(DEGREE):
+            a = a * rr + p0[power + 1]
+            divisor = divisor * rr + p1[power + 1]
+        a = a / divisor
+
+
+def more_functions():
+    """By EVALUATOR 1 and 2 take Q to psi, X to b and S to a."""
+    if EVALUATOR > 0:
+        psi: REAL = peak * pk.exp(0.0 - decay * rr)
+        b: REAL = (a - psi) * y * y
+        a = a + psi
+
+
+def direction():
+    """Take the direction from source to target to e0, e1, e2."""
+    e0: REAL = r0 * y
+    e1: REAL = r1 * y
+    e2: REAL = r2 * y

@@ -1,0 +1,31 @@
+"""Vectors and tensors of points, as three and nine rows of an array."""
+
+
+def take_vector(v0, v1, v2, array, row, at):
+    """Take a vector to ``v0``, ``v1``, ``v2``."""
+    v0: REAL = array[row][at]
+    v1: REAL = array[row + 1][at]
+    v2: REAL = array[row + 2][at]
+
+
+def take_tensor(array, row, at):
+    """Take a tensor to d00, d01 and so on."""
+    d00: REAL = array[row][at]
+    d01: REAL = array[row + 1][at]
+    d02: REAL = array[row + 2][at]
+    d10: REAL = array[row + 3][at]
+    d11: REAL = array[row + 4][at]
+    d12: REAL = array[row + 5][at]
+    d20: REAL = array[row + 6][at]
+    d21: REAL = array[row + 7][at]
+    d22: REAL = array[row + 8][at]
+
+
+def take_target(at):
+    """Take a tensor target: its tensor, the trace of that, and its strength."""
+    take_tensor(tensors, 0, at)
+    strength: REAL = tensors[9][at]
+    trace: REAL = d00 + d11 + d22
+    pull0: REAL = 0.0
+    pull1: REAL = 0.0
+    pull2: REAL = 0.0

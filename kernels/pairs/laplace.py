@@ -1,0 +1,27 @@
+"""Potential of charges: ``(y - 2 L) / r_c``, with the gradient ``(-y^2 + 2 r X) e_j / r_c^2``."""
+
+from kernels.blocks.cut import cut
+from kernels.blocks.radial import first_function, polynomial
+from kernels.blocks.slopes import begin_pair
+
+
+def interact(density, row, normal, first_normal, at):
+    """Add to u what one source does."""
+    first_function()
+    a = y - 2.0 * a
+    cut(a)
+    for d in range(MANY):
+        u[d] += a * density[row + d][at]
+
+
+def differentiate(density, row, normal, first_normal, at):
+    """Add to the sums of derivatives what one source does."""
+    begin_pair()
+    if VALUES:
+        polynomial(a, p3)
+        a = y - 2.0 * a
+        u0 += a * density[row][at]
+    px = (2.0 * px * r - yy) * density[row][at]
+    g00 += px * e0
+    g01 += px * e1
+    g02 += px * e2

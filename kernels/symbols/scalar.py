@@ -1,0 +1,7 @@
+"""``phi = M q``: a potential of charges."""
+
+
+def multiply():
+    """Multiply a mode by the symbol."""
+    hat[0][re] = hat[0][re] * m
+    hat[0][im] = hat[0][im] * m
