@@ -11,7 +11,8 @@ from scipy.special import spherical_jn
 from parki.errors import ParkiValueError
 from parki.ewald.split import estimates
 from parki.ewald.split.hasimoto import Hasimoto
-from parki.ewald.split.prolate import Prolate, pair_error
+from parki.ewald.split.prolate import Prolate
+from parki.ewald.split.prolate_error import by_quadrature, pair_error
 from parki.ewald.split.window import images
 from parki.ewald.sums import TERMS
 from parki.ewald.sums.record import RadialPolynomials
@@ -273,10 +274,11 @@ def pair_errors(c, r):
     return radial(plain), radial(far)
 
 
-@pytest.mark.parametrize("c", [6, 8.25, 13, 20])
+@pytest.mark.parametrize("c", [3, 6, 8.25, 13, 20])
 def test_pair_error_of_the_prolate_split(c):
     reach = 40.0
-    parts = [(0.02, 1, 60), (1 + 1e-9, 2, 80), (2, reach, int(2 * c * reach / 3))]
+    beyond = 1 + 1e-9, 1 + 2e-9  # most fields are largest at the cut-off
+    parts = [(0.02, 1, 60), (*beyond, 1), (beyond[1], 2, 80), (2, reach, int(2 * c * reach / 3))]
     rules = [np.polynomial.legendre.leggauss(count) for _, _, count in parts]
     r = np.concatenate(
         [a + (b - a) * (x + 1) / 2 for (a, b, _), (x, _) in zip(parts, rules, strict=True)]
@@ -295,14 +297,28 @@ def test_pair_error_of_the_prolate_split(c):
         jump = estimates._symbol(term, gamma, k2)
         tail = 2 * np.pi * (float(jump) * c / (2 * np.pi**2)) ** 2 / reach
         rms = np.sqrt(4 * np.pi * weights @ (r**2 * square) + tail)
-        found = pair_error(term, c)
-        assert 0.85 < rms / found.rms < 1.06, term
-        assert 0.35 < np.sqrt(square.max()) / found.peak < 1.0, term
+        found = by_quadrature(kind, c)
+        assert rms == pytest.approx(found.rms, rel=1e-3), term
+        peak = max(np.sqrt(square.max()), found.itself)
+        assert peak == pytest.approx(found.peak, rel=0.01), term
         at_start = np.sqrt(kind.square(0.03**2, start[0 if by_psi else 1])[0])
-        if found.itself:
-            assert at_start == pytest.approx(found.itself, rel=0.1), term
+        if kind.power % 2:
+            assert at_start == pytest.approx(found.itself, rel=0.07, abs=3e-5 * peak), term
         else:
-            assert at_start < 0.2 * found.peak, term
+            assert found.itself == 0 and at_start < 0.1 * peak, term
+
+
+@pytest.mark.parametrize("c", [5, 6, 8.25, 13, 20, 30, 45, 60])
+@pytest.mark.parametrize("term", TERMS.values(), ids=lambda each: each.name)
+def test_closed_forms_of_the_prolate_split(term, c):
+    """Leading terms for large c against the quadrature, down to far below rounding."""
+    found, exact = pair_error(term.name, c), by_quadrature(term, c)
+    assert abs(exact.rms / found.rms - 1) < 0.4 / np.sqrt(c)
+    assert 0.25 < exact.peak / found.peak < 1.0
+    if found.itself:
+        assert exact.itself == pytest.approx(found.itself, rel=0.4 / c)
+    else:
+        assert exact.itself < max(5 * np.exp(-c / 2), 1e-7) * exact.peak
 
 
 @pytest.mark.parametrize("term", TERMS)

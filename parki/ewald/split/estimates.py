@@ -33,11 +33,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parki.ewald.split.hasimoto import Split
-from parki.ewald.split.prolate import Prolate, pair_error
+from parki.ewald.split.hasimoto import Split, radial_functions
+from parki.ewald.split.prolate import Prolate
+from parki.ewald.split.prolate_error import pair_error
 from parki.ewald.split.window import Images, images
 from parki.ewald.sums import WindowWeights, term_of
-from parki.ewald.sums.pairs import RadialPolynomials
 
 Array = NDArray[np.float64]
 _EXPONENT = 20.0  # integrals of decaying functions stop where the integrand has lost exp(-20)
@@ -92,7 +92,7 @@ def near(
     Hasimoto's split leaves out the pairs beyond rc: ``rms^2 = (1/V) int_{r > rc} |K(r)|^2 dr`` and
     ``peak = max_{r > rc} |K(r)|``, E^N of equation (10).  All of the prolate split's error
     is here, with the far field's cut at its band. It affects points themselves, and pairs far
-    beyond rc: see `parki.ewald.split.prolate.pair_error`.
+    beyond rc: see `parki.ewald.split.prolate_error.pair_error`.
 
     Parameters
     ----------
@@ -116,17 +116,10 @@ def near(
         return Estimate(rms, math.hypot(pair.peak * unit, 3 * rms), pair.itself * unit)
     nodes, weights = _decay(rc, np.sqrt(np.pi) * split.psi0, 2.0)
     r = np.concatenate([[rc], rc + nodes])
-    square = kind.square(r**2, _radial(r, *split.near(r)))
+    square = kind.square(r**2, radial_functions(r, *split.near(r)))
     total = 4 * np.pi * float(weights @ (r**2 * square)[1:])
     rms = math.sqrt(total / volume) * images
     return Estimate(rms, max(math.sqrt(square.max()), rms), 0.0)
-
-
-def _radial(r: Array, b1: Array, b2: Array, b3: Array, b4: Array) -> RadialPolynomials:
-    """Radial functions of the pair kernel with these residual derivatives."""
-    mean, psi, slope = -b1 / (2 * r), -b2 / 2, -b3 / (2 * r)
-    r2 = r * r
-    return RadialPolynomials(mean + psi, (mean - psi) / r2, slope, mean, -(b4 / 2 + slope) / r2)
 
 
 def polynomial(term: str, rc: float, volume: float, delta: float, images: float = 1.0) -> Estimate:

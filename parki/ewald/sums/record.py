@@ -73,9 +73,10 @@ class Term:
         ``|K|``, ``|K| / sqrt(3)`` or ``|K| / 3``: what a density of unit norm feels in the mean
         square.
     far : Far
-    prolate : tuple of 6 floats
+    prolate : tuple of 6 floats, optional
         Leading terms for large c of the prolate split's error: factor and power of c of its rms, of
-        its peak, and of its value at r = 0. See `parki.ewald.split.prolate.pair_error`.
+        its peak, and of its value at r = 0. They are a fast path: None takes the quadrature of
+        ``square``. See `parki.ewald.split.prolate_error`.
     aligned_factor : float
         Ratio of the rms error for q parallel to n to the one for random directions. It follows
         from averages such as (q.k)^2 (n.k)^2: 1/9 for random q and n, 1/5 for q along n.
@@ -89,7 +90,7 @@ class Term:
     power: int
     square: Callable[[Array, RadialPolynomials], Array]
     far: Far
-    prolate: tuple[float, ...]
+    prolate: tuple[float, ...] | None = None
     aligned_factor: float = 1.0
     derived: bool = False
     differentiates_window: bool = False

@@ -57,7 +57,7 @@ TENSOR_GRADIENT = Term(
     3,
     lambda r2, p: _OF_LAYER.square(r2, p) / 3,
     Far(math.sqrt(7 / 27) * 8 * _PI, 1, PLAIN, CURVATURE),
-    tuple(n / 3 if place % 2 == 0 else n for place, n in enumerate(_OF_LAYER.prolate)),
+    (7 / 81, 3.5, 7 / (864 * _PI), 4.5, 4 / (15 * _PI**2), 3),
     aligned_factor=_OF_LAYER.aligned_factor,
     derived=True,
     differentiates_window=True,
