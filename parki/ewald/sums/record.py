@@ -27,31 +27,25 @@ Array = NDArray[np.float64]
 class WindowWeights(NamedTuple):
     """Coefficients of the direction-averaged squared symbol of a window image.
 
-    An image along the axis e replaces k by ``rho k + b e``. With ``twice`` the symbol has the
-    product of two k's and the window its second derivative, which has ``rho k_e^2 + c`` for e e.
+    An image along the axis e replaces k by ``rho k + b e``, and the square by ``rho^2`` times it,
+    plus these parts. With ``twice`` the symbol has the product of two k's and the window its second
+    derivative, which has ``rho k_e^2 + c`` for e e.
     """
 
-    k2: float  # rho^2 k^2
     k_e: float  # rho b k_e
     b2: float  # b^2
-    axial_weight: float  # b^2 k_e^2 / k^2
+    axial_weight: float  # b^2 k_e^2 / k^2; all of them over k^2
     twice: bool = False
 
 
-PLAIN = WindowWeights(1, 0, 0, 0)
-GRADIENT = WindowWeights(1, 2, 1, 0)  # |rho k + b e|^2
-CURVATURE = WindowWeights(1, 4, 2, -2, twice=True)  # over k^2: the squares of all products of two
+PLAIN = WindowWeights(0, 0, 0)
+GRADIENT = WindowWeights(2, 1, 0)  # |rho k + b e|^2
+CURVATURE = WindowWeights(4, 2, -2, twice=True)  # over k^2: the squares of all products of two
 
 
 class Far(NamedTuple):
-    """Far field of a term: ``u = factor gamma / k^power`` in all, and its two halves.
+    """Far field of a term: the windows of its two halves. Its symbol follows from `Term.square`."""
 
-    The square of the symbol, averaged over the directions of density and normal, is
-    ``u^2 spread.k2 k^2``; likewise with gather.
-    """
-
-    factor: float
-    power: int
     spread: WindowWeights = PLAIN
     gather: WindowWeights = PLAIN
     order: int = 2  # of the symbol, for the split's factor
