@@ -2,7 +2,7 @@
 
 Its Legendre series gives it only to the rounding of its value at 0. Its differential equation,
 ``((r^2 - 1) psi')' = (chi - c^2 r^2) psi``, gives it relative to its value at 1, however small this
-is: by Taylor series, in panels of less than a wavelength.
+is. Taylor series solve the equation in panels of less than a wavelength.
 """
 
 from __future__ import annotations

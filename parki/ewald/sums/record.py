@@ -27,14 +27,14 @@ Array = NDArray[np.float64]
 class WindowWeights(NamedTuple):
     """Coefficients of the direction-averaged squared symbol of a window image.
 
-    An image along the axis e replaces k by ``rho k + b e``, and the square by ``rho^2`` times it,
-    plus these parts. With ``twice`` the symbol has the product of two k's and the window its second
-    derivative, which has ``rho k_e^2 + c`` for e e.
+    An image along the axis e replaces k by ``rho k + b e``. The square is multiplied by ``rho^2``
+    plus the sum of these parts over k^2. With ``twice`` the symbol has the product of two k's and
+    the window its second derivative, which has ``rho k_e^2 + c`` for e e.
     """
 
     k_e: float  # rho b k_e
     b2: float  # b^2
-    axial_weight: float  # b^2 k_e^2 / k^2; all of them over k^2
+    axial_weight: float  # b^2 k_e^2 / k^2
     twice: bool = False
 
 
@@ -65,7 +65,7 @@ class Term:
         fields of p are the values of the radial functions there, or of errors of them.  The size
         is the Frobenius norm averaged over the directions of the densities (and normals),
         ``|K|``, ``|K| / sqrt(3)`` or ``|K| / 3``: what a density of unit norm feels in the mean
-        square.
+        square.  The sizes of the symbol and of the splits' errors follow from it.
     far : Far
     prolate : tuple of 6 floats, optional
         Leading terms for large c of the prolate split's error: factor and power of c of its rms, of
