@@ -33,11 +33,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parki.ewald.split.hasimoto import Split
-from parki.ewald.split.prolate import Prolate, pair_error
+from parki.ewald.split.hasimoto import Split, radial_functions
+from parki.ewald.split.prolate import Prolate
+from parki.ewald.split.prolate_error import pair_error
 from parki.ewald.split.window import Images, images
-from parki.ewald.sums import WindowWeights, term_of
-from parki.ewald.sums.pairs import RadialPolynomials
+from parki.ewald.sums import Term, WindowWeights, term_of
 
 Array = NDArray[np.float64]
 _EXPONENT = 20.0  # integrals of decaying functions stop where the integrand has lost exp(-20)
@@ -92,7 +92,7 @@ def near(
     Hasimoto's split leaves out the pairs beyond rc: ``rms^2 = (1/V) int_{r > rc} |K(r)|^2 dr`` and
     ``peak = max_{r > rc} |K(r)|``, E^N of equation (10).  All of the prolate split's error
     is here, with the far field's cut at its band. It affects points themselves, and pairs far
-    beyond rc: see `parki.ewald.split.prolate.pair_error`.
+    beyond rc: see `parki.ewald.split.prolate_error.pair_error`.
 
     Parameters
     ----------
@@ -116,17 +116,10 @@ def near(
         return Estimate(rms, math.hypot(pair.peak * unit, 3 * rms), pair.itself * unit)
     nodes, weights = _decay(rc, np.sqrt(np.pi) * split.psi0, 2.0)
     r = np.concatenate([[rc], rc + nodes])
-    square = kind.square(r**2, _radial(r, *split.near(r)))
+    square = kind.square(r**2, radial_functions(r, *split.near(r)))
     total = 4 * np.pi * float(weights @ (r**2 * square)[1:])
     rms = math.sqrt(total / volume) * images
     return Estimate(rms, max(math.sqrt(square.max()), rms), 0.0)
-
-
-def _radial(r: Array, b1: Array, b2: Array, b3: Array, b4: Array) -> RadialPolynomials:
-    """Radial functions of the pair kernel with these residual derivatives."""
-    mean, psi, slope = -b1 / (2 * r), -b2 / 2, -b3 / (2 * r)
-    r2 = r * r
-    return RadialPolynomials(mean + psi, (mean - psi) / r2, slope, mean, -(b4 / 2 + slope) / r2)
 
 
 def polynomial(term: str, rc: float, volume: float, delta: float, images: float = 1.0) -> Estimate:
@@ -203,12 +196,12 @@ class Modes:
     the double layer (four grid components) and gathers gradients. It carries ``rho k + b e`` for k,
     with b as in `parki.ewald.split.window.images`. Its second derivative, of which tensor targets
     take all, carries ``rho k_e^2 + c`` for k_e^2. The square of the double layer's symbol, averaged
-    over the directions of q and n, becomes ``(8 pi gamma / k^2)^2`` times
+    over the directions of q and n, is multiplied by
 
-        ``(7/9) rho^2 k^2 + (8/9) rho b k_e + (6/9) b^2 - (2/9) b^2 k_e^2 / k^2``
+        ``rho^2 + ((8/7) rho b k_e + (6/7) b^2 - (2/7) b^2 k_e^2 / k^2) / k^2``
 
-    in the spreading half, and stays ``(7/9) rho^2 k^2`` in the gathering half; other terms have
-    other factors.  E^w of equation (10).
+    in the spreading half, and by ``rho^2`` in the gathering half; other terms have other factors.
+    E^w of equation (10).
 
     Parameters
     ----------
@@ -270,7 +263,7 @@ class Modes:
             step = self.lengths[axis] / self.shape[axis]
             sums = [profile[axis] for profile in self.profiles[term]]
             image = _images(int(self.shape[axis]), windows)
-            for half in term_of(term).far[2:4]:
+            for half in (term_of(term).far.spread, term_of(term).far.gather):
                 square, size = _half_sums(half, self.waves[axis], step, image, sums)
                 mean_square += self.twins.count(axis) * square
                 peak += self.twins.count(axis) * size
@@ -282,7 +275,7 @@ class Modes:
 def _mode_powers(term: str, gamma: Array, k2: Array) -> list[Array]:
     """Functions of the mode whose sums across an axis `_half_sums` takes."""
     far = term_of(term).far
-    size = _symbol(term, gamma, k2) / math.sqrt(far.spread.k2)
+    size = _symbol(term, gamma, k2)
     powers = [size**2, size]
     if far.spread.b2 or far.gather.b2:
         k = np.sqrt(k2)
@@ -297,13 +290,13 @@ def _half_sums(
     """Spreading or gathering along one axis, by window: sums of squares and of sizes."""
     if not half.b2:
         square, size = sums[:2]
-        return half.k2 * (image.rho_square @ square), math.sqrt(half.k2) * (image.rho_size @ size)
+        return image.rho_square @ square, image.rho_size @ size
     k2_s, _, s, s_k2, k2_u, u, u_k2 = sums
     b = image.b / step
     cross = half.k_e * image.rho * b * k
     across, along = half.b2, half.axial_weight * k**2
     squares = (
-        half.k2 * (image.rho_square @ k2_s)
+        image.rho_square @ k2_s
         + cross.sum(axis=0) @ s
         + image.b_square / step**2 @ (across * s + along * s_k2)
     )
@@ -312,7 +305,7 @@ def _half_sums(
         bent = 2 * image.rho * c * k**2 - cross * k**2
         squares = squares + bent.sum(axis=0) @ s_k2 + image.c_square / step**4 @ s_k2
     # Sizes are u sqrt(v), v their square in units of u: sums of u v bound them (Cauchy-Schwarz).
-    v = half.k2 * image.rho**2 * k2_u + cross * u + b**2 * (across * u + along * u_k2)
+    v = image.rho**2 * k2_u + cross * u + b**2 * (across * u + along * u_k2)
     rest = image.b_rest / step @ (math.sqrt(half.b2 + max(half.axial_weight, 0.0)) * u)
     if half.twice:
         v += (bent + c**2) * u_k2
@@ -362,9 +355,20 @@ def _images(count: int, windows: tuple[tuple[int, float], ...]) -> Images:
 
 def _symbol(term: str, gamma: Array, k2: Array) -> Array:
     """Size of the far field's symbol, averaged over the directions of the density."""
-    far = term_of(term).far
-    scale = math.sqrt(far.spread.k2) * far.factor
-    return np.asarray(scale * gamma * k2 ** ((1 - far.power) / 2))
+    return np.asarray(_strength(term_of(term)) * gamma * k2 ** ((term_of(term).power - 3) / 2))
+
+
+@lru_cache(maxsize=256)
+def _strength(term: Term) -> float:
+    """Size of the symbol for gamma = k = 1.
+
+    A wave is plane far from its source, and only its highest derivative counts there. The pair
+    kernel of this derivative alone has the symbol's size.
+    """
+    order = term.far.order
+    highest = np.eye(4)[term.power + order - 2]
+    size = float(term.square(np.ones(()), radial_functions(np.ones(()), *highest)))
+    return 4 * math.pi * order * math.sqrt(size)
 
 
 def _decay(start: float, scale: float, rate: float) -> tuple[Array, Array]:

@@ -182,6 +182,13 @@ def _hasimoto_series(xi_rc: float) -> RadialPolynomials:
     return radial_series(psi)
 
 
+def radial_functions(r: Array, b1: Array, b2: Array, b3: Array, b4: Array) -> RadialPolynomials:
+    """Radial functions of the pair kernel with these residual derivatives."""
+    mean, psi, slope = -b1 / (2 * r), -b2 / 2, -b3 / (2 * r)
+    r2 = r * r
+    return RadialPolynomials(mean + psi, (mean - psi) / r2, slope, mean, -(b4 / 2 + slope) / r2)
+
+
 def radial_series(psi: Array) -> RadialPolynomials:
     """Chebyshev series of all radial functions from the mollifier's, for any split.
 

@@ -32,7 +32,7 @@ from parki.ewald.split.hasimoto import (
     radial_series,
     series_losses,
 )
-from parki.ewald.sums import SUMS, term_of
+from parki.ewald.sums import SUMS
 from parki.ewald.sums.pairs import RadialPolynomials
 
 Array = NDArray[np.float64]
@@ -43,36 +43,6 @@ STEP = 0.25
 SMALLEST_DERIVED = 3e-9
 _LEAST, _MOST = 3.0, 60.0  # the error estimates hold from 3 on; exp(-60) is below all tolerances
 _START = 20.0  # start of searches for c; an error of about 1e-4
-
-
-class PairError(NamedTuple):
-    """Error of one pair for rc = 1: root of its integral over space, maximum, and at r = 0."""
-
-    rms: float
-    peak: float
-    itself: float
-
-
-def pair_error(term: str, c: float) -> PairError:
-    """Error of the split for one pair, in units of rc, for a term of `parki.ewald.sums.TERMS`.
-
-    ``rms^2 = int |e(r)|^2 dr`` over all space; the size of e is averaged over directions as in
-    `parki.ewald.sums.Term`.  It is within 14 % (rms) of radial quadrature of the exact error for c
-    from 5 on; ``peak`` is raised to a bound.  Beyond rc the error decays like cos(k r) / r, with
-    k = c / rc, up to about 2 c rc, and then faster. At least half of the square (all of it, for the
-    single layer) is spread evenly over these distances.
-    """
-    # The unit is eps = 2 sqrt(pi c) exp(-c) = psi_0(1) / psi_0(0). The constants follow from
-    # psi_0(x) ~ psi_0(1) J0(c sqrt(2 (x - 1))) beyond x = 1, and its WKB form further out. The far
-    # field's mollifier continues there, and the near field does not subtract it. So does, in k, the
-    # transform of the mollifier, which the far field leaves out.
-    rms, rms_power, peak, peak_power, itself, power = term_of(term).prolate
-    edge = 2 * math.sqrt(math.pi * c) * math.exp(-c)
-    return PairError(
-        math.sqrt(rms) * c**rms_power * edge,
-        1.15 * math.sqrt(peak) * c**peak_power * edge,
-        math.sqrt(itself) * c**power * edge,
-    )
 
 
 @dataclass(frozen=True)

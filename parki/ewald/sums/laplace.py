@@ -12,19 +12,18 @@ from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
 from parki.ewald.sums.slopes import VECTORS, SourceDisplacement, products
 from parki.ewald.sums.sources import CHARGE
 
-_FACTOR = 4 * math.pi
 POTENTIAL = Term(
     "laplace",
     1,
     lambda r2, p: 4 * p.L**2,
-    Far(_FACTOR, 3, order=1),
+    Far(order=1),
     (2, -1, 0.116, -1, 0, 0),
 )
 GRADIENT_TERM = Term(
     "laplace_grad",
     2,
     lambda r2, p: 4 * r2 * p.X**2,
-    Far(_FACTOR, 2, PLAIN, GRADIENT, order=1),
+    Far(PLAIN, GRADIENT, order=1),
     (4, 0, 2 / math.pi, 0.5, 0, 0),
     derived=True,
     differentiates_window=True,

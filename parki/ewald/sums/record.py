@@ -27,31 +27,25 @@ Array = NDArray[np.float64]
 class WindowWeights(NamedTuple):
     """Coefficients of the direction-averaged squared symbol of a window image.
 
-    An image along the axis e replaces k by ``rho k + b e``. With ``twice`` the symbol has the
-    product of two k's and the window its second derivative, which has ``rho k_e^2 + c`` for e e.
+    An image along the axis e replaces k by ``rho k + b e``. The square is multiplied by ``rho^2``
+    plus the sum of these parts over k^2. With ``twice`` the symbol has the product of two k's and
+    the window its second derivative, which has ``rho k_e^2 + c`` for e e.
     """
 
-    k2: float  # rho^2 k^2
     k_e: float  # rho b k_e
     b2: float  # b^2
     axial_weight: float  # b^2 k_e^2 / k^2
     twice: bool = False
 
 
-PLAIN = WindowWeights(1, 0, 0, 0)
-GRADIENT = WindowWeights(1, 2, 1, 0)  # |rho k + b e|^2
-CURVATURE = WindowWeights(1, 4, 2, -2, twice=True)  # over k^2: the squares of all products of two
+PLAIN = WindowWeights(0, 0, 0)
+GRADIENT = WindowWeights(2, 1, 0)  # |rho k + b e|^2
+CURVATURE = WindowWeights(4, 2, -2, twice=True)  # over k^2: the squares of all products of two
 
 
 class Far(NamedTuple):
-    """Far field of a term: ``u = factor gamma / k^power`` in all, and its two halves.
+    """Far field of a term: the windows of its two halves. Its symbol follows from `Term.square`."""
 
-    The square of the symbol, averaged over the directions of density and normal, is
-    ``u^2 spread.k2 k^2``; likewise with gather.
-    """
-
-    factor: float
-    power: int
     spread: WindowWeights = PLAIN
     gather: WindowWeights = PLAIN
     order: int = 2  # of the symbol, for the split's factor
@@ -71,11 +65,12 @@ class Term:
         fields of p are the values of the radial functions there, or of errors of them.  The size
         is the Frobenius norm averaged over the directions of the densities (and normals),
         ``|K|``, ``|K| / sqrt(3)`` or ``|K| / 3``: what a density of unit norm feels in the mean
-        square.
+        square.  The sizes of the symbol and of the splits' errors follow from it.
     far : Far
-    prolate : tuple of 6 floats
+    prolate : tuple of 6 floats, optional
         Leading terms for large c of the prolate split's error: factor and power of c of its rms, of
-        its peak, and of its value at r = 0. See `parki.ewald.split.prolate.pair_error`.
+        its peak, and of its value at r = 0. They are a fast path: None takes the quadrature of
+        ``square``. See `parki.ewald.split.prolate_error`.
     aligned_factor : float
         Ratio of the rms error for q parallel to n to the one for random directions. It follows
         from averages such as (q.k)^2 (n.k)^2: 1/9 for random q and n, 1/5 for q along n.
@@ -89,7 +84,7 @@ class Term:
     power: int
     square: Callable[[Array, RadialPolynomials], Array]
     far: Far
-    prolate: tuple[float, ...]
+    prolate: tuple[float, ...] | None = None
     aligned_factor: float = 1.0
     derived: bool = False
     differentiates_window: bool = False

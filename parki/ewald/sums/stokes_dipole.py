@@ -15,7 +15,6 @@ from parki.ewald.sums.slopes import Slopes, dipole_tensors, of_tensors
 from parki.ewald.sums.sources import DIPOLE
 
 _PI = math.pi
-_FACTOR = math.sqrt(2) / 3 * 8 * _PI
 
 
 def _velocity(r2: Array, p: RadialPolynomials) -> Array:
@@ -37,7 +36,7 @@ VELOCITY = Term(
     "stokes_dipole",
     2,
     _velocity,
-    Far(_FACTOR, 2, GRADIENT, PLAIN),
+    Far(GRADIENT, PLAIN),
     (16 / 9, 1.5, 1 / (9 * _PI), 2.5, 0, 0),
     aligned_factor=1.3,
 )
@@ -45,7 +44,7 @@ VELOCITY_GRADIENT = Term(
     "stokes_dipole_grad",
     3,
     _gradient,
-    Far(_FACTOR, 1, GRADIENT, GRADIENT),
+    Far(GRADIENT, GRADIENT),
     (2 / 27, 3.5, 1 / (144 * _PI), 4.5, 32 / (135 * _PI**2), 3),
     aligned_factor=1.3,
     derived=True,
@@ -55,7 +54,7 @@ PRESSURE = Term(
     "stokes_dipole_p",
     3,
     _pressure,
-    Far(8 * _PI / 3, 1, GRADIENT, PLAIN),
+    Far(GRADIENT, PLAIN),
     (1 / 27, 3.5, 1 / (288 * _PI), 4.5, 4 / (27 * _PI**2), 3),
     aligned_factor=1.8,
     derived=True,

@@ -7,14 +7,13 @@ import math
 from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, mean_of_dipoles, mean_of_forces, traction
 from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
-from parki.ewald.sums.record import Array, Far, Sum, Term, WindowWeights
+from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Sum, Term, WindowWeights
 from parki.ewald.sums.slopes import Slopes, by_normals, layer_tensors, of_tensors
 from parki.ewald.sums.sources import LAYER
 
 _PI = math.pi
-_FACTOR = 8 * _PI
 # Sources are spread with the window's gradient, in four grid components.
-_SPREAD = WindowWeights(7 / 9, 8 / 9, 6 / 9, -2 / 9)
+_SPREAD = WindowWeights(8 / 7, 6 / 7, -2 / 7)
 
 
 def _velocity(r2: Array, p: RadialPolynomials) -> Array:
@@ -39,7 +38,7 @@ VELOCITY = Term(
     "stokes_dl",
     2,
     _velocity,
-    Far(_FACTOR, 2, _SPREAD, WindowWeights(7 / 9, 0, 0, 0)),
+    Far(_SPREAD, PLAIN),
     (56 / 9, 1.5, 7 / (18 * _PI), 2.5, 0, 0),
     aligned_factor=1.4,
 )
@@ -47,7 +46,7 @@ VELOCITY_GRADIENT = Term(
     "stokes_dl_grad",
     3,
     _gradient,
-    Far(_FACTOR, 1, _SPREAD, WindowWeights(7 / 9, 14 / 9, 7 / 9, 0)),
+    Far(_SPREAD, GRADIENT),
     (7 / 27, 3.5, 7 / (288 * _PI), 4.5, 4 / (5 * _PI**2), 3),
     aligned_factor=1.5,
     derived=True,
@@ -57,8 +56,8 @@ PRESSURE = Term(
     "stokes_dl_p",
     3,
     _pressure,
-    # Only k.A counts: (2/9) (|v|^2 + (v.k)^2 / k^2), v = rho k + b e.
-    Far(_FACTOR, 1, WindowWeights(4 / 9, 8 / 9, 2 / 9, 2 / 9), WindowWeights(4 / 9, 0, 0, 0)),
+    # Only k.A counts: (|v|^2 + (v.k)^2 / k^2) / 2, v = rho k + b e.
+    Far(WindowWeights(2, 1 / 2, 1 / 2), PLAIN),
     (4 / 27, 3.5, 1 / (72 * _PI), 4.5, 16 / (27 * _PI**2), 3),
     aligned_factor=1.8,
     derived=True,

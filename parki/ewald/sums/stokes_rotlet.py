@@ -11,19 +11,18 @@ from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
 from parki.ewald.sums.sources import TORQUE
 
 _PI = math.pi
-_FACTOR = math.sqrt(2 / 3) * 4 * _PI
 VELOCITY = Term(
     "stokes_rotlet",
     2,
     lambda r2, p: 8 / 3 * r2 * p.X**2,
-    Far(_FACTOR, 2, order=1),
+    Far(order=1),
     (8 / 3, 0, 4 / (3 * _PI), 0.5, 0, 0),
 )
 VELOCITY_GRADIENT = Term(
     "stokes_rotlet_grad",
     3,
     lambda r2, p: 8 * ((p.R + 2 * p.X) ** 2 + 2 * p.X**2) / 3,
-    Far(_FACTOR, 1, PLAIN, GRADIENT, order=1),
+    Far(PLAIN, GRADIENT, order=1),
     (8 / 3, 1.5, 1 / (3 * _PI), 2.5, 0, 0),
     derived=True,
     differentiates_window=True,

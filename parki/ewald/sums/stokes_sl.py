@@ -13,7 +13,6 @@ from parki.ewald.sums.slopes import VECTORS, SourceDisplacement, products
 from parki.ewald.sums.sources import FORCE
 
 _PI = math.pi
-_FACTOR = math.sqrt(2 / 3) * 8 * _PI
 
 
 def _velocity(r2: Array, p: RadialPolynomials) -> Array:
@@ -29,14 +28,14 @@ VELOCITY = Term(
     "stokes_sl",
     1,
     _velocity,
-    Far(_FACTOR, 3),
+    Far(),
     (8 / 3, 0.5, (4 / (3 * _PI)) ** 2, 1, (4 / (3 * _PI)) ** 2, 1),
 )
 VELOCITY_GRADIENT = Term(
     "stokes_sl_grad",
     2,
     _gradient,
-    Far(_FACTOR, 2, PLAIN, GRADIENT),
+    Far(PLAIN, GRADIENT),
     (16 / 3, 1.5, 1 / (3 * _PI), 2.5, 0, 0),
     derived=True,
     differentiates_window=True,
@@ -45,7 +44,7 @@ PRESSURE = Term(
     "stokes_sl_p",
     2,
     lambda r2, p: r2 * 4 * (2 * p.X - p.R) ** 2 / 3,
-    Far(_FACTOR / math.sqrt(2), 2),
+    Far(),
     (8 / 3, 1.5, 1 / (6 * _PI), 2.5, 0, 0),
     derived=True,
 )
@@ -56,8 +55,8 @@ TENSOR_GRADIENT = Term(
     "stokes_sl_tensor",
     3,
     lambda r2, p: _OF_LAYER.square(r2, p) / 3,
-    Far(math.sqrt(7 / 27) * 8 * _PI, 1, PLAIN, CURVATURE),
-    tuple(n / 3 if place % 2 == 0 else n for place, n in enumerate(_OF_LAYER.prolate)),
+    Far(PLAIN, CURVATURE),
+    (7 / 81, 3.5, 7 / (864 * _PI), 4.5, 4 / (15 * _PI**2), 3),
     aligned_factor=_OF_LAYER.aligned_factor,
     derived=True,
     differentiates_window=True,
