@@ -52,7 +52,7 @@ FAULTS = (
     Fault(
         "P2P",
         "images along y are on the wrong side",
-        "p2p.py",
+        "stage.py",
         "r1 = (y1 + stage[4][m])",
         "r1 = (y1 - stage[4][m])",
         SUMS,
@@ -92,7 +92,7 @@ FAULTS = (
     Fault(
         "FGC",
         "the pressure's imaginary part has the wrong sign",
-        "fgc.py",
+        "flow.py",
         "pressure_im: REAL = 0.0 - scale * a",
         "pressure_im: REAL = scale * a",
         SUMS,
@@ -100,7 +100,7 @@ FAULTS = (
     Fault(
         "FGC",
         "one component of a curl has the wrong sign",
-        "fgc.py",
+        "curl.py",
         "hat[1][im] = m * (z * a0 - x * a2)",
         "hat[1][im] = m * (x * a2 - z * a0)",
         SUMS,
@@ -220,9 +220,9 @@ FAULTS = (
     Fault(
         "gauges",
         "the logarithm of the one-periodic potential has the wrong sign",
-        "gauge.py",
-        "-2 / box[0] * log,",
-        "2 / box[0] * log,",
+        "gauges.py",
+        "-2 / box[0] * ends.log,",
+        "2 / box[0] * ends.log,",
         "tests/test_gauge.py",
     ),
     Fault(
@@ -284,7 +284,7 @@ FAULTS = (
     Fault(
         "mixed precision",
         "second parts of positions are lost along y",
-        "p2p.py",
+        "stage.py",
         "r1 += (l1 - stage[LOWER + 1][m]) * tiny",
         "r1 += (l1 - l1) * tiny",
         "tests/test_precision.py " + SUMS,
