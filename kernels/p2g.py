@@ -2,10 +2,10 @@
 
 Four components ("The far field in Fourier space" of docs/theory.md): A_j = f_j w + S_jm d_m w,
 j = 0..2, and D = (q.n) w, with S = q n^T + n q^T for a vector q with a normal. A tensor T has
-S = -T, which need not be symmetric, and no D; a vector is one row of a tensor, A_0. PLAIN sources, vectors f or numbers, have the window
-alone. Row a of the window tables is a polynomial in 2 frac - 1 for the a-th of the P grid points
-that a source touches, from floor(x/h) on: the shift by half a window is the same in G2P and
-cancels.
+S = -T, which need not be symmetric, and no D. The dipole of a charge is one row of T, and spreads
+onto A_0 alone. PLAIN sources, vectors f or numbers, have the window alone. Row a of the window
+tables is a polynomial in 2 frac - 1 for the a-th of the P grid points that a source touches, from
+floor(x/h) on: the shift by half a window is the same in G2P and cancels.
 
 `p2g_owner` (CPUs): sources are sorted by tiles. A tile's sources reach at most halfway into the
 second next tile, so that tiles of one colour never touch the same grid point. Each work item owns
@@ -23,7 +23,7 @@ from kernels.blocks.window import evaluate, place
 REAL = pk.double
 PLAIN = 3  # components that are spread by the window itself
 LAYERS = True  # whether there are vectors with normals, too
-TENSORS = 0  # components that tensors spread onto: 3, or 1 where they are vectors
+TENSORS = 0  # rows of the sources' tensors, each of which is spread onto a component: 3 or 1
 GRADIENT = LAYERS + (TENSORS > 0)  # whether the window's gradient spreads them
 VECTORS = LAYERS + (TENSORS > 1)  # whether it spreads them onto three components
 P = 8

@@ -21,7 +21,7 @@ from kernels.blocks.window import cell_within, halves
 REAL = pk.double
 PLAIN = 3  # components that are spread by the window itself
 LAYERS = True  # whether there are vectors with normals, too
-TENSORS = 0  # components that tensors spread onto: 3, or 1 where they are vectors
+TENSORS = 0  # rows of the sources' tensors, each of which is spread onto a component: 3 or 1
 GRADIENT = LAYERS + (TENSORS > 0)  # whether the window's gradient spreads them
 VECTORS = LAYERS + (TENSORS > 1)  # whether it spreads them onto three components
 P = 8

@@ -35,12 +35,12 @@ __all__ = [
 
 KernelName = Literal[
     "laplace",
-    "laplace_dipole",
     "stokes_sl",
     "stokes_dl",
     "stokes_comb",
     "stokes_rotlet",
     "stokes_dipole",
+    "laplace_dipole",
 ]
 ResultName = Literal["u", "p", "grad_u", "stress"]
 InputName = Literal["trg", "src", "dens", "norms"]

@@ -44,6 +44,7 @@ class System:
         self.f, self.q, self.n = rng.standard_normal((3, 3, count))
         square = {
             "laplace": (self.f[0] ** 2).sum(),
+            "laplace_dipole": (self.f**2).sum(),
             "stokes_sl": (self.f**2).sum(),
             "stokes_rotlet": (self.f**2).sum(),
             "stokes_dl": ((self.q**2).sum(axis=0) * (self.n**2).sum(axis=0)).sum(),
@@ -62,6 +63,8 @@ class System:
         laplace = np.where(zero, 0, 4 * np.pi / k2 * split.factor(1).at(k2))
         if self.kernel == "laplace":
             return [laplace * transform(self.f[0])]
+        if self.kernel == "laplace_dipole":
+            return [-laplace * sum(gradient(c, m) for m, c in enumerate(self.f))]
         # An odd factor vanishes at the highest mode of an even grid, which is its own negative.
         odd = [np.where(np.arange(len(x)) * 2 == len(x), 0, x) for x in k]
         k = np.meshgrid(*odd, indexing="ij")

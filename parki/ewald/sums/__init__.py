@@ -16,12 +16,12 @@ __all__ = ["SUMS", "TERMS", "Far", "Sum", "Term", "WindowWeights", "term_of"]
 
 _ALL = (
     LAPLACE,
-    LAPLACE_DIPOLE,
     STOKES_SL,
     STOKES_DL,
     STOKES_COMB,
     STOKES_ROTLET,
     STOKES_DIPOLE,
+    LAPLACE_DIPOLE,
 )
 SUMS = {each.name: each for each in _ALL}
 TERMS = {

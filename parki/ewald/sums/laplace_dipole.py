@@ -1,6 +1,6 @@
 """Dipoles of charges: ``u(x) = sum d.r / r^3``, its gradient, and no pressure.
 
-The potential is that of charges apart along d, which the window's gradient spreads.
+Charges of either sign are apart along d: the window's gradient spreads them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GRADIENT_TERM = Term(
 LAPLACE_DIPOLE = Sum(
     "laplace_dipole",
     symbols.POTENTIAL,
-    PairFunction("laplace_dipole", (1, 22), values="X", derivatives="XR", power=2),
+    PairFunction("laplace_dipole", (1, 19), values="X", derivatives="XR", power=2),
     (CHARGE_DIPOLE,),
     gauge=None,
     terms={"u": (POTENTIAL,), "grad_u": (GRADIENT_TERM,)},
