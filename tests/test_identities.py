@@ -290,9 +290,9 @@ def test_reciprocity_of_charges_and_dipoles(periodicity):
     assert abs((charge * at_a(moment)).sum() - (moment * at_b(charge)).sum()) <= bound
 
 
-# Gradients of the potential at a site of a cubic lattice of unit dipoles along x, y and z, times the
-# cube of its edge. A chain: -4 zeta(3) and 2 zeta(3). A square: 1/2 and 1 of the sum of 1/r^3, which
-# is 4 zeta(3/2) beta(3/2). Cubes: the field in Lorentz's cavity.
+# Gradients of the potential at a site of a cubic lattice of unit dipoles along x, y and z, times
+# the cube of its edge. A chain has -4 zeta(3) and 2 zeta(3). A square has -1/2 and 1 of the sum of
+# 1/r^3, which is 4 zeta(3/2) beta(3/2). Cubes have the field in Lorentz's cavity.
 ZETA, SQUARE, LORENTZ = 1.2020569031595943, 9.0336216831009503, 4 * np.pi / 3
 SITES = {
     0: (0, 0, 0),
