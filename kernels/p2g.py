@@ -156,13 +156,15 @@ def p2g_owner(
                             s2[z] = dz[at + z]
                         s: REAL = dx[at + a]
                         f0 += xx * s
-                        xy = xy * x
-                        xz = xz * x
                         if VECTORS:
                             f1 += yx * s
                             f2 += zx * s
+                        xy = xy * x
+                        if VECTORS:
                             yy = yy * x
                             zy = zy * x
+                        xz = xz * x
+                        if VECTORS:
                             yz = yz * x
                             zz = zz * x
                     for b in range(P):
@@ -174,14 +176,16 @@ def p2g_owner(
                         if GRADIENT:
                             d: REAL = dy[at + b]
                             a0: REAL = f0 * y + xy * d
-                            b0: REAL = xz * y
-                            for z in range(ROW):
-                                grid[0][g0][g1][c2 + z] += a0 * v2[z] + b0 * s2[z]
                             if VECTORS:
                                 a1: REAL = f1 * y + yy * d
                                 a2: REAL = f2 * y + zy * d
+                            b0: REAL = xz * y
+                            if VECTORS:
                                 b1: REAL = yz * y
                                 b2: REAL = zz * y
+                            for z in range(ROW):
+                                grid[0][g0][g1][c2 + z] += a0 * v2[z] + b0 * s2[z]
+                            if VECTORS:
                                 for z in range(ROW):
                                     grid[1][g0][g1][c2 + z] += a1 * v2[z] + b1 * s2[z]
                                 for z in range(ROW):
