@@ -334,7 +334,8 @@ def check_order(case, seed):
     plan, other = case.plan(), case.plan(trg=trg, src=src, norms=norms)
     a, b = case.values(plan), case.values(other, case.dens[..., sources])
     # That a copy of the sources is one is no longer seen: parameters may be others.
-    alike = plan.parameters is None or plan.parameters.cutoff == other.parameters.cutoff
+    chosen = [p and (p.cutoff, p.split, p.points) for p in (plan.parameters, other.parameters)]
+    alike = chosen[0] == chosen[1]
     for name, values in a.items():
         change = rms(values[..., targets] - b[name])
         bound = case.slack(plan, name, values)
