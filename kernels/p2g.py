@@ -2,10 +2,10 @@
 
 Four components ("The far field in Fourier space" of docs/theory.md): A_j = f_j w + S_jm d_m w,
 j = 0..2, and D = (q.n) w, with S = q n^T + n q^T for a vector q with a normal. A tensor T has
-S = -T, which need not be symmetric, and no D. PLAIN sources, vectors f or numbers, have the window
-alone. Row a of the window tables is a polynomial in 2 frac - 1 for the a-th of the P grid points
-that a source touches, from floor(x/h) on: the shift by half a window is the same in G2P and
-cancels.
+S = -T, which need not be symmetric, and no D. The dipole of a charge is one row of T, and spreads
+onto A_0 alone. PLAIN sources, vectors f or numbers, have the window alone. Row a of the window
+tables is a polynomial in 2 frac - 1 for the a-th of the P grid points that a source touches, from
+floor(x/h) on: the shift by half a window is the same in G2P and cancels.
 
 `p2g_owner` (CPUs): sources are sorted by tiles. A tile's sources reach at most halfway into the
 second next tile, so that tiles of one colour never touch the same grid point. Each work item owns
@@ -23,8 +23,9 @@ from kernels.blocks.window import evaluate, place
 REAL = pk.double
 PLAIN = 3  # components that are spread by the window itself
 LAYERS = True  # whether there are vectors with normals, too
-TENSORS = False  # whether sources are tensors
-GRADIENT = LAYERS + TENSORS  # whether the window's gradient spreads them
+TENSORS = 0  # rows of the sources' tensors, each of which is spread onto a component: 3 or 1
+GRADIENT = LAYERS + (TENSORS > 0)  # whether the window's gradient spreads them
+VECTORS = LAYERS + (TENSORS > 1)  # whether it spreads them onto three components
 P = 8
 PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
@@ -137,10 +138,11 @@ def p2g_owner(
                         yx: REAL = xy
                         zy: REAL = yz
                         xz: REAL = zx
-                    if TENSORS:
+                    if TENSORS > 0:
                         xx: REAL = -dens[0][j]
                         xy: REAL = -dens[1][j]
                         xz: REAL = -dens[2][j]
+                    if TENSORS > 1:
                         yx: REAL = -dens[3][j]
                         yy: REAL = -dens[4][j]
                         yz: REAL = -dens[5][j]
@@ -154,14 +156,17 @@ def p2g_owner(
                             s2[z] = dz[at + z]
                         s: REAL = dx[at + a]
                         f0 += xx * s
-                        f1 += yx * s
-                        f2 += zx * s
+                        if VECTORS:
+                            f1 += yx * s
+                            f2 += zx * s
                         xy = xy * x
-                        yy = yy * x
-                        zy = zy * x
+                        if VECTORS:
+                            yy = yy * x
+                            zy = zy * x
                         xz = xz * x
-                        yz = yz * x
-                        zz = zz * x
+                        if VECTORS:
+                            yz = yz * x
+                            zz = zz * x
                     for b in range(P):
                         g1: int = c1 + b
                         if g1 >= shape[1]:
@@ -171,17 +176,20 @@ def p2g_owner(
                         if GRADIENT:
                             d: REAL = dy[at + b]
                             a0: REAL = f0 * y + xy * d
-                            a1: REAL = f1 * y + yy * d
-                            a2: REAL = f2 * y + zy * d
+                            if VECTORS:
+                                a1: REAL = f1 * y + yy * d
+                                a2: REAL = f2 * y + zy * d
                             b0: REAL = xz * y
-                            b1: REAL = yz * y
-                            b2: REAL = zz * y
+                            if VECTORS:
+                                b1: REAL = yz * y
+                                b2: REAL = zz * y
                             for z in range(ROW):
                                 grid[0][g0][g1][c2 + z] += a0 * v2[z] + b0 * s2[z]
-                            for z in range(ROW):
-                                grid[1][g0][g1][c2 + z] += a1 * v2[z] + b1 * s2[z]
-                            for z in range(ROW):
-                                grid[2][g0][g1][c2 + z] += a2 * v2[z] + b2 * s2[z]
+                            if VECTORS:
+                                for z in range(ROW):
+                                    grid[1][g0][g1][c2 + z] += a1 * v2[z] + b1 * s2[z]
+                                for z in range(ROW):
+                                    grid[2][g0][g1][c2 + z] += a2 * v2[z] + b2 * s2[z]
                             if LAYERS:
                                 a3: REAL = trace * y
                                 for z in range(ROW):

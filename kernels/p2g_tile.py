@@ -21,8 +21,9 @@ from kernels.blocks.window import cell_within, halves
 REAL = pk.double
 PLAIN = 3  # components that are spread by the window itself
 LAYERS = True  # whether there are vectors with normals, too
-TENSORS = False  # whether sources are tensors
-GRADIENT = LAYERS + TENSORS  # whether the window's gradient spreads them
+TENSORS = 0  # rows of the sources' tensors, each of which is spread onto a component: 3 or 1
+GRADIENT = LAYERS + (TENSORS > 0)  # whether the window's gradient spreads them
+VECTORS = LAYERS + (TENSORS > 1)  # whether it spreads them onto three components
 P = 8
 ROW = 8  # as in p2g.py; here tables have HALF columns
 HALF = (P + 1) // 2
@@ -224,7 +225,9 @@ def p2g_tile(
                 if d == 0:
                     dot: REAL = q * n + dens[PLAIN + 1][j] * norms[1][j]
                     strength[m][9] = dot + dens[PLAIN + 2][j] * norms[2][j]
-            if TENSORS:
+            if TENSORS == 1:
+                strength[m][d] = -dens[d][j]
+            if TENSORS > 1:
                 e: int = d + 1
                 if e == 3:
                     e = 0
@@ -301,16 +304,21 @@ def p2g_tile(
                         ww: REAL = wy * wz
                         dw: REAL = dy * wz
                         wd: REAL = wy * dz
-                        a0: REAL = strength[m][6] * dw + strength[m][LOWER + 2] * wd
-                        a1: REAL = strength[m][4] * dw + strength[m][7] * wd
-                        a2: REAL = strength[m][LOWER + 1] * dw + strength[m][5] * wd
+                        if TENSORS == 1:
+                            a0: REAL = strength[m][1] * dw + strength[m][2] * wd
+                            b0: REAL = strength[m][0] * ww
+                        if VECTORS:
+                            a0: REAL = strength[m][6] * dw + strength[m][LOWER + 2] * wd
+                            a1: REAL = strength[m][4] * dw + strength[m][7] * wd
+                            a2: REAL = strength[m][LOWER + 1] * dw + strength[m][5] * wd
                         if PLAIN > 0:
                             a0 += strength[m][0] * ww
                             a1 += strength[m][1] * ww
                             a2 += strength[m][2] * ww
-                        b0: REAL = strength[m][3] * ww
-                        b1: REAL = strength[m][LOWER] * ww
-                        b2: REAL = strength[m][8] * ww
+                        if VECTORS:
+                            b0: REAL = strength[m][3] * ww
+                            b1: REAL = strength[m][LOWER] * ww
+                            b2: REAL = strength[m][8] * ww
                         if LAYERS:
                             a3: REAL = strength[m][9] * ww
                         for x in range(P):
@@ -319,10 +327,11 @@ def p2g_tile(
                             # Two statements: adding their sum at once takes one operation more.
                             sum0[o * P + x] += a0 * wx
                             sum0[o * P + x] += b0 * dx
-                            sum1[o * P + x] += a1 * wx
-                            sum1[o * P + x] += b1 * dx
-                            sum2[o * P + x] += a2 * wx
-                            sum2[o * P + x] += b2 * dx
+                            if VECTORS:
+                                sum1[o * P + x] += a1 * wx
+                                sum1[o * P + x] += b1 * dx
+                                sum2[o * P + x] += a2 * wx
+                                sum2[o * P + x] += b2 * dx
                             if LAYERS:
                                 sum3[o * P + x] += a3 * wx
                     else:

@@ -34,7 +34,13 @@ __all__ = [
 ]
 
 KernelName = Literal[
-    "laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet", "stokes_dipole"
+    "laplace",
+    "stokes_sl",
+    "stokes_dl",
+    "stokes_comb",
+    "stokes_rotlet",
+    "stokes_dipole",
+    "laplace_dipole",
 ]
 ResultName = Literal["u", "p", "grad_u", "stress"]
 InputName = Literal["trg", "src", "dens", "norms"]

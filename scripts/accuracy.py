@@ -177,7 +177,7 @@ def report(rows: list[dict[str, Any]]) -> int:
 COLOURS = dict(
     zip(
         KERNELS,
-        ("#E69F00", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"),
+        ("#E69F00", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#000000"),
         strict=True,
     )
 )
@@ -188,6 +188,7 @@ LABELS = {
     "stokes_comb": "combined",
     "stokes_rotlet": "rotlets",
     "stokes_dipole": "dipoles",
+    "laplace_dipole": "dipoles of charges",
 }
 MARKERS = {"f8": "o", "f4": "^"}
 FLOOR = 3e-3
@@ -229,7 +230,7 @@ def draw(files: list[Path]) -> None:
             count += len(chosen)
             tolerance, ratio, is_pale = map(np.array, zip(*chosen, strict=True))
             # There are few tolerances, so kernels are shifted along the axis.
-            shift = (KERNELS.index(kernel) - 2.5) * 0.13 + rng.uniform(-0.07, 0.07, ratio.size)
+            shift = (KERNELS.index(kernel) - 3) * 0.11 + rng.uniform(-0.07, 0.07, ratio.size)
             x, y = tolerance * 10**shift, np.maximum(ratio, FLOOR)
             for which, alpha, order in ((is_pale, 0.2, 2), (~is_pale, 0.8, 3)):
                 panel.scatter(

@@ -52,6 +52,7 @@ FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
 DEGREES = {
     FLOAT64: {
         "laplace": ((2, 26), (2, 28)),
+        "laplace_dipole": ((2, 26), (2, 30)),
         "stokes_sl": ((2, 28), (2, 28)),
         "stokes_dl": ((2, 28), (2, 28)),
         "stokes_comb": ((2, 28), (2, 28)),
@@ -60,6 +61,7 @@ DEGREES = {
     },
     FLOAT32: {
         "laplace": ((2, 14), (2, 18)),
+        "laplace_dipole": ((2, 18), (2, 18)),
         "stokes_sl": ((2, 18), (2, 20)),
         "stokes_dl": ((2, 20), (2, 22)),
         "stokes_comb": ((2, 20), (2, 22)),

@@ -432,7 +432,15 @@ CALLS = """
     """
 
 
-KERNELS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet", "stokes_dipole", "laplace")
+KERNELS = (
+    "stokes_sl",
+    "stokes_dl",
+    "stokes_comb",
+    "stokes_rotlet",
+    "stokes_dipole",
+    "laplace",
+    "laplace_dipole",
+)
 
 
 @pytest.mark.parallel

@@ -371,7 +371,9 @@ def test_a_single_call_without_normals_or_options(no_work, kernel):
         call(points, points, dens, points)
 
 
-@pytest.mark.parametrize("name", ["laplace", "stokes_sl", "stokes_rotlet", "stokes_dipole"])
+@pytest.mark.parametrize(
+    "name", ["laplace", "stokes_sl", "stokes_rotlet", "stokes_dipole", "laplace_dipole"]
+)
 def test_options_may_be_fourth_or_fifth(name):
     """As of `Plan`, `vjp` and `jvp`: one order of arguments for all."""
     points, options = numbers(3, N), EwaldOptions(3, [1, 1, 1], 1e-2)
@@ -385,7 +387,9 @@ def test_options_may_be_fourth_or_fifth(name):
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("name", ["laplace", "stokes_sl", "stokes_rotlet", "stokes_dipole"])
+@pytest.mark.parametrize(
+    "name", ["laplace", "stokes_sl", "stokes_rotlet", "stokes_dipole", "laplace_dipole"]
+)
 def test_calls_without_options_and_with_normals(no_work, name):
     points, options = numbers(3, N), EwaldOptions(3, [1, 1, 1], 1e-2)
     dens, call = numbers(*ROWS.get(name, (3,)), N), getattr(parki, name)

@@ -21,7 +21,15 @@ from parki.runtime import get_execution_space, host, libraries, load
 from parki.runtime import specialise as specialising
 from parki.runtime.specialise import kernel_directory
 
-KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet", "stokes_dipole")
+KERNELS = (
+    "stokes_comb",
+    "stokes_sl",
+    "stokes_dl",
+    "laplace",
+    "stokes_rotlet",
+    "stokes_dipole",
+    "laplace_dipole",
+)
 BARRIER = re.compile(r"^( *)team\.team_barrier\(\)$", re.MULTILINE)
 
 

@@ -44,7 +44,8 @@ def test_the_mean_without_flux(kernel):
 @pytest.mark.pairwise
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
 @pytest.mark.parametrize(
-    "kernel", ["laplace", "stokes_sl", "stokes_dl", "stokes_rotlet", "stokes_dipole"]
+    "kernel",
+    ["laplace", "laplace_dipole", "stokes_sl", "stokes_dl", "stokes_rotlet", "stokes_dipole"],
 )
 @pytest.mark.parametrize("unit", [1.0, 7.3, 1e-6, 1e9])
 def test_sums_with_a_net_density_in_any_unit(kernel, periodicity, unit):
@@ -153,6 +154,7 @@ def test_fields_far_from_the_plane(side):
     factor = 4 * np.pi / area * side
     cases = {  # density, normals, velocity, slope along z, pressure
         "laplace": (f[:1], None, -factor * side * height / 2 * f[0], -factor / 2 * f[0], 0),
+        "laplace_dipole": (f[:, None], None, factor / 2 * f[2], 0, 0),
         "stokes_sl": (
             f[:, None],
             None,
@@ -165,7 +167,7 @@ def test_fields_far_from_the_plane(side):
         "stokes_dipole": (dipole[..., None], None, factor * dipole[:, 2] * plane, 0 * f, 0),
     }
     for kernel, (density, normals, u, slope, p) in cases.items():
-        want = ("u", "grad_u") if kernel == "laplace" else ("u", "grad_u", "p")
+        want = ("u", "grad_u") if kernel.startswith("laplace") else ("u", "grad_u", "p")
         options = parki.EwaldOptions(2, [*BOX[:2], 14.0], 1e-9)
         shift = np.array([[0], [0], [7.0]])  # into the box
         plan = parki.Plan(kernel, trg + shift, src + shift, normals, options, want=want)

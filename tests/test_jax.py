@@ -123,7 +123,7 @@ def test_the_values_are_those_of_parki(kernel, device):
 # --- vmap -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", ["laplace", "stokes_comb", "stokes_dipole"])
+@pytest.mark.parametrize("kernel", ["laplace", "laplace_dipole", "stokes_comb", "stokes_dipole"])
 def test_vmap(kernel, device):
     given = arrays(kernel, device)
     call = function(kernel, parki.EwaldOptions(2, BOX, 1e-6))

@@ -28,7 +28,15 @@ from parki.runtime import get_execution_space
 
 SPREADS = P2G_METHODS[1:]
 GATHERS = G2P_METHODS[1:]
-KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet", "stokes_dipole")
+KERNELS = (
+    "stokes_comb",
+    "stokes_sl",
+    "stokes_dl",
+    "laplace",
+    "stokes_rotlet",
+    "stokes_dipole",
+    "laplace_dipole",
+)
 WINDOWS = (2, 5, 8, 13)
 # Sums are added in another order; 14 units of the largest value were seen.
 ROUNDING = 60
@@ -110,7 +118,7 @@ def close(a: np.ndarray, b: np.ndarray, rounding: float = ROUNDING) -> bool:
 @pytest.mark.parametrize(
     ("method", "kernel"),
     # The paper's variants have no dipoles.
-    [(m, k) for m in SPREADS[1:] for k in KERNELS if k != "stokes_dipole" or m == "tile"],
+    [(m, k) for m in SPREADS[1:] for k in KERNELS if "dipole" not in k or m == "tile"],
 )
 @pytest.mark.parametrize("points", WINDOWS)
 def test_spreading(method, kernel, points):
@@ -140,12 +148,13 @@ def test_spreading_conserves_the_density():
         assert np.allclose(total, expected, rtol=0, atol=1e-12 * np.abs(expected).max()), method
 
 
-def test_variants_without_dipoles():
+@pytest.mark.parametrize("kernel", ["stokes_dipole", "laplace_dipole"])
+def test_variants_without_dipoles(kernel):
     points = np.zeros((3, 1))
     for method in SPREADS[2:]:
         options = EwaldOptions(3, [1, 1, 1], p2g_method=method)
         with pytest.raises(ParkiValueError, match=f"p2g_method is '{method}', which .*dipole"):
-            parki.Plan("stokes_dipole", points, points, options)
+            parki.Plan(kernel, points, points, options)
 
 
 @pytest.mark.parametrize("method", ["tile", "grid", "hybrid"])

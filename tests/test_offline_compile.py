@@ -24,8 +24,16 @@ from parki.runtime.linter import is_decorated
 from parki.runtime.specialise import kernel_directory, specialise
 from parki.runtime.translate import Translated, translate
 
-SUMS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet", "stokes_dipole")
-SPREAD = (*SUMS[:4], "stokes_dipole")  # a rotlet spreads as a Stokeslet does
+SUMS = (
+    "stokes_comb",
+    "stokes_sl",
+    "stokes_dl",
+    "laplace",
+    "stokes_rotlet",
+    "stokes_dipole",
+    "laplace_dipole",
+)
+SPREAD = (*SUMS[:4], *SUMS[5:])  # a rotlet spreads as a Stokeslet does
 LAUNCH_BOUND = 128
 # Scratch memory of a team: what one multiprocessor of an sm_80 has, the smallest of those here.
 SCRATCH_LIMIT = 163 * 1024
@@ -112,7 +120,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {**shapes[2], **evaluator} for evaluator in evaluators
         ]
     if file == "p2p_derivatives":
-        pressure = {"laplace": False, "stokes_rotlet": False}
+        pressure = {"laplace": False, "laplace_dipole": False, "stokes_rotlet": False}
         return [
             dict(
                 RECORDS[kernel].p2p(),
@@ -140,6 +148,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"P": 8, "ROW": 8, "TERMS": 9},
             {"P": 4, "ROW": 8, "TERMS": 5},
             {"P": 9, "ROW": 12, "TERMS": 8},
+            {"P": 7, "ROW": 8, "TERMS": 8},
         ]
         return [dict(shape, **RECORDS[k].p2g) for shape, k in zip(shapes, SPREAD, strict=True)] + [
             {"P": 6, "ROW": 6, "PX": 1, "PLAIN": 2, "LAYERS": False}
@@ -151,6 +160,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"P": 8, "TERMS": 9},
             {"P": 5, "TERMS": 6, "SIDE2": 4, "BATCH": 21},
             {"P": 9, "TERMS": 8, "SEVERAL": True},
+            {"P": 7, "TERMS": 8},
         ]
         return [
             dict(shape, COUNTING=n % 2 == 0, **RECORDS[kernel].p2g)

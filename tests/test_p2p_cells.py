@@ -16,10 +16,19 @@ from parki.ewald.near.radial import choose_evaluator
 from parki.ewald.near.sizes import CELL_METHODS, P2P_METHODS, Launch, choose_launch
 from parki.ewald.options import EwaldOptions
 from parki.ewald.split.hasimoto import Hasimoto
+from parki.ewald.sums import SUMS
 from parki.ewald.task import Frame, Task
 from parki.runtime import ExecutionSpace, get_execution_space
 
-KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet", "stokes_dipole")
+KERNELS = (
+    "stokes_comb",
+    "stokes_sl",
+    "stokes_dl",
+    "laplace",
+    "stokes_rotlet",
+    "stokes_dipole",
+    "laplace_dipole",
+)
 N = 300
 DEGREE = 5
 # Not what is best: shares and chunks that are cut short, cells of several widths.
@@ -67,8 +76,7 @@ def near_field(
     xp = space.array_module
     rng = np.random.default_rng(1)
     trg, src = cloud(points, box, dtype)
-    rows = {"laplace": 1, "stokes_comb": 6, "stokes_dipole": 9}.get(kernel, 3)
-    dens = xp.asarray(rng.standard_normal((rows, N)).astype(dtype))
+    dens = xp.asarray(rng.standard_normal((SUMS[kernel].rows, N)).astype(dtype))
     norms = rng.standard_normal((3, N)).astype(dtype)
     on_space = 2 * xp.asarray(src)
     # A split whose near field is far from zero at the cut-off, so that no pair is negligible.
@@ -87,7 +95,7 @@ def near_field(
         xp.asarray(norms) if kernel in ("stokes_dl", "stokes_comb") else None,
         launch=launch,
     )
-    pot = xp.full((1 if kernel == "laplace" else 3, trg.shape[1]), np.nan, dtype=dtype)
+    pot = xp.full((SUMS[kernel].results, trg.shape[1]), np.nan, dtype=dtype)
     buffer = p2p.buffer(len(dens))
     for rows in (buffer, p2p.sources.points, p2p.norms):
         if rows is not None:

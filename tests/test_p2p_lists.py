@@ -56,6 +56,7 @@ every_sum = pytest.mark.parametrize(
         ("stokes_rotlet", 1),
         ("stokes_dipole", 2),
         ("laplace", 3),
+        ("laplace_dipole", 2),
     ],
 )
 

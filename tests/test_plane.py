@@ -26,7 +26,11 @@ def plan_of(kernel, c, box, dtype, space="CPU", **options):
 
 @pytest.mark.parametrize(
     ("kernel", "p2g"),
-    [*product(["stokes_dl", "stokes_comb"], ["auto", "base"]), ("stokes_dipole", "auto")],
+    [
+        *product(["stokes_dl", "stokes_comb"], ["auto", "base"]),
+        ("stokes_dipole", "auto"),
+        ("laplace_dipole", "auto"),
+    ],
 )
 def test_modes_of_the_grid(kernel, p2g, monkeypatch):
     """In double precision the grid has the same modes, to the window's accuracy."""
@@ -37,12 +41,12 @@ def test_modes_of_the_grid(kernel, p2g, monkeypatch):
     assert (
         exact.pipeline.stages.plane is None and exact.setup.mesh.padding == plan.setup.mesh.padding
     )
-    seen = {}
+    seen, rows = {}, min(2, plan.task.sum.components)
     planes = exact.pipeline.stages.fgc.transforms.planes
 
     def watch(padded):
         planes(padded)
-        seen.setdefault("modes", padded[:2, 0, 0].copy())
+        seen.setdefault("modes", padded[:rows, 0, 0].copy())
 
     monkeypatch.setattr(exact.pipeline.stages.fgc.transforms, "planes", watch)
     exact.pipeline.stages.fgc.threads = 1  # the first modes first
@@ -51,13 +55,13 @@ def test_modes_of_the_grid(kernel, p2g, monkeypatch):
     found = plan.pipeline.stages.plane.apply(
         plan.pipeline.stages.sorted if plan.pipeline.stages.p2g.sorts else dens
     )
-    assert found.shape == (2, 1, MODES)
+    assert found.shape == (rows, 1, MODES)
     expected = seen["modes"][:, None, 1 : MODES + 1]
     assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
 
 
 @pytest.mark.pairwise
-@pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_comb", "stokes_dipole"])
+@pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_comb", "stokes_dipole", "laplace_dipole"])
 @pytest.mark.parametrize("height", [30, 300])
 def test_high_boxes_in_single_precision(kernel, height, space):
     """Without these modes: up to 1.1 and 3.6 times what the promise and rounding allow."""

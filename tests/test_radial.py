@@ -17,7 +17,15 @@ from parki.ewald.near.radial import EVALUATORS, choose_evaluator, hasimoto_funct
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.reference import direct_sum
 
-KERNELS = ("stokes_comb", "stokes_sl", "stokes_dl", "laplace", "stokes_rotlet", "stokes_dipole")
+KERNELS = (
+    "stokes_comb",
+    "stokes_sl",
+    "stokes_dl",
+    "laplace",
+    "stokes_rotlet",
+    "stokes_dipole",
+    "laplace_dipole",
+)
 OTHERS = EVALUATORS[1:]
 BOX = BOXES["brick"]
 N = 150

@@ -279,7 +279,14 @@ def test_the_table_names_bad_settings() -> None:
 
 
 # ---------------------------------------------------------------------- options
-POWERS = {"laplace": 1, "stokes_sl": 1, "stokes_dl": 2, "stokes_rotlet": 2, "stokes_dipole": 2}
+POWERS = {
+    "laplace": 1,
+    "laplace_dipole": 2,
+    "stokes_sl": 1,
+    "stokes_dl": 2,
+    "stokes_rotlet": 2,
+    "stokes_dipole": 2,
+}
 
 
 @pytest.mark.parametrize("kernel", list(POWERS))

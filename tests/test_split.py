@@ -97,7 +97,8 @@ def test_radial_functions_are_derivatives_of_one_another(split):
 
 def basis_kernels(term, split, r):
     """Near kernel that a term derives from, at r (3,), for all unit densities and normals."""
-    kernel = term.removesuffix("_grad").replace("dipole", "sl")  # of which it is a derivative
+    kernel = term.removesuffix("_grad").replace("laplace_dipole", "laplace")
+    kernel = kernel.replace("dipole", "sl")  # of which it is a derivative
     if kernel.endswith("_p"):
         # h = b'' + 2 b'/r, p = -f.grad h, -2 q.grad n.grad h or grad.D grad h.
         b1, b2, _, _ = split.near(np.linalg.norm(r))
@@ -138,8 +139,9 @@ def test_sizes_of_the_terms(term, split):
         tensor = (-2 if term == "stokes_dl_p" else 1) * hessian(4e-3 * RC)
     else:
         tensor = gradient(1e-3 * RC) if derivatives else at(0)
-    tensors = "dl" in term or "dipole" in term
-    averaged = (9 if tensors else 1 if "laplace" in term else 3) * (3 if at_tensors else 1)
+    tensors = "dl" in term or "stokes_dipole" in term
+    averaged = 9 if tensors else 1 if term in ("laplace", "laplace_grad") else 3
+    averaged *= 3 if at_tensors else 1
     d = np.linalg.norm(r)
     b1, b2, b3, b4 = split.near(d)
     p, q, slope = -b1 / (2 * d), -b2 / 2, -b3 / (2 * d)
@@ -148,7 +150,7 @@ def test_sizes_of_the_terms(term, split):
     tolerance = 1e-3 if derivatives == 2 else 1e-7
     assert found == pytest.approx((tensor**2).sum() / averaged, rel=tolerance)
     # The power is that of the length that the kernel carries.
-    power = 1 + ("rotlet" in term or tensors) + term.endswith(("_grad", "_p"))
+    power = 1 + ("rotlet" in term or "dipole" in term or tensors) + term.endswith(("_grad", "_p"))
     assert own_power == power
 
 

@@ -13,7 +13,15 @@ import parki
 from parki import EwaldOptions, ParkiTypeError, ParkiValueError, Plan
 from parki.reference import direct_sum
 
-KERNELS = ("laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet", "stokes_dipole")
+KERNELS = (
+    "laplace",
+    "stokes_sl",
+    "stokes_dl",
+    "stokes_comb",
+    "stokes_rotlet",
+    "stokes_dipole",
+    "laplace_dipole",
+)
 PERIODICITIES = (0, 1, 2, 3)
 # Neither a cube nor of unit size, so that no power of the length unit goes unnoticed.
 BOX = (30.0, 20.0, 10.0)
@@ -38,7 +46,7 @@ def normals(kernel):
 
 
 def everything(kernel):
-    return ("u", "grad_u") if kernel == "laplace" else ("u", "p", "grad_u", "stress")
+    return ("u", "grad_u") if kernel.startswith("laplace") else ("u", "p", "grad_u", "stress")
 
 
 def make(kernel, periodicity=3, trg=TRG, src=SRC, dtype="f8", want=None, tolerance=1e-11, **more):
@@ -99,7 +107,9 @@ def test_spaces(kernel, space, to_space, to_host):
 
 @pytest.mark.each
 @pytest.mark.parametrize("periodicity", [0, 2])
-@pytest.mark.parametrize("kernel", ["laplace", "stokes_comb", "stokes_rotlet", "stokes_dipole"])
+@pytest.mark.parametrize(
+    "kernel", ["laplace", "laplace_dipole", "stokes_comb", "stokes_rotlet", "stokes_dipole"]
+)
 def test_single_precision(kernel, periodicity):
     want = everything(kernel)
     got = make(kernel, periodicity, dtype="f4", tolerance=1e-5)(density(kernel).astype("f4"))
@@ -108,7 +118,7 @@ def test_single_precision(kernel, periodicity):
         assert size(value - ref) <= 1e-4 * size(ref), name
 
 
-@pytest.mark.parametrize("kernel", ["laplace", "stokes_comb", "stokes_dipole"])
+@pytest.mark.parametrize("kernel", ["laplace", "laplace_dipole", "stokes_comb", "stokes_dipole"])
 def test_split_of_hasimoto(kernel):
     """Its polynomials are others."""
     want = everything(kernel)
@@ -184,7 +194,7 @@ def test_differences_of_the_solver_itself(kernel, periodicity):
     gradient = fields["grad_u"][..., :count]
     numerical = differences(fields["u"][..., count:], count)
     assert size(gradient - numerical) <= 1e-7 * size(gradient)
-    if kernel == "laplace":
+    if kernel.startswith("laplace"):
         return
     divergence = np.einsum("iix->x", gradient)
     constant = 8 * np.pi * (DENS[-3:] * NORMS).sum() / VOLUME
@@ -261,7 +271,7 @@ def test_parts_of_a_dipole():
 
 # --- calls ------------------------------------------------------------------------------------
 
-MOST = ("laplace", "stokes_comb", "stokes_rotlet", "stokes_dipole")
+MOST = ("laplace", "laplace_dipole", "stokes_comb", "stokes_rotlet", "stokes_dipole")
 ROUGH = {"tolerance": 1e-2, "cutoff": 6.0, "window_points": 8}
 
 
@@ -332,7 +342,7 @@ def test_no_targets(kernel):
     plan = make(kernel, trg=np.empty((3, 0)), **ROUGH)
     shapes = [value.shape for value in plan(density(kernel))]
     others = [(3, 0), (0,), (3, 3, 0), (3, 3, 0)]
-    assert shapes == ([(0,), (3, 0)] if kernel == "laplace" else others)
+    assert shapes == ([(0,), (3, 0)] if kernel.startswith("laplace") else others)
 
 
 def test_rotlets_have_no_pressure():

@@ -46,9 +46,9 @@ def add_source(density, normal, first_normal, at):
 def add_to_grid(v0, v1, v2, v3):
     """Add to the components of the grid at g0, g1, g2, by atomics where threads may meet."""
     pk.atomic_add(grid, [0, g0, g1, g2], v0)
-    if PLAIN > 1 or GRADIENT:
+    if PLAIN > 1 or VECTORS:
         pk.atomic_add(grid, [1, g0, g1, g2], v1)
-    if PLAIN > 2 or GRADIENT:
+    if PLAIN > 2 or VECTORS:
         pk.atomic_add(grid, [2, g0, g1, g2], v2)
     if LAYERS:
         pk.atomic_add(grid, [3, g0, g1, g2], v3)

@@ -25,7 +25,7 @@ from kernels.blocks.window import cell_within, evaluate, place, value
 REAL = pk.double
 PLAIN = 3  # components that are spread by the window itself
 LAYERS = True  # whether there are vectors with normals, too
-GRADIENT = LAYERS  # whether the window's gradient spreads them
+VECTORS = LAYERS  # whether the window's gradient spreads them
 P = 8
 PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers

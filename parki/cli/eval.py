@@ -63,7 +63,7 @@ for double layers, by the viscosity.
 """
 
 EPILOG = """\
-The output holds an array for each name of --want: u (3, M), or (M,) for laplace; p (M,);
+The output holds an array for each name of --want: u (3, M), or (M,) for potentials; p (M,);
 grad_u (3, 3, M), with [i, j] the derivative of u_i along axis j; stress (3, 3, M); and 'options',
 a text in JSON with the options used and what they promise (in HDF5 an attribute of the file). For
 example, after numpy.savez("drops.npz", src=points, dens=forces):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Plan",
     "laplace",
+    "laplace_dipole",
     "stokes_comb",
     "stokes_dipole",
     "stokes_dl",
@@ -120,3 +121,8 @@ def stokes_dipole() -> None:
 @_one_shot
 def laplace() -> None:
     """Sum point charges: `parki.ewald.laplace` over the points of all ranks."""
+
+
+@_one_shot
+def laplace_dipole() -> None:
+    """Sum dipoles of charges: `parki.ewald.laplace_dipole` over the points of all ranks."""

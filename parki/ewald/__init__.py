@@ -18,7 +18,15 @@ derivatives        transposes, vjp and jvp; a plan as a function of densities
 from typing import TYPE_CHECKING
 
 from parki.errors import old_names
-from parki.ewald.api import laplace, stokes_comb, stokes_dipole, stokes_dl, stokes_rotlet, stokes_sl
+from parki.ewald.api import (
+    laplace,
+    laplace_dipole,
+    stokes_comb,
+    stokes_dipole,
+    stokes_dl,
+    stokes_rotlet,
+    stokes_sl,
+)
 from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.plan_cache import clear_cache
@@ -30,6 +38,7 @@ __all__ = [
     "clear_cache",
     "jvp",
     "laplace",
+    "laplace_dipole",
     "stokes_comb",
     "stokes_dipole",
     "stokes_dl",

@@ -192,3 +192,13 @@ def laplace() -> None:
     three periodic directions a uniform background neutralises the charges. ``want`` calls the
     potential "u" and its gradient, of shape (3, Nt), "grad_u".
     """
+
+
+@_one_shot
+def laplace_dipole() -> None:
+    """Sum dipoles d of charges: ``phi = sum d.r / r^3``.
+
+    As `laplace`, with ``dens`` of shape (3, Ns): charges of either sign that are apart along d.
+    The flow of source doublets is minus its gradient. With three periodic directions the mean
+    potential over the box is zero.
+    """

@@ -232,8 +232,8 @@ class Plan(AnyPlan[Wanted]):
 
     Parameters
     ----------
-    kernel : {"stokes_comb", "stokes_sl", "stokes_dl", "stokes_rotlet", "stokes_dipole", "laplace"}
-        What to sum.
+    kernel : str
+        What to sum: a name of `parki.typing.KernelName`.
     trg, src : array, shape (3, Nt) and (3, Ns), float32 or float64
         Targets and sources, in the unit of ``options.box``; NumPy, CuPy, or anything with DLPack
         (PyTorch, JAX) or ``__cuda_array_interface__``, any strides. Points outside the box are

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "apply",
     "laplace",
+    "laplace_dipole",
     "stokes_comb",
     "stokes_dipole",
     "stokes_dl",
@@ -119,6 +120,11 @@ def stokes_dipole() -> None:
 @_declares
 def laplace() -> None:
     """Sum point charges: `parki.laplace` for arrays of JAX. See `stokes_comb`."""
+
+
+@_declares
+def laplace_dipole() -> None:
+    """Sum dipoles of charges: `parki.laplace_dipole` for arrays of JAX. See `stokes_comb`."""
 
 
 def apply(plan: Plan, dens: Any) -> jax.Array:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "apply",
     "laplace",
+    "laplace_dipole",
     "stokes_comb",
     "stokes_dipole",
     "stokes_dl",
@@ -114,6 +115,11 @@ def stokes_dipole() -> None:
 @_declares
 def laplace() -> None:
     """Sum point charges: `parki.laplace` for tensors. See `stokes_comb`."""
+
+
+@_declares
+def laplace_dipole() -> None:
+    """Sum dipoles of charges: `parki.laplace_dipole` for tensors. See `stokes_comb`."""
 
 
 def apply(plan: Plan, dens: Any) -> Any:

@@ -23,7 +23,15 @@ from parki.reference import direct_sum
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-KERNELS = ("laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet", "stokes_dipole")
+KERNELS = (
+    "laplace",
+    "stokes_sl",
+    "stokes_dl",
+    "stokes_comb",
+    "stokes_rotlet",
+    "stokes_dipole",
+    "laplace_dipole",
+)
 PERIODICITIES = (0, 1, 2, 3)
 SPLITS = ("auto", "prolate", "hasimoto")
 FIELDS = ("u", "p", "grad_u", "stress")
@@ -307,7 +315,7 @@ def promise(
     dens = np.atleast_2d(np.asarray(dens, dtype=float))
     bound = 0.0
     if kernel != "stokes_dl":
-        power = 2 if kernel in ("stokes_rotlet", "stokes_dipole") else 1
+        power = 2 if kernel.endswith(("rotlet", "dipole")) else 1
         bound += float(np.linalg.norm(dens[:3])) / length**power
     if norms is not None:
         square = (np.asarray(norms, dtype=float) ** 2).sum(axis=0)
@@ -590,6 +598,6 @@ def _case(
     if density in OF_NORMALS and not has_tensors(kernel):
         return None
     # No pressure, or one that is zero.
-    none = {"laplace": ("p", "stress"), "stokes_rotlet": ("p",)}.get(kernel, ())
+    none = ("p", "stress") if kernel.startswith("laplace") else ("p",) * (kernel == "stokes_rotlet")
     want = tuple(field for field in want if field not in none)
     return Case(cloud, density, box, kernel, periodicity, want, n, *asked, split) if want else None

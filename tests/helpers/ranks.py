@@ -90,7 +90,7 @@ def cases() -> list[Case]:
         for periodicity in range(4):
             k = 4 * i + periodicity + i  # neighbours along either axis differ
             want = WANTS[k % 5]
-            none = {"laplace": ("p", "stress"), "stokes_rotlet": ("p",)}.get(kernel, ())
+            none = ("p", "stress") if "laplace" in kernel else ("p",) * (kernel == "stokes_rotlet")
             want = tuple(name for name in want if name not in none) or ("u",)
             found.append(
                 Case(
@@ -110,6 +110,7 @@ def cases() -> list[Case]:
         Case("stokes_comb", 3, more=(("dl_mean", "flux"),), cloud="outside", box=BOXES[2]),
         Case("stokes_dl", 2, "f4", box=(0.1, 0.1, 1.0)),  # modes summed without the grid
         Case("stokes_dipole", 2, "f4", box=(0.1, 0.1, 1.0)),
+        Case("laplace_dipole", 2, "f4", box=(0.1, 0.1, 1.0)),
         Case("stokes_sl", 3, n=2),
         Case("laplace", 3, n=70_002, tolerance=1e-2, cloud="blobs_same", deal="in order"),
         Case("laplace", 3, n=70_002, tolerance=1e-2, cloud="blobs_same"),

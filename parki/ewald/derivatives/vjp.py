@@ -240,7 +240,25 @@ class _Sum(NamedTuple):
         found = self._of_sources(v, dens, wrt)
         if "trg" in wrt:
             found["trg"] = (v[0][:, None] * self.gradients(dens[None])[0]).sum(axis=0)
+        if "src" in wrt and self.kind.slopes.sources is None:
+            found["src"] = self._by_targets(v[0], dens)
         return found
+
+    def _by_targets(self, v: Any, dens: Any) -> Any:
+        """Return the derivative by the sources, (3, Ns): that by targets which move, negated.
+
+        All targets move along one axis at a time. What a source adds to the change is its density
+        times the adjoint of the gradient.
+        """
+        record, xp = self.kind.adjoints["grad_u"], self.space.array_module
+        values = xp.zeros((3, len(v), 3, v.shape[1]), dtype=v.dtype)
+        for axis in range(3):
+            values[axis, :, axis] = v
+        shaped = values.reshape(3, *SUMS[record.kernel].density_shape(v.shape[1]))
+        given = record.kernel, self.src, self.trg, None, self.options
+        pairs = list(zip(record.want, sum_once(given, shaped, record.want), strict=True))
+        adjoints = ({name: flat(array[axis]) for name, array in pairs} for axis in range(3))
+        return -xp.stack([(dens * record.density(n, self.norms)).sum(axis=0) for n in adjoints])
 
     def _of_sources(self, v: Any, dens: Any, wrt: Iterable[str]) -> dict[str, Any]:
         """Return the derivatives with respect to density, normals, and place of the sources."""
@@ -271,7 +289,7 @@ class _Sum(NamedTuple):
         first = {name: array[0] for name, array in each.items()}
         if "norms" in wrt and slopes.normals is not None:
             found["norms"] = slopes.normals(first, dens)
-        if "src" in wrt:
+        if "src" in wrt and slopes.sources is not None:
             found["src"] = slopes.sources(first, dens)
         return found
 

@@ -247,8 +247,8 @@ class Convolution:
         planes = padded.reshape(self.components, count * sets, *block.lengths[1:])
         self.transforms.planes(planes[: self.inputs])
         if plane is not None and block.first == 0:
-            spread[:2, 0, :, 0, 1 : plane.shape[2] + 1] = plane
-            spread[:2, 0, :, 0, -plane.shape[2] :] = plane[..., ::-1].conj()
+            spread[: len(plane), 0, :, 0, 1 : plane.shape[2] + 1] = plane
+            spread[: len(plane), 0, :, 0, -plane.shape[2] :] = plane[..., ::-1].conj()
         self.multiply(block, padded, alone=self.threads > 1)
         self.transforms.planes_inverse(planes[: self.rows])
         hat[: self.rows] = padded[: self.rows, ..., :y, :z]
@@ -304,7 +304,7 @@ class FGC(Convolution):
         """Return the far field on the grids for spread densities (components, x, sets y, z).
 
         ``plane`` replaces the grids' modes (0, 0, 1), (0, 0, 2), ...: see `parki.ewald.far.plane`.
-        Its shape is (2, sets, modes), for components 0 and 1.
+        Its shape is (2, sets, modes), for components 0 and 1, or (1, sets, modes).
         """
         for c in self._angles(self.inputs):
             self.transforms.real(grid[c], self.hat[c])

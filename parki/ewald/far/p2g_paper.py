@@ -39,8 +39,7 @@ def check_spreading(method: str, kernel: str) -> None:
     ------
     ParkiValueError
     """
-    tensors = any(len(source.shape) == 2 for source in SUMS[kernel].sources)
-    if tensors and method not in ("auto", "owner", "tile"):
+    if "TENSORS" in SUMS[kernel].p2g and method not in ("auto", "owner", "tile"):
         raise ParkiValueError(
             f"p2g_method is {method!r}, which does not spread the dipoles of {kernel}; "
             "leave p2g_method to 'auto'"

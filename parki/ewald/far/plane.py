@@ -9,7 +9,8 @@ sources in double precision, with the exact derivative:
 
     A_j^(k) = sum_s [ f_j + i k (q_j n_3 + n_j q_3) ] e^(-i k z_s) ,  j = 1, 2
 
-times the factors of the window and the grid. For dipoles -D_j3 stands in brackets.
+times the factors of the window and the grid. For dipoles -D_j3 stands in brackets,
+and for charges' dipoles -d_3 in the only component.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class PlaneModes:
     def __init__(
         self, mesh: EwaldMesh, heights: Any, norms: Any, systems: Systems | None = None
     ) -> None:
-        self.xp = mesh.task.xp
+        self.xp, self.components = mesh.task.xp, mesh.task.sum.components
         self.heights, self.norms, self.systems = heights, norms, systems
         # The modes of a system are summed together.
         self.chunk = max(1, heights.size) if systems else sizes_of(mesh.space.on_device).plane
@@ -72,18 +73,19 @@ class PlaneModes:
         )
 
     def apply(self, dens: Any) -> Any:
-        """Return components 1 and 2 of the modes, for ``dens`` (rows, N).
+        """Return components 1 and 2 of the modes, or the only one, for ``dens`` (rows, N).
 
-        Shape (2, systems, modes).
+        Shape (2, systems, modes) or (1, systems, modes).
         """
         xp = self.xp
         single = dens[:2] if dens.shape[0] == 6 else None
         count = self.systems.count if self.systems else 1
-        sums = xp.zeros((2, count, self.slope.size), dtype=np.complex128)
+        rows = min(2, self.components)
+        sums = xp.zeros((rows, count, self.slope.size), dtype=np.complex128)
         for start in range(0, self.heights.size, self.chunk):
             part = slice(start, start + self.chunk)
             if self.norms is None:
-                weights = -dens[2:6:3, part].astype(np.float64)
+                weights = -dens[2::3, part][:2].astype(np.float64)
             else:
                 q, n = (rows[-3:, part].astype(np.float64) for rows in (dens, self.norms))
                 weights = q[:2] * n[2] + n[:2] * q[2]
@@ -94,7 +96,7 @@ class PlaneModes:
             for mode in range(self.slope.size):
                 wave *= rotation
                 found = self._total(weights, wave)
-                sums[..., mode] += self.slope[mode] * found[:2]
+                sums[..., mode] += self.slope[mode] * found[:rows]
                 if single is not None:
                     sums[..., mode] += found[2:]
         return sums * self.factor

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from parki.ewald.sums import symbols
-from parki.ewald.sums.adjoint import Adjoint, of_itself
+from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
 from parki.ewald.sums.gauges import OF_CHARGES
 from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
@@ -37,10 +37,7 @@ LAPLACE = Sum(
     terms={"u": (POTENTIAL,), "grad_u": (GRADIENT_TERM,)},
     adjoints={
         "u": of_itself("laplace"),
-        # Forces have the pressure of charges' dipoles.
-        "grad_u": Adjoint(
-            "stokes_sl", ("p",), lambda found, _: (found["p"] / 2,), tolerance_factor=1.0
-        ),
+        "grad_u": Adjoint("laplace_dipole", ("u",), velocity),
     },
-    slopes=VECTORS._replace(displacement=SourceDisplacement("stokes_sl", "p", products, 0.5)),
+    slopes=VECTORS._replace(displacement=SourceDisplacement("laplace_dipole", "u", products)),
 )

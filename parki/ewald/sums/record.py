@@ -184,7 +184,8 @@ class Sum:
         """The constants of P2G's kernels; the literature's have none for tensors."""
         plain = sum(source.rows for source in self.sources if not source.gradient)
         tensors = any(source.gradient and not source.normal for source in self.sources)
-        return {"PLAIN": plain, "LAYERS": self.normals} | ({"TENSORS": True} if tensors else {})
+        found = {"PLAIN": plain, "LAYERS": self.normals}
+        return found | ({"TENSORS": self.components} if tensors else {})
 
     @property
     def fgc(self) -> dict[str, Any]:

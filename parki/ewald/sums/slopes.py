@@ -84,8 +84,9 @@ class Slopes(NamedTuple):
     ----------
     want : tuple of str
         What the derivative by the sources needs of the transposed sum.
-    sources : callable
-        ``sources(results, density)``: that derivative, (3, N).
+    sources : callable or None
+        ``sources(results, density)``: that derivative, (3, N). None where only three adjoints of
+        the gradient tell it.
     tensors : callable or None
         ``tensors(density, normals)``: the sources as tensor targets (10, N) of the
         transposed sum.
@@ -98,7 +99,7 @@ class Slopes(NamedTuple):
     """
 
     want: tuple[str, ...]
-    sources: Callable[[Arrays, Any], Any]
+    sources: Callable[[Arrays, Any], Any] | None
     tensors: Callable[[Any, Any], Any] | None = None
     normals: Callable[[Arrays, Any], Any] | None = None
     layer: str = ""

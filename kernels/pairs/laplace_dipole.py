@@ -1,0 +1,40 @@
+"""Potential of charges' dipoles d, with its gradient.
+
+phi = (1/r_c^2) (y^2 - 2 X r) d.e
+d_j phi = (1/r_c^3) [ (y^3 - 2 X) d_j + (-3 y^3 + 2 R + 6 X) (d.e) e_j ]
+"""
+
+from kernels.blocks.cut import cut
+from kernels.blocks.radial import direction, first_function, more_functions, polynomial
+from kernels.blocks.slopes import begin_pair
+from kernels.blocks.vector import take_vector
+
+
+def interact(density, row, normal, first_normal, at):
+    """Add to u what one source does."""
+    first_function()
+    more_functions()
+    if EVALUATOR > 0:
+        a = b
+    direction()
+    a = y * y - 2.0 * a * rr * y
+    cut(a)
+    for d in range(MANY):
+        take_vector(d0, d1, d2, density, row + CHARGES * d, at)
+        u[d] += a * (d0 * e0 + d1 * e1 + d2 * e2)
+
+
+def differentiate(density, row, normal, first_normal, at):
+    """Add to the sums of derivatives what one source does."""
+    begin_pair()
+    polynomial(pr, p1)
+    cube: REAL = yy * y
+    take_vector(d0, d1, d2, density, row, at)
+    along: REAL = d0 * e0 + d1 * e1 + d2 * e2
+    if VALUES:
+        u0 += (yy - 2.0 * px * r) * along
+    along = (2.0 * pr + 6.0 * px - 3.0 * cube) * along
+    px = cube - 2.0 * px
+    g00 += px * d0 + along * e0
+    g01 += px * d1 + along * e1
+    g02 += px * d2 + along * e2

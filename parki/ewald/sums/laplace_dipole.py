@@ -1,0 +1,47 @@
+"""Dipoles of charges: ``u(x) = sum d.r / r^3``, its gradient, and no pressure.
+
+Charges of either sign are apart along d: the window's gradient spreads them.
+"""
+
+from __future__ import annotations
+
+import math
+
+from parki.ewald.sums import symbols
+from parki.ewald.sums.adjoint import Adjoint, gradient
+from parki.ewald.sums.pairs import PairFunction
+from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
+from parki.ewald.sums.slopes import Slopes
+from parki.ewald.sums.sources import CHARGE_DIPOLE
+
+_PI = math.pi
+_FACTOR = 4 * _PI / math.sqrt(3)
+POTENTIAL = Term(
+    "laplace_dipole",
+    2,
+    lambda r2, p: 4 / 3 * r2 * p.X**2,
+    Far(_FACTOR, 2, GRADIENT, PLAIN, order=1),
+    (4 / 3, 0, 2 / (3 * _PI), 0.5, 0, 0),
+)
+GRADIENT_TERM = Term(
+    "laplace_dipole_grad",
+    3,
+    lambda r2, p: 4 * ((p.R + 2 * p.X) ** 2 + 2 * p.X**2) / 3,
+    Far(_FACTOR, 1, GRADIENT, GRADIENT, order=1),
+    (4 / 3, 1.5, 1 / (6 * _PI), 2.5, 0, 0),
+    derived=True,
+    differentiates_window=True,
+)
+LAPLACE_DIPOLE = Sum(
+    "laplace_dipole",
+    symbols.POTENTIAL,
+    PairFunction("laplace_dipole", (1, 19), values="X", derivatives="XR", power=2),
+    (CHARGE_DIPOLE,),
+    gauge=None,
+    terms={"u": (POTENTIAL,), "grad_u": (GRADIENT_TERM,)},
+    adjoints={
+        "u": Adjoint("laplace", ("grad_u",), gradient),
+        "grad_u": Adjoint("laplace_dipole", ("grad_u",), gradient),
+    },
+    slopes=Slopes((), sources=None),
+)
