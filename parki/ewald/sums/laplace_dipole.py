@@ -15,19 +15,18 @@ from parki.ewald.sums.slopes import Slopes
 from parki.ewald.sums.sources import CHARGE_DIPOLE
 
 _PI = math.pi
-_FACTOR = 4 * _PI / math.sqrt(3)
 POTENTIAL = Term(
     "laplace_dipole",
     2,
     lambda r2, p: 4 / 3 * r2 * p.X**2,
-    Far(_FACTOR, 2, GRADIENT, PLAIN, order=1),
+    Far(GRADIENT, PLAIN, order=1),
     (4 / 3, 0, 2 / (3 * _PI), 0.5, 0, 0),
 )
 GRADIENT_TERM = Term(
     "laplace_dipole_grad",
     3,
     lambda r2, p: 4 * ((p.R + 2 * p.X) ** 2 + 2 * p.X**2) / 3,
-    Far(_FACTOR, 1, GRADIENT, GRADIENT, order=1),
+    Far(GRADIENT, GRADIENT, order=1),
     (4 / 3, 1.5, 1 / (6 * _PI), 2.5, 0, 0),
     derived=True,
     differentiates_window=True,
