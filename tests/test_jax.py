@@ -35,7 +35,9 @@ if jax.default_backend() == "gpu" and not why_unavailable("Cuda"):
 
 @pytest.fixture(params=DEVICES)
 def device(request):
-    return jax.devices(request.param)[0]
+    found = jax.devices(request.param)[0]
+    with jax.default_device(found):  # JAX's checks make arrays of their own
+        yield found
 
 
 def arrays(kernel, device=None, dtype="f8", **more):
