@@ -245,10 +245,10 @@ class _Sum(NamedTuple):
         return found
 
     def _by_targets(self, v: Any, dens: Any) -> Any:
-        """Return the derivative by the sources, (3, Ns): that by targets which move, negated.
+        """Return the derivative by the sources, (3, Ns), from the gradient's adjoint.
 
-        All targets move along one axis at a time. What a source adds to the change is its density
-        times the adjoint of the gradient.
+        Moving a source is moving all targets the other way, along one axis at a time. A source's
+        part of the change is its density times the adjoint of the gradient.
         """
         record, xp = self.kind.adjoints["grad_u"], self.space.array_module
         values = xp.zeros((3, len(v), 3, v.shape[1]), dtype=v.dtype)

@@ -85,8 +85,8 @@ class Slopes(NamedTuple):
     want : tuple of str
         What the derivative by the sources needs of the transposed sum.
     sources : callable or None
-        ``sources(results, density)``: that derivative, (3, N). None where only three adjoints of
-        the gradient tell it.
+        ``sources(results, density)``: that derivative, (3, N). None where it takes three adjoints
+        of the gradient.
     tensors : callable or None
         ``tensors(density, normals)``: the sources as tensor targets (10, N) of the
         transposed sum.
