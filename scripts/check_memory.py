@@ -53,10 +53,8 @@ def measure(space: str, number: int, points: int) -> tuple[float, float]:
     def run(n: int) -> tuple[float, float]:
         """Make a plan and apply it; the points are in the memory of the space before."""
         src, normals = (xp.asarray(rng.random((3, n)).astype(dtype)) for _ in range(2))
-        dens = xp.asarray(
-            rng.random(n if SUMS[kernel].rows == 1 else (SUMS[kernel].rows, n)).astype(dtype)
-        )
-        norms = normals if kernel in ("stokes_dl", "stokes_comb") else None
+        dens = xp.asarray(rng.random(SUMS[kernel].density_shape(n)).astype(dtype))
+        norms = normals if SUMS[kernel].normals else None
         with Watch(xp) as watch:
             given = kernel, src, src, norms, options
             if once:

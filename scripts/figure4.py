@@ -25,6 +25,7 @@ from scipy.special import erf
 import parki
 from parki.ewald.near.radial import EVALUATORS, quotient
 from parki.ewald.split.hasimoto import Hasimoto
+from parki.ewald.sums import SUMS
 from parki.settings import thread_count
 
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "radial.png"
@@ -102,7 +103,7 @@ def times(
                 kernel,
                 src,
                 src,
-                norms if kernel in ("stokes_comb", "stokes_dl") else None,
+                norms if SUMS[kernel].normals else None,
                 parki.EwaldOptions(
                     box=[1, 1, 1],
                     tolerance=tolerance,

@@ -65,7 +65,7 @@ def sum_up(case: Case, space: str, n: int, rng: np.random.Generator) -> None:
 
     edges = xp.asarray(np.array(BOX, dtype=dtype))[:, None]
     src, trg = array(3, n) * edges, array(3, n // 2 + 1) * edges
-    norms = array(3, n) if kernel in ("stokes_dl", "stokes_comb") else None
+    norms = array(3, n) if SUMS[kernel].normals else None
     dens = array(*SUMS[kernel].density_shape(n))
     options = parki.EwaldOptions(periodicity, BOX, **options)
     plan = parki.Plan(kernel, trg, src, norms, options, want=want)

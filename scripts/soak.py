@@ -97,7 +97,7 @@ class Soak:
 
     def normals(self, kernel: str) -> Any:
         """Return normals, for kernels that have them."""
-        return self.array(3) if kernel in ("stokes_dl", "stokes_comb") else None
+        return self.array(3) if SUMS[kernel].normals else None
 
     def density(self, kernel: str) -> Any:
         """Return a density."""

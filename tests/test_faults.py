@@ -26,7 +26,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def entries(folder):
-    """Return what the folder holds, but for trials of the compiler."""
+    """Return what the folder holds, except for trials of the compiler."""
     return {path for path in folder.glob("*.so") if path.stat().st_size}
 
 

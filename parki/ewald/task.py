@@ -104,13 +104,13 @@ class Request:
     density : array
         That density.
     tensors : array, shape (10, Nt), optional
-        Of the targets of a single layer: a tensor D, row 3 j + k of which is D_jk, and a strength
-        s. They read ``D_jk d u_j / d x_k + s p``, whose gradient, of shape (3, Nt), ``want`` then
-        can call "grad_tensor": what the sources of `parki.vjp` feel.
+        A tensor D, with D_jk in row 3 j + k, and a strength s for each target of a single layer.
+        The target reads ``D_jk d u_j / d x_k + s p``, and ``want`` may ask for the gradient of
+        that, "grad_tensor", of shape (3, Nt). It is what a source of `parki.vjp` feels.
     transposed_pair : tuple (str, array or None), optional
-        A kernel whose transpose the sum is the far field of, and normals of the targets, shape
-        (3, Nt), if it has any. The near field is that transpose's own, and comes after what is
-        wanted, as one more result of the shape of the kernel's density, (rows, Nt).
+        The sum whose transposed near field is added, and normals of the targets, shape (3, Nt),
+        if it has any. This near field is one more result, after what is wanted, of the shape of
+        that sum's density, (rows, Nt).
     """
 
     once: bool = False

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace
 
 # Largest number of runs of a case, and seconds after which there are no more.
@@ -85,10 +86,10 @@ class Run:
         tuple of arrays, shape (3, n), (rows, n) and (3, n), or None for the last
         """
         random = self.random
-        rows = {"laplace": 1, "stokes_comb": 6}.get(kernel, 3)
+        rows = SUMS[kernel].rows
         points = self.send(random.random((3, n)), dtype)
         dens = self.send(random.standard_normal((rows, n)), dtype)
-        if kernel not in ("stokes_dl", "stokes_comb"):
+        if not SUMS[kernel].normals:
             return points, dens, None
         return points, dens, self.send(random.standard_normal((3, n)), dtype)
 

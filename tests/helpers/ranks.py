@@ -242,7 +242,7 @@ PARTS = ("usual", "other")  # what the default run has, and what the long run ha
 def cases_of(size: int, part: str = "") -> list[Case]:
     """Return the cases of a number of ranks: all on 4, halves on 2 and 3, a quarter on one.
 
-    Of a ``part`` of `PARTS`, or of both.
+    The cases are of a ``part`` of `PARTS`, or of both.
     """
     steps = {1: slice(0, None, 4), 2: slice(0, None, 2), 3: slice(1, None, 2)}
     every = list(enumerate(cases()))[steps.get(size, slice(None))]
