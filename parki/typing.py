@@ -8,7 +8,7 @@ as "GM-1D" and "cuda"; type checkers take one spelling.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NewType, Protocol, TypedDict
 
 from parki.runtime import ExecutionSpace
 
@@ -23,10 +23,12 @@ else:
     Wanted = TypeVar("Wanted")
 
 __all__ = [
+    "AnyKernel",
     "Array",
     "ArrayT",
     "InputName",
     "KernelName",
+    "KernelWithParameters",
     "OptionKeywords",
     "ResultName",
     "SpaceName",
@@ -42,6 +44,8 @@ KernelName = Literal[
     "stokes_dipole",
     "laplace_dipole",
 ]
+KernelWithParameters = NewType("KernelWithParameters", str)  # what `parki.kernel` returns
+AnyKernel = KernelName | KernelWithParameters
 ResultName = Literal["u", "p", "grad_u", "stress"]
 InputName = Literal["trg", "src", "dens", "norms"]
 SpaceName = Literal["OpenMP", "Serial", "Cuda", "HIP", "CPU", "GPU"]

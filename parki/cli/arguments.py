@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from parki.errors import ParkiMemoryError, ParkiValueError
+from parki.errors import ParkiMemoryError, ParkiTypeError, ParkiValueError
 from parki.ewald.choice.memory import in_words
-from parki.ewald.sums import SUMS
+from parki.ewald.sums import SUMS, sum_of
 from parki.runtime import ExecutionSpace
 from parki.runtime.kernel import LARGEST
 from parki.runtime.spaces import SPACES, free_memory
@@ -34,11 +34,19 @@ def reads(convert: Callable[[str], Any], refusal: str) -> Callable[[str], Any]:
     return read
 
 
+def kernel_name(text: str) -> str:
+    """Return the name of a sum, which may have parameters."""
+    try:
+        return sum_of(text).name
+    except (ParkiTypeError, ParkiValueError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 whole, number = reads(int, "%s is not a whole number"), reads(float, "%s is not a number")
 
 # Arguments that several commands share, without their defaults.
 COMMON: dict[str, dict[str, Any]] = {
-    "kernel": {"choices": tuple(SUMS), "help": "what to sum"},
+    "kernel": {"type": kernel_name, "metavar": "KERNEL", "help": f"what to sum: {', '.join(SUMS)}"},
     "points": {"type": whole, "metavar": "N", "help": "number of points"},
     "periodicity": {"type": int, "choices": range(4), "metavar": "P", "help": "0 to 3"},
     "tolerance": {"type": number, "metavar": "EPS", "help": "bound of the error"},

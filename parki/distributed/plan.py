@@ -16,7 +16,7 @@ from parki.ewald.plan import AnyPlan
 from parki.ewald.points import check_points, check_space, take_options
 from parki.ewald.task import Request
 from parki.interchange import as_array, as_given
-from parki.typing import Array, ArrayT, KernelName, OptionKeywords, Wanted
+from parki.typing import AnyKernel, Array, ArrayT, OptionKeywords, Wanted
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -56,7 +56,7 @@ class Plan(AnyPlan[Wanted]):
 
     def __init__(
         self,
-        kernel: KernelName,
+        kernel: AnyKernel,
         trg: Array,
         src: Array,
         norms: Array | EwaldOptions | None = None,

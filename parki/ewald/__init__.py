@@ -31,12 +31,14 @@ from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.plan_cache import clear_cache
 from parki.ewald.plan import Plan
+from parki.ewald.sums import kernel
 
 __all__ = [
     "EwaldOptions",
     "Plan",
     "clear_cache",
     "jvp",
+    "kernel",
     "laplace",
     "laplace_dipole",
     "stokes_comb",

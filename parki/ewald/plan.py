@@ -29,7 +29,7 @@ from parki.ewald.task import Points, Request, Task
 from parki.html import table
 from parki.interchange import as_given
 from parki.runtime import ExecutionSpace
-from parki.typing import Array, ArrayT, KernelName, OptionKeywords, ResultName, Wanted
+from parki.typing import AnyKernel, Array, ArrayT, OptionKeywords, ResultName, Wanted
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -233,7 +233,7 @@ class Plan(AnyPlan[Wanted]):
     Parameters
     ----------
     kernel : str
-        What to sum: a name of `parki.typing.KernelName`.
+        What to sum: a name of `parki.typing.KernelName`, or what `parki.kernel` returns.
     trg, src : array, shape (3, Nt) and (3, Ns), float32 or float64
         Targets and sources, in the unit of ``options.box``; NumPy, CuPy, or anything with DLPack
         (PyTorch, JAX) or ``__cuda_array_interface__``, any strides. Points outside the box are
@@ -290,7 +290,7 @@ class Plan(AnyPlan[Wanted]):
 
     def __init__(
         self,
-        kernel: KernelName,
+        kernel: AnyKernel,
         trg: Array,
         src: Array,
         norms: Array | EwaldOptions | None = None,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from parki.arrays import real_name
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
-from parki.ewald.sums import SUMS
+from parki.ewald.sums import SUMS, sum_of
 from parki.interchange import as_array, to_host
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
 from parki.typing import OptionKeywords
@@ -35,6 +35,7 @@ MOST_SINGLE = 1e9  # largest density or normal in mixed precision, in the user's
 class Arguments(NamedTuple):
     """The checked arguments of a plan: see `check_arguments`."""
 
+    kernel: str
     space: ExecutionSpace
     options: EwaldOptions
     arrays: dict[str, Any]
@@ -61,15 +62,15 @@ def check_arguments(
     Returns
     -------
     Arguments
-        Space and options; "trg", "src" (the same array, if they were given so) and "norms", if any;
+        The name of the sum, as all its names are written; space and options; "trg", "src" (the
+        same array, if they were given so) and "norms", if any;
         the smallest and largest coordinates of clouds that are not empty, shape (n, 3).
 
     Raises
     ------
     ParkiTypeError, ParkiValueError
     """
-    if not isinstance(kernel, str) or kernel not in SUMS:
-        raise ParkiValueError(f"kernel is {kernel!r}; expected one of {', '.join(SUMS)}")
+    kernel = sum_of(kernel).name
     options = check_options(options)
     arrays = {"trg": as_array("trg", trg)}
     arrays["src"] = arrays["trg"] if trg is src else as_array("src", src)
@@ -97,7 +98,7 @@ def check_arguments(
         _check_finite("norms", arrays["norms"], found[-1])
         if options.precision == "mixed":
             _check_single("norms", found[-1])
-    return Arguments(space, options, arrays, np.concatenate(extents))
+    return Arguments(kernel, space, options, arrays, np.concatenate(extents))
 
 
 def take_options(

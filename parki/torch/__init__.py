@@ -58,7 +58,6 @@ def _sum(
 ) -> Any:
     norms, options = take_options(norms, options, keywords, operators.text_of)
     text = options if keywords else operators.text(options)
-    check_normals(kernel, norms)
     given = {"trg": trg, "src": src, "dens": dens}
     _check(given if norms is None else {**given, "norms": norms})
     return _summed(kernel, text, trg, None if trg is src else src, dens, norms)
@@ -149,6 +148,7 @@ def apply(plan: Plan, dens: Any) -> Any:
 # `torch.compile` does not look into these two, but traces what they launch and its derivatives.
 @torch.compiler.allow_in_graph
 def _summed(kernel: str, text: str, *given: Any) -> Any:
+    check_normals(kernel, given[-1])
     for name, tensor in zip(INPUTS, given, strict=True):
         if tensor is not None:
             refuse_layout(name, tensor)

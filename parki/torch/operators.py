@@ -26,7 +26,7 @@ from parki.ewald.sums import SUMS
 from parki.ewald.task import Points
 from parki.runtime import ExecutionSpace
 from parki.torch.sums import INPUTS, plain, pulled, pushed, summed
-from parki.typing import KernelName, OptionKeywords
+from parki.typing import AnyKernel, OptionKeywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -109,7 +109,7 @@ Four = tuple[Any, Any, Any, Any]
 GIVEN = "str kernel, str options, {}Tensor trg, Tensor? src, Tensor dens, Tensor? norms"
 
 
-def _sum(kernel: KernelName, options: str, *given: Any) -> Any:
+def _sum(kernel: AnyKernel, options: str, *given: Any) -> Any:
     return summed(kernel, _options(options), *given)
 
 
@@ -118,7 +118,7 @@ def _sum_shape(kernel: str, options: str, trg: Any, src: Any, dens: Any, norms: 
     return trg.new_empty((*many, *result_shape(kernel, "u", trg.shape[1])))
 
 
-def _pull(kernel: KernelName, options: str, wrt: str, *given: Any) -> Four:
+def _pull(kernel: AnyKernel, options: str, wrt: str, *given: Any) -> Four:
     return four(pulled(kernel, _options(options), wrt, given[:4], given[4]), given[4])
 
 
@@ -132,7 +132,7 @@ def _pull_shapes(kernel: str, options: str, wrt: str, *given: Any) -> Four:
     return four({name: values.new_empty(shapes[name]) for name in wrt.split()}, values)
 
 
-def _push(kernel: KernelName, options: str, *given: Any) -> Any:
+def _push(kernel: AnyKernel, options: str, *given: Any) -> Any:
     return pushed(kernel, _options(options), given[:4], given[4:])
 
 

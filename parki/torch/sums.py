@@ -11,7 +11,7 @@ from typing import Any
 from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
-from parki.typing import KernelName
+from parki.typing import AnyKernel
 
 INPUTS = ("trg", "src", "dens", "norms")
 
@@ -21,14 +21,14 @@ def plain(*tensors: Any) -> list[Any]:
     return [None if each is None else each.detach().contiguous().resolve_neg() for each in tensors]
 
 
-def summed(kernel: KernelName, options: EwaldOptions, *given: Any) -> Any:
+def summed(kernel: AnyKernel, options: EwaldOptions, *given: Any) -> Any:
     """Return a sum, given targets, sources or None, density, and normals or None."""
     trg, src, dens, norms = plain(*given)
     return sum_once((kernel, trg, trg if src is None else src, norms, options), dens, "u")
 
 
 def pulled(
-    kernel: KernelName, options: EwaldOptions, wrt: str, given: tuple[Any, ...], values: Any
+    kernel: AnyKernel, options: EwaldOptions, wrt: str, given: tuple[Any, ...], values: Any
 ) -> dict[str, Any]:
     """Return the derivatives by ``wrt``, by name."""
     trg, src, dens, norms, values = plain(*given, values)
@@ -45,7 +45,7 @@ def pulled(
 
 
 def pushed(
-    kernel: KernelName, options: EwaldOptions, given: tuple[Any, ...], changes: tuple[Any, ...]
+    kernel: AnyKernel, options: EwaldOptions, given: tuple[Any, ...], changes: tuple[Any, ...]
 ) -> Any:
     """Return the change of a sum for changes of its inputs; None stands for no change."""
     trg, src, dens, norms = plain(*given)

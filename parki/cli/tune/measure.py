@@ -32,7 +32,7 @@ from parki.ewald.far.lengths import Tables
 from parki.ewald.far.sizes import owner_tiles
 from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace, cache
-from parki.typing import KernelName
+from parki.typing import AnyKernel
 
 # Points of the larger runs, on a device, and for each thread of a CPU.
 DEVICE_POINTS, CORE_POINTS = 2_000_000, 20_000
@@ -64,7 +64,7 @@ Sample = tuple[str, tuple[float, ...], float]  # variant, counts, seconds
 class TimedPlan:
     """One plan to time, with uniform points in a cube that are sources and targets."""
 
-    kernel: KernelName
+    kernel: AnyKernel
     periodicity: int
     tolerance: float
     points: int

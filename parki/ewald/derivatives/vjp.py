@@ -29,7 +29,7 @@ from parki.ewald.sums.record import Sum
 from parki.ewald.task import Frame, Task
 from parki.interchange import as_given
 from parki.runtime import ExecutionSpace
-from parki.typing import Array, ArrayT, InputName, KernelName, OptionKeywords
+from parki.typing import AnyKernel, Array, ArrayT, InputName, OptionKeywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -38,7 +38,7 @@ INPUTS = ("trg", "src", "dens", "norms")
 
 
 def vjp(
-    kernel: KernelName,
+    kernel: AnyKernel,
     trg: Array,
     src: Array,
     dens: Array | None,
@@ -106,7 +106,7 @@ def vjp(
 
 
 def jvp(
-    kernel: KernelName,
+    kernel: AnyKernel,
     trg: Array,
     src: Array,
     dens: Array | None,
@@ -185,7 +185,7 @@ class _Sum(NamedTuple):
     ) -> _Sum:
         """Return the sum; refuse impossible arguments, and ``names`` of inputs that it lacks."""
         given = check_arguments(kernel, trg, src, norms, options)
-        kind, arrays = SUMS[kernel], given.arrays
+        kind, arrays = SUMS[given.kernel], given.arrays
         inputs = INPUTS if kind.normals else INPUTS[:3]
         if isinstance(names, str) or not {*names} or not {*names} <= {*inputs}:
             raise ParkiValueError(

@@ -60,7 +60,6 @@ class PlacedSum:
         request: Request | None = None,
     ) -> None:
         start, request = time.perf_counter(), request or Request()
-        kernel = given[0]
         self._lock = threading.RLock()  # calls share memory: one after the other
         self.done: Any = None  # the event after which another stream may use the memory
         self.result: Any = None  # what is wanted of the density that was requested
@@ -68,7 +67,8 @@ class PlacedSum:
         self.pipeline, once = pipeline, request.once
         with pipeline.together():
             checked = check_arguments(*given)
-            arrays, options, space = checked.arrays, checked.options, checked.space
+            kernel, arrays = checked.kernel, checked.arrays
+            options, space = checked.options, checked.space
             self.dtype = np.dtype(arrays["src"].dtype)
             names = check_want(kernel, want, request.tensors is not None)
             check_wanted(options.p2p_method, options.radial, names)

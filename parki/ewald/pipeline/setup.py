@@ -36,6 +36,7 @@ from parki.ewald.points import result_shape
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import choose_split
 from parki.ewald.split.window import KaiserBessel
+from parki.ewald.sums import SUMS
 from parki.ewald.task import Frame, Points, Task
 from parki.runtime import Kernel
 
@@ -94,6 +95,7 @@ class Setup:
         p2p = p2p if chosen.p2p in CELL_METHODS else chosen.p2p
         p2g = p2g if chosen.p2g in LITERATURE else chosen.p2g
         kernel, want = task.chosen_by
+        kernel = SUMS.in_unit(kernel, self.frame.length)
         old = replace(self.problem, kernel=kernel, want=want, p2p=p2p, p2g=p2g)
         problem = replace(old, targets=old.sources, sources=old.targets)
         return Setup.of(task, self.frame, problem, replace(chosen, p2p=p2p, p2g=p2g))
@@ -178,6 +180,7 @@ def choose(
     if systems > 1 and g2p == "target":
         g2p = "tile"  # which knows of systems
     kernel, want = task.chosen_by
+    kernel = SUMS.in_unit(kernel, frame.length)
     problem = Problem(
         kernel,
         want,

@@ -1,0 +1,117 @@
+"""Names of sums: a name may carry parameters, as in ``"yukawa(kappa=2.0)"``.
+
+A sum is named by a string everywhere. So it hashes, pickles, prints itself and goes through
+compilers of PyTorch and JAX, and one with parameters does so too. Equal sums have equal names.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.sums.record import Sum
+
+
+class Family(NamedTuple):
+    """The sums of one name.
+
+    Attributes
+    ----------
+    make : callable
+        ``make(**parameters)``: the record of one of them, named by `named`. It refuses parameters
+        that are impossible. Its signature says which there are, and their defaults.
+    lengths : mapping of str to int
+        Parameters that are powers of a length, with the power.
+    example : mapping of str
+        Parameters of the one that stands for all in lists of sums.
+    """
+
+    make: Callable[..., Sum]
+    lengths: Mapping[str, int] = {}
+    example: Mapping[str, Any] = {}
+
+    @property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """The parameters of the sums."""
+        return inspect.signature(self.make).parameters
+
+
+def named(family: str, **parameters: Any) -> str:
+    """Return the name of a sum; numbers are written as Python reads them back."""
+    inner = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
+    return f"{family}({inner})" if inner else family
+
+
+def always(record: Sum) -> Family:
+    """Return the family of a sum without parameters."""
+    return Family(lambda: record)
+
+
+class Sums(Mapping[str, Sum]):
+    """The records of sums by name: all that there are, of which one of each family is listed."""
+
+    def __init__(self, families: Mapping[str, Family]) -> None:
+        self.families = families
+        self._listed = [each.make(**each.example).name for each in families.values()]
+        # Sums whose parameters change all the time do not stay in memory.
+        self._made = lru_cache(maxsize=256)(self._make)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._listed)
+
+    def __len__(self) -> int:
+        return len(self._listed)
+
+    def __getitem__(self, name: str) -> Sum:
+        return self._made(name)
+
+    def _make(self, name: str) -> Sum:
+        family, parameters = self._read(name)
+        return self.make(family, **parameters)
+
+    def make(self, family: str, /, **parameters: Any) -> Sum:
+        """Return the record of a sum by its family and parameters, or refuse them."""
+        if family not in self.families:
+            raise ParkiValueError(f"kernel is {family!r}; expected one of {', '.join(self)}")
+        known = self.families[family].parameters
+        for name in parameters:
+            if name not in known:
+                takes = ", ".join(known) if known else "no parameters"
+                raise ParkiTypeError(f"{family} takes {takes}; it has no {name!r}")
+        missing = [n for n, p in known.items() if p.default is p.empty and n not in parameters]
+        if missing:
+            example = self.families[family].example
+            raise ParkiTypeError(
+                f"{family} needs {' and '.join(missing)}, as in {named(family, **example)!r}"
+            )
+        return self.families[family].make(**parameters)
+
+    def _read(self, name: str) -> tuple[str, dict[str, Any]]:
+        """Return the family and the parameters of a name."""
+        if "(" not in name:
+            return name, {}
+        try:
+            call: Any = ast.parse(name.strip(), mode="eval").body
+            family: str = call.func.id
+            if not call.args:
+                return family, {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+        except (SyntaxError, ValueError, AttributeError):
+            pass
+        raise ParkiValueError(
+            f"kernel is {name!r}; expected a name and parameters, such as "
+            f"{next((each for each in self if '(' in each), 'name(parameter=1.0)')!r}"
+        )
+
+    def in_unit(self, name: str, unit: float) -> str:
+        """Return the name of a sum whose lengths are measured in another unit."""
+        if "(" not in name:
+            return name
+        family, parameters = self._read(name)
+        for length, power in self.families[family].lengths.items():
+            if length in parameters:
+                parameters[length] /= unit**power
+        return self.make(family, **parameters).name
