@@ -19,12 +19,15 @@ class Symbol(NamedTuple):
         Rows of the velocity or potential.
     structure : str
         File of ``kernels/symbols`` that has the tensor structure.
+    radii : tuple of 2 floats
+        Radii of targets and sources: see `parki.ewald.split.shells`.
     """
 
     order: int
     components: int
     results: int
     structure: str
+    radii: tuple[float, float] = (0.0, 0.0)
 
     @property
     def strength(self) -> float:
