@@ -36,6 +36,7 @@ from parki.ewald import (
     vjp,
 )
 from parki.runtime import ExecutionSpace, available_spaces, get_execution_space
+from parki.suspensions import Spheres
 
 __version__ = "0.1.0"
 
@@ -53,6 +54,7 @@ __all__ = [
     "ParkiValueError",
     "ParkiWarning",
     "Plan",
+    "Spheres",
     "UnavailableError",
     "available_spaces",
     "clear_cache",

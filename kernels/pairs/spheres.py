@@ -9,6 +9,7 @@ With the radii a and b over r_c, which are p2[0] and p2[1], s = a^2 + b^2 and D 
     r <= |a - b|          m = 4 / (3 max(a, b))                     l = 0
 
 where w = 24 a b: Zuk, Wajnryb, Mizerski, Szymczak (2014). A coinciding pair has y = 0, r = 0.
+The pressure, which points alone feel (a = 0), is 2 f.e / r^2 outside of a sphere, and 0 inside.
 """
 
 from kernels.blocks.cut import cut
@@ -63,6 +64,11 @@ def differentiate(density, row, normal, first_normal, at):
     begin_vector()
     take_vector(f0, f1, f2, density, row, at)
     fe: REAL = f0 * e0 + f1 * e1 + f2 * e2
+    if PRESSURE:
+        pressure: REAL = 2.0 * yy
+        if rr <= both * both:
+            pressure = 0.0
+        p += fe * (pressure + (2.0 * pr - 4.0 * px) * r)
     if VALUES:
         polynomial(a, p3)
         a = iso - 2.0 * a

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.polynomial import chebyshev, legendre
+from numpy.polynomial import legendre
 from numpy.typing import ArrayLike, NDArray
 from scipy.fft import dct
 from scipy.special import spherical_jn
@@ -123,7 +123,7 @@ def _radial(split: Shells) -> RadialPolynomials:
 
 def _sinc(k: Array, radii: tuple[float, float]) -> Array:
     a, b = radii
-    return np.sinc(k * a / np.pi) * np.sinc(k * b / np.pi)
+    return np.asarray(np.sinc(k * a / np.pi) * np.sinc(k * b / np.pi))
 
 
 def _j1_over(z: Array) -> Array:

@@ -33,19 +33,20 @@ def stokes_spheres(radius: float, source_radius: float | None = None) -> Sum:
     if not max(radii):
         raise ParkiValueError("all radii are 0; stokes_sl sums points")
 
-    def name(own: float, other: float) -> str:
+    def spelt(own: float, other: float) -> str:
         more = {} if own == other else {"source_radius": float(other)}
         return named("stokes_spheres", radius=float(own), **more)
 
-    transposed = name(*radii[::-1])
+    transposed = spelt(*radii[::-1])
+    results = ("u", "grad_u") if radii[0] else ("u", "p", "grad_u")
     return Sum(
-        name(*radii),
+        spelt(*radii),
         FLOW._replace(radii=radii),
         PairFunction("spheres", (2, 45), "SX-", "XR-", with_values="S", lengths=radii),
         (FORCE,),
         OF_FORCES,
         # Shells make no error larger than it is of points.
-        terms={"u": stokes_sl.TERMS["u"], "grad_u": stokes_sl.TERMS["grad_u"]},
+        terms={result: stokes_sl.TERMS[result] for result in results},
         adjoints={"u": Adjoint(transposed, ("u",), velocity, symmetric=radii[0] == radii[1])},
     )
 
