@@ -86,8 +86,8 @@ def root(matrix: Callable[[Any], Any], white: Any, accuracy: float) -> Any:
         values, vectors = eigh_tridiagonal(np.array(diagonal), np.array(beside))
         if values[0] <= 0:
             raise ParkiError(
-                f"the mobility has the eigenvalue {values[0]:.2g}, which is not positive: its error "
-                "is as large; give a smaller tolerance"
+                f"the mobility has the eigenvalue {values[0]:.2g}, which is not positive: "
+                "its error is as large; give a smaller tolerance"
             )
         weights = vectors @ (np.sqrt(values) * vectors[0])
         if before is not None:

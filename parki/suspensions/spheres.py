@@ -15,7 +15,7 @@ from parki.ewald.points import take_options
 from parki.ewald.sums import kernel
 from parki.interchange import as_array, as_given, to_host
 from parki.suspensions.noise import Noise
-from parki.typing import Array, ArrayT, OptionKeywords
+from parki.typing import Array, OptionKeywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -122,7 +122,7 @@ class Spheres:
             )
         self.points = self._place(given)
 
-    def velocities(self, forces: ArrayT) -> ArrayT:
+    def velocities(self, forces: Array) -> Any:
         """Return the velocities of the spheres under forces.
 
         Parameters
@@ -147,7 +147,7 @@ class Spheres:
         found *= self.factor
         return as_given(found, forces)
 
-    def flow(self, forces: ArrayT, points: Array, *, want: Any = "u") -> Any:
+    def flow(self, forces: Array, points: Array, *, want: Any = "u") -> Any:
         """Return the fluid's velocity elsewhere, and what else is wanted, for forces on spheres.
 
         Inside of a sphere it is the velocity that the forces on its surface make there.
