@@ -29,13 +29,16 @@ def overlap():
     share: REAL = 0.0
     if away < both * both:
         share = 1.0 / (6.0 * (both * both - away))
+    inside: REAL = 0.0
+    if both > 0.0:  # points leave themselves out
+        inside = 8.0 / (3.0 * (both + pk.fabs(difference)))
     iso: REAL = y + square * cube / 3.0
     axial: REAL = y - square * cube
     if rr <= both * both:
         iso = share * (16.0 * both - (away * y + 3.0 * ratio) * (away * y + 3.0 * ratio) * y)
         axial = 3.0 * share * (away * y - ratio) * (away * y - ratio) * y
     if rr <= away:
-        iso = 8.0 / (3.0 * (both + pk.fabs(difference)))
+        iso = inside
         axial = 0.0
 
 

@@ -8,27 +8,37 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.plan import Plan
 from parki.ewald.points import take_options
 from parki.ewald.sums import kernel
 from parki.interchange import as_array, as_given, to_host
-from parki.suspensions.noise import Noise
+from parki.suspensions import noise
 from parki.typing import Array, OptionKeywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 MOST_RADII = 8  # different ones, each pair of which is a sum of its own
+# What moves by what: the kernel, with the names of the radii of what moves and of what acts on it,
+# and the factor of its sum.
+KINDS = {
+    ("velocity", "force"): ("sphere_sl", ("radius", "source_radius"), 1.0),
+    ("velocity", "torque"): ("sphere_curl", ("moving", "turning"), 1.0),
+    ("turn", "force"): ("sphere_curl", ("turning", "moving"), 1.0),
+    ("turn", "torque"): ("sphere_turns", ("radius", "source_radius"), 0.5),
+}
 
 
 class Spheres:
-    """Spheres in a viscous fluid: set up once, apply to many forces, move in time.
+    """Spheres in a viscous fluid: set up once, apply to many forces and torques, move in time.
 
-    Forces are spread over the surfaces of spheres, and velocities are averaged over them (Rotne and
-    Prager 1969; overlaps by Zuk, Wajnryb, Mizerski and Szymczak 2014). The mobility is symmetric
-    and positive, for spheres that overlap and for images across the faces of the box, too.
+    Forces are spread over the surfaces of spheres, and velocities are averaged over them: the
+    mobility of Rotne and Prager (1969) and Yamakawa (1970), with overlaps by Zuk, Wajnryb,
+    Mizerski and Szymczak (2014). It is symmetric and positive, for spheres that overlap and for
+    images across the faces of the box, too. Lubrication is not in it.
 
     Parameters
     ----------
@@ -42,6 +52,12 @@ class Spheres:
         Of the fluid.
     **keywords
         The fields of `EwaldOptions`, instead of ``options``.
+
+    Attributes
+    ----------
+    points : array, shape (3, N)
+    radii : ndarray, shape (N,), float64
+    viscosity : float
 
     Raises
     ------
@@ -70,15 +86,16 @@ class Spheres:
         if not 0 < viscosity < math.inf:
             raise ParkiValueError(f"viscosity is {viscosity!r}; expected a positive number")
         self.viscosity = float(viscosity)
-        given = as_array("points", points)
-        self._groups = _groups(radii, given.shape[-1])
-        self._plans: dict[tuple[int, int], Plan] = {}
-        self.points = self._place(given)
+        self.points: Any = as_array("points", points)
+        self._groups = _groups(radii, self.points.shape[-1])
+        self._clouds = self._cut(self.points)
+        self._plans: dict[tuple[str, str, int, int], Plan] = {}
+        self._plan("velocity", "force", 0, 0)  # refuses impossible points
 
     @property
     def radii(self) -> Any:
-        """The radius of each sphere, shape (N,), float64, on the host."""
-        found = np.empty(sum(len(members) for _, members in self._groups))
+        """The radius of each sphere."""
+        found = np.empty(self.points.shape[1])
         for radius, members in self._groups:
             found[members] = radius
         return found
@@ -88,23 +105,20 @@ class Spheres:
         """What the sums are multiplied by: ``1 / (8 pi viscosity)``."""
         return 1 / (8 * math.pi * self.viscosity)
 
-    def _place(self, points: Any) -> Any:
-        """Make plans for points, or give them these; return the points."""
-        clouds = [self._of(points, members) for _, members in self._groups]
-        for t, (radius, _) in enumerate(self._groups):
-            for s, (other, _) in enumerate(self._groups):
-                if (t, s) in self._plans:
-                    self._plans[t, s].update_points(clouds[t], clouds[s])
-                elif radius or other:
-                    name = kernel("stokes_spheres", radius=radius, source_radius=other)
-                    self._plans[t, s] = Plan(name, clouds[t], clouds[s], self.options)
-                else:
-                    self._plans[t, s] = Plan("stokes_sl", clouds[t], clouds[s], self.options)
-        return points
+    def _cut(self, values: Any) -> list[Any]:
+        """Return the columns of each group; ``values`` itself, if there is one group."""
+        if len(self._groups) == 1:
+            return [values]
+        return [values[..., members] for _, members in self._groups]
 
-    def _of(self, values: Any, members: Any) -> Any:
-        """Return the columns of a group; all of them, if there is one group."""
-        return values if len(self._groups) == 1 else values[..., members]
+    def _plan(self, moves: str, acts: str, t: int, s: int) -> Plan:
+        """Return the plan of what moves in group t by what acts on group s."""
+        key = moves, acts, t, s
+        if key not in self._plans:
+            family, (own, other), _ = KINDS[moves, acts]
+            name = kernel(family, **{own: self._groups[t][0], other: self._groups[s][0]})
+            self._plans[key] = Plan(name, self._clouds[t], self._clouds[s], self.options)
+        return self._plans[key]
 
     def update_points(self, points: Array) -> None:
         """Move the spheres, each of which keeps its radius.
@@ -114,38 +128,67 @@ class Spheres:
         ParkiValueError, ParkiTypeError
             If there are more or fewer points, or they are impossible.
         """
-        given = as_array("points", points)
+        given: Any = as_array("points", points)
         if given.shape != self.points.shape:
             raise ParkiValueError(
                 f"points has shape {given.shape}; expected {self.points.shape}, a centre for each "
                 "of the spheres; make new Spheres for another number"
             )
-        self.points = self._place(given)
+        clouds = self._cut(given)
+        for (_, _, t, s), plan in self._plans.items():
+            plan.update_points(clouds[t], clouds[s])
+        self.points, self._clouds = given, clouds
 
-    def velocities(self, forces: Array) -> Any:
-        """Return the velocities of the spheres under forces.
+    # ------------------------------------------------------------------ velocities
+    def velocities(self, forces: Array | None, torques: Array | None = None) -> Any:
+        """Return the velocities of the spheres; with torques, their angular velocities as well.
 
         Parameters
         ----------
-        forces : array, shape (3, N), or (k, 3, N)
-            Force on each sphere; or k sets of forces at once. On tracers it is a force at a point,
-            which does not move the tracer itself.
+        forces : array, shape (3, N) or (k, 3, N), or None
+            Force on each sphere; or k sets of forces at once. None stands for no forces. On a
+            tracer it is a force at a point, which does not move the tracer itself.
+        torques : array, of the same shape, optional
 
         Returns
         -------
-        array, of the shape of ``forces``
-            ``U_i = sum_j M_ij F_j``, with ``F_i / (6 pi viscosity a_i)`` of its own force.
+        array, or tuple of 2 arrays
+            Velocities ``U = M F``, ``F / (6 pi viscosity a)`` of a sphere alone. With torques, U
+            and angular velocities, ``T / (8 pi viscosity a^3)`` of a sphere alone.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            If there are neither forces nor torques, or they are impossible.
         """
-        given: Any = as_array("forces", forces)
-        if len(self._groups) == 1:
-            found = self._plans[0, 0](given)
-        else:
-            found = 0 * given
-            for (t, s), plan in self._plans.items():
-                parts = plan(self._of(given, self._groups[s][1]))
-                found[..., self._groups[t][1]] += parts
-        found *= self.factor
-        return as_given(found, forces)
+        acts = {"force": forces, "torque": torques}
+        like = next((each for each in acts.values() if each is not None), None)
+        if like is None:
+            raise ParkiTypeError("forces and torques are None; give one of them, or both")
+        given = {
+            name: as_array(f"{name}s", each) for name, each in acts.items() if each is not None
+        }
+        velocities = as_given(self._moved("velocity", given), like)
+        if torques is None:
+            return velocities
+        return velocities, as_given(self._moved("turn", given), like)
+
+    def _moved(self, moves: str, given: dict[str, Any]) -> Any:
+        """Return velocities or turns by what acts, by name."""
+        found: Any = None
+        for acts, values in given.items():
+            factor, parts = KINDS[moves, acts][2] * self.factor, self._cut(values)
+            for t, (_, members) in enumerate(self._groups):
+                place = members if len(self._groups) > 1 else slice(None)
+                for s, part in enumerate(parts):
+                    each = self._plan(moves, acts, t, s)(part)
+                    each *= each.dtype.type(factor)
+                    if found is None:
+                        found = each if len(self._groups) == 1 else 0 * values
+                        if found is each:
+                            continue
+                    found[..., place] += each
+        return found
 
     def flow(self, forces: Array, points: Array, *, want: Any = "u") -> Any:
         """Return the fluid's velocity elsewhere, and what else is wanted, for forces on spheres.
@@ -157,113 +200,168 @@ class Spheres:
         forces : array, shape (3, N)
         points : array, shape (3, M)
         want : {"u", "p", "grad_u", "stress"}, or a tuple of these
-            As for `parki.stokes_sl`: the velocity, pressure, gradient and stress of the fluid.
+            The velocity, pressure, gradient ``[i, j] = d u_i / d x_j`` and stress of the fluid.
 
         Returns
         -------
         array, or tuple of arrays
             Shapes (3, M), (M,), (3, 3, M), (3, 3, M).
         """
-        given: Any = as_array("forces", forces)
         names = (want,) if isinstance(want, str) else tuple(want)
-        found: list[Any] = [0] * len(names)
-        for radius, members in self._groups:
-            name = "stokes_sl"
-            if radius:
-                name = kernel("stokes_spheres", radius=0.0, source_radius=radius)
-            cloud = name, points, self._of(self.points, members), None, self.options
-            sums = sum_once(cloud, self._of(given, members), names)
-            found = [before + each for before, each in zip(found, sums, strict=True)]
-        scales = {"u": self.factor, "grad_u": self.factor}
         rest = 1 / (8 * math.pi)
-        found = [each * scales.get(name, rest) for name, each in zip(names, found, strict=True)]
+        scales = {"u": self.factor, "grad_u": self.factor}
+        found: list[Any] = [0] * len(names)
+        parts = self._cut(as_array("forces", forces))
+        for (radius, _), cloud, part in zip(self._groups, self._clouds, parts, strict=True):
+            name = kernel("sphere_sl", radius=0.0, source_radius=radius)
+            sums = sum_once((name, points, cloud, None, self.options), part, names)
+            found = [
+                before + scales.get(n, rest) * each
+                for n, before, each in zip(names, found, sums, strict=True)
+            ]
         return found[0] if isinstance(want, str) else tuple(found)
 
+    # ------------------------------------------------------------------ noise
     def displacements(
-        self, kT: float, dt: float, rng: Any, forces: Array | None = None, *, accuracy: float = 1e-3
+        self,
+        kT: float,
+        dt: float,
+        rng: Any,
+        forces: Array | None = None,
+        torques: Array | None = None,
+        *,
+        accuracy: float = 1e-3,
     ) -> Any:
         """Return a Brownian step: ``M F dt``, and noise of covariance ``2 kT dt M``.
 
-        The divergence of this mobility is zero, so that there is no drift to add.
+        The divergence of this mobility is zero: there is no drift to add.
 
         Parameters
         ----------
         kT, dt : float
             Thermal energy, and duration of the step.
         rng : numpy.random.Generator or cupy.random.Generator
-            Of the library of the points. A seed gives the same noise for any number of threads.
-        forces : array, shape (3, N), optional
+            Of the library of the points. Its noise is the same for any number of threads.
+        forces, torques : array, shape (3, N), optional
         accuracy : float
-            Relative change of the near field's noise by which its iteration stops.
+            Relative change of the noise in a step of its iteration, at which it stops.
 
         Returns
         -------
-        array, shape (3, N)
+        array, shape (3, N), or tuple of 2 arrays
+            Displacements; with torques, displacements and rotation vectors.
 
         Raises
         ------
         ParkiValueError
-            With one or two periodic axes, where the mean velocity of a cell depends on a gauge and
-            the mobility is not positive.
+            As of `noise`.
         """
         for name, value in (("kT", kT), ("dt", dt)):
             if not 0 <= value < math.inf:
                 raise ParkiValueError(f"{name} is {value!r}; expected a number, 0 or more")
-        step = math.sqrt(2 * kT * dt) * self.noise(rng, accuracy=accuracy)
-        if forces is not None:
-            step += dt * as_array("forces", self.velocities(forces))
-        return step
+        turns = torques is not None
+        steps = self.noise(rng, torques=turns, accuracy=accuracy)
+        size = math.sqrt(2 * kT * dt)
+        steps = [size * each for each in (steps if turns else (steps,))]
+        if forces is not None or turns:
+            moved = self.velocities(forces, torques)
+            moved = moved if turns else (moved,)
+            steps = [step + dt * each for step, each in zip(steps, moved, strict=True)]
+        return tuple(steps) if turns else steps[0]
 
-    def noise(self, rng: Any, *, accuracy: float = 1e-3) -> Any:
-        """Return a vector (3, N) of normal numbers whose covariance is the mobility M.
+    def noise(self, rng: Any, *, torques: bool = False, accuracy: float = 1e-3) -> Any:
+        """Return normal numbers whose covariance is the mobility M: for other integrators.
 
         Parameters
         ----------
         rng, accuracy
-            As for `displacements`, where errors are listed.
+            As for `displacements`.
+        torques : bool
+            Whether rotations are wanted as well.
+
+        Returns
+        -------
+        array, shape (3, N), or tuple of 2 arrays
+
+        Raises
+        ------
+        ParkiValueError
+            With one or two periodic axes, where the mean velocity of a cell depends on a gauge, and
+            the mobility is not positive; and for tracers, which have no noise.
         """
         if self.options.periodicity in (1, 2):
             raise ParkiValueError(
                 f"noise with periodicity={self.options.periodicity} is not defined: the mean "
                 "velocity of a cell depends on the gauge there, and the mobility is not positive; "
-                "take 0 or 3"
+                "take periodicity 0 or 3"
             )
         if not all(radius for radius, _ in self._groups):
-            raise ParkiValueError("noise needs spheres; a tracer of radius 0 has no noise")
-        found = Noise(self._plans, [members for _, members in self._groups]).draw(rng, accuracy)
-        return math.sqrt(self.factor) * found
+            raise ParkiValueError(
+                "noise of tracers is not defined: their own mobility is infinite; give all "
+                "spheres a radius"
+            )
+        plan = self._plan("velocity", "force", 0, 0)
+        white = noise.white(rng, plan.dtype)
+        shape = self.points.shape
+        if torques:
+            radii = plan.task.xp.asarray(self.radii, dtype=plan.dtype)
+            # So scaled, a sphere alone has the same mobility for forces and torques.
+            scales = plan.task.xp.stack([(3 * radii / 4) ** 0.5, radii**1.5])[:, None]
+            scales = scales / plan.dtype.type(math.sqrt(self.factor))
 
+            def matrix(values: Any) -> Any:
+                given = dict(zip(("force", "torque"), values * scales, strict=True))
+                moved = [self._moved(moves, given) for moves in ("velocity", "turn")]
+                return plan.task.xp.stack(moved) * scales
+
+            found = noise.root(matrix, white((2, *shape)), accuracy) / scales
+            return found[0], found[1]
+        size = math.sqrt(self.factor)
+        if len(self._groups) == 1 and self.options.periodicity == 3:
+            return size * noise.split(plan, white, accuracy)
+        given = white(shape)
+        return noise.root(lambda v: self._moved("velocity", {"force": v}), given, accuracy)
+
+    # ------------------------------------------------------------------ views
     def promise(self, forces: Array) -> Any:
         """Return what the tolerance promises: the bound of the rms error of the velocities.
 
-        It is ``tolerance * sqrt(sum |F|^2) / (8 pi viscosity l)``, l the cube root of the box's
-        volume, for spheres of any radius.
+        ``tolerance * sqrt(sum |F|^2) / (8 pi viscosity l)``, l the cube root of the box's volume,
+        for spheres of one radius; with more radii the bounds of all pairs of radii, added.
         """
-        given: Any = as_array("forces", forces)
-        bounds = [
-            plan.promise(self._of(given, self._groups[s][1]))
-            for (t, s), plan in self._plans.items()
-            if t == 0
-        ]
-        return self.factor * np.sqrt(sum(np.square(bound) for bound in bounds))
+        parts = self._cut(as_array("forces", forces))
+        pairs = [(t, s) for t in range(len(parts)) for s in range(len(parts))]
+        bounds = [self._plan("velocity", "force", t, s).promise(parts[s]) for t, s in pairs]
+        return self.factor * sum(bounds)
 
-    def as_linear_operator(self) -> Any:
-        """Return the mobility as a SciPy (or CuPy) operator on flattened forces, (3 N, 3 N)."""
-        from parki.ewald.derivatives.linear_operator import linear_operator
+    def as_linear_operator(self, *, torques: bool = False) -> Any:
+        """Return the mobility as an operator of SciPy, on a device of CuPy.
 
-        plan = self._plans[0, 0]
-        shape = tuple(self.points.shape)
-        return linear_operator(
-            self.velocities, self.velocities, (shape, shape), plan.dtype, plan.space
-        )
+        Parameters
+        ----------
+        torques : bool
+            Whether it takes forces and torques to velocities and angular velocities: of shape
+            (2, 3, N), flattened. Otherwise it takes forces (3, N), flattened.
+        """
+        plan = self._plan("velocity", "force", 0, 0)
+        shape = ((2,) if torques else ()) + tuple(self.points.shape)
+
+        def product(values: Any) -> Any:
+            if not torques:
+                return self.velocities(values)
+            xp = plan.task.xp
+            return xp.stack(self.velocities(values[..., 0, :, :], values[..., 1, :, :]), axis=-3)
+
+        return linear_operator(product, product, (shape, shape), plan.dtype, plan.space)
 
     def describe(self) -> str:
         """Return what was chosen, as text."""
-        kinds = ", ".join(
-            f"{len(members)} of radius {radius:g}" for radius, members in self._groups
-        )
+        kinds = ", ".join(f"{len(own)} of radius {radius:g}" for radius, own in self._groups)
         head = f"spheres: {kinds}; viscosity {self.viscosity:g}"
         return "\n".join([head, *(plan.describe() for plan in self._plans.values())])
+
+    def __repr__(self) -> str:
+        return f"<parki.Spheres: {self.points.shape[1]}, {self.options.periodicity}-periodic>"
 
 
 def _groups(radii: Any, count: int) -> list[tuple[float, Any]]:
@@ -285,7 +383,7 @@ def _groups(radii: Any, count: int) -> list[tuple[float, Any]]:
     different = np.unique(values)
     if different.size > MOST_RADII:
         raise ParkiValueError(
-            f"radii has {different.size} different lengths; expected at most {MOST_RADII}: "
-            "round them to a few sizes"
+            f"radii has {different.size} different lengths; expected at most {MOST_RADII}: round "
+            "them to a few sizes"
         )
     return [(float(each), np.flatnonzero(values == each)) for each in different]

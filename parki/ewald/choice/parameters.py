@@ -184,11 +184,11 @@ def _best_of(search: Search) -> Parameters | None:
 
 def _split(problem: Problem, cutoff: float) -> Split:
     """Return the split whose near field just keeps its share of the tolerance."""
-    radii = SUMS[problem.kernel].symbol.radii
-    cutoff -= sum(radii)
+    symbol = SUMS[problem.kernel].symbol
+    cutoff -= sum(shell.radius for shell in symbol.shells or ())
     error = partial(problem.near, cutoff=cutoff)
     split = solve(problem.split, cutoff, error, math.sqrt(NEAR))
-    return Shells(split, radii) if any(radii) else split
+    return Shells(split, symbol.shells, symbol.order) if symbol.shells else split
 
 
 def _best_cutoff(problem: Problem) -> float:
@@ -200,7 +200,7 @@ def _best_cutoff(problem: Problem) -> float:
     problem = replace(problem, machine=replace(problem.machine, lengths=NO_TABLES))
     most, digits = _largest_cutoff(problem), -math.log10(problem.tolerance)
     typical = TYPICAL * max(digits, 1.0) / problem.sources / problem.density.typical(0.1)
-    least = max(_LEAST, LEAST * sum(SUMS[problem.kernel].symbol.radii))
+    least = max(_LEAST, LEAST * sum(SUMS[problem.kernel].pair.lengths))
     most = max(most, 2 * least)
     first = min(max(typical ** (1 / 3), least), most)
     times: dict[int, float] = {}  # by the steps from the first

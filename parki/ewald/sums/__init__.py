@@ -9,12 +9,12 @@ from parki.ewald.sums.laplace import LAPLACE
 from parki.ewald.sums.laplace_dipole import LAPLACE_DIPOLE
 from parki.ewald.sums.names import Sums, always
 from parki.ewald.sums.record import Far, Sum, Term, WindowWeights
+from parki.ewald.sums.spheres import FAMILIES as SPHERES
 from parki.ewald.sums.stokes_comb import STOKES_COMB
 from parki.ewald.sums.stokes_dipole import STOKES_DIPOLE
 from parki.ewald.sums.stokes_dl import STOKES_DL
 from parki.ewald.sums.stokes_rotlet import STOKES_ROTLET
 from parki.ewald.sums.stokes_sl import STOKES_SL
-from parki.ewald.sums.stokes_spheres import FAMILY as STOKES_SPHERES
 from parki.typing import KernelWithParameters
 
 __all__ = [
@@ -38,7 +38,7 @@ _PLAIN = (
     STOKES_DIPOLE,
     LAPLACE_DIPOLE,
 )
-SUMS = Sums({each.name: always(each) for each in _PLAIN} | {"stokes_spheres": STOKES_SPHERES})
+SUMS = Sums({each.name: always(each) for each in _PLAIN} | SPHERES)
 TERMS = {
     term.name: term for each in SUMS.values() for terms in each.terms.values() for term in terms
 }
