@@ -68,10 +68,10 @@ def differentiate(density, row, normal, first_normal, at):
     take_vector(f0, f1, f2, density, row, at)
     fe: REAL = f0 * e0 + f1 * e1 + f2 * e2
     if PRESSURE:
-        pressure: REAL = 2.0 * yy
+        outside: REAL = 2.0 * yy
         if rr <= both * both:
-            pressure = 0.0
-        p += fe * (pressure + (2.0 * pr - 4.0 * px) * r)
+            outside = 0.0
+        p += fe * (outside + (2.0 * pr - 4.0 * px) * r)
     if VALUES:
         polynomial(a, p3)
         a = iso - 2.0 * a

@@ -135,6 +135,7 @@ class Stages:
         fgc, mesh = self.fgc, self.setup.mesh
         grid = white((fgc.inputs, *mesh.stored))
         found = mesh.task.xp.zeros((fgc.rows, targets), dtype=mesh.dtype)
+        self.p2g.clean = False  # the field is in its memory
         self.g2p.apply(fgc.shaken(grid), {"u": found})
         return found
 
