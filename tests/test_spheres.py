@@ -158,7 +158,7 @@ def test_noise_has_the_mobility(periodicity):
 
 
 def test_noise_of_torques_has_the_mobility():
-    spheres, _, forces, torques = given(RADII["two"], 0, 1e-4)
+    spheres, _, forces, torques = given(0.07, 0, 1e-3)
     moved = spheres.velocities(forces, torques)
     expected = (forces * moved[0]).sum() + (torques * moved[1]).sum()
     rng, draws, squares = np.random.default_rng(3), 40, []
