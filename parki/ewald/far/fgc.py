@@ -323,7 +323,7 @@ class FGC(Convolution):
     def shaken(self, grid: Any) -> Any:
         """Return the field of white noise on the grids, whose covariance is this convolution.
 
-        Of three periodic axes: the transforms of white noise are white, and the modes are
+        With three periodic axes alone. The transforms of white noise are white, and the modes are
         multiplied by the root of what `apply` multiplies them by.
         """
         self.transforms.real(grid, self.hat)

@@ -40,7 +40,7 @@ _PLAIN = (
 )
 SUMS = Sums({each.name: always(each) for each in _PLAIN} | SPHERES)
 TERMS = {
-    term.name: term for each in SUMS.values() for terms in each.terms.values() for term in terms
+    term.name: term for each in SUMS.examples() for terms in each.terms.values() for term in terms
 }
 
 

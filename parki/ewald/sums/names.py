@@ -28,11 +28,14 @@ class Family(NamedTuple):
         Parameters that are powers of a length, with the power.
     example : mapping of str
         Parameters of the one that stands for all in lists of sums.
+    listed : bool
+        Whether it is in lists of sums; parts of something larger are not.
     """
 
     make: Callable[..., Sum]
     lengths: Mapping[str, int] = {}
     example: Mapping[str, Any] = {}
+    listed: bool = True
 
     @property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
@@ -56,9 +59,14 @@ class Sums(Mapping[str, Sum]):
 
     def __init__(self, families: Mapping[str, Family]) -> None:
         self.families = families
-        self._listed = [each.make(**each.example).name for each in families.values()]
+        listed = (each for each in families.values() if each.listed)
+        self._listed = [each.make(**each.example).name for each in listed]
         # Sums whose parameters change all the time do not stay in memory.
         self._made = lru_cache(maxsize=256)(self._make)
+
+    def examples(self) -> Iterator[Sum]:
+        """Yield one sum of each family, listed or not."""
+        return (family.make(**family.example) for family in self.families.values())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._listed)

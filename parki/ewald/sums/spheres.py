@@ -22,7 +22,7 @@ from parki.ewald.sums.record import Far, Sum, Term
 from parki.ewald.sums.sources import FORCE, TORQUE, Source
 from parki.ewald.sums.symbols import Shell, Symbol
 
-TURN = Term(
+ROTATION = Term(
     "sphere_turns",
     3,
     lambda r2, p: 8 * (2 * p.X**2 + (p.R + p.X) ** 2) / 3,
@@ -84,15 +84,14 @@ def sphere_turns(radius: float, source_radius: float) -> Sum:
     """Return the sum of twice the turns of torques: of points, the curl of the flow of rotlets."""
     pair = PairFunction("sphere_turns", (2, 60), "XR-", "", power=3)
     radii = {"radius": radius, "source_radius": source_radius}
-    values = TORQUE._replace(decay=3), None, {"u": (TURN,)}
+    values = TORQUE._replace(decay=3), None, {"u": (ROTATION,)}
     return _sum("sphere_turns", radii, (True, True), symbols.CURL_OF_CURL, pair, values)
 
 
 _RADII = {"radius": 1, "source_radius": 1}
+_BOTH = {"turning": 1, "moving": 1}
+# Parts of `parki.Spheres`.
 FAMILIES = {
-    "sphere_sl": Family(sphere_sl, _RADII, dict.fromkeys(_RADII, 0.02)),
-    "sphere_curl": Family(
-        sphere_curl, {"turning": 1, "moving": 1}, {"turning": 0.02, "moving": 0.02}
-    ),
-    "sphere_turns": Family(sphere_turns, _RADII, dict.fromkeys(_RADII, 0.02)),
+    make.__name__: Family(make, lengths, dict.fromkeys(lengths, 0.02), listed=False)
+    for make, lengths in ((sphere_sl, _RADII), (sphere_curl, _BOTH), (sphere_turns, _RADII))
 }
