@@ -2,13 +2,13 @@
 
 A force on a sphere of radius a is spread over its surface, and a sphere moves with the mean
 velocity over its own. In the far field that multiplies a mode k by sinc(k a). A torque is spread,
-and turns, by 3 j1(k a) / (k a). So the far field's factor is the factor of points times one of these
-for either sphere. Its radial functions follow from the mollifier alone, which for any factor gamma is
+and turns, by 3 j1(k a) / (k a). Either sphere multiplies the factor of points by one of these. The
+radial functions follow from the mollifier alone, which for any factor gamma is
 
     psi(r) = 1/pi int gamma(k) cos(k r) dk                          of harmonic symbols,
     psi(r) = 2/pi int gamma(k) (j0(k r) - 2 j1(k r) / (k r)) dk     of biharmonic ones.
 
-It ends later than that of points, by the sum of the radii: at the cut-off.
+It ends at the cut-off, later than the mollifier of points by the sum of the radii.
 """
 
 from __future__ import annotations
