@@ -22,6 +22,7 @@ from scipy.linalg import eigh_tridiagonal
 from parki.errors import ParkiError
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.plan import Plan
+from parki.interchange import to_host
 
 MOST_STEPS = 200
 White = Callable[[tuple[int, ...]], Any]
@@ -55,39 +56,39 @@ def root(matrix: Callable[[Any], Any], white: Any, accuracy: float) -> Any:
     ParkiError
         If the matrix is not positive, or the change stays larger.
     """
-    size = _norm(white)
-    basis = [white / white.dtype.type(size)]
+    dtype = white.dtype
+    size = (white * white).sum(dtype=np.float64) ** 0.5
+    basis = [white / size.astype(dtype)]
     diagonal: list[float] = []
     beside: list[float] = []
-    before = np.zeros(0)
+    before, change = np.zeros(0), 1.0
     while True:
         product = matrix(basis[-1])
-        diagonal.append(_dot(basis[-1], product))
-        for vector in basis:  # against all: rounding would let them back in
-            product = product - vector * product.dtype.type(_dot(vector, product))
-        values, vectors = eigh_tridiagonal(np.array(diagonal), np.array(beside))
+        own = (basis[-1] * product).sum(dtype=np.float64)
+        product = product - own.astype(dtype) * basis[-1]
+        if beside:
+            product -= dtype.type(beside[-1]) * basis[-2]
+        rest = (product * product).sum(dtype=np.float64) ** 0.5
+        # One copy to the host, which waits for a device.
+        for numbers, value in zip((diagonal, beside), to_host(np.stack([own, rest])), strict=True):
+            numbers.append(float(value))
+        values, vectors = eigh_tridiagonal(np.array(diagonal), np.array(beside[:-1]))
         if values[0] <= 0:
             raise ParkiError(
-                f"the mobility has the eigenvalue {values[0]:.2g} of "
-                f"{values[-1]:.2g}: by its error it is not positive; give a smaller tolerance"
+                f"the mobility has the eigenvalue {values[0]:.2g} of {values[-1]:.2g}: by its error "
+                "it is not positive; give a smaller tolerance"
             )
         weights = vectors @ (np.sqrt(values) * vectors[0])
-        change = np.linalg.norm(weights - np.append(before, 0)) / np.linalg.norm(weights)
-        beside.append(_norm(product))
+        change = float(np.linalg.norm(weights - np.append(before, 0)) / np.linalg.norm(weights))
         if change <= accuracy or beside[-1] <= 1e-7 * values[-1]:
-            return sum(v * v.dtype.type(size * w) for w, v in zip(weights, basis, strict=True))
+            found = basis[0] * (size * weights[0]).astype(dtype)
+            for weight, vector in zip(weights[1:], basis[1:], strict=True):
+                found += (size * weight).astype(dtype) * vector
+            return found
         if len(basis) == MOST_STEPS:
             raise ParkiError(
                 f"the noise still changes by {change:.2g} after {MOST_STEPS} steps; expected "
                 f"{accuracy:g}"
             )
         before = weights
-        basis.append(product / product.dtype.type(beside[-1]))
-
-
-def _dot(one: Any, other: Any) -> float:
-    return float((one * other).sum(dtype=np.float64))
-
-
-def _norm(values: Any) -> float:
-    return float(np.sqrt(_dot(values, values)))
+        basis.append(product / dtype.type(beside[-1]))
