@@ -75,8 +75,8 @@ def root(matrix: Callable[[Any], Any], white: Any, accuracy: float) -> Any:
         values, vectors = eigh_tridiagonal(np.array(diagonal), np.array(beside[:-1]))
         if values[0] <= 0:
             raise ParkiError(
-                f"the mobility has the eigenvalue {values[0]:.2g} of {values[-1]:.2g}: by its error "
-                "it is not positive; give a smaller tolerance"
+                f"the mobility has the eigenvalue {values[0]:.2g} of "
+                f"{values[-1]:.2g}: by its error it is not positive; give a smaller tolerance"
             )
         weights = vectors @ (np.sqrt(values) * vectors[0])
         change = float(np.linalg.norm(weights - np.append(before, 0)) / np.linalg.norm(weights))
