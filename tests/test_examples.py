@@ -214,3 +214,24 @@ def test_help(
     first = load(path.stem).__doc__
     assert first is not None
     assert " ".join(first.splitlines()[0].split()) in " ".join(shown.split())
+
+
+def test_brownian_suspension(tmp_path: Path) -> None:
+    example, picture = load("brownian_suspension"), tmp_path / "brownian.png"
+    kept = str(tmp_path / "run")
+    found = example.main(60, 3, str(picture), kept)
+    for run in found.values():
+        assert abs(run["first"] / run["exact"] - 1) < 5 * np.sqrt(2 / (3 * 60 * example.DRAWS))
+    assert picture.exists() == HAS_MATPLOTLIB
+    again = example.run(60, 0.2, 3, NoProgress(), Path(f"{kept}-0.2.npz"))
+    assert len(again["diffusion"]) == 3
+
+
+class NoProgress:
+    """A progress bar that shows nothing."""
+
+    def add_task(self, *_: object, **__: object) -> int:
+        return 0
+
+    def advance(self, *_: object) -> None:
+        pass
