@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from parki.ewald.choice.problem import NEAR, Problem
 from parki.ewald.far.lengths import NO_TABLES
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import solve
+from parki.ewald.split.screened import screened
 
 # Least and largest cut-off to consider, in units of the box, and the ratio of consecutive ones.
 _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
@@ -99,7 +100,7 @@ def select(problem: Problem) -> Parameters:
 
 @lru_cache(maxsize=256)
 def _select(problem: Problem) -> Parameters:
-    chosen = problem.cutoff or _best_cutoff(problem)
+    chosen = min(problem.cutoff or _best_cutoff(problem), problem.reach)
     search = Search(problem, _split(problem, chosen), chosen)
     found = _best_of(search)
     if found is None:
@@ -182,8 +183,11 @@ def _best_of(search: Search) -> Parameters | None:
 
 def _split(problem: Problem, cutoff: float) -> Split:
     """Return the split whose near field just keeps its share of the tolerance."""
-    error = partial(problem.near, cutoff=cutoff)
-    return solve(problem.split, cutoff, error, math.sqrt(NEAR))
+
+    def error(bare: Split) -> float:
+        return problem.near(screened(bare, problem.screening), cutoff)
+
+    return screened(solve(problem.split, cutoff, error, math.sqrt(NEAR)), problem.screening)
 
 
 def _best_cutoff(problem: Problem) -> float:
@@ -228,7 +232,8 @@ def _largest_cutoff(problem: Problem) -> float:
     Transforms are padded along each free axis by the diagonal of the free axes. In long boxes the
     grid steps, and so the cut-off, must be a fair part of that diagonal.
     """
-    return max(_MOST, 0.5 * math.hypot(*problem.box[problem.periodicity :]))
+    most = max(_MOST, 0.5 * math.hypot(*problem.box[problem.periodicity :]))
+    return min(most, problem.reach)
 
 
 def _lowest(scanned: list[tuple[float, float]]) -> float:

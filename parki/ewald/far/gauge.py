@@ -65,7 +65,7 @@ class Constants:
         self.flux = 8 * np.pi * self.factor / volume
         value: Any = None
         if kind.gauge and mesh.periodicity < 3:
-            value = kind.gauge.ends(_ends(mesh))
+            value = kind.gauge.ends(_ends(mesh, split))
         elif kind.gauge and kind.gauge.background:
             value = np.array([-split.background / volume])
         if value is not None:
@@ -113,9 +113,11 @@ def _sums(xp: Any, rows: Any) -> Any:
     return sums
 
 
-def _ends(mesh: EwaldMesh) -> Ends:
+def _ends(mesh: EwaldMesh, split: Split) -> Ends:
     """Return what the gauges of free axes need to know of kernels that end."""
     periodicity, box, padding = mesh.periodicity, mesh.box, mesh.padding
     edges = np.where(np.arange(3) < periodicity, box, padding.period)
-    mean = zero_mode(mesh.task.sum.symbol.order, periodicity, padding) / float(np.prod(edges))
+    order = mesh.task.sum.symbol.order
+    mean = zero_mode(order, periodicity, padding, split.screening) / float(np.prod(edges))
+    mean *= split.amplitude
     return Ends(periodicity, box, padding.radius, np.log(padding.radius * mesh.frame.unit), mean)

@@ -25,8 +25,23 @@ class RadialPolynomials(NamedTuple):
     W: Array
 
 
+class ScreenedPolynomials(NamedTuple):
+    """Near kernels of screened charges in ``s = 2 r/rc - 1``, made dimensionless with rc.
+
+    With the near field ``h(r) / r``, h(0) = 1, they are ``V = rc (1 - h) / r``, its derivative
+    ``D = rc V'``, and ``K = kappa rc``, a constant. See `parki.ewald.split.screened`.
+    """
+
+    V: Array
+    D: Array
+    K: Array
+
+
+Tables = RadialPolynomials | ScreenedPolynomials
+
+
 class PairFunction(NamedTuple):
-    """The pair function of a sum. Tables are named by the fields of `RadialPolynomials`.
+    """The pair function of a sum. Tables are named by the fields of ``polynomials``.
 
     Attributes
     ----------
@@ -42,6 +57,8 @@ class PairFunction(NamedTuple):
         Tables of the gradient that tensor targets read, where there are such targets.
     with_values : str
         Table that values need in addition where a kernel sums them with the derivatives.
+    polynomials : type
+        The tables that there are.
     """
 
     file: str
@@ -51,3 +68,4 @@ class PairFunction(NamedTuple):
     power: int = 1
     tensors: str = ""
     with_values: str = ""
+    polynomials: type[Tables] = RadialPolynomials

@@ -9,6 +9,8 @@ from typing import NamedTuple
 class Symbol(NamedTuple):
     """``strength / k^(2 order)`` times the split's factor of this order, and a tensor structure.
 
+    A screened symbol has ``k^2 + screening^2`` in place of k^2.
+
     Attributes
     ----------
     order : int
@@ -19,12 +21,15 @@ class Symbol(NamedTuple):
         Rows of the velocity or potential.
     structure : str
         File of ``kernels/symbols`` that has the tensor structure.
+    screening : float
+        An inverse length.
     """
 
     order: int
     components: int
     results: int
     structure: str
+    screening: float = 0.0
 
     @property
     def strength(self) -> float:
