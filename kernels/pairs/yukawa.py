@@ -1,7 +1,7 @@
 """Potential of screened charges: ``(y - V) / r_c``, with the gradient ``(-y^2 - V') e / r_c^2``.
 
-V is a polynomial in s = 2 r - 1, and D = V' is, too. A coinciding pair keeps the smooth part alone:
-not the -kappa r_c that V has at r = 0, and that is the last coefficient of p1.
+V is a polynomial in s = 2 r - 1, and D = V' is, too. A coinciding pair keeps the smooth part alone,
+without the kappa r_c that V has at r = 0: it is the last coefficient of p1.
 """
 
 from kernels.blocks.cut import cut
@@ -16,7 +16,7 @@ def value(table):
     polynomial(a, table)
     a = y - a
     if rr <= coincident:
-        a = a + p1[DEGREE]
+        a = p1[DEGREE]
 
 
 def interact(density, row, normal, first_normal, at):

@@ -70,12 +70,15 @@ class Constants:
             value = np.array([-split.background / volume])
         if value is not None:
             column = value[:, None] * self.factor
-            self.constant = mesh.space.adapter.constant(column, mesh.dtype)
+            # With little screening it is far larger than the rest: its own rounding would show.
+            dtype = np.float64 if split.screening else mesh.dtype
+            self.constant = mesh.space.adapter.constant(column, dtype)
 
     def add(self, dens: Any, results: dict[str, Any]) -> None:
         """Add to the results (rows, targets) what belongs to a density (rows, sources)."""
         if self.constant is not None and "u" in results:
-            results["u"] += self.constant * self._total(dens[: self.rows])
+            rows = dens[: self.rows].astype(np.result_type(dens, self.constant), copy=False)
+            results["u"] += self.constant * self._total(rows)
         if self.points is None:
             return
         # In double precision, whatever the arithmetic: a body of many points has a sum of q.n near

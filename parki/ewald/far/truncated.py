@@ -160,9 +160,10 @@ def _screened_zero_mode(n: int, padding: Padding, kappa: float) -> float:
     integral = -4 * np.pi / kappa**2 * float(ball @ fading.slope)
     if n < 3:
         middle = r[r.size // 2]
-        value, _, _ = _laplace(n, np.bool_(True), np.float64(kappa), middle, radius)
+        one = np.ones(1)
+        value, _, _ = _laplace(n, one > 0, kappa * one, middle, radius)
         chi = -float((2 * r if n == 1 else np.pi * r**2) @ fading.slope)
-        integral += float(value) * (padding.period**n - chi)
+        integral += float(value[0]) * (padding.period**n - chi)
     return integral
 
 
@@ -171,7 +172,7 @@ def _disc(x: Array) -> Array:
     y, n = np.minimum(x / 2, 1.0) ** 2, np.arange(15)[:, None]
     logarithm = digamma(n + 1) + digamma(n + 2) - np.log(y)
     series = y ** (n + 1) / (gamma(n + 1) * gamma(n + 2)) * logarithm
-    return np.where(x < 2, series.sum(axis=0), 1 - x * k1(x))
+    return np.asarray(np.where(x < 2, series.sum(axis=0), 1 - x * k1(x)))
 
 
 # ---------------------------------------------------------------------- kernels that fade

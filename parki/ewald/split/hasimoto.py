@@ -114,7 +114,7 @@ class Split(Protocol):
     def radial_polynomials(self, rc: float, degree: int) -> Any:
         """Return polynomials of the near kernel's smooth parts in powers of s, highest first."""
         found: Tables = self.series(rc)
-        return found._make(horner_order(c[: degree + 1], degree) for c in found)
+        return type(found)(*(horner_order(c[: degree + 1], degree) for c in found))
 
     def polynomial_degree(self, term: str, rc: float, tolerance: float) -> int:
         """Return the smallest degree whose pair kernel is within a tolerance on ``0 < r <= rc``.

@@ -76,7 +76,8 @@ class Screened(Split):
         """1 / N; 0 if it is below rounding."""
         if isinstance(self.split, Hasimoto):
             return _kept(math.exp(-((self.screening / self.split.xi) ** 2) / 4))
-        return _compact(self.split, self.screening)
+        bare: Any = self.split
+        return _compact(bare, self.screening)
 
     @property
     def bare(self) -> Split:
@@ -141,7 +142,8 @@ class Screened(Split):
 
     def series(self, rc: float) -> ScreenedPolynomials:
         """Return Chebyshev series of the near field in ``2 r/rc - 1``."""
-        return _series(self.scaled(1 / rc))
+        scaled: Any = self.scaled(1 / rc)
+        return _series(scaled)
 
     def losses(self, rc: float, term: str) -> Array:
         """Return bounds of the errors of cutting the series at each degree, shape (n,)."""
@@ -155,16 +157,16 @@ def _kept(amplitude: float) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _compact(split: Split, kappa: float) -> float:
+def _compact(split: Any, kappa: float) -> float:
     """Return 1 / N, with ``N = 2 int_0^rc psi cosh(kappa r)``, without large numbers."""
-    rc = float(split.rc)  # type: ignore[attr-defined]
+    rc = float(split.rc)
     t, weights = _mollifier(split.scaled(1 / rc))
     z = kappa * rc
     return _kept(math.exp(-z) / float(weights @ (np.exp(z * (t - 1)) + np.exp(-z * (t + 1)))))
 
 
 @lru_cache(maxsize=256)
-def _mollifier(split: Split) -> tuple[Array, Array]:
+def _mollifier(split: Any) -> tuple[Array, Array]:
     """Return Gauss nodes on [0, 1], and weights times psi there, for a cut-off of 1."""
     x, w = np.polynomial.legendre.leggauss(_NODES)
     series, t = split.series(1.0), (x + 1) / 2
@@ -201,10 +203,11 @@ def _series(split: Screened) -> ScreenedPolynomials:
     slope = -inner @ (source + z**2 * mean)
     # In r, with what the exponential adds.
     t = (1 + np.cos(np.pi / (2 * count) * (2 * np.arange(count) + 1))) / 2
+    itself = float(chebyshev.chebval(-1.0, mean))
     even, slope = (chebyshev.chebval(2 * t**2 - 1, f) for f in (mean, slope))
     value = 2 * even - np.expm1(-z * t) / t
     rise = -2 * t * slope - gammainc(2, z * t) / t**2
     series = [chebyshev_series(f) for f in (value, rise)]
     longest = max(f.size for f in series)
     values, slopes = (np.append(f, np.zeros(longest - f.size)) for f in series)
-    return ScreenedPolynomials(values, slopes, np.array([z]))
+    return ScreenedPolynomials(values, slopes, np.array([-2 * itself]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.sums import laplace, symbols
@@ -17,14 +16,14 @@ from parki.ewald.sums.sources import CHARGE
 _PAIR = PairFunction(
     "yukawa",
     (1, 14),
-    values="VK",
-    derivatives="DK",
+    values="VI",
+    derivatives="DI",
     with_values="V",
     polynomials=ScreenedPolynomials,
 )
 
 
-def yukawa(kappa: Any) -> Sum:
+def yukawa(kappa: float) -> Sum:
     """Return the sum of an inverse screening length, or refuse what is none."""
     try:
         value = float(kappa)
