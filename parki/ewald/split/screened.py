@@ -1,9 +1,9 @@
 """`Screened`: any split, for charges whose potential is ``exp(-kappa r) / r``.
 
-Far from a mollified charge, its screened potential is that of a point charge times N, the
-transform of the mollifier at ``k^2 = -kappa^2``. So the far field is the one of the mollifier over
-N, ``4 pi / (k^2 + kappa^2) psi^(k) / N``, and the near field ends where the mollifier ends. With
-``h(r) / r`` the near field, the smooth part ``2 L = (exp(-kappa r) - h) / r`` solves
+Outside of a mollified charge, the screened potential is N times the potential of a point charge,
+where N is the transform of the mollifier at ``k^2 = -kappa^2``. So the far field is the potential
+of the mollifier over N, ``4 pi / (k^2 + kappa^2) psi^(k) / N``, and the near field ends where the
+mollifier ends. With ``h(r) / r`` the near field, ``2 L = (exp(-kappa r) - h) / r`` solves
 
     L'' + 2 L' / r - kappa^2 L = psi' / (r N) ,
 

@@ -29,13 +29,13 @@ class ScreenedPolynomials(NamedTuple):
     """Near kernels of screened charges in ``s = 2 r/rc - 1``, made dimensionless with rc.
 
     With the near field ``h(r) / r``, h(0) = 1, they are ``V = rc (1 - h) / r``, its derivative
-    ``D = rc V'``, and a constant, what a coinciding pair keeps, ``I = kappa rc - V(0)``. See
+    ``D = rc V'``, and a constant, what a coinciding pair keeps, ``C = kappa rc - V(0)``. See
     `parki.ewald.split.screened`.
     """
 
     V: Array
     D: Array
-    I: Array
+    C: Array
 
 
 Tables = RadialPolynomials | ScreenedPolynomials

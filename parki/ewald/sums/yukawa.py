@@ -16,8 +16,8 @@ from parki.ewald.sums.sources import CHARGE
 _PAIR = PairFunction(
     "yukawa",
     (1, 14),
-    values="VI",
-    derivatives="DI",
+    values="VC",
+    derivatives="DC",
     with_values="V",
     polynomials=ScreenedPolynomials,
 )
