@@ -36,7 +36,6 @@ from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.window import KaiserBessel
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.record import RadialPolynomials
 from parki.ewald.task import Frame, Task
 from parki.runtime import Kernel, cache, get_execution_space, host, load, shipped
 from parki.settings import thread_count
@@ -48,7 +47,8 @@ FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
 # its derivatives. `parki.ewald.choice.parameters.select` chose them for tolerances from 0.3 to the
 # smallest, 1 to 1 000 000 points, 0 to 3 periodic axes, cubes, long and flat boxes, and tight
 # clusters. Derivatives of double layers and dipoles below 3e-9 need degrees 32 to 48, and are left
-# out because they would be a fifth of all kernels.
+# out because they would be a fifth of all kernels; so do screened charges with a cut-off of many
+# screening lengths. The kernels of a kappa serve every other.
 DEGREES = {
     FLOAT64: {
         "laplace": ((2, 26), (2, 28)),
@@ -58,6 +58,7 @@ DEGREES = {
         "stokes_comb": ((2, 28), (2, 28)),
         "stokes_rotlet": ((2, 26), (2, 30)),
         "stokes_dipole": ((2, 28), (2, 28)),
+        "yukawa(kappa=2.0)": ((2, 30), (2, 32)),
     },
     FLOAT32: {
         "laplace": ((2, 14), (2, 18)),
@@ -67,6 +68,7 @@ DEGREES = {
         "stokes_comb": ((2, 20), (2, 22)),
         "stokes_rotlet": ((2, 18), (2, 18)),
         "stokes_dipole": ((2, 20), (2, 22)),
+        "yukawa(kappa=2.0)": ((2, 22), (2, 24)),
     },
 }
 
@@ -116,7 +118,8 @@ def near(kernel: str, dtype: np.dtype, want: tuple[str, ...]) -> Iterator[Kernel
     first, last = DEGREES[dtype][kernel][want != ("u",)]
     for degree in range(first, last + 1, 2):
         for periodicity in range(4):
-            pair = Pair(0.1, RadialPolynomials(*np.zeros((5, degree + 1))), "staged")
+            tables = SUMS[kernel].pair.polynomials
+            pair = Pair(0.1, tables(*np.zeros((len(tables._fields), degree + 1))), "staged")
             given = task(kernel, dtype, want, periodicity)
             yield from near_kernels(given, pair, tile).values()
             if want == ("u",):

@@ -87,7 +87,7 @@ def exact(kernel, periodicity, values):
         (kernel, want)
         for kernel in KERNELS
         for want in ("u", "grad_u", "p", "stress")
-        if want in ("u", "grad_u") or "p" in SUMS[kernel].terms
+        if want in SUMS[kernel].adjoints or "p" in SUMS[kernel].terms
     ],
 )
 def test_the_transpose_is_exact(kernel, periodicity, want):
@@ -276,7 +276,7 @@ def test_least_squares():
     ],
 )
 def test_several_at_once(kernel):
-    for want in ("u", ("u", "grad_u")):
+    for want in ("u", ("u", "grad_u"))[: 1 + ("grad_u" in SUMS[kernel].adjoints)]:
         plan = make(kernel, 1, want)
         found = plan(np.stack([DENS[kernel], DENS[kernel]]))
         values = values_like(found)

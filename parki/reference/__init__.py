@@ -4,6 +4,7 @@ The kernels and their pressures, with r = target - source (no viscosity and no f
 :func:`direct_sum`)::
 
     laplace        u = q / |r|
+    yukawa         u = q exp(-kappa |r|) / |r|
     stokes_sl      u = f / |r| + r (r.f) / |r|^3      p = 2 (r.f) / |r|^3
     stokes_dl      u = -6 r (r.q) (r.n) / |r|^5       p = 4 (q.n) / |r|^3 - 12 (r.q) (r.n) / |r|^5
     stokes_comb    sum of stokes_sl and stokes_dl

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from parki.reference.far import far
 from parki.reference.near import near
+from parki.reference.screened import parsed
 from parki.reference.split import (
     FIELDS,
     KERNELS,
@@ -61,7 +62,7 @@ def direct_sum(
     ----------
     kernel : str
         The sum: "laplace", "laplace_dipole", "stokes_sl", "stokes_dl", "stokes_comb",
-        "stokes_rotlet" or "stokes_dipole".
+        "stokes_rotlet", "stokes_dipole", or, with any kappa, "yukawa(kappa=2.0)".
     trg, src : array_like, shape (3, Nt) and (3, Ns)
         Targets and sources, anywhere (also outside the box), in the length unit of ``box``.
     dens : array_like, shape (Ns,), (3, Ns), (6, Ns) or (3, 3, Ns)
@@ -98,7 +99,7 @@ def direct_sum(
     TypeError
         If an argument is of another type: text or complex numbers for real ones, for example.
     """
-    _check_kernel(kernel)
+    kernel, kappa = _checked_kernel(kernel)
     given: Any = norms
     if options is None and hasattr(given, "periodicity"):
         norms, options = None, given
@@ -109,11 +110,11 @@ def direct_sum(
     parts = {"p", "grad_u"} if "stress" in names else set()
     summed = tuple(name for name in FIELDS if name in {*names, *parts})
     if periodicity == 0:
-        split = ReferenceSplit(kernel, points, periodicity, summed, 0.0)
+        split = ReferenceSplit(kernel, points, periodicity, summed, 0.0, kappa)
     elif xi is not None:
-        split = ReferenceSplit(kernel, points, periodicity, summed, float(xi))
+        split = ReferenceSplit(kernel, points, periodicity, summed, float(xi), kappa)
     else:
-        split = cheapest_split(kernel, points, periodicity, summed)
+        split = cheapest_split(kernel, points, periodicity, summed, kappa)
 
     rows = near(split, moments)
     if periodicity > 0 and points.src.shape[1] > 0:
@@ -148,12 +149,17 @@ def _checked_want(kernel: str, want: Any) -> tuple[str, ...]:
     return names
 
 
-def _check_kernel(kernel: Any) -> None:
+def _checked_kernel(kernel: Any) -> tuple[str, float]:
+    """Return the kernel without its parameters, and kappa."""
     expected = f"expected one of {', '.join(map(repr, KERNELS))}"
     if not isinstance(kernel, str):
         raise TypeError(f"kernel is {kernel!r}, {expected}")
-    if kernel not in KERNELS:
+    name, kappa = parsed(kernel)
+    if name not in KERNELS:
         raise ValueError(f"kernel is {kernel!r}, {expected}")
+    if name == "yukawa" and not kappa:
+        raise ValueError("yukawa needs kappa, as in 'yukawa(kappa=2.0)'")
+    return name, kappa
 
 
 def _checked_geometry(
@@ -215,7 +221,7 @@ def _checked(
     targets, sources = _matrix("trg", trg, 3), _matrix("src", src, 3)
     count = sources.shape[1]
     density = _numbers("dens", dens)
-    if kernel == "laplace" and density.ndim == 1:
+    if KERNELS[kernel].rows == 1 and density.ndim == 1:
         density = density[None, :]
     if kernel == "stokes_dipole":
         if density.shape != (3, 3, count):
@@ -223,7 +229,7 @@ def _checked(
         density = density.reshape(9, count)
     density = _matrix("dens", density, KERNELS[kernel].rows, count)
     points = Clouds(targets, sources, _sides(box, targets, sources))
-    if kernel in ("laplace", "laplace_dipole", "stokes_sl", "stokes_rotlet"):
+    if kernel in ("laplace", "laplace_dipole", "stokes_sl", "stokes_rotlet", "yukawa"):
         return points, Moments(density, None)
     if kernel == "stokes_dipole":
         return points, Moments(None, density)

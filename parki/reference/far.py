@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import j0, j1, jv, k0, k1
 
+from parki.reference import screened
 from parki.reference.split import KERNELS, Array, Complex, Moments, ReferenceSplit
 
 _DOUBLES = 4_000_000  # largest temporary
@@ -145,7 +146,7 @@ def _modes(split: ReferenceSplit, n: int, moments: Complex) -> Complex:
     damping = k2 / (4 * split.xi**2)
     gauss = np.exp(-damping) / (split.period(0) * split.period(1) * split.period(2))
     rows: dict[str, list[Complex]] = {}
-    if split.kernel == "laplace":
+    if split.kernel in ("laplace", "yukawa"):
         rows["u"] = [half * gauss * moments[0]]
     elif split.kernel == "laplace_dipole":
         along = k[0] * moments[0] + k[1] * moments[1] + k[2] * moments[2]
@@ -205,12 +206,27 @@ def _symbols(split: ReferenceSplit, k: list[Array], k2: Array) -> tuple[Array, A
     """
     shape = (k[1].size, k[2].size)
     k2 = np.broadcast_to(k2, shape)
+    if split.kappa:
+        return _screened(split, k, k2), k2, k2  # charges take the first
     if split.periodicity == 3:
         inverse = np.divide(1.0, k2, out=np.zeros(shape), where=k2 > 0)
         return 4 * np.pi * inverse, 8 * np.pi * inverse, 8 * np.pi * inverse**2
     if split.periodicity == 2:
         return _cut_off_2p(np.broadcast_to(np.hypot(k[0], k[1]), shape), k[2], k2, split)
     return _cut_off_1p(float(k[0][0, 0]), np.broadcast_to(np.hypot(k[1], k[2]), shape), k2, split)
+
+
+def _screened(split: ReferenceSplit, k: list[Array], k2: Array) -> Array:
+    """Symbol of screened charges, with what kappa adds to the damping."""
+    symbol = 4 * np.pi * screened.inverse(k2, split.kappa, split.xi)
+    if split.periodicity == 3:
+        return symbol
+    radius = split.truncation_radius()
+    if split.periodicity == 2:
+        along = np.broadcast_to(np.hypot(k[0], k[1]), k2.shape)
+        return symbol * screened.cut_off(1, along, k[2], split.kappa, radius)
+    free = np.hypot(k[1], k[2])
+    return symbol * screened.cut_off(2, float(k[0][0, 0]), free, split.kappa, radius)
 
 
 def _cut_off_2p(
@@ -268,6 +284,11 @@ def _constant(split: ReferenceSplit, moments: Moments) -> Array:
         return np.zeros(KERNELS[split.kernel].components)
     total = moments.f.sum(axis=1)
     box, periodicity = split.points.box, split.periodicity
+    if split.kappa:
+        if periodicity == 3:
+            return np.zeros(1)
+        p = screened.constant(3 - periodicity, split.kappa, split.truncation_radius(), split.xi)
+        return np.asarray(p / np.prod(box[:periodicity]) * total)
     if split.kernel == "laplace":
         if periodicity == 3:
             return np.asarray(-np.pi / split.xi**2 / np.prod(box) * total)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfc
 
+from parki.reference import screened
 from parki.reference.split import KERNELS, Array, Moments, ReferenceSplit
 
 _TARGETS, _SOURCES = 16, 4096  # block of the sum: small temporaries, short running sums
@@ -85,7 +86,10 @@ def _pair_values(
     """Near kernel times density, shape (rows of all fields, pairs)."""
     depth = KERNELS[split.kernel].depth + ("grad_u" in split.fields)
     phi, g = _radial(r2, split.xi, coincide, depth)
+    if split.kappa:
+        phi = screened.radial(r2, split.xi, split.kappa, coincide, depth)
     layers = {"laplace": _laplace, "laplace_dipole": _charges, "stokes_rotlet": _rotlet}
+    layers["yukawa"] = _laplace
     layer = layers.get(split.kernel, _single_layer)
     values = np.zeros((split.all_rows, r2.size))
     start = 0

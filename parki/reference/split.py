@@ -36,6 +36,7 @@ KERNELS = {
     "stokes_comb": SumCounts(6, 12, 3, 3),
     "stokes_rotlet": SumCounts(3, 3, 3, 2),
     "stokes_dipole": SumCounts(9, 9, 3, 3),
+    "yukawa": SumCounts(1, 1, 1, 1),
 }
 
 
@@ -72,7 +73,7 @@ class Moments(NamedTuple):
 class ReferenceSplit:
     """The fields to compute, the split parameter, and the sizes that follow from it.
 
-    ``fields`` are a selection of `FIELDS`, in the same order.
+    ``fields`` are a selection of `FIELDS`, in the same order. ``kappa`` screens charges.
     """
 
     kernel: str
@@ -80,6 +81,7 @@ class ReferenceSplit:
     periodicity: int
     fields: tuple[str, ...]
     xi: float
+    kappa: float = 0.0
 
     def rows(self, field: str) -> int:
         """Return the number of rows of a field: its components, or their derivatives."""
@@ -168,12 +170,13 @@ class ReferenceSplit:
 
 
 def cheapest_split(
-    kernel: str, points: Clouds, periodicity: int, fields: tuple[str, ...]
+    kernel: str, points: Clouds, periodicity: int, fields: tuple[str, ...], kappa: float = 0.0
 ) -> ReferenceSplit:
     """Try cut-offs of the near sum from an eighth of the longest period to 32 times it."""
     longest = float(points.box[:periodicity].max())
     cutoffs = longest * np.geomspace(0.125, 32.0, 33)
     splits = [
-        ReferenceSplit(kernel, points, periodicity, fields, CUT / cutoff) for cutoff in cutoffs
+        ReferenceSplit(kernel, points, periodicity, fields, CUT / cutoff, kappa)
+        for cutoff in cutoffs
     ]
     return min(splits, key=ReferenceSplit.seconds)

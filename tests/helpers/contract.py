@@ -31,7 +31,10 @@ KERNELS = (
     "stokes_rotlet",
     "stokes_dipole",
     "laplace_dipole",
+    "yukawa(kappa=2.0)",
 )
+SCALAR = ("laplace", "laplace_dipole", "yukawa(kappa=2.0)")  # potentials, which have no pressure
+OF_CHARGES = ("laplace", "yukawa(kappa=2.0)")
 PERIODICITIES = (0, 1, 2, 3)
 SPLITS = ("auto", "prolate", "hasimoto")
 FIELDS = ("u", "p", "grad_u", "stress")
@@ -266,7 +269,8 @@ class Cloud(NamedTuple):
         if kernel == "stokes_dipole":
             product = self.dens[:3, None] * self.norms
             return product.astype("f4").astype(product.dtype), None
-        dens = self.dens[{"laplace": 0, "stokes_comb": slice(6)}.get(kernel, slice(3))]
+        rows = 0 if kernel in OF_CHARGES else slice(6 if kernel == "stokes_comb" else 3)
+        dens = self.dens[rows]
         return dens, self.norms if has_normals(kernel) else None
 
 
@@ -294,7 +298,7 @@ def cloud(
 
 def _components(kernel: str) -> int:
     """Return the number of components of a source, as in docs/accuracy.md."""
-    return 1 if kernel == "laplace" else 9 if has_tensors(kernel) else 3
+    return 1 if kernel in OF_CHARGES else 9 if has_tensors(kernel) else 3
 
 
 def has_normals(kernel: str) -> bool:
@@ -598,6 +602,6 @@ def _case(
     if density in OF_NORMALS and not has_tensors(kernel):
         return None
     # No pressure, or one that is zero.
-    none = ("p", "stress") if kernel.startswith("laplace") else ("p",) * (kernel == "stokes_rotlet")
+    none = ("p", "stress") if kernel in SCALAR else ("p",) * (kernel == "stokes_rotlet")
     want = tuple(field for field in want if field not in none)
     return Case(cloud, density, box, kernel, periodicity, want, n, *asked, split) if want else None

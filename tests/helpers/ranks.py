@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from contract import KERNELS, cloud
+from contract import KERNELS, SCALAR, cloud
 
 import parki
 from parki.distributed import ewald, use_local_gpu
@@ -90,7 +90,7 @@ def cases() -> list[Case]:
         for periodicity in range(4):
             k = 4 * i + periodicity + i  # neighbours along either axis differ
             want = WANTS[k % 5]
-            none = ("p", "stress") if "laplace" in kernel else ("p",) * (kernel == "stokes_rotlet")
+            none = ("p", "stress") if kernel in SCALAR else ("p",) * (kernel == "stokes_rotlet")
             want = tuple(name for name in want if name not in none) or ("u",)
             found.append(
                 Case(

@@ -35,6 +35,8 @@ HOPE = 0.3
 WORTH = 0.04
 # A periodic axis has at least this many grid points, so that no window meets itself.
 FEWEST = 18
+# Any spacing serves a far field that vanishes.
+ANY = 0.5
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,8 @@ class GridChoice:
 
 def coarsest(problem: Problem, split: Split) -> float:
     """Return the grid spacing at which truncation alone takes half of the far field's share."""
+    if split.amplitude == 0:
+        return ANY
     if math.isfinite(split.band):
         return math.pi / split.band
     xi = math.sqrt(math.pi) * split.psi0
@@ -116,9 +120,9 @@ def forecast(
     margin : ndarray, shape (n,)
         Logarithm of the error over the tolerance that truncation leaves to the window.
     """
-    if isinstance(split, Prolate):
-        margin = np.full(len(refinements), math.log(FAR) / 2)
-        return _exponents(True, split.c, refinements), split.c, margin
+    if isinstance(split.bare, Prolate):
+        margin, c = np.full(len(refinements), math.log(FAR) / 2), split.bare.c
+        return _exponents(True, c, refinements), c, margin
     # On the coarsest grid the split damps the largest mode to exp(-x): half of the share.
     x = (math.sqrt(math.pi) / largest / 2 / split.psi0) ** 2
     cut = np.exp(2 * x * (1 - np.array(refinements) ** 2)) / 2

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from parki.ewald.choice.problem import NEAR, Problem
 from parki.ewald.far.lengths import NO_TABLES
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import solve
+from parki.ewald.split.screened import screened
 from parki.ewald.split.shells import LEAST, Shells
 from parki.ewald.sums import SUMS
 
@@ -101,7 +102,7 @@ def select(problem: Problem) -> Parameters:
 
 @lru_cache(maxsize=256)
 def _select(problem: Problem) -> Parameters:
-    chosen = problem.cutoff or _best_cutoff(problem)
+    chosen = min(problem.cutoff or _best_cutoff(problem), problem.reach)
     search = Search(problem, _split(problem, chosen), chosen)
     found = _best_of(search)
     if found is None:
@@ -185,10 +186,17 @@ def _best_of(search: Search) -> Parameters | None:
 def _split(problem: Problem, cutoff: float) -> Split:
     """Return the split whose near field just keeps its share of the tolerance."""
     symbol = SUMS[problem.kernel].symbol
-    cutoff -= sum(shell.radius for shell in symbol.shells or ())
-    error = partial(problem.near, cutoff=cutoff)
-    split = solve(problem.split, cutoff, error, math.sqrt(NEAR))
-    return Shells(split, symbol.shells, symbol.order) if symbol.shells else split
+
+    def of_sum(points: Split) -> Split:
+        if symbol.shells:
+            return Shells(points, symbol.shells, symbol.order)
+        return screened(points, symbol.screening)
+
+    def error(points: Split) -> float:
+        return problem.near(of_sum(points), cutoff)
+
+    reach = sum(shell.radius for shell in symbol.shells or ())
+    return of_sum(solve(problem.split, cutoff - reach, error, math.sqrt(NEAR)))
 
 
 def _best_cutoff(problem: Problem) -> float:
@@ -235,7 +243,8 @@ def _largest_cutoff(problem: Problem) -> float:
     Transforms are padded along each free axis by the diagonal of the free axes. In long boxes the
     grid steps, and so the cut-off, must be a fair part of that diagonal.
     """
-    return max(_MOST, 0.5 * math.hypot(*problem.box[problem.periodicity :]))
+    most = max(_MOST, 0.5 * math.hypot(*problem.box[problem.periodicity :]))
+    return min(most, problem.reach)
 
 
 def _lowest(scanned: list[tuple[float, float]]) -> float:

@@ -21,6 +21,7 @@ from parki.ewald.far.padding import Padding, Passes, pad
 from parki.ewald.far.sizes import owner_tiles
 from parki.ewald.split import estimates
 from parki.ewald.split.hasimoto import Split
+from parki.ewald.split.screened import REACH
 from parki.ewald.sums import SUMS, term_of
 
 # Shares of the squared tolerance: near field, near polynomials, far field. The rest is kept for
@@ -82,6 +83,16 @@ class Problem:
         if not {"grad_u", "grad_tensor"} & {*self.want}:
             return self.terms
         return tuple(t for t in self.terms if term_of(t).differentiates_window)
+
+    @property
+    def screening(self) -> float:
+        """The kappa of a screened sum, or 0."""
+        return SUMS[self.kernel].symbol.screening
+
+    @property
+    def reach(self) -> float:
+        """The largest useful cut-off."""
+        return REACH / self.screening if self.screening else math.inf
 
     @cached_property
     def work(self) -> Work:

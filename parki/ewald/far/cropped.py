@@ -30,7 +30,14 @@ from parki.runtime.pool import cuts
 Array = NDArray[np.float64]
 
 
-def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[Array]) -> Any:
+def cropped(
+    task: Task,
+    padding: Padding,
+    box: Array,
+    steps: Array,
+    waves: list[Array],
+    screening: float = 0.0,
+) -> Any:
     """Return the transforms of kernels that fade beyond a box.
 
     Parameters
@@ -41,6 +48,8 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
         Edge lengths and grid spacings.
     waves : list of 3 ndarrays
         Non-negative wavenumbers along each axis, on the host.
+    screening : float
+        As for `truncated.transforms`.
 
     Returns
     -------
@@ -51,7 +60,7 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
     if periodicity == 2:
         modes = np.hypot(waves[0][:, None], waves[1]).ravel()
         across, largest = xp.asarray(waves[2]), float(waves[2][-1])
-        found = truncated.transforms(task, modes, across, largest, padding, edge)
+        found = truncated.transforms(task, modes, across, largest, padding, edge, screening)
         return found.reshape([k.size for k in waves])
     # A kernel and the period are the same in all free directions: modes are numbered by the
     # squares of their wavenumbers.
@@ -74,7 +83,8 @@ def cropped(task: Task, padding: Padding, box: Array, steps: Array, waves: list[
     def kernels(modes: Array, numbers: Any) -> Any:
         """Return the transforms for square wavenumbers, in units of the smallest but 0."""
         across, largest = unit * xp.sqrt(numbers), unit * math.sqrt(most)
-        return truncated.transforms(task, modes, across, largest, padding, edge ** len(free))
+        volume = edge ** len(free)
+        return truncated.transforms(task, modes, across, largest, padding, volume, screening)
 
     def product(axes: str, *operands: Any) -> Any:
         """Sum products; deterministic sums avoid BLAS, whose digits may depend on its threads."""

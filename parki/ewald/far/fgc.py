@@ -129,7 +129,7 @@ class Convolution:
             lengths = zip(padding.local, mesh.steps, strict=True)
             waves = [2 * np.pi / (n * h) * np.arange(n // 2 + 1) for n, h in lengths]
             waves[0] = waves[0][begin:end]
-            given = cropped(mesh.task, padding, mesh.box, mesh.steps, waves)
+            given = cropped(mesh.task, padding, mesh.box, mesh.steps, waves, split.screening)
         blocks = []
         for first, last, sizes, ends in found:
             own = given[first - begin : last - begin] if ends else None

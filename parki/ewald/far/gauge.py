@@ -65,17 +65,20 @@ class Constants:
         self.flux = 8 * np.pi * self.factor / volume
         value: Any = None
         if kind.gauge and mesh.periodicity < 3:
-            value = kind.gauge.ends(_ends(mesh))
+            value = kind.gauge.ends(_ends(mesh, split))
         elif kind.gauge and kind.gauge.background:
             value = np.array([-split.background / volume])
         if value is not None:
             column = value[:, None] * self.factor
-            self.constant = mesh.space.adapter.constant(column, mesh.dtype)
+            # With little screening it is far larger than the rest: its own rounding would show.
+            dtype = np.float64 if split.screening else mesh.dtype
+            self.constant = mesh.space.adapter.constant(column, dtype)
 
     def add(self, dens: Any, results: dict[str, Any]) -> None:
         """Add to the results (rows, targets) what belongs to a density (rows, sources)."""
         if self.constant is not None and "u" in results:
-            results["u"] += self.constant * self._total(dens[: self.rows])
+            rows = dens[: self.rows].astype(np.result_type(dens, self.constant), copy=False)
+            results["u"] += self.constant * self._total(rows)
         if self.points is None:
             return
         # In double precision, whatever the arithmetic: a body of many points has a sum of q.n near
@@ -113,9 +116,11 @@ def _sums(xp: Any, rows: Any) -> Any:
     return sums
 
 
-def _ends(mesh: EwaldMesh) -> Ends:
+def _ends(mesh: EwaldMesh, split: Split) -> Ends:
     """Return what the gauges of free axes need to know of kernels that end."""
     periodicity, box, padding = mesh.periodicity, mesh.box, mesh.padding
     edges = np.where(np.arange(3) < periodicity, box, padding.period)
-    mean = zero_mode(mesh.task.sum.symbol.order, periodicity, padding) / float(np.prod(edges))
+    order = mesh.task.sum.symbol.order
+    mean = zero_mode(order, periodicity, padding, split.screening) / float(np.prod(edges))
+    mean *= split.amplitude
     return Ends(periodicity, box, padding.radius, np.log(padding.radius * mesh.frame.unit), mean)

@@ -53,7 +53,8 @@ def tabulate(
     shape = tuple(k.size for k in waves)
     values = xp.empty(shape, dtype=task.dtype)
     factor = split.factor(symbol.order)
-    arguments = {f"square{axis}": xp.asarray(k**2) for axis, k in enumerate(waves)}
+    squares = [waves[0] ** 2 + split.screening**2, waves[1] ** 2, waves[2] ** 2]
+    arguments = {f"square{axis}": xp.asarray(square) for axis, square in enumerate(squares)}
     arguments.update({f"window{axis}": xp.asarray(f) for axis, f in enumerate(windows)})
     _kernel(task, split, given is not None)(
         values.size,
@@ -68,6 +69,8 @@ def tabulate(
         strength=symbol.strength,
         **arguments,
     )
+    if given is None and split.screening and all(k.size and k[0] == 0 for k in waves):
+        values[0, 0, 0] = 0
     return values
 
 

@@ -28,6 +28,9 @@ one size at all k: in a box of 10:1:1 double layers stopped at 6e-11.
 Where K R is small, m is nearly a constant, whose fading would show as rounding: with K > 0 it fades
 not to zero but to its value c in the middle of the fading, ``chi (m - c) + c``. A constant is the
 mode k = 0 alone.
+
+Screened kernels have ``K^2 + screening^2`` in place of K^2: ``p = e^(-Kr) / r`` in space, and never
+the case K = 0. In a plane and along a line their p fades to a constant, as m does.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
-from scipy.special import k0, k1
+from scipy.special import digamma, gamma, gammainc, k0, k1
 
 from parki.ewald.far.padding import Padding
 from parki.ewald.task import Task
@@ -56,7 +59,13 @@ _FEW = 2**19  # waves at nodes that the host has before a device has compiled it
 
 
 def transforms(
-    task: Task, modes: Array, across: Any, largest: float, padding: Padding, volume: float
+    task: Task,
+    modes: Array,
+    across: Any,
+    largest: float,
+    padding: Padding,
+    volume: float,
+    screening: float = 0.0,
 ) -> Any:
     """Return the transforms of kernels that fade.
 
@@ -71,6 +80,8 @@ def transforms(
         Radii between which kernels fade.
     volume : float
         Of what repeats, in the free directions: the transform of 1 at k = 0.
+    screening : float
+        The kappa of screened kernels.
 
     Returns
     -------
@@ -78,18 +89,21 @@ def transforms(
         Without a split or a window; 0 where both are 0.
     """
     xp, symbol = task.xp, task.sum.symbol
-    rows, constant = _rows(task, modes, across, largest, padding)
+    kept = xp.asarray(modes**2)[:, None] + across**2 > 0
+    if screening:
+        modes = np.hypot(modes, screening)
+    rows, constant = _rows(task, modes, across, largest, padding, bool(screening))
     square = xp.asarray(modes**2)[:, None] + across**2
     safe = xp.where(square > 0, square, 1.0)
     values = (symbol.strength - rows) / safe
     if symbol.order == 2:
         values /= safe
     values += xp.asarray(volume * constant)[:, None] * (across == 0)
-    return values * (square > 0)
+    return values * kept
 
 
 def _rows(
-    task: Task, modes: Array, across: Any, largest: float, padding: Padding
+    task: Task, modes: Array, across: Any, largest: float, padding: Padding, screened: bool
 ) -> tuple[Any, Array]:
     """Return F[p], of Stokes F[l] + kappa^2 F[m], (modes, across), and constants faded to."""
     xp, free = task.xp, 3 - task.options.periodicity
@@ -101,7 +115,8 @@ def _rows(
     # Others' kernels have gone before they fade: most of those in a plane.
     felt = np.flatnonzero(modes * _fading(largest, padding).r[0] < _GONE)
     if felt.size:
-        kernels = _kernels(task.sum.symbol.order, free, modes[felt], largest, padding)
+        order = task.sum.symbol.order
+        kernels = _kernels(order, free, modes[felt], largest, padding, screened)
         nodes = _fading(largest, padding).r.size
         waves_there = across.size if free == 1 else _TERMS * _intervals(largest, padding)
         where = np if waves_there * nodes <= _FEW else xp
@@ -116,12 +131,14 @@ def _rows(
     return rows, constant
 
 
-def zero_mode(order: int, periodicity: int, padding: Padding) -> float:
+def zero_mode(order: int, periodicity: int, padding: Padding, screening: float = 0.0) -> float:
     """Return the integral of the faded kernel of the mode k = 0, which `truncated` leaves out.
 
     It is the one of Laplace's potential, or of the velocity along the plane of a 2-periodic box;
     of other velocities it is 0.
     """
+    if screening:
+        return _screened_zero_mode(3 - periodicity, padding, screening)
     if order == 2 and periodicity != 2:
         return 0.0
     fading = _fading(0.0, padding)
@@ -133,6 +150,29 @@ def zero_mode(order: int, periodicity: int, padding: Padding) -> float:
         lambda: 2 * np.pi * r * (2 * radius - r),
     )[periodicity]()
     return -float(ball @ fading.slope) * order
+
+
+def _screened_zero_mode(n: int, padding: Padding, kappa: float) -> float:
+    fading = _fading(0.0, padding)
+    r, radius = fading.r, padding.radius
+    # The integral over a ball, over 4 pi / kappa^2.
+    ball = (-np.expm1(-kappa * r), _disc(kappa * r), gammainc(2, kappa * r))[n - 1]
+    integral = -4 * np.pi / kappa**2 * float(ball @ fading.slope)
+    if n < 3:
+        middle = r[r.size // 2]
+        one = np.ones(1)
+        value, _, _ = _laplace(n, one > 0, kappa * one, middle, radius)
+        chi = -float((2 * r if n == 1 else np.pi * r**2) @ fading.slope)
+        integral += float(value[0]) * (padding.period**n - chi)
+    return integral
+
+
+def _disc(x: Array) -> Array:
+    """Return the integral of ``t K0(t)`` from 0 to x, ``1 - x K1(x)``, without cancellation."""
+    y, n = np.minimum(x / 2, 1.0) ** 2, np.arange(15)[:, None]
+    logarithm = digamma(n + 1) + digamma(n + 2) - np.log(y)
+    series = y ** (n + 1) / (gamma(n + 1) * gamma(n + 2)) * logarithm
+    return np.asarray(np.where(x < 2, series.sum(axis=0), 1 - x * k1(x)))
 
 
 # ---------------------------------------------------------------------- kernels that fade
@@ -172,7 +212,9 @@ class _Kernels(NamedTuple):
     constant: Array
 
 
-def _kernels(order: int, n: int, modes: Array, largest: float, padding: Padding) -> _Kernels:
+def _kernels(
+    order: int, n: int, modes: Array, largest: float, padding: Padding, screened: bool
+) -> _Kernels:
     """Return the kernels of modes of wavenumber ``modes`` along the periodic directions."""
     fading, radius = _fading(largest, padding), padding.radius
     r, positive = fading.r[:, None], modes > 0
@@ -184,11 +226,15 @@ def _kernels(order: int, n: int, modes: Array, largest: float, padding: Padding)
         return np.asarray((inner + outer) * r ** (n - 1))
 
     p, slope, less = _laplace(n, positive, safe, r, radius)
-    if order == 1:
+    if order == 1 and (n == 3 or not screened):
         return _Kernels(integrand(p, slope), None, np.zeros(modes.size))
-    # m - c from m', free of the cancellation that c is for.
+    # m - c, or p - c, from the slope, free of the cancellation that c is for.
     middle, half = r[r.size // 2], (r[-1] - r[0]) / 2
     places, integral = _integral(r.size)
+    if order == 1:
+        c, _, _ = _laplace(n, positive, safe, middle, radius)
+        _, rise, _ = _laplace(n, positive, safe, middle + half * places, radius)
+        return _Kernels(integrand(half * (integral @ rise), slope), None, np.asarray(c).ravel())
     rest = half * (integral @ _stokes_slope(n, positive, safe, middle + half * places, radius))
     m = _stokes(n, positive, safe, middle, radius)
     constant = np.where(positive, m, 0.0)
@@ -203,7 +249,9 @@ def _laplace(
 ) -> tuple[Array, Array, Any]:
     """Return p, p' and 2 p - l at distances r, shape (nodes, 1), of modes k."""
     if n == 3:
-        return 1 / r, -1 / r**2, 3 / radius
+        x = np.where(positive, k * r, 0.0)
+        decay = np.exp(-x)
+        return decay / r, -(1 + x) * decay / r**2, 3 / radius
     if n == 2:
         p = np.where(positive, 2 * k0(k * r), -2 * np.log(r / radius))
         return p, np.where(positive, -2 * k * k1(k * r), -2 / r), np.where(positive, 0.0, 2.0)
@@ -251,7 +299,7 @@ def _added(
 
     The waves are those across, or (in a plane or space) those that `_pieces` needs.
 
-    With what makes m fade to c: ``K^2 c`` times the transform of chi joins ``F[m - c]``.
+    With what makes m (or p) fade to c: ``K^2 c`` times the transform of chi joins ``F[m - c]``.
     """
     if n == 1:
         k = to_host(across) if xp is np else across
@@ -263,6 +311,8 @@ def _added(
         later = wave @ xp.asarray(kernels.second)
         later += inside[:, None] * xp.asarray(modes**2 * kernels.constant)
         out += (k[:, None] ** 2 + xp.asarray(modes**2)) * later
+    elif kernels.constant.any():
+        out += inside[:, None] * xp.asarray(modes**2 * kernels.constant)
     return out
 
 

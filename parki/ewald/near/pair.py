@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from parki.arrays import real_name
 from parki.ewald.near.radial import EVALUATORS, Evaluator
-from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
+from parki.ewald.sums.pairs import PairFunction, Tables
 from parki.ewald.task import Task
 
 Array = NDArray[np.float64]
@@ -21,7 +21,7 @@ class Pair(NamedTuple):
     Attributes
     ----------
     cutoff : float
-    radial : RadialPolynomials
+    radial : RadialPolynomials or ScreenedPolynomials
     method : str
         Variant: one of P2P_METHODS of `parki.ewald.near.sizes`, except "auto".
     evaluator : Evaluator or None
@@ -33,7 +33,7 @@ class Pair(NamedTuple):
     """
 
     cutoff: float
-    radial: RadialPolynomials
+    radial: Tables
     method: str
     evaluator: Evaluator | None = None
     read: float = 0.0
@@ -44,7 +44,7 @@ class Pair(NamedTuple):
 
         "-" stands for the lengths of the sum over the cut-off.
         """
-        own = np.zeros_like(self.radial.S)
+        own = np.zeros_like(self.radial[0])
         own[: len(self.lengths)] = self.lengths
         return np.array([own if name == "-" else getattr(self.radial, name) for name in names])
 
@@ -55,7 +55,7 @@ class Pair(NamedTuple):
     def constants(self, task: Task) -> dict[str, Any]:
         """Return the constants of the kernels of "u" that do not depend on the variant."""
         number = EVALUATORS.index(self.evaluator.name) if self.evaluator else 0
-        degree = self.evaluator.degree if self.evaluator else self.radial.S.size - 1
+        degree = self.evaluator.degree if self.evaluator else self.radial[0].size - 1
         known = dict(
             task.pair.p2p(bool(task.transposed_pair)),
             REAL=real_name(task.dtype),

@@ -109,13 +109,13 @@ def near(
     kind = term_of(term)
     split, rc = split.of_points(rc)
     images = math.sqrt(coherence(split, rc, periods))
-    if isinstance(split, Prolate):
-        pair = pair_error(term, split.c)
-        unit = rc**-kind.power
+    if isinstance(split.bare, Prolate):
+        pair = pair_error(term, split.bare.c)
+        unit = split.amplitude * rc**-kind.power
         rms = pair.rms * unit * math.sqrt(rc**3 / volume) * images
         # Images add at most three times the mean to a pair's own error.
         return Estimate(rms, math.hypot(pair.peak * unit, 3 * rms), pair.itself * unit)
-    nodes, weights = _decay(rc, np.sqrt(np.pi) * split.psi0, 2.0)
+    nodes, weights = _decay(rc, np.sqrt(np.pi) * split.psi0, 2.0, 2 * split.screening)
     r = np.concatenate([[rc], rc + nodes])
     square = kind.square(r**2, radial_functions(r, *split.near(r)))
     total = 4 * np.pi * float(weights @ (r**2 * square)[1:])
@@ -179,7 +179,8 @@ def truncation(
             else:
                 s, weights = _decay(edge, 1 / xi, rate)
             k = edge + s
-            size = _symbol(term, split.factor(term_of(term).far.order).at(k * k), k * k)
+            k2 = k * k + split.screening**2
+            size = _symbol(term, split.factor(term_of(term).far.order).at(k2), k2)
             integral = 4 * np.pi * float(weights @ (size**power * s * k)) / (2 * np.pi) ** 3
             if power == 2:
                 others = math.prod(lattice[:axis] + lattice[axis + 1 :])
@@ -226,7 +227,7 @@ class Modes:
         # The first axis equal to each one, whose sums are shared.
         self.twins = [edges.index(edge) for edge in edges]
         x, y, z = self.waves
-        k2 = x[:, None, None] ** 2 + y[:, None] ** 2 + z**2
+        k2 = x[:, None, None] ** 2 + y[:, None] ** 2 + z**2 + split.screening**2
         k2[0, 0, 0] = 1.0  # any number: the mean is left out
         gammas = {
             order: split.factor(order).at(k2) for order in {term_of(t).far.order for t in terms}
@@ -372,10 +373,15 @@ def _strength(term: Term) -> float:
     return 4 * math.pi * order * math.sqrt(size)
 
 
-def _decay(start: float, scale: float, rate: float) -> tuple[Array, Array]:
-    """Gauss rule for integrals over t >= 0 of ``exp(-rate scale^2 (start + t)^2)`` times powers."""
+def _decay(start: float, scale: float, rate: float, fall: float = 0.0) -> tuple[Array, Array]:
+    """Gauss rule for integrals over t >= 0 of ``exp(-rate scale^2 (start + t)^2)`` times powers.
+
+    ``fall`` is the rate of another factor, ``exp(-fall t)``.
+    """
     x, w = _legendre()
     length = np.sqrt(start**2 + _EXPONENT / (rate * scale**2)) - start
+    if fall:
+        length = min(length, _EXPONENT / fall)
     return length * x, length * w
 
 

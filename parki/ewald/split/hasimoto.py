@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfc, ive
 
 from parki.ewald.sums import term_of
-from parki.ewald.sums.pairs import RadialPolynomials
+from parki.ewald.sums.pairs import RadialPolynomials, Tables
 
 Array = NDArray[np.float64]
 
@@ -61,11 +61,27 @@ class Factor(NamedTuple):
 
 
 class Split(Protocol):
-    """Functions of a split that the near field, the far field and the error estimates need."""
+    """Functions of a split that the near field, the far field and the error estimates need.
+
+    Attributes
+    ----------
+    screening : float
+        The kappa of a screened split, which takes ``k^2 + kappa^2`` in place of k^2.
+    amplitude : float
+        The far field at k^2 = 0, over the kernel's own; less than 1 if it is screened.
+    """
+
+    screening: float = 0.0
+    amplitude: float = 1.0
 
     @property
     def name(self) -> str:
         """Name of the split, with its parameter."""
+
+    @property
+    def bare(self) -> Split:
+        """The split without its screening."""
+        return self
 
     def scaled(self, factor: float) -> Split:
         """Return the same split with all lengths multiplied by ``factor``."""
@@ -92,16 +108,17 @@ class Split(Protocol):
     def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
         """Return residual derivatives ``b', b'', b''', b''''`` at distances ``r``."""
 
-    def series(self, rc: float) -> RadialPolynomials:
+    def series(self, rc: float) -> Any:
         """Return Chebyshev series of the radial functions for the cut-off ``rc``."""
 
     def losses(self, rc: float, term: str) -> Array:
         """Return the errors of a pair kernel by cutting the series: see `series_losses`."""
         return series_losses(self.series(rc), term)
 
-    def radial_polynomials(self, rc: float, degree: int) -> RadialPolynomials:
+    def radial_polynomials(self, rc: float, degree: int) -> Any:
         """Return polynomials of the near kernel's smooth parts in powers of s, highest first."""
-        return RadialPolynomials(*(horner_order(c[: degree + 1], degree) for c in self.series(rc)))
+        found: Tables = self.series(rc)
+        return type(found)(*(horner_order(c[: degree + 1], degree) for c in found))
 
     def polynomial_degree(self, term: str, rc: float, tolerance: float) -> int:
         """Return the smallest degree whose pair kernel is within a tolerance on ``0 < r <= rc``.
@@ -205,9 +222,9 @@ def radial_series(psi: Array) -> RadialPolynomials:
         Chebyshev coefficients of ``rc psi`` in ``s = 2 (r/rc)^2 - 1``, down to rounding.
     """
     slope = _slope(psi)
-    mean = _solve_radial(1, psi)
+    mean = solve_radial(1, psi)
     return RadialPolynomials(
-        S=mean + psi, X=_solve_radial(3, -slope), R=slope, L=mean, W=_slope(slope)
+        S=mean + psi, X=solve_radial(3, -slope), R=slope, L=mean, W=_slope(slope)
     )
 
 
@@ -218,7 +235,7 @@ def _slope(f: Array) -> Array:
     return slope
 
 
-def _solve_radial(m: int, g: Array) -> Array:
+def solve_radial(m: int, g: Array) -> Array:
     """Chebyshev coefficients of the smooth solution F of ``2 (1 + s) F' + m F = G``."""
     f = np.zeros_like(g)
     # Downwards from a vanishing tail, the singular solution (1 + s)^(-m/2) cannot grow.

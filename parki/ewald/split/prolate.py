@@ -216,9 +216,9 @@ def _prolate(c: float) -> _Functions:
     # The Legendre series is used since the Chebyshev series would lose digits at t = 1.
     slope_term = t / 2 * legendre.legval(t, legendre.legder(terms))
     psi0 = float(legendre.legval(0.0, terms))
-    gammas = [_chebyshev(f / psi0) for f in (psi, psi - slope_term)]
+    gammas = [chebyshev_series(f / psi0) for f in (psi, psi - slope_term)]
     harmonic, biharmonic = (horner_order(f, f.size - 1) for f in gammas)
-    return _Functions(radial_series(_chebyshev(psi)), (harmonic, biharmonic), psi0, chi)
+    return _Functions(radial_series(chebyshev_series(psi)), (harmonic, biharmonic), psi0, chi)
 
 
 @lru_cache(maxsize=256)
@@ -238,7 +238,7 @@ def legendre_series(c: float) -> tuple[Array, float]:
     return terms / (2 * terms[0]), float(chi[0])
 
 
-def _chebyshev(values: Array) -> Array:
+def chebyshev_series(values: Array) -> Array:
     """Chebyshev series from the values at the Chebyshev points, largest point first."""
     series = np.asarray(dct(values)) / len(values)
     series[0] /= 2

@@ -15,6 +15,7 @@ from parki.ewald.sums.stokes_dipole import STOKES_DIPOLE
 from parki.ewald.sums.stokes_dl import STOKES_DL
 from parki.ewald.sums.stokes_rotlet import STOKES_ROTLET
 from parki.ewald.sums.stokes_sl import STOKES_SL
+from parki.ewald.sums.yukawa import YUKAWA
 from parki.typing import KernelWithParameters
 
 __all__ = [
@@ -38,7 +39,7 @@ _PLAIN = (
     STOKES_DIPOLE,
     LAPLACE_DIPOLE,
 )
-SUMS = Sums({each.name: always(each) for each in _PLAIN} | SPHERES)
+SUMS = Sums({each.name: always(each) for each in _PLAIN} | {"yukawa": YUKAWA} | SPHERES)
 TERMS = {
     term.name: term for each in SUMS.examples() for terms in each.terms.values() for term in terms
 }

@@ -70,5 +70,10 @@ def _of_forces(ends: Ends) -> Array:
     return np.array([constant, constant, 0.0])
 
 
+def _of_screened(ends: Ends) -> Array:
+    return np.array([ends.mean])  # they decay: nothing is open
+
+
 OF_CHARGES = Gauge(_of_charges, background=True)
+OF_SCREENED = Gauge(_of_screened, background=True)
 OF_FORCES = Gauge(_of_forces)

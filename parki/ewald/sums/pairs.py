@@ -25,8 +25,24 @@ class RadialPolynomials(NamedTuple):
     W: Array
 
 
+class ScreenedPolynomials(NamedTuple):
+    """Near kernels of screened charges in ``s = 2 r/rc - 1``, made dimensionless with rc.
+
+    With the near field ``h(r) / r``, h(0) = 1, they are ``V = rc (1 - h) / r``, its derivative
+    ``D = rc V'``, and a constant, what a coinciding pair keeps, ``C = kappa rc - V(0)``. See
+    `parki.ewald.split.screened`.
+    """
+
+    V: Array
+    D: Array
+    C: Array
+
+
+Tables = RadialPolynomials | ScreenedPolynomials
+
+
 class PairFunction(NamedTuple):
-    """The pair function of a sum. Tables are named by the fields of `RadialPolynomials`.
+    """The pair function of a sum. Tables are named by the fields of ``polynomials``.
 
     Attributes
     ----------
@@ -45,6 +61,8 @@ class PairFunction(NamedTuple):
         Table that values need in addition where a kernel sums them with the derivatives.
     lengths : tuple of float
         Lengths of the sum itself.
+    polynomials : type
+        The tables that there are.
     """
 
     file: str
@@ -55,3 +73,4 @@ class PairFunction(NamedTuple):
     tensors: str = ""
     with_values: str = ""
     lengths: tuple[float, ...] = ()
+    polynomials: type[Tables] = RadialPolynomials

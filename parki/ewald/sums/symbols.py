@@ -19,6 +19,8 @@ class Shell(NamedTuple):
 class Symbol(NamedTuple):
     """``strength / k^(2 order)`` times the split's factor of this order, and a tensor structure.
 
+    A screened symbol has ``k^2 + screening^2`` in place of k^2.
+
     Attributes
     ----------
     order : int
@@ -31,6 +33,8 @@ class Symbol(NamedTuple):
         File of ``kernels/symbols`` that has the tensor structure.
     shells : tuple of 2 Shell, or None
         Of targets and sources that are spheres.
+    screening : float
+        An inverse length.
     """
 
     order: int
@@ -38,6 +42,7 @@ class Symbol(NamedTuple):
     results: int
     structure: str
     shells: tuple[Shell, Shell] | None = None
+    screening: float = 0.0
 
     @property
     def strength(self) -> float:

@@ -1,0 +1,213 @@
+"""`Screened`: any split, for charges whose potential is ``exp(-kappa r) / r``.
+
+Outside of a mollified charge, the screened potential is N times the potential of a point charge,
+where N is the transform of the mollifier at ``k^2 = -kappa^2``. So the far field is the potential
+of the mollifier over N, ``4 pi / (k^2 + kappa^2) psi^(k) / N``, and the near field ends where the
+mollifier ends. With ``h(r) / r`` the near field, ``2 L = (exp(-kappa r) - h) / r`` solves
+
+    L'' + 2 L' / r - kappa^2 L = psi' / (r N) ,
+
+which determines it by its value at the cut-off. See "Screened charges" of docs/theory.md.
+
+The pair function takes ``1/r - V`` with ``V = (1 - exp(-kappa r)) / r + 2 L``, and no exponential.
+V is smooth in r, not in r^2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import chebyshev
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import erfc, erfcx, gammainc
+
+from parki.errors import ParkiValueError
+from parki.ewald.split.hasimoto import Factor, Hasimoto, Split, solve_radial
+from parki.ewald.split.prolate import chebyshev_series
+from parki.ewald.sums import term_of
+from parki.ewald.sums.pairs import ScreenedPolynomials
+
+Array = NDArray[np.float64]
+# kappa times the largest cut-off: exp(-45) is below rounding, and V needs long series.
+REACH = 45.0
+_GONE = 1e-16  # below this amplitude there is no far field
+_LEAST = 1e-15  # kappa over the box: the mode k = 0, 4 pi / kappa^2, must be finite in float32
+_NODES = 100
+
+
+def screened(split: Split, kappa: float) -> Split:
+    """Return a split of screened charges, or the split itself for a kappa of 0.
+
+    Parameters
+    ----------
+    split : Split
+    kappa : float
+        In the unit of the split, which is about the size of the box.
+    """
+    if 0 < kappa < _LEAST:
+        raise ParkiValueError(
+            f"kappa times the size of the box is {kappa:g}; expected at least {_LEAST:g}. Charges "
+            "that add up to zero are not screened then: take laplace"
+        )
+    return Screened(split, kappa) if kappa else split
+
+
+@dataclass(frozen=True)
+class Screened(Split):
+    """A split for screened charges.
+
+    Parameters
+    ----------
+    split : Split
+        The split without screening.
+    screening : float
+        kappa, in inverse length units.
+    """
+
+    split: Split
+    screening: float = 0.0
+
+    @property
+    def amplitude(self) -> float:  # type: ignore[override]
+        """1 / N; 0 if it is below rounding."""
+        if isinstance(self.split, Hasimoto):
+            return _kept(math.exp(-((self.screening / self.split.xi) ** 2) / 4))
+        bare: Any = self.split
+        return _compact(bare, self.screening)
+
+    @property
+    def bare(self) -> Split:
+        """The split without screening."""
+        return self.split
+
+    @property
+    def name(self) -> str:
+        """Name of the split without screening."""
+        return self.split.name
+
+    def scaled(self, factor: float) -> Screened:
+        """Return the same split with all lengths multiplied by ``factor``."""
+        return Screened(self.split.scaled(factor), self.screening / factor)
+
+    @property
+    def psi0(self) -> float:
+        """The mollifier at 0, without screening."""
+        return self.split.psi0
+
+    @property
+    def band(self) -> float:
+        """Largest wavenumber of the far field."""
+        return self.split.band
+
+    @property
+    def background(self) -> float:
+        """The mode k = 0, ``-4 pi / (kappa^2 N)``: see `Split`."""
+        return -4 * math.pi * self.amplitude / self.screening**2
+
+    def factor(self, order: int) -> Factor:
+        """Return the factor as a function of ``k^2 + kappa^2``."""
+        bare, amplitude = self.split.factor(order), self.amplitude
+        if bare.decays:
+            return bare  # exp(-(k^2 + kappa^2) / 4 xi^2) has 1 / N
+        if amplitude == 0:
+            return bare._replace(coefficients=np.zeros(1))
+        more = bare.scale * self.screening**2
+        terms = amplitude * bare.coefficients
+        return Factor(terms, bare.scale, bare.shift + more, bare.end + more, False)
+
+    def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
+        """Return ``h, h', h'', h'''``."""
+        r = np.asarray(r, dtype=np.float64)
+        _, _, third, fourth = self.split.near(r)
+        if isinstance(self.split, Hasimoto):
+            h, slope = _gaussian(self.split.xi, self.screening, r)
+        else:
+            h, slope = self._within(r)
+        square, a = self.screening**2, self.amplitude
+        return h, slope, square * h + a * third, square * slope + a * fourth
+
+    def _within(self, r: Array) -> tuple[Array, Array]:
+        """Return h and h' of a split that ends."""
+        rc = float(self.split.rc)  # type: ignore[attr-defined]
+        t = np.minimum(r / rc, 1.0)
+        series = self.series(rc)
+        value, rise = (chebyshev.chebval(2 * t - 1, f) for f in (series.V, series.D))
+        inside = r < rc
+        h = np.where(inside, 1 - t * value, 0.0)
+        return h, np.where(inside, -(value + t * rise), 0.0) / rc
+
+    def series(self, rc: float) -> ScreenedPolynomials:
+        """Return Chebyshev series of the near field in ``2 r/rc - 1``."""
+        scaled: Any = self.scaled(1 / rc)
+        return _series(scaled)
+
+    def losses(self, rc: float, term: str) -> Array:
+        """Return bounds of the errors of cutting the series at each degree, shape (n,)."""
+        values, slopes, _ = self.series(rc)
+        kept = np.abs(values if term_of(term).power == 1 else slopes)
+        return np.append(np.cumsum(kept[:0:-1])[::-1], 0.0)
+
+
+def _kept(amplitude: float) -> float:
+    return amplitude if amplitude > _GONE else 0.0
+
+
+@lru_cache(maxsize=1024)
+def _compact(split: Any, kappa: float) -> float:
+    """Return 1 / N, with ``N = 2 int_0^rc psi cosh(kappa r)``, without large numbers."""
+    rc = float(split.rc)
+    t, weights = _mollifier(split.scaled(1 / rc))
+    z = kappa * rc
+    return _kept(math.exp(-z) / float(weights @ (np.exp(z * (t - 1)) + np.exp(-z * (t + 1)))))
+
+
+@lru_cache(maxsize=256)
+def _mollifier(split: Any) -> tuple[Array, Array]:
+    """Return Gauss nodes on [0, 1], and weights times psi there, for a cut-off of 1."""
+    x, w = np.polynomial.legendre.leggauss(_NODES)
+    series, t = split.series(1.0), (x + 1) / 2
+    return t, w / 2 * chebyshev.chebval(2 * t**2 - 1, series.S - series.L)
+
+
+def _gaussian(xi: float, kappa: float, r: Array) -> tuple[Array, Array]:
+    """Return h and h' by Hasimoto's split, at any distance."""
+    a, b = kappa / (2 * xi), xi * r
+    gauss = np.exp(-(b**2) - a**2)
+    # exp(kappa r) erfc(b + a) and exp(-kappa r) erfc(b - a)
+    plus = gauss * erfcx(b + a)
+    minus = np.where(b > a, gauss * erfcx(np.maximum(b - a, 0)), np.exp(-kappa * r) * erfc(b - a))
+    slope = kappa / 2 * (plus - minus) - 2 * xi / math.sqrt(math.pi) * gauss
+    return (plus + minus) / 2, slope
+
+
+@lru_cache(maxsize=256)
+def _series(split: Screened) -> ScreenedPolynomials:
+    """Series for a cut-off of 1, complete to double precision."""
+    z, a = split.screening, split.amplitude
+    beyond = 0.0
+    if isinstance(split.split, Hasimoto):
+        beyond = float(_gaussian(split.split.xi, z, np.ones(1))[0][0])
+    source = split.split.series(1.0).R
+    count = source.size + 8 + int(6 * math.sqrt(z))
+    source = np.append(a * source, np.zeros(count - source.size))
+    # In r^2: L = L(1) - int_r^1 L', where L' = -r X and (r^3 X)' = -r^2 (psi'/rN + kappa^2 L).
+    inner = solve_radial(3, np.eye(count))
+    integral: Any = chebyshev.chebint(inner, lbnd=1)[:count] / 4
+    at_one = np.zeros(count)
+    at_one[0] = (math.exp(-z) - beyond) / 2
+    mean = np.linalg.solve(np.eye(count) - z**2 * integral, at_one + integral @ source)
+    slope = -inner @ (source + z**2 * mean)
+    # In r, with what the exponential adds.
+    t = (1 + np.cos(np.pi / (2 * count) * (2 * np.arange(count) + 1))) / 2
+    itself = float(chebyshev.chebval(-1.0, mean))
+    even, slope = (chebyshev.chebval(2 * t**2 - 1, f) for f in (mean, slope))
+    value = 2 * even - np.expm1(-z * t) / t
+    rise = -2 * t * slope - gammainc(2, z * t) / t**2
+    series = [chebyshev_series(f) for f in (value, rise)]
+    longest = max(f.size for f in series)
+    values, slopes = (np.append(f, np.zeros(longest - f.size)) for f in series)
+    return ScreenedPolynomials(values, slopes, np.array([-2 * itself]))

@@ -1,0 +1,52 @@
+"""Screened charges: ``u(x) = sum q exp(-kappa r) / r``, its gradient, and no pressure."""
+
+from __future__ import annotations
+
+import math
+
+from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.sums import laplace, symbols
+from parki.ewald.sums.adjoint import of_itself
+from parki.ewald.sums.gauges import OF_SCREENED
+from parki.ewald.sums.names import Family, named
+from parki.ewald.sums.pairs import PairFunction, ScreenedPolynomials
+from parki.ewald.sums.record import Sum
+from parki.ewald.sums.sources import CHARGE
+
+_PAIR = PairFunction(
+    "yukawa",
+    (1, 14),
+    values="VC",
+    derivatives="DC",
+    with_values="V",
+    polynomials=ScreenedPolynomials,
+)
+
+
+def yukawa(kappa: float) -> Sum:
+    """Return the sum of an inverse screening length, or refuse what is none."""
+    try:
+        value = float(kappa)
+    except (TypeError, ValueError):
+        raise ParkiTypeError(
+            f"kappa is {kappa!r}; expected a positive number, the inverse screening length"
+        ) from None
+    if not 0 < value < math.inf:
+        raise ParkiValueError(
+            f"kappa is {kappa!r}; expected a positive, finite number, the inverse screening "
+            "length; for charges that are not screened take laplace"
+        )
+    name = named("yukawa", kappa=value)
+    # Its symbol is smaller at each mode, and so are its errors.
+    return Sum(
+        name,
+        symbols.POTENTIAL._replace(screening=value),
+        _PAIR,
+        (CHARGE,),
+        OF_SCREENED,
+        terms={"u": (laplace.POTENTIAL,), "grad_u": (laplace.GRADIENT_TERM,)},
+        adjoints={"u": of_itself(name)},
+    )
+
+
+YUKAWA = Family(yukawa, lengths={"kappa": -1}, example={"kappa": 2.0})

@@ -1,0 +1,107 @@
+"""Screened charges in `parki.reference`: ``exp(-kappa r) / r``, for both parts of the sum.
+
+The far part is the transform ``4 pi / (k^2 + kappa^2)`` times ``exp(-(k^2 + kappa^2) / 4 xi^2)``;
+what is left is the near part, of which 1/2 (h / r) below is known in closed form:
+
+    h = exp(kappa r) erfc(xi r + kappa / 2 xi) + exp(-kappa r) erfc(xi r - kappa / 2 xi)
+
+Along free directions a mode decays like Laplace's of the wavenumber sqrt(K^2 + kappa^2). The mode
+K = 0 is cut off as p(r) - p(R), which ends without a jump, and `constant` adds p(R).
+"""
+
+from __future__ import annotations
+
+import ast
+
+import numpy as np
+from scipy.special import erfc, erfcx, gammainc, j0, j1, k0, k1
+
+from parki.reference.split import Array
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(60)
+
+
+def parsed(kernel: str) -> tuple[str, float]:
+    """Return the kernel without its parameters, and kappa; 0 for a kernel without parameters.
+
+    Raises
+    ------
+    ValueError
+        If the text is no call, or kappa is not a positive number.
+    """
+    if "(" not in kernel:
+        return kernel, 0.0
+    expected = "expected a name such as 'yukawa(kappa=2.0)'"
+    try:
+        call = ast.parse(kernel, mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
+            raise SyntaxError
+        [word] = call.keywords
+        name, kappa = (call.func.id, word.arg), float(ast.literal_eval(word.value))
+    except (SyntaxError, TypeError, ValueError):
+        raise ValueError(f"kernel is {kernel!r}, {expected}") from None
+    if name != ("yukawa", "kappa") or not 0 < kappa < np.inf:
+        raise ValueError(f"kernel is {kernel!r}, {expected}")
+    return name[0], kappa
+
+
+def radial(r2: Array, xi: float, kappa: float, coincide: float, depth: int) -> list[Array]:
+    """Return h/r and, for a depth of 2, its derivative over r, as `near._radial` does."""
+    same = r2 <= coincide
+    r = np.sqrt(np.where(same, 1.0, r2))
+    if xi > 0:
+        a, b = kappa / (2 * xi), xi * r
+        gauss = np.exp(-(a**2) - b**2)
+        plus = gauss * erfcx(a + b)
+        below = np.exp(-kappa * r) * erfc(b - a)  # erfcx overflows there
+        minus = np.where(b > a, gauss * erfcx(np.maximum(b - a, 0.0)), below)
+        slope = kappa * (plus - minus) / 2 - 2 * xi / np.sqrt(np.pi) * gauss
+        # What the far part has at r = 0: minus the limit of h/r - exp(-kappa r)/r.
+        itself = kappa * erfc(a) - 2 * xi / np.sqrt(np.pi) * np.exp(-(a**2))
+    else:
+        plus, minus = np.zeros_like(r), 2 * np.exp(-kappa * r)
+        slope, itself = -kappa * minus / 2, 0.0
+    h = (plus + minus) / 2
+    phi = [np.where(same, itself, h / r), np.where(same, 0.0, (slope - h / r) / r**2)]
+    return phi[:depth]
+
+
+def inverse(k2: Array, kappa: float, xi: float) -> Array:
+    """Return ``1 / (k^2 + kappa^2)`` with the damping that the part of kappa brings."""
+    return np.asarray(np.exp(-((kappa / xi) ** 2) / 4) / (k2 + kappa**2))
+
+
+def cut_off(n: int, along: float | Array, free: Array, kappa: float, radius: float) -> Array:
+    """Return transforms ``(k^2 + K^2 + kappa^2) F / 4 pi`` of cut-off kernels, with n free axes.
+
+    ``along`` is K, and ``free`` is k.
+    """
+    decay = np.hypot(along, kappa)
+    z, x = decay * radius, free * radius
+    zero = np.asarray(along) == 0
+    if n == 1:
+        edge, sinc = np.exp(-z), np.sinc(x / np.pi)
+        slope = np.where(zero, z, x**2 / np.where(z > 0, z, 1.0)) * sinc
+        plain = 1 - edge * (np.cos(x) + np.where(zero, 1, -1) * slope)
+        return np.where(zero & (free == 0), gammainc(2, kappa * radius), plain)
+    if not zero:
+        return np.asarray(1 + x * j1(x) * k0(z) - z * j0(x) * k1(z))
+    safe = np.where(x > 0, x, 1.0)
+    plain = 1 - z * j0(x) * k1(z) - z**2 * k0(z) * j1(safe) / safe
+    return np.where(x > 0, plain, _whole(kappa * radius))
+
+
+def _whole(z: float) -> float:
+    """Return ``1 - z^2 K2(z) / 2``, the integral of ``t^2 K1(t) / 2`` from 0 to z."""
+    if z > 2:
+        return float(1 - z**2 / 2 * (k0(z) + 2 * k1(z) / z))
+    t = z * ((_NODES + 1) / 2) ** 2  # the logarithm at 0 is weaker by this
+    return float(_WEIGHTS @ (t**2 * k1(t) / 2 * np.sqrt(t * z)))
+
+
+def constant(n: int, kappa: float, radius: float, xi: float) -> float:
+    """Return p(R) of the mode K = 0 times its damping, for n free axes."""
+    damping = np.exp(-((kappa / xi) ** 2) / 4)
+    if n == 2:
+        return float(2 * k0(kappa * radius) * damping)
+    return float(2 * np.pi / kappa * np.exp(-kappa * radius) * damping)

@@ -1,0 +1,423 @@
+"""Screened charges: tables of the split, constants, limits, the promise, and refusals."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pickle
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.polynomial import chebyshev
+from scipy.special import erfc, j0, k0
+
+import parki
+from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.far.padding import pad
+from parki.ewald.far.truncated import transforms, zero_mode
+from parki.ewald.options import EwaldOptions
+from parki.ewald.split.hasimoto import Hasimoto
+from parki.ewald.split.prolate import Prolate, legendre_series
+from parki.ewald.split.screened import REACH, Screened, screened
+from parki.ewald.sums import SUMS
+from parki.ewald.task import Task
+from parki.reference import direct_sum
+from parki.runtime import get_execution_space
+
+BOX = (1.0, 1.3, 0.8)
+SCREENINGS = [1e-6, 1e-2, 1.0, 5.0, 15.0, REACH]
+SPLITS = [Prolate(3.0, 1.0), Prolate(12.0, 1.0), Prolate(30.0, 1.0), Hasimoto(1.5), Hasimoto(5.0)]
+
+
+def name(kappa):
+    return f"yukawa(kappa={float(kappa)!r})"
+
+
+def cloud(n=40, box=BOX, seed=0):
+    """Return targets, of which some are sources; sources; and charges."""
+    rng = np.random.default_rng(seed)
+    edges = np.array(box)[:, None]
+    src = rng.random((3, n)) * edges
+    return np.concatenate([src[:, :5], rng.random((3, 7)) * edges], 1), src, rng.standard_normal(n)
+
+
+def by_images(kappa, trg, src, charges, periodicity):
+    """Return potential and gradient by all pairs and images that are felt."""
+    counts = [int(38 / kappa / BOX[a]) + 2 if a < periodicity else 0 for a in range(3)]
+    potential, gradient = np.zeros(trg.shape[1]), np.zeros_like(trg)
+    for shift in itertools.product(*(range(-n, n + 1) for n in counts)):
+        away = trg[:, :, None] - src[:, None] - np.multiply(shift, BOX)[:, None, None]
+        r = np.sqrt((away**2).sum(axis=0))
+        with np.errstate(divide="ignore"):
+            pair = np.where(r > 0, np.exp(-kappa * r) / r, 0.0)
+            slope = np.where(r > 0, (kappa + 1 / r) / r, 0.0)
+        potential += pair @ charges
+        gradient -= np.einsum("dij,ij,j->di", away, pair * slope, charges)
+    return potential, gradient
+
+
+def root(values):
+    return float(np.sqrt((np.atleast_2d(values) ** 2).sum(axis=0).mean()))
+
+
+# ---------------------------------------------------------------------- the split
+def mollifier(c, nodes):
+    """Return the prolate function by its Legendre series, in 30 digits.
+
+    At large kappa its small values at the cut-off count, which double precision rounds.
+    """
+    terms = [mpmath.mpf(float(each)) for each in legendre_series(c)[0]]
+    values = []
+    for t in map(mpmath.mpf, nodes):
+        first = second = mpmath.mpf(0)
+        for n in range(len(terms) - 1, 0, -1):
+            ahead = mpmath.mpf(2 * n + 1) / (n + 1) * t * first
+            first, second = terms[n] + ahead - mpmath.mpf(n + 1) / (n + 2) * second, first
+        values.append(float(terms[0] + t * first - second / 2))
+    return np.array(values)
+
+
+def exact_h(split, kappa, r):
+    """Return h and log N; the near field is h / r."""
+    if isinstance(split, Hasimoto):
+        a = mpmath.mpf(kappa) / (2 * split.xi)
+        plus = mpmath.exp(kappa * r) * mpmath.erfc(split.xi * r + a)
+        minus = mpmath.exp(-kappa * r) * mpmath.erfc(split.xi * r - a)
+        return (plus + minus) / 2, float(a**2)
+    x, weights = np.polynomial.legendre.leggauss(80)
+
+    def integral(start):
+        nodes = start + (1 - start) * (x + 1) / 2
+        waves = np.exp(kappa * (nodes - start - 1)) + np.exp(-kappa * (nodes - start + 1))
+        return (1 - start) / 2 * weights @ (waves * mollifier(split.c, nodes))
+
+    whole = integral(0.0)  # times exp(-kappa)
+    return integral(r) / whole, kappa + math.log(whole)
+
+
+@pytest.mark.parametrize("kappa", SCREENINGS)
+@pytest.mark.parametrize("split", SPLITS, ids=lambda each: each.name)
+def test_tables_against_quadrature(split, kappa):
+    table = Screened(split, kappa).series(1.0)
+    with mpmath.workdps(30):
+        for r in (0.004, 0.3, 0.95):
+            h, logarithm = exact_h(split, kappa, r)
+            off = (1 - h) / r - float(chebyshev.chebval(2 * r - 1, table.V))
+            assert abs(off) < 2e-15 * (20 + kappa) + 2e-16 / r
+    amplitude = math.exp(-logarithm) if logarithm < math.log(1e16) else 0.0
+    assert Screened(split, kappa).amplitude == pytest.approx(amplitude, rel=1e-6)
+    itself = kappa - chebyshev.chebval(-1.0, table.V)
+    assert table.C.item() == pytest.approx(itself, abs=1e-14 * (20 + kappa))
+    r, step = np.linspace(0.02, 0.98, 30), 1e-4 / (1 + kappa)
+    below, above = (chebyshev.chebval(2 * (r + way) - 1, table.V) for way in (-step, step))
+    slope = chebyshev.chebval(2 * r - 1, table.D)
+    assert np.abs((above - below) / (2 * step) - slope).max() < 3e-6 * (1 + kappa) ** 2
+
+
+@pytest.mark.parametrize("kappa", [0.5, 6.0, 30.0])
+@pytest.mark.parametrize("split", SPLITS, ids=lambda each: each.name)
+def test_derivatives_of_the_near_field(split, kappa):
+    """Which the estimates of Hasimoto's split take beyond the cut-off, too."""
+    r, step = np.array([0.2, 0.6, 0.9, 1.2, 2.0]), 1e-5
+    own = Screened(split, kappa)
+    below, found, above = own.near(r - step), own.near(r), own.near(r + step)
+    for n in range(3):
+        difference = (above[n] - below[n]) / (2 * step)
+        assert np.abs(difference - found[n + 1]).max() < 1e-5 * np.abs(found[n + 1]).max()
+    if isinstance(split, Prolate):
+        assert not found[0][r > 1].any()
+
+
+@pytest.mark.parametrize("split", SPLITS, ids=lambda each: each.name)
+def test_screening_scales_with_the_split(split):
+    one, other = Screened(split, 3.0), Screened(split.scaled(0.25), 12.0)
+    assert one.scaled(0.25) == other
+    assert other.amplitude == pytest.approx(one.amplitude, rel=1e-13)
+    k2 = np.linspace(0, 100, 7)
+    np.testing.assert_allclose(
+        other.factor(1).at(16 * (k2 + 9)), one.factor(1).at(k2 + 9), rtol=1e-10, atol=1e-16
+    )
+    # At k^2 = -kappa^2 the factor is 1: charges are whole from afar.
+    np.testing.assert_allclose(one.factor(1).at(9.0), one.amplitude, rtol=1e-10)
+
+
+def test_a_table_is_as_short_as_the_tolerance_allows():
+    own = Screened(Prolate(15.0, 1.0), 4.0)
+    whole, s = own.series(1.0), np.linspace(-1, 1, 401)
+    for term, series in (("laplace", whole.V), ("laplace_grad", whole.D)):
+        for tolerance in (1e-3, 1e-6, 1e-9):
+            degree = own.polynomial_degree(term, 1.0, tolerance)
+            lost = chebyshev.chebval(s, series) - chebyshev.chebval(s, series[: degree + 1])
+            assert np.abs(lost).max() <= tolerance
+            assert np.abs(series[degree:]).sum() > tolerance
+
+
+# ---------------------------------------------------------------------- kernels that fade
+@pytest.mark.parametrize("kappa", [1e-4, 0.3, 8.0])
+@pytest.mark.parametrize("periodicity", [0, 1, 2])
+def test_transforms_of_kernels_that_fade(periodicity, kappa):
+    """Against quadrature of the kernel, which fades to a constant along one or two free axes."""
+    n = 3 - periodicity
+    padding = pad(periodicity, np.ones(3), np.full(3, 1 / 32), 12, 0.3, math.inf, 1e-9)
+    task = Task(
+        name(kappa), get_execution_space("Serial"), np.dtype("f8"), EwaldOptions(periodicity, BOX)
+    )
+    edges = np.concatenate([[0.0], np.geomspace(1e-9, 2 * padding.radius, 120)])
+    t, weights = np.polynomial.legendre.leggauss(24)
+    r = (edges[:-1, None] + np.diff(edges)[:, None] * (t + 1) / 2).ravel()
+    weights = (np.diff(edges)[:, None] / 2 * weights).ravel()
+    middle, half = (padding.radius + padding.onset) / 2, (padding.radius - padding.onset) / 2
+    chi = erfc(padding.steepness * (r - middle) / half) / 2
+    modes = np.array([0.0, 2 * np.pi])[: 1 + (periodicity > 0)]
+    across = np.array([0.0, 1.7, 11.0])
+    found = transforms(task, modes, across, 100.0, padding, padding.period**n, kappa)
+    means = zero_mode(1, periodicity, padding, kappa)
+
+    def kernel(k, r):
+        if n == 3:
+            return np.exp(-k * r) / r
+        return 2 * k0(k * r) if n == 2 else 2 * np.pi / k * np.exp(-k * r)
+
+    for i, mode in enumerate(modes):
+        k = math.hypot(mode, kappa)
+        c = kernel(k, middle) if n < 3 else 0.0
+        for j, free in enumerate(across):
+            if n == 3:
+                wave = 4 * np.pi * r**2 * np.sinc(free * r / np.pi)
+            elif n == 2:
+                wave = 2 * np.pi * r * j0(free * r)
+            else:
+                wave = 2 * np.cos(free * r)
+            expected = weights @ (wave * (kernel(k, r) - c) * chi)
+            if free == 0:
+                expected += c * padding.period**n
+            if mode == 0 and free == 0:
+                assert found[i, j] == 0
+                assert means == pytest.approx(expected, rel=1e-9)
+            else:
+                assert found[i, j] == pytest.approx(expected, rel=1e-8, abs=1e-9)
+
+
+# ---------------------------------------------------------------------- the reference
+@pytest.mark.parametrize("xi", [None, 2.0, 5.0])
+@pytest.mark.parametrize("kappa", [7.0, 15.0])
+@pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
+def test_the_reference_against_images(periodicity, kappa, xi):
+    trg, src, charges = cloud()
+    exact = by_images(kappa, trg, src, charges, periodicity)
+    given = {"box": BOX, "periodicity": periodicity, "xi": xi}
+    found = direct_sum(name(kappa), trg, src, charges, want=("u", "grad_u"), **given)
+    for one, other in zip(found, exact, strict=True):
+        assert root(one - other) < 2e-14 * root(other)
+
+
+@pytest.mark.parametrize("kappa", [1e-6, 1e-2, 0.5])
+@pytest.mark.parametrize("periodicity", [1, 2, 3])
+def test_the_reference_at_small_kappa(periodicity, kappa):
+    """No digits are lost where charges add up to zero, and the limit is Laplace's sum."""
+    trg, src, charges = cloud()
+    charges[20:] = -charges[:20]
+    given = {"box": BOX, "periodicity": periodicity}
+    one, other = (direct_sum(name(kappa), trg, src, charges, xi=xi, **given) for xi in (3.0, 7.0))
+    assert root(one - other) < 2e-13
+    off = one - direct_sum("laplace", trg, src, charges, **given)
+    off -= off.mean() if periodicity == 3 else 0.0
+    assert root(off) < 3 * kappa * root(charges) * 6**0.5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["yukawa", "yukawa()", "yukawa(2.0)", "yukawa(kappa=0)", "yukawa(k=1)", "laplace(kappa=1.0)"],
+)
+def test_the_reference_refuses(wrong):
+    with pytest.raises(ValueError, match=r"yukawa"):
+        direct_sum(wrong, *cloud(), box=BOX, periodicity=3)
+
+
+# ---------------------------------------------------------------------- the sum
+@pytest.mark.pairwise
+@pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
+@pytest.mark.parametrize("kappa", [1e-3, 0.2, 3.0, 20.0, 400.0, 1e4])
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("split", ["prolate", "hasimoto"])
+@pytest.mark.parametrize("neutral", [True, False])
+def test_the_promise(periodicity, kappa, tolerance, split, neutral):
+    trg, src, charges = cloud(200)
+    if neutral:
+        charges[100:] = -charges[:100]
+    options = EwaldOptions(periodicity, BOX, tolerance, split=split)
+    plan = parki.Plan(name(kappa), trg, src, None, options, want=("u", "grad_u"))
+    given = {"box": BOX, "periodicity": periodicity, "want": ("u", "grad_u")}
+    exact = direct_sum(name(kappa), trg, src, charges, **given)
+    results = zip(plan(charges), exact, plan.promise(charges), strict=True)
+    for found, right, promise in results:
+        assert root(found - right) <= promise + 128 * np.finfo(float).eps * root(right)
+
+
+@pytest.mark.parametrize("want", ["u", "grad_u"])
+@pytest.mark.parametrize("kappa", [2.0, 100.0, 2000.0])
+@pytest.mark.parametrize("precision", ["single", "mixed"])
+def test_single_precision(precision, kappa, want):
+    trg, src, charges = cloud(200)
+    settings = {}
+    if precision == "single":
+        trg, src, charges = (each.astype("f4") for each in (trg, src, charges))
+    else:
+        settings["precision"] = "mixed"
+    plan = parki.Plan(
+        name(kappa), trg, src, None, EwaldOptions(3, BOX, 1e-5, **settings), want=want
+    )
+    exact = direct_sum(
+        name(kappa),
+        *(each.astype("f8") for each in (trg, src, charges)),
+        box=BOX,
+        periodicity=3,
+        want=want,
+    )
+    rounding = 64 * np.finfo("f4").eps * root(exact)
+    assert root(plan(charges) - exact) <= plan.promise(charges) + rounding
+
+
+def test_the_mean_of_three_periodic_axes():
+    """The mean over the box is 4 pi / (kappa^2 V) times the sum of charges."""
+    kappa, n = 3.0, 24
+    sides = [(np.arange(n) + 0.37) / n * edge for edge in BOX]
+    trg = np.array(np.meshgrid(*sides)).reshape(3, -1)
+    src, charges = np.array([[0.2], [0.3], [0.4]]), np.ones(1)
+    near = direct_sum(name(kappa), trg, src, charges, box=BOX, periodicity=3)
+    plan = parki.Plan(name(kappa), trg, src, None, EwaldOptions(3, BOX, 1e-9))
+    found = plan(charges)
+    assert root(found - near) < 1e-8
+    # Coarse sums over the grid do not resolve the charge: the difference from Laplace's, of mean 0.
+    flat = direct_sum("laplace", trg, src, charges, box=BOX, periodicity=3)
+    mean = 4 * np.pi / (kappa**2 * np.prod(BOX))
+    assert (found - flat).mean() == pytest.approx(mean, rel=2e-3)
+
+
+@pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
+def test_the_limit_of_no_screening(periodicity):
+    trg, src, charges = cloud(100)
+    charges[50:] = -charges[:50]
+    options = EwaldOptions(periodicity, BOX, 1e-6)
+    given = trg, src, None, options
+    little, plain = (parki.Plan(k, *given)(charges) for k in (name(1e-4), "laplace"))
+    assert root(little - plain) < (3e-6 + 3e-4) * np.linalg.norm(charges)
+    off = little - direct_sum(name(1e-4), trg, src, charges, box=BOX, periodicity=periodicity)
+    assert root(off) < 2e-6 * np.linalg.norm(charges)
+
+
+def test_kappa_is_in_the_unit_of_the_box():
+    trg, src, charges = cloud(100)
+    sums = []
+    for unit in (1.0, 1000.0):
+        box = [unit * edge for edge in BOX]
+        options = EwaldOptions(2, box, 1e-6)
+        plan = parki.Plan(name(4 / unit), unit * trg, unit * src, None, options)
+        assert plan.parameters.split.screening == pytest.approx(4 * np.prod(BOX) ** (1 / 3))
+        sums.append(unit * plan(charges))
+    np.testing.assert_allclose(*sums, rtol=1e-4, atol=1e-5)
+
+
+def test_another_kappa_compiles_nothing():
+    """It is in the tables alone."""
+    trg, src, _ = cloud(100)
+    kernels = [
+        {each.workunit for each in plan.pipeline.setup.kernels(12)}
+        for kappa in (0.3, 0.31)
+        for plan in [parki.Plan(name(kappa), trg, src, None, EwaldOptions(1, BOX, 1e-5))]
+    ]
+    assert kernels[0] == kernels[1]
+
+
+def test_the_far_field_ends_where_screening_ends_it():
+    """A cut-off beyond 45 / kappa has no use; with it, the far field vanishes."""
+    trg, src, charges = cloud(100)
+    for kappa in (200.0, 1e6):
+        options = EwaldOptions(3, BOX, 1e-6, cutoff=0.4)
+        plan = parki.Plan(name(kappa), trg, src, None, options)
+        chosen, length = plan.parameters, np.prod(BOX) ** (1 / 3)
+        assert chosen.cutoff * length == pytest.approx(REACH / kappa)
+        assert chosen.split.amplitude == 0
+        assert plan.pipeline.setup.mesh.padding.grid == (18, 18, 18)
+        exact = direct_sum(name(kappa), trg, src, charges, box=BOX, periodicity=3)
+        assert root(plan(charges) - exact) <= plan.promise(charges)
+
+
+# ---------------------------------------------------------------------- derivatives
+def values_of(arrays, wrt, periodicity):
+    options = EwaldOptions(periodicity, BOX, 1e-8)
+    kernel = name(2.5)
+    trg, src, charges, values = arrays
+    found = parki.vjp(kernel, trg, src, charges, options=options, values=values, wrt=wrt)
+    return kernel, options, found
+
+
+@pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
+def test_derivatives_against_differences(periodicity):
+    trg, src, charges = cloud(30)
+    trg = trg[:, 5:]
+    values = np.random.default_rng(5).standard_normal(trg.shape[1])
+    arrays = {"trg": trg, "src": src, "dens": charges}
+    kernel, _, found = values_of((trg, src, charges, values), tuple(arrays), periodicity)
+    rng, step = np.random.default_rng(6), 1e-5
+    for each in arrays:
+        way = rng.standard_normal(arrays[each].shape)
+        ends = [
+            direct_sum(kernel, *moved.values(), box=BOX, periodicity=periodicity)
+            for sign in (1, -1)
+            for moved in [arrays | {each: arrays[each] + sign * step * way}]
+        ]
+        expected = values @ (ends[0] - ends[1]) / (2 * step)
+        assert (found[each] * way).sum() == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+def test_a_plan_is_its_own_transpose():
+    _, src, charges = cloud(60)
+    plan = parki.Plan(name(2.0), src, src, None, EwaldOptions(2, BOX, 1e-6))
+    other = np.random.default_rng(2).standard_normal(60)
+    assert other @ plan(charges) == pytest.approx(charges @ plan(other), rel=1e-10)
+
+
+# ---------------------------------------------------------------------- names and refusals
+def test_names():
+    record = SUMS["yukawa(kappa=2)"]
+    assert record.name == parki.kernel("yukawa", kappa=2) == "yukawa(kappa=2.0)"
+    assert record.symbol.screening == 2.0
+    assert SUMS.in_unit(record.name, 3.0) == "yukawa(kappa=6.0)"
+    assert pickle.loads(pickle.dumps(record.name)) == record.name
+    assert parki.kernel("yukawa", kappa=np.float32(0.5)) == "yukawa(kappa=0.5)"
+
+
+@pytest.mark.parametrize("kappa", [0, -1.0, math.inf, math.nan])
+def test_impossible_screening(kappa):
+    with pytest.raises(ParkiValueError, match=r"kappa is .*; expected a positive, finite number"):
+        parki.kernel("yukawa", kappa=kappa)
+
+
+@pytest.mark.parametrize("kappa", ["two", None, [1.0]])
+def test_screening_that_is_no_number(kappa):
+    with pytest.raises(ParkiTypeError, match="expected a positive number"):
+        parki.kernel("yukawa", kappa=kappa)
+
+
+def test_screening_that_nobody_feels():
+    trg, src, _ = cloud()
+    with pytest.raises(ParkiValueError, match="take laplace"):
+        parki.Plan(name(1e-17), trg, src, None, EwaldOptions(3, BOX))
+    assert screened(Hasimoto(1.0), 0.0) == Hasimoto(1.0)
+
+
+@pytest.mark.parametrize("radial", ["erfc", "rational"])
+def test_no_other_evaluators(radial):
+    trg, src, _ = cloud()
+    options = EwaldOptions(3, BOX, split="hasimoto", radial=radial)
+    with pytest.raises(ParkiValueError, match="polynomials alone"):
+        parki.Plan(name(2.0), trg, src, None, options)
+
+
+def test_no_adjoint_of_the_gradient():
+    trg, src, _ = cloud()
+    values = np.ones((3, trg.shape[1]))
+    with pytest.raises(ParkiValueError, match="grad_u"):
+        parki.Plan(name(2.0), trg, src, None, EwaldOptions(3, BOX), want="grad_u").adjoint(values)
