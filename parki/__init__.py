@@ -26,15 +26,9 @@ from parki.ewald import (
     clear_cache,
     jvp,
     kernel,
-    laplace,
-    laplace_dipole,
-    stokes_comb,
-    stokes_dipole,
-    stokes_dl,
-    stokes_rotlet,
-    stokes_sl,
     vjp,
 )
+from parki.ewald.api import *  # noqa: F403
 from parki.runtime import ExecutionSpace, available_spaces, get_execution_space
 
 __version__ = "0.1.0"
@@ -61,19 +55,13 @@ __all__ = [
     "get_execution_space",
     "jvp",
     "kernel",
-    "laplace",
-    "laplace_dipole",
     "mesh",
     "reference",
-    "stokes_comb",
-    "stokes_dipole",
-    "stokes_dl",
-    "stokes_rotlet",
-    "stokes_sl",
     "typing",
     "utils",
     "vjp",
 ]
 
-if not TYPE_CHECKING:  # type checkers know the new names alone
+if not TYPE_CHECKING:  # type checkers have the calls from `calls.pyi`, and the new names alone
+    __all__ += ewald.api.__all__
     __getattr__ = old_names(__name__, "0.3", {"forget": "clear_cache"})

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.sums.record import Sum
+from parki.ewald.sums.words import Words
 
 
 class Family(NamedTuple):
@@ -24,6 +25,8 @@ class Family(NamedTuple):
     make : callable
         ``make(**parameters)``: the record of one of them, named by `named`. It refuses parameters
         that are impossible. Its signature says which there are, and their defaults.
+    words : Words
+        What calls say of them.
     lengths : mapping of str to int
         Parameters that are powers of a length, with the power.
     example : mapping of str
@@ -31,6 +34,7 @@ class Family(NamedTuple):
     """
 
     make: Callable[..., Sum]
+    words: Words
     lengths: Mapping[str, int] = {}
     example: Mapping[str, Any] = {}
 
@@ -46,9 +50,9 @@ def named(family: str, **parameters: Any) -> str:
     return f"{family}({inner})" if inner else family
 
 
-def always(record: Sum) -> Family:
+def always(record: Sum, words: Words) -> Family:
     """Return the family of a sum without parameters."""
-    return Family(lambda: record)
+    return Family(lambda: record, words)
 
 
 class Sums(Mapping[str, Sum]):
@@ -62,6 +66,11 @@ class Sums(Mapping[str, Sum]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._listed)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of all parameters that sums have."""
+        return tuple(dict.fromkeys(n for each in self.families.values() for n in each.parameters))
 
     def __len__(self) -> int:
         return len(self._listed)
