@@ -95,12 +95,9 @@ def _sum(
     return _summed(kernel, text, trg, None if trg is src else src, dens, norms)
 
 
-_calls = calls(
-    _sum,
-    array="Tensor",
-    random="torch.rand({}, dtype=torch.float64)",
-    named=torch.compiler.assume_constant_result(kernel),
-)
+# Names with parameters are constants of compiled functions.
+_named = torch.compiler.assume_constant_result(kernel)
+_calls = calls(_sum, "Tensor", "torch.rand({}, dtype=torch.float64)", _named)
 globals().update(_calls)
 if not TYPE_CHECKING:
     __all__ = ["apply", *_calls]
