@@ -10,6 +10,7 @@ import doctest
 import importlib
 import inspect
 import pickle
+import re
 import typing
 from dataclasses import fields, replace
 from pathlib import Path
@@ -209,6 +210,36 @@ def test_examples_run(name, family):
     test = doctest.DocTestParser().get_doctest(call.__doc__, {}, f"{name}.{family}", None, None)
     ran = doctest.DocTestRunner().run(test)
     assert ran.attempted > 4 and not ran.failed
+
+
+def table():
+    """Return the table of sums as the page of the API shows it."""
+    rows = [
+        "| call | velocity or potential | pressure | physical value |",
+        "| --- | --- | --- | --- |",
+    ]
+    for name, family in SUMS.families.items():
+        words = family.words
+        pressure = f"`{words.pressure}`" if words.pressure else "none"
+        rows.append(f"| `{name}` | `{words.formula}` | {pressure} | {words.physical} |")
+    return "\n".join(rows)
+
+
+def listed(module):
+    """Return the part of the page of the API with the docstrings of a module's calls."""
+    lines = "\n".join(f".. autofunction:: {name}" for name in SUMS.families)
+    return f"```{{eval-rst}}\n.. currentmodule:: {module}\n\n{lines}\n```"
+
+
+@pytest.mark.parametrize("part", ["sums", "calls of parki", "calls of parki.distributed.ewald"])
+def test_the_page_of_the_api_has_every_sum(part):
+    text = (ROOT.parent / "docs/api.md").read_text(encoding="utf-8")
+    name, _, module = part.partition(" of ")
+    found = re.search(
+        rf"^<!-- {part}: [^>]*-->\n\n(.*?)\n\n<!-- end of {name} -->$", text, re.S | re.M
+    )
+    expected = listed(module) if module else table()
+    assert found and found[1] == expected, f"put this into the page:\n{expected}"
 
 
 def test_parameters_are_no_options():

@@ -29,7 +29,6 @@ assert_type(options.box[0], float | None)
 assert_type(parki.stokes_dl(points, points, forces, norms=forces, options=options), Numbers)
 
 
-
 def over_ranks(comm: Any) -> tuple[Numbers, ...]:
     """Take a communicator, as ranks do."""
     assert_type(ewald.stokes_sl(points, points, forces, options, comm=comm), Numbers)

@@ -82,7 +82,8 @@ FAMILY = always(
         "u = sum [ D r - D^T r - (tr D) r ] / r^3 + 3 r (r.D r) / r^5",
         "``dens[j, k] = D_jk``: forces along axis j that are apart along axis k.",
         "dipoles",
-        "velocity = sum / (8 pi mu), pressure = sum / (8 pi), D a force times a length",
+        "velocity = sum / (8 pi mu) for the viscosity mu, pressure = sum / (8 pi), D a force times "
+        "a length",
         "sum 6 (r.D r) / r^5 - 2 (tr D) / r^3",
         (
             "This is ``u_i = sum D_jk d/dy_k (delta_ij / r + r_i r_j / r^3)``. Stresslets are its "

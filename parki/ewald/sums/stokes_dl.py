@@ -90,7 +90,8 @@ FAMILY = always(
         "u = sum -6 r (r.q) (r.n) / r^5",
         "Vectors q.",
         "densities",
-        "velocity = sum / (8 pi), pressure = mu sum / (8 pi), q a velocity times an area",
+        "velocity = sum / (8 pi), pressure = mu sum / (8 pi) for the viscosity mu, q a velocity "
+        "times an area",
         "sum 4 [ q.n / r^3 - 3 (r.q) (r.n) / r^5 ]",
     ),
 )

@@ -48,7 +48,7 @@ FAMILY = always(
         "u = sum t x r / r^3",
         "Torques t.",
         "torques",
-        "velocity = sum / (8 pi mu), t a torque",
+        "velocity = sum / (8 pi mu) for the viscosity mu, t a torque",
         text=("With three periodic axes the mean velocity over the box is zero.",),
     ),
 )

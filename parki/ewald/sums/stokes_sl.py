@@ -87,7 +87,7 @@ FAMILY = always(
         "u = sum (I / r + r r^T / r^3) f",
         "Forces f.",
         "forces",
-        "velocity = sum / (8 pi mu), pressure = sum / (8 pi), f a force",
+        "velocity = sum / (8 pi mu) for the viscosity mu, pressure = sum / (8 pi), f a force",
         "sum 2 r.f / r^3",
         (MEAN_PRESSURE,),
     ),
