@@ -32,7 +32,7 @@ def _sum(
     want: ResultName | tuple[ResultName, ...] = "u",
     **keywords: Unpack[OptionKeywords],
 ) -> Any:
-    """Sum {title}: ``{formula}``.
+    """Sum {words.title}: ``{words.formula}``.
 
     This is `parki.{call}` over the points of all ranks.
 
@@ -42,29 +42,17 @@ def _sum(
     ----------
     trg, src : array, shape (3, Nt) and (3, Ns), float32 or float64
         Targets and sources of this rank, of which there may be none.
-    dens : {density}
-        There is a column for each source of this rank.
-    norms : {norms}
-    options : EwaldOptions
-        How to sum, the same on all ranks.{parameters}
+    {common}
     comm : mpi4py.MPI.Comm, optional
         The ranks that take part. Default: all (``COMM_WORLD``).
-    want : {{{names}}}, or a tuple of these
-        What to return:
-
-        {results}
-    **keywords
-        The fields of `EwaldOptions`, instead of ``options``: ``periodicity=3, box=[1, 1, 1]``.
+    {want}
 
     Returns
     -------
     array, or a tuple of arrays in the order of ``want``
         At the targets of this rank, in their order.
 
-    Raises
-    ------
-    ParkiValueError, ParkiTypeError, ParkiMemoryError
-        On all ranks, as for `Plan`.
+    {raises}, on all ranks.
 
     Examples
     --------

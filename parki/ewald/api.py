@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
-from parki.ewald.points import RESULTS, result_shape, take_options
+from parki.ewald.points import result_shape, take_options
 from parki.ewald.sums import SUMS, kernel
 from parki.ewald.sums.names import Family
 from parki.typing import Array, OptionKeywords, ResultName
@@ -31,15 +31,9 @@ def calls(
 ) -> dict[str, Any]:
     """Return the calls of a module, by name: one for each family of sums.
 
-    Parameters
-    ----------
-    total : callable
-        It takes the name of a kernel, and then what the calls take. Its docstring has places for
-        the words of a sum, in braces.
-    array, random : str
-        What the module calls an array, and an expression for one of a given shape.
-    named : callable
-        `parki.kernel`, as the module calls it.
+    ``total`` takes the name of a kernel, and then what the calls take. Its docstring has places in
+    braces. ``array`` is what the module calls an array, ``random`` an expression for one of a given
+    shape, and ``named`` is `parki.kernel` as the module calls it.
     """
     parameters = SUMS.parameters
     _, *common = inspect.signature(total).parameters.values()
@@ -70,46 +64,56 @@ def calls(
     return {name: make(name, family) for name, family in SUMS.families.items()}
 
 
+# What the docstrings of all calls have in common.
+_COMMON = """\
+dens : {array}, shape {rows}
+    {words.density}
+    Several densities may be given at once, along a first axis, which results have, too.
+norms : {norms}
+options : EwaldOptions
+    How to sum.{parameters}
+**keywords
+    The fields of `EwaldOptions`, instead of ``options``: ``periodicity=3, box=[1, 1, 1]``."""
+_NO_NORMALS = "None\n    The sum has no normals; options may take their place."
+_WANT_POTENTIAL = """\
+want : {{"u", "grad_u"}}, or a tuple of these
+    The potential; its gradient, of shape (3, Nt)."""
+_WANT_FLOW = """\
+want : {{"u", "p", "grad_u", "stress"}}, or a tuple of these
+    The velocity; the pressure of the same flow, of shape (Nt,),
+    ``{pressure}``;
+    the gradient ``[i, j] = d u_i / d x_j``; the stress ``-p I + grad u + (grad u)^T``, whose
+    product with a normal is the traction. Gradient and stress have the shape (3, 3, Nt)."""
+_RAISES = """\
+Raises
+------
+ParkiValueError, ParkiTypeError, ParkiMemoryError
+    As for `parki.Plan`"""
+
+
 def _docstring(template: str, call: str, family: Family, array: str, random: str) -> str:
     """Return the docstring of a call: a template, with the words of a sum in its places."""
     words, record = family.words, family.make(**family.example)
-    flow = "p" in record.terms
-    what = {
-        "u": "the velocity" if flow else "the potential",
-        "p": f"the pressure of the same flow,\n      ``{words.pressure or 0}``",
-        "grad_u": "the gradient" + ", ``[i, j] = d u_i / d x_j``" * flow,
-        "stress": "``-p I + grad u + (grad u)^T``; times a normal, the traction",
-    }
-    names = [name for name in RESULTS if flow or name in record.terms]
-    shapes = {name: _shape(*result_shape(record.name, name, 0)[:-1], "Nt") for name in names}
-    rows = record.density_shape(0)[:-1]
-    arrays = {"points": (3, 100), words.variable: (*rows, 100)}
-    norms = "None\n    The sum has no normals. Options may take their place."
-    if record.normals:
-        arrays["normals"] = (3, 100)
-        norms = f"{array}, shape (3, Ns)\n    Normals n of the sources."
+    template = template.replace("{common}", _COMMON).replace("{raises}", _RAISES)
+    template = template.replace("{want}", _WANT_FLOW if "p" in record.terms else _WANT_POTENTIAL)
+    rows, normals = record.density_shape(0)[:-1], {"normals": (3, 100)} if record.normals else {}
+    arrays = {"points": (3, 100), words.variable: (*rows, 100), **normals}
     given = ["points", *arrays, "options", *(f"{n}={v!r}" for n, v in family.example.items())]
     about = f"Nothing is scaled: {words.physical}.", *words.text
     return template.format(
         call=call,
-        title=words.title,
-        formula=words.formula,
+        words=words,
+        array=array,
         about="\n\n".join(textwrap.fill(each, 96) for each in about),
-        density=f"{array}, shape {_shape(*rows, 'Ns')}\n    {words.density}",
-        norms=norms,
+        rows=str((*rows, "Ns")).replace("'", ""),
+        norms=f"{array}, shape (3, Ns)\n    Normals n of the sources." if normals else _NO_NORMALS,
         parameters="".join(f"\n{name} : {text}" for name, text in words.parameters.items()),
-        names=", ".join(f'"{name}"' for name in names),
-        results="\n    ".join(f'- "{n}", shape {shapes[n]}: {what[n]}' for n in names),
-        shape=shapes["u"],
+        pressure=words.pressure or 0,
+        shape=str((*result_shape(record.name, "u", 0)[:-1], "Nt")).replace("'", ""),
         arrays="\n".join(f">>> {n} = {random.format(shape)}" for n, shape in arrays.items()),
         given=", ".join(given),
-        variable=words.variable,
         found=result_shape(record.name, "u", 100),
     )
-
-
-def _shape(*sizes: int | str) -> str:
-    return str(sizes).replace("'", "")
 
 
 def _sum(
@@ -123,7 +127,7 @@ def _sum(
     want: ResultName | tuple[ResultName, ...] = "u",
     **keywords: Unpack[OptionKeywords],
 ) -> Any:
-    """Sum {title}: ``{formula}``.
+    """Sum {words.title}: ``{words.formula}``.
 
     The sum is over all sources and their periodic images, with ``r = x - y`` for a target x and a
     source y. A source at the target itself is left out.
@@ -135,27 +139,15 @@ def _sum(
     trg, src : array, shape (3, Nt) and (3, Ns), float32 or float64
         Targets and sources in the unit of ``options.box``, of NumPy, CuPy, or anything with DLPack.
         They are not modified.
-    dens : {density}
-        Several densities may be given at once, along a first axis, which results have, too.
-    norms : {norms}
-    options : EwaldOptions
-        How to sum.{parameters}
-    want : {{{names}}}, or a tuple of these
-        What to return:
-
-        {results}
-    **keywords
-        The fields of `EwaldOptions`, instead of ``options``: ``periodicity=3, box=[1, 1, 1]``.
+    {common}
+    {want}
 
     Returns
     -------
     array, or a tuple of arrays in the order of ``want``
         In the library and the memory of ``dens``.
 
-    Raises
-    ------
-    ParkiValueError, ParkiTypeError, ParkiMemoryError
-        As for `Plan`.
+    {raises}.
 
     Examples
     --------

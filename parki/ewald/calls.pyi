@@ -1,7 +1,6 @@
-# What type checkers know of the calls that `parki.ewald.api.calls` makes: their names, options and
-# results. All modules with calls import this list, so that a new sum is named once. It is wider
-# than a single module: parki itself refuses ``comm`` without ranks, ``want`` in `parki.torch` and
-# `parki.jax`, and parameters of another sum. `tests/test_keywords.py` compares it with the sums.
+# What type checkers know of the calls that `parki.ewald.api.calls` makes. All modules with calls
+# import this list, so it is wider than each of them: parki itself refuses ``comm`` without ranks,
+# ``want`` in `parki.torch` and `parki.jax`, and parameters of another sum.
 
 from typing import Any, Protocol, overload
 

@@ -46,7 +46,7 @@ def _sum(
     options: EwaldOptions | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> jax.Array:
-    """Sum {title}: ``{formula}``.
+    """Sum {words.title}: ``{words.formula}``.
 
     This is `parki.{call}` for arrays of JAX.
 
@@ -56,24 +56,15 @@ def _sum(
     ----------
     trg, src : jax.Array, shape (3, Nt) and (3, Ns), float32 or float64
         Targets and sources, on one device; or tracers of JAX. The same array as both has
-        derivatives in both roles.
-    dens : {density}
-        Several densities may be given at once, along a first axis, which results have, too.
-    norms : {norms}
-    options : EwaldOptions
-        How to sum; constant.{parameters}
-    **keywords
-        The fields of `EwaldOptions`, instead of ``options``: ``periodicity=3, box=[1, 1, 1]``.
+        derivatives in both roles. Other arguments than arrays are constant.
+    {common}
 
     Returns
     -------
     jax.Array, shape {shape}
         With derivatives in forward and in reverse mode, by densities of any order, otherwise once.
 
-    Raises
-    ------
-    ParkiValueError, ParkiTypeError, ParkiMemoryError
-        As for `parki.Plan`, and where second derivatives by points or normals are asked for.
+    {raises}, and where second derivatives by points or normals are asked for.
         Within ``jit``, values that are impossible raise an error of JAX, with the same words.
 
     Examples
@@ -81,9 +72,9 @@ def _sum(
     >>> import jax, parki.jax
     {arrays}
     >>> options = parki.EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-4)
-    >>> def total({variable}):
+    >>> def total({words.variable}):
     ...     return parki.jax.{call}({given}).sum()
-    >>> jax.grad(total)({variable}).shape == {variable}.shape
+    >>> jax.grad(total)({words.variable}).shape == {words.variable}.shape
     True
     """
     norms, options = take_options(norms, options, keywords)

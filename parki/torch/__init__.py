@@ -48,7 +48,7 @@ def _sum(
     options: EwaldOptions | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> Any:
-    """Sum {title}: ``{formula}``.
+    """Sum {words.title}: ``{words.formula}``.
 
     This is `parki.{call}` for tensors.
 
@@ -58,13 +58,7 @@ def _sum(
     ----------
     trg, src : Tensor, shape (3, Nt) and (3, Ns), float32 or float64
         Targets and sources, on one device. The same tensor as both has derivatives in both roles.
-    dens : {density}
-        Several densities may be given at once, along a first axis, which results have, too.
-    norms : {norms}
-    options : EwaldOptions
-        How to sum.{parameters}
-    **keywords
-        The fields of `EwaldOptions`, instead of ``options``: ``periodicity=3, box=[1, 1, 1]``.
+    {common}
 
     Returns
     -------
@@ -72,20 +66,17 @@ def _sum(
         With derivatives by all tensors that require them: reverse mode, once, and forward mode.
         Those by densities can be taken again, if points and normals do not require any.
 
-    Raises
-    ------
-    ParkiValueError, ParkiTypeError, ParkiMemoryError
-        As for `parki.Plan`; and where second derivatives by points or normals are asked for.
+    {raises}, and where second derivatives by points or normals are asked for.
 
     Examples
     --------
     >>> import parki.torch, torch
     {arrays}
     >>> options = parki.EwaldOptions(periodicity=3, box=[1, 1, 1])
-    >>> _ = {variable}.requires_grad_()
+    >>> _ = {words.variable}.requires_grad_()
     >>> u = parki.torch.{call}({given})
     >>> u.sum().backward()
-    >>> {variable}.grad.shape == {variable}.shape
+    >>> {words.variable}.grad.shape == {words.variable}.shape
     True
     """
     norms, options = take_options(norms, options, keywords, operators.text_of)

@@ -43,14 +43,12 @@ LAPLACE = Sum(
     },
     slopes=VECTORS._replace(displacement=SourceDisplacement("laplace_dipole", "u", products)),
 )
-FAMILY = always(
-    LAPLACE,
-    Words(
-        "point charges",
-        "phi = sum q / r",
-        "Charges q.",
-        "charges",
-        "potential = sum / (4 pi), in units where the field's divergence is the charge",
-        text=("With three periodic axes a uniform background neutralises the charges.",),
-    ),
+WORDS = Words(
+    "point charges",
+    "phi = sum q / r",
+    "Charges q.",
+    "charges",
+    "potential = sum / (4 pi), in units where the field's divergence is the charge",
+    text=("With three periodic axes a uniform background neutralises the charges.",),
 )
+FAMILY = always(LAPLACE, WORDS)

@@ -46,17 +46,15 @@ LAPLACE_DIPOLE = Sum(
     },
     slopes=Slopes((), sources=None),
 )
-FAMILY = always(
-    LAPLACE_DIPOLE,
-    Words(
-        "dipoles d of charges",
-        "phi = sum d.r / r^3",
-        "Dipoles d: charges of either sign that are apart along d.",
-        "dipoles",
-        "potential = sum / (4 pi), d a charge times a length",
-        text=(
-            "The flow of source doublets is minus its gradient. With three periodic axes the mean "
-            "potential over the box is zero.",
-        ),
+WORDS = Words(
+    "dipoles d of charges",
+    "phi = sum d.r / r^3",
+    "Dipoles d: charges of either sign that are apart along d.",
+    "dipoles",
+    "potential = sum / (4 pi), d a charge times a length",
+    text=(
+        "The flow of source doublets is minus its gradient. With three periodic axes the mean "
+        "potential over the box is zero.",
     ),
 )
+FAMILY = always(LAPLACE_DIPOLE, WORDS)

@@ -83,15 +83,13 @@ STOKES_DL = Sum(
         ("p", "grad_u", "grad_tensor"), of_tensors, layer_tensors, by_normals, layer="stokes_dl"
     ),
 )
-FAMILY = always(
-    STOKES_DL,
-    Words(
-        "the double layer (stresslets)",
-        "u = sum -6 r (r.q) (r.n) / r^5",
-        "Vectors q.",
-        "densities",
-        "velocity = sum / (8 pi), pressure = mu sum / (8 pi) for the viscosity mu, q a velocity "
-        "times an area",
-        "sum 4 [ q.n / r^3 - 3 (r.q) (r.n) / r^5 ]",
-    ),
+WORDS = Words(
+    "the double layer (stresslets)",
+    "u = sum -6 r (r.q) (r.n) / r^5",
+    "Vectors q.",
+    "densities",
+    "velocity = sum / (8 pi), pressure = mu sum / (8 pi) for the viscosity mu, q a velocity "
+    "times an area",
+    "sum 4 [ q.n / r^3 - 3 (r.q) (r.n) / r^5 ]",
 )
+FAMILY = always(STOKES_DL, WORDS)

@@ -80,15 +80,13 @@ STOKES_SL = Sum(
     },
     slopes=VECTORS._replace(displacement=SourceDisplacement("stokes_dipole", "u", products)),
 )
-FAMILY = always(
-    STOKES_SL,
-    Words(
-        "the single layer (Stokeslets)",
-        "u = sum (I / r + r r^T / r^3) f",
-        "Forces f.",
-        "forces",
-        "velocity = sum / (8 pi mu) for the viscosity mu, pressure = sum / (8 pi), f a force",
-        "sum 2 r.f / r^3",
-        (MEAN_PRESSURE,),
-    ),
+WORDS = Words(
+    "the single layer (Stokeslets)",
+    "u = sum (I / r + r r^T / r^3) f",
+    "Forces f.",
+    "forces",
+    "velocity = sum / (8 pi mu) for the viscosity mu, pressure = sum / (8 pi), f a force",
+    "sum 2 r.f / r^3",
+    (MEAN_PRESSURE,),
 )
+FAMILY = always(STOKES_SL, WORDS)
