@@ -40,17 +40,13 @@ def calls(
 
     def make(name: str, family: Family) -> Any:
         own = [p.replace(kind=p.KEYWORD_ONLY) for p in family.parameters.values()]
-        required = any(p.default is p.empty for p in own)
 
         # Normals and options have defaults, so that parki says what is missing.
         def call(
             trg: Any, src: Any, dens: Any, norms: Any = None, options: Any = None, **others: Any
         ) -> Any:
-            kernel = name
-            if others or required:
-                given = {each: others.pop(each) for each in parameters if each in others}
-                if given or required:
-                    kernel = named(name, **given)
+            given = {each: others.pop(each) for each in parameters if each in others}
+            kernel = named(name, **given) if given else name
             return total(kernel, trg, src, dens, norms, options, **others)
 
         # What `inspect` and Sphinx show: what the call takes, and where that is written.
