@@ -67,6 +67,8 @@ def convolve(
     im: pk.int64 = re + 1
     if POWER > 1:
         m = m * inverse_unit
+    if POWER > 2:
+        m = m * inverse_unit
     multiply()
 
 

@@ -83,10 +83,10 @@ def screened(monkeypatch):
     words = laplace.FAMILY.words
     docs = {"kappa": "float\n    The inverse length.", "blob": REGULARISED["blob"]}
     own = words._replace(parameters=docs)
-    family = Family(_screened, own, {"kappa": -1}, {"kappa": 2.0})
+    family = Family(_screened, {"kappa": -1}, {"kappa": 2.0}, own)
     monkeypatch.setitem(SUMS.families, "screened", family)
     own = words._replace(parameters={"epsilon": REGULARISED["epsilon"]})
-    monkeypatch.setitem(SUMS.families, "blobs", Family(_blobs, own, {"epsilon": 1}))
+    monkeypatch.setitem(SUMS.families, "blobs", Family(_blobs, {"epsilon": 1}, words=own))
     seen, original = [], placed_sum.check_arguments
     spy = lambda *args: seen.append(args[0]) or original(*args)  # noqa: E731
     monkeypatch.setattr(placed_sum, "check_arguments", spy)
@@ -193,7 +193,7 @@ def test_traced_functions_take_parameters(screened):
 @pytest.mark.parametrize("name", FACES)
 def test_every_sum_has_its_call(name):
     module = face(name)
-    for each, family in SUMS.families.items():
+    for each, family in SUMS.listed.items():
         call = getattr(module, each)
         assert call is pickle.loads(pickle.dumps(call))
         assert call.__doc__.startswith(f"Sum {family.words.title}: ``{family.words.formula}``.\n")
@@ -203,11 +203,11 @@ def test_every_sum_has_its_call(name):
         assert set(family.words.parameters) == set(family.parameters)
     names: dict[str, object] = {}
     exec(f"from {name} import *", names)
-    assert {*SUMS.families} <= {*module.__all__} <= {*names}
+    assert {*SUMS.listed} <= {*module.__all__} <= {*names}
     assert len(module.__all__) == len({*module.__all__})
 
 
-@pytest.mark.parametrize("family", SUMS.families)
+@pytest.mark.parametrize("family", SUMS.listed)
 @pytest.mark.parametrize("name", ["parki", *MODULES[1:]])
 def test_examples_run(name, family):
     call = getattr(face(name), family)
@@ -222,7 +222,7 @@ def table():
         "| call | velocity or potential | pressure | physical value |",
         "| --- | --- | --- | --- |",
     ]
-    for name, family in SUMS.families.items():
+    for name, family in SUMS.listed.items():
         words = family.words
         pressure = f"`{words.pressure}`" if words.pressure else "none"
         rows.append(f"| `{name}` | `{words.formula}` | {pressure} | {words.physical} |")
@@ -231,7 +231,7 @@ def table():
 
 def listed(module):
     """Return the part of the page of the API with the docstrings of a module's calls."""
-    lines = "\n".join(f".. autofunction:: {name}" for name in SUMS.families)
+    lines = "\n".join(f".. autofunction:: {name}" for name in SUMS.listed)
     return f"```{{eval-rst}}\n.. currentmodule:: {module}\n\n{lines}\n```"
 
 
@@ -255,7 +255,7 @@ def test_type_checkers_have_every_call():
     """They read names and keywords in `calls.pyi`, which nobody runs."""
     body = ast.parse((ROOT / "ewald" / "calls.pyi").read_text(encoding="utf-8")).body
     declared = [each.target.id for each in body if isinstance(each, ast.AnnAssign)]
-    assert declared == [*SUMS.families]
+    assert declared == [*SUMS.listed]
     keywords = next(each for each in body if getattr(each, "name", "") == "_Keywords")
     names = {each.target.id for each in keywords.body if isinstance(each, ast.AnnAssign)}
     assert names == {"comm", *SUMS.parameters}

@@ -22,6 +22,8 @@ from parki.ewald.choice.problem import NEAR, Problem
 from parki.ewald.far.lengths import NO_TABLES
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import solve
+from parki.ewald.split.shells import LEAST, Shells
+from parki.ewald.sums import SUMS
 
 # Least and largest cut-off to consider, in units of the box, and the ratio of consecutive ones.
 _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
@@ -182,8 +184,11 @@ def _best_of(search: Search) -> Parameters | None:
 
 def _split(problem: Problem, cutoff: float) -> Split:
     """Return the split whose near field just keeps its share of the tolerance."""
+    symbol = SUMS[problem.kernel].symbol
+    cutoff -= sum(shell.radius for shell in symbol.shells or ())
     error = partial(problem.near, cutoff=cutoff)
-    return solve(problem.split, cutoff, error, math.sqrt(NEAR))
+    split = solve(problem.split, cutoff, error, math.sqrt(NEAR))
+    return Shells(split, symbol.shells, symbol.order) if symbol.shells else split
 
 
 def _best_cutoff(problem: Problem) -> float:
@@ -195,12 +200,14 @@ def _best_cutoff(problem: Problem) -> float:
     problem = replace(problem, machine=replace(problem.machine, lengths=NO_TABLES))
     most, digits = _largest_cutoff(problem), -math.log10(problem.tolerance)
     typical = TYPICAL * max(digits, 1.0) / problem.sources / problem.density.typical(0.1)
-    first = min(max(typical ** (1 / 3), _LEAST), most)
+    least = max(_LEAST, LEAST * sum(SUMS[problem.kernel].pair.lengths))
+    most = max(most, 2 * least)
+    first = min(max(typical ** (1 / 3), least), most)
     times: dict[int, float] = {}  # by the steps from the first
     degree = 0
 
     def cutoff(step: int) -> float:
-        return float(min(max(first * _RATIO**step, _LEAST), most))
+        return float(min(max(first * _RATIO**step, least), most))
 
     def time(step: int) -> float:
         nonlocal degree

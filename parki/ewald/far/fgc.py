@@ -9,7 +9,7 @@ FFTs are SciPy's on the host and CuPy's on a device.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,7 @@ class Convolution:
         self.whole: list[_Block] = like.whole if like is not None else self._blocks(split)
         self.blocks = self.whole
         self.convolve = self.kernel(mesh.task)
+        self._root: Any = None  # a multiplier for noise
         self.threads, size = 1, 0
         if mesh.periodicity < 3:
             sizes = [self.components * sets * b.modes for b in self.blocks]
@@ -318,6 +319,40 @@ class FGC(Convolution):
             n, spill = self.mesh.padding.grid[2], self.mesh.spill
             self.field[..., n:] = self.field[..., :spill]
         return self.field
+
+    def shaken(self, grid: Any) -> Any:
+        """Return the field of white noise on the grids, whose covariance is this convolution.
+
+        With three periodic axes alone. The transforms of white noise are white, and the modes are
+        multiplied by the root of what `apply` multiplies them by.
+        """
+        self.transforms.real(grid, self.hat)
+        block = self.blocks[0]
+        if self._root is None:
+            self._root = self._of_root(block)
+        self.multiply(replace(block, multiplier=self._root), self.hat)
+        self.transforms.real_inverse(self.hat, self.field)
+        n, spill = self.mesh.padding.grid[2], self.mesh.spill
+        self.field[..., n:] = self.field[..., :spill]
+        return self.field
+
+    def _of_root(self, block: _Block) -> Any:
+        """Return the multiplier M k^2 (I - k k / k^2) as a product with itself, over k^2."""
+        count = math.prod(block.lengths)
+        square: Any = 0.0
+        for axis, n in enumerate(block.lengths):
+            shape = [1, 1, 1]
+            shape[axis] = -1
+            kept = n // 2 + 1 if axis else block.multiplier.shape[0]
+            square = square + block.arguments[f"square{axis}"][:kept].reshape(shape)
+        square[0, 0, 0] = 1
+        found = self.xp.sqrt(self.xp.maximum(block.multiplier, 0) / (square * count))
+        for axis, n in enumerate(block.lengths):
+            if n % 2 == 0:  # there odd factors are 0, and the product is no square
+                index: list[Any] = [slice(None)] * 3
+                index[axis] = n // 2
+                found[tuple(index)] = 0
+        return found.astype(self.mesh.dtype)
 
     def _angles(self, count: int) -> list[slice]:
         """Return slices of the components that are transformed together, in order."""

@@ -80,7 +80,7 @@ class P2G:
         shape = (mesh.fields.components, x, self.sources.systems * y, z)
         size = math.prod(shape)
         before, least = scratch
-        self._clean = memory is None
+        self.clean = memory is None
         if memory is None:
             memory = zeros(mesh.space, before + max(size, least), mesh.dtype)
         self.memory = memory
@@ -102,9 +102,9 @@ class P2G:
             dens = buffer
         own = grid is None
         grid = self.grid if own else grid
-        if self.variant.adds and first == 0 and not (own and self._clean):
+        if self.variant.adds and first == 0 and not (own and self.clean):
             clear(grid)
-        self._clean = self._clean and not own
+        self.clean = self.clean and not own
         self.variant.spread(dict(self.arguments, dens=dens, grid=grid, first=first))
         return grid
 

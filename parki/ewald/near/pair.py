@@ -28,6 +28,8 @@ class Pair(NamedTuple):
         Evaluates the radial functions of "u" in place of the polynomials.
     read : float
         Sources near the targets that a device works on at a time: see `near_tile`.
+    lengths : tuple of float
+        Lengths of the sum, over the cut-off.
     """
 
     cutoff: float
@@ -35,10 +37,16 @@ class Pair(NamedTuple):
     method: str
     evaluator: Evaluator | None = None
     read: float = 0.0
+    lengths: tuple[float, ...] = ()
 
     def rows(self, names: str) -> Array:
-        """Return the polynomials of radial functions, shape (functions, degree + 1)."""
-        return np.array([getattr(self.radial, name) for name in names])
+        """Return the polynomials of radial functions, shape (functions, degree + 1).
+
+        "-" stands for the lengths of the sum over the cut-off.
+        """
+        own = np.zeros_like(self.radial.S)
+        own[: len(self.lengths)] = self.lengths
+        return np.array([own if name == "-" else getattr(self.radial, name) for name in names])
 
     def table(self, function: PairFunction) -> Array:
         """Return the table that evaluates the radial functions of "u"."""

@@ -6,6 +6,7 @@ whether the set-up still suits points that moved. Here they are put together.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -181,6 +182,18 @@ class OneDevice(Pipeline):
 
     def _run(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         cast(Stages, self.stages).run(dens, results, watch)
+
+    def near(self, dens: Any) -> Any:
+        """Return the near field alone of a density (rows, sources)."""
+        stages, slack, count = cast(Stages, self.stages), self._slack, dens.shape[1]
+        if slack is not None:
+            dens = slack.densities(stages.p2p.sources.xp, dens)
+        return stages.near(dens)[:, :count]
+
+    def shaken(self, white: Callable[[tuple[int, ...]], Any], count: int) -> Any:
+        """Return the far field's noise at the first targets: see `Stages.shaken`."""
+        stages, slack = cast(Stages, self.stages), self._slack
+        return stages.shaken(slack.targets if slack else count, white)[:, :count]
 
     # ------------------------------------------------------------------ views
     @property

@@ -74,6 +74,7 @@ class Setup:
         scale = frame.length / frame.unit  # from the parameters' unit to the solver's
         steps, cutoff = chosen.steps[list(frame.axes)] * scale, chosen.cutoff * scale
         split = chosen.split.scaled(scale)
+        kind = SUMS[SUMS.in_unit(task.pair.name, frame.unit)]
         window = (chosen.points, cutoff, split.band, problem.tolerance, problem.machine.lengths)
         padding = pad(frame.periodicity, frame.box, steps, *window)
         pair = Pair(
@@ -82,6 +83,7 @@ class Setup:
             chosen.p2p,
             choose_evaluator(task.options.radial, task.pair.name, split, cutoff, chosen.degree),
             chosen.read,
+            tuple(length / cutoff for length in kind.pair.lengths),
         )
         mesh = _mesh(task, chosen, frame, steps, padding)
         return cls(task, frame, problem, chosen, split, pair, mesh)

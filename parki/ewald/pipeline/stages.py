@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -118,6 +119,25 @@ class Stages:
         for name, array in given.items():
             if array is not flat[name]:
                 array[...] = flat[name]
+
+    def near(self, dens: Any) -> Any:
+        """Return the near field alone of a density (rows, sources)."""
+        real = self.p2p.dtype
+        found = self.p2p.sources.xp.empty_like(dens, dtype=real)
+        self.p2p.apply(dens.astype(real, copy=False)[None], self._buffer(1), {"u": found[None]})
+        return found
+
+    def shaken(self, targets: int, white: Callable[[tuple[int, ...]], Any]) -> Any:
+        """Return noise (3, targets) whose covariance is the far field's matrix.
+
+        ``white`` makes arrays of normal numbers of a shape.
+        """
+        fgc, mesh = self.fgc, self.setup.mesh
+        grid = white((fgc.inputs, *mesh.stored))
+        found = mesh.task.xp.zeros((fgc.rows, targets), dtype=mesh.dtype)
+        self.p2g.clean = False  # the field is in its memory
+        self.g2p.apply(fgc.shaken(grid), {"u": found})
+        return found
 
     def _far(self, dens: Any, results: dict[str, Any], watch: Watch, exact: Any) -> None:
         """Add the far field of densities whose grids there is memory for.

@@ -107,6 +107,7 @@ def near(
         Periodic edges of the box: see `coherence`.
     """
     kind = term_of(term)
+    split, rc = split.of_points(rc)
     images = math.sqrt(coherence(split, rc, periods))
     if isinstance(split, Prolate):
         pair = pair_error(term, split.c)

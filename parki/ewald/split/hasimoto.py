@@ -85,6 +85,10 @@ class Split(Protocol):
     def factor(self, order: int) -> Factor:
         """Return the far-field factor of symbols of an order: 1 harmonic, 2 biharmonic."""
 
+    def of_points(self, rc: float) -> tuple[Split, float]:
+        """Return the split, and its cut-off, whose errors bound the errors of this one."""
+        return self, rc
+
     def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
         """Return residual derivatives ``b', b'', b''', b''''`` at distances ``r``."""
 

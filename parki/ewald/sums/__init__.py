@@ -8,6 +8,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.sums import (
     laplace,
     laplace_dipole,
+    spheres,
     stokes_comb,
     stokes_dipole,
     stokes_dl,
@@ -39,9 +40,10 @@ _MODULES = (
     stokes_dipole,
     laplace_dipole,
 )
-SUMS = Sums({each.__name__.rpartition(".")[2]: each.FAMILY for each in _MODULES})
+_FAMILIES = {each.__name__.rpartition(".")[2]: each.FAMILY for each in _MODULES}
+SUMS = Sums(_FAMILIES | spheres.FAMILIES)
 TERMS = {
-    term.name: term for each in SUMS.values() for terms in each.terms.values() for term in terms
+    term.name: term for each in SUMS.examples() for terms in each.terms.values() for term in terms
 }
 
 

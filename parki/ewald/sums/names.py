@@ -25,18 +25,18 @@ class Family(NamedTuple):
     make : callable
         ``make(**parameters)``: the record of one of them, named by `named`. It refuses parameters
         that are impossible. Its signature says which there are, and their defaults.
-    words : Words
-        What calls say of them.
     lengths : mapping of str to int
         Parameters that are powers of a length, with the power.
     example : mapping of str
         Parameters of the one that stands for all in lists of sums.
+    words : Words, optional
+        What its calls say. Parts of something larger have none: no calls, no place in lists.
     """
 
     make: Callable[..., Sum]
-    words: Words
     lengths: Mapping[str, int] = {}
     example: Mapping[str, Any] = {}
+    words: Words | None = None
 
     @property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
@@ -52,7 +52,7 @@ def named(family: str, **parameters: Any) -> str:
 
 def always(record: Sum, words: Words) -> Family:
     """Return the family of a sum without parameters."""
-    return Family(lambda: record, words)
+    return Family(lambda: record, words=words)
 
 
 class Sums(Mapping[str, Sum]):
@@ -60,17 +60,26 @@ class Sums(Mapping[str, Sum]):
 
     def __init__(self, families: Mapping[str, Family]) -> None:
         self.families = families
-        self._listed = [each.make(**each.example).name for each in families.values()]
+        self._listed = [each.make(**each.example).name for each in self.listed.values()]
         # Sums whose parameters change all the time do not stay in memory.
         self._made = lru_cache(maxsize=256)(self._make)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._listed)
+    @property
+    def listed(self) -> dict[str, Family]:
+        """The families that have calls, and stand in lists."""
+        return {name: family for name, family in self.families.items() if family.words}
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The names of all parameters that sums have."""
-        return tuple(dict.fromkeys(n for each in self.families.values() for n in each.parameters))
+        """The names of all parameters that calls take."""
+        return tuple(dict.fromkeys(n for each in self.listed.values() for n in each.parameters))
+
+    def examples(self) -> Iterator[Sum]:
+        """Yield one sum of each family, listed or not."""
+        return (family.make(**family.example) for family in self.families.values())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._listed)
 
     def __len__(self) -> int:
         return len(self._listed)

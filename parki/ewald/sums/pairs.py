@@ -35,13 +35,16 @@ class PairFunction(NamedTuple):
     operations : tuple of two int
         Polynomials that a pair evaluates, and its other operations.
     values, derivatives : str
-        Tables of the velocity or potential, and of pressure and gradient.
+        Tables of the velocity or potential, and of pressure and gradient; "-" is the row of
+        ``lengths`` over the cut-off.
     power : int
         Power of the inverse cut-off in front, apart from that of normals.
     tensors : str
         Tables of the gradient that tensor targets read, where there are such targets.
     with_values : str
         Table that values need in addition where a kernel sums them with the derivatives.
+    lengths : tuple of float
+        Lengths of the sum itself.
     """
 
     file: str
@@ -51,3 +54,4 @@ class PairFunction(NamedTuple):
     power: int = 1
     tensors: str = ""
     with_values: str = ""
+    lengths: tuple[float, ...] = ()

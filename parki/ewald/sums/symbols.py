@@ -6,6 +6,16 @@ import math
 from typing import NamedTuple
 
 
+class Shell(NamedTuple):
+    """The surface of a sphere, which forces and velocities share, or torques and turns.
+
+    See `parki.ewald.split.shells`.
+    """
+
+    radius: float
+    turns: bool
+
+
 class Symbol(NamedTuple):
     """``strength / k^(2 order)`` times the split's factor of this order, and a tensor structure.
 
@@ -19,12 +29,15 @@ class Symbol(NamedTuple):
         Rows of the velocity or potential.
     structure : str
         File of ``kernels/symbols`` that has the tensor structure.
+    shells : tuple of 2 Shell, or None
+        Of targets and sources that are spheres.
     """
 
     order: int
     components: int
     results: int
     structure: str
+    shells: tuple[Shell, Shell] | None = None
 
     @property
     def strength(self) -> float:
@@ -35,5 +48,6 @@ class Symbol(NamedTuple):
 POTENTIAL = Symbol(1, 1, 1, "scalar")
 CURL = Symbol(1, 3, 3, "curl")
 FLOW = Symbol(2, 3, 3, "flow")
+CURL_OF_CURL = Symbol(1, 3, 3, "flow")
 # The fourth component is the strength q.n of a double layer's sources and sinks.
 FLOW_OF_LAYERS = Symbol(2, 4, 3, "flow")

@@ -1,0 +1,102 @@
+"""Spheres of two radii, spread over and averaged over their surfaces, overlapping or not.
+
+    u = (1/r_c) [ (m - 2 S) f + (l - 2 X r^2) (f.e) e ]
+
+With the radii a and b over r_c, which are p2[0] and p2[1], s = a^2 + b^2 and D = (a - b)^2,
+
+    r > a + b             m = y + s y^3 / 3                         l = y - s y^3
+    |a - b| < r <= a + b  m = (16 (a + b) - (D y + 3 r)^2 y) / w    l = 3 (D y - r)^2 y / w
+    r <= |a - b|          m = 4 / (3 max(a, b))                     l = 0
+
+where w = 24 a b: Zuk, Wajnryb, Mizerski, Szymczak (2014). A coinciding pair has y = 0, r = 0.
+The pressure, which points alone feel (a = 0), is 2 f.e / r^2 outside of a sphere, and 0 inside.
+"""
+
+from kernels.blocks.cut import cut
+from kernels.blocks.radial import direction, first_function, polynomial
+from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
+from kernels.blocks.vector import take_vector
+
+
+def overlap():
+    """Take m to iso, l to axial, and what the branches share."""
+    both: REAL = p2[0] + p2[1]
+    difference: REAL = p2[0] - p2[1]
+    square: REAL = p2[0] * p2[0] + p2[1] * p2[1]
+    away: REAL = difference * difference
+    ratio: REAL = rr * y
+    cube: REAL = y * y * y
+    share: REAL = 0.0
+    if away < both * both:
+        share = 1.0 / (6.0 * (both * both - away))
+    inside: REAL = 0.0
+    if both > 0.0:  # points leave themselves out
+        inside = 8.0 / (3.0 * (both + pk.fabs(difference)))
+    iso: REAL = y + square * cube / 3.0
+    axial: REAL = y - square * cube
+    if rr <= both * both:
+        iso = share * (16.0 * both - (away * y + 3.0 * ratio) * (away * y + 3.0 * ratio) * y)
+        axial = 3.0 * share * (away * y - ratio) * (away * y - ratio) * y
+    if rr <= away:
+        iso = inside
+        axial = 0.0
+
+
+def interact(density, row, normal, first_normal, at):
+    """Add to u what one source does."""
+    first_function()
+    direction()
+    polynomial(b, p1)
+    overlap()
+    a = iso - 2.0 * a
+    b = axial - 2.0 * b * rr
+    cut(a)
+    cut(b)
+    for d in range(MANY):
+        take_vector(f0, f1, f2, density, row + CHARGES * d, at)
+        along: REAL = b * (f0 * e0 + f1 * e1 + f2 * e2)
+        u[OUTPUTS * d] += a * f0 + along * e0
+        u[OUTPUTS * d + 1] += a * f1 + along * e1
+        u[OUTPUTS * d + 2] += a * f2 + along * e2
+
+
+def differentiate(density, row, normal, first_normal, at):
+    """Add to the sums of derivatives what one source does."""
+    begin_pair()
+    overlap()
+    begin_vector()
+    take_vector(f0, f1, f2, density, row, at)
+    fe: REAL = f0 * e0 + f1 * e1 + f2 * e2
+    if PRESSURE:
+        outside: REAL = 2.0 * yy
+        if rr <= both * both:
+            outside = 0.0
+        p += fe * (outside + (2.0 * pr - 4.0 * px) * r)
+    if VALUES:
+        polynomial(a, p3)
+        a = iso - 2.0 * a
+        b: REAL = (axial - 2.0 * px * rr) * fe
+        u0 += a * f0 + b * e0
+        u1 += a * f1 + b * e1
+        u2 += a * f2 + b * e2
+    # Slopes of m and of l.
+    ca: REAL = 0.0 - yy - square * yy * yy
+    cb: REAL = 3.0 * square * yy * yy - yy
+    if rr <= both * both:
+        ca = 0.0 - 3.0 * share * (away * y + 3.0 * ratio) * (ratio - away * y) * yy
+        cb = 3.0 * share * (ratio - away * y) * (ratio + 3.0 * away * y) * yy
+    if rr <= away:
+        ca = 0.0
+        cb = 0.0
+    cc: REAL = axial * y - 2.0 * px * r
+    ca = ca - 2.0 * (pr - px) * r
+    cb = cb + 2.0 * (pr + px) * r - 2.0 * cc
+    along = fe * cb
+    level = fe * cc
+    v0 = ca * f0
+    v1 = ca * f1
+    v2 = ca * f2
+    z0 = cc * f0
+    z1 = cc * f1
+    z2 = cc * f2
+    add_gradient()

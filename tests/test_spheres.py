@@ -1,0 +1,258 @@
+"""Spheres of finite size: the mobility, the flow, and Brownian displacements."""
+
+import numpy as np
+import pytest
+from helpers.sphere_reference import mobility
+
+import parki
+from parki.reference import direct_sum
+from parki.suspensions import noise
+
+BOX = np.array([1.2, 1.0, 0.9])
+COUNT = 12
+
+
+def suspension(count=COUNT, seed=0):
+    """Spheres, some of which overlap, across a face, too; forces and torques."""
+    rng = np.random.default_rng(seed)
+    points = rng.random((3, count)) * BOX[:, None]
+    points[:, 1] = points[:, 0] + [0.03, 0.02, -0.04]
+    points[:, 3] = points[:, 2] - [0.0, 0.05, 0.0]
+    points[0, 4:6] = 0.02, BOX[0] - 0.02
+    points[1:, 5] = points[1:, 4]
+    return points % BOX[:, None], *rng.standard_normal((2, 3, count))
+
+
+def rms(values):
+    return np.sqrt((values**2).sum(axis=0).mean())
+
+
+def check(found, exact, promises):
+    for ours, theirs, promise in zip(found, exact, promises, strict=True):
+        assert rms(ours - theirs) <= promise
+
+
+def given(radii, periodicity, tolerance=1e-6, **options):
+    points, forces, torques = suspension()
+    spheres = parki.Spheres(
+        points, radii, periodicity=periodicity, box=BOX, tolerance=tolerance, **options
+    )
+    return spheres, points, forces, torques
+
+
+RADII = {
+    "one": 0.07,
+    "two": np.where(np.arange(COUNT) % 3, 0.05, 0.1),
+    "tracers": np.where(np.arange(COUNT) % 2, 0.06, 0.0),
+}
+
+
+CASES = [("one", 0), ("one", 1), ("one", 2), ("one", 3), ("two", 0), ("two", 3), ("tracers", 3)]
+
+
+@pytest.mark.parametrize(("radii", "periodicity"), CASES)
+def test_mobility(radii, periodicity):
+    tolerance = 1e-6 if radii == "one" else 1e-8
+    spheres, points, forces, torques = given(RADII[radii], periodicity, tolerance)
+    all_radii = np.broadcast_to(RADII[radii], COUNT).astype(float)
+    exact = mobility(points, all_radii, forces, torques, BOX, periodicity)
+    found = [each * 8 * np.pi for each in spheres.velocities(forces, torques)]
+    # Each pair of radii keeps a promise of its own.
+    kinds = len(np.unique(all_radii))
+    both = np.sqrt((forces**2).sum()), np.sqrt((torques**2).sum())
+    length = np.prod(BOX) ** (1 / 3)
+    bound = tolerance * kinds
+    check(
+        found,
+        exact,
+        [
+            bound * (both[0] / length + both[1] / length**2),
+            bound * (both[0] / length**2 + both[1] / length**3),
+        ],
+    )
+
+
+@pytest.mark.parametrize("radius", [0.05, 0.2, 0.45])
+def test_cubic_array(radius):
+    """One sphere in a cube: exact, and no more than this (the array of Hasimoto has more)."""
+    viscosity = 1 / (6 * np.pi * radius)
+    spheres = parki.Spheres(
+        np.full((3, 1), 0.3),
+        radius,
+        periodicity=3,
+        box=[1, 1, 1],
+        tolerance=1e-8,
+        viscosity=viscosity,
+    )
+    force, torque = np.array([[1.0], [0], [0]]), np.array([[0.0], [0], [4 / 3 * radius**2]])
+    velocity, turn = spheres.velocities(force, torque)
+    share = 4 / 3 * np.pi * radius**3
+    assert abs(velocity[0, 0] - (1 - 2.8372974794806 * radius + share)) < 1e-8
+    assert abs(turn[2, 0] - (1 - share)) < 1e-8
+
+
+@pytest.mark.parametrize("periodicity", [0, 3])
+def test_symmetric_and_positive(periodicity):
+    points = suspension()[0][:, :6]
+    spheres = parki.Spheres(
+        points, RADII["two"][:6], periodicity=periodicity, box=BOX, tolerance=1e-6
+    )
+    matrix = spheres.as_linear_operator(torques=True) @ np.eye(36)
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-7 * matrix.max())
+    assert np.linalg.eigvalsh(matrix)[0] > 0
+
+
+def test_far_noise_has_the_far_matrix():
+    """What shapes white noise, twice, is the far field: a square root, without chance."""
+    spheres, _, forces, _ = given(0.07, 3, 1e-6)
+    plan = spheres._plan("velocity", "force", 0, 0)
+    far = plan(forces) - plan.pipeline.near(forces)
+    stages, found = plan.pipeline.stages, np.zeros_like(far)
+    once = stages.fgc.shaken(stages.p2g.apply(forces, stages.sorted)).copy()
+    stages.g2p.apply(stages.fgc.shaken(once), {"u": found})
+    np.testing.assert_allclose(found, far, atol=1e-6 * abs(far).max())
+    # The noise is in the memory of the grid, which the next sum finds clean.
+    stages.p2g.clean = False
+    np.testing.assert_allclose(plan(forces) - plan.pipeline.near(forces), far, rtol=1e-10)
+
+
+def test_noise_leaves_plans_as_they_are():
+    spheres, _, forces, _ = given(0.07, 3, 1e-4)
+    again, *_ = given(0.07, 3, 1e-4)
+    again.noise(np.random.default_rng(0))
+    np.testing.assert_array_equal(again.velocities(forces), spheres.velocities(forces))
+
+
+def test_near_matrix_is_positive():
+    spheres, *_ = given(0.07, 3, 1e-6)
+    near = spheres._plan("velocity", "force", 0, 0).pipeline.near
+    matrix = np.array([near(e.reshape(3, -1)).ravel() for e in np.eye(3 * COUNT)])
+    assert np.linalg.eigvalsh((matrix + matrix.T) / 2)[0] > 0
+
+
+def test_root():
+    rng = np.random.default_rng(0)
+    factor = rng.standard_normal((30, 30))
+    matrix, white = factor @ factor.T + np.eye(30), rng.standard_normal((3, 10))
+    values, vectors = np.linalg.eigh(matrix)
+    exact = vectors @ (np.sqrt(values) * (vectors.T @ white.ravel()))
+
+    def product(v):
+        return (matrix @ v.ravel()).reshape(v.shape)
+
+    np.testing.assert_allclose(noise.root(product, white, 1e-12).ravel(), exact, rtol=1e-9)
+    rough = noise.root(product, white, 1e-2).ravel()
+    assert 1e-9 < np.linalg.norm(rough - exact) / np.linalg.norm(exact) < 5e-2
+    with pytest.raises(parki.ParkiError, match="not positive"):
+        noise.root(lambda v: -v, white, 1e-3)
+
+
+@pytest.mark.parametrize("periodicity", [0, 3])
+def test_noise_has_the_mobility(periodicity):
+    """The mean square of a projection, whose scatter is known."""
+    spheres, _, forces, _ = given(0.07, periodicity, 1e-4)
+    expected = (forces * spheres.velocities(forces)).sum()
+    rng, draws = np.random.default_rng(2), 100
+    squares = [(forces * spheres.noise(rng)).sum() ** 2 for _ in range(draws)]
+    assert abs(np.mean(squares) / expected - 1) < 4 * np.sqrt(2 / draws)
+
+
+def test_noise_of_torques_has_the_mobility():
+    spheres, _, forces, torques = given(0.07, 0, 1e-3)
+    moved = spheres.velocities(forces, torques)
+    expected = (forces * moved[0]).sum() + (torques * moved[1]).sum()
+    rng, draws, squares = np.random.default_rng(3), 40, []
+    for _ in range(draws):
+        moves, turns = spheres.noise(rng, torques=True)
+        squares.append(((forces * moves).sum() + (torques * turns).sum()) ** 2)
+    assert abs(np.mean(squares) / expected - 1) < 4 * np.sqrt(2 / draws)
+
+
+def test_displacements():
+    spheres, _, forces, torques = given(0.07, 3, 1e-4)
+    alone = spheres.displacements(0.0, 0.5, np.random.default_rng(0), forces)
+    np.testing.assert_allclose(alone, 0.5 * spheres.velocities(forces), rtol=1e-12)
+    first, again = (
+        spheres.displacements(2.0, 0.1, np.random.default_rng(5), accuracy=1e-2) for _ in range(2)
+    )
+    np.testing.assert_allclose(first, again, rtol=1e-10)
+    noisy = spheres.noise(np.random.default_rng(5), accuracy=1e-2)
+    np.testing.assert_allclose(first, np.sqrt(2 * 2.0 * 0.1) * noisy, rtol=1e-10)
+    moves, turns = spheres.displacements(0.0, 0.5, np.random.default_rng(0), forces, torques)
+    assert moves.shape == turns.shape == (3, COUNT)
+
+
+def test_flow():
+    """Outside of the spheres, the flow of points and of their Laplacian."""
+    spheres, points, forces, _ = given(0.05, 0, 1e-8, viscosity=2.0)
+    elsewhere = BOX[:, None] * np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    velocity, pressure, stress = spheres.flow(forces, elsewhere, want=("u", "p", "stress"))
+    exact = direct_sum("stokes_sl", elsewhere, points, forces, periodicity=0)
+    for i in range(3):
+        dipoles = np.zeros((3, 3, COUNT))
+        dipoles[:, i] = forces * 0.05**2 / 6
+        exact[i] -= direct_sum("stokes_dipole", elsewhere, points, dipoles, periodicity=0, want="p")
+    np.testing.assert_allclose(velocity * 16 * np.pi, exact, atol=1e-6)
+    exact = direct_sum("stokes_sl", elsewhere, points, forces, periodicity=0, want="p")
+    np.testing.assert_allclose(pressure * 8 * np.pi, exact, atol=1e-6)
+    np.testing.assert_allclose(-np.trace(stress) / 3, pressure, atol=1e-6)
+
+
+def test_moved_spheres_are_new_spheres():
+    spheres, _, forces, _ = given(RADII["two"], 3)
+    others, *_ = suspension(seed=1)
+    spheres.velocities(forces)
+    spheres.update_points(others)
+    new = parki.Spheres(others, RADII["two"], periodicity=3, box=BOX, tolerance=1e-6)
+    difference = spheres.velocities(forces) - new.velocities(forces)
+    assert rms(difference) <= 2 * new.promise(forces)
+    with pytest.raises(parki.ParkiValueError, match=r"points has shape \(3, 5\)"):
+        spheres.update_points(others[:, :5])
+
+
+@pytest.mark.parametrize("precision", ["float32", "mixed"])
+def test_precisions(precision):
+    points, forces, _ = suspension()
+    options = {"precision": "mixed"} if precision == "mixed" else {}
+    dtype = np.float64 if precision == "mixed" else np.float32
+    spheres = parki.Spheres(
+        points.astype(dtype), 0.07, periodicity=3, box=BOX, tolerance=1e-4, **options
+    )
+    found = spheres.velocities(forces.astype(dtype))
+    assert found.dtype == dtype
+    exact, _ = mobility(points, np.full(COUNT, 0.07), forces, 0 * forces, BOX, 3)
+    assert rms(found * 8 * np.pi - exact) <= 8 * np.pi * spheres.promise(forces.astype(dtype))
+    assert spheres.noise(np.random.default_rng(0), accuracy=1e-2).dtype == dtype
+
+
+def test_many_forces_at_once():
+    spheres, _, forces, torques = given(RADII["two"], 3, 1e-4)
+    many = spheres.velocities(np.stack([forces, torques]))
+    for one, each in zip(many, (forces, torques), strict=True):
+        np.testing.assert_allclose(one, spheres.velocities(each), rtol=1e-10)
+
+
+def test_refusals():
+    points, *_ = suspension()
+    options = parki.EwaldOptions(periodicity=2, box=BOX, tolerance=1e-4)
+    for radii, text in (
+        (-0.1, "negative"),
+        ([0.1, 0.2], "radii has shape"),
+        (np.linspace(0.01, 0.1, COUNT), "different lengths"),
+    ):
+        with pytest.raises(parki.ParkiValueError, match=text):
+            parki.Spheres(points, radii, options)
+    with pytest.raises(parki.ParkiTypeError, match="radii is"):
+        parki.Spheres(points, "small", options)
+    with pytest.raises(parki.ParkiValueError, match="viscosity"):
+        parki.Spheres(points, 0.1, options, viscosity=0)
+    spheres = parki.Spheres(points, 0.05, options)
+    with pytest.raises(parki.ParkiTypeError, match="forces and torques are None"):
+        spheres.velocities(None)
+    with pytest.raises(parki.ParkiValueError, match="not defined"):
+        spheres.noise(np.random.default_rng(0))
+    with pytest.raises(parki.ParkiValueError, match="kT is -1"):
+        spheres.displacements(-1, 0.1, np.random.default_rng(0))
+    tracers = parki.Spheres(points, 0.0, periodicity=0, box=BOX)
+    with pytest.raises(parki.ParkiValueError, match="tracers"):
+        tracers.noise(np.random.default_rng(0))
