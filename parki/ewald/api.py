@@ -15,7 +15,6 @@ from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.points import result_shape, take_options
 from parki.ewald.sums import SUMS, kernel
 from parki.ewald.sums.names import Family
-from parki.ewald.sums.words import Words
 from parki.typing import Array, OptionKeywords, ResultName
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def calls(
     parameters = SUMS.parameters
     _, *common = inspect.signature(total).parameters.values()
 
-    def make(name: str, family: Family, words: Words) -> Any:
+    def make(name: str, family: Family) -> Any:
         own = [p.replace(kind=p.KEYWORD_ONLY) for p in family.parameters.values()]
 
         # Normals and options have defaults, so that parki says what is missing.
@@ -53,14 +52,12 @@ def calls(
         # What `inspect` and Sphinx show: what the call takes, and where that is written.
         shown = inspect.Signature([*common[:5], *own, *common[5:]])
         call.__dict__.update(__signature__=shown, __wrapped__=total)
-        call.__doc__ = _docstring(inspect.getdoc(total) or "", name, family, words, array, random)
+        call.__doc__ = _docstring(inspect.getdoc(total) or "", name, family, array, random)
         call.__name__ = call.__qualname__ = name
         call.__module__ = total.__module__
         return call
 
-    return {
-        name: make(name, each, each.words) for name, each in SUMS.families.items() if each.words
-    }
+    return {name: make(name, family) for name, family in SUMS.listed.items()}
 
 
 # What the docstrings of all calls have in common.
@@ -90,10 +87,9 @@ ParkiValueError, ParkiTypeError, ParkiMemoryError
     As for `parki.Plan`"""
 
 
-def _docstring(
-    template: str, call: str, family: Family, words: Words, array: str, random: str
-) -> str:
+def _docstring(template: str, call: str, family: Family, array: str, random: str) -> str:
     """Return the docstring of a call: a template, with the words of a sum in its places."""
+    words: Any = family.words
     record = family.make(**family.example)
     template = template.replace("{common}", _COMMON).replace("{raises}", _RAISES)
     template = template.replace("{want}", _WANT_FLOW if "p" in record.terms else _WANT_POTENTIAL)
