@@ -5,77 +5,28 @@ velocity = parki.stokes_sl(trg, src, dens, periodicity=1, box=[1, 1, 1], toleran
 
 from typing import TYPE_CHECKING
 
-from parki import distributed, ewald, mesh, reference, typing, utils
-from parki.cell_list import CellList
-from parki.errors import (
-    ImageWarning,
-    KernelError,
-    MissingPackageError,
-    ParkiDeprecationWarning,
-    ParkiError,
-    ParkiMemoryError,
-    ParkiTypeError,
-    ParkiValueError,
-    ParkiWarning,
-    UnavailableError,
-    old_names,
-)
-from parki.ewald import (
-    EwaldOptions,
-    Plan,
-    clear_cache,
-    jvp,
-    kernel,
-    laplace,
-    laplace_dipole,
-    stokes_comb,
-    stokes_dipole,
-    stokes_dl,
-    stokes_rotlet,
-    stokes_sl,
-    vjp,
-)
-from parki.runtime import ExecutionSpace, available_spaces, get_execution_space
-from parki.suspensions import Spheres
+from parki import distributed as distributed
+from parki import errors
+from parki import ewald as ewald
+from parki import mesh as mesh
+from parki import reference as reference
+from parki import typing as typing
+from parki import utils as utils
+from parki.cell_list import CellList as CellList
+from parki.errors import *  # noqa: F403
+from parki.ewald import *  # noqa: F403
+from parki.runtime import ExecutionSpace as ExecutionSpace
+from parki.runtime import available_spaces as available_spaces
+from parki.runtime import get_execution_space as get_execution_space
+from parki.suspensions import Spheres as Spheres
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "CellList",
-    "EwaldOptions",
-    "ExecutionSpace",
-    "ImageWarning",
-    "KernelError",
-    "MissingPackageError",
-    "ParkiDeprecationWarning",
-    "ParkiError",
-    "ParkiMemoryError",
-    "ParkiTypeError",
-    "ParkiValueError",
-    "ParkiWarning",
-    "Plan",
-    "Spheres",
-    "UnavailableError",
-    "available_spaces",
-    "clear_cache",
-    "distributed",
-    "ewald",
-    "get_execution_space",
-    "jvp",
-    "kernel",
-    "laplace",
-    "laplace_dipole",
-    "mesh",
-    "reference",
-    "stokes_comb",
-    "stokes_dipole",
-    "stokes_dl",
-    "stokes_rotlet",
-    "stokes_sl",
-    "typing",
-    "utils",
-    "vjp",
-]
-
-if not TYPE_CHECKING:  # type checkers know the new names alone
-    __getattr__ = old_names(__name__, "0.3", {"forget": "clear_cache"})
+if not TYPE_CHECKING:  # type checkers have the calls from `calls.pyi`, and the new names alone
+    __all__ = [
+        *("CellList", "ExecutionSpace", "Spheres", "available_spaces", "get_execution_space"),
+        *("distributed", "ewald", "mesh", "reference", "typing", "utils"),
+        *errors.__all__,
+        *ewald.__all__,
+    ]
+    __getattr__ = errors.old_names(__name__, "0.3", {"forget": "clear_cache"})

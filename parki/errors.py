@@ -12,6 +12,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+__all__ = [
+    "ImageWarning",
+    "KernelError",
+    "MissingPackageError",
+    "ParkiDeprecationWarning",
+    "ParkiError",
+    "ParkiMemoryError",
+    "ParkiTypeError",
+    "ParkiValueError",
+    "ParkiWarning",
+    "UnavailableError",
+]
+
 _PACKAGE = str(Path(__file__).parent)
 
 

@@ -72,8 +72,6 @@ class Array(Protocol):
     def dtype(self) -> Any:
         """The library's type of a value."""
 
-    def __dlpack_device__(self) -> tuple[Any, int]: ...
-
 
 ArrayT = TypeVar("ArrayT", bound=Array)
 

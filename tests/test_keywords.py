@@ -18,18 +18,18 @@ from parki.typing import KernelName, OptionKeywords, ResultName, SpaceName
 
 KEYWORDS = {"periodicity": 2, "box": [1, 1, 1], "tolerance": 1e-2, "densities": "any"}
 OPTIONS = parki.EwaldOptions(**KEYWORDS)
-# Calls of sums with parameters take these as keywords, too.
-NAMES = tuple(name for name in SUMS if "(" not in name)
 COUNT = 20
 POINTS, VALUES = np.random.default_rng(0).random((2, 3, COUNT))
 NORMS = VALUES[::-1].copy()
 LIBRARIES = ["parki", "parki.ewald", "parki.distributed.ewald", "parki.torch", "parki.jax"]
 
 
-def given(kernel, library="parki"):
-    """Return targets, sources, density and normals of a sum, for a library."""
-    dens = np.random.default_rng(1).random(SUMS[kernel].density_shape(COUNT))
-    arrays = POINTS, POINTS, dens, NORMS if SUMS[kernel].normals else None
+def given(name, library="parki"):
+    """Return targets, sources, density and normals of a call, for a library."""
+    family = SUMS.families[name]
+    record = family.make(**family.example)
+    dens = np.random.default_rng(1).random(record.density_shape(COUNT))
+    arrays = POINTS, POINTS, dens, NORMS if record.normals else None
     if library != "parki.torch":
         return arrays
     torch = pytest.importorskip("torch")
@@ -44,21 +44,21 @@ def calls(library):
         if library == f"parki.{name}":
             pytest.importorskip(name)
     module = importlib.import_module(library)
-    return {kernel: getattr(module, kernel) for kernel in NAMES}
+    return {name: getattr(module, name) for name in SUMS.listed}
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("kernel", NAMES)
-def test_keywords_are_options(kernel, library):
+@pytest.mark.parametrize("name", SUMS.listed)
+def test_keywords_are_options(name, library):
     """For all sums: the options that arrive are those of the same fields."""
-    call, seen = calls(library)[kernel], []
-    trg, src, dens, norms = given(kernel, library)
+    call, seen, parameters = calls(library)[name], [], SUMS.families[name].example
+    trg, src, dens, norms = given(name, library)
     with pytest.MonkeyPatch.context() as patch:
         original = parki.ewald.pipeline.placed_sum.check_arguments
         spy = lambda *args: seen.append(args[4]) or original(*args)  # noqa: E731
         patch.setattr("parki.ewald.pipeline.placed_sum.check_arguments", spy)
-        by_object = call(trg, src, dens, norms, OPTIONS)
-        by_keywords = call(trg, src, dens, norms, **KEYWORDS)
+        by_object = call(trg, src, dens, norms, OPTIONS, **parameters)
+        by_keywords = call(trg, src, dens, norms, **KEYWORDS, **parameters)
     assert seen == [OPTIONS, OPTIONS]
     np.testing.assert_array_equal(by_keywords, by_object)
 
@@ -125,11 +125,11 @@ def test_compiled_functions_take_keywords():
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_sums_show_what_they_take(library):
-    for kernel, call in calls(library).items():
+    for name, call in calls(library).items():
         names = list(inspect.signature(call).parameters)
         assert names[:5] == ["trg", "src", "dens", "norms", "options"]
         assert names[-1] == "keywords" and ("comm" in names) == ("distributed" in library)
-        assert call.__name__ == call.__qualname__ == kernel and call.__doc__.startswith("Sum ")
+        assert call.__name__ == call.__qualname__ == name and call.__doc__.startswith("Sum ")
 
 
 def test_types_name_what_there_is():
@@ -141,7 +141,7 @@ def test_types_name_what_there_is():
         found = [typing.get_args(a) or (a,) for a in typing.get_args(options[name])]
         names = {n for args in found for n in args} - {type(None)}
         assert names == set(choices), name
-    assert typing.get_args(KernelName) == NAMES
+    assert typing.get_args(KernelName) == tuple(name for name in SUMS if "(" not in name)
     assert typing.get_args(ResultName) == parki.ewald.points.RESULTS
     for space in typing.get_args(SpaceName):
         replace(OPTIONS, execution_space=space)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import runpy
 from pathlib import Path
@@ -58,6 +59,26 @@ def test_wrong_names_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         if kind and not kind.startswith("none"):
             expected[str(number)] = kind
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    "module", ["parki", "parki.ewald", "parki.distributed.ewald", "parki.torch", "parki.jax"]
+)
+def test_star_imports_are_known(
+    module: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The calls have types there, although they are made in a loop."""
+    monkeypatch.chdir(ROOT)
+    for library in ("torch", "jax"):
+        if module == f"parki.{library}":
+            pytest.importorskip(library)
+    names = sorted(importlib.import_module(module).__all__)
+    lines = [f"from {module} import *", *(f"{name}_of = {name}" for name in names)]
+    path = tmp_path / "star.py"
+    path.write_text("\n".join([*lines, "missing_of = missing", "stokes_sl_of = 1"]))
+    found = re.findall(r"star\.py:(\d+): error: .*\[([\w-]+)\]$", checked(path), flags=re.M)
+    last = len(lines)
+    assert found == [(str(last + 1), "name-defined"), (str(last + 2), "assignment")]
 
 
 def test_the_program_runs() -> None:

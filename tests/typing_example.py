@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from typing_extensions import assert_type
 
 import parki
+from parki.distributed import ewald
 from parki.typing import KernelName, ResultName
 
 Numbers = NDArray[np.float64]
@@ -26,6 +27,13 @@ both = parki.stokes_sl(points, points, forces, options, want=("u", "p"))
 assert_type(both, tuple[Numbers, ...])
 assert_type(options.box[0], float | None)
 assert_type(parki.stokes_dl(points, points, forces, norms=forces, options=options), Numbers)
+
+
+def over_ranks(comm: Any) -> tuple[Numbers, ...]:
+    """Take a communicator, as ranks do."""
+    assert_type(ewald.stokes_sl(points, points, forces, options, comm=comm), Numbers)
+    return ewald.stokes_sl(points, points, forces, options, comm=comm, want=("u", "p"))
+
 
 # A plan knows what it returns.
 plan = parki.Plan("stokes_sl", points, points, options)

@@ -18,36 +18,15 @@ derivatives        transposes, vjp and jvp; a plan as a function of densities
 from typing import TYPE_CHECKING
 
 from parki.errors import old_names
-from parki.ewald.api import (
-    laplace,
-    laplace_dipole,
-    stokes_comb,
-    stokes_dipole,
-    stokes_dl,
-    stokes_rotlet,
-    stokes_sl,
-)
-from parki.ewald.derivatives.vjp import jvp, vjp
-from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.plan_cache import clear_cache
-from parki.ewald.plan import Plan
-from parki.ewald.sums import kernel
+from parki.ewald import api
+from parki.ewald.api import *  # noqa: F403
+from parki.ewald.derivatives.vjp import jvp as jvp
+from parki.ewald.derivatives.vjp import vjp as vjp
+from parki.ewald.options import EwaldOptions as EwaldOptions
+from parki.ewald.pipeline.plan_cache import clear_cache as clear_cache
+from parki.ewald.plan import Plan as Plan
+from parki.ewald.sums import kernel as kernel
 
-__all__ = [
-    "EwaldOptions",
-    "Plan",
-    "clear_cache",
-    "jvp",
-    "kernel",
-    "laplace",
-    "laplace_dipole",
-    "stokes_comb",
-    "stokes_dipole",
-    "stokes_dl",
-    "stokes_rotlet",
-    "stokes_sl",
-    "vjp",
-]
-
-if not TYPE_CHECKING:  # type checkers know the new names alone
+if not TYPE_CHECKING:  # type checkers have the calls from `calls.pyi`, and the new names alone
+    __all__ = ["EwaldOptions", "Plan", "clear_cache", "jvp", "kernel", "vjp", *api.__all__]
     __getattr__ = old_names(__name__, "0.3", {"forget": "clear_cache"})

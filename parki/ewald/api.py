@@ -1,93 +1,116 @@
-"""One-shot calls: a plan used once, which leaves its pipeline for the next call like it."""
+"""One-shot calls: a plan used once, which leaves its pipeline for the next call like it.
+
+`calls` makes the calls of this and of other modules from the list of sums.
+"""
 
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
-from parki.ewald.points import take_options
-from parki.typing import Array, ArrayT, OptionKeywords, ResultName
+from parki.ewald.points import result_shape, take_options
+from parki.ewald.sums import SUMS, kernel
+from parki.ewald.sums.names import Family
+from parki.typing import Array, OptionKeywords, ResultName
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-Result_co = TypeVar("Result_co", covariant=True)
+    from parki.ewald.calls import *  # noqa: F403
 
 
-class OneShot(Protocol):
-    """A sum as a function: one array, or a tuple of arrays for a tuple of wanted results."""
+def calls(
+    total: Callable[..., Any],
+    array: str = "array",
+    random: str = "rng.random({})",
+    named: Callable[..., str] = kernel,
+) -> dict[str, Any]:
+    """Return the calls of a module, by name: one for each family of sums.
 
-    __name__: str
-
-    @overload
-    def __call__(
-        self,
-        trg: Array,
-        src: Array,
-        dens: ArrayT,
-        norms: Array | EwaldOptions | None = None,
-        options: EwaldOptions | None = None,
-        *,
-        want: ResultName = "u",
-        **keywords: Unpack[OptionKeywords],
-    ) -> ArrayT: ...
-    @overload
-    def __call__(
-        self,
-        trg: Array,
-        src: Array,
-        dens: ArrayT,
-        norms: Array | EwaldOptions | None = None,
-        options: EwaldOptions | None = None,
-        *,
-        want: tuple[ResultName, ...],
-        **keywords: Unpack[OptionKeywords],
-    ) -> tuple[ArrayT, ...]: ...
-
-
-class PlainSum(Protocol[Result_co]):
-    """A sum of `parki.torch` or `parki.jax` as a function, of the velocity or potential alone."""
-
-    __name__: str
-
-    def __call__(
-        self,
-        trg: Any,
-        src: Any,
-        dens: Any,
-        norms: Any = None,
-        options: EwaldOptions | None = None,
-        **keywords: Unpack[OptionKeywords],
-    ) -> Result_co:
-        """Return the sum."""
-
-
-def sums_by(total: Callable[..., Any]) -> Callable[[Callable[[], None]], Any]:
-    """Return what makes sums of functions that declare them, by their names and docstrings.
-
-    ``total`` takes the name of a kernel, and then what the sums take.
+    ``total`` takes the name of a kernel, and then what the calls take. Its docstring has places in
+    braces. ``array`` is what the module calls an array, ``random`` an expression for one of a given
+    shape, and ``named`` is `parki.kernel` as the module calls it.
     """
-    _, *parameters = inspect.signature(total).parameters.values()
-    signature = inspect.signature(total).replace(parameters=parameters)
+    parameters = SUMS.parameters
+    _, *common = inspect.signature(total).parameters.values()
 
-    def declares(declared: Callable[[], None]) -> Any:
+    def make(name: str, family: Family) -> Any:
+        own = [p.replace(kind=p.KEYWORD_ONLY) for p in family.parameters.values()]
+
         # Normals and options have defaults, so that parki says what is missing.
         def call(
             trg: Any, src: Any, dens: Any, norms: Any = None, options: Any = None, **others: Any
         ) -> Any:
+            given = {each: others.pop(each) for each in parameters if each in others}
+            kernel = named(name, **given) if given else name
             return total(kernel, trg, src, dens, norms, options, **others)
 
-        kernel = declared.__name__
-        # What `inspect` and Sphinx show: what the sums take, and where that is written.
-        call.__dict__.update(__signature__=signature, __wrapped__=total)
-        for name in ("__doc__", "__module__", "__name__", "__qualname__"):
-            setattr(call, name, getattr(declared, name))
+        # What `inspect` and Sphinx show: what the call takes, and where that is written.
+        shown = inspect.Signature([*common[:5], *own, *common[5:]])
+        call.__dict__.update(__signature__=shown, __wrapped__=total)
+        call.__doc__ = _docstring(inspect.getdoc(total) or "", name, family, array, random)
+        call.__name__ = call.__qualname__ = name
+        call.__module__ = total.__module__
         return call
 
-    return declares
+    return {name: make(name, family) for name, family in SUMS.listed.items()}
+
+
+# What the docstrings of all calls have in common.
+_COMMON = """\
+dens : {array}, shape {rows}
+    {words.density}
+    Several densities may be given at once, along a first axis, which results have, too.
+norms : {norms}
+options : EwaldOptions
+    How to sum.{parameters}
+**keywords
+    The fields of `EwaldOptions`, instead of ``options``: ``periodicity=3, box=[1, 1, 1]``."""
+_NO_NORMALS = "None\n    The sum has no normals; options may take their place."
+_WANT_POTENTIAL = """\
+want : {{"u", "grad_u"}}, or a tuple of these
+    The potential; its gradient, of shape (3, Nt)."""
+_WANT_FLOW = """\
+want : {{"u", "p", "grad_u", "stress"}}, or a tuple of these
+    The velocity; the pressure of the same flow, of shape (Nt,),
+    ``{pressure}``;
+    the gradient ``[i, j] = d u_i / d x_j``; the stress ``-p I + grad u + (grad u)^T``, whose
+    product with a normal is the traction. Gradient and stress have the shape (3, 3, Nt)."""
+_RAISES = """\
+Raises
+------
+ParkiValueError, ParkiTypeError, ParkiMemoryError
+    As for `parki.Plan`"""
+
+
+def _docstring(template: str, call: str, family: Family, array: str, random: str) -> str:
+    """Return the docstring of a call: a template, with the words of a sum in its places."""
+    words: Any = family.words
+    record = family.make(**family.example)
+    template = template.replace("{common}", _COMMON).replace("{raises}", _RAISES)
+    template = template.replace("{want}", _WANT_FLOW if "p" in record.terms else _WANT_POTENTIAL)
+    rows, normals = record.density_shape(0)[:-1], {"normals": (3, 100)} if record.normals else {}
+    arrays = {"points": (3, 100), words.variable: (*rows, 100), **normals}
+    given = ["points", *arrays, "options", *(f"{n}={v!r}" for n, v in family.example.items())]
+    about = f"Nothing is scaled: {words.physical}.", *words.text
+    return template.format(
+        call=call,
+        words=words,
+        array=array,
+        about="\n\n".join(textwrap.fill(each, 96) for each in about),
+        rows=str((*rows, "Ns")).replace("'", ""),
+        norms=f"{array}, shape (3, Ns)\n    Normals n of the sources." if normals else _NO_NORMALS,
+        parameters="".join(f"\n{name} : {text}" for name, text in words.parameters.items()),
+        pressure=words.pressure or 0,
+        shape=str((*result_shape(record.name, "u", 0)[:-1], "Nt")).replace("'", ""),
+        arrays="\n".join(f">>> {n} = {random.format(shape)}" for n, shape in arrays.items()),
+        given=", ".join(given),
+        found=result_shape(record.name, "u", 100),
+    )
 
 
 def _sum(
@@ -101,104 +124,42 @@ def _sum(
     want: ResultName | tuple[ResultName, ...] = "u",
     **keywords: Unpack[OptionKeywords],
 ) -> Any:
-    given = kernel, trg, src, *take_options(norms, options, keywords)
-    return sum_once(given, dens, want)
+    """Sum {words.title}: ``{words.formula}``.
 
+    The sum is over all sources and their periodic images, with ``r = x - y`` for a target x and a
+    source y. A source at the target itself is left out.
 
-_one_shot: Callable[[Callable[[], None]], OneShot] = sums_by(_sum)
-
-
-@_one_shot
-def stokes_comb() -> None:
-    """Sum the combined single and double layer of Stokes flow.
-
-    ``u_i(x) = sum_s [ (delta_ij / r + r_i r_j / r^3) f_j  -  6 r_i (r.q) (r.n) / r^5 ]`` over all
-    sources and their periodic images, ``r = x - y_s``. Velocity is the single layer over
-    ``8 pi mu``, and the double layer over ``8 pi`` where q is a velocity; nothing is divided here.
-    Kosmacher, Du, Bagge, Biros (2026), section 2.3.
+    {about}
 
     Parameters
     ----------
     trg, src : array, shape (3, Nt) and (3, Ns), float32 or float64
-        Targets and sources in the unit of ``options.box``; NumPy or CuPy. Not modified.
-    dens : array, shape (6, Ns)
-        Rows 0-2 the single layer's f, rows 3-5 the double layer's q.
-    norms : array, shape (3, Ns)
-        Normals n of the double layer.
-    options : EwaldOptions
-        May take the place of ``norms`` for kernels without normals.
-    **keywords
-        The fields of `EwaldOptions`, instead of ``options``: ``periodicity=3, box=[1, 1, 1]``.
-    want : {"u", "p", "grad_u", "stress"}, or a tuple of these
-        The velocity; the pressure p of the same flow, ``grad p = laplace u`` between the sources,
-        but ``grad p = laplace u - 8 pi (sum f) / V`` with three periodic directions, where the
-        physical pressure is ``p + 8 pi (sum f . x) / V``; the gradient ``[i, j] = d u_i / d x_j``;
-        the stress ``-p I + grad u + (grad u)^T``, whose product with a normal is the traction; or
-        several of them. See ``docs/gauges.md``.
+        Targets and sources in the unit of ``options.box``, of NumPy, CuPy, or anything with DLPack.
+        They are not modified.
+    {common}
+    {want}
 
     Returns
     -------
-    array, shape (3, Nt), (Nt,) or (3, 3, Nt), or a tuple of them in the order of ``want``
-        Of the same kind as the inputs. See `Plan` for errors, and for many densities.
+    array, or a tuple of arrays in the order of ``want``
+        In the library and the memory of ``dens``.
+
+    {raises}.
+
+    Examples
+    --------
+    >>> import numpy as np, parki
+    >>> rng = np.random.default_rng(0)
+    {arrays}
+    >>> options = parki.EwaldOptions(periodicity=3, box=[1, 1, 1])
+    >>> parki.{call}({given}).shape
+    {found}
     """
+    given = kernel, trg, src, *take_options(norms, options, keywords)
+    return sum_once(given, dens, want)
 
 
-@_one_shot
-def stokes_sl() -> None:
-    """Sum the single layer (Stokeslets): ``u = sum (I / r + r r^T / r^3) f``.
-
-    As `stokes_comb`, with ``dens`` of shape (3, Ns) and no normals;
-    ``p = sum 2 r.f / r^3``, from which three periodic directions leave the mean gradient out,
-    ``8 pi (sum f) / V``.
-    """
-
-
-@_one_shot
-def stokes_dl() -> None:
-    """Sum the double layer (stresslets): ``u = sum -6 r (r.q) (r.n) / r^5``.
-
-    As `stokes_comb`, with ``dens`` of shape (3, Ns);
-    ``p = sum 4 [ q.n / r^3 - 3 (r.q) (r.n) / r^5 ]``.
-    """
-
-
-@_one_shot
-def stokes_rotlet() -> None:
-    """Sum rotlets, the flow of torques t: ``u = sum t x r / r^3``.
-
-    As `stokes_comb`, with ``dens`` of shape (3, Ns) and no normals; the pressure is zero. With
-    three periodic directions the mean velocity over the box is zero.
-    """
-
-
-@_one_shot
-def stokes_dipole() -> None:
-    """Sum dipoles D of forces: ``u_i = sum D_jk d/dy_k (delta_ij / r + r_i r_j / r^3)``.
-
-    As `stokes_comb`, with ``dens`` of shape (3, 3, Ns), ``dens[j, k] = D_jk``, and no normals:
-    forces along axis j that are apart along axis k. ``u = sum [ D r - D^T r - (tr D) r ] / r^3 +
-    3 r (r.D r) / r^5`` and ``p = sum [ 6 (r.D r) / r^5 - 2 (tr D) / r^3 ]``. Stresslets are the
-    symmetric part, ``D = -(q n^T + n q^T)`` for a double layer with ``q.n = 0``; rotlets the
-    antisymmetric one, ``D_ik = sum_j eps_ijk t_j / 2``. A multiple of the identity has no flow, and
-    no pressure but in the source and, with three periodic directions, what keeps its mean zero.
-    """
-
-
-@_one_shot
-def laplace() -> None:
-    """Sum point charges: ``phi = sum q / r``.
-
-    As `stokes_comb`, with ``dens`` of shape (Ns,), no normals, and a result of shape (Nt,). With
-    three periodic directions a uniform background neutralises the charges. ``want`` calls the
-    potential "u" and its gradient, of shape (3, Nt), "grad_u".
-    """
-
-
-@_one_shot
-def laplace_dipole() -> None:
-    """Sum dipoles d of charges: ``phi = sum d.r / r^3``.
-
-    As `laplace`, with ``dens`` of shape (3, Ns): charges of either sign that are apart along d.
-    The flow of source doublets is minus its gradient. With three periodic directions the mean
-    potential over the box is zero.
-    """
+_calls = calls(_sum)
+globals().update(_calls)
+if not TYPE_CHECKING:
+    __all__ = list(_calls)

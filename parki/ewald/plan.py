@@ -114,9 +114,9 @@ class AnyPlan(Generic[Wanted]):
         Parameters
         ----------
         dens : array, shape (Ns,), (3, Ns), (6, Ns) or (3, 3, Ns), or with k first
-            Charges (Laplace); f, q or torques t; rows 0-2 f of the single layer and 3-5 q of the
-            double layer; dipoles D. Same dtype and memory as the points. With k densities at
-            once, such as (k, 3, Ns), results have k first, too; pairs are computed for several.
+            As for the call of the same name as the kernel, such as `parki.laplace`. Same dtype and
+            memory as the points. With k densities at once, such as (k, 3, Ns), results have k
+            first, too; pairs are computed for several.
         out : array or tuple of arrays, optional
             Where to write: as what is returned; C-contiguous. With it a repeated call allocates
             nothing but those lists, what the FFT library needs for itself, and the pressure where

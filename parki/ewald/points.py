@@ -123,8 +123,10 @@ def take_options(
         return norms, check_options(options)
     for name in keywords:
         if name not in OPTIONS:
+            others = ", ".join(SUMS.parameters)
+            others = others and f"; parki.kernel and the calls of sums take {others}"
             raise ParkiTypeError(
-                f"unknown option {name!r}; EwaldOptions takes {', '.join(OPTIONS)}"
+                f"unknown option {name!r}; EwaldOptions takes {', '.join(OPTIONS)}{others}"
             )
     if options is not None:
         raise ParkiTypeError(

@@ -13,14 +13,13 @@ rules         the primitives' derivatives, and maps over an axis
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
 from jax import numpy as jnp
 
 from parki.errors import ParkiTypeError
-from parki.ewald.api import PlainSum, sums_by
+from parki.ewald.api import calls
 from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
@@ -33,16 +32,7 @@ from parki.typing import OptionKeywords
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = [
-    "apply",
-    "laplace",
-    "laplace_dipole",
-    "stokes_comb",
-    "stokes_dipole",
-    "stokes_dl",
-    "stokes_rotlet",
-    "stokes_sl",
-]
+    from parki.ewald.calls import *  # noqa: F403
 
 rules.register()
 
@@ -56,6 +46,37 @@ def _sum(
     options: EwaldOptions | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> jax.Array:
+    """Sum {words.title}: ``{words.formula}``.
+
+    This is `parki.{call}` for arrays of JAX.
+
+    {about}
+
+    Parameters
+    ----------
+    trg, src : jax.Array, shape (3, Nt) and (3, Ns), float32 or float64
+        Targets and sources, on one device; or tracers of JAX. The same array as both has
+        derivatives in both roles. Other arguments than arrays are constant.
+    {common}
+
+    Returns
+    -------
+    jax.Array, shape {shape}
+        With derivatives in forward and in reverse mode, by densities of any order, otherwise once.
+
+    {raises}, and where second derivatives by points or normals are asked for.
+        Within ``jit``, values that are impossible raise an error of JAX, with the same words.
+
+    Examples
+    --------
+    >>> import jax, parki.jax
+    {arrays}
+    >>> options = parki.EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-4)
+    >>> def total({words.variable}):
+    ...     return parki.jax.{call}({given}).sum()
+    >>> jax.grad(total)({words.variable}).shape == {words.variable}.shape
+    True
+    """
     norms, options = take_options(norms, options, keywords)
     check_normals(kernel, norms)
     given = {"trg": trg, "src": src, "dens": dens}
@@ -68,63 +89,10 @@ def _sum(
     return found
 
 
-_declares: Callable[[Callable[[], None]], PlainSum[jax.Array]] = sums_by(_sum)
-
-
-@_declares
-def stokes_comb() -> None:
-    """Sum the combined single and double layer: `parki.stokes_comb` for arrays of JAX.
-
-    Parameters
-    ----------
-    trg, src, dens, norms : jax.Array
-        As for `parki.stokes_comb`, float32 or float64, on one device; or tracers of JAX. The same
-        array as targets and sources has derivatives in both roles. With k densities at once, k is
-        the first axis.
-    options, **keywords
-        As for `parki.stokes_comb`; constant.
-
-    Returns
-    -------
-    jax.Array
-        With derivatives in forward and in reverse mode, by densities of any order, otherwise once.
-
-    Raises
-    ------
-    ParkiValueError, ParkiTypeError
-        As of `parki.stokes_comb`, and where second derivatives by points or normals are asked for.
-        Within ``jit``, values that are impossible raise an error of JAX, with the same words.
-    """
-
-
-@_declares
-def stokes_sl() -> None:
-    """Sum the single layer: `parki.stokes_sl` for arrays of JAX. See `stokes_comb`."""
-
-
-@_declares
-def stokes_dl() -> None:
-    """Sum the double layer: `parki.stokes_dl` for arrays of JAX. See `stokes_comb`."""
-
-
-@_declares
-def stokes_rotlet() -> None:
-    """Sum rotlets: `parki.stokes_rotlet` for arrays of JAX. See `stokes_comb`."""
-
-
-@_declares
-def stokes_dipole() -> None:
-    """Sum dipoles of forces: `parki.stokes_dipole` for arrays of JAX. See `stokes_comb`."""
-
-
-@_declares
-def laplace() -> None:
-    """Sum point charges: `parki.laplace` for arrays of JAX. See `stokes_comb`."""
-
-
-@_declares
-def laplace_dipole() -> None:
-    """Sum dipoles of charges: `parki.laplace_dipole` for arrays of JAX. See `stokes_comb`."""
+_calls = calls(_sum, "jax.Array", "jax.random.uniform(jax.random.key(0), {})")
+globals().update(_calls)
+if not TYPE_CHECKING:
+    __all__ = ["apply", *_calls]
 
 
 def apply(plan: Plan, dens: Any) -> jax.Array:

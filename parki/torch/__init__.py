@@ -14,18 +14,19 @@ sums         of tensors with values, by parki itself
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from parki.errors import ParkiTypeError
-from parki.ewald.api import PlainSum, sums_by
+from parki.ewald.api import calls
 from parki.ewald.derivatives.linear_map import check_plan
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.points import check_normals, take_options
+from parki.ewald.sums import kernel
 from parki.meaning import refuse_layout
 from parki.torch import operators
 from parki.torch.graph import Linear, SumFunction
@@ -35,16 +36,7 @@ from parki.typing import OptionKeywords
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = [
-    "apply",
-    "laplace",
-    "laplace_dipole",
-    "stokes_comb",
-    "stokes_dipole",
-    "stokes_dl",
-    "stokes_rotlet",
-    "stokes_sl",
-]
+    from parki.ewald.calls import *  # noqa: F403
 
 
 def _sum(
@@ -56,6 +48,37 @@ def _sum(
     options: EwaldOptions | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> Any:
+    """Sum {words.title}: ``{words.formula}``.
+
+    This is `parki.{call}` for tensors.
+
+    {about}
+
+    Parameters
+    ----------
+    trg, src : Tensor, shape (3, Nt) and (3, Ns), float32 or float64
+        Targets and sources, on one device. The same tensor as both has derivatives in both roles.
+    {common}
+
+    Returns
+    -------
+    Tensor, shape {shape}
+        With derivatives by all tensors that require them: reverse mode, once, and forward mode.
+        Those by densities can be taken again, if points and normals do not require any.
+
+    {raises}, and where second derivatives by points or normals are asked for.
+
+    Examples
+    --------
+    >>> import parki.torch, torch
+    {arrays}
+    >>> options = parki.EwaldOptions(periodicity=3, box=[1, 1, 1])
+    >>> _ = {words.variable}.requires_grad_()
+    >>> u = parki.torch.{call}({given})
+    >>> u.sum().backward()
+    >>> {words.variable}.grad.shape == {words.variable}.shape
+    True
+    """
     norms, options = take_options(norms, options, keywords, operators.text_of)
     text = options if keywords else operators.text(options)
     given = {"trg": trg, "src": src, "dens": dens}
@@ -63,62 +86,12 @@ def _sum(
     return _summed(kernel, text, trg, None if trg is src else src, dens, norms)
 
 
-_declares: Callable[[Callable[[], None]], PlainSum[torch.Tensor]] = sums_by(_sum)
-
-
-@_declares
-def stokes_comb() -> None:
-    """Sum the combined single and double layer: `parki.stokes_comb` for tensors.
-
-    Parameters
-    ----------
-    trg, src, dens, norms : Tensor
-        As for `parki.stokes_comb`, float32 or float64, on one device. The same tensor as targets
-        and sources has derivatives in both roles. With k densities at once, k is the first axis.
-    options, **keywords
-        As for `parki.stokes_comb`.
-
-    Returns
-    -------
-    Tensor
-        With derivatives by all tensors that require them: reverse mode, once, and forward mode.
-        Those by densities can be taken again, if points and normals do not require any.
-
-    Raises
-    ------
-    ParkiValueError, ParkiTypeError
-        As of `parki.stokes_comb`; and where second derivatives by points or normals are asked for.
-    """
-
-
-@_declares
-def stokes_sl() -> None:
-    """Sum the single layer: `parki.stokes_sl` for tensors. See `stokes_comb`."""
-
-
-@_declares
-def stokes_dl() -> None:
-    """Sum the double layer: `parki.stokes_dl` for tensors. See `stokes_comb`."""
-
-
-@_declares
-def stokes_rotlet() -> None:
-    """Sum rotlets: `parki.stokes_rotlet` for tensors. See `stokes_comb`."""
-
-
-@_declares
-def stokes_dipole() -> None:
-    """Sum dipoles of forces: `parki.stokes_dipole` for tensors. See `stokes_comb`."""
-
-
-@_declares
-def laplace() -> None:
-    """Sum point charges: `parki.laplace` for tensors. See `stokes_comb`."""
-
-
-@_declares
-def laplace_dipole() -> None:
-    """Sum dipoles of charges: `parki.laplace_dipole` for tensors. See `stokes_comb`."""
+# Names with parameters are constants of compiled functions.
+_named = torch.compiler.assume_constant_result(kernel)
+_calls = calls(_sum, "Tensor", "torch.rand({}, dtype=torch.float64)", _named)
+globals().update(_calls)
+if not TYPE_CHECKING:
+    __all__ = ["apply", *_calls]
 
 
 def apply(plan: Plan, dens: Any) -> Any:

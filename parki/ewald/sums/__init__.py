@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from parki.errors import ParkiValueError
-from parki.ewald.sums.laplace import LAPLACE
-from parki.ewald.sums.laplace_dipole import LAPLACE_DIPOLE
-from parki.ewald.sums.names import Sums, always
+from parki.ewald.sums import (
+    laplace,
+    laplace_dipole,
+    spheres,
+    stokes_comb,
+    stokes_dipole,
+    stokes_dl,
+    stokes_rotlet,
+    stokes_sl,
+    yukawa,
+)
+from parki.ewald.sums.names import Sums
 from parki.ewald.sums.record import Far, Sum, Term, WindowWeights
-from parki.ewald.sums.spheres import FAMILIES as SPHERES
-from parki.ewald.sums.stokes_comb import STOKES_COMB
-from parki.ewald.sums.stokes_dipole import STOKES_DIPOLE
-from parki.ewald.sums.stokes_dl import STOKES_DL
-from parki.ewald.sums.stokes_rotlet import STOKES_ROTLET
-from parki.ewald.sums.stokes_sl import STOKES_SL
-from parki.ewald.sums.yukawa import YUKAWA
 from parki.typing import KernelWithParameters
 
 __all__ = [
@@ -30,16 +32,18 @@ __all__ = [
     "term_of",
 ]
 
-_PLAIN = (
-    LAPLACE,
-    STOKES_SL,
-    STOKES_DL,
-    STOKES_COMB,
-    STOKES_ROTLET,
-    STOKES_DIPOLE,
-    LAPLACE_DIPOLE,
+_MODULES = (
+    laplace,
+    stokes_sl,
+    stokes_dl,
+    stokes_comb,
+    stokes_rotlet,
+    stokes_dipole,
+    laplace_dipole,
+    yukawa,
 )
-SUMS = Sums({each.name: always(each) for each in _PLAIN} | {"yukawa": YUKAWA} | SPHERES)
+_FAMILIES = {each.__name__.rpartition(".")[2]: each.FAMILY for each in _MODULES}
+SUMS = Sums(_FAMILIES | spheres.FAMILIES)
 TERMS = {
     term.name: term for each in SUMS.examples() for terms in each.terms.values() for term in terms
 }

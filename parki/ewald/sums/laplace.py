@@ -7,10 +7,12 @@ import math
 from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
 from parki.ewald.sums.gauges import OF_CHARGES
+from parki.ewald.sums.names import always
 from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
 from parki.ewald.sums.slopes import VECTORS, SourceDisplacement, products
 from parki.ewald.sums.sources import CHARGE
+from parki.ewald.sums.words import Words
 
 POTENTIAL = Term(
     "laplace",
@@ -41,3 +43,12 @@ LAPLACE = Sum(
     },
     slopes=VECTORS._replace(displacement=SourceDisplacement("laplace_dipole", "u", products)),
 )
+WORDS = Words(
+    "point charges",
+    "phi = sum q / r",
+    "Charges q.",
+    "charges",
+    "potential = sum / (4 pi), in units where the field's divergence is the charge",
+    text=("With three periodic axes a uniform background neutralises the charges.",),
+)
+FAMILY = always(LAPLACE, WORDS)

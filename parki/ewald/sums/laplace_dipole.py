@@ -9,10 +9,12 @@ import math
 
 from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, gradient
+from parki.ewald.sums.names import always
 from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
 from parki.ewald.sums.slopes import Slopes
 from parki.ewald.sums.sources import CHARGE_DIPOLE
+from parki.ewald.sums.words import Words
 
 _PI = math.pi
 POTENTIAL = Term(
@@ -44,3 +46,15 @@ LAPLACE_DIPOLE = Sum(
     },
     slopes=Slopes((), sources=None),
 )
+WORDS = Words(
+    "dipoles d of charges",
+    "phi = sum d.r / r^3",
+    "Dipoles d: charges of either sign that are apart along d.",
+    "dipoles",
+    "potential = sum / (4 pi), d a charge times a length",
+    text=(
+        "The flow of source doublets is minus its gradient. With three periodic axes the mean "
+        "potential over the box is zero.",
+    ),
+)
+FAMILY = always(LAPLACE_DIPOLE, WORDS)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.sums.record import Sum
+from parki.ewald.sums.words import Words
 
 
 class Family(NamedTuple):
@@ -28,14 +29,14 @@ class Family(NamedTuple):
         Parameters that are powers of a length, with the power.
     example : mapping of str
         Parameters of the one that stands for all in lists of sums.
-    listed : bool
-        Whether it is in lists of sums; parts of something larger are not.
+    words : Words, optional
+        What its calls say. Parts of something larger have none: no calls, no place in lists.
     """
 
     make: Callable[..., Sum]
     lengths: Mapping[str, int] = {}
     example: Mapping[str, Any] = {}
-    listed: bool = True
+    words: Words | None = None
 
     @property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
@@ -49,9 +50,9 @@ def named(family: str, **parameters: Any) -> str:
     return f"{family}({inner})" if inner else family
 
 
-def always(record: Sum) -> Family:
+def always(record: Sum, words: Words) -> Family:
     """Return the family of a sum without parameters."""
-    return Family(lambda: record)
+    return Family(lambda: record, words=words)
 
 
 class Sums(Mapping[str, Sum]):
@@ -59,10 +60,19 @@ class Sums(Mapping[str, Sum]):
 
     def __init__(self, families: Mapping[str, Family]) -> None:
         self.families = families
-        listed = (each for each in families.values() if each.listed)
-        self._listed = [each.make(**each.example).name for each in listed]
+        self._listed = [each.make(**each.example).name for each in self.listed.values()]
         # Sums whose parameters change all the time do not stay in memory.
         self._made = lru_cache(maxsize=256)(self._make)
+
+    @property
+    def listed(self) -> dict[str, Family]:
+        """The families that have calls, and stand in lists."""
+        return {name: family for name, family in self.families.items() if family.words}
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of all parameters that calls take."""
+        return tuple(dict.fromkeys(n for each in self.listed.values() for n in each.parameters))
 
     def examples(self) -> Iterator[Sum]:
         """Yield one sum of each family, listed or not."""

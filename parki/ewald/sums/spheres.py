@@ -90,8 +90,8 @@ def sphere_turns(radius: float, source_radius: float) -> Sum:
 
 _RADII = {"radius": 1, "source_radius": 1}
 _BOTH = {"turning": 1, "moving": 1}
-# Parts of `parki.Spheres`.
+# Parts of `parki.Spheres`, without words.
 FAMILIES = {
-    make.__name__: Family(make, lengths, dict.fromkeys(lengths, 0.02), listed=False)
+    make.__name__: Family(make, lengths, dict.fromkeys(lengths, 0.02))
     for make, lengths in ((sphere_sl, _RADII), (sphere_curl, _BOTH), (sphere_turns, _RADII))
 }

@@ -10,10 +10,12 @@ from parki.ewald.sums.adjoint import (
     velocity_and_traction,
 )
 from parki.ewald.sums.gauges import OF_FORCES
+from parki.ewald.sums.names import always
 from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.record import Sum
 from parki.ewald.sums.slopes import Slopes, by_normals, layer_tensors, of_both
 from parki.ewald.sums.sources import FORCE, LAYER
+from parki.ewald.sums.words import MEAN_PRESSURE, Words
 
 _WANT = ("u", "p", "grad_u")
 STOKES_COMB = Sum(
@@ -31,3 +33,14 @@ STOKES_COMB = Sum(
     },
     slopes=Slopes((*_WANT, "grad_tensor"), of_both, layer_tensors, by_normals, layer="stokes_dl"),
 )
+WORDS = Words(
+    "single and double layers",
+    "u = sum (I / r + r r^T / r^3) f - 6 r (r.q) (r.n) / r^5",
+    "Rows 0 to 2 are f of the single layer, and rows 3 to 5 are q of the double layer.",
+    "densities",
+    "velocity = sum / (8 pi mu) for the viscosity mu, pressure = sum / (8 pi), f a force, q mu "
+    "times a velocity times an area",
+    "sum 2 r.f / r^3 + 4 [ q.n / r^3 - 3 (r.q) (r.n) / r^5 ]",
+    ("Kosmacher, Du, Bagge, Biros (2026), section 2.3.", MEAN_PRESSURE),
+)
+FAMILY = always(STOKES_COMB, WORDS)

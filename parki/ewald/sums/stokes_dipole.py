@@ -9,10 +9,12 @@ import math
 
 from parki.ewald.sums import stokes_sl, symbols
 from parki.ewald.sums.adjoint import Adjoint, gradient
+from parki.ewald.sums.names import always
 from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
 from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Sum, Term
 from parki.ewald.sums.slopes import Slopes, dipole_tensors, of_tensors
 from parki.ewald.sums.sources import DIPOLE
+from parki.ewald.sums.words import Words
 
 _PI = math.pi
 
@@ -73,3 +75,20 @@ STOKES_DIPOLE = Sum(
     },
     slopes=Slopes(("grad_u", "grad_tensor"), of_tensors, dipole_tensors),
 )
+WORDS = Words(
+    "dipoles D of forces",
+    "u = sum [ D r - D^T r - (tr D) r ] / r^3 + 3 r (r.D r) / r^5",
+    "``dens[j, k] = D_jk``: forces along axis j that are apart along axis k.",
+    "dipoles",
+    "velocity = sum / (8 pi mu) for the viscosity mu, pressure = sum / (8 pi), D a force times "
+    "a length",
+    "sum 6 (r.D r) / r^5 - 2 (tr D) / r^3",
+    (
+        "This is ``u_i = sum D_jk d/dy_k (delta_ij / r + r_i r_j / r^3)``. Stresslets are its "
+        "symmetric part, ``D = -(q n^T + n q^T)`` for a double layer with ``q.n = 0``, and "
+        "rotlets its antisymmetric part, ``D_ik = sum_j eps_ijk t_j / 2``. A multiple of the "
+        "identity has no flow, and a pressure in the source alone, except for a constant with "
+        "three periodic axes.",
+    ),
+)
+FAMILY = always(STOKES_DIPOLE, WORDS)

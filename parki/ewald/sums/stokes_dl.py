@@ -6,10 +6,12 @@ import math
 
 from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, mean_of_dipoles, mean_of_forces, traction
+from parki.ewald.sums.names import always
 from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
 from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Sum, Term, WindowWeights
 from parki.ewald.sums.slopes import Slopes, by_normals, layer_tensors, of_tensors
 from parki.ewald.sums.sources import LAYER
+from parki.ewald.sums.words import Words
 
 _PI = math.pi
 # Sources are spread with the window's gradient, in four grid components.
@@ -81,3 +83,13 @@ STOKES_DL = Sum(
         ("p", "grad_u", "grad_tensor"), of_tensors, layer_tensors, by_normals, layer="stokes_dl"
     ),
 )
+WORDS = Words(
+    "the double layer (stresslets)",
+    "u = sum -6 r (r.q) (r.n) / r^5",
+    "Vectors q.",
+    "densities",
+    "velocity = sum / (8 pi), pressure = mu sum / (8 pi) for the viscosity mu, q a velocity "
+    "times an area",
+    "sum 4 [ q.n / r^3 - 3 (r.q) (r.n) / r^5 ]",
+)
+FAMILY = always(STOKES_DL, WORDS)

@@ -6,9 +6,11 @@ import math
 
 from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, half_curl, of_itself
+from parki.ewald.sums.names import always
 from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
 from parki.ewald.sums.sources import TORQUE
+from parki.ewald.sums.words import Words
 
 _PI = math.pi
 VELOCITY = Term(
@@ -39,3 +41,12 @@ STOKES_ROTLET = Sum(
         "grad_u": Adjoint("stokes_dipole", ("grad_u",), half_curl, tolerance_factor=0.81),
     },
 )
+WORDS = Words(
+    "rotlets, the flow of torques t",
+    "u = sum t x r / r^3",
+    "Torques t.",
+    "torques",
+    "velocity = sum / (8 pi mu) for the viscosity mu, t a torque",
+    text=("With three periodic axes the mean velocity over the box is zero.",),
+)
+FAMILY = always(STOKES_ROTLET, WORDS)

@@ -7,10 +7,12 @@ import math
 from parki.ewald.sums import stokes_dl, symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
 from parki.ewald.sums.gauges import OF_FORCES
+from parki.ewald.sums.names import always
 from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
 from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Array, Far, Sum, Term
 from parki.ewald.sums.slopes import VECTORS, SourceDisplacement, products
 from parki.ewald.sums.sources import FORCE
+from parki.ewald.sums.words import MEAN_PRESSURE, Words
 
 _PI = math.pi
 
@@ -78,3 +80,13 @@ STOKES_SL = Sum(
     },
     slopes=VECTORS._replace(displacement=SourceDisplacement("stokes_dipole", "u", products)),
 )
+WORDS = Words(
+    "the single layer (Stokeslets)",
+    "u = sum (I / r + r r^T / r^3) f",
+    "Forces f.",
+    "forces",
+    "velocity = sum / (8 pi mu) for the viscosity mu, pressure = sum / (8 pi), f a force",
+    "sum 2 r.f / r^3",
+    (MEAN_PRESSURE,),
+)
+FAMILY = always(STOKES_SL, WORDS)

@@ -12,6 +12,7 @@ from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.pairs import PairFunction, ScreenedPolynomials
 from parki.ewald.sums.record import Sum
 from parki.ewald.sums.sources import CHARGE
+from parki.ewald.sums.words import Words
 
 _PAIR = PairFunction(
     "yukawa",
@@ -49,4 +50,18 @@ def yukawa(kappa: float) -> Sum:
     )
 
 
-YUKAWA = Family(yukawa, lengths={"kappa": -1}, example={"kappa": 2.0})
+WORDS = Words(
+    "screened charges",
+    "phi = sum q exp(-kappa r) / r",
+    "Charges q.",
+    "charges",
+    "potential = sum / (4 pi), where ``laplace phi - kappa^2 phi`` is minus the charge",
+    text=(
+        "Unlike the sum of point charges it needs no background: with three periodic axes the mean "
+        "potential is ``4 pi (sum q) / (kappa^2 V)``.",
+    ),
+    parameters={
+        "kappa": "float\n    The inverse screening length, in the inverse unit of ``options.box``."
+    },
+)
+FAMILY = Family(yukawa, lengths={"kappa": -1}, example={"kappa": 2.0}, words=WORDS)

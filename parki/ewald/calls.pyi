@@ -1,0 +1,50 @@
+# What type checkers know of the calls that `parki.ewald.api.calls` makes. All modules with calls
+# import this list, so it is wider than each of them: parki itself refuses ``comm`` without ranks,
+# ``want`` in `parki.torch` and `parki.jax`, and parameters of another sum.
+
+from typing import Any, Protocol, overload
+
+from typing_extensions import Unpack
+
+from parki.ewald.options import EwaldOptions
+from parki.typing import Array, ArrayT, OptionKeywords, ResultName
+
+class _Keywords(OptionKeywords, total=False):
+    comm: Any
+    kappa: float
+
+class _Call(Protocol):
+    __name__: str
+    @overload
+    def __call__(
+        self,
+        trg: Array,
+        src: Array,
+        dens: ArrayT,
+        norms: Array | EwaldOptions | None = None,
+        options: EwaldOptions | None = None,
+        *,
+        want: ResultName = "u",
+        **keywords: Unpack[_Keywords],
+    ) -> ArrayT: ...
+    @overload
+    def __call__(
+        self,
+        trg: Array,
+        src: Array,
+        dens: ArrayT,
+        norms: Array | EwaldOptions | None = None,
+        options: EwaldOptions | None = None,
+        *,
+        want: tuple[ResultName, ...],
+        **keywords: Unpack[_Keywords],
+    ) -> tuple[ArrayT, ...]: ...
+
+laplace: _Call
+stokes_sl: _Call
+stokes_dl: _Call
+stokes_comb: _Call
+stokes_rotlet: _Call
+stokes_dipole: _Call
+laplace_dipole: _Call
+yukawa: _Call

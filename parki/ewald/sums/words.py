@@ -1,0 +1,55 @@
+"""`Words`: what the calls of a sum say of it, in their docstrings and on the page of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Words(NamedTuple):
+    """Words of a sum; formulas have ``r = x - y`` for a target x and a source y.
+
+    Attributes
+    ----------
+    title : str
+        What is summed.
+    formula : str
+        The velocity or potential.
+    density : str
+        What a density is.
+    variable : str
+        The name of a density in examples.
+    physical : str
+        Physical quantities, by the sum.
+    pressure : str
+        The pressure, if it is not zero.
+    text : tuple of str
+        More paragraphs.
+    parameters : mapping of str to str
+        What each parameter of the sum is: its type, and indented lines of text.
+    """
+
+    title: str
+    formula: str
+    density: str
+    variable: str
+    physical: str
+    pressure: str = ""
+    text: tuple[str, ...] = ()
+    parameters: Mapping[str, str] = {}
+
+
+MEAN_PRESSURE = (
+    "With three periodic axes the pressure leaves out the mean gradient that balances the forces: "
+    "the physical pressure is ``p + 8 pi (sum f . x) / V``. See ``docs/gauges.md``."
+)
+# The parameters of sums whose forces may be blobs.
+REGULARISED = {
+    "epsilon": """float, optional
+    Width of the blob that takes the place of each point force, in the unit of ``options.box``.
+    Zero, which is the default, is a point. A particle with the Gaussian blob moves as a sphere of
+    the radius ``sqrt(pi) epsilon / 3``.""",
+    "blob": """{"gaussian", "prolate"}, optional
+    Its shape. The prolate blob ends at the distance ``epsilon``, beyond which the flow is that
+    from a point. The Gaussian blob falls off like ``exp(-(r / epsilon)^2)``.""",
+}

@@ -1,0 +1,262 @@
+"""Calls come from the list of sums: names, signatures, docstrings, and parameters of sums.
+
+No sum of parki need have parameters: the fixture `screened` adds two families that have some.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import doctest
+import importlib
+import inspect
+import pickle
+import re
+import typing
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from started import MISSING
+
+import parki
+from parki.ewald.api import calls
+from parki.ewald.pipeline import placed_sum
+from parki.ewald.sums import SUMS, kernel, laplace
+from parki.ewald.sums.names import Family, named
+from parki.ewald.sums.words import REGULARISED
+from parki.typing import OptionKeywords
+
+ROOT = Path(parki.__file__).parent
+MODULES = ["parki.ewald.api", "parki.distributed.ewald", "parki.torch", "parki.jax"]
+FACES = ["parki", "parki.ewald", *MODULES]
+OPTIONS = parki.EwaldOptions(3, [1, 1, 1], tolerance=1e-2, densities="any")
+KEYWORDS = {"periodicity": 3, "box": [1, 1, 1], "tolerance": 1e-2, "densities": "any"}
+POINTS = np.random.default_rng(0).random((3, 20))
+CHARGES = np.random.default_rng(1).standard_normal(20)
+
+
+def face(name):
+    """Return a module with calls; skip where its library is not installed."""
+    if name == "parki.distributed.ewald" and MISSING:
+        pytest.skip(MISSING)
+    for library in ("torch", "jax"):
+        if name == f"parki.{library}":
+            pytest.importorskip(library)
+    return importlib.import_module(name)
+
+
+def arrays(name):
+    """Return points and charges for a module."""
+    if name != "parki.torch":
+        return POINTS, CHARGES
+    torch = importlib.import_module("torch")
+    return torch.as_tensor(POINTS), torch.as_tensor(CHARGES)
+
+
+def made(name):
+    """Return the calls of a module, made again."""
+    module = face(name)
+    return calls(module._sum, named=getattr(module, "_named", kernel))
+
+
+def _screened(kappa: float, blob: str = "gaussian"):
+    """Return the sum of charges, by a name with parameters."""
+    if not kappa > 0:
+        raise parki.ParkiValueError(f"kappa is {kappa}; expected a positive number")
+    return replace(laplace.LAPLACE, name=named("screened", kappa=float(kappa), blob=blob))
+
+
+def _blobs(epsilon: float = 0.0):
+    """Return the sum of charges, by its plain name or by one with a parameter."""
+    given = {"epsilon": float(epsilon)} if epsilon else {}
+    return replace(laplace.LAPLACE, name=named("blobs", **given))
+
+
+@pytest.fixture
+def screened(monkeypatch):
+    """Add sums with parameters to the list, for a test; return the names that are summed."""
+    for name in MODULES:  # they make their calls when they are imported: without these sums
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    words = laplace.FAMILY.words
+    docs = {"kappa": "float\n    The inverse length.", "blob": REGULARISED["blob"]}
+    own = words._replace(parameters=docs)
+    family = Family(_screened, {"kappa": -1}, {"kappa": 2.0}, own)
+    monkeypatch.setitem(SUMS.families, "screened", family)
+    own = words._replace(parameters={"epsilon": REGULARISED["epsilon"]})
+    monkeypatch.setitem(SUMS.families, "blobs", Family(_blobs, {"epsilon": 1}, words=own))
+    seen, original = [], placed_sum.check_arguments
+    spy = lambda *args: seen.append(args[0]) or original(*args)  # noqa: E731
+    monkeypatch.setattr(placed_sum, "check_arguments", spy)
+    yield seen
+    SUMS._made.cache_clear()
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_parameters_are_keywords(name, screened):
+    found, (points, charges) = made(name), arrays(name)
+    for given, expected in (
+        ({"kappa": 2}, "screened(kappa=2.0, blob='gaussian')"),
+        ({"kappa": 0.5, "blob": "prolate"}, "screened(kappa=0.5, blob='prolate')"),
+    ):
+        a = found["screened"](points, points, charges, OPTIONS, **given)
+        b = found["screened"](points, points, charges, **KEYWORDS, **given)
+        assert screened == [expected] * 2
+        screened.clear()
+        plain = found["laplace"](points, points, charges, OPTIONS)
+        assert screened.pop() == "laplace"
+        np.testing.assert_array_equal(a, plain)
+        np.testing.assert_array_equal(b, plain)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_without_parameters_the_name_is_plain(name, screened):
+    found, (points, charges) = made(name), arrays(name)
+    found["blobs"](points, points, charges, OPTIONS)
+    found["blobs"](points, points, charges, **KEYWORDS)
+    found["blobs"](points, points, charges, OPTIONS, epsilon=0.1)
+    assert screened == ["blobs", "blobs", "blobs(epsilon=0.1)"]
+
+
+def test_plain_names_are_not_computed(screened):
+    """A call without parameters costs what it did before there were any."""
+
+    def total(kernel, trg, src, dens, norms=None, options=None, **keywords):
+        return kernel
+
+    asked = []
+    found = calls(total, named=lambda *args, **given: asked.append(args))
+    assert found["blobs"](0, 0, 0) == "blobs" and found["stokes_sl"](0, 0, 0) == "stokes_sl"
+    assert found["blobs"](0, 0, 0, tolerance=1e-3) == "blobs"
+    assert not asked
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_refusals(name, screened):
+    found, (points, charges) = made(name), arrays(name)
+    for call, given, message in (
+        ("screened", {}, r"^screened needs kappa, as in 'screened\(kappa=2.0\)'$"),
+        ("screened", {"kappa": -1.0}, r"^kappa is -1.0; expected a positive number$"),
+        ("screened", {"kappa": 1.0, "epsilon": 1}, "^screened takes kappa, blob; it has no 'eps"),
+        ("laplace", {"kappa": 2.0}, "^laplace takes no parameters; it has no 'kappa'$"),
+        ("blobs", {"tol": 1e-3}, "^unknown option 'tol'; .*executor; .* take kappa, blob, epsilon"),
+    ):
+        with pytest.raises(parki.ParkiError, match=message):
+            found[call](points, points, charges, OPTIONS, **given)
+    with pytest.raises(parki.ParkiTypeError, match=r"'kappa'; EwaldOptions takes .* parki\.kernel"):
+        parki.Plan("laplace", POINTS, POINTS, kappa=2.0, **KEYWORDS)
+    assert {*screened} <= {"screened"}  # the name without its parameter, which is refused
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_parameters_are_shown(name, screened):
+    call = made(name)["screened"]
+    shown = inspect.signature(call).parameters
+    assert [*shown][:7] == ["trg", "src", "dens", "norms", "options", "kappa", "blob"]
+    assert [*shown][-1] == "keywords"
+    assert shown["kappa"].kind is shown["blob"].kind is inspect.Parameter.KEYWORD_ONLY
+    assert shown["kappa"].default is inspect.Parameter.empty
+    assert shown["blob"].default == "gaussian"
+    assert "\nkappa : float\n    The inverse length.\n" in call.__doc__
+    assert '\nblob : {"gaussian", "prolate"}, optional\n    Its shape. ' in call.__doc__
+    assert "charges, options, kappa=2.0)" in call.__doc__
+
+
+def test_compiled_functions_take_parameters(screened):
+    torch = pytest.importorskip("torch")
+    call = made("parki.torch")["screened"]
+    points, charges = arrays("parki.torch")
+    expected = call(points, points, charges, OPTIONS, kappa=2.0)
+    for given in ({"options": OPTIONS}, KEYWORDS):
+
+        def summed(charges, given=given):
+            return call(points, points, charges, kappa=2.0, **given)
+
+        torch.compiler.reset()
+        compiled = torch.compile(summed, fullgraph=True, backend="aot_eager")
+        torch.testing.assert_close(compiled(charges), expected, rtol=0, atol=0)
+    assert {*screened} == {"screened(kappa=2.0, blob='gaussian')"}
+
+
+def test_traced_functions_take_parameters(screened):
+    jax = pytest.importorskip("jax")
+    call = made("parki.jax")["screened"]
+    points, charges = (jax.numpy.asarray(each, "float32") for each in (POINTS, CHARGES))
+    summed = jax.jit(lambda charges: call(points, points, charges, OPTIONS, kappa=2.0))
+    expected = call(points, points, charges, OPTIONS, kappa=2.0)
+    np.testing.assert_array_equal(summed(charges), expected)
+    assert {*screened} == {"screened(kappa=2.0, blob='gaussian')"}
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_every_sum_has_its_call(name):
+    module = face(name)
+    for each, family in SUMS.listed.items():
+        call = getattr(module, each)
+        assert call is pickle.loads(pickle.dumps(call))
+        assert call.__doc__.startswith(f"Sum {family.words.title}: ``{family.words.formula}``.\n")
+        for section in ("Parameters", "Returns", "Raises", "Examples"):
+            assert f"\n\n{section}\n{'-' * len(section)}\n" in call.__doc__
+        assert max(map(len, call.__doc__.splitlines())) <= 100
+        assert set(family.words.parameters) == set(family.parameters)
+    names: dict[str, object] = {}
+    exec(f"from {name} import *", names)
+    assert {*SUMS.listed} <= {*module.__all__} <= {*names}
+    assert len(module.__all__) == len({*module.__all__})
+
+
+@pytest.mark.parametrize("family", SUMS.listed)
+@pytest.mark.parametrize("name", ["parki", *MODULES[1:]])
+def test_examples_run(name, family):
+    call = getattr(face(name), family)
+    test = doctest.DocTestParser().get_doctest(call.__doc__, {}, f"{name}.{family}", None, None)
+    ran = doctest.DocTestRunner().run(test)
+    assert ran.attempted > 4 and not ran.failed
+
+
+def table():
+    """Return the table of sums as the page of the API shows it."""
+    rows = [
+        "| call | velocity or potential | pressure | physical value |",
+        "| --- | --- | --- | --- |",
+    ]
+    for name, family in SUMS.listed.items():
+        words = family.words
+        pressure = f"`{words.pressure}`" if words.pressure else "none"
+        rows.append(f"| `{name}` | `{words.formula}` | {pressure} | {words.physical} |")
+    return "\n".join(rows)
+
+
+def listed(module):
+    """Return the part of the page of the API with the docstrings of a module's calls."""
+    lines = "\n".join(f".. autofunction:: {name}" for name in SUMS.listed)
+    return f"```{{eval-rst}}\n.. currentmodule:: {module}\n\n{lines}\n```"
+
+
+@pytest.mark.parametrize("part", ["sums", "calls of parki", "calls of parki.distributed.ewald"])
+def test_the_page_of_the_api_has_every_sum(part):
+    text = (ROOT.parent / "docs/api.md").read_text(encoding="utf-8")
+    name, _, module = part.partition(" of ")
+    found = re.search(
+        rf"^<!-- {part}: [^>]*-->\n\n(.*?)\n\n<!-- end of {name} -->$", text, re.S | re.M
+    )
+    expected = listed(module) if module else table()
+    assert found and found[1] == expected, f"put this into the page:\n{expected}"
+
+
+def test_parameters_are_no_options():
+    taken = {field.name for field in fields(parki.EwaldOptions)} | {"want", "comm", "systems"}
+    assert not taken & {*SUMS.parameters}
+
+
+def test_type_checkers_have_every_call():
+    """They read names and keywords in `calls.pyi`, which nobody runs."""
+    body = ast.parse((ROOT / "ewald" / "calls.pyi").read_text(encoding="utf-8")).body
+    declared = [each.target.id for each in body if isinstance(each, ast.AnnAssign)]
+    assert declared == [*SUMS.listed]
+    keywords = next(each for each in body if getattr(each, "name", "") == "_Keywords")
+    names = {each.target.id for each in keywords.body if isinstance(each, ast.AnnAssign)}
+    assert names == {"comm", *SUMS.parameters}
+    assert not names & typing.get_type_hints(OptionKeywords).keys()
