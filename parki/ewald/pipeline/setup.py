@@ -75,7 +75,7 @@ class Setup:
         steps, cutoff = chosen.steps[list(frame.axes)] * scale, chosen.cutoff * scale
         split = chosen.split.scaled(scale)
         window = (chosen.points, cutoff, split.band, problem.tolerance, problem.machine.lengths)
-        padding = pad(frame.periodicity, frame.box, steps, *window)
+        padding = pad(frame.periodicity, frame.box, steps, *window, bool(split.screening))
         pair = Pair(
             cutoff,
             split.radial_polynomials(cutoff, chosen.degree),
