@@ -111,7 +111,7 @@ class Problem:
     def pad(self, steps: NDArray[np.float64], points: int, cutoff: float, split: Split) -> Padding:
         """Return the sizes of a grid and its transforms."""
         window = (points, cutoff, split.band, self.tolerance, self.machine.lengths)
-        return pad(self.periodicity, self.box, steps, *window)
+        return pad(self.periodicity, self.box, steps, *window, bool(split.screening))
 
     @cached_property
     def _key(self) -> tuple[Hashable, ...]:

@@ -166,6 +166,7 @@ def pad(
     band: float,
     tolerance: float,
     tables: Tables = NO_TABLES,
+    screened: bool = False,
 ) -> Padding:
     """Return the sizes for a box and grid.
 
@@ -184,6 +185,9 @@ def pad(
         Allowed contribution of images, relative to the mode.
     tables : Tables
         Lengths to choose from.
+    screened : bool
+        Whether kernels are screened. Their grids may be so coarse that fading would begin before
+        r = 0; they are kept until nothing of it is left at any pair.
     """
     edges, spacings = box.tolist(), steps.tolist()  # plain numbers: this is called many times
     exact = [b / h for b, h in zip(edges, spacings, strict=True)]
@@ -200,6 +204,8 @@ def pad(
     size = (diameter / 2, diameter**2 / (2 * edges[0]), 0.0)[periodicity]
     rounding = size * math.prod(edges) ** (2 / 3)
     kept, width, steepness = fading(diameter, min(free), cutoff, largest, tolerance, rounding)
+    if screened:
+        kept = max(kept, width / 2 * (math.sqrt(1 + 12 / steepness**2) - 1))
     plain, local = list(grid), list(grid)
     # One period away, an image's kernel has ended before the kernel of the pairs begins to fade.
     period = max(free) + diameter + 2 * (kept + width)

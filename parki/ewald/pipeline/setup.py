@@ -76,7 +76,7 @@ class Setup:
         split = chosen.split.scaled(scale)
         kind = SUMS[SUMS.in_unit(task.pair.name, frame.unit)]
         window = (chosen.points, cutoff, split.band, problem.tolerance, problem.machine.lengths)
-        padding = pad(frame.periodicity, frame.box, steps, *window)
+        padding = pad(frame.periodicity, frame.box, steps, *window, bool(split.screening))
         pair = Pair(
             cutoff,
             split.radial_polynomials(cutoff, chosen.degree),
