@@ -141,7 +141,7 @@ def test_refusals(name, screened):
         ("screened", {"kappa": -1.0}, r"^kappa is -1.0; expected a positive number$"),
         ("screened", {"kappa": 1.0, "epsilon": 1}, "^screened takes kappa, blob; it has no 'eps"),
         ("laplace", {"kappa": 2.0}, "^laplace takes no parameters; it has no 'kappa'$"),
-        ("blobs", {"tol": 1e-3}, "^unknown option 'tol'; .*executor; .* take kappa, blob, epsilon"),
+        ("blobs", {"tol": 1e-3}, r"^unknown option 'tol'; .*executor; .* take .*\bkappa\b"),
     ):
         with pytest.raises(parki.ParkiError, match=message):
             found[call](points, points, charges, OPTIONS, **given)

@@ -46,9 +46,9 @@ MEAN_PRESSURE = (
 # The parameters of sums whose forces may be blobs.
 REGULARISED = {
     "epsilon": """float, optional
-    Width of the blob that takes the place of each point force, in the unit of ``options.box``.
-    Zero, which is the default, is a point. A particle with the Gaussian blob moves as a sphere of
-    the radius ``sqrt(pi) epsilon / 3``.""",
+    Width of the blob that takes the place of each source, in the unit of ``options.box``. Zero,
+    which is the default, is a point. A force on a Gaussian blob moves it as a sphere of the radius
+    ``sqrt(pi) epsilon / 3``.""",
     "blob": """{"gaussian", "prolate"}, optional
     Its shape. The prolate blob ends at the distance ``epsilon``, beyond which the flow is that
     from a point. The Gaussian blob falls off like ``exp(-(r / epsilon)^2)``.""",
