@@ -17,9 +17,18 @@ from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.choice.cost import Pairs
-from parki.ewald.choice.grids import POINTS, REFINEMENTS, Search, coarsest, fit, forecast
+from parki.ewald.choice.grids import (
+    POINTS,
+    REFINEMENTS,
+    GridChoice,
+    Search,
+    coarsest,
+    fit,
+    forecast,
+)
 from parki.ewald.choice.problem import NEAR, Problem
 from parki.ewald.far.lengths import NO_TABLES
+from parki.ewald.split.core import Core
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import solve
 
@@ -29,6 +38,8 @@ _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
 TYPICAL = 3.0
 # Where a smaller cut-off lets lists be kept: its pairs over the most pairs with lists.
 MARGIN = 0.97
+# From this many cut-offs on, the radius of blobs may be so large that the grid alone is faster.
+LARGE = 0.7
 # Sums of more than UNEVEN seconds also try cut-offs near the choice, whose grids have other lengths
 # of transforms: NEARBY are the factors, of which the most promising NEIGHBOURS are searched.
 UNEVEN, NEARBY, NEIGHBOURS = 0.03, (0.9, 0.95, 1.05, 1.1), 2
@@ -46,6 +57,8 @@ class Parameters:
         Hasimoto's or the prolate split.
     degree : int
         Degree of the near field's polynomials.
+    core : Core or None
+        Where sources differ from points, if they are blobs.
     steps : ndarray, shape (3,)
         Grid spacings.
     points : int
@@ -75,8 +88,14 @@ class Parameters:
     p2p: str
     p2g: str
     g2p: str
+    core: Core | None = None
     errors: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def near(self) -> float:
+        """Radius of the near field: the cut-off, or hardly anything if the grid has all of it."""
+        return near_radius(self.core, self.cutoff, self.steps)
 
     @property
     def total(self) -> float:
@@ -100,19 +119,42 @@ def select(problem: Problem) -> Parameters:
 @lru_cache(maxsize=256)
 def _select(problem: Problem) -> Parameters:
     chosen = problem.cutoff or _best_cutoff(problem)
+    if chosen < _core_radius(problem):
+        raise ParkiValueError(
+            f"cutoff is {chosen:.3g}, but the blobs of {problem.kernel} reach "
+            f"{_core_radius(problem):.3g} (in units of the cube root of the box's volume); leave "
+            "the cutoff to parki, or take a larger one"
+        )
     search = Search(problem, _split(problem, chosen), chosen)
     found = _best_of(search)
-    if found is None:
-        raise ParkiValueError(_why(problem, chosen))
-    if problem.cutoff is not None:
+    if problem.cutoff is not None and found is not None:
         return found
     others: list[Parameters | None] = []
-    if 0 < problem.kept < found.pairs.within:  # lists of fewer pairs would be kept
+    if problem.cutoff is None and _core_radius(problem) > LARGE * chosen:
+        others.append(_on_the_grid(problem))
+    if found is not None and 0 < problem.kept < found.pairs.within:  # fewer pairs would be kept
         fewer = chosen * (MARGIN * problem.kept / found.pairs.within) ** (1 / 3)
-        others.append(_at_cutoff(problem, fewer))
-    if found.total > UNEVEN:
+        others.append(_at_cutoff(problem, max(fewer, _core_radius(problem))))
+    if found is not None and found.total > UNEVEN:
         others.append(_nearby(search, found))
-    return min((found, *filter(None, others)), key=lambda p: p.total)
+    best = min(filter(None, (found, *others)), key=lambda p: p.total, default=None)
+    if best is None:
+        raise ParkiValueError(_why(problem, chosen))
+    return best
+
+
+def _core_radius(problem: Problem) -> float:
+    """Return the least cut-off, within which blobs differ from points."""
+    return problem.core.radius if problem.core else 0.0
+
+
+def _on_the_grid(problem: Problem) -> Parameters | None:
+    """Return the cheapest parameters by which the grid has the whole sum of blobs, if any."""
+    if problem.core is None or problem.near(*problem.core) > math.sqrt(NEAR):
+        return None
+    split, radius = problem.core
+    grid = Search(problem, split, radius).best()
+    return grid and _with_grid(problem, grid, Core(split, math.inf), split, radius)
 
 
 def _why(problem: Problem, chosen: float) -> str:
@@ -141,6 +183,7 @@ def _nearby(search: Search, found: Parameters) -> Parameters | None:
     problem, predicted = search.problem, []
     for factor in NEARBY:
         cutoff = min(factor * found.cutoff, _largest_cutoff(problem))
+        cutoff = max(cutoff, _core_radius(problem))
         other = Search(problem, _split(problem, cutoff), cutoff, search)
         near = problem.near_time(cutoff, found.degree)
         predicted.append((near + other.least(), other))
@@ -151,11 +194,16 @@ def _nearby(search: Search, found: Parameters) -> Parameters | None:
 
 def _best_of(search: Search) -> Parameters | None:
     """Return the cheapest parameters for a cut-off and its split."""
-    grid = search.best()
-    if grid is None:
-        return None
-    problem, split, cutoff = search.problem, search.split, search.cutoff
+    grid, problem = search.best(), search.problem
+    return grid and _with_grid(problem, grid, problem.core, search.split, search.cutoff)
+
+
+def _with_grid(
+    problem: Problem, grid: GridChoice, core: Core | None, split: Split, cutoff: float
+) -> Parameters:
+    """Return the parameters for a cut-off, its split and a grid."""
     degree = problem.polynomial_degree(split, cutoff)
+    near = near_radius(core, cutoff, grid.steps)
     return Parameters(
         cutoff,
         split,
@@ -163,21 +211,30 @@ def _best_of(search: Search) -> Parameters | None:
         grid.steps,
         grid.points,
         grid.beta,
-        problem.near_pairs(cutoff),
-        problem.read(cutoff),
+        problem.near_pairs(near),
+        problem.read(near),
         problem.p2p,
         problem.p2g,
         problem.g2p,
+        core,
         {
             "near": problem.near(split, cutoff),
             "truncation": grid.truncation,
             "window": grid.window,
         },
         {
-            "P2P": problem.near_time(cutoff, degree),
+            "P2P": problem.near_time(near, degree),
             **grid.times,
         },
     )
+
+
+def near_radius(core: Core | None, cutoff: float, steps: NDArray[np.float64]) -> float:
+    """Return the radius of the near field: the cut-off, or a step if the grid has the whole sum.
+
+    Pairs within a step add zeros then.
+    """
+    return float(steps.min()) if core and core.everywhere else cutoff
 
 
 def _split(problem: Problem, cutoff: float) -> Split:
@@ -193,14 +250,15 @@ def _best_cutoff(problem: Problem) -> float:
     """
     # Cheap lengths change from grid to grid, which would scatter the times of the scan.
     problem = replace(problem, machine=replace(problem.machine, lengths=NO_TABLES))
-    most, digits = _largest_cutoff(problem), -math.log10(problem.tolerance)
+    least, digits = max(_LEAST, _core_radius(problem)), -math.log10(problem.tolerance)
+    most = max(_largest_cutoff(problem), least)
     typical = TYPICAL * max(digits, 1.0) / problem.sources / problem.density.typical(0.1)
-    first = min(max(typical ** (1 / 3), _LEAST), most)
+    first = min(max(typical ** (1 / 3), least), most)
     times: dict[int, float] = {}  # by the steps from the first
     degree = 0
 
     def cutoff(step: int) -> float:
-        return float(min(max(first * _RATIO**step, _LEAST), most))
+        return float(min(max(first * _RATIO**step, least), most))
 
     def time(step: int) -> float:
         nonlocal degree
@@ -219,7 +277,8 @@ def _best_cutoff(problem: Problem) -> float:
             if time(step + ahead * way) < time(step):
                 step, ahead = step + ahead * way, 0
             ahead += 1
-    return math.exp(_lowest(sorted((math.log(cutoff(k)), t) for k, t in times.items())))
+    best = math.exp(_lowest(sorted((math.log(cutoff(k)), t) for k, t in times.items())))
+    return max(best, _core_radius(problem))  # which the logarithm may round
 
 
 def _largest_cutoff(problem: Problem) -> float:

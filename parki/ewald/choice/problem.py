@@ -20,12 +20,14 @@ from parki.ewald.choice.cost import AROUND, Machine, Pairs, Work, near_name
 from parki.ewald.far.padding import Padding, Passes, pad
 from parki.ewald.far.sizes import owner_tiles
 from parki.ewald.split import estimates
+from parki.ewald.split.core import Core, core_of
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.sums import SUMS, term_of
 
-# Shares of the squared tolerance: near field, near polynomials, far field. The rest is kept for
-# clouds of few points, whose error scatters because it depends on single pairs.
-NEAR, POLYNOMIAL, FAR = 0.20, 0.02, 0.48
+# Shares of the squared tolerance: near field, near polynomials, far field; and what is left out
+# beyond the core of blobs. The rest is kept for clouds of few points, whose error scatters because
+# it depends on single pairs.
+NEAR, POLYNOMIAL, FAR, CORE = 0.20, 0.02, 0.48, 0.02
 # Error that a point's own images add to it, over the mean error of as many points elsewhere.
 IMAGES = 7.0
 # Targets that a multiprocessor of a device works on at a time.
@@ -82,6 +84,12 @@ class Problem:
         if not {"grad_u", "grad_tensor"} & {*self.want}:
             return self.terms
         return tuple(t for t in self.terms if term_of(t).differentiates_window)
+
+    @cached_property
+    def core(self) -> Core | None:
+        """The core of the sources, if they are blobs."""
+        blob = SUMS[self.kernel].pair.blob
+        return blob and core_of(blob, self.near, math.sqrt(CORE), self.tolerance)
 
     @cached_property
     def work(self) -> Work:
@@ -236,12 +244,19 @@ class Problem:
 
     def polynomial_degree(self, split: Split, cutoff: float) -> int:
         """Return the degree of the near polynomials whose error stays within its share."""
+        degree = self._degree(split, cutoff, math.inf)
+        if self.core is not None:
+            # However small a blob is, its own flow is as accurate.
+            degree = max(degree, self._degree(*self.core, self.tolerance))
+        return degree + degree % 2  # even only: each degree is a kernel to compile
+
+    def _degree(self, split: Split, cutoff: float, most: float) -> int:
         degree, images = 2, estimates.coherence(split, cutoff, self.periods)
         for term in self.terms:
             unit = self.bound(estimates.polynomial(term, cutoff, 1.0, 1.0, images), cutoff)
-            delta = math.sqrt(POLYNOMIAL) * self.tolerance / unit
+            delta = min(math.sqrt(POLYNOMIAL) * self.tolerance / unit, most)
             degree = max(degree, split.polynomial_degree(term, cutoff, delta))
-        return degree + degree % 2  # even only: each degree is a kernel to compile
+        return degree
 
 
 def _inside(ratio: float) -> float:

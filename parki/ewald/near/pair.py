@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from parki.arrays import real_name
 from parki.ewald.near.radial import EVALUATORS, Evaluator
+from parki.ewald.split.core import Core
 from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
 from parki.ewald.task import Task
 
@@ -28,6 +29,8 @@ class Pair(NamedTuple):
         Evaluates the radial functions of "u" in place of the polynomials.
     read : float
         Sources near the targets that a device works on at a time: see `near_tile`.
+    core : Core or None
+        Where sources differ from points, if they are blobs.
     """
 
     cutoff: float
@@ -35,10 +38,24 @@ class Pair(NamedTuple):
     method: str
     evaluator: Evaluator | None = None
     read: float = 0.0
+    core: Core | None = None
+
+    @property
+    def degree(self) -> int:
+        """Degree of the polynomials."""
+        return self.radial.S.size - 1
 
     def rows(self, names: str) -> Array:
-        """Return the polynomials of radial functions, shape (functions, degree + 1)."""
-        return np.array([getattr(self.radial, name) for name in names])
+        """Return the polynomials of radial functions, shape (functions, degree + 1).
+
+        Those of blobs, and the square of the cut-off over their radius, follow in each row.
+        """
+        rows = np.array([getattr(self.radial, name) for name in names])
+        if self.core is None:
+            return rows
+        inner = self.core.radial_polynomials(self.cutoff, self.degree)
+        within = np.array([getattr(inner, name) for name in names])
+        return np.hstack([rows, within, np.full((len(rows), 1), self.core.ratio(self.cutoff))])
 
     def table(self, function: PairFunction) -> Array:
         """Return the table that evaluates the radial functions of "u"."""
@@ -47,7 +64,7 @@ class Pair(NamedTuple):
     def constants(self, task: Task) -> dict[str, Any]:
         """Return the constants of the kernels of "u" that do not depend on the variant."""
         number = EVALUATORS.index(self.evaluator.name) if self.evaluator else 0
-        degree = self.evaluator.degree if self.evaluator else self.radial.S.size - 1
+        degree = self.evaluator.degree if self.evaluator else self.degree
         known = dict(
             task.pair.p2p(bool(task.transposed_pair)),
             REAL=real_name(task.dtype),

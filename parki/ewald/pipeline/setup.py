@@ -76,12 +76,15 @@ class Setup:
         split = chosen.split.scaled(scale)
         window = (chosen.points, cutoff, split.band, problem.tolerance, problem.machine.lengths)
         padding = pad(frame.periodicity, frame.box, steps, *window)
+        core = chosen.core and chosen.core.scaled(scale)
+        radial = core if core and core.everywhere else split
         pair = Pair(
-            cutoff,
-            split.radial_polynomials(cutoff, chosen.degree),
+            chosen.near * scale,
+            radial.radial_polynomials(cutoff, chosen.degree),
             chosen.p2p,
             choose_evaluator(task.options.radial, task.pair.name, split, cutoff, chosen.degree),
             chosen.read,
+            core,
         )
         mesh = _mesh(task, chosen, frame, steps, padding)
         return cls(task, frame, problem, chosen, split, pair, mesh)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from parki.errors import ParkiValueError
+from parki.ewald.sums.blobs import families
 from parki.ewald.sums.laplace import LAPLACE
 from parki.ewald.sums.laplace_dipole import LAPLACE_DIPOLE
 from parki.ewald.sums.names import Sums, always
@@ -37,7 +38,8 @@ _PLAIN = (
     STOKES_DIPOLE,
     LAPLACE_DIPOLE,
 )
-SUMS = Sums({each.name: always(each) for each in _PLAIN})
+_WITH_BLOBS = (STOKES_SL, STOKES_DL, STOKES_COMB, STOKES_DIPOLE)
+SUMS = Sums({each.name: always(each) for each in _PLAIN} | families(_WITH_BLOBS))
 TERMS = {
     term.name: term for each in SUMS.values() for terms in each.terms.values() for term in terms
 }

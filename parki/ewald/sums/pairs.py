@@ -25,6 +25,20 @@ class RadialPolynomials(NamedTuple):
     W: Array
 
 
+class Blob(NamedTuple):
+    """A blob, in place of a point: see `parki.ewald.sums.blobs`.
+
+    Attributes
+    ----------
+    kind : {"gaussian", "prolate"}
+    epsilon : float
+        Its width: of ``exp(-r^2 / epsilon^2)``, or the radius where a prolate blob ends.
+    """
+
+    kind: str
+    epsilon: float
+
+
 class PairFunction(NamedTuple):
     """The pair function of a sum. Tables are named by the fields of `RadialPolynomials`.
 
@@ -42,6 +56,8 @@ class PairFunction(NamedTuple):
         Tables of the gradient that tensor targets read, where there are such targets.
     with_values : str
         Table that values need in addition where a kernel sums them with the derivatives.
+    blob : Blob or None
+        What a source is, if it is not a point.
     """
 
     file: str
@@ -51,3 +67,4 @@ class PairFunction(NamedTuple):
     power: int = 1
     tensors: str = ""
     with_values: str = ""
+    blob: Blob | None = None
