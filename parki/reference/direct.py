@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from parki.reference.blobs import Blob, read
 from parki.reference.far import far
 from parki.reference.near import near
 from parki.reference.split import (
     FIELDS,
     KERNELS,
+    WITH_BLOBS,
     Array,
     Clouds,
     Moments,
@@ -61,7 +64,9 @@ def direct_sum(
     ----------
     kernel : str
         The sum: "laplace", "laplace_dipole", "stokes_sl", "stokes_dl", "stokes_comb",
-        "stokes_rotlet" or "stokes_dipole".
+        "stokes_rotlet" or "stokes_dipole". Stokeslets, layers and dipoles may be regularised, as in
+        "stokes_sl(epsilon=0.1)" or "stokes_sl(epsilon=0.1, blob='prolate')": then coinciding pairs
+        are summed, too.
     trg, src : array_like, shape (3, Nt) and (3, Ns)
         Targets and sources, anywhere (also outside the box), in the length unit of ``box``.
     dens : array_like, shape (Ns,), (3, Ns), (6, Ns) or (3, 3, Ns)
@@ -98,7 +103,7 @@ def direct_sum(
     TypeError
         If an argument is of another type: text or complex numbers for real ones, for example.
     """
-    _check_kernel(kernel)
+    kernel, blob = _checked_kernel(kernel)
     given: Any = norms
     if options is None and hasattr(given, "periodicity"):
         norms, options = None, given
@@ -115,7 +120,7 @@ def direct_sum(
     else:
         split = cheapest_split(kernel, points, periodicity, summed)
 
-    rows = near(split, moments)
+    rows = near(replace(split, blob=blob), moments)
     if periodicity > 0 and points.src.shape[1] > 0:
         rows += far(split, moments)
     fields = _cut(split, rows)
@@ -148,12 +153,17 @@ def _checked_want(kernel: str, want: Any) -> tuple[str, ...]:
     return names
 
 
-def _check_kernel(kernel: Any) -> None:
+def _checked_kernel(kernel: Any) -> tuple[str, Blob | None]:
+    """Return the plain kernel and the blob of a name."""
     expected = f"expected one of {', '.join(map(repr, KERNELS))}"
     if not isinstance(kernel, str):
         raise TypeError(f"kernel is {kernel!r}, {expected}")
-    if kernel not in KERNELS:
+    plain, blob = read(kernel)
+    if plain not in KERNELS:
         raise ValueError(f"kernel is {kernel!r}, {expected}")
+    if blob is not None and plain not in WITH_BLOBS:
+        raise ValueError(f"kernel is {kernel!r}, but {plain} has no blobs")
+    return plain, blob
 
 
 def _checked_geometry(

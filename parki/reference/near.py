@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfc
 
+from parki.reference.blobs import Blob
 from parki.reference.split import KERNELS, Array, Moments, ReferenceSplit
 
 _TARGETS, _SOURCES = 16, 4096  # block of the sum: small temporaries, short running sums
@@ -85,6 +86,9 @@ def _pair_values(
     """Near kernel times density, shape (rows of all fields, pairs)."""
     depth = KERNELS[split.kernel].depth + ("grad_u" in split.fields)
     phi, g = _radial(r2, split.xi, coincide, depth)
+    if split.blob is not None:
+        close = np.flatnonzero(r2 < split.blob.radius**2)
+        _put_blob(split.blob, split.xi, r2[close], close, phi, g)
     layers = {"laplace": _laplace, "laplace_dipole": _charges, "stokes_rotlet": _rotlet}
     layer = layers.get(split.kernel, _single_layer)
     values = np.zeros((split.all_rows, r2.size))
@@ -125,6 +129,20 @@ def _radial(r2: Array, xi: float, coincide: float, depth: int) -> tuple[list[Arr
     for n in range(depth):
         phi[n][same] = -g[n][same] / (2 * n + 1)
     return phi, g
+
+
+def _put_blob(
+    blob: Blob, xi: float, r2: Array, close: NDArray[np.intp], phi: list[Array], g: list[Array]
+) -> None:
+    """Change the radial functions of close pairs from points to blobs."""
+    mean, second = blob.smooth(r2, len(phi))
+    for n, (whole, curved) in enumerate(zip(mean, second, strict=True)):
+        phi[n][close], g[n][close] = whole, -curved
+    if xi > 0:
+        mean, second = Blob("gaussian", 1 / xi).smooth(r2, len(phi))
+        for n, (whole, curved) in enumerate(zip(mean, second, strict=True)):
+            phi[n][close] -= whole
+            g[n][close] += curved
 
 
 def _laplace(field: str, charge: Array, r: Array, phi: list[Array], g: list[Array]) -> Array:

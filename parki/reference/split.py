@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import jv
 
+from parki.reference.blobs import Blob
+
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
@@ -37,6 +39,8 @@ KERNELS = {
     "stokes_rotlet": SumCounts(3, 3, 3, 2),
     "stokes_dipole": SumCounts(9, 9, 3, 3),
 }
+
+WITH_BLOBS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,8 @@ class Moments(NamedTuple):
 class ReferenceSplit:
     """The fields to compute, the split parameter, and the sizes that follow from it.
 
-    ``fields`` are a selection of `FIELDS`, in the same order.
+    ``fields`` are a selection of `FIELDS`, in the same order; ``blob`` is what sources are, if
+    they are not points.
     """
 
     kernel: str
@@ -80,6 +85,7 @@ class ReferenceSplit:
     periodicity: int
     fields: tuple[str, ...]
     xi: float
+    blob: Blob | None = None
 
     def rows(self, field: str) -> int:
         """Return the number of rows of a field: its components, or their derivatives."""
@@ -99,7 +105,8 @@ class ReferenceSplit:
     @property
     def near_cutoff(self) -> float:
         """Radius of the near sum."""
-        return CUT / self.xi if self.xi > 0 else np.inf
+        cut = CUT / self.xi if self.xi > 0 else np.inf
+        return max(cut, self.blob.radius) if self.blob else cut
 
     @property
     def far_cutoff(self) -> float:

@@ -277,6 +277,8 @@ def _best_cutoff(problem: Problem) -> float:
             if time(step + ahead * way) < time(step):
                 step, ahead = step + ahead * way, 0
             ahead += 1
+    if not times:  # there is no other cut-off
+        return first
     best = math.exp(_lowest(sorted((math.log(cutoff(k)), t) for k, t in times.items())))
     return max(best, _core_radius(problem))  # which the logarithm may round
 

@@ -28,6 +28,8 @@ from parki.ewald.sums import SUMS, term_of
 # beyond the core of blobs. The rest is kept for clouds of few points, whose error scatters because
 # it depends on single pairs.
 NEAR, POLYNOMIAL, FAR, CORE = 0.20, 0.02, 0.48, 0.02
+# Errors of a blob's flow that are no smaller than its rounding, in units of its radius.
+ROUNDING = 1e-13
 # Error that a point's own images add to it, over the mean error of as many points elsewhere.
 IMAGES = 7.0
 # Targets that a multiprocessor of a device works on at a time.
@@ -244,17 +246,19 @@ class Problem:
 
     def polynomial_degree(self, split: Split, cutoff: float) -> int:
         """Return the degree of the near polynomials whose error stays within its share."""
-        degree = self._degree(split, cutoff, math.inf)
+        degree = self._degree(split, cutoff)
         if self.core is not None:
             # However small a blob is, its own flow is as accurate.
-            degree = max(degree, self._degree(*self.core, self.tolerance))
+            degree = max(degree, self._degree(*self.core, ROUNDING, self.tolerance))
         return degree + degree % 2  # even only: each degree is a kernel to compile
 
-    def _degree(self, split: Split, cutoff: float, most: float) -> int:
+    def _degree(
+        self, split: Split, cutoff: float, least: float = 0.0, most: float = math.inf
+    ) -> int:
         degree, images = 2, estimates.coherence(split, cutoff, self.periods)
         for term in self.terms:
             unit = self.bound(estimates.polynomial(term, cutoff, 1.0, 1.0, images), cutoff)
-            delta = min(math.sqrt(POLYNOMIAL) * self.tolerance / unit, most)
+            delta = min(max(math.sqrt(POLYNOMIAL) * self.tolerance / unit, least), most)
             degree = max(degree, split.polynomial_degree(term, cutoff, delta))
         return degree
 

@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.polynomial import legendre
+from scipy.fft import dct
+from scipy.special import spherical_jn
 
-from parki.ewald.split.hasimoto import Hasimoto, Split
-from parki.ewald.split.prolate import Prolate, exponent
+from parki.ewald.split.hasimoto import Hasimoto, Split, series_losses
+from parki.ewald.split.prolate import Prolate, exponent, legendre_series
 from parki.ewald.sums.pairs import Blob, RadialPolynomials
 
-# Bandwidth of prolate blobs, which defines them. At their edge the flow jumps by exp(-BANDWIDTH)
-# about, and smaller ones are wider there.
+# Bandwidth of prolate blobs, which defines them. At their edge the velocity of a force jumps by
+# 1e-9 of its value. With less bandwidth the blob is wider within its radius, and jumps by more.
 BANDWIDTH = 25.0
+# Terms of its series, with which all radial functions have ended; points of quadratures.
+TERMS, NODES = 26, 64
 
 
 class Core(NamedTuple):
@@ -63,10 +69,57 @@ class Core(NamedTuple):
         )
 
 
+class ProlateBlob(Prolate):
+    """The prolate split as a blob of fixed bandwidth, for which all series are exact to rounding.
+
+    The prolate function is its own transform, a sum of waves whose derivatives round no more. Pairs
+    of blobs feel these derivatives in full, and a split's pairs only what they are of the whole.
+    """
+
+    def scaled(self, factor: float) -> ProlateBlob:
+        """Return the same split with all lengths multiplied by ``factor``."""
+        return ProlateBlob(self.c, self.rc * factor)
+
+    def series(self, rc: float) -> RadialPolynomials:
+        """Return Chebyshev series of the radial functions."""
+        return _waves(self.c)
+
+    def losses(self, rc: float, term: str) -> Any:
+        """Return the errors of cutting the series."""
+        return _losses(self.c, term)
+
+
+@lru_cache(maxsize=32)
+def _losses(c: float, term: str) -> Any:
+    return series_losses(_waves(c), term)
+
+
+@lru_cache(maxsize=1)
+def _waves(c: float) -> RadialPolynomials:
+    x, weights = legendre.leggauss(NODES)
+    terms, _ = legendre_series(c)
+    weights = weights * legendre.legval(x, terms)
+    k2 = (c * x) ** 2
+    weights /= 2 * (weights @ np.sinc(c * x / np.pi))
+    z = np.multiply.outer(np.cos(np.pi / (4 * TERMS) * (2 * np.arange(TERMS) + 1)), c * x)
+    first = spherical_jn(1, abs(z)) / abs(z)
+    mean, psi = np.sinc(z / np.pi) @ weights, np.cos(z) @ weights
+    fields = RadialPolynomials(
+        S=mean + psi,
+        X=first @ (k2 * weights),
+        R=-(np.sinc(z / np.pi) @ (k2 * weights)),
+        L=mean,
+        W=first @ (k2**2 * weights),
+    )
+    found = dct(np.array(fields)) / TERMS
+    found[:, 0] /= 2
+    return RadialPolynomials(*found)
+
+
 def split_of(blob: Blob) -> Split:
     """Return the split whose mollifier a blob is."""
     if blob.kind == "prolate":
-        return Prolate(BANDWIDTH, blob.epsilon)
+        return ProlateBlob(BANDWIDTH, blob.epsilon)
     return Hasimoto(1 / blob.epsilon)
 
 
