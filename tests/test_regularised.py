@@ -112,7 +112,7 @@ def test_the_hydrodynamic_radius(blob):
 
 def test_the_gaussian_that_replaces_cortez_blob():
     """The factor of the message: blobs of Cortez have a radius of 2 epsilon / 3."""
-    with pytest.raises(ParkiValueError, match="1.128 times as large"):
+    with pytest.raises(ParkiValueError, match=r"1\.128 times as large"):
         SUMS["stokes_sl(epsilon=0.1, blob='cortez')"]
     np.testing.assert_allclose(1.128 * RADIUS["gaussian"], 2 / 3, rtol=1e-3)
 
@@ -178,12 +178,19 @@ def _marked(cases, always):
 
 def check(case: Case):
     try:
-        worst = max(case.outcomes("CPU"), key=lambda outcome: outcome.ratio)
+        outcomes = case.outcomes("CPU")
     except ParkiValueError as error:
         assert "no grid reaches tolerance" in str(error)  # noqa: PT017
         assert case.tolerance < 1e-12
         return
-    assert worst.ratio <= 1, worst
+    unit = np.finfo("f8" if case.dtype == "f8" else "f4").eps
+    for outcome in outcomes:
+        allowed = outcome.promise + outcome.rounding
+        if outcome.field != "u":
+            # The pressure rounds as the gradient within a blob, of which it may be a small part.
+            allowed += 32 * unit * case._replace(want=("grad_u",)).reference()[1]["grad_u"]
+        # "Known limits" of docs/accuracy.md: rounding of the grid in boxes far wider than long.
+        assert outcome.error <= (2 if case.tolerance < 1e-10 else 1) * allowed, outcome
 
 
 @pytest.mark.parametrize("case", _marked(sweep_of_blobs(400, 1), 12))
@@ -292,7 +299,8 @@ def test_names():
     blob = kernel("stokes_sl", epsilon=np.float64(0.05))
     assert blob == "stokes_sl(epsilon=0.05)" == SUMS["stokes_sl( epsilon = 5e-2 )"].name
     assert pickle.loads(pickle.dumps(blob)) == blob
-    assert kernel("stokes_sl", epsilon=1, blob="prolate") == "stokes_sl(epsilon=1.0, blob='prolate')"
+    other = kernel("stokes_sl", epsilon=1, blob="prolate")
+    assert other == "stokes_sl(epsilon=1.0, blob='prolate')"
     assert SUMS.in_unit(blob, 0.5) == "stokes_sl(epsilon=0.1)"
     for record in map(SUMS.__getitem__, (blob, "stokes_comb(epsilon=0.05)")):
         others = [each.kernel for each in record.adjoints.values()]
@@ -323,7 +331,7 @@ def test_impossible_options():
     given = Given(name_of("stokes_sl", 0.1))
     with pytest.raises(ParkiValueError, match="radial is 'erfc', which has no blobs, but kernel"):
         given.plan(3, 1e-4, radial="erfc", split="hasimoto")
-    with pytest.raises(ParkiValueError, match="cutoff is 0.2, but the blobs of stokes_sl"):
+    with pytest.raises(ParkiValueError, match=r"cutoff is 0\.2, but the blobs of"):
         given.plan(3, 1e-4, cutoff=0.2)
     given.check(given.plan(3, 1e-4, ("u",), cutoff=0.5))
     with pytest.raises(ValueError, match="expected epsilon, not negative, and blob, one of"):

@@ -51,14 +51,12 @@ class Blob(NamedTuple):
 def _gaussian(t: Array, depth: int) -> tuple[list[Array], list[Array]]:
     """For psi = exp(-t) / sqrt(pi), t = r^2: B'/r is erf(r)/r."""
     size = 2 / math.sqrt(math.pi)
-    mean = [
-        size * (-2.0) ** n / (2 * n + 1) * hyp1f1(n + 0.5, n + 1.5, -t) for n in range(depth)
-    ]
+    mean = [size * (-2.0) ** n / (2 * n + 1) * hyp1f1(n + 0.5, n + 1.5, -t) for n in range(depth)]
     return mean, [size * (-2.0) ** n * np.exp(-t) for n in range(depth)]
 
 
 def _prolate(t: Array, depth: int) -> tuple[list[Array], list[Array]]:
-    """The same for a prolate blob of radius 1, by interpolation in t between 0 and 1."""
+    """Return the same for a prolate blob of radius 1, by interpolation in t from 0 to 1."""
     mean, second = zip(*map(_interpolated, range(depth)), strict=True)
     return (
         [chebyshev.chebval(2 * t - 1, series) for series in mean],
@@ -79,10 +77,9 @@ def _interpolated(n: int) -> tuple[Array, Array]:
         z = np.multiply.outer((s + 1) / 2, waves**2) / 4
         return np.asarray(hyp0f1(order, -z) @ (2 * weights * (-(waves**2)) ** n / over))
 
-    return (
-        chebyshev.chebinterpolate(lambda s: summed(n + 1.5, odd * (2 * n + 1), s), TERMS),
-        chebyshev.chebinterpolate(lambda s: summed(n + 0.5, odd, s), TERMS),
-    )
+    s = chebyshev.chebpts1(TERMS)
+    fit = np.linalg.inv(chebyshev.chebvander(s, TERMS - 1))
+    return fit @ summed(n + 1.5, odd * (2 * n + 1), s), fit @ summed(n + 0.5, odd, s)
 
 
 @lru_cache(maxsize=1)

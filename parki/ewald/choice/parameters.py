@@ -17,15 +17,7 @@ from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.choice.cost import Pairs
-from parki.ewald.choice.grids import (
-    POINTS,
-    REFINEMENTS,
-    GridChoice,
-    Search,
-    coarsest,
-    fit,
-    forecast,
-)
+from parki.ewald.choice.grids import POINTS, REFINEMENTS, Search, coarsest, fit, forecast
 from parki.ewald.choice.problem import NEAR, Problem
 from parki.ewald.far.lengths import NO_TABLES
 from parki.ewald.split.core import Core
@@ -153,8 +145,7 @@ def _on_the_grid(problem: Problem) -> Parameters | None:
     if problem.core is None or problem.near(*problem.core) > math.sqrt(NEAR):
         return None
     split, radius = problem.core
-    grid = Search(problem, split, radius).best()
-    return grid and _with_grid(problem, grid, Core(split, math.inf), split, radius)
+    return _best_of(Search(problem, split, radius), Core(split, math.inf))
 
 
 def _why(problem: Problem, chosen: float) -> str:
@@ -192,16 +183,13 @@ def _nearby(search: Search, found: Parameters) -> Parameters | None:
     return min(looked, key=lambda p: p.total, default=None)
 
 
-def _best_of(search: Search) -> Parameters | None:
-    """Return the cheapest parameters for a cut-off and its split."""
-    grid, problem = search.best(), search.problem
-    return grid and _with_grid(problem, grid, problem.core, search.split, search.cutoff)
-
-
-def _with_grid(
-    problem: Problem, grid: GridChoice, core: Core | None, split: Split, cutoff: float
-) -> Parameters:
-    """Return the parameters for a cut-off, its split and a grid."""
+def _best_of(search: Search, core: Core | None = None) -> Parameters | None:
+    """Return the cheapest parameters for a cut-off and its split, and the problem's core."""
+    grid = search.best()
+    if grid is None:
+        return None
+    problem, split, cutoff = search.problem, search.split, search.cutoff
+    core = core or problem.core
     degree = problem.polynomial_degree(split, cutoff)
     near = near_radius(core, cutoff, grid.steps)
     return Parameters(
@@ -253,7 +241,7 @@ def _best_cutoff(problem: Problem) -> float:
     least, digits = max(_LEAST, _core_radius(problem)), -math.log10(problem.tolerance)
     most = max(_largest_cutoff(problem), least)
     typical = TYPICAL * max(digits, 1.0) / problem.sources / problem.density.typical(0.1)
-    first = min(max(typical ** (1 / 3), least), most)
+    first = float(min(max(typical ** (1 / 3), least), most))
     times: dict[int, float] = {}  # by the steps from the first
     degree = 0
 

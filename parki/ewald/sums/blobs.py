@@ -8,7 +8,7 @@ gauge and the errors of the plain one; only close pairs differ. See "Regularised
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -47,7 +47,7 @@ def checked(kind: Any, epsilon: Any) -> Blob:
     return Blob(kind, width)
 
 
-def families(records: tuple[Sum, ...]) -> Mapping[str, Family]:
+def families(records: tuple[Sum, ...]) -> dict[str, Family]:
     """Return the families of plain sums that each have regularised sums, too."""
     names = {each.name for each in records}
     return {each.name: Family(_maker(each, names), {"epsilon": 1}) for each in records}
