@@ -1,9 +1,9 @@
 """Radial functions and direction of a pair, which ``p2p.py`` describes.
 
 With BLOB, sources are blobs of finite size, and pairs within a blob's radius r_b have no singular
-part. The radial functions there are those of r_c minus those of the blob, which are polynomials of
-the same degree in ``core``, the s of r_b. They follow the others in each row of ``radial``, and
-the last column has (r_c / r_b)^2.
+part. From the radial functions there, the blob's own ones are subtracted: polynomials of the same
+degree in ``core``, the s of r_b. They follow the others in each row of ``radial``, and the last
+column has (r_c / r_b)^2.
 """
 
 BLOB = False

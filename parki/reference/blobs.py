@@ -1,7 +1,7 @@
 """Blobs in place of points, in the near part of `parki.reference`.
 
-With B'' = 2 psi for the blob's mollifier psi, a regularised kernel is the kernel of B in place of
-that of r. Close to each other, points also have the smooth kernel of Hasimoto's split taken away,
+With B'' = 2 psi for the blob's mollifier psi, a regularised kernel is made of B as the others are
+of r. Close to each other, points also have the smooth kernel of Hasimoto's split taken away,
 whose psi is a Gaussian. Both are smooth. So their radial functions, derivatives D^n by D = (1/r)
 d/dr, are summed without any singular part: hypergeometric functions for a Gaussian, and a sum of
 waves cos(k r) for the prolate blob.
@@ -27,7 +27,7 @@ NODES, TERMS = 64, 40
 KINDS = ("gaussian", "prolate")
 
 
-class Blob(NamedTuple):
+class ReferenceBlob(NamedTuple):
     """A blob and its width."""
 
     kind: str
@@ -101,7 +101,7 @@ def _waves() -> tuple[Array, Array]:
     return size / (2 * (size @ np.sinc(waves / np.pi))), waves
 
 
-def read(kernel: str) -> tuple[str, Blob | None]:
+def read(kernel: str) -> tuple[str, ReferenceBlob | None]:
     """Return the plain kernel of a name, and its blob: "stokes_sl(epsilon=0.1)" has one."""
     if "(" not in kernel:
         return kernel, None
@@ -109,7 +109,7 @@ def read(kernel: str) -> tuple[str, Blob | None]:
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
         raise ValueError(f"kernel is {kernel!r}, expected a name with parameters")
     given = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
-    blob = Blob(given.pop("blob", "gaussian"), float(given.pop("epsilon", 0.0)))
+    blob = ReferenceBlob(given.pop("blob", "gaussian"), float(given.pop("epsilon", 0.0)))
     if given or blob.kind not in KINDS or not 0 <= blob.epsilon < math.inf:
         raise ValueError(
             f"kernel is {kernel!r}, expected epsilon, not negative, and blob, one of "

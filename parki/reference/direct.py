@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from parki.reference.blobs import Blob, read
+from parki.reference.blobs import ReferenceBlob, read
 from parki.reference.far import far
 from parki.reference.near import near
 from parki.reference.split import (
@@ -153,7 +153,7 @@ def _checked_want(kernel: str, want: Any) -> tuple[str, ...]:
     return names
 
 
-def _checked_kernel(kernel: Any) -> tuple[str, Blob | None]:
+def _checked_kernel(kernel: Any) -> tuple[str, ReferenceBlob | None]:
     """Return the plain kernel and the blob of a name."""
     expected = f"expected one of {', '.join(map(repr, KERNELS))}"
     if not isinstance(kernel, str):

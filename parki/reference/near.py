@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfc
 
-from parki.reference.blobs import Blob
+from parki.reference.blobs import ReferenceBlob
 from parki.reference.split import KERNELS, Array, Moments, ReferenceSplit
 
 _TARGETS, _SOURCES = 16, 4096  # block of the sum: small temporaries, short running sums
@@ -132,14 +132,19 @@ def _radial(r2: Array, xi: float, coincide: float, depth: int) -> tuple[list[Arr
 
 
 def _put_blob(
-    blob: Blob, xi: float, r2: Array, close: NDArray[np.intp], phi: list[Array], g: list[Array]
+    blob: ReferenceBlob,
+    xi: float,
+    r2: Array,
+    close: NDArray[np.intp],
+    phi: list[Array],
+    g: list[Array],
 ) -> None:
     """Change the radial functions of close pairs from points to blobs."""
     mean, second = blob.smooth(r2, len(phi))
     for n, (whole, curved) in enumerate(zip(mean, second, strict=True)):
         phi[n][close], g[n][close] = whole, -curved
     if xi > 0:
-        mean, second = Blob("gaussian", 1 / xi).smooth(r2, len(phi))
+        mean, second = ReferenceBlob("gaussian", 1 / xi).smooth(r2, len(phi))
         for n, (whole, curved) in enumerate(zip(mean, second, strict=True)):
             phi[n][close] -= whole
             g[n][close] += curved

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import jv
 
-from parki.reference.blobs import Blob
+from parki.reference.blobs import ReferenceBlob
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -85,7 +85,7 @@ class ReferenceSplit:
     periodicity: int
     fields: tuple[str, ...]
     xi: float
-    blob: Blob | None = None
+    blob: ReferenceBlob | None = None
 
     def rows(self, field: str) -> int:
         """Return the number of rows of a field: its components, or their derivatives."""

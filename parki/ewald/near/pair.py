@@ -48,7 +48,8 @@ class Pair(NamedTuple):
     def rows(self, names: str) -> Array:
         """Return the polynomials of radial functions, shape (functions, degree + 1).
 
-        Those of blobs, and the square of the cut-off over their radius, follow in each row.
+        The polynomials of blobs follow in each row, and the square of the cut-off over a blob's
+        radius.
         """
         rows = np.array([getattr(self.radial, name) for name in names])
         if self.core is None:
