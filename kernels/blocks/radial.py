@@ -4,10 +4,15 @@ With BLOB, sources are blobs of finite size, and pairs within a blob's radius r_
 part. From the radial functions there, the blob's own ones are subtracted: polynomials of the same
 degree in ``core``, the s of r_b. They follow the others in each row of ``radial``, and the last
 column has (r_c / r_b)^2.
+
+If ALGEBRAIC, the last column has (epsilon / r_c)^2. Then ``core`` is 1 / (r^2 + epsilon^2), and the
+blob's functions are its square root times polynomials of degree 3.
 """
 
 BLOB = False
-COLUMNS = DEGREE + 1 + BLOB * (DEGREE + 2)  # of ``radial``
+ALGEBRAIC = False  # whether all pairs are within blobs with powers of 1 / (r^2 + epsilon^2)
+CORE = DEGREE * (1 - ALGEBRAIC) + 3 * ALGEBRAIC  # degree of a blob's polynomials
+COLUMNS = DEGREE + 1 + BLOB * (CORE + 2)  # of ``radial``
 
 
 def take_radial(radial, xi_rc):
@@ -51,9 +56,11 @@ def polynomial(value, table):
         value = value * s + table[power + 1]
     if BLOB:
         within = table[DEGREE + 1]
-        for power in range(DEGREE):
+        for power in range(CORE):
             within = within * core + table[DEGREE + power + 2]
-        if core < 1.0:
+        if ALGEBRAIC:
+            value = value - within * root
+        elif core < 1.0:
             value = value - within
 
 
@@ -61,10 +68,15 @@ def begin_blob():
     """Drop the singular part of a pair within the blob: y is 0, and ``away`` keeps it."""
     if BLOB:
         away: REAL = y
-        core: REAL = pk.fmin(2.0 * rr * p0[COLUMNS - 1] - 1.0, 1.0)
         within: REAL = 0.0
-        if core < 1.0:
+        if ALGEBRAIC:
+            core: REAL = 1.0 / (rr + p0[COLUMNS - 1])
+            root: REAL = pk.sqrt(core)
             y = 0.0
+        else:
+            core: REAL = pk.fmin(2.0 * rr * p0[COLUMNS - 1] - 1.0, 1.0)
+            if core < 1.0:
+                y = 0.0
 
 
 def distance(value):

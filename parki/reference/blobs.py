@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 CUT = 6.3  # of a Gaussian, over epsilon: exp(-CUT**2) = 5.8e-18
 BANDWIDTH = 25.0  # of the prolate blob
 NODES, TERMS = 64, 40
-KINDS = ("gaussian", "prolate")
+KINDS = ("gaussian", "prolate", "cortez")
 
 
 class ReferenceBlob(NamedTuple):
@@ -36,12 +36,12 @@ class ReferenceBlob(NamedTuple):
     @property
     def radius(self) -> float:
         """Distance beyond which it is a point."""
-        return self.epsilon * (CUT if self.kind == "gaussian" else 1.0)
+        return self.epsilon * {"gaussian": CUT, "prolate": 1.0, "cortez": math.inf}[self.kind]
 
     def smooth(self, r2: Array, depth: int) -> tuple[list[Array], list[Array]]:
         """Return D^n (B'/r) and D^n B'' for n below ``depth``."""
-        kind = _gaussian if self.kind == "gaussian" else _prolate
-        scaled = kind(r2 / self.epsilon**2, depth)
+        kinds = {"gaussian": _gaussian, "prolate": _prolate, "cortez": _cortez}
+        scaled = kinds[self.kind](r2 / self.epsilon**2, depth)
         mean, second = (
             [f / self.epsilon ** (2 * n + 1) for n, f in enumerate(each)] for each in scaled
         )
@@ -53,6 +53,15 @@ def _gaussian(t: Array, depth: int) -> tuple[list[Array], list[Array]]:
     size = 2 / math.sqrt(math.pi)
     mean = [size * (-2.0) ** n / (2 * n + 1) * hyp1f1(n + 0.5, n + 1.5, -t) for n in range(depth)]
     return mean, [size * (-2.0) ** n * np.exp(-t) for n in range(depth)]
+
+
+def _cortez(t: Array, depth: int) -> tuple[list[Array], list[Array]]:
+    """For the blob of Cortez, B' = r / (t + 1)^(1/2)."""
+    mean, second = [(1 + t) ** -0.5], [(1 + t) ** -1.5]
+    for n in range(1, depth):
+        mean.append(-(2 * n - 1) / (1 + t) * mean[-1])
+        second.append(-(2 * n + 1) / (1 + t) * second[-1])
+    return mean, second
 
 
 def _prolate(t: Array, depth: int) -> tuple[list[Array], list[Array]]:

@@ -108,6 +108,8 @@ def direct_sum(
     if options is None and hasattr(given, "periodicity"):
         norms, options = None, given
     box, periodicity = _checked_geometry(kernel, options, box, periodicity)
+    if blob is not None and blob.kind == "cortez" and periodicity > 0:
+        raise ValueError("blob is 'cortez', which direct_sum has in free space alone")
     points, moments = _checked(kernel, trg, src, dens, norms, box, periodicity, xi)
     names = _checked_want(kernel, want)
     # The two parts return rows in the order of FIELDS.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,10 @@ from parki.ewald.choice.cost import Pairs
 from parki.ewald.choice.grids import POINTS, REFINEMENTS, Search, coarsest, fit, forecast
 from parki.ewald.choice.problem import NEAR, Problem
 from parki.ewald.far.lengths import NO_TABLES
-from parki.ewald.split.core import Core
+from parki.ewald.split.core import Algebraic, AnyCore, Core
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import solve
+from parki.ewald.sums.blobs import CORTEZ
 
 # Least and largest cut-off to consider, in units of the box, and the ratio of consecutive ones.
 _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
@@ -49,7 +50,7 @@ class Parameters:
         Hasimoto's or the prolate split.
     degree : int
         Degree of the near field's polynomials.
-    core : Core or None
+    core : Core, Algebraic or None
         Where sources differ from points, if they are blobs.
     steps : ndarray, shape (3,)
         Grid spacings.
@@ -80,7 +81,7 @@ class Parameters:
     p2p: str
     p2g: str
     g2p: str
-    core: Core | None = None
+    core: AnyCore | None = None
     errors: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -111,6 +112,8 @@ def select(problem: Problem) -> Parameters:
 @lru_cache(maxsize=256)
 def _select(problem: Problem) -> Parameters:
     chosen = problem.cutoff or _best_cutoff(problem)
+    if isinstance(problem.core, Algebraic):
+        _check_algebraic(problem, problem.core)
     if chosen < _core_radius(problem):
         raise ParkiValueError(
             f"cutoff is {chosen:.3g}, but the blobs of {problem.kernel} reach "
@@ -135,6 +138,21 @@ def _select(problem: Problem) -> Parameters:
     return best
 
 
+def _check_algebraic(problem: Problem, core: Algebraic) -> None:
+    """Refuse blobs of Cortez that are too large for the tolerance, or for the split."""
+    most = _largest_cutoff(problem)
+    if core.radius <= most and problem.split == "prolate":
+        return
+    what = f"a cutoff of {core.radius:.3g}, where {most:.3g} is possible"
+    if problem.split != "prolate":
+        what = f"the prolate split, but has {problem.split!r}"
+    raise ParkiValueError(
+        f"{problem.kernel} at tolerance {problem.tolerance:g} needs {what} (in units of the cube "
+        "root of the box's volume); give a larger tolerance, or take blob='gaussian' with an "
+        f"epsilon {CORTEZ:.4g} times as large, which has the same hydrodynamic radius"
+    )
+
+
 def _core_radius(problem: Problem) -> float:
     """Return the least cut-off, within which blobs differ from points."""
     return problem.core.radius if problem.core else 0.0
@@ -142,7 +160,7 @@ def _core_radius(problem: Problem) -> float:
 
 def _on_the_grid(problem: Problem) -> Parameters | None:
     """Return the cheapest parameters by which the grid has the whole sum of blobs, if any."""
-    if problem.core is None or problem.near(*problem.core) > math.sqrt(NEAR):
+    if not isinstance(problem.core, Core) or problem.near(*problem.core) > math.sqrt(NEAR):
         return None
     split, radius = problem.core
     return _best_of(Search(problem, split, radius), Core(split, math.inf))
@@ -183,7 +201,7 @@ def _nearby(search: Search, found: Parameters) -> Parameters | None:
     return min(looked, key=lambda p: p.total, default=None)
 
 
-def _best_of(search: Search, core: Core | None = None) -> Parameters | None:
+def _best_of(search: Search, core: AnyCore | None = None) -> Parameters | None:
     """Return the cheapest parameters for a cut-off and its split, and the problem's core."""
     grid = search.best()
     if grid is None:
@@ -217,7 +235,7 @@ def _best_of(search: Search, core: Core | None = None) -> Parameters | None:
     )
 
 
-def near_radius(core: Core | None, cutoff: float, steps: NDArray[np.float64]) -> float:
+def near_radius(core: AnyCore | None, cutoff: float, steps: NDArray[np.float64]) -> float:
     """Return the radius of the near field: the cut-off, or a step if the grid has the whole sum.
 
     Pairs within a step add zeros then.
@@ -227,8 +245,10 @@ def near_radius(core: Core | None, cutoff: float, steps: NDArray[np.float64]) ->
 
 def _split(problem: Problem, cutoff: float) -> Split:
     """Return the split whose near field just keeps its share of the tolerance."""
-    error = partial(problem.near, cutoff=cutoff)
-    return solve(problem.split, cutoff, error, math.sqrt(NEAR))
+    def error(split: Split) -> float:
+        return problem.near(problem.on_grid(split), cutoff)
+
+    return problem.on_grid(solve(problem.split, cutoff, error, math.sqrt(NEAR)))
 
 
 def _best_cutoff(problem: Problem) -> float:

@@ -20,8 +20,10 @@ from parki.ewald.choice.cost import AROUND, Machine, Pairs, Work, near_name
 from parki.ewald.far.padding import Padding, Passes, pad
 from parki.ewald.far.sizes import owner_tiles
 from parki.ewald.split import estimates
-from parki.ewald.split.core import Core, core_of
+from parki.ewald.split.core import Algebraic, AnyCore, Core, core_of
+from parki.ewald.split.cortez import CortezSplit
 from parki.ewald.split.hasimoto import Split
+from parki.ewald.split.prolate import Prolate
 from parki.ewald.sums import SUMS, term_of
 
 # Shares of the squared tolerance: near field, near polynomials, far field; and what is left out
@@ -88,7 +90,7 @@ class Problem:
         return tuple(t for t in self.terms if term_of(t).differentiates_window)
 
     @cached_property
-    def core(self) -> Core | None:
+    def core(self) -> AnyCore | None:
         """The core of the sources, if they are blobs."""
         blob = SUMS[self.kernel].pair.blob
         return blob and core_of(blob, self.near, math.sqrt(CORE), self.tolerance)
@@ -213,6 +215,12 @@ class Problem:
         }
 
     # ------------------------------------------------------------------ errors
+    def on_grid(self, split: Split) -> Split:
+        """Return a split with what the grid has of blobs that never end."""
+        if isinstance(self.core, Algebraic) and isinstance(split, Prolate):
+            return CortezSplit(split.c, split.rc, self.core.epsilon)
+        return split
+
     def bound(self, estimate: estimates.Estimate, scale: float) -> float:
         """Return the error (per sqrt(Q)) for this cloud."""
         square = self.density.at(scale) * estimate.rms**2
@@ -247,7 +255,7 @@ class Problem:
     def polynomial_degree(self, split: Split, cutoff: float) -> int:
         """Return the degree of the near polynomials whose error stays within its share."""
         degree = self._degree(split, cutoff)
-        if self.core is not None:
+        if isinstance(self.core, Core):
             # However small a blob is, its own flow is as accurate.
             degree = max(degree, self._degree(*self.core, ROUNDING, self.tolerance))
         return degree + degree % 2  # even only: each degree is a kernel to compile

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from parki.arrays import real_name
 from parki.ewald.near.radial import EVALUATORS, Evaluator
-from parki.ewald.split.core import Core
+from parki.ewald.split.core import AnyCore
 from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
 from parki.ewald.task import Task
 
@@ -29,7 +29,7 @@ class Pair(NamedTuple):
         Evaluates the radial functions of "u" in place of the polynomials.
     read : float
         Sources near the targets that a device works on at a time: see `near_tile`.
-    core : Core or None
+    core : Core, Algebraic or None
         Where sources differ from points, if they are blobs.
     """
 
@@ -38,7 +38,7 @@ class Pair(NamedTuple):
     method: str
     evaluator: Evaluator | None = None
     read: float = 0.0
-    core: Core | None = None
+    core: AnyCore | None = None
 
     @property
     def degree(self) -> int:
@@ -54,9 +54,7 @@ class Pair(NamedTuple):
         rows = np.array([getattr(self.radial, name) for name in names])
         if self.core is None:
             return rows
-        inner = self.core.radial_polynomials(self.cutoff, self.degree)
-        within = np.array([getattr(inner, name) for name in names])
-        return np.hstack([rows, within, np.full((len(rows), 1), self.core.ratio(self.cutoff))])
+        return np.hstack([rows, self.core.columns(names, self.cutoff, self.degree)])
 
     def table(self, function: PairFunction) -> Array:
         """Return the table that evaluates the radial functions of "u"."""

@@ -33,6 +33,7 @@ from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
 from parki.ewald.near.sizes import CELL_METHODS, near_tile
 from parki.ewald.points import result_shape
+from parki.ewald.split.core import Core
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import choose_split
 from parki.ewald.split.window import KaiserBessel
@@ -77,7 +78,7 @@ class Setup:
         window = (chosen.points, cutoff, split.band, problem.tolerance, problem.machine.lengths)
         padding = pad(frame.periodicity, frame.box, steps, *window)
         core = chosen.core and chosen.core.scaled(scale)
-        radial = core if core and core.everywhere else split
+        radial = core if isinstance(core, Core) and core.everywhere else split
         pair = Pair(
             chosen.near * scale,
             radial.radial_polynomials(cutoff, chosen.degree),

@@ -14,13 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import legendre
+from numpy.typing import NDArray
 from scipy.fft import dct
 from scipy.special import spherical_jn
 
+from parki.ewald.split.cortez import least_cutoff
 from parki.ewald.split.hasimoto import Hasimoto, Split, series_losses
 from parki.ewald.split.prolate import Prolate, exponent, legendre_series
 from parki.ewald.sums.pairs import Blob, RadialPolynomials
 
+Array = NDArray[np.float64]
 # Bandwidth of prolate blobs, which defines them. At their edge the velocity of a force jumps by
 # 1e-9 of its value. With less bandwidth the blob is wider within its radius, and jumps by more.
 BANDWIDTH = 25.0
@@ -50,9 +53,11 @@ class Core(NamedTuple):
         """Whether the grid has the whole sum, so that all pairs add zeros."""
         return math.isinf(self.radius)
 
-    def ratio(self, cutoff: float) -> float:
-        """Return the square of the cut-off over the radius."""
-        return float((cutoff / self.radius) ** 2)
+    def columns(self, names: str, cutoff: float, degree: int) -> Array:
+        """Return polynomials by row, and the square of the cut-off over the radius."""
+        found = self.radial_polynomials(cutoff, degree)
+        rows = [[*getattr(found, name), (cutoff / self.radius) ** 2] for name in names]
+        return np.array(rows)
 
     def radial_polynomials(self, cutoff: float, degree: int) -> RadialPolynomials:
         """Return the blob's polynomials in powers of its own s, in units of the cut-off."""
@@ -67,6 +72,43 @@ class Core(NamedTuple):
             L=rate * found.L,
             W=rate**5 * found.W,
         )
+
+
+class Algebraic(NamedTuple):
+    """The core of a blob of Cortez, which is the whole near field.
+
+    Attributes
+    ----------
+    epsilon : float
+    radius : float
+        The least cut-off, beyond which the blob and the grid's kernel differ by little.
+    """
+
+    epsilon: float
+    radius: float
+    everywhere = False
+
+    def scaled(self, factor: float) -> Algebraic:
+        """Return the same core with all lengths multiplied by ``factor``."""
+        return Algebraic(self.epsilon * factor, self.radius * factor)
+
+    def columns(self, names: str, cutoff: float, degree: int) -> Array:
+        """Return polynomials of ``q = 1 / (r^2 + epsilon^2)`` by row, and epsilon over cut-off.
+
+        With ``B = q^(-1/2)``, L, S, X, R and W are the square root of q times these.
+        """
+        square = (self.epsilon / cutoff) ** 2
+        powers = {
+            "L": (0, 0, 0, 1),
+            "S": (0, 0, square, 1),
+            "X": (0, 0, 1, 0),
+            "R": (0, -3 * square, 0, 0),
+            "W": (15 * square, 0, 0, 0),
+        }
+        return np.array([[*(0.5 * p for p in powers[name]), square] for name in names])
+
+
+AnyCore = Core | Algebraic
 
 
 class ProlateBlob(Prolate):
@@ -123,7 +165,9 @@ def split_of(blob: Blob) -> Split:
     return Hasimoto(1 / blob.epsilon)
 
 
-def core_of(blob: Blob, error: Callable[[Split, float], float], goal: float, least: float) -> Core:
+def core_of(
+    blob: Blob, error: Callable[[Split, float], float], goal: float, least: float
+) -> AnyCore:
     """Return the core of a blob.
 
     Parameters
@@ -136,6 +180,8 @@ def core_of(blob: Blob, error: Callable[[Split, float], float], goal: float, lea
     least : float
         What a single pair's error must not exceed, relative to the largest flow of the blob.
     """
+    if blob.algebraic:
+        return Algebraic(blob.epsilon, least_cutoff(blob.epsilon, error, goal, least))
     split = split_of(blob)
     if math.isfinite(split.band):  # it ends
         return Core(split, blob.epsilon)

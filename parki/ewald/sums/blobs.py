@@ -18,7 +18,7 @@ from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.pairs import Blob
 from parki.ewald.sums.record import Sum
 
-BLOBS = ("gaussian", "prolate")
+BLOBS = ("gaussian", "prolate", "cortez")
 # A Gaussian of the same hydrodynamic radius as the blob of Cortez has this many times its epsilon.
 CORTEZ = 2 / math.sqrt(math.pi)
 
@@ -35,12 +35,6 @@ def checked(kind: Any, epsilon: Any) -> Blob:
         raise ParkiValueError(
             f"epsilon is {epsilon!r}; expected the width of a source in the unit of box, or 0 for "
             "a point"
-        )
-    if kind == "cortez":
-        raise ParkiValueError(
-            "blob is 'cortez', whose flow approaches a point force's too slowly to be summed; take "
-            f"blob='gaussian' with an epsilon {CORTEZ:.4g} times as large, which has the same "
-            "hydrodynamic radius"
         )
     if kind not in BLOBS:
         raise ParkiValueError(f"blob is {kind!r}; expected one of {', '.join(BLOBS)}")

@@ -30,13 +30,19 @@ class Blob(NamedTuple):
 
     Attributes
     ----------
-    kind : {"gaussian", "prolate"}
+    kind : {"gaussian", "prolate", "cortez"}
     epsilon : float
-        Its width: of ``exp(-r^2 / epsilon^2)``, or the radius where a prolate blob ends.
+        Its width: of ``exp(-r^2 / epsilon^2)``, the radius where a prolate blob ends, or of
+        ``15 epsilon^4 / (8 pi (r^2 + epsilon^2)^(7/2))`` by Cortez, Fauci and Medovikov (2005).
     """
 
     kind: str
     epsilon: float
+
+    @property
+    def algebraic(self) -> bool:
+        """Whether it never ends, so that its transform is on the grid, too."""
+        return self.kind == "cortez"
 
 
 class PairFunction(NamedTuple):
