@@ -181,7 +181,8 @@ def core_of(
         What a single pair's error must not exceed, relative to the largest flow of the blob.
     """
     if blob.algebraic:
-        return Algebraic(blob.epsilon, least_cutoff(blob.epsilon, error, goal, least))
+        # This error is a part of the near field's, which has a larger share of the tolerance.
+        return Algebraic(blob.epsilon, least_cutoff(blob.epsilon, error, 2 * goal))
     split = split_of(blob)
     if math.isfinite(split.band):  # it ends
         return Core(split, blob.epsilon)

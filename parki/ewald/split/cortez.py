@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from scipy.fft import dct
 from scipy.special import hyp0f1, kv
 
 from parki.ewald.split.hasimoto import Factor, Split, horner_order, series_losses
-from parki.ewald.split.prolate import Prolate
+from parki.ewald.split.prolate import Prolate, solve
 from parki.ewald.sums import term_of
 from parki.ewald.sums.pairs import RadialPolynomials
 
@@ -77,20 +77,24 @@ def transform(x: Array) -> Array:
     return np.asarray(x**2 * kv(2, x) / 2)
 
 
-def least_cutoff(
-    epsilon: float, error: Callable[[Split, float], float], goal: float, tolerance: float
-) -> float:
+def least_cutoff(epsilon: float, error: Callable[[Split, float], float], goal: float) -> float:
     """Return the cut-off at which the remainder is within a goal.
 
-    It falls as the fourth power of the cut-off, or faster. The split of a bandwidth for one or two
-    digits more than the ``tolerance`` leaves hardly another error, and a somewhat smaller
-    remainder, for which there is a margin.
+    It falls as the fourth power of the cut-off, or faster. ``error(split, cutoff)`` also has the
+    error of the plain split, which is kept to half of the goal.
     """
-    c, radius = 8 - 2.75 * math.log10(tolerance), 5 * epsilon
-    for _ in range(8):
-        ratio = error(CortezSplit(c, radius, epsilon), radius) / goal
+    radius = 5 * epsilon
+    for _ in range(10):
+        plain = solve("prolate", radius, partial(_at, error, radius), goal / 2)
+        ratio = error(CortezSplit(plain.band * radius, radius, epsilon), radius) / goal
         radius *= min(max(ratio ** (1 / 4), 0.5), 2.0)
-    return max(1.15 * radius, 2 * epsilon)
+        if abs(ratio - 1) < 0.05:
+            break
+    return max(radius, 2 * epsilon)
+
+
+def _at(error: Callable[[Split, float], float], radius: float, split: Split) -> float:
+    return error(split, radius)
 
 
 def _functions(c: float, epsilon: float, r: Array) -> RadialPolynomials:
