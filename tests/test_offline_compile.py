@@ -33,6 +33,7 @@ SUMS = (
     "stokes_dipole",
     "laplace_dipole",
 )
+BLOBS = ("stokes_comb(epsilon=0.1)", "stokes_dipole(epsilon=0.1)")
 SPREAD = (*SUMS[:4], *SUMS[5:])  # a rotlet spreads as a Stokeslet does
 LAUNCH_BOUND = 128
 # Scratch memory of a team: what one multiprocessor of an sm_80 has, the smallest of those here.
@@ -104,6 +105,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             for kernel, number, degree in evaluators
         ]
         sums[0]["MANY"] = 4
+        sums += [dict(RECORDS[kernel].p2p(), DEGREE=26, PERIODIC=3) for kernel in BLOBS]
         if file == "p2p_tile":  # as on a device: whose lists are forgotten, counted, kept, taken
             tile = dict(shapes[1], TILES=4, TILE=8, LANES=4)
             sums += [dict(tile, LISTS=use, LIST=1 if use else 64) for use in range(4)]
@@ -116,7 +118,8 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"STAGED": False, "VECTORS": 1, "TARGETS": 128, "PERIODIC": 2},
         ]
         evaluators = ({"EVALUATOR": 1, "DEGREE": 0}, {"EVALUATOR": 2, "DEGREE": 7})
-        return [dict(shape, **RECORDS[kernel].p2p()) for kernel in SUMS for shape in shapes] + [
+        kernels = (*SUMS, *BLOBS[:1])
+        return [dict(shape, **RECORDS[kernel].p2p()) for kernel in kernels for shape in shapes] + [
             {**shapes[2], **evaluator} for evaluator in evaluators
         ]
     if file == "p2p_derivatives":
@@ -130,7 +133,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
                 PRESSURE=pressure.get(kernel, True),
                 GRADIENT=kernel != "stokes_dl",
             )
-            for n, kernel in enumerate(SUMS)
+            for n, kernel in enumerate((*SUMS, *BLOBS))
         ] + [
             dict(
                 RECORDS["stokes_sl"].p2p(), TENSORS=True, TABLES=3, DEGREE=20, PERIODIC=2, LOW=True

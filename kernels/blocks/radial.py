@@ -1,13 +1,27 @@
-"""Radial functions and direction of a pair, which ``p2p.py`` describes."""
+"""Radial functions and direction of a pair, which ``p2p.py`` describes.
+
+With BLOB, sources are blobs of finite size, and pairs within a blob's radius r_b have no singular
+part. From the radial functions there, the blob's own ones are subtracted: polynomials of the same
+degree in ``core``, the s of r_b. They follow the others in each row of ``radial``, and the last
+column has (r_c / r_b)^2.
+
+If ALGEBRAIC, the last column has (epsilon / r_c)^2. Then ``core`` is 1 / (r^2 + epsilon^2), and the
+blob's functions are its square root times polynomials of degree 3.
+"""
+
+BLOB = False
+ALGEBRAIC = False  # whether all pairs are within blobs with powers of 1 / (r^2 + epsilon^2)
+CORE = DEGREE * (1 - ALGEBRAIC) + 3 * ALGEBRAIC  # degree of a blob's polynomials
+COLUMNS = DEGREE + 1 + BLOB * (CORE + 2)  # of ``radial``
 
 
 def take_radial(radial, xi_rc):
     """Set p0, p1, p2 to the rows of ``radial``, and what else EVALUATOR 1 and 2 need."""
-    p0: List[REAL] = [0.0] * (DEGREE + 1)
-    p1: List[REAL] = [0.0] * (DEGREE + 1)
-    p2: List[REAL] = [0.0] * (DEGREE + 1)
+    p0: List[REAL] = [0.0] * COLUMNS
+    p1: List[REAL] = [0.0] * COLUMNS
+    p2: List[REAL] = [0.0] * COLUMNS
     if EVALUATOR != 1:
-        for power in range(DEGREE + 1):
+        for power in range(COLUMNS):
             p0[power] = radial[0][power]
             if TABLES > 1 or EVALUATOR == 2:
                 p1[power] = radial[1][power]
@@ -20,18 +34,18 @@ def take_radial(radial, xi_rc):
 
 def take_polynomials(radial):
     """Take the rows of ``radial`` to p0, p1, p2, and to p3 the one that values take WITH_VALUES."""
-    p0: List[REAL] = [0.0] * (DEGREE + 1)
-    p1: List[REAL] = [0.0] * (DEGREE + 1)
-    p2: List[REAL] = [0.0] * (DEGREE + 1)
-    for power in range(DEGREE + 1):
+    p0: List[REAL] = [0.0] * COLUMNS
+    p1: List[REAL] = [0.0] * COLUMNS
+    p2: List[REAL] = [0.0] * COLUMNS
+    for power in range(COLUMNS):
         p0[power] = radial[0][power]
         if TABLES > 1:
             p1[power] = radial[1][power]
         if TABLES > 2:
             p2[power] = radial[2][power]
     if VALUES and WITH_VALUES:
-        p3: List[REAL] = [0.0] * (DEGREE + 1)
-        for power in range(DEGREE + 1):
+        p3: List[REAL] = [0.0] * COLUMNS
+        for power in range(COLUMNS):
             p3[power] = radial[TABLES][power]
 
 
@@ -40,10 +54,42 @@ def polynomial(value, table):
     value: REAL = table[0]
     for power in range(DEGREE):
         value = value * s + table[power + 1]
+    if BLOB:
+        within = table[DEGREE + 1]
+        for power in range(CORE):
+            within = within * core + table[DEGREE + power + 2]
+        if ALGEBRAIC:
+            value = value - within * root
+        elif core < 1.0:
+            value = value - within
+
+
+def begin_blob():
+    """Drop the singular part of a pair within the blob: y is 0, and ``away`` keeps it."""
+    if BLOB:
+        away: REAL = y
+        within: REAL = 0.0
+        if ALGEBRAIC:
+            core: REAL = 1.0 / (rr + p0[COLUMNS - 1])
+            root: REAL = pk.sqrt(core)
+            y = 0.0
+        else:
+            core: REAL = pk.fmin(2.0 * rr * p0[COLUMNS - 1] - 1.0, 1.0)
+            if core < 1.0:
+                y = 0.0
+
+
+def distance(value):
+    """Declare ``value``, the distance over r_c."""
+    if BLOB:
+        value: REAL = rr * away
+    else:
+        value: REAL = rr * y
 
 
 def first_function():
     """Take the first radial function to a, or P by EVALUATOR 1 and 2."""
+    begin_blob()
     if EVALUATOR == 0:
         s: REAL = 2.0 * rr - 1.0
         polynomial(a, p0)
@@ -70,6 +116,11 @@ def more_functions():
 
 def direction():
     """Take the direction from source to target to e0, e1, e2."""
-    e0: REAL = r0 * y
-    e1: REAL = r1 * y
-    e2: REAL = r2 * y
+    if BLOB:
+        e0: REAL = r0 * away
+        e1: REAL = r1 * away
+        e2: REAL = r2 * away
+    else:
+        e0: REAL = r0 * y
+        e1: REAL = r1 * y
+        e2: REAL = r2 * y

@@ -12,7 +12,13 @@ The derivatives d_j u_i and the pressure p are, over r_c^3,
 """
 
 from kernels.blocks.cut import cut
-from kernels.blocks.radial import direction, first_function, more_functions, polynomial
+from kernels.blocks.radial import (
+    direction,
+    distance,
+    first_function,
+    more_functions,
+    polynomial,
+)
 from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
 from kernels.blocks.vector import take_tensor
 
@@ -27,7 +33,7 @@ def interact(density, row, normal, first_normal, at):
     if EVALUATOR > 0:
         a = b
         b = (0.0 - 2.0 * decay) * psi
-    r: REAL = rr * y
+    distance(r)
     ca: REAL = y * y + 2.0 * (b - a) * r
     cc: REAL = 2.0 * a * r - y * y
     cb: REAL = 3.0 * y * y - 2.0 * (b + 3.0 * a) * r

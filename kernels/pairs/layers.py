@@ -24,7 +24,13 @@ f, minus its strength s times the gradient of p. With A, B, C of ``dipole.py`` i
 """
 
 from kernels.blocks.cut import cut
-from kernels.blocks.radial import direction, first_function, more_functions, polynomial
+from kernels.blocks.radial import (
+    direction,
+    distance,
+    first_function,
+    more_functions,
+    polynomial,
+)
 from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
 from kernels.blocks.vector import take_vector
 
@@ -50,7 +56,7 @@ def interact(density, row, normal, first_normal, at):
             polynomial(g, p2)
         if EVALUATOR > 0:
             g: REAL = (0.0 - 2.0 * decay) * psi
-        r: REAL = rr * y
+        distance(r)
         h: REAL = (4.0 * g + 12.0 * b) * r - 6.0 * y * y
         g = -2.0 * g * r
         cut(g)

@@ -12,6 +12,8 @@ from parki.typing import Array, ArrayT, OptionKeywords, ResultName
 class _Keywords(OptionKeywords, total=False):
     comm: Any
     kappa: float
+    epsilon: float
+    blob: str
 
 class _Call(Protocol):
     __name__: str

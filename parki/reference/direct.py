@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from parki.reference.blobs import ReferenceBlob, read
 from parki.reference.far import far
 from parki.reference.near import near
 from parki.reference.screened import parsed
 from parki.reference.split import (
     FIELDS,
     KERNELS,
+    WITH_BLOBS,
     Array,
     Clouds,
     Moments,
@@ -62,7 +65,9 @@ def direct_sum(
     ----------
     kernel : str
         The sum: "laplace", "laplace_dipole", "stokes_sl", "stokes_dl", "stokes_comb",
-        "stokes_rotlet", "stokes_dipole", or, with any kappa, "yukawa(kappa=2.0)".
+        "stokes_rotlet", "stokes_dipole", or, with any kappa, "yukawa(kappa=2.0)". Stokeslets,
+        layers and dipoles may be regularised, as in "stokes_sl(epsilon=0.1)" or
+        "stokes_sl(epsilon=0.1, blob='prolate')": then coinciding pairs are summed, too.
     trg, src : array_like, shape (3, Nt) and (3, Ns)
         Targets and sources, anywhere (also outside the box), in the length unit of ``box``.
     dens : array_like, shape (Ns,), (3, Ns), (6, Ns) or (3, 3, Ns)
@@ -99,11 +104,13 @@ def direct_sum(
     TypeError
         If an argument is of another type: text or complex numbers for real ones, for example.
     """
-    kernel, kappa = _checked_kernel(kernel)
+    kernel, kappa, blob = _checked_kernel(kernel)
     given: Any = norms
     if options is None and hasattr(given, "periodicity"):
         norms, options = None, given
     box, periodicity = _checked_geometry(kernel, options, box, periodicity)
+    if blob is not None and blob.kind == "cortez" and periodicity > 0:
+        raise ValueError("blob is 'cortez', which direct_sum has in free space alone")
     points, moments = _checked(kernel, trg, src, dens, norms, box, periodicity, xi)
     names = _checked_want(kernel, want)
     # The two parts return rows in the order of FIELDS.
@@ -116,7 +123,7 @@ def direct_sum(
     else:
         split = cheapest_split(kernel, points, periodicity, summed, kappa)
 
-    rows = near(split, moments)
+    rows = near(replace(split, blob=blob), moments)
     if periodicity > 0 and points.src.shape[1] > 0:
         rows += far(split, moments)
     fields = _cut(split, rows)
@@ -149,17 +156,23 @@ def _checked_want(kernel: str, want: Any) -> tuple[str, ...]:
     return names
 
 
-def _checked_kernel(kernel: Any) -> tuple[str, float]:
-    """Return the kernel without its parameters, and kappa."""
+def _checked_kernel(kernel: Any) -> tuple[str, float, ReferenceBlob | None]:
+    """Return the kernel without its parameters, kappa, and the blob."""
     expected = f"expected one of {', '.join(map(repr, KERNELS))}"
     if not isinstance(kernel, str):
         raise TypeError(f"kernel is {kernel!r}, {expected}")
-    name, kappa = parsed(kernel)
+    kappa, blob = 0.0, None
+    if kernel.startswith("yukawa"):
+        name, kappa = parsed(kernel)
+    else:
+        name, blob = read(kernel)
     if name not in KERNELS:
         raise ValueError(f"kernel is {kernel!r}, {expected}")
     if name == "yukawa" and not kappa:
         raise ValueError("yukawa needs kappa, as in 'yukawa(kappa=2.0)'")
-    return name, kappa
+    if blob is not None and name not in WITH_BLOBS:
+        raise ValueError(f"kernel is {kernel!r}, but {name} has no blobs")
+    return name, kappa, blob
 
 
 def _checked_geometry(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import erfc
 
 from parki.reference import screened
+from parki.reference.blobs import ReferenceBlob
 from parki.reference.split import KERNELS, Array, Moments, ReferenceSplit
 
 _TARGETS, _SOURCES = 16, 4096  # block of the sum: small temporaries, short running sums
@@ -88,6 +89,9 @@ def _pair_values(
     phi, g = _radial(r2, split.xi, coincide, depth)
     if split.kappa:
         phi = screened.radial(r2, split.xi, split.kappa, coincide, depth)
+    if split.blob is not None:
+        close = np.flatnonzero(r2 < split.blob.radius**2)
+        _put_blob(split.blob, split.xi, r2[close], close, phi, g)
     layers = {"laplace": _laplace, "laplace_dipole": _charges, "stokes_rotlet": _rotlet}
     layers["yukawa"] = _laplace
     layer = layers.get(split.kernel, _single_layer)
@@ -129,6 +133,25 @@ def _radial(r2: Array, xi: float, coincide: float, depth: int) -> tuple[list[Arr
     for n in range(depth):
         phi[n][same] = -g[n][same] / (2 * n + 1)
     return phi, g
+
+
+def _put_blob(
+    blob: ReferenceBlob,
+    xi: float,
+    r2: Array,
+    close: NDArray[np.intp],
+    phi: list[Array],
+    g: list[Array],
+) -> None:
+    """Change the radial functions of close pairs from points to blobs."""
+    mean, second = blob.smooth(r2, len(phi))
+    for n, (whole, curved) in enumerate(zip(mean, second, strict=True)):
+        phi[n][close], g[n][close] = whole, -curved
+    if xi > 0:
+        mean, second = ReferenceBlob("gaussian", 1 / xi).smooth(r2, len(phi))
+        for n, (whole, curved) in enumerate(zip(mean, second, strict=True)):
+            phi[n][close] -= whole
+            g[n][close] += curved
 
 
 def _laplace(field: str, charge: Array, r: Array, phi: list[Array], g: list[Array]) -> Array:

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import jv
 
+from parki.reference.blobs import ReferenceBlob
+
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
@@ -38,6 +40,8 @@ KERNELS = {
     "stokes_dipole": SumCounts(9, 9, 3, 3),
     "yukawa": SumCounts(1, 1, 1, 1),
 }
+
+WITH_BLOBS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,8 @@ class Moments(NamedTuple):
 class ReferenceSplit:
     """The fields to compute, the split parameter, and the sizes that follow from it.
 
-    ``fields`` are a selection of `FIELDS`, in the same order. ``kappa`` screens charges.
+    ``fields`` are a selection of `FIELDS`, in the same order; ``kappa`` screens charges; ``blob``
+    is what sources are, if they are not points.
     """
 
     kernel: str
@@ -82,6 +87,7 @@ class ReferenceSplit:
     fields: tuple[str, ...]
     xi: float
     kappa: float = 0.0
+    blob: ReferenceBlob | None = None
 
     def rows(self, field: str) -> int:
         """Return the number of rows of a field: its components, or their derivatives."""
@@ -101,7 +107,8 @@ class ReferenceSplit:
     @property
     def near_cutoff(self) -> float:
         """Radius of the near sum."""
-        return CUT / self.xi if self.xi > 0 else np.inf
+        cut = CUT / self.xi if self.xi > 0 else np.inf
+        return max(cut, self.blob.radius) if self.blob else cut
 
     @property
     def far_cutoff(self) -> float:

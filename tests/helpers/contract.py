@@ -266,6 +266,7 @@ class Cloud(NamedTuple):
 
     def arguments(self, kernel: str) -> tuple[Array, Array | None]:
         """Return the density and the normals of a kernel."""
+        kernel = family(kernel)
         if kernel == "stokes_dipole":
             product = self.dens[:3, None] * self.norms
             return product.astype("f4").astype(product.dtype), None
@@ -296,6 +297,11 @@ def cloud(
 # --- bounds -----------------------------------------------------------------------------------
 
 
+def family(kernel: str) -> str:
+    """Return the name of a kernel without its parameters."""
+    return kernel.partition("(")[0]
+
+
 def _components(kernel: str) -> int:
     """Return the number of components of a source, as in docs/accuracy.md."""
     return 1 if kernel in OF_CHARGES else 9 if has_tensors(kernel) else 3
@@ -303,12 +309,12 @@ def _components(kernel: str) -> int:
 
 def has_normals(kernel: str) -> bool:
     """Whether a kernel has normals."""
-    return kernel in ("stokes_dl", "stokes_comb")
+    return family(kernel) in ("stokes_dl", "stokes_comb")
 
 
 def has_tensors(kernel: str) -> bool:
     """Whether a source has the product of two vectors."""
-    return has_normals(kernel) or kernel == "stokes_dipole"
+    return has_normals(kernel) or family(kernel) == "stokes_dipole"
 
 
 def promise(
@@ -318,8 +324,8 @@ def promise(
     length = float(np.prod(box)) ** (1 / 3)
     dens = np.atleast_2d(np.asarray(dens, dtype=float))
     bound = 0.0
-    if kernel != "stokes_dl":
-        power = 2 if kernel.endswith(("rotlet", "dipole")) else 1
+    if family(kernel) != "stokes_dl":
+        power = 2 if family(kernel).endswith(("rotlet", "dipole")) else 1
         bound += float(np.linalg.norm(dens[:3])) / length**power
     if norms is not None:
         square = (np.asarray(norms, dtype=float) ** 2).sum(axis=0)

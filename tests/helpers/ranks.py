@@ -119,6 +119,9 @@ def cases() -> list[Case]:
         Case("stokes_comb", 0, want=("u", "p", "grad_u"), box=BOXES[2]),
         Case("stokes_dipole", 2, want=("u", "stress"), box=BOXES[2]),
         Case("laplace", 3, want=("grad_u",), box=BOXES[2]),
+        Case("stokes_comb(epsilon=0.04)", 3, want=("u", "p", "grad_u")),
+        Case("stokes_sl(epsilon=0.03, blob='prolate')", 1, "f4", cloud="same"),
+        Case("stokes_dipole(epsilon=0.4)", 2),  # which the grid alone has
         Case("stokes_sl", 1, n=5000, more=(("p2g_method", "tile"), ("g2p_method", "tile"))),
     ]
     methods = (

@@ -209,7 +209,7 @@ def points_bytes(
     split = 9 * item if use.mixed else 0  # positions in double, and what single lacks of them
     lists = 1 if use.same else 2
     launch = choose_launch(chosen.p2p, use.space)
-    shape = cells_of(problem.box, chosen.cutoff, sources, launch, use.space, systems)
+    shape = cells_of(problem.box, chosen.near, sources, launch, use.space, systems)
     near = (each + split) * both + 8.0 * lists * systems * math.prod(shape) + normals
     kinds = 1 + (on_device and problem.want != ("u",))
     tile = near_tile(use.space, chosen.p2p, targets, chosen.read, use.dtype)

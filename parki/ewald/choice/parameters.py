@@ -20,11 +20,12 @@ from parki.ewald.choice.cost import Pairs
 from parki.ewald.choice.grids import POINTS, REFINEMENTS, Search, coarsest, fit, forecast
 from parki.ewald.choice.problem import NEAR, Problem
 from parki.ewald.far.lengths import NO_TABLES
+from parki.ewald.split.core import Algebraic, AnyCore, Core
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import solve
-from parki.ewald.split.screened import screened
-from parki.ewald.split.shells import LEAST, Shells
+from parki.ewald.split.shells import LEAST
 from parki.ewald.sums import SUMS
+from parki.ewald.sums.blobs import CORTEZ
 
 # Least and largest cut-off to consider, in units of the box, and the ratio of consecutive ones.
 _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
@@ -32,6 +33,8 @@ _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
 TYPICAL = 3.0
 # Where a smaller cut-off lets lists be kept: its pairs over the most pairs with lists.
 MARGIN = 0.97
+# From this many cut-offs on, the radius of blobs may be so large that the grid alone is faster.
+LARGE = 0.7
 # Sums of more than UNEVEN seconds also try cut-offs near the choice, whose grids have other lengths
 # of transforms: NEARBY are the factors, of which the most promising NEIGHBOURS are searched.
 UNEVEN, NEARBY, NEIGHBOURS = 0.03, (0.9, 0.95, 1.05, 1.1), 2
@@ -49,6 +52,8 @@ class Parameters:
         Hasimoto's or the prolate split.
     degree : int
         Degree of the near field's polynomials.
+    core : Core, Algebraic or None
+        Where sources differ from points, if they are blobs.
     steps : ndarray, shape (3,)
         Grid spacings.
     points : int
@@ -78,8 +83,14 @@ class Parameters:
     p2p: str
     p2g: str
     g2p: str
+    core: AnyCore | None = None
     errors: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def near(self) -> float:
+        """Radius of the near field: the cut-off, or hardly anything if the grid has all of it."""
+        return near_radius(self.core, self.cutoff, self.steps)
 
     @property
     def total(self) -> float:
@@ -103,19 +114,58 @@ def select(problem: Problem) -> Parameters:
 @lru_cache(maxsize=256)
 def _select(problem: Problem) -> Parameters:
     chosen = min(problem.cutoff or _best_cutoff(problem), problem.reach)
+    if isinstance(problem.core, Algebraic):
+        _check_algebraic(problem, problem.core)
+    if chosen < _core_radius(problem):
+        raise ParkiValueError(
+            f"cutoff is {chosen:.3g}, but the blobs of {problem.kernel} reach "
+            f"{_core_radius(problem):.3g} (in units of the cube root of the box's volume); leave "
+            "the cutoff to parki, or take a larger one"
+        )
     search = Search(problem, _split(problem, chosen), chosen)
     found = _best_of(search)
-    if found is None:
-        raise ParkiValueError(_why(problem, chosen))
-    if problem.cutoff is not None:
+    if problem.cutoff is not None and found is not None:
         return found
     others: list[Parameters | None] = []
-    if 0 < problem.kept < found.pairs.within:  # lists of fewer pairs would be kept
+    if problem.cutoff is None and _core_radius(problem) > LARGE * chosen:
+        others.append(_on_the_grid(problem))
+    if found is not None and 0 < problem.kept < found.pairs.within:  # fewer pairs would be kept
         fewer = chosen * (MARGIN * problem.kept / found.pairs.within) ** (1 / 3)
-        others.append(_at_cutoff(problem, fewer))
-    if found.total > UNEVEN:
+        others.append(_at_cutoff(problem, max(fewer, _core_radius(problem))))
+    if found is not None and found.total > UNEVEN:
         others.append(_nearby(search, found))
-    return min((found, *filter(None, others)), key=lambda p: p.total)
+    best = min(filter(None, (found, *others)), key=lambda p: p.total, default=None)
+    if best is None:
+        raise ParkiValueError(_why(problem, chosen))
+    return best
+
+
+def _check_algebraic(problem: Problem, core: Algebraic) -> None:
+    """Refuse blobs of Cortez that are too large for the tolerance, or for the split."""
+    most = _largest_cutoff(problem)
+    if core.radius <= most and problem.split == "prolate":
+        return
+    what = f"a cutoff of {core.radius:.3g}, where {most:.3g} is possible"
+    if problem.split != "prolate":
+        what = f"the prolate split, but has {problem.split!r}"
+    raise ParkiValueError(
+        f"{problem.kernel} at tolerance {problem.tolerance:g} needs {what} (in units of the cube "
+        "root of the box's volume); give a larger tolerance, or take blob='gaussian' with an "
+        f"epsilon {CORTEZ:.4g} times as large, which has the same hydrodynamic radius"
+    )
+
+
+def _core_radius(problem: Problem) -> float:
+    """Return the least cut-off, within which blobs differ from points."""
+    return problem.core.radius if problem.core else 0.0
+
+
+def _on_the_grid(problem: Problem) -> Parameters | None:
+    """Return the cheapest parameters by which the grid has the whole sum of blobs, if any."""
+    if not isinstance(problem.core, Core) or problem.near(*problem.core) > math.sqrt(NEAR):
+        return None
+    split, radius = problem.core
+    return _best_of(Search(problem, split, radius), Core(split, math.inf))
 
 
 def _why(problem: Problem, chosen: float) -> str:
@@ -144,6 +194,7 @@ def _nearby(search: Search, found: Parameters) -> Parameters | None:
     problem, predicted = search.problem, []
     for factor in NEARBY:
         cutoff = min(factor * found.cutoff, _largest_cutoff(problem))
+        cutoff = max(cutoff, _core_radius(problem))
         other = Search(problem, _split(problem, cutoff), cutoff, search)
         near = problem.near_time(cutoff, found.degree)
         predicted.append((near + other.least(), other))
@@ -152,13 +203,15 @@ def _nearby(search: Search, found: Parameters) -> Parameters | None:
     return min(looked, key=lambda p: p.total, default=None)
 
 
-def _best_of(search: Search) -> Parameters | None:
-    """Return the cheapest parameters for a cut-off and its split."""
+def _best_of(search: Search, core: AnyCore | None = None) -> Parameters | None:
+    """Return the cheapest parameters for a cut-off and its split, and the problem's core."""
     grid = search.best()
     if grid is None:
         return None
     problem, split, cutoff = search.problem, search.split, search.cutoff
+    core = core or problem.core
     degree = problem.polynomial_degree(split, cutoff)
+    near = near_radius(core, cutoff, grid.steps)
     return Parameters(
         cutoff,
         split,
@@ -166,37 +219,40 @@ def _best_of(search: Search) -> Parameters | None:
         grid.steps,
         grid.points,
         grid.beta,
-        problem.near_pairs(cutoff),
-        problem.read(cutoff),
+        problem.near_pairs(near),
+        problem.read(near),
         problem.p2p,
         problem.p2g,
         problem.g2p,
+        core,
         {
             "near": problem.near(split, cutoff),
             "truncation": grid.truncation,
             "window": grid.window,
         },
         {
-            "P2P": problem.near_time(cutoff, degree),
+            "P2P": problem.near_time(near, degree),
             **grid.times,
         },
     )
 
 
+def near_radius(core: AnyCore | None, cutoff: float, steps: NDArray[np.float64]) -> float:
+    """Return the radius of the near field: the cut-off, or a step if the grid has the whole sum.
+
+    Pairs within a step add zeros then.
+    """
+    return float(steps.min()) if core and core.everywhere else cutoff
+
+
 def _split(problem: Problem, cutoff: float) -> Split:
     """Return the split whose near field just keeps its share of the tolerance."""
-    symbol = SUMS[problem.kernel].symbol
-
-    def of_sum(points: Split) -> Split:
-        if symbol.shells:
-            return Shells(points, symbol.shells, symbol.order)
-        return screened(points, symbol.screening)
 
     def error(points: Split) -> float:
-        return problem.near(of_sum(points), cutoff)
+        return problem.near(problem.on_grid(points), cutoff)
 
-    reach = sum(shell.radius for shell in symbol.shells or ())
-    return of_sum(solve(problem.split, cutoff - reach, error, math.sqrt(NEAR)))
+    reach = sum(shell.radius for shell in SUMS[problem.kernel].symbol.shells or ())
+    return problem.on_grid(solve(problem.split, cutoff - reach, error, math.sqrt(NEAR)))
 
 
 def _best_cutoff(problem: Problem) -> float:
@@ -206,11 +262,12 @@ def _best_cutoff(problem: Problem) -> float:
     """
     # Cheap lengths change from grid to grid, which would scatter the times of the scan.
     problem = replace(problem, machine=replace(problem.machine, lengths=NO_TABLES))
-    most, digits = _largest_cutoff(problem), -math.log10(problem.tolerance)
+    least, digits = max(_LEAST, _core_radius(problem)), -math.log10(problem.tolerance)
+    most = max(_largest_cutoff(problem), least)
     typical = TYPICAL * max(digits, 1.0) / problem.sources / problem.density.typical(0.1)
-    least = max(_LEAST, LEAST * sum(SUMS[problem.kernel].pair.lengths))
+    least = max(least, LEAST * sum(SUMS[problem.kernel].pair.lengths))
     most = max(most, 2 * least)
-    first = min(max(typical ** (1 / 3), least), most)
+    first = float(min(max(typical ** (1 / 3), least), most))
     times: dict[int, float] = {}  # by the steps from the first
     degree = 0
 
@@ -234,7 +291,10 @@ def _best_cutoff(problem: Problem) -> float:
             if time(step + ahead * way) < time(step):
                 step, ahead = step + ahead * way, 0
             ahead += 1
-    return math.exp(_lowest(sorted((math.log(cutoff(k)), t) for k, t in times.items())))
+    if not times:  # there is no other cut-off
+        return first
+    best = math.exp(_lowest(sorted((math.log(cutoff(k)), t) for k, t in times.items())))
+    return max(best, _core_radius(problem))  # which the logarithm may round
 
 
 def _largest_cutoff(problem: Problem) -> float:

@@ -20,13 +20,20 @@ from parki.ewald.choice.cost import AROUND, Machine, Pairs, Work, near_name
 from parki.ewald.far.padding import Padding, Passes, pad
 from parki.ewald.far.sizes import owner_tiles
 from parki.ewald.split import estimates
+from parki.ewald.split.core import Algebraic, AnyCore, Core, core_of
+from parki.ewald.split.cortez import CortezSplit
 from parki.ewald.split.hasimoto import Split
-from parki.ewald.split.screened import REACH
+from parki.ewald.split.prolate import Prolate
+from parki.ewald.split.screened import REACH, screened
+from parki.ewald.split.shells import Shells
 from parki.ewald.sums import SUMS, term_of
 
-# Shares of the squared tolerance: near field, near polynomials, far field. The rest is kept for
-# clouds of few points, whose error scatters because it depends on single pairs.
-NEAR, POLYNOMIAL, FAR = 0.20, 0.02, 0.48
+# Shares of the squared tolerance: near field, near polynomials, far field; and what is left out
+# beyond the core of blobs. The rest is kept for clouds of few points, whose error scatters because
+# it depends on single pairs.
+NEAR, POLYNOMIAL, FAR, CORE = 0.20, 0.02, 0.48, 0.02
+# Errors of a blob's flow that are no smaller than its rounding, in units of its radius.
+ROUNDING = 1e-13
 # Error that a point's own images add to it, over the mean error of as many points elsewhere.
 IMAGES = 7.0
 # Targets that a multiprocessor of a device works on at a time.
@@ -93,6 +100,12 @@ class Problem:
     def reach(self) -> float:
         """The largest useful cut-off."""
         return REACH / self.screening if self.screening else math.inf
+
+    @cached_property
+    def core(self) -> AnyCore | None:
+        """The core of the sources, if they are blobs."""
+        blob = SUMS[self.kernel].pair.blob
+        return blob and core_of(blob, self.near, math.sqrt(CORE), self.tolerance)
 
     @cached_property
     def work(self) -> Work:
@@ -214,6 +227,17 @@ class Problem:
         }
 
     # ------------------------------------------------------------------ errors
+    def on_grid(self, split: Split) -> Split:
+        """Return a split of points with what the grid has of spheres, blobs and screening."""
+        symbol = SUMS[self.kernel].symbol
+        if symbol.shells:
+            return Shells(split, symbol.shells, symbol.order)
+        if symbol.screening:
+            return screened(split, symbol.screening)
+        if isinstance(self.core, Algebraic) and isinstance(split, Prolate):
+            return CortezSplit(split.c, split.rc, self.core.epsilon)
+        return split
+
     def bound(self, estimate: estimates.Estimate, scale: float) -> float:
         """Return the error (per sqrt(Q)) for this cloud."""
         square = self.density.at(scale) * estimate.rms**2
@@ -247,12 +271,21 @@ class Problem:
 
     def polynomial_degree(self, split: Split, cutoff: float) -> int:
         """Return the degree of the near polynomials whose error stays within its share."""
+        degree = self._degree(split, cutoff)
+        if isinstance(self.core, Core):
+            # However small a blob is, its own flow is as accurate.
+            degree = max(degree, self._degree(*self.core, ROUNDING, self.tolerance))
+        return degree + degree % 2  # even only: each degree is a kernel to compile
+
+    def _degree(
+        self, split: Split, cutoff: float, least: float = 0.0, most: float = math.inf
+    ) -> int:
         degree, images = 2, estimates.coherence(split, cutoff, self.periods)
         for term in self.terms:
             unit = self.bound(estimates.polynomial(term, cutoff, 1.0, 1.0, images), cutoff)
-            delta = math.sqrt(POLYNOMIAL) * self.tolerance / unit
+            delta = min(max(math.sqrt(POLYNOMIAL) * self.tolerance / unit, least), most)
             degree = max(degree, split.polynomial_degree(term, cutoff, delta))
-        return degree + degree % 2  # even only: each degree is a kernel to compile
+        return degree
 
 
 def _inside(ratio: float) -> float:

@@ -42,7 +42,7 @@ class Transpose:
         for name in task.want:
             if name not in task.sum.adjoints:
                 raise ParkiValueError(
-                    f"the adjoint of {task.kernel} needs that of its {name!r}, which takes second "
+                    f"the adjoint of {task.kernel} needs that of its {name!r}, which takes "
                     "derivatives that parki has no sum for; make a plan whose want is 'u' or "
                     "'grad_u'"
                 )

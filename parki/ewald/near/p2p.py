@@ -291,7 +291,7 @@ def near_kernels(
             team_size=sizes.derivatives,
             tables={"radial": shape},
             REAL=real_name(task.dtype),
-            DEGREE=shape[1] - 1,
+            DEGREE=pair.degree,
             PERIODIC=task.options.periodicity,
             PRESSURE="p" in want,
             GRADIENT="grad_u" in want,

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from parki.errors import ParkiValueError
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import CELL_METHODS, STAGED, Launch
+from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
 from parki.runtime import Kernel, load
 
 
-def check_wanted(method: str, radial: str, want: tuple[str, ...]) -> None:
+def check_wanted(method: str, radial: str, kernel: str, want: tuple[str, ...]) -> None:
     """Refuse a variant, or an evaluator of radial functions, without kernels for what is wanted.
 
     Raises
@@ -34,6 +35,11 @@ def check_wanted(method: str, radial: str, want: tuple[str, ...]) -> None:
                 f"{name} is {value!r}, which computes 'u' alone, but want is {', '.join(want)}; "
                 f"leave {name} to {usual!r}"
             )
+    if radial != "polynomial" and SUMS[kernel].pair.blob is not None:
+        raise ParkiValueError(
+            f"radial is {radial!r}, which has no blobs, but kernel is {kernel!r}; leave radial to "
+            "'polynomial'"
+        )
 
 
 def reach(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from parki.arrays import real_name
 from parki.ewald.near.radial import EVALUATORS, Evaluator
+from parki.ewald.split.core import AnyCore
 from parki.ewald.sums.pairs import PairFunction, Tables
 from parki.ewald.task import Task
 
@@ -28,6 +29,8 @@ class Pair(NamedTuple):
         Evaluates the radial functions of "u" in place of the polynomials.
     read : float
         Sources near the targets that a device works on at a time: see `near_tile`.
+    core : Core, Algebraic or None
+        Where sources differ from points, if they are blobs.
     lengths : tuple of float
         Lengths of the sum, over the cut-off.
     """
@@ -37,16 +40,26 @@ class Pair(NamedTuple):
     method: str
     evaluator: Evaluator | None = None
     read: float = 0.0
+    core: AnyCore | None = None
     lengths: tuple[float, ...] = ()
+
+    @property
+    def degree(self) -> int:
+        """Degree of the polynomials."""
+        return self.radial[0].size - 1
 
     def rows(self, names: str) -> Array:
         """Return the polynomials of radial functions, shape (functions, degree + 1).
 
-        "-" stands for the lengths of the sum over the cut-off.
+        "-" stands for the lengths of the sum over the cut-off. The polynomials of blobs follow in
+        each row, and the square of the cut-off over a blob's radius.
         """
         own = np.zeros_like(self.radial[0])
         own[: len(self.lengths)] = self.lengths
-        return np.array([own if name == "-" else getattr(self.radial, name) for name in names])
+        rows = np.array([own if name == "-" else getattr(self.radial, name) for name in names])
+        if self.core is None:
+            return rows
+        return np.hstack([rows, self.core.columns(names, self.cutoff, self.degree)])
 
     def table(self, function: PairFunction) -> Array:
         """Return the table that evaluates the radial functions of "u"."""
@@ -55,7 +68,7 @@ class Pair(NamedTuple):
     def constants(self, task: Task) -> dict[str, Any]:
         """Return the constants of the kernels of "u" that do not depend on the variant."""
         number = EVALUATORS.index(self.evaluator.name) if self.evaluator else 0
-        degree = self.evaluator.degree if self.evaluator else self.radial[0].size - 1
+        degree = self.evaluator.degree if self.evaluator else self.degree
         known = dict(
             task.pair.p2p(bool(task.transposed_pair)),
             REAL=real_name(task.dtype),

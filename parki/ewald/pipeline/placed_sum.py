@@ -71,7 +71,7 @@ class PlacedSum:
             options, space = checked.options, checked.space
             self.dtype = np.dtype(arrays["src"].dtype)
             names = check_want(kernel, want, request.tensors is not None)
-            check_wanted(options.p2p_method, options.radial, names)
+            check_wanted(options.p2p_method, options.radial, kernel, names)
             check_spreading(options.p2g_method, kernel)
             self.want = want if isinstance(want, str) else names
             of, normals = request.transposed_pair or ("", None)

@@ -33,6 +33,7 @@ from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
 from parki.ewald.near.sizes import CELL_METHODS, near_tile
 from parki.ewald.points import result_shape
+from parki.ewald.split.core import Core
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import choose_split
 from parki.ewald.split.window import KaiserBessel
@@ -77,12 +78,15 @@ class Setup:
         kind = SUMS[SUMS.in_unit(task.pair.name, frame.unit)]
         window = (chosen.points, cutoff, split.band, problem.tolerance, problem.machine.lengths)
         padding = pad(frame.periodicity, frame.box, steps, *window, bool(split.screening))
+        core = chosen.core and chosen.core.scaled(scale)
+        radial = core if isinstance(core, Core) and core.everywhere else split
         pair = Pair(
-            cutoff,
-            split.radial_polynomials(cutoff, chosen.degree),
+            chosen.near * scale,
+            radial.radial_polynomials(cutoff, chosen.degree),
             chosen.p2p,
             choose_evaluator(task.options.radial, task.pair.name, split, cutoff, chosen.degree),
             chosen.read,
+            core,
             tuple(length / cutoff for length in kind.pair.lengths),
         )
         mesh = _mesh(task, chosen, frame, steps, padding)

@@ -33,6 +33,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parki.ewald.split.cortez import CortezSplit
 from parki.ewald.split.hasimoto import Split, radial_functions
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.prolate_error import pair_error
@@ -111,6 +112,11 @@ def near(
     images = math.sqrt(coherence(split, rc, periods))
     if isinstance(split.bare, Prolate):
         pair = pair_error(term, split.bare.c)
+        if isinstance(split, CortezSplit):
+            more = split.remainder(term)
+            pair = pair._replace(
+                rms=math.hypot(pair.rms, more[0]), peak=math.hypot(pair.peak, more[1])
+            )
         unit = split.amplitude * rc**-kind.power
         rms = pair.rms * unit * math.sqrt(rc**3 / volume) * images
         # Images add at most three times the mean to a pair's own error.

@@ -6,6 +6,7 @@ from typing import Any
 
 from parki.errors import ParkiValueError
 from parki.ewald.sums import (
+    blobs,
     laplace,
     laplace_dipole,
     spheres,
@@ -43,7 +44,8 @@ _MODULES = (
     yukawa,
 )
 _FAMILIES = {each.__name__.rpartition(".")[2]: each.FAMILY for each in _MODULES}
-SUMS = Sums(_FAMILIES | spheres.FAMILIES)
+_WITH_BLOBS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
+SUMS = Sums(_FAMILIES | blobs.families({n: _FAMILIES[n] for n in _WITH_BLOBS}) | spheres.FAMILIES)
 TERMS = {
     term.name: term for each in SUMS.examples() for terms in each.terms.values() for term in terms
 }

@@ -41,6 +41,26 @@ class ScreenedPolynomials(NamedTuple):
 Tables = RadialPolynomials | ScreenedPolynomials
 
 
+class Blob(NamedTuple):
+    """A blob, in place of a point: see `parki.ewald.sums.blobs`.
+
+    Attributes
+    ----------
+    kind : {"gaussian", "prolate", "cortez"}
+    epsilon : float
+        Its width: of ``exp(-r^2 / epsilon^2)``, the radius where a prolate blob ends, or of
+        ``15 epsilon^4 / (8 pi (r^2 + epsilon^2)^(7/2))`` by Cortez, Fauci and Medovikov (2005).
+    """
+
+    kind: str
+    epsilon: float
+
+    @property
+    def algebraic(self) -> bool:
+        """Whether it never ends, so that its transform is on the grid, too."""
+        return self.kind == "cortez"
+
+
 class PairFunction(NamedTuple):
     """The pair function of a sum. Tables are named by the fields of ``polynomials``.
 
@@ -63,6 +83,8 @@ class PairFunction(NamedTuple):
         Lengths of the sum itself.
     polynomials : type
         The tables that there are.
+    blob : Blob or None
+        What a source is, if it is not a point.
     """
 
     file: str
@@ -74,3 +96,4 @@ class PairFunction(NamedTuple):
     with_values: str = ""
     lengths: tuple[float, ...] = ()
     polynomials: type[Tables] = RadialPolynomials
+    blob: Blob | None = None

@@ -174,6 +174,8 @@ class Sum:
     def p2p(self, transposed: bool = False) -> dict[str, Any]:
         """Return the constants of P2P's kernels that depend on the sum."""
         found = {"PAIRS": self.pair.file, "NORMALS": self.normals, "TABLES": len(self.pair.values)}
+        blob = self.pair.blob
+        found |= {"BLOB": blob is not None, "ALGEBRAIC": blob is not None and blob.algebraic}
         if transposed:
             found |= {"TRANSPOSED_PAIR": True, "CHARGES": self.results, "OUTPUTS": self.rows}
             return found

@@ -1,0 +1,194 @@
+"""`Core`: the split of a blob, and the radius within which the blob differs from a point.
+
+A regularised kernel is the far kernel of one more split, whose mollifier is the blob's. The near
+field of pairs within the core is that smooth kernel minus the one on the grid. Beyond it a blob is
+a point. If the split on the grid is the blob's own, the grid has the whole sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.polynomial import legendre
+from numpy.typing import NDArray
+from scipy.fft import dct
+from scipy.special import spherical_jn
+
+from parki.ewald.split.cortez import least_cutoff
+from parki.ewald.split.hasimoto import Hasimoto, Split, series_losses
+from parki.ewald.split.prolate import Prolate, exponent, legendre_series
+from parki.ewald.sums.pairs import Blob, RadialPolynomials
+
+Array = NDArray[np.float64]
+# Bandwidth of prolate blobs, which defines them. At their edge the velocity of a force jumps by
+# 1e-9 of its value. With less bandwidth the blob is wider within its radius, and jumps by more.
+BANDWIDTH = 25.0
+# Terms of its series, with which all radial functions have ended; points of quadratures.
+TERMS, NODES = 26, 64
+
+
+class Core(NamedTuple):
+    """The core of a blob.
+
+    Attributes
+    ----------
+    split : Split
+    radius : float
+        Infinite if the grid has the whole sum.
+    """
+
+    split: Split
+    radius: float
+
+    def scaled(self, factor: float) -> Core:
+        """Return the same core with all lengths multiplied by ``factor``."""
+        return Core(self.split.scaled(factor), self.radius * factor)
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether the grid has the whole sum, so that all pairs add zeros."""
+        return math.isinf(self.radius)
+
+    def columns(self, names: str, cutoff: float, degree: int) -> Array:
+        """Return polynomials by row, and the square of the cut-off over the radius."""
+        found = self.radial_polynomials(cutoff, degree)
+        rows = [[*getattr(found, name), (cutoff / self.radius) ** 2] for name in names]
+        return np.array(rows)
+
+    def radial_polynomials(self, cutoff: float, degree: int) -> RadialPolynomials:
+        """Return the blob's polynomials in powers of its own s, in units of the cut-off."""
+        if self.everywhere:
+            return RadialPolynomials(*np.zeros((5, degree + 1)))
+        found = self.split.radial_polynomials(self.radius, degree)
+        rate = cutoff / self.radius
+        return RadialPolynomials(
+            S=rate * found.S,
+            X=rate**3 * found.X,
+            R=rate**3 * found.R,
+            L=rate * found.L,
+            W=rate**5 * found.W,
+        )
+
+
+class Algebraic(NamedTuple):
+    """The core of a blob of Cortez, which is the whole near field.
+
+    Attributes
+    ----------
+    epsilon : float
+    radius : float
+        The least cut-off, beyond which the blob and the grid's kernel differ by little.
+    """
+
+    epsilon: float
+    radius: float
+
+    @property
+    def everywhere(self) -> bool:
+        """It has a near field, however large it is."""
+        return False
+
+    def scaled(self, factor: float) -> Algebraic:
+        """Return the same core with all lengths multiplied by ``factor``."""
+        return Algebraic(self.epsilon * factor, self.radius * factor)
+
+    def columns(self, names: str, cutoff: float, degree: int) -> Array:
+        """Return polynomials of ``q = 1 / (r^2 + epsilon^2)`` by row, and epsilon over cut-off.
+
+        With ``B = q^(-1/2)``, L, S, X, R and W are the square root of q times these.
+        """
+        square = (self.epsilon / cutoff) ** 2
+        powers = {
+            "L": (0, 0, 0, 1),
+            "S": (0, 0, square, 1),
+            "X": (0, 0, 1, 0),
+            "R": (0, -3 * square, 0, 0),
+            "W": (15 * square, 0, 0, 0),
+        }
+        return np.array([[*(0.5 * p for p in powers[name]), square] for name in names])
+
+
+AnyCore = Core | Algebraic
+
+
+class ProlateBlob(Prolate):
+    """The prolate split as a blob of fixed bandwidth, for which all series are exact to rounding.
+
+    The prolate function is its own transform, a sum of waves whose derivatives round no more. Pairs
+    of blobs feel these derivatives in full, and a split's pairs only what they are of the whole.
+    """
+
+    def scaled(self, factor: float) -> ProlateBlob:
+        """Return the same split with all lengths multiplied by ``factor``."""
+        return ProlateBlob(self.c, self.rc * factor)
+
+    def series(self, rc: float) -> RadialPolynomials:
+        """Return Chebyshev series of the radial functions."""
+        return _waves(self.c)
+
+    def losses(self, rc: float, term: str) -> Any:
+        """Return the errors of cutting the series."""
+        return _losses(self.c, term)
+
+
+@lru_cache(maxsize=32)
+def _losses(c: float, term: str) -> Any:
+    return series_losses(_waves(c), term)
+
+
+@lru_cache(maxsize=1)
+def _waves(c: float) -> RadialPolynomials:
+    x, weights = legendre.leggauss(NODES)
+    terms, _ = legendre_series(c)
+    weights = weights * legendre.legval(x, terms)
+    k2 = (c * x) ** 2
+    weights /= 2 * (weights @ np.sinc(c * x / np.pi))
+    z = np.multiply.outer(np.cos(np.pi / (4 * TERMS) * (2 * np.arange(TERMS) + 1)), c * x)
+    first = spherical_jn(1, abs(z)) / abs(z)
+    mean, psi = np.sinc(z / np.pi) @ weights, np.cos(z) @ weights
+    fields = RadialPolynomials(
+        S=mean + psi,
+        X=first @ (k2 * weights),
+        R=-(np.sinc(z / np.pi) @ (k2 * weights)),
+        L=mean,
+        W=first @ (k2**2 * weights),
+    )
+    found = dct(np.array(fields)) / TERMS
+    found[:, 0] /= 2
+    return RadialPolynomials(*found)
+
+
+def split_of(blob: Blob) -> Split:
+    """Return the split whose mollifier a blob is."""
+    if blob.kind == "prolate":
+        return ProlateBlob(BANDWIDTH, blob.epsilon)
+    return Hasimoto(1 / blob.epsilon)
+
+
+def core_of(
+    blob: Blob, error: Callable[[Split, float], float], goal: float, least: float
+) -> AnyCore:
+    """Return the core of a blob.
+
+    Parameters
+    ----------
+    blob : Blob
+    error : callable
+        ``error(split, radius)`` of taking a blob for a point beyond a radius.
+    goal : float
+        What the error must not exceed.
+    least : float
+        What a single pair's error must not exceed, relative to the largest flow of the blob.
+    """
+    if blob.algebraic:
+        # This error is a part of the near field's, which has a larger share of the tolerance.
+        return Algebraic(blob.epsilon, least_cutoff(blob.epsilon, error, 2 * goal))
+    split = split_of(blob)
+    if math.isfinite(split.band):  # it ends
+        return Core(split, blob.epsilon)
+    x = exponent(lambda x: error(split, blob.epsilon * math.sqrt(x)), goal)
+    return Core(split, blob.epsilon * math.sqrt(max(x, -math.log(least))))

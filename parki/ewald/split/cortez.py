@@ -1,0 +1,145 @@
+"""The split of blobs of Cortez, whose transform is on the grid along with a prolate split's.
+
+The blob ``15 epsilon^4 / (8 pi (r^2 + epsilon^2)^(7/2))`` has the transform
+``(k epsilon)^2 K_2(k epsilon) / 2``. It falls so slowly in space that the near field must be the
+blob's flow minus the one on the grid, which both know the blob. Beyond the cut-off the two differ
+by about ``epsilon^4 r_c^4 / r^9``, and not by what a mollifier leaves. See C.1 of the theory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import legendre
+from numpy.typing import NDArray
+from scipy.fft import dct
+from scipy.special import hyp0f1, kv
+
+from parki.ewald.split.hasimoto import Factor, Split, horner_order, series_losses
+from parki.ewald.split.prolate import Prolate, solve
+from parki.ewald.sums import term_of
+from parki.ewald.sums.pairs import RadialPolynomials
+
+Array = NDArray[np.float64]
+NODES = 160  # of quadratures over the band
+# Terms of the far field's factor beyond the split's own: the transform has a logarithm at k = 0.
+MORE_TERMS = 6
+
+
+@dataclass(frozen=True)
+class CortezSplit(Prolate):
+    """The prolate split of a sum of blobs of Cortez.
+
+    Parameters
+    ----------
+    c, rc : float
+        See `parki.ewald.split.prolate.Prolate`.
+    epsilon : float
+    """
+
+    epsilon: float = 0.0
+
+    def scaled(self, factor: float) -> CortezSplit:
+        """Return the same split with all lengths multiplied by ``factor``."""
+        return CortezSplit(self.c, self.rc * factor, self.epsilon * factor)
+
+    def factor(self, order: int) -> Factor:
+        """Return the split's factor times the blob's transform."""
+        plain = super().factor(order)
+        count = plain.coefficients.size + MORE_TERMS
+        x = np.cos(np.pi / (2 * count) * (2 * np.arange(count) + 1))
+        k2 = (x + plain.shift) / plain.scale
+        series = np.asarray(dct(plain.at(k2) * transform(np.sqrt(k2) * self.epsilon))) / count
+        series[0] /= 2
+        return plain._replace(coefficients=horner_order(series, count - 1))
+
+    def series(self, rc: float) -> RadialPolynomials:
+        """Return Chebyshev series of the radial functions of the grid's kernel."""
+        return _series(self.c, self.epsilon / self.rc)
+
+    def losses(self, rc: float, term: str) -> Array:
+        """Return the errors of cutting the series."""
+        return series_losses(self.series(rc), term)
+
+    def remainder(self, term: str) -> tuple[float, float]:
+        """Return what pairs beyond the cut-off lack, in units of it: as `PairError`'s first two."""
+        return _remainder(term, self.c, self.epsilon / self.rc)
+
+
+def transform(x: Array) -> Array:
+    """Return the transform of the blob at x = k epsilon."""
+    x = np.maximum(x, 1e-6)
+    return np.asarray(x**2 * kv(2, x) / 2)
+
+
+def least_cutoff(epsilon: float, error: Callable[[Split, float], float], goal: float) -> float:
+    """Return the cut-off at which the remainder is within a goal.
+
+    It falls as the fourth power of the cut-off, or faster. ``error(split, cutoff)`` also has the
+    error of the plain split, which is kept to half of the goal.
+    """
+    radius = 5 * epsilon
+    for _ in range(10):
+        plain = solve("prolate", radius, partial(_at, error, radius), goal / 2)
+        ratio = error(CortezSplit(plain.band * radius, radius, epsilon), radius) / goal
+        radius *= min(max(ratio ** (1 / 4), 0.5), 2.0)
+        if abs(ratio - 1) < 0.05:
+            break
+    return max(radius, 2 * epsilon)
+
+
+def _at(error: Callable[[Split, float], float], radius: float, split: Split) -> float:
+    return error(split, radius)
+
+
+def _functions(c: float, epsilon: float, r: Array) -> RadialPolynomials:
+    """Radial functions of the kernel on the grid, for a cut-off of 1, at distances r."""
+    x, weights = legendre.leggauss(NODES)
+    k = c * (x + 1) / 2
+    # The polynomial that the grid has: what it lacks is no error within the cut-off.
+    size = CortezSplit(c, 1.0, epsilon).factor(2).at(k**2) * weights * c / np.pi
+    z2 = -np.square(np.multiply.outer(r, k)) / 4
+    # j_n(z) / z^n
+    f0, f1, f2, f3 = (hyp0f1(n + 1.5, z2) / odd for n, odd in enumerate((1, 3, 15, 105)))
+    mean, psi, k2 = f1 @ size, (f0 - 2 * f1) @ size, k**2
+    return RadialPolynomials(
+        S=mean + psi,
+        X=f2 @ (k2 * size),
+        R=(2 * f2 - f1) @ (k2 * size),
+        L=mean,
+        W=(f2 - 2 * f3) @ (k2**2 * size),
+    )
+
+
+@lru_cache(maxsize=256)
+def _series(c: float, epsilon: float) -> RadialPolynomials:
+    count = 20 + int(4 * math.sqrt(c))
+    t = np.cos(np.pi / (4 * count) * (2 * np.arange(count) + 1))
+    found = np.asarray(dct(np.array(_functions(c, epsilon, t)))) / count
+    found[:, 0] /= 2
+    return RadialPolynomials(*found)
+
+
+@lru_cache(maxsize=256)
+def _remainder(term: str, c: float, epsilon: float) -> tuple[float, float]:
+    x, weights = legendre.leggauss(24)
+    r = np.concatenate([[1.0], 1.5 + x / 2, 4 + 2 * x])
+    weights = np.concatenate([[0.0], weights / 2, 2 * weights])
+    q = 1 / (r**2 + epsilon**2)
+    root = np.sqrt(q)
+    blob: tuple[Any, ...] = (
+        (root + epsilon**2 * root * q) / 2,
+        root * q / 2,
+        -1.5 * epsilon**2 * root * q**2,
+        root / 2,
+        7.5 * epsilon**2 * root * q**3,
+    )
+    lost = RadialPolynomials(*(a - b for a, b in zip(_functions(c, epsilon, r), blob, strict=True)))
+    square = term_of(term).square(r**2, lost)
+    rms = math.sqrt(4 * math.pi * float(weights @ (r**2 * square)))
+    return rms, math.sqrt(float(square.max()))

@@ -1,0 +1,87 @@
+"""Regularised sums: sources are blobs of finite size in place of points.
+
+A blob is a mollifier psi like a split's. So a regularised sum has the symbol, the sources, the
+gauge and the errors of the plain one; only close pairs differ. See "Regularised sums" of
+``docs/theory.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.sums.adjoint import Adjoint
+from parki.ewald.sums.names import Family, named
+from parki.ewald.sums.pairs import Blob
+from parki.ewald.sums.record import Sum
+from parki.ewald.sums.words import REGULARISED
+
+BLOBS = ("gaussian", "prolate", "cortez")
+# A Gaussian of the same hydrodynamic radius as the blob of Cortez has this many times its epsilon.
+CORTEZ = 2 / math.sqrt(math.pi)
+
+
+def checked(kind: Any, epsilon: Any) -> Blob:
+    """Return a blob, or refuse it."""
+    try:
+        width = float(epsilon)
+    except (TypeError, ValueError):
+        raise ParkiTypeError(
+            f"epsilon is {epsilon!r}; expected a number, the width of a source in the unit of box"
+        ) from None
+    if not 0 <= width < math.inf:
+        raise ParkiValueError(
+            f"epsilon is {epsilon!r}; expected the width of a source in the unit of box, or 0 for "
+            "a point"
+        )
+    if kind not in BLOBS:
+        raise ParkiValueError(f"blob is {kind!r}; expected one of {', '.join(BLOBS)}")
+    return Blob(kind, width)
+
+
+def families(plain: Mapping[str, Family]) -> dict[str, Family]:
+    """Return families of sums that are regularised, if their calls say so, by their names."""
+    names, found = {*plain}, {}
+    for name, family in plain.items():
+        words = family.words and family.words._replace(parameters=REGULARISED)
+        found[name] = Family(_maker(family.make(), names), {"epsilon": 1}, words=words)
+    return found
+
+
+def _maker(plain: Sum, names: set[str]) -> Callable[..., Sum]:
+    def make(epsilon: float = 0.0, blob: str = "gaussian") -> Sum:
+        chosen = checked(blob, epsilon)
+        return regularised(plain, chosen, names) if chosen.epsilon else plain
+
+    return make
+
+
+def regularised(plain: Sum, blob: Blob, names: set[str]) -> Sum:
+    """Return a sum whose sources are blobs, with transposes and derivatives of the same blob.
+
+    ``names`` are the sums that have blobs. A transpose by any other sum is left out: the pressure
+    of the single layer would take charges that are blobs of another shape.
+    """
+
+    def name(kernel: str) -> str:
+        kind = {} if blob.kind == BLOBS[0] else {"blob": blob.kind}
+        return named(kernel, epsilon=blob.epsilon, **kind)
+
+    def adjoint(each: Adjoint) -> Adjoint:
+        return each._replace(kernel=name(each.kernel))
+
+    slopes, (polynomials, others) = plain.slopes, plain.pair.operations
+    moved = slopes.displacement and slopes.displacement._replace(
+        kernel=name(slopes.displacement.kernel)
+    )
+    return replace(
+        plain,
+        name=name(plain.name),
+        # Each polynomial comes with the blob's; the choice between both takes some operations.
+        pair=plain.pair._replace(operations=(2 * polynomials, others + 4), blob=blob),
+        adjoints={n: adjoint(a) for n, a in plain.adjoints.items() if a.kernel in names},
+        slopes=slopes._replace(layer=slopes.layer and name(slopes.layer), displacement=moved),
+    )
