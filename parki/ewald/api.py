@@ -45,8 +45,9 @@ def calls(
         def call(
             trg: Any, src: Any, dens: Any, norms: Any = None, options: Any = None, **others: Any
         ) -> Any:
-            given = {each: others.pop(each) for each in parameters if each in others}
-            kernel = named(name, **given) if given else name
+            kernel = name
+            if others and (given := {n: others.pop(n) for n in parameters if n in others}):
+                kernel = named(name, **given)
             return total(kernel, trg, src, dens, norms, options, **others)
 
         # What `inspect` and Sphinx show: what the call takes, and where that is written.
