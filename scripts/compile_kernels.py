@@ -47,8 +47,8 @@ FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
 # its derivatives. `parki.ewald.choice.parameters.select` chose them for tolerances from 0.3 to the
 # smallest, 1 to 1 000 000 points, 0 to 3 periodic axes, cubes, long and flat boxes, and tight
 # clusters. Derivatives of double layers and dipoles below 3e-9 need degrees 32 to 48, and are left
-# out because they would be a fifth of all kernels; so do screened charges with a cut-off of many
-# screening lengths. The kernels of a kappa serve every other.
+# out because they would be a fifth of all kernels; screened charges below that need 36 to 40. One
+# kappa has the kernels of all.
 DEGREES = {
     FLOAT64: {
         "laplace": ((2, 26), (2, 28)),
@@ -58,7 +58,7 @@ DEGREES = {
         "stokes_comb": ((2, 28), (2, 28)),
         "stokes_rotlet": ((2, 26), (2, 30)),
         "stokes_dipole": ((2, 28), (2, 28)),
-        "yukawa(kappa=2.0)": ((2, 30), (2, 32)),
+        "yukawa(kappa=2.0)": ((2, 32), (2, 34)),
     },
     FLOAT32: {
         "laplace": ((2, 14), (2, 18)),
@@ -68,7 +68,7 @@ DEGREES = {
         "stokes_comb": ((2, 20), (2, 22)),
         "stokes_rotlet": ((2, 18), (2, 18)),
         "stokes_dipole": ((2, 20), (2, 22)),
-        "yukawa(kappa=2.0)": ((2, 22), (2, 24)),
+        "yukawa(kappa=2.0)": ((2, 28), (2, 30)),
     },
 }
 

@@ -304,7 +304,7 @@ def test_no_more_accurate_than_asked(kernel, periodicity):
 def test_the_smallest_tolerance(kernel, dtype, split):
     tolerance = SMALLEST_TOLERANCE[np.dtype(dtype)]
     periodicity = (KERNELS.index(kernel) + (split == "auto")) % 4
-    want = ("u", "grad_u") if kernel in SCALAR else FIELDS
+    want = ("u", "grad_u") if kernel.startswith(SCALAR) else FIELDS
     check(Case("same", "random", "cube", kernel, periodicity, want, SMALL, dtype, tolerance, split))
 
 
@@ -391,7 +391,7 @@ def test_the_sweep_meets_all_pairs():
 def test_the_promise_of_a_plan():
     """The bound that users read off a plan is the one that is tested."""
     for kernel in KERNELS:
-        want = ("u", "grad_u") if kernel in SCALAR else FIELDS
+        want = ("u", "grad_u") if kernel.startswith(SCALAR) else FIELDS
         case = Case("same", "random", "brick", kernel, 3, want, SMALL, "f8", 1e-3, "prolate")
         plan, dens = case.plan()
         promised = [outcome.promise for outcome in case.outcomes()]

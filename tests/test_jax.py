@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from contract import call_of
 from frameworks import BOX, KERNELS, PERIODICITIES, inputs
 
 import parki
@@ -53,7 +54,7 @@ def function(kernel, options):
         trg = given["trg"]
         norms = [given["norms"]] if "norms" in given else []
         arguments = trg, given.get("src", trg), given["dens"], *norms
-        return getattr(parki.jax, kernel)(*arguments, options)
+        return call_of(parki.jax, kernel)(*arguments, options)
 
     return call
 
@@ -66,7 +67,9 @@ def function(kernel, options):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_check_grads(kernel, periodicity, device):
     """In forward and in reverse mode."""
-    call = function(kernel, parki.EwaldOptions(periodicity, BOX, TOLERANCE))
+    # Differences of sums are of their errors, too, which change faster with polynomials in r.
+    tolerance = TOLERANCE / 10 if kernel.startswith("yukawa") else TOLERANCE
+    call = function(kernel, parki.EwaldOptions(periodicity, BOX, tolerance))
     check_grads(call, (arrays(kernel, device, spaced=True),), order=1, **CHECK)
 
 
@@ -115,7 +118,7 @@ def test_other_second_derivatives_are_refused():
 def test_the_values_are_those_of_parki(kernel, device):
     given = arrays(kernel, device, "f4")
     options = parki.EwaldOptions(1, BOX, 1e-4)
-    expected = getattr(parki, kernel)(*given.values(), options)
+    expected = call_of(parki, kernel)(*given.values(), options)
     for call in (function(kernel, options), jax.jit(function(kernel, options))):
         found = call(given)
         assert found.dtype == np.float32 and found.devices() == {device}

@@ -32,6 +32,7 @@ SUMS = (
     "stokes_rotlet",
     "stokes_dipole",
     "laplace_dipole",
+    "yukawa(kappa=2.0)",
 )
 BLOBS = ("stokes_comb(epsilon=0.1)", "stokes_dipole(epsilon=0.1)")
 SPREAD = (*SUMS[:4], *SUMS[5:])  # a rotlet spreads as a Stokeslet does
@@ -153,7 +154,8 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"P": 9, "ROW": 12, "TERMS": 8},
             {"P": 7, "ROW": 8, "TERMS": 8},
         ]
-        return [dict(shape, **RECORDS[k].p2g) for shape, k in zip(shapes, SPREAD, strict=True)] + [
+        sums = zip(shapes, SPREAD[:-1], strict=True)  # all charges spread alike
+        return [dict(shape, **RECORDS[k].p2g) for shape, k in sums] + [
             {"P": 6, "ROW": 6, "PX": 1, "PLAIN": 2, "LAYERS": False}
         ]
     if file == "p2g_tile":

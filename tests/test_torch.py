@@ -9,6 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
+from contract import call_of
 from frameworks import BOX, KERNELS, PERIODICITIES, inputs
 
 import parki
@@ -46,7 +47,7 @@ def function(kernel, options):
         trg = given["trg"]
         norms = [given["norms"]] if "norms" in given else []
         arguments = trg, given.get("src", trg), given["dens"], *norms
-        return getattr(parki.torch, kernel)(*arguments, options)
+        return call_of(parki.torch, kernel)(*arguments, options)
 
     return call
 
@@ -112,7 +113,7 @@ def test_the_values_are_those_of_parki(kernel, device):
     options = parki.EwaldOptions(1, BOX, 1e-4)
     found = function(kernel, options)(given)
     assert (found.device.type, found.dtype) == (device, torch.float32)
-    torch.testing.assert_close(found, getattr(parki, kernel)(*given.values(), options))
+    torch.testing.assert_close(found, call_of(parki, kernel)(*given.values(), options))
     assert not found.requires_grad
 
 
@@ -163,8 +164,10 @@ def test_parki_itself_names_the_module():
 
 
 @pytest.mark.each
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("want", ["u", "grad_u"])
+@pytest.mark.parametrize(
+    ("kernel", "want"),
+    [(name, want) for name in KERNELS for want in ("u", "grad_u") if want in SUMS[name].adjoints],
+)
 def test_a_plan(kernel, want, device):
     given = tensors(kernel, device, requires=False)
     points = [each for name, each in given.items() if name != "dens"]
@@ -519,7 +522,7 @@ def test_parki_does_not_import_it():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", [name for name in KERNELS if "(" not in name])
 def test_every_sum_is_there(kernel):
     assert kernel in parki.torch.__all__
     assert np.ndim(SUMS[kernel].rows) == 0

@@ -33,8 +33,7 @@ KERNELS = (
     "laplace_dipole",
     "yukawa(kappa=2.0)",
 )
-SCALAR = ("laplace", "laplace_dipole", "yukawa(kappa=2.0)")  # potentials, which have no pressure
-OF_CHARGES = ("laplace", "yukawa(kappa=2.0)")
+SCALAR = ("laplace", "yukawa")  # how names of potentials begin, which have no pressure
 PERIODICITIES = (0, 1, 2, 3)
 SPLITS = ("auto", "prolate", "hasimoto")
 FIELDS = ("u", "p", "grad_u", "stress")
@@ -270,7 +269,7 @@ class Cloud(NamedTuple):
         if kernel == "stokes_dipole":
             product = self.dens[:3, None] * self.norms
             return product.astype("f4").astype(product.dtype), None
-        rows = 0 if kernel in OF_CHARGES else slice(6 if kernel == "stokes_comb" else 3)
+        rows = 0 if of_charges(kernel) else slice(6 if kernel == "stokes_comb" else 3)
         dens = self.dens[rows]
         return dens, self.norms if has_normals(kernel) else None
 
@@ -304,7 +303,12 @@ def family(kernel: str) -> str:
 
 def _components(kernel: str) -> int:
     """Return the number of components of a source, as in docs/accuracy.md."""
-    return 1 if kernel in OF_CHARGES else 9 if has_tensors(kernel) else 3
+    return 1 if of_charges(kernel) else 9 if has_tensors(kernel) else 3
+
+
+def of_charges(kernel: str) -> bool:
+    """Whether a source has a charge alone."""
+    return kernel == "laplace" or kernel.startswith("yukawa")
 
 
 def has_normals(kernel: str) -> bool:
@@ -332,6 +336,14 @@ def promise(
         bound += float(np.sqrt(((dens[-3:] ** 2).sum(axis=0) * square).sum())) / length**2
     parts = 2 + 3**0.5 if field == "stress" else 1  # twice the gradient, and p I
     return tolerance * bound * parts / (1 if field == "u" else length)
+
+
+def call_of(module: Any, kernel: str) -> Any:
+    """Return a module's call of a sum, also for a name with parameters."""
+    if "(" not in kernel:
+        return getattr(module, kernel)
+    made = parki.ewald.api if module in (parki, parki.ewald) else module
+    return functools.partial(made._sum, kernel)
 
 
 def rms(values: Array) -> float:
@@ -608,6 +620,6 @@ def _case(
     if density in OF_NORMALS and not has_tensors(kernel):
         return None
     # No pressure, or one that is zero.
-    none = ("p", "stress") if kernel in SCALAR else ("p",) * (kernel == "stokes_rotlet")
+    none = ("p", "stress") if kernel.startswith(SCALAR) else ("p",) * (kernel == "stokes_rotlet")
     want = tuple(field for field in want if field not in none)
     return Case(cloud, density, box, kernel, periodicity, want, n, *asked, split) if want else None

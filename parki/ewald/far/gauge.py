@@ -77,7 +77,8 @@ class Constants:
     def add(self, dens: Any, results: dict[str, Any]) -> None:
         """Add to the results (rows, targets) what belongs to a density (rows, sources)."""
         if self.constant is not None and "u" in results:
-            rows = dens[: self.rows].astype(np.result_type(dens, self.constant), copy=False)
+            dtype = np.result_type(dens.dtype, self.constant.dtype)
+            rows = dens[: self.rows].astype(dtype, copy=False)
             results["u"] += self.constant * self._total(rows)
         if self.points is None:
             return

@@ -134,8 +134,8 @@ def _rows(
 def zero_mode(order: int, periodicity: int, padding: Padding, screening: float = 0.0) -> float:
     """Return the integral of the faded kernel of the mode k = 0, which `truncated` leaves out.
 
-    It is the one of Laplace's potential, or of the velocity along the plane of a 2-periodic box;
-    of other velocities it is 0.
+    It is the one of Laplace's potential, screened or not, or of the velocity along the plane of a
+    2-periodic box; of other velocities it is 0.
     """
     if screening:
         return _screened_zero_mode(3 - periodicity, padding, screening)
@@ -153,6 +153,7 @@ def zero_mode(order: int, periodicity: int, padding: Padding, screening: float =
 
 
 def _screened_zero_mode(n: int, padding: Padding, kappa: float) -> float:
+    """Return the same of screened charges, with what their kernel fades to."""
     fading = _fading(0.0, padding)
     r, radius = fading.r, padding.radius
     # The integral over a ball, over 4 pi / kappa^2.
