@@ -75,10 +75,7 @@ class Pipeline(Protocol):
         """
 
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
-        """Overwrite results with the sums of densities (k, rows, sources).
-
-        Results have shape (k, ...), as at the public boundary.
-        """
+        """Overwrite results (k, rows, targets) with the sums of densities (k, rows, sources)."""
 
     @property
     def normal_squares(self) -> Any:

@@ -11,7 +11,7 @@ from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, gradient
 from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
-from parki.ewald.sums.slopes import Slopes
+from parki.ewald.sums.slopes import by_gradients
 from parki.ewald.sums.sources import CHARGE_DIPOLE
 
 _PI = math.pi
@@ -31,6 +31,7 @@ GRADIENT_TERM = Term(
     derived=True,
     differentiates_window=True,
 )
+_OF_GRADIENT = Adjoint("laplace_dipole", ("grad_u",), gradient)
 LAPLACE_DIPOLE = Sum(
     "laplace_dipole",
     symbols.POTENTIAL,
@@ -40,7 +41,7 @@ LAPLACE_DIPOLE = Sum(
     terms={"u": (POTENTIAL,), "grad_u": (GRADIENT_TERM,)},
     adjoints={
         "u": Adjoint("laplace", ("grad_u",), gradient),
-        "grad_u": Adjoint("laplace_dipole", ("grad_u",), gradient),
+        "grad_u": _OF_GRADIENT,
     },
-    slopes=Slopes((), sources=None),
+    pulled=by_gradients(_OF_GRADIENT),
 )

@@ -12,7 +12,7 @@ from parki.ewald.sums.adjoint import (
 from parki.ewald.sums.gauges import OF_FORCES
 from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.record import Sum
-from parki.ewald.sums.slopes import Slopes, by_normals, layer_tensors, of_both
+from parki.ewald.sums.slopes import MOVED_LAYERS, of_both, of_layers
 from parki.ewald.sums.sources import FORCE, LAYER
 
 _WANT = ("u", "p", "grad_u")
@@ -29,5 +29,6 @@ STOKES_COMB = Sum(
         ),
         "grad_u": Adjoint("stokes_dipole", _WANT, velocity_and_traction, mean=mean_of_dipoles),
     },
-    slopes=Slopes((*_WANT, "grad_tensor"), of_both, layer_tensors, by_normals, layer="stokes_dl"),
+    pulled=of_layers(_WANT, of_both),
+    pushed=MOVED_LAYERS,
 )
