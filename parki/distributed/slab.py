@@ -116,6 +116,10 @@ class Slab:
         """Return the sum of a number over all ranks."""
         return float(self.team.sum(np.array(value)))
 
+    def largest(self, value: float) -> float:
+        """Return the largest of a number of all ranks."""
+        return float(max(self.team.all(value)))
+
     def empty(self) -> Slab:
         """Return a pipeline without points."""
         return Slab(self.team)

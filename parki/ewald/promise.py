@@ -9,7 +9,7 @@ import numpy as np
 from parki.ewald.geometry.extent import volume_length
 from parki.ewald.pipeline.protocol import Pipeline, normal_squares
 from parki.ewald.points import check_density, check_dtypes, check_space
-from parki.ewald.sums.composite import factors
+from parki.ewald.sums.maps import factors
 from parki.ewald.sums.stress import WEIGHTS
 from parki.ewald.task import Points, Task
 from parki.interchange import as_array, to_host

@@ -6,7 +6,6 @@ Both are sums again. A kernel's record says which composites its derivatives are
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from functools import reduce
 from itertools import chain
@@ -24,7 +23,8 @@ from parki.ewald.points import (
     take_options,
 )
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.composite import Addend, Arrays, mapped, together, wanted
+from parki.ewald.sums.composite import Addend, by_density, together
+from parki.ewald.sums.maps import Arrays, mapped
 from parki.ewald.sums.record import Sum
 from parki.ewald.sums.slopes import MOVED_TARGETS, TARGETS, UNMOVED, Composites
 from parki.interchange import as_given
@@ -249,36 +249,24 @@ class _Sum(NamedTuple):
         ``back`` is from the targets to the sources, and ``pair`` a `Request.transposed_pair`.
         """
         rows: dict[Addend, Any] = {}
-        xp, ends = self.space.array_module, (self.trg, self.src)[:: -1 if back else 1]
-        for kernel, slots in together(chain(*of.values()), self.kind.name):
-            addends, kind = [*chain(*slots)], SUMS[kernel]
-            want = wanted(addends)
-            norms = mapped(addends[0].normals, self.norms, at) if kind.normals else None
-            tensors = next((each.tensors(at) for each in addends if each.tensors), None)
-            v = xp.stack([mapped(slot[0].density, each, at) for slot in slots for each in dens])
+        ends = (self.trg, self.src)[:: -1 if back else 1]
+        for shared in together(chain(*of.values()), self.kind.name):
+            kind, first, want = SUMS[shared.kernel], shared.addends[0], shared.want
+            norms = mapped(first.normals, self.norms, at) if kind.normals else None
+            tensors = next((each.tensors(at) for each in shared.addends if each.tensors), None)
+            v = shared.densities(dens, at)
             shaped = v.reshape(len(v), *kind.density_shape(v.shape[-1]))
             given = kind.name, *ends, norms, self.options
             results = sum_once(given, shaped, want, tensors=tensors, transposed_pair=pair)
-            names = (*want, "transposed_pair") if pair else want
-            each = [
-                {name: _flat(array[n]) for name, array in zip(names, results, strict=True)}
-                for n in range(len(v))
-            ]
+            found = by_density((*want, "transposed_pair") if pair else want, results)
             if back and self.options.dl_mean == "flux":
-                add_mean = self.kind.adjoints["u"].add_mean
-                for values, one in zip(v, each, strict=True):
-                    add_mean(one, values, at, self.options.box, tensors=tensors)
-            for n, slot in enumerate(slots):
-                own = each[n * len(dens) : (n + 1) * len(dens)]
-                rows |= {one: xp.stack([one.rows(a, at) for a in own]) for one in slot}
+                for values, each in zip(v, found, strict=True):
+                    mean = self.kind.adjoints["u"].add_mean
+                    mean(each, values, at, self.options.box, tensors=tensors)
+            rows |= shared.rows(found, at)
         return {name: [rows[each] for each in addends] for name, addends in of.items()}
 
 
 def _many(values: Any) -> Any:
     """Return values (rows, N) or (k, rows, N) as (k, rows, N)."""
     return values if values.ndim == 3 else values[None]
-
-
-def _flat(array: Any) -> Any:
-    """Return a result as (rows, N)."""
-    return array.reshape(math.prod(array.shape[:-1]), array.shape[-1])

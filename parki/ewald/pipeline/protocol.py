@@ -61,6 +61,10 @@ class Pipeline(Protocol):
         """Return the sum of a number over all ranks."""
         return value
 
+    def largest(self, value: float) -> float:
+        """Return the largest of a number of all ranks."""
+        return value
+
     def empty(self) -> Pipeline:
         """Return a pipeline without points."""
 

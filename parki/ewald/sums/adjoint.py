@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from parki.ewald.sums.composite import Addend, Arrays
+from parki.ewald.sums.composite import Addend
+from parki.ewald.sums.maps import Arrays
 
 Mean = Callable[[Any, Any], Any]
 

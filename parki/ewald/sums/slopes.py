@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from parki.ewald.sums.adjoint import Adjoint, traction, velocity
-from parki.ewald.sums.composite import Addend, Arrays, Map
+from parki.ewald.sums.composite import Addend
+from parki.ewald.sums.maps import Arrays, Map
 
 Composites = Mapping[str, tuple[Addend, ...]]  # by the name of an input
 

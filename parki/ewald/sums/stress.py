@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from parki.ewald.sums.composite import Addend, Arrays, transposed, wanted, weights
+from parki.ewald.sums.composite import Addend, wanted
+from parki.ewald.sums.maps import Arrays, transposed, weights
 
 
 def stress(found: Arrays, at: Arrays) -> Any:
