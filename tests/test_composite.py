@@ -9,6 +9,7 @@ from contract import rms
 import parki
 from parki.ewald.composed.plan import ComposedPlan
 from parki.ewald.derivatives import vjp
+from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import velocity
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import factors, transposed, weights
@@ -40,6 +41,10 @@ def images(points, at):
 
 def first(dens, at):
     return dens[:3]
+
+
+def first_two(dens, at):
+    return dens[:2]
 
 
 def last(dens, at):
@@ -96,8 +101,8 @@ HARMONIC = Composite(
 STRESS = Composite("stress", (3,), (3, 3), (Addend("stokes_sl", ("p", "grad_u"), stress),))
 
 
-def options(periodicity=3, **more):
-    return parki.EwaldOptions(periodicity, BOX, TOLERANCE, **more)
+def options(periodicity=3, tolerance=TOLERANCE):
+    return parki.EwaldOptions(periodicity, BOX, tolerance)
 
 
 def make(composite, periodicity=3, dtype="f8", **more):
@@ -182,3 +187,162 @@ def test_a_stress_is_a_composite():
     assert plan.promise(dens) == pytest.approx(other.promise(dens), rel=1e-12)
     values = np.random.default_rng(2).standard_normal((3, 3, TRG.shape[1]))
     assert np.allclose(plan.adjoint(values), other.adjoint(values), rtol=1e-12, atol=1e-12)
+
+
+# --- what plans do --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("composite", [SLIP, COMB, HARMONIC, STRESS], ids=lambda each: each.name)
+def test_several_densities(composite):
+    plan, dens = make(composite, 0), density(composite, 2)
+    found, bounds = plan(dens), plan.promise(dens)
+    back = plan.adjoint(found)
+    for n in (0, 1):
+        assert np.allclose(found[n], plan(dens[n]), rtol=1e-12, atol=1e-12)
+        assert bounds[n] == pytest.approx(plan.promise(dens[n]))
+        assert np.allclose(back[n], plan.adjoint(found[n]), rtol=1e-11, atol=1e-10)
+
+
+def test_single_precision():
+    plan, dens = make(COMB, dtype="f4", tolerance=1e-3), density(COMB).astype("f4")
+    found = plan(dens)
+    assert found.dtype == plan.adjoint(found).dtype == np.float32
+    assert rms(found - make(COMB)(dens.astype("f8"))) <= plan.promise(dens)
+    assert mismatch(plan, dens) <= 1e-5
+
+
+@pytest.mark.parametrize("composite", [SLIP, COMB, HARMONIC], ids=lambda each: each.name)
+def test_the_measured_error(composite):
+    plan, dens = make(composite, 0), density(composite)
+    check = plan.check(dens, 10)
+    assert 0 < check.error <= check.promise == plan.promise(dens)
+    assert check.flow == pytest.approx(rms(plan(dens)), rel=1)
+    with pytest.raises(parki.ParkiValueError, match="one density at a time"):
+        plan.check(density(composite, 2))
+
+
+def test_other_points():
+    plan, norms = make(COMB), 2 * NORMS
+    plan.update_points(SRC, SRC, norms)
+    dens, new = density(COMB), ComposedPlan(COMB, SRC, SRC, norms, options())
+    assert all(each.points.survey.same for each in plan.plans)
+    assert np.allclose(plan(dens), new(dens), rtol=1e-12, atol=1e-12)
+
+
+def test_points_that_one_sum_refuses():
+    """The other sums have the points of before then."""
+    plan, dens = make(COMB), density(COMB)
+    before = plan(dens)
+    with pytest.raises(parki.ParkiTypeError, match="norms is missing"):
+        plan.update_points(SRC, SRC, None)
+    assert np.array_equal(plan(dens), before)
+    assert np.array_equal(plan.adjoint(before), make(COMB).adjoint(before))
+
+
+def test_views():
+    plan, one = make(COMB), parki.Plan("stokes_sl", TRG, SRC, options())
+    text = plan.describe()
+    assert text.startswith("comb: 2 addends, 2 sums\nstokes_sl, 3-periodic")
+    assert "\nstokes_dl, 3-periodic" in text
+    memory = plan.memory
+    assert memory.parts["stokes_sl grid"] == one.memory.parts["grid"]
+    assert memory.peak >= sum(memory.parts.values()) > sum(one.memory.parts.values())
+
+
+def test_a_solver_takes_it():
+    plan, dens = make(SLIP), density(SLIP)
+    operator = plan.as_linear_operator()
+    assert np.array_equal(operator.matvec(dens.ravel()), plan(dens).ravel())
+    values = plan(dens)
+    assert np.array_equal(operator.rmatvec(values.ravel()), plan.adjoint(values).ravel())
+
+
+def test_wrong_maps_and_arguments():
+    of_two = Composite("two", (3,), (3,), (Addend("stokes_sl", ("u",), velocity, first_two),))
+    with pytest.raises(parki.ParkiValueError, match=r"a density for stokes_sl of shape \(2, 40\)"):
+        make(of_two)(FORCES)
+    flat = Composite(
+        "flat", (3,), (3,), (Addend("stokes_sl", ("p",), lambda found, _: found["p"]),)
+    )
+    with pytest.raises(parki.ParkiValueError, match=r"a result of stokes_sl of shape \(1, 50\)"):
+        make(flat)(FORCES)
+    with pytest.raises(
+        parki.ParkiValueError, match=r"dens has shape \(3, 39\); expected \(3, 40\)"
+    ):
+        make(SLIP)(FORCES[:, 1:])
+    with pytest.raises(parki.ParkiValueError, match=r"src has shape \(2, 40\); expected \(3, N\)"):
+        ComposedPlan(SLIP, TRG, SRC[:2], options())
+    dipole = Addend("stokes_dipole", ("p",), lambda found, _: found["p"])
+    plan = make(Composite("pressure", (3, 3), (), (dipole,)))
+    with pytest.raises(parki.ParkiValueError, match="no sum for"):
+        plan.adjoint(np.ones(50))
+
+
+# --- what addends share ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kernel", "calls"),
+    [
+        ("laplace", {"wrt": [1, 1], "tangents": [1, 1]}),
+        ("stokes_dl", {"wrt": [1, 1], "tangents": [1, 4]}),
+        ("stokes_comb", {"wrt": [1, 1], "tangents": [1, 4]}),
+        ("stokes_rotlet", {"wrt": [1, 1], "tangents": [4]}),
+        ("laplace_dipole", {"wrt": [1, 3, 1], "tangents": [4]}),
+    ],
+)
+def test_derivatives_share_sums(kernel, calls, monkeypatch):
+    """All derivatives by the sources take one sum; gradients of all axes take one, too."""
+    densities, original = [], vjp.sum_once
+
+    def spy(given, dens, *others, **more):
+        densities.append(len(dens))
+        return original(given, dens, *others, **more)
+
+    monkeypatch.setattr(vjp, "sum_once", spy)
+    kind = SUMS[kernel]
+    inputs = {"trg": TRG, "src": SRC, "dens": RNG.standard_normal(kind.density_shape(40))}
+    inputs |= {"norms": NORMS} if kind.normals else {}
+    values = RNG.standard_normal((3, 50)[kind.results == 1 :])
+    parki.vjp(kernel, options=options(), values=values, wrt=tuple(inputs), **inputs_of(inputs))
+    assert densities == calls["wrt"]
+    densities.clear()
+    moves = {name: inputs[name] for name in inputs if name != "dens"}
+    parki.jvp(kernel, options=options(), tangents=moves, **inputs_of(inputs))
+    assert sorted(densities) == calls["tangents"]
+
+
+def inputs_of(inputs):
+    return {"norms": None} | inputs
+
+
+# --- maps -----------------------------------------------------------------------------------------
+
+
+def test_a_transposed_map():
+    """Of several results, with weights that differ from point to point and without."""
+    rng = np.random.default_rng(1)
+    own = {"u": rng.standard_normal((4, 3, 7)), "p": rng.standard_normal((4, 1, 7))}
+
+    def results(found, at):
+        return sum(np.einsum("ijn,jn->in", own[name], rows) for name, rows in found.items())
+
+    at, sizes = {"points": rng.random((3, 7))}, {"u": 3, "p": 1}
+    values = rng.standard_normal((2, 4, 7))
+    for name, rows in transposed(weights(results, sizes, at), values).items():
+        assert np.allclose(rows, np.einsum("ijn,kin->kjn", own[name], values))
+    found = {name: rng.standard_normal((rows, 7)) for name, rows in {"p": 1, "grad_u": 9}.items()}
+    values = rng.standard_normal((9, 7))
+    back = transposed(WEIGHTS["stress"], values)
+    there = (stress(found, {}) * values).sum()
+    assert there == pytest.approx(sum((back[name] * rows).sum() for name, rows in found.items()))
+
+
+def test_how_much_maps_enlarge_errors():
+    rng = np.random.default_rng(1)
+    own = rng.standard_normal((4, 3, 20))
+    at = {"points": rng.random((3, 20))}
+    made = weights(lambda found, _: np.einsum("ijn,jn->in", own, found["u"]), {"u": 3}, at)
+    norm = max(np.linalg.norm(own[..., n], 2) for n in range(20))
+    assert norm <= factors(made)["u"] <= 3 * norm
+    assert factors(WEIGHTS["stress"]) == pytest.approx({"p": 3**0.5, "grad_u": 2})

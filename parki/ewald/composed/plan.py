@@ -8,7 +8,7 @@ so a source and its mirror image share a pair walk and a grid.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,13 @@ from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.placed_sum import PlacedSum
 from parki.ewald.plan import AnyPlan, Plan
-from parki.ewald.points import check_density, like_points, result_rows, take_options
+from parki.ewald.points import (
+    check_density,
+    check_points,
+    like_points,
+    result_rows,
+    take_options,
+)
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import Composite, Shared, by_density, joined, together
 from parki.ewald.sums.maps import Arrays, factors, mapped, weights
@@ -42,9 +48,6 @@ class ComposedPlan:
     composite : Composite
     trg, src, norms, options, **keywords
         As for `parki.Plan`. What the composite makes of the sources must be in the box as well.
-    make : callable, optional
-        Makes the plan of each sum: `parki.Plan`, or `parki.distributed.ewald.Plan`, whose ranks
-        have the composite in common.
 
     Attributes
     ----------
@@ -66,22 +69,38 @@ class ComposedPlan:
         src: Any,
         norms: Any = None,
         options: Any = None,
-        *,
-        make: Callable[..., AnyPlan[Any]] = Plan,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
-        norms, options = take_options(norms, options, keywords)
         self.composite, self.sums = composite, together(joined(composite.addends))
-        trg, self.sources = _points(trg, src, norms)
-        self.plans = [
-            make(one.kernel, *self._given(one, trg), options, want=one.want) for one in self.sums
+        with self.together():
+            norms, self.options = take_options(norms, options, keywords)
+            self.sources, given = self._given(trg, src, norms)
+        self.plans: list[Any] = [
+            self.make(one.kernel, *arrays, self.options, want=one.want)
+            for one, arrays in zip(self.sums, given, strict=True)
         ]
 
-    def _given(self, one: Shared, trg: Any) -> tuple[Any, Any, Any]:
-        """Return the points and normals of a sum, for the targets and the composite's sources."""
-        at, first = self.sources, one.addends[0]
-        normals = mapped(first.normals, at["norms"], at) if SUMS[one.kernel].normals else None
-        return trg, mapped(first.sources, at["points"], at), normals
+    def make(self, *given: Any, want: tuple[str, ...]) -> AnyPlan[Any]:
+        """Return the plan of a sum."""
+        return Plan(*given, want=want)
+
+    def together(self) -> AbstractContextManager[Any]:
+        """Raise on all ranks what is raised on one of them."""
+        return nullcontext()
+
+    def _given(self, trg: Any, src: Any, norms: Any) -> tuple[Arrays, list[tuple[Any, Any, Any]]]:
+        """Return what maps find at the sources; and targets, sources and normals of each sum."""
+        targets = as_array("trg", trg)
+        at = {"points": targets if trg is src else as_array("src", src)}
+        at["norms"] = None if norms is None else as_array("norms", norms)
+        check_points("trg", targets, self.options)
+        check_points("src", at["points"], self.options)
+        found = []
+        for one in self.sums:
+            first, has = one.addends[0], SUMS[one.kernel].normals and norms is not None
+            normals = mapped(first.normals, at["norms"], at) if has else None
+            found.append((targets, mapped(first.sources, at["points"], at), normals))
+        return at, found
 
     @property
     def _trg(self) -> Any:
@@ -97,7 +116,7 @@ class ComposedPlan:
         """Return densities or values as (k, rows, N); and (k,), if k were given."""
         first, (result, density) = self.plans[0], self._shapes
         of, shape = ("sources", density) if name == "dens" else ("targets", result)
-        with first.pipeline.together():
+        with self.together():
             values = like_points(name, given, first.space, first.dtype)
             values = check_density(name, values, shape, several=True, of=of)
         several = values.shape[:-2]
@@ -105,18 +124,19 @@ class ComposedPlan:
 
     def update_points(self, trg: Any, src: Any, norms: Any = None) -> None:
         """Give the plans other points: see `parki.Plan.update_points`."""
-        before, done = self.sources, []
-        trg, self.sources = _points(trg, src, norms)
+        with self.together():
+            sources, given = self._given(trg, src, norms)
+        done = []
         try:
-            for one, plan in zip(self.sums, self.plans, strict=True):
-                arrays = plan.points.arrays
-                plan._sum.update_points(*self._given(one, trg), None)
-                done.append((plan, arrays))
+            for plan, arrays in zip(self.plans, given, strict=True):
+                before = plan.points.arrays
+                plan._sum.update_points(*arrays, None)
+                done.append((plan, before))
         except BaseException:
-            self.sources = before
-            for plan, arrays in done:
-                plan._sum.update_points(arrays["trg"], arrays["src"], arrays.get("norms"), None)
+            for plan, before in done:
+                plan._sum.update_points(before["trg"], before["src"], before.get("norms"), None)
             raise
+        self.sources = sources
 
     # ------------------------------------------------------------------ apply
     def __call__(self, dens: Any) -> Any:
@@ -129,7 +149,7 @@ class ComposedPlan:
     def _densities(self, values: Any) -> list[tuple[Shared, AnyPlan[Any], Any]]:
         """Return each sum with its plan and its densities, for densities (k, rows, N)."""
         found = []
-        with self.plans[0].pipeline.together():
+        with self.together():
             for one, plan in zip(self.sums, self.plans, strict=True):
                 v, shape = one.densities(values, self.sources), (plan.task.sum.rows, plan.n_sources)
                 _check_rows(f"a density for {one.kernel}", v, shape)
@@ -155,6 +175,7 @@ class ComposedPlan:
             given = one.values(rows, {"points": self._trg}, _sizes(one))
             shapes = [(len(v), *plan._sum.shapes()[name]) for name, v in given.items()]
             back = plan.adjoint([v.reshape(s) for v, s in zip(given.values(), shapes, strict=True)])
+            back = back.reshape(len(back), plan.task.sum.rows, plan.n_sources)
             found.append(one.pulled(back, self.sources, math.prod(self.composite.density)))
         return as_given(reduce(add, found).reshape(*several, *self._shapes[1]), values)
 
@@ -216,13 +237,6 @@ class ComposedPlan:
         """Return the plan as a linear operator: see `parki.Plan.as_linear_operator`."""
         first = self.plans[0]
         return linear_operator(self, self.adjoint, self._shapes, first.dtype, first.space)
-
-
-def _points(trg: Any, src: Any, norms: Any) -> tuple[Any, Arrays]:
-    """Return the targets, and what maps find at the sources; one array if they are the same."""
-    targets = as_array("trg", trg)
-    sources = {"points": targets if trg is src else as_array("src", src)}
-    return targets, sources | {"norms": None if norms is None else as_array("norms", norms)}
 
 
 def _sizes(one: Shared) -> dict[str, int]:

@@ -232,7 +232,7 @@ class _Sum(NamedTuple):
         """
         record = self.kind.adjoints["u"]
         pulled = {"dens": (record,), **self.kind.pulled}
-        back = {name: pulled[name] for name in INPUTS if name in wrt and name != "trg"}
+        back = {name: addends for name, addends in pulled.items() if name in wrt}
         alone = record.transposed_pair and {*wrt} == {"dens"}
         pair = (self.kind.name, self.norms) if alone else None
         at = {"dens": dens, "norms": self.norms, "trg": self.trg, "src": self.src}
