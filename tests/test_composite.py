@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+from composites import (
+    BOX,
+    COMB,
+    FORCES,
+    HARMONIC,
+    MIDDLE,
+    NORMS,
+    SLIP,
+    SRC,
+    STRESS,
+    TOLERANCE,
+    TRG,
+    first_two,
+    images,
+    mirrored,
+)
 from contract import rms
+from started import mpirun, parallel
 
 import parki
 from parki.ewald.composed.plan import ComposedPlan
@@ -15,90 +34,6 @@ from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import factors, transposed, weights
 from parki.ewald.sums.stress import WEIGHTS, stress
 from parki.reference import direct_sum
-
-BOX = (1.2, 1.0, 2.0)
-MIDDLE = BOX[2] / 2
-RNG = np.random.default_rng(3)
-SRC = RNG.random((3, 40)) * [[1.2], [1.0], [MIDDLE]]
-TRG = RNG.random((3, 50)) * [[1.2], [1.0], [MIDDLE]]
-FORCES, NORMS = RNG.standard_normal((2, 3, 40))
-TOLERANCE = 1e-5
-
-
-def mirrored(values, at):
-    """Return vectors mirrored at a plane of the third axis."""
-    rows = values.copy()
-    rows[2] *= -1
-    return rows
-
-
-def images(points, at):
-    """Return points mirrored at the middle of the box."""
-    rows = points.copy()
-    rows[2] = BOX[2] - rows[2]
-    return rows
-
-
-def first(dens, at):
-    return dens[:3]
-
-
-def first_two(dens, at):
-    return dens[:2]
-
-
-def last(dens, at):
-    return dens[3:]
-
-
-# A symmetry plane: no flow crosses it, and no force along it acts there.
-SLIP = Composite(
-    "free slip",
-    (3,),
-    (3,),
-    (
-        Addend("stokes_sl", ("u",), velocity),
-        Addend("stokes_sl", ("u",), velocity, density=mirrored, sources=images),
-    ),
-)
-COMB = Composite(
-    "comb",
-    (6,),
-    (3,),
-    (
-        Addend("stokes_sl", ("u",), velocity, density=first),
-        Addend("stokes_dl", ("u",), velocity, density=last),
-    ),
-)
-
-
-def _harmonic(axis):
-    """Return ``phi e_axis - x_axis grad phi`` of charges f_axis."""
-
-    def results(found, at):
-        rows = -at["points"][axis] * found["grad_u"]
-        rows[axis] += found["u"][0]
-        return rows
-
-    return Addend("laplace", ("u", "grad_u"), results, lambda f, at: f[axis : axis + 1])
-
-
-# The Stokeslet by harmonic functions: [e_j - x_j grad] (f_j / r) + grad (f.y / r).
-HARMONIC = Composite(
-    "Papkovich and Neuber",
-    (3,),
-    (3,),
-    (
-        *map(_harmonic, range(3)),
-        Addend(
-            "laplace",
-            ("grad_u",),
-            lambda found, at: found["grad_u"],
-            lambda f, at: (f * at["points"]).sum(axis=0, keepdims=True),
-        ),
-    ),
-)
-STRESS = Composite("stress", (3,), (3, 3), (Addend("stokes_sl", ("p", "grad_u"), stress),))
 
 
 def options(periodicity=3, tolerance=TOLERANCE):
@@ -278,6 +213,30 @@ def test_wrong_maps_and_arguments():
         plan.adjoint(np.ones(50))
 
 
+# --- ranks ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [pytest.param(3, marks=parallel)])
+def test_composites_over_ranks(size):
+    """As one rank has them, to rounding; what one rank refuses is refused on all."""
+    ran = mpirun(size, "composed", seconds=120)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    found = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    apart = {each["case"]: each["apart"] for each in found if "apart" in each}
+    assert set(apart) == {SLIP.name, COMB.name, HARMONIC.name}
+    for case, each in apart.items():
+        assert np.max(each) <= 1e-12, case
+    words = {
+        "check": "check works for parki.Plan alone",
+        "operator": "no meaning over many ranks",
+        "density": "rank 2 of 3: dens has shape",
+        "points": "rank 2 of 3: src has shape (2, 13)",
+    }
+    for each in found:
+        assert all(words[each["case"]] in text for _, text in each.get("seen", ())), each
+    assert len([each for each in found if "seen" in each]) == 3 * len(words)
+
+
 # --- what addends share ---------------------------------------------------------------------------
 
 
@@ -301,9 +260,13 @@ def test_derivatives_share_sums(kernel, calls, monkeypatch):
 
     monkeypatch.setattr(vjp, "sum_once", spy)
     kind = SUMS[kernel]
-    inputs = {"trg": TRG, "src": SRC, "dens": RNG.standard_normal(kind.density_shape(40))}
+    inputs = {
+        "trg": TRG,
+        "src": SRC,
+        "dens": np.random.default_rng(4).standard_normal(kind.density_shape(40)),
+    }
     inputs |= {"norms": NORMS} if kind.normals else {}
-    values = RNG.standard_normal((3, 50)[kind.results == 1 :])
+    values = np.random.default_rng(5).standard_normal((3, 50)[kind.results == 1 :])
     parki.vjp(kernel, options=options(), values=values, wrt=tuple(inputs), **inputs_of(inputs))
     assert densities == calls["wrt"]
     densities.clear()
