@@ -1,4 +1,4 @@
-"""`ComposedPlan` over the points of all ranks: maps treat each point by itself, on its rank."""
+"""`RanksComposedPlan`: a composite for the points of all ranks. Maps treat each point by itself, on its rank."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from parki.distributed.team import Team
 from parki.ewald.composed import plan as composed
 
 
-class ComposedPlan(composed.ComposedPlan):
+class RanksComposedPlan(composed.ComposedPlan):
     """A composite for the points of all ranks: see `parki.ewald.composed.plan.ComposedPlan`.
 
     Parameters

@@ -35,7 +35,7 @@ import parki
 from parki.distributed import ewald, use_local_gpu
 from parki.distributed import memory as slab_memory
 from parki.distributed import slab as distributed
-from parki.distributed.composed import ComposedPlan as RanksPlan
+from parki.distributed.composed import RanksComposedPlan
 from parki.distributed.near import SlabP2P
 from parki.ewald.choice.clustering import SAMPLE
 from parki.ewald.composed.plan import ComposedPlan
@@ -451,7 +451,7 @@ def composed(comm: Any, space: str = "CPU") -> None:
         values = np.random.default_rng(9).standard_normal(TRG.shape)
         alone = ComposedPlan(composite, TRG, SRC, norms, options)
         arrays = TRG[:, here], SRC[:, mine], None if norms is None else norms[:, mine]
-        plan = RanksPlan(composite, *map(memory.send, arrays), options, comm=comm)
+        plan = RanksComposedPlan(composite, *map(memory.send, arrays), options, comm=comm)
         apart = [
             abs(memory.fetch(found) - exact).max() / abs(exact).max() if found.size else 0.0
             for found, exact in (
@@ -466,7 +466,7 @@ def composed(comm: Any, space: str = "CPU") -> None:
         attempt(comm, "density", lambda plan=plan, wrong=wrong: plan(wrong))
         bad = memory.send(SRC[: 2 if comm.rank == comm.size - 1 else 3, mine])
         given = composite, memory.send(TRG[:, here]), bad, memory.send(arrays[2]), options
-        attempt(comm, "points", lambda given=given: RanksPlan(*given, comm=comm))
+        attempt(comm, "points", lambda given=given: RanksComposedPlan(*given, comm=comm))
         told = comm.gather(apart)
         if told:
             print(json.dumps({"case": composite.name, "apart": told}), flush=True)
