@@ -1,4 +1,4 @@
-"""`RanksComposedPlan`: a composite for the points of all ranks. Maps treat each point by itself, on its rank."""
+"""`RanksComposedPlan`: a composite for the points of all ranks, each mapped on its own rank."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Maps of densities, points and results: linear functions that treat every point by itself.
+"""Maps of densities, results and points: functions that treat every point by itself.
 
 A map takes values (rows, N), or results by name, and ``at``: what else there is at the points, such
-as "points" and "norms". Its transpose, and how much it enlarges errors, follow from what it makes
-of ones.
+as "points" and "norms". Maps of densities and results are linear: their transposes, and how much
+they enlarge errors, follow from what they make of ones.
 """
 
 from __future__ import annotations
