@@ -250,7 +250,8 @@ class _Sum(NamedTuple):
         """
         rows: dict[Addend, Any] = {}
         ends = (self.trg, self.src)[:: -1 if back else 1]
-        for shared in together(chain(*of.values()), self.kind.name):
+        own = self.kind.adjoints["u"].kernel if back else self.kind.name
+        for shared in together(chain(*of.values()), own):
             kind, first, want = SUMS[shared.kernel], shared.addends[0], shared.want
             norms = mapped(first.normals, self.norms, at) if kind.normals else None
             tensors = next((each.tensors(at) for each in shared.addends if each.tensors), None)

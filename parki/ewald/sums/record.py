@@ -113,7 +113,8 @@ class Sum:
         How "u", "p" and "grad_u" are transposed, as far as there are sums for it.
     pulled, pushed : mapping of str to tuple of Addend
         The derivatives of "u" by "src" and "norms", as composites: of ``v.u``, of values v from
-        the targets to the sources; and the change of u, where sources or normals change.
+        the targets to the sources, where "" is the transposed sum of "u"; and the change of u,
+        where sources or normals change.
     """
 
     name: str

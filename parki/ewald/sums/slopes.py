@@ -61,8 +61,8 @@ def by_normals(found: Arrays, at: Arrays) -> Any:
 
 def of_layers(want: tuple[str, ...], sources: Map) -> Composites:
     """Return what double layers are pulled by; ``want`` is what their traction needs."""
-    tensors = Addend("stokes_sl", (*want, "grad_tensor"), sources, tensors=layer_tensors)
-    return {"src": (tensors,), "norms": (Addend("stokes_sl", want, by_normals),)}
+    tensors = Addend("", (*want, "grad_tensor"), sources, tensors=layer_tensors)
+    return {"src": (tensors,), "norms": (Addend("", want, by_normals),)}
 
 
 def by_dipoles(kernel: str) -> Composites:

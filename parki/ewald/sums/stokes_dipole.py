@@ -72,7 +72,5 @@ STOKES_DIPOLE = Sum(
         "u": Adjoint("stokes_sl", ("grad_u",), gradient, transposed_pair=True),
         "grad_u": Adjoint("stokes_dipole", ("grad_u",), gradient),
     },
-    pulled={
-        "src": (Addend("stokes_sl", ("grad_u", "grad_tensor"), of_tensors, tensors=dipole_tensors),)
-    },
+    pulled={"src": (Addend("", ("grad_u", "grad_tensor"), of_tensors, tensors=dipole_tensors),)},
 )
