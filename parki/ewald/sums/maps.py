@@ -59,8 +59,8 @@ def transposed(weights: Weights, values: Any) -> Arrays:
     """Return what the transposed matrices make of values (..., rows, N): results by name."""
 
     def row(of: Any) -> Any:
-        found = [each * values[..., i, :] for i, each in enumerate(of) if np.ndim(each) or each]
-        return reduce(add, found)
+        numbered = [(i, each) for i, each in enumerate(of) if not isinstance(each, float) or each]
+        return reduce(add, [each * values[..., i, :] for i, each in numbered])
 
     return {name: np.stack([*map(row, rows)], axis=-2) for name, rows in weights.items()}
 
@@ -74,10 +74,13 @@ def factors(weights: Weights) -> dict[str, float]:
     for name, columns in weights.items():
         most, total = 0.0, 0.0
         for column in map(np.abs, columns):
-            most = max(most, float(np.max(column.sum(axis=0), initial=0)))
-            total = total + column
-        found[name] = math.sqrt(most * float(np.max(total, initial=0)))
+            most, total = max(most, _largest(column.sum(axis=0))), total + column
+        found[name] = math.sqrt(most * _largest(total))
     return found
+
+
+def _largest(values: Any) -> float:
+    return float(values.max()) if values.size else 0.0
 
 
 def pulled(function: Map | None, values: Any, at: Arrays, rows: int) -> Any:
