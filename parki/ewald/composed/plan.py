@@ -231,7 +231,7 @@ class ComposedPlan:
                     label = f"{one.kernel} {name}"
                     parts[label] = parts.get(label, 0.0) + size
                 held += own.held
-        return Memory(parts, held, max(peak, sum(parts.values())))
+        return Memory(parts, held, peak)
 
     def as_linear_operator(self) -> Any:
         """Return the plan as a linear operator: see `parki.Plan.as_linear_operator`."""
