@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -149,6 +150,21 @@ def test_single_precision():
     assert found.dtype == plan.adjoint(found).dtype == np.float32
     assert rms(found - make(COMB)(dens.astype("f8"))) <= plan.promise(dens)
     assert mismatch(plan, dens) <= 1e-5
+
+
+@pytest.mark.parametrize("composite", [SLIP, COMB, HARMONIC, STRESS], ids=lambda each: each.name)
+def test_spaces(composite, space, to_space, to_host):
+    """Maps are written with functions of NumPy, and take arrays of a device as well."""
+    usual, dens = make(composite, 0), density(composite)
+    norms = to_space(NORMS) if composite is COMB else None
+    arrays = to_space(TRG), to_space(SRC), norms
+    plan = ComposedPlan(composite, *arrays, replace(options(0), execution_space=space))
+    found, given = plan(to_space(dens)), to_space(dens)
+    assert type(found) is type(given)
+    back, values = plan.adjoint(found), usual(dens)
+    assert np.allclose(to_host(found), values, rtol=1e-9, atol=1e-9)
+    assert np.allclose(to_host(back), usual.adjoint(to_host(found)), rtol=1e-8, atol=1e-7)
+    assert plan.promise(given) == pytest.approx(usual.promise(dens))
 
 
 @pytest.mark.parametrize("composite", [SLIP, COMB, HARMONIC], ids=lambda each: each.name)
