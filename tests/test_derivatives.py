@@ -109,13 +109,14 @@ def test_the_promised_error(kernel, periodicity):
     bound = (2 + math.sqrt(3)) * tolerance * q / length**2
     first = sum(source.rows for source in kind.sources if not source.normal)
     for back in (found["dens"], alone["dens"]):
-        error = back.reshape(-1, 20) - np.concatenate(record.rows(rows, norms))
+        error = back.reshape(-1, 20) - record.results(rows, {"norms": norms})
         if first:
             assert rms(error[:first]) <= tolerance * q / length ** kind.sources[0].decay
         if kind.normals:
             assert rms(error[-3:]) <= bound * of_normals
     if kind.normals:
-        normal_error = found["norms"] - kind.slopes.normals(rows, dens)
+        (by_normals,) = kind.pulled["norms"]
+        normal_error = found["norms"] - by_normals.results(rows, {"dens": dens})
         assert rms(normal_error) <= bound * rms(dens[-3:])
     # By the sources: of forces times gradients, of dipoles and double layers by tensor targets.
     strength = tolerance * q / length ** (kind.sources[0].decay + 1) * rms(dens.reshape(-1, 20))

@@ -22,7 +22,7 @@ from parki.ewald.choice.parameters import Parameters
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.sizes import PART, field_rows, workers
-from parki.ewald.points import result_shape
+from parki.ewald.points import result_rows
 from parki.ewald.sums import SUMS
 from parki.runtime.spaces import free_memory
 from parki.settings import thread_count
@@ -65,7 +65,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
     (targets, sources), (given_targets, given_sources) = place.own, place.given
     cells = max(slabs.cells[rank + 1] - slabs.cells[rank], 1)
     inputs, outputs = SUMS[kernel].components, field_rows(kernel, problem.want)
-    rows = sum(math.prod(result_shape(kernel, name, 1)) for name in problem.want)
+    rows = sum(result_rows(kernel, name) for name in problem.want)
 
     box = problem.box[place.axes]
     stretch = slabs.stretch(rank, reach + 1)

@@ -7,7 +7,6 @@ field takes the slab's planes of the grid. One rank chooses the parameters, from
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import fields, replace
@@ -116,6 +115,10 @@ class Slab:
     def total(self, value: float) -> float:
         """Return the sum of a number over all ranks."""
         return float(self.team.sum(np.array(value)))
+
+    def largest(self, value: float) -> float:
+        """Return the largest of a number of all ranks."""
+        return float(max(self.team.all(value)))
 
     def empty(self) -> Slab:
         """Return a pipeline without points."""
@@ -264,13 +267,9 @@ class Slab:
     def _sum(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         """Sum a density (rows, sources); stages see results as (rows, targets)."""
         task, count = self.far.setup.task, self._to_targets.arriving
-        flat = {
-            name: array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
-            for name, array in results.items()
-        }
-        rows = sum(map(len, flat.values()))
+        rows = sum(map(len, results.values()))
         together = task.xp.zeros((rows, count), dtype=task.dtype)
-        own = dict(zip(flat, _rows(together, flat.values()), strict=True))
+        own = dict(zip(results, _rows(together, results.values()), strict=True))
         before = dict(self.transport.sent)
         with watch("densities"):
             dens = self.order.density(task.kernel, dens)
@@ -298,9 +297,9 @@ class Slab:
             self.far.gather(own)
             self.gauge.add(dens, own)
         with watch("results"):
-            back = task.xp.empty((rows, next(iter(flat.values())).shape[1]), dtype=task.dtype)
+            back = task.xp.empty((rows, next(iter(results.values())).shape[1]), dtype=task.dtype)
             self._to_targets.backward("results", together, back)
-            for array, part in zip(flat.values(), _rows(back, flat.values()), strict=True):
+            for array, part in zip(results.values(), _rows(back, results.values()), strict=True):
                 array[self.order.places(len(part))] = part
         sent = {n: count - before.get(n, 0) for n, count in self.transport.sent.items()}
         self.sent = {label: count for label, count in sent.items() if count}

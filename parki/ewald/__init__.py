@@ -13,6 +13,7 @@ plan               joins the stages: `Plan(...)` once, `plan(dens)` many times
 promise, checks, describe    the bound of the error, the error measured, what was chosen
 api                one-shot calls
 derivatives        transposes, vjp and jvp; a plan as a function of densities
+composed           plans of composites, which are sums of sums
 """
 
 from typing import TYPE_CHECKING

@@ -333,6 +333,11 @@ def result_shape(kernel: str, name: str, targets: int) -> tuple[int, ...]:
     }[name]
 
 
+def result_rows(kernel: str, name: str) -> int:
+    """Return the rows of one of the `RESULTS`."""
+    return math.prod(result_shape(kernel, name, 1))
+
+
 def check_outputs(
     out: Any,
     want: str | tuple[str, ...],

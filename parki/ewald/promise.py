@@ -9,7 +9,8 @@ import numpy as np
 from parki.ewald.geometry.extent import volume_length
 from parki.ewald.pipeline.protocol import Pipeline, normal_squares
 from parki.ewald.points import check_density, check_dtypes, check_space
-from parki.ewald.sums import stress
+from parki.ewald.sums.maps import factors
+from parki.ewald.sums.stress import WEIGHTS
 from parki.ewald.task import Points, Task
 from parki.interchange import as_array, to_host
 
@@ -25,8 +26,8 @@ def promise(task: Task, points: Points, pipeline: Pipeline, dens: Any) -> tuple[
     bounds = [_bound(task, points, pipeline, q) for q in (squares if several else squares[None])]
     bound: Any = np.array(bounds) if several else bounds[0]
     of_derivatives = bound / volume_length(points.box.box)
-    known = {"u": bound, "stress": stress.OF_PARTS * of_derivatives}
-    return tuple(known.get(name, of_derivatives) for name in task.names)
+    made = {name: sum(factors(each).values()) * of_derivatives for name, each in WEIGHTS.items()}
+    return tuple(({"u": bound} | made).get(name, of_derivatives) for name in task.names)
 
 
 def _bound(task: Task, points: Points, pipeline: Pipeline, squares: Any) -> Any:

@@ -2,6 +2,7 @@
 
     mpirun -n 3 python tests/helpers/ranks.py sums
     mpirun -n 3 python tests/helpers/ranks.py sums+moves+adjoints CPU usual
+    mpirun -n 3 python tests/helpers/ranks.py composed
     mpirun -n 3 python tests/helpers/ranks.py failures
     mpirun -n 3 python tests/helpers/ranks.py ending raise
     mpirun -n 2 python tests/helpers/ranks.py needed 3
@@ -27,14 +28,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from composites import BOX, COMB, HARMONIC, NORMS, SLIP, SRC, TOLERANCE, TRG
 from contract import KERNELS, SCALAR, cloud
 
 import parki
 from parki.distributed import ewald, use_local_gpu
 from parki.distributed import memory as slab_memory
 from parki.distributed import slab as distributed
+from parki.distributed.composed import RanksComposedPlan
 from parki.distributed.near import SlabP2P
 from parki.ewald.choice.clustering import SAMPLE
+from parki.ewald.composed.plan import ComposedPlan
 from parki.ewald.near import p2p
 from parki.ewald.near import sizes as near_sizes
 from parki.ewald.pipeline import setup as setups
@@ -440,6 +444,41 @@ def adjoints(comm: Any, space: str = "CPU", _part: str = "") -> None:
             print(json.dumps({"case": f"adjoint of {case}", "apart": apart}), flush=True)
 
 
+# --- composites -----------------------------------------------------------------------------------
+
+
+def composed(comm: Any, space: str = "CPU") -> None:
+    """Compare composites with those of one rank, and fail on one rank."""
+    memory, mine = Memory(space, comm), np.arange(SRC.shape[1]) % comm.size == comm.rank
+    here = np.arange(TRG.shape[1]) * comm.size // TRG.shape[1] == comm.rank
+    for composite in (SLIP, COMB, HARMONIC):
+        norms = NORMS if composite is COMB else None
+        options = parki.EwaldOptions(0 if composite is HARMONIC else 3, BOX, TOLERANCE)
+        dens = np.random.default_rng(8).standard_normal((*composite.density, SRC.shape[1]))
+        values = np.random.default_rng(9).standard_normal(TRG.shape)
+        alone = ComposedPlan(composite, TRG, SRC, norms, options)
+        arrays = TRG[:, here], SRC[:, mine], None if norms is None else norms[:, mine]
+        plan = RanksComposedPlan(composite, *map(memory.send, arrays), options, comm=comm)
+        apart = [
+            abs(memory.fetch(found) - exact).max() / abs(exact).max() if found.size else 0.0
+            for found, exact in (
+                (plan(memory.send(dens[..., mine])), alone(dens)[..., here]),
+                (plan.adjoint(memory.send(values[:, here])), alone.adjoint(values)[..., mine]),
+            )
+        ]
+        apart.append(abs(plan.promise(memory.send(dens[..., mine])) / alone.promise(dens) - 1))
+        attempt(comm, "check", lambda plan=plan: plan.check(None))
+        attempt(comm, "operator", lambda plan=plan: plan.as_linear_operator())
+        wrong = memory.send(dens[..., mine][..., int(comm.rank == comm.size - 1) :])
+        attempt(comm, "density", lambda plan=plan, wrong=wrong: plan(wrong))
+        bad = memory.send(SRC[: 2 if comm.rank == comm.size - 1 else 3, mine])
+        given = composite, memory.send(TRG[:, here]), bad, memory.send(arrays[2]), options
+        attempt(comm, "points", lambda given=given: RanksComposedPlan(*given, comm=comm))
+        told = comm.gather(apart)
+        if told:
+            print(json.dumps({"case": composite.name, "apart": told}), flush=True)
+
+
 # --- failures -------------------------------------------------------------------------------------
 
 
@@ -658,7 +697,9 @@ def patient(mpi: Any) -> Any:
 if __name__ == "__main__":
     from mpi4py import MPI
 
-    modes = {each.__name__: each for each in (sums, moves, adjoints, failures, needed, tiles)}
+    modes = {
+        each.__name__: each for each in (sums, moves, adjoints, composed, failures, needed, tiles)
+    }
     if sys.argv[1] == "ending":
         ending(MPI.COMM_WORLD, *sys.argv[2:])
     else:

@@ -32,7 +32,7 @@ from parki.ewald.far.sizes import (
 )
 from parki.ewald.near.sizes import cells_of, choose_launch, near_tile
 from parki.ewald.options import MOST_POINTS, MOST_RECORDED
-from parki.ewald.points import result_shape
+from parki.ewald.points import result_rows
 from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace
 from parki.runtime.spaces import free_memory
@@ -111,7 +111,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     item = np.dtype(use.dtype).itemsize
     padding = problem.pad(chosen.steps, chosen.points, chosen.cutoff, chosen.split)
     held, near, far = points_bytes(problem, chosen, use, padding, item)
-    rows = sum(math.prod(result_shape(problem.kernel, name, 1)) for name in problem.want)
+    rows = sum(result_rows(problem.kernel, name) for name in problem.want)
     systems = problem.systems
     targets, sources = systems * problem.targets, systems * problem.sources
     given = 8 if use.mixed else item
@@ -224,7 +224,7 @@ def points_bytes(
     if chosen.g2p == "tile":
         far += 8.0 * cells / 16
     if not on_device and targets >= IN_ORDER:  # as G2P then gathers in order
-        rows = sum(math.prod(result_shape(problem.kernel, name, 1)) for name in problem.want)
+        rows = sum(result_rows(problem.kernel, name) for name in problem.want)
         far += (8 + rows * item) * targets
     if normals:
         far += 8 * sources  # squares of the normals

@@ -6,8 +6,6 @@ takes the plan's own parameters and has the same matrix as the plan up to roundi
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +16,10 @@ from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import SMALLEST_TOLERANCE
 from parki.ewald.pipeline.protocol import Pipeline, unwatched
 from parki.ewald.pipeline.setup import Setup
-from parki.ewald.points import result_shape
+from parki.ewald.points import result_rows
 from parki.ewald.sums.adjoint import Adjoint
-from parki.ewald.task import Frame, Points, Task
+from parki.ewald.sums.stress import seeds
+from parki.ewald.task import Points, Task
 
 
 class Transpose:
@@ -60,22 +59,6 @@ class Transpose:
         return found
 
 
-def seeds(values: dict[str, Any]) -> dict[str, Any]:
-    """Return values (k, rows, targets) of what is summed: a stress becomes its parts."""
-    found = {name: rows for name, rows in values.items() if name != "stress"}
-    if "stress" in values:
-        rows = values["stress"]
-        many, _, count = rows.shape
-        stress = rows.reshape(many, 3, 3, count)
-        of_parts = {
-            "p": -rows[:, ::4].sum(axis=1, keepdims=True),
-            "grad_u": (stress + stress.swapaxes(1, 2)).reshape(many, 9, count),
-        }
-        for name, part in of_parts.items():
-            found[name] = found[name] + part if name in found else part
-    return found
-
-
 @dataclass
 class _Kept:
     """A pipeline with its points, the plan's points and the set-up that it was made for."""
@@ -103,31 +86,23 @@ class TransposedSum:
             other, transposed = pipeline, points
         else:
             other, transposed = self._placed(points, pipeline)
-        many, count = len(values), transposed.targets
-        results = {
-            name: task.xp.empty((many, *result_shape(task.kernel, name, count)), dtype=values.dtype)
-            for name in record.want
-        }
+        rows = {name: result_rows(task.kernel, name) for name in record.want}
         if task.transposed_pair:
-            shape = (many, self.own.sum.rows, count)
-            results["transposed_pair"] = task.xp.empty(shape, dtype=values.dtype)
+            rows["transposed_pair"] = self.own.sum.rows
+        many, count = len(values), transposed.targets
+        results = {n: task.xp.empty((many, r, count), values.dtype) for n, r in rows.items()}
         other.apply(task.xp.ascontiguousarray(values), results, unwatched)
-        setup = pipeline.setup
-        flux = record.mean is not None and task.options.dl_mean == "flux"
-        for place, into in enumerate(found):
-            each = {name: flat(array[place]) for name, array in results.items()}
-            if flux and setup is not None:
-                pressure = mean_pressure(
-                    task,
-                    setup.frame,
-                    points.arrays,
-                    record,
-                    values[place],
-                    pipeline.total,
-                    transposed.systems,
-                )
-                each["p"] += pressure[1]
-            into += record.density(each, points.arrays.get("norms"))
+
+        def total(parts: Any) -> Any:
+            if systems := transposed.systems:
+                return systems.of_targets(systems.sums(parts))
+            return task.xp.asarray([[pipeline.total(float(row.sum()))] for row in parts])
+
+        for v, into, *arrays in zip(values, found, *results.values(), strict=True):
+            each = dict(zip(results, arrays, strict=True))
+            if task.options.dl_mean == "flux":
+                record.add_mean(each, v, points.arrays, points.box.box, total)
+            into += record.rows(each, points.arrays)
 
     def _placed(self, points: Points, pipeline: Pipeline) -> tuple[Pipeline, Points]:
         """Return a pipeline for points, with the plan's parameters if the matrix stays the same."""
@@ -171,51 +146,3 @@ class TransposedSum:
         if self.task.transposed_pair and "norms" in arrays:
             swapped["norms"] = arrays["norms"]
         return Points(swapped, points.extents, reversed_survey, points.box, tolerance, systems)
-
-
-def flat(array: Any) -> Any:
-    """Return a result as (rows, targets)."""
-    return array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
-
-
-def mean_pressure(
-    task: Task,
-    frame: Frame,
-    arrays: dict[str, Any],
-    record: Adjoint,
-    values: Any,
-    total: Callable[[float], float] = float,
-    systems: Systems | None = None,
-) -> tuple[Any, Any]:
-    """Return the pressure that a double layer without net flux adds to the transposed sum.
-
-    Parameters
-    ----------
-    task : Task
-    frame : Frame
-        Frame of the box.
-    arrays : dict
-        "trg" and "src" of the plan, as given.
-    record : Adjoint
-    values : array, shape (rows, targets)
-    total : callable
-        Sums a number over all ranks.
-    systems : Systems, optional
-        Systems of the transposed sum.
-
-    Returns
-    -------
-    slope : array, shape (3, 1) or (3, sources), float64
-        Gradient of the pressure.
-    pressure : array, shape (sources,), float64
-    """
-    if record.mean is None:
-        return 0.0, 0.0
-    trg, src = (arrays[name].astype(np.float64, copy=False) for name in ("trg", "src"))
-    factor = 8 * math.pi / math.prod((frame.box * frame.unit).tolist())
-    parts = factor * record.mean(values.astype(np.float64, copy=False), trg)
-    if systems is not None:
-        sums = systems.of_targets(systems.sums(parts))
-    else:
-        sums = task.xp.asarray([[total(float(row.sum()))] for row in parts])
-    return sums[:3], (sums[:3] * src).sum(axis=0) + sums[3]

@@ -1,19 +1,18 @@
 """`vjp` and `jvp`: derivatives of a sum by its densities, normals, targets and sources.
 
-Both are sums again. A kernel's record says what its derivatives are made of (`adjoints` and
-`slopes`); this module combines them. See ``docs/derivatives.md``.
+Both are sums again. A kernel's record says which composites its derivatives are (`adjoints`,
+`pulled` and `pushed`); this module sums them. See ``docs/derivatives.md``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
+from itertools import chain
+from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from parki.errors import ParkiValueError
-from parki.ewald.derivatives.transpose import flat, mean_pressure
-from parki.ewald.geometry.extent import Extent
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.points import (
@@ -24,9 +23,10 @@ from parki.ewald.points import (
     take_options,
 )
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.adjoint import Adjoint
+from parki.ewald.sums.composite import Addend, by_density, together
+from parki.ewald.sums.maps import Arrays, mapped
 from parki.ewald.sums.record import Sum
-from parki.ewald.task import Frame, Task
+from parki.ewald.sums.slopes import MOVED_TARGETS, TARGETS, UNMOVED, Composites
 from parki.interchange import as_given
 from parki.runtime import ExecutionSpace
 from parki.typing import AnyKernel, Array, ArrayT, InputName, OptionKeywords
@@ -144,15 +144,16 @@ def jvp(
     many = asked.dens if asked.dens is not None else _many(changes)
     xp, count = asked.space.array_module, asked.trg.shape[1]
     found = xp.zeros((len(many), asked.kind.results, count), dtype=asked.trg.dtype)
+    pushed = {"trg": MOVED_TARGETS, **asked.kind.pushed}
     if changes is not None:
         changes = _many(changes)
         asked.check_as_many("tangents['dens']", changes)
-        found += asked.summed(kernel, "u", changes, asked.norms)
-    if "norms" in moves:  # the sum is linear in them, as in q
-        found += asked.summed(asked.kind.slopes.layer, "u", many[:, -3:], moves.pop("norms"))
-    if moves:
+        found += asked.rows({"dens": UNMOVED}, changes, moves)["dens"][0]
+    if "norms" in moves:
+        found += asked.rows({"norms": pushed["norms"]}, many, moves)["norms"][0]
+    if points := {name: pushed[name] for name in ("trg", "src") if name in moves}:
         for density, into in zip(many, found, strict=True):
-            into += asked.moved(density, moves)
+            into += reduce(add, chain(*asked.rows(points, density[None], moves).values()))[0]
     several = asked.several or (asked.dens is None and len(many) > 1)
     shape = asked.shapes["u"]
     result: ArrayT = as_given(found.reshape(*found.shape[: 1 if several else 0], *shape), like)
@@ -224,102 +225,47 @@ class _Sum(NamedTuple):
                 "expected as many"
             )
 
-    def summed(self, kernel: str, want: str, dens: Any, norms: Any = None) -> Any:
-        """Return a result (k, rows, Nt) of a sum over the same points."""
-        shaped = dens.reshape(len(dens), *SUMS[kernel].density_shape(dens.shape[-1]))
-        found = sum_once((kernel, self.trg, self.src, norms, self.options), shaped, want)
-        return found.reshape(len(dens), *flat(found[0]).shape)
-
-    def gradients(self, densities: Any) -> Any:
-        """Return the gradients of the sum for densities, (k, results, 3, Nt)."""
-        shape = len(densities), self.kind.results, 3, self.trg.shape[1]
-        return self.summed(self.kind.name, "grad_u", densities, self.norms).reshape(shape)
-
     def pulled(self, v: Any, dens: Any, wrt: Iterable[str]) -> dict[str, Any]:
-        """Return the derivatives for values (k, rows, Nt); k is 1 unless ``wrt`` is ("dens",)."""
-        found = self._of_sources(v, dens, wrt)
-        if "trg" in wrt:
-            found["trg"] = (v[0][:, None] * self.gradients(dens[None])[0]).sum(axis=0)
-        if "src" in wrt and self.kind.slopes.sources is None:
-            found["src"] = self._by_targets(v[0], dens)
-        return found
+        """Return the derivatives (k, rows, N) for values (k, rows, Nt).
 
-    def _by_targets(self, v: Any, dens: Any) -> Any:
-        """Return the derivative by the sources, (3, Ns), from the gradient's adjoint.
-
-        Moving a source is moving all targets the other way, along one axis at a time. A source's
-        part of the change is its density times the adjoint of the gradient.
+        k is 1 unless ``wrt`` is ("dens",).
         """
-        record, xp = self.kind.adjoints["grad_u"], self.space.array_module
-        values = xp.zeros((3, len(v), 3, v.shape[1]), dtype=v.dtype)
-        for axis in range(3):
-            values[axis, :, axis] = v
-        shaped = values.reshape(3, *SUMS[record.kernel].density_shape(v.shape[1]))
-        given = record.kernel, self.src, self.trg, None, self.options
-        pairs = list(zip(record.want, sum_once(given, shaped, record.want), strict=True))
-        adjoints = ({name: flat(array[axis]) for name, array in pairs} for axis in range(3))
-        return -xp.stack([(dens * record.density(n, self.norms)).sum(axis=0) for n in adjoints])
+        record = self.kind.adjoints["u"]
+        pulled = {"dens": (record,), **self.kind.pulled}
+        back = {name: addends for name, addends in pulled.items() if name in wrt}
+        alone = record.transposed_pair and {*wrt} == {"dens"}
+        pair = (self.kind.name, self.norms) if alone else None
+        at = {"dens": dens, "norms": self.norms, "trg": self.trg, "src": self.src}
+        found = self.rows(back, v, at, True, pair)
+        if "trg" in wrt:
+            found |= self.rows({"trg": TARGETS}, dens[None], {"dens": v[0]})
+        return {name: reduce(add, rows) for name, rows in found.items()}
 
-    def _of_sources(self, v: Any, dens: Any, wrt: Iterable[str]) -> dict[str, Any]:
-        """Return the derivatives with respect to density, normals, and place of the sources."""
-        record, slopes, xp = self.kind.adjoints["u"], self.kind.slopes, self.space.array_module
-        want: tuple[str, ...] = record.want if {"dens", "norms"} & {*wrt} else ()
-        if "src" in wrt:
-            want += tuple(name for name in slopes.want if name not in want)
-        if not want:
-            return {}
-        tensors = None
-        if "src" in wrt and slopes.tensors is not None:
-            tensors = slopes.tensors(dens, self.norms)
-        shaped = v.reshape(len(v), *SUMS[record.kernel].density_shape(v.shape[-1]))
-        transposed = record.kernel, self.src, self.trg, None, self.options
-        whole = record.transposed_pair and {*wrt} == {"dens"}
-        pair = (self.kind.name, self.norms) if whole else None
-        names = (*want, "transposed_pair") if pair else want
-        found = sum_once(transposed, shaped, want, tensors=tensors, transposed_pair=pair)
-        results = zip(names, found, strict=True)
-        each = {name: array.reshape(len(v), *flat(array[0]).shape) for name, array in results}
-        if record.mean is not None and self.options.dl_mean == "flux":
-            for place, values in enumerate(v):
-                self._add_mean(record, values, {n: a[place] for n, a in each.items()}, tensors)
-        found = {}
-        if "dens" in wrt:
-            many = [{n: a[place] for n, a in each.items()} for place in range(len(v))]
-            found["dens"] = xp.stack([record.density(n, self.norms) for n in many])
-        first = {name: array[0] for name, array in each.items()}
-        if "norms" in wrt and slopes.normals is not None:
-            found["norms"] = slopes.normals(first, dens)
-        if "src" in wrt and slopes.sources is not None:
-            found["src"] = slopes.sources(first, dens)
-        return found
+    def rows(
+        self, of: Composites, dens: Any, at: Arrays, back: bool = False, pair: Any = None
+    ) -> dict[str, list[Any]]:
+        """Return the rows (k, rows, N) of composites' addends, for densities (k, rows, N).
 
-    def _add_mean(self, record: Adjoint, v: Any, found: dict[str, Any], tensors: Any) -> None:
-        """Add the pressure of a layer without net flux, and what tensor targets read of it."""
-        arrays = {"trg": self.trg, "src": self.src}
-        box = Extent(np.zeros(3), np.array(self.options.box, dtype=np.float64))
-        task = Task(record.kernel, self.space, self.trg.dtype, self.options)
-        slope, pressure = mean_pressure(task, Frame.of(task, box), arrays, record, v)
-        found["p"] += pressure
-        if tensors is not None:
-            found["grad_tensor"] += tensors[-1] * slope
-
-    def moved(self, dens: Any, moves: dict[str, Any]) -> Any:
-        """Return the change of the sum as targets and sources move, (results, Nt)."""
-        xp, moved = self.space.array_module, self.kind.slopes.displacement
-        found = xp.zeros((self.kind.results, self.trg.shape[1]), dtype=self.trg.dtype)
-        densities = [dens] if "trg" in moves else []
-        if "src" in moves and moved is None:
-            densities += [dens * row for row in moves["src"]]
-        gradients = list(self.gradients(xp.stack(densities))) if densities else []
-        if "trg" in moves:
-            found += (gradients.pop(0) * moves["trg"]).sum(axis=1)
-        # A pair does not change if both of its points move by the same vector.
-        for axis, gradient in enumerate(gradients):
-            found -= gradient[:, axis]
-        if "src" in moves and moved is not None:
-            density = moved.density(dens, moves["src"])
-            found += moved.factor * self.summed(moved.kernel, moved.want, density[None])[0]
-        return found
+        ``back`` is from the targets to the sources, and ``pair`` a `Request.transposed_pair`.
+        """
+        rows: dict[Addend, Any] = {}
+        ends = (self.trg, self.src)[:: -1 if back else 1]
+        own = self.kind.adjoints["u"].kernel if back else self.kind.name
+        for shared in together(chain(*of.values()), own):
+            kind, first, want = SUMS[shared.kernel], shared.addends[0], shared.want
+            norms = mapped(first.normals, self.norms, at) if kind.normals else None
+            tensors = next((each.tensors(at) for each in shared.addends if each.tensors), None)
+            v = shared.densities(dens, at)
+            shaped = v.reshape(len(v), *kind.density_shape(v.shape[-1]))
+            given = kind.name, *ends, norms, self.options
+            results = sum_once(given, shaped, want, tensors=tensors, transposed_pair=pair)
+            found = by_density((*want, "transposed_pair") if pair else want, results)
+            if back and self.options.dl_mean == "flux":
+                for values, each in zip(v, found, strict=True):
+                    mean = self.kind.adjoints["u"].add_mean
+                    mean(each, values, at, self.options.box, tensors=tensors)
+            rows |= shared.rows(found, at)
+        return {name: [rows[each] for each in addends] for name, addends in of.items()}
 
 
 def _many(values: Any) -> Any:

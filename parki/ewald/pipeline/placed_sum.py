@@ -5,6 +5,7 @@ Arguments are checked here, once. What becomes of them is the pipeline's.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -169,17 +170,23 @@ class PlacedSum:
     def _summed(self, values: Any, out: Any, watch: Watch) -> Any:
         """Return what is wanted of a density, or of several, that were checked."""
         task, shapes = self.task, self.shapes()
-        if several := values.ndim == 3:
+        if values.ndim == 3:
             shapes = {name: (len(values), *shape) for name, shape in shapes.items()}
+        else:
+            values = values[None]
         results = check_outputs(out, self.want, shapes, values, task.space)
         summed = task.want if self.pipeline.setup else ()
         summed += ("transposed_pair",) if summed and task.transposed_pair else ()
         if summed:
-            parts = stress.split(results, summed, task.xp)
-            each = parts if several else {name: array[None] for name, array in parts.items()}
-            self.pipeline.apply(values if several else values[None], each, watch)
-            stress.combine(results, parts)
-            summed += ("stress",)
+            many, count = len(values), self.points.targets
+            rows = {
+                name: array.reshape(many, math.prod(array.shape[:-1]) // many, count)
+                for name, array in results.items()
+            }
+            parts = stress.split(rows, summed, task.xp)
+            self.pipeline.apply(values, parts, watch)
+            stress.combine(rows, parts)
+            summed += (*stress.MADE,)
         for name in results.keys() - set(summed):
             results[name].fill(0)
         return results[self.want] if isinstance(self.want, str) else tuple(results.values())

@@ -61,6 +61,10 @@ class Pipeline(Protocol):
         """Return the sum of a number over all ranks."""
         return value
 
+    def largest(self, value: float) -> float:
+        """Return the largest of a number of all ranks."""
+        return value
+
     def empty(self) -> Pipeline:
         """Return a pipeline without points."""
 
@@ -75,10 +79,7 @@ class Pipeline(Protocol):
         """
 
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
-        """Overwrite results with the sums of densities (k, rows, sources).
-
-        Results have shape (k, ...), as at the public boundary.
-        """
+        """Overwrite results (k, rows, targets) with the sums of densities (k, rows, sources)."""
 
     @property
     def normal_squares(self) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,7 +31,7 @@ from parki.ewald.near.p2p_lists import most_pairs
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
 from parki.ewald.near.sizes import CELL_METHODS, near_tile
-from parki.ewald.points import result_shape
+from parki.ewald.points import result_rows
 from parki.ewald.split.core import Core
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import choose_split
@@ -135,7 +134,7 @@ class Setup:
         kernels.append(FGC.kernel(task))
         kernels += G2P.kernels(mesh)
         if in_order(space, targets):
-            sizes = {math.prod(result_shape(task.kernel, name, 1)) for name in task.want}
+            sizes = {result_rows(task.kernel, name) for name in task.want}
             kernels += [CellList.add_kernel(space, dtype, n, executor) for n in sorted(sizes)]
         kernels += multiplier.kernels(task, chosen.split)
         return kernels

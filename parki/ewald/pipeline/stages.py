@@ -99,13 +99,12 @@ class Stages:
         self.gauge = self.setup.gauge(*given, systems=systems)
 
     def run(self, dens: Any, results: dict[str, Any], watch: Watch = unwatched) -> None:
-        """Overwrite results with the sums of densities; stages see them as (k, rows, targets)."""
+        """Overwrite results (k, rows, targets) with the sums of densities (k, rows, sources)."""
         space, xp, real = self.p2p.sources.space, self.p2p.sources.xp, self.p2p.dtype
-        flat = {n: array.reshape(len(dens), -1, array.shape[-1]) for n, array in results.items()}
-        given, exact = flat, dens
+        flat, exact = results, dens
         if dens.dtype != real:
             dens = dens.astype(real)
-            flat = {name: xp.empty(array.shape, dtype=real) for name, array in given.items()}
+            flat = {name: xp.empty(array.shape, dtype=real) for name, array in results.items()}
         to_place, self._to_place = self._to_place, None
         with space.adapter.beside(to_place), watch("P2P"):
             self.p2p.apply(dens, self._buffer(len(dens)), flat)
@@ -116,7 +115,7 @@ class Stages:
             own = {name: array[part] for name, array in flat.items()}
             self._far(dens[part], own, watch, exact[part])
             done += many
-        for name, array in given.items():
+        for name, array in results.items():
             if array is not flat[name]:
                 array[...] = flat[name]
 

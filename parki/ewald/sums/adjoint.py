@@ -7,50 +7,53 @@ of a vector v at x what a source at y would be multiplied by. See ``docs/derivat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-Arrays = dict[str, Any]
-Rows = tuple[Any, ...]
+from parki.ewald.sums.composite import Addend
+from parki.ewald.sums.maps import Arrays
+
 Mean = Callable[[Any, Any], Any]
 
 
-def velocity(found: Arrays, norms: Any) -> Rows:
+def velocity(found: Arrays, at: Arrays) -> Any:
     """Return the transposed sum itself."""
-    return (found["u"],)
+    return found["u"]
 
 
-def gradient(found: Arrays, norms: Any) -> Rows:
+def gradient(found: Arrays, at: Arrays) -> Any:
     """Return its gradient: row 3 j + k is the derivative of component j along axis k."""
-    return (found["grad_u"],)
+    return found["grad_u"]
 
 
-def traction(found: Arrays, norms: Any) -> Rows:
+def traction(found: Arrays, at: Arrays) -> Any:
     """Return ``-sigma n``, sigma the stress of the transposed sum.
 
     The double layer's ``T_jlm(r)`` is the stress of the single layer's flow of v_j, and odd in r,
     which changes its sign when the points are transposed.
     """
     slopes = found["grad_u"].reshape(3, 3, -1)
-    both = ((slopes + slopes.swapaxes(0, 1)) * norms).sum(axis=1)
-    return (found["p"] * norms - both,)
+    both = ((slopes + slopes.swapaxes(0, 1)) * at["norms"]).sum(axis=1)
+    return found["p"] * at["norms"] - both
 
 
-def velocity_and_traction(found: Arrays, norms: Any) -> Rows:
+def velocity_and_traction(found: Arrays, at: Arrays) -> Any:
     """Return both, for the rows of the single and of the double layer."""
-    return velocity(found, norms) + traction(found, norms)
+    return np.concatenate([found["u"], traction(found, at)])
 
 
-def half_curl(found: Arrays, norms: Any) -> Rows:
+def half_curl(found: Arrays, at: Arrays) -> Any:
     """Return half the curl of the transposed sum: a torque turns what a force moves."""
     slopes = found["grad_u"].reshape(3, 3, -1)
     rows = slopes[0].copy()
     for axis in range(3):
         after, last = (axis + 1) % 3, (axis + 2) % 3
         rows[axis] = (slopes[last, after] - slopes[after, last]) / 2
-    return (rows,)
+    return rows
 
 
 def mean_of_forces(values: Any, points: Any) -> Any:
@@ -65,46 +68,53 @@ def mean_of_dipoles(values: Any, points: Any) -> Any:
     return rows
 
 
-class Adjoint(NamedTuple):
-    """One result of a sum, transposed. Arrays have shape (rows, N).
+@dataclass(frozen=True)
+class Adjoint(Addend):
+    """One result of a sum, transposed: its density are the values at the targets.
 
     Attributes
     ----------
-    kernel : str
-        The transposed sum, whose density are the values at the targets.
-    want : tuple of str
-        What is needed of it.
-    rows : callable
-        ``rows(results, norms)``: the transpose's rows from these results, in blocks, with the
-        normals of the sources.
     symmetric : bool
         True if K(r)^T = K(-r), so that the transpose is the same sum.
     tolerance_factor : float or None
         None where the transposed sum has the same symbol, window and pair function: by the same
         parameters its matrix is the same, up to rounding. Otherwise it chooses its own, by a
         tolerance smaller by this factor.
-    transposed_pair : bool
-        Whether its near field takes the sum's own pair function, transposed, which is faster
-        than the pair functions of several results.
     mean : callable or None
         ``mean(values, targets)``: of a double layer without net flux, what each target adds to the
         pressure, over 8 pi / V: three components of its gradient, and a constant, (4, Nt). It is
         the mean gradient that balances forces in a triply periodic box.
+    transposed_pair : bool
+        Whether its near field takes the sum's own pair function, transposed, which is faster
+        than the pair functions of several results.
     """
 
-    kernel: str
-    want: tuple[str, ...]
-    rows: Callable[[Arrays, Any], Rows]
     symmetric: bool = False
     tolerance_factor: float | None = None
     mean: Mean | None = None
     transposed_pair: bool = False
 
-    def density(self, found: Arrays, norms: Any) -> Any:
-        """Return the transpose (rows, N): its rows and, if transposed, the near field."""
-        blocks = self.rows(found, norms)
-        rows = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-        return rows + found["transposed_pair"] if "transposed_pair" in found else rows
+    def add_mean(
+        self,
+        found: Arrays,
+        values: Any,
+        at: Arrays,
+        box: Any,
+        total: Callable[[Any], Any] = lambda parts: parts.sum(axis=1, keepdims=True),
+        tensors: Any = None,
+    ) -> None:
+        """Add the pressure of a layer without net flux, and what tensor targets read of it.
+
+        ``values`` (rows, targets) are at ``at["trg"]``. ``total`` sums rows (4, targets) of all
+        ranks, or of the system of each source, to (4, 1) or (4, sources).
+        """
+        if self.mean is None:
+            return
+        v, trg, src = (a.astype(np.float64, copy=False) for a in (values, at["trg"], at["src"]))
+        sums = total(8 * math.pi / math.prod(box) * self.mean(v, trg))
+        found["p"] += (sums[:3] * src).sum(axis=0) + sums[3]
+        if tensors is not None:
+            found["grad_tensor"] += tensors[-1] * sums[:3]
 
 
 def of_itself(kernel: str) -> Adjoint:

@@ -13,10 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.sums.adjoint import Adjoint
+from parki.ewald.sums.composite import Addend
 from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.pairs import Blob
 from parki.ewald.sums.record import Sum
+from parki.ewald.sums.slopes import Composites
 from parki.ewald.sums.words import REGULARISED
 
 BLOBS = ("gaussian", "prolate", "cortez")
@@ -70,18 +71,20 @@ def regularised(plain: Sum, blob: Blob, names: set[str]) -> Sum:
         kind = {} if blob.kind == BLOBS[0] else {"blob": blob.kind}
         return named(kernel, epsilon=blob.epsilon, **kind)
 
-    def adjoint(each: Adjoint) -> Adjoint:
-        return each._replace(kernel=name(each.kernel))
+    def renamed(each: Addend) -> Addend:
+        return replace(each, kernel=name(each.kernel)) if each.kernel else each
 
-    slopes, (polynomials, others) = plain.slopes, plain.pair.operations
-    moved = slopes.displacement and slopes.displacement._replace(
-        kernel=name(slopes.displacement.kernel)
-    )
+    def composites(of: Composites) -> Composites:
+        return {by: tuple(map(renamed, addends)) for by, addends in of.items()}
+
+    polynomials, others = plain.pair.operations
+    kept = {n: a for n, a in plain.adjoints.items() if a.kernel in names}
     return replace(
         plain,
         name=name(plain.name),
         # Each polynomial comes with the blob's; the choice between both takes some operations.
         pair=plain.pair._replace(operations=(2 * polynomials, others + 4), blob=blob),
-        adjoints={n: adjoint(a) for n, a in plain.adjoints.items() if a.kernel in names},
-        slopes=slopes._replace(layer=slopes.layer and name(slopes.layer), displacement=moved),
+        adjoints={n: replace(a, kernel=name(a.kernel)) for n, a in kept.items()},
+        pulled=composites(plain.pulled),
+        pushed=composites(plain.pushed),
     )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.gauges import Gauge
 from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
-from parki.ewald.sums.slopes import VECTORS, Slopes
+from parki.ewald.sums.slopes import MOVED, VECTORS, Composites
 from parki.ewald.sums.sources import Source
 from parki.ewald.sums.symbols import Symbol
 
@@ -111,8 +111,10 @@ class Sum:
         One without terms is zero everywhere.
     adjoints : mapping of str to Adjoint
         How "u", "p" and "grad_u" are transposed, as far as there are sums for it.
-    slopes : Slopes
-        How the derivatives of "u" by normals and sources follow from its adjoint.
+    pulled, pushed : mapping of str to tuple of Addend
+        The derivatives of "u" by "src" and "norms", as composites: of ``v.u``, of values v from
+        the targets to the sources, where "" is the transposed sum of "u"; and the change of u,
+        where sources or normals change.
     """
 
     name: str
@@ -122,7 +124,8 @@ class Sum:
     gauge: Gauge | None
     terms: Mapping[str, tuple[Term, ...]] = field(hash=False)
     adjoints: Mapping[str, Adjoint] = field(default_factory=dict, hash=False)
-    slopes: Slopes = VECTORS
+    pulled: Composites = field(default_factory=lambda: VECTORS, hash=False)
+    pushed: Composites = field(default_factory=lambda: MOVED, hash=False)
 
     def derivative_tables(self, want: tuple[str, ...], values: bool = False) -> str:
         """Return the tables that derivatives take, with or without values."""

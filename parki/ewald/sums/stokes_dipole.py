@@ -9,10 +9,11 @@ import math
 
 from parki.ewald.sums import stokes_sl, symbols
 from parki.ewald.sums.adjoint import Adjoint, gradient
+from parki.ewald.sums.composite import Addend
 from parki.ewald.sums.names import always
 from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
 from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Sum, Term
-from parki.ewald.sums.slopes import Slopes, dipole_tensors, of_tensors
+from parki.ewald.sums.slopes import dipole_tensors, of_tensors
 from parki.ewald.sums.sources import DIPOLE
 from parki.ewald.sums.words import Words
 
@@ -73,7 +74,7 @@ STOKES_DIPOLE = Sum(
         "u": Adjoint("stokes_sl", ("grad_u",), gradient, transposed_pair=True),
         "grad_u": Adjoint("stokes_dipole", ("grad_u",), gradient),
     },
-    slopes=Slopes(("grad_u", "grad_tensor"), of_tensors, dipole_tensors),
+    pulled={"src": (Addend("", ("grad_u", "grad_tensor"), of_tensors, tensors=dipole_tensors),)},
 )
 WORDS = Words(
     "dipoles D of forces",

@@ -9,7 +9,7 @@ from parki.ewald.sums.adjoint import Adjoint, mean_of_dipoles, mean_of_forces, t
 from parki.ewald.sums.names import always
 from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
 from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Sum, Term, WindowWeights
-from parki.ewald.sums.slopes import Slopes, by_normals, layer_tensors, of_tensors
+from parki.ewald.sums.slopes import MOVED_LAYERS, of_layers, of_tensors
 from parki.ewald.sums.sources import LAYER
 from parki.ewald.sums.words import Words
 
@@ -79,9 +79,8 @@ STOKES_DL = Sum(
         ),
         "grad_u": Adjoint("stokes_dipole", ("p", "grad_u"), traction, mean=mean_of_dipoles),
     },
-    slopes=Slopes(
-        ("p", "grad_u", "grad_tensor"), of_tensors, layer_tensors, by_normals, layer="stokes_dl"
-    ),
+    pulled=of_layers(("p", "grad_u"), of_tensors),
+    pushed=MOVED_LAYERS,
 )
 WORDS = Words(
     "the double layer (stresslets)",

@@ -10,7 +10,7 @@ from parki.ewald.sums.gauges import OF_FORCES
 from parki.ewald.sums.names import always
 from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
 from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Array, Far, Sum, Term
-from parki.ewald.sums.slopes import VECTORS, SourceDisplacement, products
+from parki.ewald.sums.slopes import by_dipoles
 from parki.ewald.sums.sources import FORCE
 from parki.ewald.sums.words import MEAN_PRESSURE, Words
 
@@ -74,11 +74,11 @@ STOKES_SL = Sum(
     adjoints={
         "u": of_itself("stokes_sl"),
         "p": Adjoint(
-            "laplace", ("grad_u",), lambda found, _: (2 * found["grad_u"],), tolerance_factor=0.86
+            "laplace", ("grad_u",), lambda found, _: 2 * found["grad_u"], tolerance_factor=0.86
         ),
         "grad_u": Adjoint("stokes_dipole", ("u",), velocity),
     },
-    slopes=VECTORS._replace(displacement=SourceDisplacement("stokes_dipole", "u", products)),
+    pushed=by_dipoles("stokes_dipole"),
 )
 WORDS = Words(
     "the single layer (Stokeslets)",

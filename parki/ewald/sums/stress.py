@@ -1,50 +1,67 @@
-"""The stress ``-p I + grad u + (grad u)^T``: made of the pressure and the gradient of the same sum.
+"""Results made of others of the same sum: the stress ``-p I + grad u + (grad u)^T``.
 
 No stage knows of it: a plan sums its parts, and puts them together at the end.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable
 from typing import Any
 
-# Bound of its error: sqrt(3) times the pressure's and twice the gradient's.
-OF_PARTS = 2 + math.sqrt(3)
+import numpy as np
+
+from parki.ewald.sums.composite import Addend, wanted
+from parki.ewald.sums.maps import Arrays, transposed, weights
 
 
-def parts(names: tuple[str, ...]) -> tuple[str, ...]:
+def stress(found: Arrays, at: Arrays) -> Any:
+    """Return the stress, in the memory ``at["out"]`` if there is any; without "p" no pressure."""
+    rows = at["out"] if "out" in at else np.empty_like(found["grad_u"])
+    if rows is not found["grad_u"]:
+        rows[...] = found["grad_u"]
+    for i in range(3):
+        for j in range(i):
+            rows[..., 3 * i + j, :] += rows[..., 3 * j + i, :]
+            rows[..., 3 * j + i, :] = rows[..., 3 * i + j, :]
+        rows[..., 4 * i, :] *= 2
+        if "p" in found:
+            rows[..., 4 * i, :] -= found["p"][..., 0, :]
+    return rows
+
+
+MADE = {"stress": Addend("", ("p", "grad_u"), stress)}
+WEIGHTS = {"stress": weights(stress, {"p": 1, "grad_u": 9})}
+
+
+def parts(names: Iterable[str]) -> tuple[str, ...]:
     """Return what to sum for the results wanted."""
-    summed = [name for name in names if name != "stress"]
-    if "stress" in names:
-        summed += [name for name in ("p", "grad_u") if name not in names]
-    return tuple(summed)
+    summed = [name for name in names if name not in MADE]
+    return tuple(dict.fromkeys([*summed, *wanted(MADE[name] for name in names if name in MADE)]))
 
 
-def split(results: dict[str, Any], summed: tuple[str, ...], xp: Any) -> dict[str, Any]:
-    """Return where to sum: the results, and for parts of a stress its own memory, or more."""
-    stress: Any = results.get("stress")
-    found = {}
-    for name in summed:
-        if name in results:
-            found[name] = results[name]
-        elif name == "grad_u":
-            found[name] = stress
-        else:
-            found[name] = xp.empty((*stress.shape[:-3], stress.shape[-1]), dtype=stress.dtype)
+def split(results: Arrays, summed: tuple[str, ...], xp: Any) -> Arrays:
+    """Return where to sum, (k, rows, N): the results, and for parts their memory, or more."""
+    found = {name: results[name] for name in summed if name in results}
+    for name in MADE.keys() & results.keys():
+        whole = results[name]
+        for part, rows in WEIGHTS[name].items():
+            if part in summed and part not in found:
+                own = len(rows) == whole.shape[1]
+                shape = len(whole), len(rows), whole.shape[2]
+                found[part] = whole if own else xp.empty(shape, dtype=whole.dtype)
     return found
 
 
-def combine(results: dict[str, Any], parts: dict[str, Any]) -> None:
-    """Write the stress, if it is wanted, from its parts: without "p" there is no pressure."""
-    stress = results.get("stress")
-    if stress is None:
-        return
-    if parts["grad_u"] is not stress:
-        stress[...] = parts["grad_u"]
-    for i in range(3):
-        for j in range(i):
-            stress[..., i, j, :] += stress[..., j, i, :]
-            stress[..., j, i, :] = stress[..., i, j, :]
-        stress[..., i, i, :] *= 2
-        if "p" in parts:
-            stress[..., i, i, :] -= parts["p"]
+def combine(results: Arrays, parts: Arrays) -> None:
+    """Write the results that are made of parts."""
+    for name in MADE.keys() & results.keys():
+        MADE[name].results(parts, {"out": results[name]})
+
+
+def seeds(values: Arrays) -> Arrays:
+    """Return values (k, rows, N) of what is summed, for values of what is made of it."""
+    found = {name: rows for name, rows in values.items() if name not in MADE}
+    for name in MADE.keys() & values.keys():
+        for part, rows in transposed(WEIGHTS[name], values[name]).items():
+            found[part] = found[part] + rows if part in found else rows
+    return found

@@ -1,0 +1,1 @@
+"""Plans of composites: sums of sums, with their promise, adjoint, check and description."""

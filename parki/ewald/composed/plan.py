@@ -1,0 +1,253 @@
+"""`ComposedPlan`: a composite of sums for fixed points, with the methods of a plan.
+
+Each sum of the composite has a plan of its own. Addends with the same results of the same kernel
+are one sum of all their sources, and other addends with the same sources are densities of one call:
+so a source and its mirror image share a pair walk and a grid.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import AbstractContextManager, nullcontext
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parki.errors import ParkiValueError
+from parki.ewald.checks import Check, Sample
+from parki.ewald.choice.memory import Memory
+from parki.ewald.derivatives.linear_operator import linear_operator
+from parki.ewald.pipeline.one_device import OneDevice
+from parki.ewald.pipeline.placed_sum import PlacedSum
+from parki.ewald.plan import AnyPlan, Plan
+from parki.ewald.points import (
+    check_density,
+    check_points,
+    like_points,
+    result_rows,
+    take_options,
+)
+from parki.ewald.sums import SUMS
+from parki.ewald.sums.composite import Composite, Shared, by_density, joined, together
+from parki.ewald.sums.maps import Arrays, factors, mapped, weights
+from parki.ewald.task import Request
+from parki.interchange import as_array, as_given
+from parki.typing import OptionKeywords
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class ComposedPlan:
+    """A composite for fixed points: set up once, apply to many densities.
+
+    Parameters
+    ----------
+    composite : Composite
+    trg, src, norms, options, **keywords
+        As for `parki.Plan`. What the composite makes of the sources must be in the box as well.
+
+    Attributes
+    ----------
+    sums : list of Shared
+        The addends of each sum.
+    plans : list of Plan
+        The plan of each sum.
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError, ParkiMemoryError
+        As of the plan of each sum.
+    """
+
+    def __init__(
+        self,
+        composite: Composite,
+        trg: Any,
+        src: Any,
+        norms: Any = None,
+        options: Any = None,
+        **keywords: Unpack[OptionKeywords],
+    ) -> None:
+        self.composite, self.sums = composite, together(joined(composite.addends))
+        with self.together():
+            norms, self.options = take_options(norms, options, keywords)
+            self.sources, given = self._given(trg, src, norms)
+        self.plans: list[Any] = [
+            self.make(one.kernel, *arrays, self.options, want=one.want)
+            for one, arrays in zip(self.sums, given, strict=True)
+        ]
+
+    def make(self, *given: Any, want: tuple[str, ...]) -> AnyPlan[Any]:
+        """Return the plan of a sum."""
+        return Plan(*given, want=want)
+
+    def together(self) -> AbstractContextManager[Any]:
+        """Raise on all ranks what is raised on one of them."""
+        return nullcontext()
+
+    def _given(self, trg: Any, src: Any, norms: Any) -> tuple[Arrays, list[tuple[Any, Any, Any]]]:
+        """Return what maps find at the sources; and targets, sources and normals of each sum."""
+        targets = as_array("trg", trg)
+        at = {"points": targets if trg is src else as_array("src", src)}
+        at["norms"] = None if norms is None else as_array("norms", norms)
+        check_points("trg", targets, self.options)
+        check_points("src", at["points"], self.options)
+        found = []
+        for one in self.sums:
+            first, has = one.addends[0], SUMS[one.kernel].normals and norms is not None
+            normals = mapped(first.normals, at["norms"], at) if has else None
+            found.append((targets, mapped(first.sources, at["points"], at), normals))
+        return at, found
+
+    @property
+    def _trg(self) -> Any:
+        return self.plans[0].points.arrays["trg"]
+
+    @property
+    def _shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The shapes of a result and of a density."""
+        sources = self.sources["points"].shape[1]
+        return (*self.composite.result, self._trg.shape[1]), (*self.composite.density, sources)
+
+    def _rows(self, name: str, given: Any) -> tuple[Any, tuple[int, ...]]:
+        """Return densities or values as (k, rows, N); and (k,), if k were given."""
+        first, (result, density) = self.plans[0], self._shapes
+        of, shape = ("sources", density) if name == "dens" else ("targets", result)
+        with self.together():
+            values = like_points(name, given, first.space, first.dtype)
+            values = check_density(name, values, shape, several=True, of=of)
+        several = values.shape[:-2]
+        return values if several else values[None], several
+
+    def update_points(self, trg: Any, src: Any, norms: Any = None) -> None:
+        """Give the plans other points: see `parki.Plan.update_points`."""
+        with self.together():
+            sources, given = self._given(trg, src, norms)
+        done = []
+        try:
+            for plan, arrays in zip(self.plans, given, strict=True):
+                before = plan.points.arrays
+                plan._sum.update_points(*arrays, None)
+                done.append((plan, before))
+        except BaseException:
+            for plan, before in done:
+                plan._sum.update_points(before["trg"], before["src"], before.get("norms"), None)
+            raise
+        self.sources = sources
+
+    # ------------------------------------------------------------------ apply
+    def __call__(self, dens: Any) -> Any:
+        """Return the composite of a density, or of k of them with k first."""
+        values, several = self._rows("dens", dens)
+        results = [plan(v) for _, plan, v in self._densities(values)]
+        found = self._combined(results, self._trg)
+        return as_given(found.reshape(*several, *self._shapes[0]), dens)
+
+    def _densities(self, values: Any) -> list[tuple[Shared, AnyPlan[Any], Any]]:
+        """Return each sum with its plan and its densities, for densities (k, rows, N)."""
+        found = []
+        with self.together():
+            for one, plan in zip(self.sums, self.plans, strict=True):
+                v, shape = one.densities(values, self.sources), (plan.task.sum.rows, plan.n_sources)
+                _check_rows(f"a density for {one.kernel}", v, shape)
+                dens = v.reshape(len(v), *plan.task.sum.density_shape(plan.n_sources))
+                found.append((one, plan, dens))
+        return found
+
+    def _combined(self, results: list[Any], trg: Any) -> Any:
+        """Return the composite (k, rows, N) of the results of its sums at targets."""
+        found, shape = [], (math.prod(self.composite.result), trg.shape[1])
+        for one, arrays in zip(self.sums, results, strict=True):
+            rows = one.rows(by_density(one.want, arrays), {"points": trg})
+            for each in rows.values():
+                _check_rows(f"a result of {one.kernel}", each, shape)
+                found.append(each)
+        return reduce(add, found)
+
+    def adjoint(self, values: Any) -> Any:
+        """Return the transposed composite of values at the targets: see `parki.Plan.adjoint`."""
+        rows, several = self._rows("values", values)
+        found = []
+        for one, plan in zip(self.sums, self.plans, strict=True):
+            given = one.values(rows, {"points": self._trg}, _sizes(one))
+            shapes = [(len(v), *plan._sum.shapes()[name]) for name, v in given.items()]
+            back = plan.adjoint([v.reshape(s) for v, s in zip(given.values(), shapes, strict=True)])
+            back = back.reshape(len(back), plan.task.sum.rows, plan.n_sources)
+            found.append(one.pulled(back, self.sources, math.prod(self.composite.density)))
+        return as_given(reduce(add, found).reshape(*several, *self._shapes[1]), values)
+
+    # ------------------------------------------------------------------ views
+    def promise(self, dens: Any) -> Any:
+        """Return the bound of the rms error: each sum's promise, enlarged by the maps of results.
+
+        Returns
+        -------
+        float
+            Of k densities at once, an array of shape (k,).
+        """
+        values, several = self._rows("dens", dens)
+        total, at = np.zeros(len(values)), {"points": self._trg}
+        for one, plan, v in self._densities(values):
+            bounds = dict(zip(one.want, plan.promise(v), strict=True))
+            for n, own in enumerate(one.lists):
+                for each in own:
+                    sizes = {name: _sizes(one)[name] for name in each.want}
+                    for name, factor in factors(weights(each.results, sizes, at)).items():
+                        many = slice(n * len(values), (n + 1) * len(values))
+                        total += plan.pipeline.largest(factor) * bounds[name][many]
+        return total if several else float(total[0])
+
+    def check(self, dens: Any, targets: int = 32) -> Check:
+        """Measure the error of the composite of a density: see `parki.Plan.check`."""
+        values, several = self._rows("dens", dens)
+        exact = []
+        for one, plan, v in self._densities(values):
+            sample = Sample(plan.task, plan.points, v if several else v[0], targets)
+            once = Request(once=True, density=v.astype(np.float64))
+            exact.append(PlacedSum(OneDevice(), sample.given, one.want, None, once).result)
+        found = self._combined(exact, sample.given[1])
+        found = found.reshape(*self.composite.result, found.shape[-1])
+        return sample.errors((self(dens),), (self.promise(dens),), (found,))[0]
+
+    def describe(self) -> str:
+        """Return which sums there are, and what was chosen for them."""
+        lines = [
+            f"{self.composite.name}: {len(self.composite.addends)} addends, {len(self.sums)} sums"
+        ]
+        return "\n".join([*lines, *(plan.describe() for plan in self.plans)])
+
+    @property
+    def memory(self) -> Memory:
+        """Bytes that all plans need, by kernel and part, as predicted."""
+        parts: dict[str, float] = {}
+        held = peak = 0.0
+        for one, plan in zip(self.sums, self.plans, strict=True):
+            if (own := plan.memory) is not None:
+                peak = max(peak, sum(parts.values()) + own.peak)  # made one after the other
+                for name, size in own.parts.items():
+                    label = f"{one.kernel} {name}"
+                    parts[label] = parts.get(label, 0.0) + size
+                held += own.held
+        return Memory(parts, held, peak)
+
+    def as_linear_operator(self) -> Any:
+        """Return the plan as a linear operator: see `parki.Plan.as_linear_operator`."""
+        first = self.plans[0]
+        return linear_operator(self, self.adjoint, self._shapes, first.dtype, first.space)
+
+
+def _sizes(one: Shared) -> dict[str, int]:
+    """Return the rows of the results of a sum."""
+    return {name: result_rows(one.kernel, name) for name in one.want}
+
+
+def _check_rows(what: str, rows: Any, shape: tuple[int, ...]) -> None:
+    """Refuse rows (k, rows, N) that a map made of another shape."""
+    if rows.shape[1:] != shape:
+        raise ParkiValueError(
+            f"the composite makes {what} of shape {rows.shape[1:]}; expected {shape}: correct the "
+            "map of its addend"
+        )

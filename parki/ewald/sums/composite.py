@@ -1,0 +1,165 @@
+"""`Addend`: results of one sum of a mapped density, put together. Addends are a composite.
+
+A stress, the transpose of a sum and its derivatives are composites: their addends name other sums,
+or the sum itself, and what becomes of densities and results. Addends of the same sum share it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
+from operator import add
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from parki.ewald.sums.maps import Arrays, Beside, Map, mapped, pulled, transposed, weights
+
+
+@dataclass(frozen=True)
+class Addend:
+    """One sum of a composite. Arrays have shape (rows, N).
+
+    Attributes
+    ----------
+    kernel : str
+        The sum; "" is the sum that the composite belongs to.
+    want : tuple of str
+        What is needed of it.
+    results : callable
+        ``results(found, at)``: the rows of the composite, of these results by name, at the targets.
+    density, sources, normals : callable or None
+        ``density(dens, at)``: the density of the sum, of the composite's; likewise its sources and
+        their normals. None takes them as they are.
+    tensors : callable or None
+        ``tensors(at)``: the targets as tensor targets, (10, N).
+    """
+
+    kernel: str
+    want: tuple[str, ...]
+    results: Map
+    density: Map | None = None
+    sources: Map | None = None
+    normals: Map | None = None
+    tensors: Callable[[Arrays], Any] | None = None
+
+    def rows(self, found: Arrays, at: Arrays) -> Any:
+        """Return the rows that results make; and a near field by itself, if there is one."""
+        rows = self.results(found, at)
+        return rows + found["transposed_pair"] if "transposed_pair" in found else rows
+
+
+@dataclass(frozen=True)
+class Composite:
+    """A sum of sums: what its addends make of a density adds up.
+
+    Attributes
+    ----------
+    name : str
+    density, result : tuple of int
+        Shapes for one source and for one target, such as (3,).
+    addends : tuple of Addend
+        All name their kernel.
+    """
+
+    name: str
+    density: tuple[int, ...]
+    result: tuple[int, ...]
+    addends: tuple[Addend, ...]
+
+
+def joined(addends: Iterable[Addend]) -> list[Addend]:
+    """Return addends whose sources and densities are `Beside`, one for the same results."""
+    found: dict[Any, list[Addend]] = {}
+    for each in addends:
+        found.setdefault((each.kernel, each.want, each.results), []).append(each)
+    return [
+        Addend(
+            *key,
+            *(
+                Beside(tuple(getattr(each, name) for each in same))
+                for name in ("density", "sources", "normals")
+            ),
+        )
+        for key, same in found.items()
+    ]
+
+
+class Shared(NamedTuple):
+    """One sum of a composite: addends in lists of those that have the density in common.
+
+    A sum takes the densities of all lists at once, and for each all results that are needed.
+    """
+
+    kernel: str
+    lists: list[list[Addend]]
+
+    @property
+    def addends(self) -> list[Addend]:
+        """All addends."""
+        return [*chain(*self.lists)]
+
+    @property
+    def want(self) -> tuple[str, ...]:
+        """All that addends need, each once."""
+        return wanted(self.addends)
+
+    def densities(self, dens: Any, at: Arrays) -> Any:
+        """Return the densities (k lists, rows, N) of the sum, for k of the composite."""
+        return np.stack([mapped(own[0].density, each, at) for own in self.lists for each in dens])
+
+    def values(self, rows: Any, at: Arrays, sizes: dict[str, int]) -> Arrays:
+        """Return values (k lists, rows, N) by result, from values (k, rows, N) of a composite."""
+        shape = len(self.lists), len(rows)
+        found = {
+            name: np.zeros_like(rows, shape=(*shape, size, rows.shape[-1]))
+            for name, size in sizes.items()
+        }
+        for n, own in enumerate(self.lists):
+            for each in own:
+                matrix = weights(each.results, {name: sizes[name] for name in each.want}, at)
+                for name, part in transposed(matrix, rows).items():
+                    found[name][n] += part
+        return {name: each.reshape(-1, *each.shape[2:]) for name, each in found.items()}
+
+    def pulled(self, back: Any, at: Arrays, rows: int) -> Any:
+        """Return densities (k, rows, N) of a composite, from what the transposed sum makes."""
+        each = zip(self.lists, back.reshape(len(self.lists), -1, *back.shape[1:]), strict=True)
+        return reduce(add, [pulled(own[0].density, values, at, rows) for own, values in each])
+
+    def rows(self, results: list[Arrays], at: Arrays) -> dict[Addend, Any]:
+        """Return the rows (k, rows, N) of each addend, from the results of each density."""
+        many = len(results) // len(self.lists)
+        places = [slice(n * many, (n + 1) * many) for n in range(len(self.lists))]
+        return {
+            each: np.stack([each.rows(found, at) for found in results[place]])
+            for own, place in zip(self.lists, places, strict=True)
+            for each in own
+        }
+
+
+def together(addends: Iterable[Addend], own: str = "") -> list[Shared]:
+    """Return sums with their addends. The sum of the composite is ``own``."""
+    sums: dict[Any, dict[Any, list[Addend]]] = {}
+    for each in addends:
+        densities = sums.setdefault((each.kernel or own, each.sources, each.normals), {})
+        densities.setdefault(each.density, []).append(each)
+    return [Shared(kernel, [*each.values()]) for (kernel, _, _), each in sums.items()]
+
+
+def wanted(addends: Iterable[Addend]) -> tuple[str, ...]:
+    """Return all that addends need, each once."""
+    return tuple(dict.fromkeys(name for each in addends for name in each.want))
+
+
+def by_density(names: tuple[str, ...], results: tuple[Any, ...]) -> list[Arrays]:
+    """Return the results (k, ..., N) of a sum for each density, by name, as (rows, N)."""
+    shapes = [(math.prod(array.shape[1:-1]), array.shape[-1]) for array in results]
+    each = list(zip(names, results, shapes, strict=True))
+    return [
+        {name: array[n].reshape(shape) for name, array, shape in each}
+        for n in range(len(results[0]))
+    ]

@@ -1,0 +1,335 @@
+"""Composites: sums of sums, whose maps carry sources, densities and results."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from composites import (
+    BOX,
+    COMB,
+    FORCES,
+    HARMONIC,
+    MIDDLE,
+    NORMS,
+    SLIP,
+    SRC,
+    STRESS,
+    TOLERANCE,
+    TRG,
+    first_two,
+    images,
+    mirrored,
+)
+from contract import rms
+from started import mpirun, parallel
+
+import parki
+from parki.ewald.composed.plan import ComposedPlan
+from parki.ewald.derivatives import vjp
+from parki.ewald.sums import SUMS
+from parki.ewald.sums.adjoint import velocity
+from parki.ewald.sums.composite import Addend, Composite
+from parki.ewald.sums.maps import factors, transposed, weights
+from parki.ewald.sums.stress import WEIGHTS, stress
+from parki.reference import direct_sum
+
+
+def options(periodicity=3, tolerance=TOLERANCE):
+    return parki.EwaldOptions(periodicity, BOX, tolerance)
+
+
+def make(composite, periodicity=3, dtype="f8", **more):
+    norms = NORMS if composite is COMB else None
+    arrays = [None if a is None else a.astype(dtype) for a in (TRG, SRC, norms)]
+    return ComposedPlan(composite, *arrays, options(periodicity, **more))
+
+
+def density(composite, *many):
+    return np.random.default_rng(8).standard_normal((*many, *composite.density, SRC.shape[1]))
+
+
+def mismatch(plan, dens):
+    """Return how far adjoint and composite are apart, over the product of the norms."""
+    found = plan(dens)
+    values = np.random.default_rng(9).standard_normal(found.shape).astype(found.dtype)
+    there, back = np.vdot(values, found), np.vdot(plan.adjoint(values), dens)
+    return abs(there - back) / (np.linalg.norm(values) * np.linalg.norm(found))
+
+
+# --- against other sums ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("periodicity", [2, 3])
+def test_a_symmetry_plane_is_a_sum_of_twice_the_sources(periodicity):
+    plan = make(SLIP, periodicity)
+    assert [each.n_sources for each in plan.plans] == [2 * SRC.shape[1]]
+    both = np.concatenate([SRC, images(SRC, {})], axis=1)
+    forces = np.concatenate([FORCES, mirrored(FORCES, {})], axis=1)
+    exact = direct_sum("stokes_sl", TRG, both, forces, box=BOX, periodicity=periodicity)
+    promise = plan.promise(FORCES)
+    assert promise == pytest.approx(plan.plans[0].promise(forces)[0])
+    assert 0 < rms(plan(FORCES) - exact) <= promise
+    assert mismatch(plan, FORCES) <= 1e-14
+    wall = TRG.copy()
+    wall[2] = MIDDLE
+    plan.update_points(wall, SRC)
+    found = plan(FORCES)
+    assert rms(found[2:]) <= promise < 1e-3 * rms(found)
+
+
+@pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
+def test_the_combined_sum_is_one_of_two(periodicity):
+    plan, dens = make(COMB, periodicity), density(COMB)
+    whole = parki.Plan("stokes_comb", TRG, SRC, NORMS, options(periodicity))
+    exact = direct_sum("stokes_comb", TRG, SRC, dens, NORMS, box=BOX, periodicity=periodicity)
+    assert plan.promise(dens) == pytest.approx(whole.promise(dens))
+    assert rms(plan(dens) - exact) <= plan.promise(dens)
+    values = np.random.default_rng(2).standard_normal((3, TRG.shape[1]))
+    back, other = plan.adjoint(values), whole.adjoint(values)
+    length, q = np.prod(BOX) ** (1 / 3), np.linalg.norm(values)
+    assert rms(back[:3] - other[:3]) <= 2 * TOLERANCE * q / length
+    assert rms(back[3:] - other[3:]) <= 8 * TOLERANCE * q / length**2 * rms(NORMS)
+    assert mismatch(plan, dens) <= 1e-13
+
+
+def test_stokeslets_of_harmonic_functions():
+    """Maps that take the points, at the sources and at the targets; four densities of one sum."""
+    plan = make(HARMONIC, 0)
+    assert [each.kernel for each in plan.plans] == ["laplace"]
+    assert len(plan.sums[0].densities(FORCES[None], plan.sources)) == 4
+    exact = direct_sum("stokes_sl", TRG, SRC, FORCES, box=BOX, periodicity=0)
+    promise = plan.promise(FORCES)
+    assert 0 < rms(plan(FORCES) - exact) <= promise
+    charges = parki.Plan("laplace", TRG, SRC, options(0), want=("u", "grad_u"))
+    each = [charges.promise(row) for row in (*FORCES, (FORCES * SRC).sum(axis=0))]
+    bounds = [u + slope * TRG[n].max() for n, (u, slope) in enumerate(each[:3])]
+    assert promise == pytest.approx(sum(bounds) + each[3][1])
+    assert mismatch(plan, FORCES) <= 1e-13
+    other = parki.Plan(
+        "stokes_sl",
+        TRG,
+        SRC,
+        options(
+            0,
+        ),
+    )
+    values = np.random.default_rng(2).standard_normal((3, TRG.shape[1]))
+    error = rms(plan.adjoint(values) - other.adjoint(values))
+    assert error <= plan.promise(FORCES) / rms(FORCES) * rms(values)
+
+
+def test_a_stress_is_a_composite():
+    plan, dens = make(STRESS), FORCES
+    other = parki.Plan("stokes_sl", TRG, SRC, options(), want="stress")
+    assert np.array_equal(plan(dens), other(dens))
+    assert plan.promise(dens) == pytest.approx(other.promise(dens), rel=1e-12)
+    values = np.random.default_rng(2).standard_normal((3, 3, TRG.shape[1]))
+    assert np.allclose(plan.adjoint(values), other.adjoint(values), rtol=1e-12, atol=1e-12)
+
+
+# --- what plans do --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("composite", [SLIP, COMB, HARMONIC, STRESS], ids=lambda each: each.name)
+def test_several_densities(composite):
+    plan, dens = make(composite, 0), density(composite, 2)
+    found, bounds = plan(dens), plan.promise(dens)
+    back = plan.adjoint(found)
+    for n in (0, 1):
+        assert np.allclose(found[n], plan(dens[n]), rtol=1e-12, atol=1e-12)
+        assert bounds[n] == pytest.approx(plan.promise(dens[n]))
+        assert np.allclose(back[n], plan.adjoint(found[n]), rtol=1e-11, atol=1e-10)
+
+
+def test_single_precision():
+    plan, dens = make(COMB, dtype="f4", tolerance=1e-3), density(COMB).astype("f4")
+    found = plan(dens)
+    assert found.dtype == plan.adjoint(found).dtype == np.float32
+    assert rms(found - make(COMB)(dens.astype("f8"))) <= plan.promise(dens)
+    assert mismatch(plan, dens) <= 1e-5
+
+
+@pytest.mark.parametrize("composite", [SLIP, COMB, HARMONIC, STRESS], ids=lambda each: each.name)
+def test_spaces(composite, space, to_space, to_host):
+    """Maps are written with functions of NumPy, and take arrays of a device as well."""
+    usual, dens = make(composite, 0), density(composite)
+    norms = to_space(NORMS) if composite is COMB else None
+    arrays = to_space(TRG), to_space(SRC), norms
+    plan = ComposedPlan(composite, *arrays, replace(options(0), execution_space=space))
+    found, given = plan(to_space(dens)), to_space(dens)
+    assert type(found) is type(given)
+    back, values = plan.adjoint(found), usual(dens)
+    assert np.allclose(to_host(found), values, rtol=1e-9, atol=1e-9)
+    assert np.allclose(to_host(back), usual.adjoint(to_host(found)), rtol=1e-8, atol=1e-7)
+    assert plan.promise(given) == pytest.approx(usual.promise(dens))
+
+
+@pytest.mark.parametrize("composite", [SLIP, COMB, HARMONIC], ids=lambda each: each.name)
+def test_the_measured_error(composite):
+    plan, dens = make(composite, 0), density(composite)
+    check = plan.check(dens, 10)
+    assert 0 < check.error <= check.promise == plan.promise(dens)
+    assert check.flow == pytest.approx(rms(plan(dens)), rel=1)
+    with pytest.raises(parki.ParkiValueError, match="one density at a time"):
+        plan.check(density(composite, 2))
+
+
+def test_other_points():
+    plan, norms = make(COMB), 2 * NORMS
+    plan.update_points(SRC, SRC, norms)
+    dens, new = density(COMB), ComposedPlan(COMB, SRC, SRC, norms, options())
+    assert all(each.points.survey.same for each in plan.plans)
+    assert np.allclose(plan(dens), new(dens), rtol=1e-12, atol=1e-12)
+
+
+def test_points_that_one_sum_refuses():
+    """The other sums have the points of before then."""
+    plan, dens = make(COMB), density(COMB)
+    before = plan(dens)
+    with pytest.raises(parki.ParkiTypeError, match="norms is missing"):
+        plan.update_points(SRC, SRC, None)
+    assert np.array_equal(plan(dens), before)
+    assert np.array_equal(plan.adjoint(before), make(COMB).adjoint(before))
+
+
+def test_views():
+    plan, one = make(COMB), parki.Plan("stokes_sl", TRG, SRC, options())
+    text = plan.describe()
+    assert text.startswith("comb: 2 addends, 2 sums\nstokes_sl, 3-periodic")
+    assert "\nstokes_dl, 3-periodic" in text
+    memory = plan.memory
+    assert memory.parts["stokes_sl grid"] == one.memory.parts["grid"]
+    own = [each.memory for each in plan.plans]
+    before = sum(own[0].parts.values())
+    assert memory.peak == pytest.approx(max(own[0].peak, before + own[1].peak))
+    assert sum(memory.parts.values()) == pytest.approx(before + sum(own[1].parts.values()))
+
+
+def test_a_solver_takes_it():
+    plan, dens = make(SLIP), density(SLIP)
+    operator = plan.as_linear_operator()
+    assert np.array_equal(operator.matvec(dens.ravel()), plan(dens).ravel())
+    values = plan(dens)
+    assert np.array_equal(operator.rmatvec(values.ravel()), plan.adjoint(values).ravel())
+
+
+def test_wrong_maps_and_arguments():
+    of_two = Composite("two", (3,), (3,), (Addend("stokes_sl", ("u",), velocity, first_two),))
+    with pytest.raises(parki.ParkiValueError, match=r"a density for stokes_sl of shape \(2, 40\)"):
+        make(of_two)(FORCES)
+    flat = Composite(
+        "flat", (3,), (3,), (Addend("stokes_sl", ("p",), lambda found, _: found["p"]),)
+    )
+    with pytest.raises(parki.ParkiValueError, match=r"a result of stokes_sl of shape \(1, 50\)"):
+        make(flat)(FORCES)
+    with pytest.raises(
+        parki.ParkiValueError, match=r"dens has shape \(3, 39\); expected \(3, 40\)"
+    ):
+        make(SLIP)(FORCES[:, 1:])
+    with pytest.raises(parki.ParkiValueError, match=r"src has shape \(2, 40\); expected \(3, N\)"):
+        ComposedPlan(SLIP, TRG, SRC[:2], options())
+    dipole = Addend("stokes_dipole", ("p",), lambda found, _: found["p"])
+    plan = make(Composite("pressure", (3, 3), (), (dipole,)))
+    with pytest.raises(parki.ParkiValueError, match="no sum for"):
+        plan.adjoint(np.ones(50))
+
+
+# --- ranks ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [pytest.param(3, marks=parallel)])
+def test_composites_over_ranks(size):
+    """As one rank has them, to rounding; what one rank refuses is refused on all."""
+    ran = mpirun(size, "composed", seconds=120)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    found = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    apart = {each["case"]: each["apart"] for each in found if "apart" in each}
+    assert set(apart) == {SLIP.name, COMB.name, HARMONIC.name}
+    for case, each in apart.items():
+        assert np.max(each) <= 1e-12, case
+    words = {
+        "check": "check works for parki.Plan alone",
+        "operator": "no meaning over many ranks",
+        "density": "rank 2 of 3: dens has shape",
+        "points": "rank 2 of 3: src has shape (2, 13)",
+    }
+    for each in found:
+        assert all(words[each["case"]] in text for _, text in each.get("seen", ())), each
+    assert len([each for each in found if "seen" in each]) == 3 * len(words)
+
+
+# --- what addends share ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kernel", "calls"),
+    [
+        ("laplace", {"wrt": [1, 1], "tangents": [1, 1]}),
+        ("stokes_dl", {"wrt": [1, 1], "tangents": [1, 4]}),
+        ("stokes_comb", {"wrt": [1, 1], "tangents": [1, 4]}),
+        ("stokes_rotlet", {"wrt": [1, 1], "tangents": [4]}),
+        ("laplace_dipole", {"wrt": [1, 3, 1], "tangents": [4]}),
+    ],
+)
+def test_derivatives_share_sums(kernel, calls, monkeypatch):
+    """All derivatives by the sources take one sum; gradients of all axes take one, too."""
+    densities, original = [], vjp.sum_once
+
+    def spy(given, dens, *others, **more):
+        densities.append(len(dens))
+        return original(given, dens, *others, **more)
+
+    monkeypatch.setattr(vjp, "sum_once", spy)
+    kind = SUMS[kernel]
+    inputs = {
+        "trg": TRG,
+        "src": SRC,
+        "dens": np.random.default_rng(4).standard_normal(kind.density_shape(40)),
+    }
+    inputs |= {"norms": NORMS} if kind.normals else {}
+    values = np.random.default_rng(5).standard_normal((3, 50)[kind.results == 1 :])
+    parki.vjp(kernel, options=options(), values=values, wrt=tuple(inputs), **inputs_of(inputs))
+    assert densities == calls["wrt"]
+    densities.clear()
+    moves = {name: inputs[name] for name in inputs if name != "dens"}
+    parki.jvp(kernel, options=options(), tangents=moves, **inputs_of(inputs))
+    assert sorted(densities) == calls["tangents"]
+
+
+def inputs_of(inputs):
+    return {"norms": None} | inputs
+
+
+# --- maps -----------------------------------------------------------------------------------------
+
+
+def test_a_transposed_map():
+    """Of several results, with weights that differ from point to point and without."""
+    rng = np.random.default_rng(1)
+    own = {"u": rng.standard_normal((4, 3, 7)), "p": rng.standard_normal((4, 1, 7))}
+
+    def results(found, at):
+        return sum(np.einsum("ijn,jn->in", own[name], rows) for name, rows in found.items())
+
+    at, sizes = {"points": rng.random((3, 7))}, {"u": 3, "p": 1}
+    values = rng.standard_normal((2, 4, 7))
+    for name, rows in transposed(weights(results, sizes, at), values).items():
+        assert np.allclose(rows, np.einsum("ijn,kin->kjn", own[name], values))
+    found = {name: rng.standard_normal((rows, 7)) for name, rows in {"p": 1, "grad_u": 9}.items()}
+    values = rng.standard_normal((9, 7))
+    back = transposed(WEIGHTS["stress"], values)
+    there = (stress(found, {}) * values).sum()
+    assert there == pytest.approx(sum((back[name] * rows).sum() for name, rows in found.items()))
+
+
+def test_how_much_maps_enlarge_errors():
+    rng = np.random.default_rng(1)
+    own = rng.standard_normal((4, 3, 20))
+    at = {"points": rng.random((3, 20))}
+    made = weights(lambda found, _: np.einsum("ijn,jn->in", own, found["u"]), {"u": 3}, at)
+    norm = max(np.linalg.norm(own[..., n], 2) for n in range(20))
+    assert norm <= factors(made)["u"] <= 3 * norm
+    assert factors(WEIGHTS["stress"]) == pytest.approx({"p": 3**0.5, "grad_u": 2})
