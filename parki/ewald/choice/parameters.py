@@ -147,9 +147,10 @@ def _check_algebraic(problem: Problem, core: Algebraic) -> None:
     if problem.split != "prolate":
         what = f"the prolate split, but has {problem.split!r}"
     raise ParkiValueError(
-        f"{problem.kernel} at tolerance {problem.tolerance:g} needs {what} (in units of the cube "
-        "root of the box's volume); give a larger tolerance, or take blob='gaussian' with an "
-        f"epsilon {CORTEZ:.4g} times as large, which has the same hydrodynamic radius"
+        f"blob='cortez' needs {what}, for {problem.kernel} at tolerance {problem.tolerance:g} (in "
+        "units of the cube root of the box's volume); give a larger tolerance, or take "
+        f"blob='gaussian' with an epsilon {CORTEZ:.4g} times as large, which has the same "
+        "hydrodynamic radius"
     )
 
 
@@ -245,6 +246,7 @@ def near_radius(core: AnyCore | None, cutoff: float, steps: NDArray[np.float64])
 
 def _split(problem: Problem, cutoff: float) -> Split:
     """Return the split whose near field just keeps its share of the tolerance."""
+
     def error(split: Split) -> float:
         return problem.near(problem.on_grid(split), cutoff)
 

@@ -86,7 +86,11 @@ class Algebraic(NamedTuple):
 
     epsilon: float
     radius: float
-    everywhere = False
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether the grid has the whole sum: never."""
+        return False
 
     def scaled(self, factor: float) -> Algebraic:
         """Return the same core with all lengths multiplied by ``factor``."""
