@@ -107,6 +107,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         ]
         sums[0]["MANY"] = 4
         sums += [dict(RECORDS[kernel].p2p(), DEGREE=26, PERIODIC=3) for kernel in BLOBS]
+        sums[-1]["ALGEBRAIC"] = True
         if file == "p2p_tile":  # as on a device: whose lists are forgotten, counted, kept, taken
             tile = dict(shapes[1], TILES=4, TILE=8, LANES=4)
             sums += [dict(tile, LISTS=use, LIST=1 if use else 64) for use in range(4)]

@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pytest
 from contract import FLAT, SMALL, Case, costs_of_a_device, edges_of, rms, sweep
+from scipy.special import kv
 
 import parki
 from parki.errors import ParkiTypeError, ParkiValueError
@@ -22,7 +23,7 @@ from parki.runtime.specialise import specialise
 KINDS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
 BLOBS = ("gaussian", "prolate")
 # Radius of a sphere of the same mobility, over epsilon: see docs/api.md.
-RADIUS = {"gaussian": 0.5908, "prolate": 0.1671}
+RADIUS = {"gaussian": 0.5908, "prolate": 0.1671, "cortez": 2 / 3}
 FIELDS = ("u", "p", "grad_u")
 
 
@@ -100,21 +101,93 @@ def test_large_blobs_are_left_to_the_grid(blob):
         assert rms(plan(dens)[:, :50] - exact) <= plan.promise(dens)
 
 
-@pytest.mark.parametrize("blob", BLOBS)
+@pytest.mark.parametrize("blob", RADIUS)
 def test_the_hydrodynamic_radius(blob):
     """A blob that is pushed moves as a sphere does, with a velocity of 4 f / (3 a)."""
-    epsilon, origin, force = 0.3, np.zeros((3, 1)), np.array([[1.0], [2.0], [-1.0]])
-    options = parki.EwaldOptions(0, [1, 1, 1], 1e-9)
+    epsilon, origin, force = 0.02, np.zeros((3, 1)), np.array([[1.0], [2.0], [-1.0]])
+    options = parki.EwaldOptions(0, [1, 1, 1], 1e-4)
     found = parki.Plan(name_of("stokes_sl", epsilon, blob), origin, origin, options=options)(force)
     np.testing.assert_allclose(found, 4 * force / (3 * RADIUS[blob] * epsilon), rtol=2e-4)
-    np.testing.assert_allclose(RADIUS[blob], 1 / (3 * split_of(Blob(blob, 1.0)).psi0), rtol=2e-4)
+    if blob in BLOBS:
+        psi0 = split_of(Blob(blob, 1.0)).psi0
+        np.testing.assert_allclose(RADIUS[blob], 1 / (3 * psi0), rtol=2e-4)
 
 
-def test_the_gaussian_that_replaces_cortez_blob():
-    """The factor of the message: blobs of Cortez have a radius of 2 epsilon / 3."""
-    with pytest.raises(ParkiValueError, match=r"1\.128 times as large"):
-        SUMS["stokes_sl(epsilon=0.1, blob='cortez')"]
-    np.testing.assert_allclose(1.128 * RADIUS["gaussian"], 2 / 3, rtol=1e-3)
+@pytest.mark.parametrize("family", KINDS)
+def test_blobs_of_cortez_in_free_space(family):
+    """Also with the smallest cut-off that there is, where the error is what was predicted."""
+    for epsilon, tolerance in ((0.02, 1e-3), (0.003, 1e-6)):
+        given = Given(name_of(family, epsilon, "cortez"))
+        plan = given.plan(0, tolerance, FIELDS)
+        given.check(plan)
+        length = float(np.prod(plan.box)) ** (1 / 3)
+        least = plan.parameters.core.radius * length
+        assert least > 5 * epsilon
+        given.check(given.plan(0, tolerance, FIELDS, cutoff=1.01 * least))
+
+
+@pytest.mark.parametrize(("periodicity", "images"), [(1, 200), (2, 16)])
+def test_blobs_of_cortez_and_their_images(periodicity, images):
+    """The sum of points, and over images what blobs change, which falls as 1 / r^3."""
+    epsilon = 0.02
+    given = Given(name_of("stokes_sl", epsilon, "cortez"), n=40)
+    given.trg, trg = given.src, given.src
+    plan = given.plan(periodicity, 1e-4)
+    point = {"box": given.box, "periodicity": periodicity}
+    exact = direct_sum("stokes_sl", trg, given.src, given.dens, **point)
+
+    def changed(most):
+        shifts = [range(-most, most + 1)] * periodicity + [[0]] * (3 - periodicity)
+        u = np.zeros(trg.shape)
+        for shift in itertools.product(*shifts):
+            r = trg[:, :, None] - given.src[:, None] + np.array(shift)[:, None, None]
+            r2 = (r**2).sum(axis=0)
+            point = np.where(r2 > 0, 1 / np.sqrt(np.where(r2 > 0, r2, 1)), 0)
+            blob = 1 / np.sqrt(r2 + epsilon**2)
+            along = (blob**3 - point**3) * np.einsum("its,is->ts", r, given.dens)
+            u += given.dens @ (blob + epsilon**2 * blob**3 - point).T
+            u += np.einsum("its,ts->it", r, along)
+        return u
+
+    # The images beyond are as many again as those of the outer half, in a plane.
+    far = changed(images)
+    exact += far + (far - changed(images // 2)) * (periodicity - 1)
+    assert rms(plan(given.dens) - exact) <= plan.promise(given.dens)
+
+
+def test_blobs_of_cortez_in_a_box():
+    """All modes of the blob's own transform, without a split."""
+    epsilon = 0.06
+    given = Given(name_of("stokes_sl", epsilon, "cortez"), n=20)
+    plan = given.plan(3, 1e-2)
+    wave = 2 * np.pi * np.arange(-56, 57)
+    there, (x, y, z) = (
+        [np.exp(1j * wave[:, None] * row) for row in points] for points in (given.trg, -given.src)
+    )
+    exact = np.zeros(given.trg.shape)
+    for n, first in enumerate(wave):
+        sums = np.einsum("ys,zs,s,is->iyz", y, z, x[n], given.dens)
+        k = np.stack(np.meshgrid([first], wave, wave, indexing="ij"))[:, 0]
+        k2 = (k**2).sum(axis=0)
+        k2[k2 == 0] = np.inf
+        x2 = np.minimum(k2, 1e6) * epsilon**2
+        size = 8 * np.pi / k2 * x2 * kv(2, np.sqrt(x2)) / 2
+        flow = size * (sums - k * (k * sums).sum(axis=0) / k2)
+        exact += np.einsum("iyz,yt,zt,t->it", flow, there[1], there[2], there[0][n]).real
+    assert rms(plan(given.dens) - exact) <= plan.promise(given.dens)
+
+
+def test_blobs_of_cortez_that_are_too_large():
+    given = Given(name_of("stokes_sl", 0.2, "cortez"))
+    with pytest.raises(ParkiValueError, match=r"needs a cutoff of .* 1\.128 times as large"):
+        given.plan(3, 1e-6)
+    given = Given(name_of("stokes_sl", 0.01, "cortez"))
+    with pytest.raises(ParkiValueError, match="blob='cortez' needs the prolate split, but"):
+        given.plan(3, 1e-4, split="hasimoto")
+    with pytest.raises(ValueError, match="'cortez', which direct_sum has in free space alone"):
+        given.direct(3)
+    np.testing.assert_allclose(1.128 * RADIUS["gaussian"], RADIUS["cortez"], rtol=1e-3)
+    np.testing.assert_allclose(3.989 * RADIUS["prolate"], RADIUS["cortez"], rtol=1e-3)
 
 
 def test_prolate_blobs_end():
@@ -207,7 +280,11 @@ def test_the_promise_by_costs_of_a_device(case):
 @pytest.mark.parametrize("family", KINDS)
 def test_transposes(family):
     """Those of the velocity and of its gradient are exact; the derivatives are sums of blobs."""
-    for blob, epsilon, periodicity in (("gaussian", 0.03, 3), ("prolate", 0.2, 1)):
+    for blob, epsilon, periodicity in (
+        ("gaussian", 0.03, 3),
+        ("prolate", 0.2, 1),
+        ("cortez", 0.005, 2),
+    ):
         given = Given(name_of(family, epsilon, blob))
         for want in ("u", "grad_u"):
             plan = given.plan(periodicity, 1e-4, want)
@@ -318,7 +395,6 @@ def test_names():
         ({"epsilon": "wide"}, ParkiTypeError, "epsilon is 'wide'; expected a number"),
         ({"epsilon": [1, 2]}, ParkiTypeError, r"epsilon is \[1, 2\]; expected a number"),
         ({"epsilon": 0.1, "blob": "ball"}, ParkiValueError, "blob is 'ball'; expected one of"),
-        ({"epsilon": 0.1, "blob": "cortez"}, ParkiValueError, "blob is 'cortez', whose flow"),
         ({"eps": 0.1}, ParkiTypeError, "stokes_sl takes epsilon, blob; it has no 'eps'"),
     ],
 )
@@ -373,6 +449,7 @@ def test_kernels_know_no_blob_unless_there_is_one():
             (text,) = texts
             assert all(word in text for word in ("core", "within", "away"))
         assert plain == dict(blob, BLOB=False)
+        assert SUMS[name_of(family, 0.1, "cortez")].p2p() == dict(blob, ALGEBRAIC=True)
 
 
 def test_the_core_of_a_gaussian_follows_the_tolerance():

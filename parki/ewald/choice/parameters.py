@@ -142,17 +142,19 @@ def _select(problem: Problem) -> Parameters:
 
 def _check_algebraic(problem: Problem, core: Algebraic) -> None:
     """Refuse blobs of Cortez that are too large for the tolerance, or for the split."""
-    most = _largest_cutoff(problem)
-    if core.radius <= most and problem.split == "prolate":
-        return
-    what = f"a cutoff of {core.radius:.3g}, where {most:.3g} is possible"
     if problem.split != "prolate":
-        what = f"the prolate split, but has {problem.split!r}"
-    raise ParkiValueError(
-        f"{problem.kernel} at tolerance {problem.tolerance:g} needs {what} (in units of the cube "
-        "root of the box's volume); give a larger tolerance, or take blob='gaussian' with an "
-        f"epsilon {CORTEZ:.4g} times as large, which has the same hydrodynamic radius"
-    )
+        raise ParkiValueError(
+            f"blob='cortez' needs the prolate split, but {problem.split!r} was chosen at tolerance "
+            f"{problem.tolerance:g}; leave split to parki, or give a larger tolerance"
+        )
+    most = _largest_cutoff(problem)
+    if core.radius > most:
+        raise ParkiValueError(
+            f"blob='cortez' needs a cutoff of {core.radius:.3g}, where {most:.3g} is possible (in "
+            f"units of the cube root of the box's volume), for {problem.kernel} at tolerance "
+            f"{problem.tolerance:g}; give a larger tolerance, or take blob='gaussian' with an "
+            f"epsilon {CORTEZ:.4g} times as large, which has the same hydrodynamic radius"
+        )
 
 
 def _core_radius(problem: Problem) -> float:

@@ -89,7 +89,7 @@ class Algebraic(NamedTuple):
 
     @property
     def everywhere(self) -> bool:
-        """It has a near field, however large it is."""
+        """Whether the grid has the whole sum: never."""
         return False
 
     def scaled(self, factor: float) -> Algebraic:

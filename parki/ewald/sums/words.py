@@ -49,7 +49,8 @@ REGULARISED = {
     Width of the blob that takes the place of each source, in the unit of ``options.box``. Zero,
     which is the default, is a point. A force on a Gaussian blob moves it as a sphere of the radius
     ``sqrt(pi) epsilon / 3``.""",
-    "blob": """{"gaussian", "prolate"}, optional
+    "blob": """{"gaussian", "prolate", "cortez"}, optional
     Its shape. The prolate blob ends at the distance ``epsilon``, beyond which the flow is that
-    from a point. The Gaussian blob falls off like ``exp(-(r / epsilon)^2)``.""",
+    from a point. The Gaussian blob falls off like ``exp(-(r / epsilon)^2)``, and the blob of Cortez
+    like ``(epsilon / r)^7``: it is for moderate tolerances.""",
 }
