@@ -19,19 +19,12 @@ import pytest
 
 import parki
 from parki.ewald.choice import machines
+from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-KERNELS = (
-    "laplace",
-    "stokes_sl",
-    "stokes_dl",
-    "stokes_comb",
-    "stokes_rotlet",
-    "stokes_dipole",
-    "laplace_dipole",
-)
+KERNELS = tuple(SUMS)
 PERIODICITIES = (0, 1, 2, 3)
 SPLITS = ("auto", "prolate", "hasimoto")
 FIELDS = ("u", "p", "grad_u", "stress")
