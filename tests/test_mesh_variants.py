@@ -28,15 +28,7 @@ from parki.runtime import get_execution_space
 
 SPREADS = P2G_METHODS[1:]
 GATHERS = G2P_METHODS[1:]
-KERNELS = (
-    "stokes_comb",
-    "stokes_sl",
-    "stokes_dl",
-    "laplace",
-    "stokes_rotlet",
-    "stokes_dipole",
-    "laplace_dipole",
-)
+KERNELS = tuple(SUMS)
 WINDOWS = (2, 5, 8, 13)
 # Sums are added in another order; 14 units of the largest value were seen.
 ROUNDING = 60
