@@ -342,6 +342,7 @@ def test_what_the_page_excepts_does_not_come(
     assert asked.requests - listed
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kernel", list(SUMS))
 def test_degrees_that_are_chosen_come(
