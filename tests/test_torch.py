@@ -9,6 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
+from few import FEW
 from frameworks import BOX, KERNELS, PERIODICITIES, inputs
 
 import parki
@@ -17,6 +18,8 @@ from parki.runtime.spaces import why_unavailable
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import parki.torch  # noqa: E402  (which needs it)
+
+pytestmark = pytest.mark.usefixtures("few_degrees")
 
 # Differences of sums of this tolerance, by steps of this size.
 TOLERANCE, CHECK = 1e-6, {"eps": 1e-4, "atol": 1e-3, "rtol": 1e-4, "fast_mode": True}
@@ -73,20 +76,20 @@ def test_gradcheck(kernel, periodicity, device):
     assert check(kernel, options, tensors(kernel, device, spaced=True))
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_targets_that_are_sources(kernel, device):
     options = parki.EwaldOptions(3, BOX, TOLERANCE)
     assert check(kernel, options, tensors(kernel, device, same=True, spaced=True))
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_forward_mode(kernel, device):
     options = parki.EwaldOptions(3, BOX, TOLERANCE)
     given = tensors(kernel, device, spaced=True)
     assert check(kernel, options, given, check_forward_ad=True, check_backward_ad=False)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_second_derivatives_by_densities(kernel, device):
     given = tensors(kernel, device, requires=False)
     given["dens"].requires_grad_()
@@ -106,7 +109,7 @@ def test_other_second_derivatives_are_refused():
             slope.square().sum().backward()
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_the_values_are_those_of_parki(kernel, device):
     given = tensors(kernel, device, "f4", requires=False)
     options = parki.EwaldOptions(1, BOX, 1e-4)
@@ -163,7 +166,7 @@ def test_parki_itself_names_the_module():
 
 
 @pytest.mark.each
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 @pytest.mark.parametrize("want", ["u", "grad_u"])
 def test_a_plan(kernel, want, device):
     given = tensors(kernel, device, requires=False)
