@@ -272,7 +272,13 @@ def test_the_worst_density(kernel, periodicity, lattice):
         assert worst <= bound * 1e-4
 
 
-@pytest.mark.parametrize("kernel", FEW)
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        *("laplace", "stokes_dipole"),
+        *(pytest.param(k, marks=pytest.mark.slow) for k in ("stokes_sl", "laplace_dipole")),
+    ],
+)
 def test_one_source_at_one_target(kernel):
     """The promise is a mean square: pairs are above it, but not by far, and their mean is not."""
     rng = np.random.default_rng(1)
