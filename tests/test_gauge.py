@@ -43,7 +43,6 @@ def test_the_mean_without_flux(kernel):
     )
 
 
-@pytest.mark.each
 @pytest.mark.pairwise
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
 @pytest.mark.parametrize(
