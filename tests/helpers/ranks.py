@@ -385,22 +385,28 @@ def _off(
 # --- adjoints -------------------------------------------------------------------------------------
 
 
+# The default run has the first four.
 TRANSPOSED = (
     Case("stokes_comb", 3, more=(("dl_mean", "flux"),), cloud="same"),
-    Case("stokes_dl", 1, box=BOXES[2]),
-    Case("stokes_sl", 2, cloud="same", deal="uneven"),
     Case("stokes_sl", 0, deal="apart", want=("u", "grad_u")),
-    Case("stokes_rotlet", 0, deal="one rank"),
     Case("stokes_sl", 3, want=("u", "stress")),  # that of the pressure chooses its own parameters
     Case("stokes_dipole", 2, "f4", box=BOXES[2]),
+    Case("stokes_dl", 1, box=BOXES[2]),
+    Case("stokes_sl", 2, cloud="same", deal="uneven"),
+    Case("stokes_rotlet", 0, deal="one rank"),
     Case("laplace", 3, "f4", want=("grad_u",)),
 )
 
 
-def adjoints(comm: Any, space: str = "CPU", _part: str = "") -> None:
+def transposed_of(part: str = "") -> tuple[Case, ...]:
+    """Return the sums of a ``part`` of `PARTS`, or of both, that have adjoints here."""
+    return {"usual": TRANSPOSED[:4], "other": TRANSPOSED[4:]}.get(part, TRANSPOSED)
+
+
+def adjoints(comm: Any, space: str = "CPU", part: str = "") -> None:
     """Compare <values, plan(density)> with <plan.adjoint(values), density>, and move the points."""
     memory = Memory(space, comm)
-    for case in TRANSPOSED:
+    for case in transposed_of(part):
         c = cloud(case.cloud, case.n, case.box, case.dtype)
         dens, norms = c.arguments(case.kernel)
         same, more = c.trg is c.src, dict(case.more)
