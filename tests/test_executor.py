@@ -262,7 +262,13 @@ def solve_without(file: str, number: int, folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("team_of_four")
-@pytest.mark.parametrize(("file", "number"), barriers())
+@pytest.mark.parametrize(
+    ("file", "number"),
+    [
+        pytest.param(*each, marks=[pytest.mark.slow] * each[0].startswith("literature"))
+        for each in barriers()
+    ],
+)
 def test_every_barrier_is_needed(file, number, tmp_path):
     # In a process of its own, since what a thread reads too early may be the index of a store.
     code = """
