@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 from few import FEW
-from frameworks import BOX, KERNELS, PERIODICITIES, inputs
+from frameworks import BOX, PERIODICITIES, inputs
 
 import parki
 from parki.runtime.spaces import why_unavailable
@@ -66,7 +66,7 @@ def function(kernel, options):
 
 @pytest.mark.each
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_check_grads(kernel, periodicity, device):
     """In forward and in reverse mode."""
     call = function(kernel, parki.EwaldOptions(periodicity, BOX, TOLERANCE))
