@@ -42,9 +42,9 @@ SPACE = os.environ.get("PARKI_TEST_SPACE", "CPU")
 
 
 def cases(size: int, always: int, slow: int, **which: Any) -> list[Any]:
-    """Return the first cases of a size; all are slow but ``always``, of which each is a second one.
+    """Return the first cases of a size; the default run has ``always`` of them.
 
-    Neighbours share a reference, so that more sums are met.
+    It has every second one: neighbours share a reference, and so it meets more sums.
     """
     return [
         pytest.param(case, id=str(case), marks=[pytest.mark.slow] * (number not in usual))
