@@ -104,6 +104,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "POINTS", 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [[], ["--space", "Serial"]])
 def test_check(words: list[str], few: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", *words]) == 0
