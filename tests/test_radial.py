@@ -16,12 +16,10 @@ from parki.errors import ParkiValueError
 from parki.ewald.near import radial as radial_module
 from parki.ewald.near.radial import EVALUATORS, choose_evaluator, hasimoto_functions
 from parki.ewald.split.hasimoto import Hasimoto
-from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
 pytestmark = pytest.mark.usefixtures("few_degrees")
 
-KERNELS = tuple(SUMS)
 OTHERS = EVALUATORS[1:]
 BOX = BOXES["brick"]
 N = 150
@@ -99,7 +97,7 @@ def test_more_accurate_takes_more_terms():
 @pytest.mark.parametrize(
     ("dtype", "periodicity", "tolerance"), [("f8", 3, 1e-9), ("f8", 1, 1e-4), ("f4", 3, 1e-5)]
 )
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_direct_sum(kernel, dtype, periodicity, tolerance):
     """Every evaluator keeps the promise, coinciding points among the others."""
     c = cloud("partly", N, BOX, dtype)
