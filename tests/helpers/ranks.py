@@ -657,7 +657,7 @@ def patient(mpi: Any) -> Any:
         def Allreduce(self, *given: Any) -> None:  # noqa: N802 (the name that mpi4py has)
             vote = self.Iallreduce(*given)
             while not vote.Test():
-                time.sleep(5e-4)
+                time.sleep(1e-3)
 
     return Patient(mpi.COMM_WORLD)
 
