@@ -19,6 +19,7 @@ import pytest
 
 from parki.ewald import clear_cache
 from parki.ewald.choice.clustering import pair_density
+from parki.ewald.choice.problem import Problem
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.runtime.spaces import why_unavailable
 
@@ -123,6 +124,15 @@ def space(request: pytest.FixtureRequest) -> ExecutionSpace:
 def fresh() -> None:
     """Have every sum choose its parameters, whatever tests summed before."""
     clear_cache()
+
+
+@pytest.fixture
+def few_degrees(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Round the degrees of near polynomials up, so that sums share kernels; see CONTRIBUTING.md."""
+    if not request.node.get_closest_marker("chosen_degrees"):
+        usual = Problem.polynomial_degree
+        few = lambda self, *given: -(-usual(self, *given) // 8) * 8  # noqa: E731
+        monkeypatch.setattr(Problem, "polynomial_degree", few)
 
 
 @pytest.fixture

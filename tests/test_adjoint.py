@@ -9,11 +9,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from contract import rms
+from few import FEW
 
 import parki
 from parki.ewald.derivatives.transpose import Transpose
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
+
+pytestmark = pytest.mark.usefixtures("few_degrees")
 
 KERNELS = tuple(SUMS)
 PERIODICITIES = (0, 1, 2, 3)
@@ -109,7 +112,7 @@ def test_the_transpose_is_exact(kernel, periodicity, want):
     assert 10 * ROUNDING["f8"] < mismatch(plan, DENS[kernel]) <= promise
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_every_space(kernel, space, to_space, to_host):
     options = parki.EwaldOptions(2, BOX, 1e-4, execution_space=space)
     given = [to_space(a) for a in (TRG, SRC, normals(kernel)) if a is not None]
@@ -148,6 +151,7 @@ def test_mixed_precision(kernel):
     assert mismatch(plan, DENS[kernel]) <= ROUNDING["f4"]
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("split", ["prolate", "hasimoto"])
 @pytest.mark.parametrize("kernel", ["laplace", "laplace_dipole", "stokes_comb", "stokes_dipole"])
 def test_any_split(kernel, split):
@@ -183,6 +187,7 @@ def test_free_axes_without_a_length():
 # --- its error ------------------------------------------------------------------------------------
 
 
+@pytest.mark.chosen_degrees
 @pytest.mark.each
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -243,7 +248,7 @@ def test_more_or_fewer_points():
     assert plan.adjoint(np.ones((3, NT))).shape == (3, 0)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_linear_operator(kernel):
     plan = make(kernel, 1)
     operator = plan.as_linear_operator()
@@ -267,14 +272,7 @@ def test_least_squares():
     assert rms(found.reshape(3, -1) - forces) <= 1e-9 * rms(forces)
 
 
-# As in test_derivatives.py: the combined sum has both layers.
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        pytest.param(name, marks=pytest.mark.slow) if name in ("stokes_sl", "stokes_dl") else name
-        for name in KERNELS
-    ],
-)
+@pytest.mark.parametrize("kernel", FEW)
 def test_several_at_once(kernel):
     for want in ("u", ("u", "grad_u"))[: 1 + ("grad_u" in SUMS[kernel].adjoints)]:
         plan = make(kernel, 1, want)

@@ -150,6 +150,7 @@ def test_distributions_are_in_the_cube(letter):
         assert np.ptp(distance) < 1e-12
 
 
+@pytest.mark.slow
 def test_the_page_of_choices_is_that_of_the_results():
     files = sorted((ROOT / "docs" / "results").glob("choices-*.json"))
     assert files

@@ -45,7 +45,7 @@ def objects(folder: Path) -> set[str]:
 
 def test_many_processes_at_once(folder, tmp_path):
     file = write_kernel(tmp_path, SQUARE)
-    processes = [start_python(RUN, file) for _ in range(8)]
+    processes = [start_python(RUN, file) for _ in range(4)]
     for process in processes:
         out, err = process.communicate(timeout=120)
         assert (out, process.returncode) == ("right\n", 0), err

@@ -7,12 +7,15 @@ import math
 import numpy as np
 import pytest
 from contract import rms
+from few import FEW
 from frameworks import BOX, KERNELS, PERIODICITIES, difference, exact, inputs
 
 import parki
 from parki.ewald.plan import plan_and_sum
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
+
+pytestmark = pytest.mark.usefixtures("few_degrees")
 
 # Cases (kernel, periodicity, mean of the double layer).
 CASES = [(kernel, periodicity, "zero") for kernel in KERNELS for periodicity in PERIODICITIES]
@@ -79,6 +82,7 @@ def sources_by_direct_sums(kernel, given, periodicity, values):
     return found
 
 
+@pytest.mark.chosen_degrees
 @pytest.mark.each
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -150,7 +154,7 @@ def test_close_pairs_and_points_that_coincide():
     assert rms(found["src"] - exact_pull) <= 1e-9 * rms(exact_pull)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_translations_change_nothing(kernel):
     """Of sums without a free axis, and those whose gauges do not see the origin."""
     given = inputs(kernel, targets=30, sources=40, seed=7)
@@ -162,14 +166,7 @@ def test_translations_change_nothing(kernel):
     assert rms(np.atleast_2d(change)) <= 1e-7 * rms(np.atleast_2d(only))
 
 
-# A double layer and a single one are parts of the combined one, and run by themselves elsewhere.
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        pytest.param(name, marks=pytest.mark.slow) if name in ("stokes_sl", "stokes_dl") else name
-        for name in KERNELS
-    ],
-)
+@pytest.mark.parametrize("kernel", FEW)
 def test_several_densities(kernel):
     given = inputs(kernel, targets=6, sources=7)
     options = parki.EwaldOptions(1, BOX, 1e-4)
@@ -241,7 +238,7 @@ def test_free_axes_without_a_length():
         np.testing.assert_allclose(found[1][name], array, rtol=1e-6, atol=1e-6 * rms(array))
 
 
-@pytest.mark.parametrize("kernel", ["stokes_sl", "stokes_comb", "stokes_dipole"])
+@pytest.mark.parametrize("kernel", ["stokes_comb", "stokes_dipole"])
 def test_every_space(kernel, space, to_space, to_host):
     given = inputs(kernel, targets=30, sources=40)
     values = np.random.default_rng(0).standard_normal((3, 30))

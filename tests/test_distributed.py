@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from parki.distributed.slabs import Slabs, divide, near_work
 from parki.distributed.team import Team
 from parki.ewald.choice.memory import in_words
 from parki.ewald.pipeline.setup import Setup
+from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
 # Two sums with the same parameters differ by rounding: of single numbers by less than this many
@@ -49,7 +50,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLE, SCALING = ROOT / "examples" / "distributed_stokes.py", ROOT / "scripts" / "scaling.py"
 
 
-def on_ranks(size: int, cases_of: Callable[[int, str], list[Any]]) -> list[Any]:
+def on_ranks(size: int, cases_of: Callable[[int, str], Sequence[Any]]) -> list[Any]:
     """Return the parameters of a number of ranks; those of the long run are marked as slow."""
     return [
         pytest.param(size, space, part, case, marks=more, id=f"{size} ranks, {space}, {case}")
@@ -63,7 +64,7 @@ def on_ranks(size: int, cases_of: Callable[[int, str], list[Any]]) -> list[Any]:
 @functools.lru_cache(maxsize=32)
 def results_of(size: int, space: str, part: str) -> tuple[dict[str, Any], str]:
     """Return what the ranks found, by case, and what they said on stderr."""
-    what = "sums+moves" + "+adjoints" * ((size, part) == (3, "usual"))
+    what = "sums+moves" + "+adjoints" * (size == 2)
     ran = mpirun(size, what, space, part, seconds=LIMIT[space])
     found = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
     return {result["case"]: result for result in found}, ran.stderr
@@ -71,7 +72,7 @@ def results_of(size: int, space: str, part: str) -> tuple[dict[str, Any], str]:
 
 @pytest.mark.parametrize(
     ("size", "space", "part", "case"),
-    [each for size in (1, 2, 3, 4) for each in on_ranks(size, ranks.cases_of)],
+    [each for size in ranks.SIZES for each in on_ranks(size, ranks.cases_of)],
 )
 def test_ranks_sum_as_one_does(size, space, part, case):
     """Same parameters, and the same numbers but for rounding, whatever the ranks have."""
@@ -89,7 +90,7 @@ def test_ranks_sum_as_one_does(size, space, part, case):
 
 @pytest.mark.parametrize(
     ("size", "space", "part", "walk"),
-    [each for size in (1, 2, 3, 4) for each in on_ranks(size, ranks.walks_of)],
+    [each for size in ranks.SIZES for each in on_ranks(size, ranks.walks_of)],
 )
 def test_points_move(size, space, part, walk):
     """As a new plan would have them; slabs and grids stay unless points crowd."""
@@ -109,19 +110,14 @@ def test_points_move(size, space, part, walk):
 
 
 @pytest.mark.parametrize(
-    ("space", "case"),
-    [
-        pytest.param(space, str(case), marks=marks, id=f"{space}, {case}")
-        for space, marks in SPACES.items()
-        for case in ranks.TRANSPOSED
-    ],
+    ("size", "space", "part", "case"), on_ranks(2, lambda _, part: ranks.transposed_of(part))
 )
-def test_adjoint_over_ranks(space, case):
+def test_adjoint_over_ranks(size, space, part, case):
     """Transposes the sum but for rounding, before and after points move between the ranks.
 
     One that chooses its own parameters does so within the promise.
     """
-    results, said = results_of(3, space, "usual")
+    results, said = results_of(size, space, part)
     case = f"adjoint of {case}"
     assert case in results, said[-3000:]
     assert len(results[case]["apart"]) == 2
@@ -160,7 +156,13 @@ def test_an_error_on_one_rank_is_raised_on_all(size, space):
     assert names == {*expected, *stages}
 
 
-@pytest.mark.parametrize("periodicity", [pytest.param(p, marks=parallel) for p in "13"])
+@pytest.mark.parametrize(
+    "periodicity",
+    [
+        pytest.param("1", marks=parallel),
+        pytest.param("3", marks=[*parallel, pytest.mark.slow]),
+    ],
+)
 def test_ranks_take_the_memory_that_is_predicted(periodicity):
     ran = mpirun(2, "needed", periodicity, seconds=SECONDS)
     assert ran.returncode == 0, ran.stderr[-3000:]
@@ -190,7 +192,7 @@ def test_no_rank_waits_for_one_that_is_gone(how):
         assert words[how] in ran.stderr
 
 
-@pytest.mark.parametrize("size", [pytest.param(3, marks=parallel)])
+@pytest.mark.parametrize("size", [pytest.param(2, marks=parallel)])
 def test_kernels_are_compiled_once(size, tmp_path):
     """Ranks that start on an empty cache together share the work out."""
     log, compiler = tmp_path / "log", tmp_path / "c++"
@@ -223,7 +225,10 @@ def test_example(size, tmp_path):
 
 
 @pytest.mark.parametrize("size", [pytest.param(2, marks=parallel)])
-@pytest.mark.parametrize("scaling", [["--weak"], ["--periodicity", "3"]])
+@pytest.mark.parametrize(
+    "scaling",
+    [["--weak"], pytest.param(["--periodicity", "3"], marks=pytest.mark.slow)],
+)
 def test_scaling_is_measured(size, scaling, tmp_path):
     """Runs of the script in one file, shown side by side."""
     path, weak = tmp_path / "scaling.json", "--weak" in scaling
@@ -418,35 +423,24 @@ CALLS = """
     import numpy as np
     import parki
     from parki.distributed import ewald
+    from parki.ewald.sums import SUMS
 
     rng = np.random.default_rng(6)
     points, norms = rng.random((3, 40)), rng.standard_normal((3, 40))
     options = parki.EwaldOptions(box=[1, 1, 1], tolerance=1e-2)
-    for kernel in %s:
-        rows = {"laplace": (), "stokes_comb": (6,), "stokes_dipole": (3, 3)}.get(kernel, (3,))
-        given = [points, points, rng.standard_normal((*rows, 40)), options]
-        if kernel in ("stokes_dl", "stokes_comb"):
+    for kernel, kind in SUMS.items():
+        given = [points, points, rng.standard_normal(kind.density_shape(40)), options]
+        if kind.normals:
             given.insert(3, norms)
         expected = getattr(parki, kernel)(*given)
         print(kernel, np.allclose(getattr(ewald, kernel)(*given), expected, rtol=1e-9, atol=1e-9))
     """
 
 
-KERNELS = (
-    "stokes_sl",
-    "stokes_dl",
-    "stokes_comb",
-    "stokes_rotlet",
-    "stokes_dipole",
-    "laplace",
-    "laplace_dipole",
-)
-
-
 @pytest.mark.parallel
 @pytest.mark.skipif(bool(MISSING), reason=f"{MISSING}; pip install parki[mpi]")
 def test_calls(tmp_path: Path) -> None:
     script = tmp_path / "calls.py"
-    script.write_text(textwrap.dedent(CALLS % (KERNELS,)), encoding="utf-8")
+    script.write_text(textwrap.dedent(CALLS), encoding="utf-8")
     ran = mpirun(1, seconds=170, script=script)
-    assert ran.stdout.splitlines() == [f"{name} True" for name in KERNELS], ran.stderr
+    assert ran.stdout.splitlines() == [f"{name} True" for name in SUMS], ran.stderr

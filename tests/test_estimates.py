@@ -352,6 +352,7 @@ def ewald_sum(system, split, rc):
     return result
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kernel", [*KERNELS, "stokes_rotlet"])
 @pytest.mark.parametrize(("c", "rc"), [(8, 0.2), (14, 0.3), (22, 0.2)])
 def test_prolate_split_of_random_points(kernel, c, rc):
@@ -429,6 +430,7 @@ def test_far_field_of_a_new_term(new_term, points, shape, split):
     assert (0.7 < error / cut < 1.4) if cut else error < 1e-12
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kernel", TERMS)
 @pytest.mark.parametrize("split", [matched(2.7), matched(4.0), Prolate(20, 0.2), Prolate(30, 0.4)])
 def test_truncation_in_a_brick(kernel, split):

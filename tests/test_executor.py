@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from few import FEW
 from small_kernels import RUN, SQUARE, run_python, small_kernel, write_kernel
 
 import parki
@@ -21,15 +22,6 @@ from parki.runtime import get_execution_space, host, libraries, load
 from parki.runtime import specialise as specialising
 from parki.runtime.specialise import kernel_directory
 
-KERNELS = (
-    "stokes_comb",
-    "stokes_sl",
-    "stokes_dl",
-    "laplace",
-    "stokes_rotlet",
-    "stokes_dipole",
-    "laplace_dipole",
-)
 BARRIER = re.compile(r"^( *)team\.team_barrier\(\)$", re.MULTILINE)
 
 
@@ -211,7 +203,7 @@ def close(a: np.ndarray, b: np.ndarray) -> bool:
 
 @pytest.mark.each
 @pytest.mark.parametrize("periodicity", [1, 3])
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_teams_of_the_package(kernel, periodicity, monkeypatch):
     alone = solve(kernel, "tile", periodicity)
     assert close(solve(kernel, "owner", periodicity), alone)
@@ -221,7 +213,7 @@ def test_teams_of_the_package(kernel, periodicity, monkeypatch):
 
 @pytest.mark.each
 @pytest.mark.parametrize("team", ["1", "4"])
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_near_field_of_devices(kernel, team, monkeypatch):
     """p2p_tile, which hosts leave to devices, gives what the host's own variant gives."""
     expected = solve(kernel)
@@ -229,7 +221,7 @@ def test_near_field_of_devices(kernel, team, monkeypatch):
     assert close(solve(kernel, p2p_method="tile"), expected)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_derivatives_of_devices(kernel, monkeypatch):
     """p2p_derivatives, likewise."""
     asked = {"want": ("u", "grad_u"), "window": 8}
@@ -270,7 +262,13 @@ def solve_without(file: str, number: int, folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("team_of_four")
-@pytest.mark.parametrize(("file", "number"), barriers())
+@pytest.mark.parametrize(
+    ("file", "number"),
+    [
+        pytest.param(*each, marks=[pytest.mark.slow] * each[0].startswith("literature"))
+        for each in barriers()
+    ],
+)
 def test_every_barrier_is_needed(file, number, tmp_path):
     # In a process of its own, since what a thread reads too early may be the index of a store.
     code = """

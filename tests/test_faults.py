@@ -133,7 +133,13 @@ def test_link_in_the_place_of_a_lock(folder, tmp_path):
     assert precious.read_text(encoding="utf-8") == "do not touch"
 
 
-@pytest.mark.parametrize("what", ["empty", "half", "another", "text", "sealed twice"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        *("half", "another", "sealed twice"),
+        *(pytest.param(what, marks=pytest.mark.slow) for what in ("empty", "text")),
+    ],
+)
 def test_wrong_content(folder, tmp_path, what):
     path = built(folder, tmp_path)
     whole = path.read_bytes()

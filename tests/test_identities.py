@@ -17,8 +17,11 @@ from contract import (
     has_normals,
     rms,
 )
+from few import FEW
 
 import parki
+
+pytestmark = pytest.mark.usefixtures("few_degrees")
 
 TOLERANCE = 1e-8
 # Neither a cube nor of unit size; sides and positions of few digits, so that shifts are exact.
@@ -34,6 +37,7 @@ CROSS = np.array(
 )
 
 every_kernel = pytest.mark.parametrize("kernel", KERNELS)
+few_kernels = pytest.mark.parametrize("kernel", FEW)
 every_periodicity = pytest.mark.parametrize("periodicity", PERIODICITIES)
 
 
@@ -86,7 +90,7 @@ def agree(plans, dens, *results, factor=1.0, share=1.0):
 
 
 @pytest.mark.each
-@every_kernel
+@few_kernels
 @every_periodicity
 def test_neither_cutoff_nor_split_matters(kernel, periodicity):
     trg, src = points(1), points(2)
@@ -104,7 +108,7 @@ def test_neither_cutoff_nor_split_matters(kernel, periodicity):
         assert rms(values[2] - values[0]) <= 2 * bound + rounding, field
 
 
-@every_kernel
+@few_kernels
 def test_superposition(kernel):
     """Densities add up, and so do sources."""
     trg, src = points(1), points(2)
@@ -143,7 +147,7 @@ def test_both_layers_are_the_sum_of_each(periodicity):
 
 
 @pytest.mark.each
-@every_kernel
+@few_kernels
 @every_periodicity
 def test_translation(kernel, periodicity):
     """All points move: along periodic axes across the border, along free ones far away."""
@@ -160,7 +164,7 @@ def test_translation(kernel, periodicity):
 
 
 @pytest.mark.each
-@every_kernel
+@few_kernels
 @pytest.mark.parametrize("periodicity", [1, 2, 3])
 def test_periods(kernel, periodicity):
     """Points moved by whole periods are the same points, those that coincide included."""
@@ -220,7 +224,7 @@ def test_axes_have_equal_rights(kernel, periodicity):
 
 
 @pytest.mark.each
-@every_kernel
+@few_kernels
 @pytest.mark.parametrize("periodicity", [0, 2, 3])
 def test_unit_of_length(kernel, periodicity):
     """Sums are homogeneous in all lengths but for the logarithms of one periodic direction."""

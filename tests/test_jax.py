@@ -9,7 +9,8 @@ import sys
 import numpy as np
 import pytest
 from contract import call_of
-from frameworks import BOX, KERNELS, PERIODICITIES, inputs
+from few import FEW
+from frameworks import BOX, PERIODICITIES, inputs
 
 import parki
 from parki.runtime.spaces import why_unavailable
@@ -19,6 +20,8 @@ from jax import numpy as jnp  # noqa: E402
 from jax.test_util import check_grads  # noqa: E402
 
 import parki.jax  # noqa: E402  (which needs it)
+
+pytestmark = pytest.mark.usefixtures("few_degrees")
 
 TOLERANCE, CHECK = 1e-6, {"eps": 1e-4, "atol": 1e-3, "rtol": 1e-4}
 
@@ -64,7 +67,7 @@ def function(kernel, options):
 
 @pytest.mark.each
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_check_grads(kernel, periodicity, device):
     """In forward and in reverse mode."""
     # Differences of sums are of their errors, too, which change faster with polynomials in r.
@@ -84,7 +87,7 @@ def test_values_of_numpy(device):
         np.testing.assert_allclose(found, back(jax.device_put(values, device))[0][name])
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_targets_that_are_sources_within_jit(kernel, device):
     call = jax.jit(function(kernel, parki.EwaldOptions(3, BOX, TOLERANCE)))
     check_grads(call, (arrays(kernel, device, same=True, spaced=True),), order=1, **CHECK)
@@ -114,7 +117,7 @@ def test_other_second_derivatives_are_refused():
     assert jnp.isfinite(twice(given["dens"])).all()
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_the_values_are_those_of_parki(kernel, device):
     given = arrays(kernel, device, "f4")
     options = parki.EwaldOptions(1, BOX, 1e-4)
@@ -128,7 +131,7 @@ def test_the_values_are_those_of_parki(kernel, device):
 # --- vmap -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", ["laplace", "laplace_dipole", "stokes_comb", "stokes_dipole"])
+@pytest.mark.parametrize("kernel", FEW)
 def test_vmap(kernel, device):
     given = arrays(kernel, device)
     call = function(kernel, parki.EwaldOptions(2, BOX, 1e-6))
@@ -156,7 +159,7 @@ def test_vmap(kernel, device):
 # --- plans ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_a_plan(kernel, device):
     given = arrays(kernel, device)
     points = [each for name, each in given.items() if name != "dens"]

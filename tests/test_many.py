@@ -7,6 +7,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from few import FEW
 
 import parki
 from parki import EwaldOptions, ParkiValueError
@@ -15,6 +16,8 @@ from parki.ewald.near.p2p import near_kernel
 from parki.ewald.near.sizes import near_tile
 from parki.ewald.sums import SUMS
 from parki.runtime.host import HostObject
+
+pytestmark = pytest.mark.usefixtures("few_degrees")
 
 N = 700
 DOUBLE = ("stokes_comb", "stokes_dl")
@@ -54,7 +57,7 @@ def test_sums(kernel, periodicity, dtype, space, to_space, rng):
 
 @pytest.mark.each
 @pytest.mark.parametrize("periodicity", [1, 3])
-@pytest.mark.parametrize("kernel", SUMS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_all_that_can_be_wanted(kernel, periodicity, space, to_space, rng):
     want = ("stress", "u", "p") if "p" in SUMS[kernel].terms else ("grad_u", "u")
     plan, densities = make(kernel, periodicity, to_space, rng, want)

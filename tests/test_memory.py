@@ -47,7 +47,7 @@ def plan(n=2000, tolerance=1e-4, dtype="f8", **options):
 
 
 # ---------------------------------------------------------------------- predicted and measured
-@pytest.mark.parametrize("number", [1, 3, 7])
+@pytest.mark.parametrize("number", [1, 3, pytest.param(7, marks=pytest.mark.slow)])
 def test_peaks(number):
     """Each in a process of its own."""
     command = [sys.executable, str(SCRIPT), "--points", "120000", "--only", str(number)]

@@ -25,6 +25,8 @@ WINDOWS = {
 }
 SPREADS = [m for m in mesh.SPREAD_METHODS if m != "unprotected"]
 SOLID = ("tile", "grid")
+# Which axes are periodic, and numbers of components; planes take the last two.
+FREE = (([True] * 3, 1), ([False] * 3, 2), ([True, False, True], 5))
 # Sums in another order, of weights of either sign; and coordinates that are rounded as they are
 # shifted, which a window's slope passes on.
 ROUNDING = {"f8": 1e-12, "f4": 2e-4}
@@ -88,18 +90,16 @@ def with_dimensions(methods):
 def test_spread(space, method, dimensions):
     if space.on_device and method in ("owner", "private"):
         pytest.skip("not for this space")
-    free = (True, False, [True, False, True][:dimensions])
-    for periodic, components in zip(free, (1, 2, 5), strict=True):
-        grid = make_grid(dimensions, periodic)
+    for periodic, components in FREE[3 - dimensions :]:
+        grid = make_grid(dimensions, periodic[:dimensions])
         check_spread(space, grid, mesh.kaiser_bessel(6), method, components=components)
     check_spread(space, make_grid(dimensions), mesh.prolate(7), method, "f4", 2)
 
 
 @pytest.mark.parametrize(("method", "dimensions"), with_dimensions(mesh.INTERPOLATE_METHODS))
 def test_interpolate(space, method, dimensions):
-    free = (True, False, [True, False, True][:dimensions])
-    for periodic, components in zip(free, (1, 2, 5), strict=True):
-        grid = make_grid(dimensions, periodic)
+    for periodic, components in FREE[3 - dimensions :]:
+        grid = make_grid(dimensions, periodic[:dimensions])
         check_interpolate(space, grid, mesh.kaiser_bessel(6), method, components=components)
     check_interpolate(space, make_grid(dimensions), mesh.prolate(7), method, "f4", 2)
 

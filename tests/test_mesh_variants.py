@@ -28,15 +28,7 @@ from parki.runtime import get_execution_space
 
 SPREADS = P2G_METHODS[1:]
 GATHERS = G2P_METHODS[1:]
-KERNELS = (
-    "stokes_comb",
-    "stokes_sl",
-    "stokes_dl",
-    "laplace",
-    "stokes_rotlet",
-    "stokes_dipole",
-    "laplace_dipole",
-)
+KERNELS = tuple(SUMS)
 WINDOWS = (2, 5, 8, 13)
 # Sums are added in another order; 14 units of the largest value were seen.
 ROUNDING = 60
@@ -128,6 +120,7 @@ def test_spreading(method, kernel, points):
         assert close(result, expected), periodicity
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("method", SPREADS[1:])
 @pytest.mark.parametrize("kernel", ["stokes_comb", "laplace"])
 def test_spreading_in_single_precision(method, kernel):
@@ -157,6 +150,7 @@ def test_variants_without_dipoles(kernel):
             parki.Plan(kernel, points, points, options)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("method", ["tile", "grid", "hybrid"])
 @pytest.mark.parametrize("periodicity", [0, 3])
 def test_teams_spread(method, periodicity, monkeypatch):
@@ -335,6 +329,7 @@ def test_gathering_in_single_precision(method):
             assert close(result[name], expected[name]), (points, name)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("threads", [(1, 3, 2, 4), (5, 6, 1, 32), (2, 1, 8, 2)])
 @pytest.mark.parametrize("want", [("u",), ("u", "grad_u")])
 def test_teams_gather(want, threads, monkeypatch):

@@ -24,18 +24,10 @@ from parki.runtime.linter import is_decorated
 from parki.runtime.specialise import kernel_directory, specialise
 from parki.runtime.translate import Translated, translate
 
-SUMS = (
-    "stokes_comb",
-    "stokes_sl",
-    "stokes_dl",
-    "laplace",
-    "stokes_rotlet",
-    "stokes_dipole",
-    "laplace_dipole",
-    "yukawa(kappa=2.0)",
-)
+SUMS = ("stokes_comb", *(name for name in RECORDS if name != "stokes_comb"))  # the largest first
 BLOBS = ("stokes_comb(epsilon=0.1)", "stokes_dipole(epsilon=0.1)")
-SPREAD = (*SUMS[:4], *SUMS[5:])  # a rotlet spreads as a Stokeslet does
+# A rotlet spreads as a Stokeslet does.
+SPREAD = tuple(name for name in SUMS if name != "stokes_rotlet")
 LAUNCH_BOUND = 128
 # Scratch memory of a team: what one multiprocessor of an sm_80 has, the smallest of those here.
 SCRATCH_LIMIT = 163 * 1024
@@ -120,19 +112,18 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"STAGED": False, "VECTORS": 1, "TARGETS": 128, "PERIODIC": 2},
         ]
         evaluators = ({"EVALUATOR": 1, "DEGREE": 0}, {"EVALUATOR": 2, "DEGREE": 7})
-        kernels = (*SUMS, *BLOBS[:1])
-        return [dict(shape, **RECORDS[kernel].p2p()) for kernel in kernels for shape in shapes] + [
+        kernels = enumerate((*SUMS, *BLOBS[:1]))
+        return [dict(shapes[n % 4], **RECORDS[k].p2p()) for n, k in kernels] + [
             {**shapes[2], **evaluator} for evaluator in evaluators
         ]
     if file == "p2p_derivatives":
-        pressure = {"laplace": False, "laplace_dipole": False, "stokes_rotlet": False}
         return [
             dict(
                 RECORDS[kernel].p2p(),
                 TABLES=len(RECORDS[kernel].pair.derivatives),
                 DEGREE=(30, 8)[n % 2],
                 PERIODIC=n % 4,
-                PRESSURE=pressure.get(kernel, True),
+                PRESSURE=bool(RECORDS[kernel].terms.get("p")),
                 GRADIENT=kernel != "stokes_dl",
             )
             for n, kernel in enumerate((*SUMS, *BLOBS))
@@ -155,8 +146,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"P": 9, "ROW": 12, "TERMS": 8},
             {"P": 7, "ROW": 8, "TERMS": 8},
         ]
-        sums = zip(shapes, SPREAD[:-1], strict=True)  # all charges spread alike
-        return [dict(shape, **RECORDS[k].p2g) for shape, k in sums] + [
+        return [dict(shapes[n % 6], **RECORDS[k].p2g) for n, k in enumerate(SPREAD)] + [
             {"P": 6, "ROW": 6, "PX": 1, "PLAIN": 2, "LAYERS": False}
         ]
     if file == "p2g_tile":
@@ -169,8 +159,8 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"P": 7, "TERMS": 8},
         ]
         return [
-            dict(shape, COUNTING=n % 2 == 0, **RECORDS[kernel].p2g)
-            for n, (shape, kernel) in enumerate(zip(shapes, SPREAD, strict=True))
+            dict(shapes[n % 6], COUNTING=n % 2 == 0, **RECORDS[kernel].p2g)
+            for n, kernel in enumerate(SPREAD)
         ] + [{"P": 6, "PLAIN": 2, "LAYERS": False}]
     if file == "literature/p2g_paper":
         shapes = [

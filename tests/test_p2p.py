@@ -12,6 +12,8 @@ import parki
 from parki.ewald.near.sizes import P2P_METHODS
 from parki.reference import direct_sum
 
+pytestmark = pytest.mark.usefixtures("few_degrees")
+
 N = 16
 APART = 3e-6
 # Boxes, None where the points' extent is taken; the edges are exact in single precision.
@@ -42,7 +44,7 @@ def pairs(place, box):
     return trg, src
 
 
-@pytest.mark.pairwise
+@pytest.mark.each
 @pytest.mark.parametrize("place", ["zero", "middle", "faces", "far"])
 @pytest.mark.parametrize("periodicity", range(4))
 @pytest.mark.parametrize("kernel", ["stokes_sl", "stokes_dl"])
@@ -73,6 +75,7 @@ def test_close_pairs_in_single_precision(kernel, periodicity, place, space):
             assert rms(found - field) < 1e-6 * rms(field), (method, want)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", [1, 2, 3])
 @pytest.mark.parametrize("kernel", ["laplace", "stokes_comb"])
 def test_the_period_in_single_precision(kernel, periodicity):
@@ -106,7 +109,7 @@ LONG_BOXES = {
 }
 
 
-@pytest.mark.pairwise
+@pytest.mark.each
 @pytest.mark.parametrize("method", P2P_METHODS[1:])
 @pytest.mark.parametrize("case", LONG_BOXES)
 @pytest.mark.parametrize("kernel", ["laplace", "stokes_sl"])
@@ -133,6 +136,7 @@ def test_close_pairs_in_long_boxes(kernel, case, method):
         np.testing.assert_allclose(one[..., 0], two[..., 0], rtol=1e-4, atol=1e-4 * rms(two))
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("method", P2P_METHODS[1:])
 @pytest.mark.parametrize("periodicity", [1, 2, 3])
 def test_sources_moved_by_a_period_coincide(periodicity, method):

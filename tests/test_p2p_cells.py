@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from few import FEW
 
 import parki
 from parki.errors import ParkiValueError
@@ -20,15 +21,6 @@ from parki.ewald.sums import SUMS
 from parki.ewald.task import Frame, Task
 from parki.runtime import ExecutionSpace, get_execution_space
 
-KERNELS = (
-    "stokes_comb",
-    "stokes_sl",
-    "stokes_dl",
-    "laplace",
-    "stokes_rotlet",
-    "stokes_dipole",
-    "laplace_dipole",
-)
 N = 300
 DEGREE = 5
 # Not what is best: shares and chunks that are cut short, cells of several widths.
@@ -111,7 +103,7 @@ def close(pot: np.ndarray, expected: np.ndarray) -> bool:
 
 @pytest.mark.each
 @pytest.mark.parametrize("periodicity", range(4))
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 @pytest.mark.parametrize("method", CELL_METHODS)
 def test_variant_gives_what_the_default_gives(method, kernel, periodicity):
     for (box, cutoff), points in itertools.product(BOXES, ("uniform", "blobs", "same blobs")):
@@ -125,7 +117,7 @@ def test_variant_gives_what_the_default_gives(method, kernel, periodicity):
 
 @pytest.mark.each
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_whole_vectors_end_beyond_the_sources(kernel, dtype):
     assert N % 8  # the last vector of the last run is not full
     for points, periodicity in itertools.product(("uniform", "blobs"), (0, 3)):
@@ -150,7 +142,7 @@ def test_every_space(method, dtype, space):
 
 @pytest.mark.each
 @pytest.mark.parametrize("radial", ["erfc", "rational"])
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_evaluators(kernel, radial):
     expected = near_field(kernel, "uniform", 3, "staged", radial=radial)
     pot = near_field(kernel, "uniform", 3, "sm1d", radial=radial)
@@ -161,7 +153,7 @@ def test_evaluators(kernel, radial):
 
 
 @pytest.mark.each
-@pytest.mark.parametrize("kernel", ["stokes_comb", "laplace"])
+@pytest.mark.parametrize("kernel", [pytest.param("stokes_comb", marks=pytest.mark.slow), "laplace"])
 @pytest.mark.parametrize("method", CELL_METHODS)
 def test_teams(method, kernel, monkeypatch):
     """The threads of a team wait where they must; `test_executor` takes the barriers away."""

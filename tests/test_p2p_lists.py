@@ -18,6 +18,8 @@ from parki.ewald.plan import plan_and_sum
 from parki.ewald.sums import SUMS
 from parki.runtime import get_execution_space
 
+pytestmark = pytest.mark.usefixtures("few_degrees")
+
 # Around the points that need more than one batch of looks.
 CROWD = 1500
 
@@ -30,7 +32,7 @@ def cloud(n, seed=0):
     return points, rng.standard_normal((6, n)), rng.standard_normal((3, n))
 
 
-def plan_of(kernel, points, norms, space="Serial", trg=None, **more):
+def plan_of(kernel, points, norms, space="CPU", trg=None, **more):
     options = parki.EwaldOptions(
         box=[1, 1, 1],
         tolerance=1e-4,
@@ -49,14 +51,19 @@ def close(a, b, dtype="f8"):
 every_sum = pytest.mark.parametrize(
     ("kernel", "periodicity"),
     [
-        ("stokes_comb", 3),
         ("stokes_comb", 0),
         ("stokes_sl", 1),
-        ("stokes_dl", 2),
-        ("stokes_rotlet", 1),
         ("stokes_dipole", 2),
         ("laplace", 3),
-        ("laplace_dipole", 2),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [
+                ("stokes_comb", 3),
+                ("stokes_dl", 2),
+                ("stokes_rotlet", 1),
+                ("laplace_dipole", 2),
+            ]
+        ),
     ],
 )
 
@@ -89,6 +96,7 @@ def check_lists(kernel, periodicity, space, to_space):
     assert lists.size == lists.lists.nbytes > 0
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("few", [True, False])
 @pytest.mark.parametrize("crowded", [True, False])
 def test_tiles_of_all_clouds(few, crowded, space, to_space, monkeypatch):

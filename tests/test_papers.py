@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 KINDS = ("guo", "ljungkvist", "rossinelli", "finufft", "fmm3d", "dmk")
 
 
+@pytest.mark.slow
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
     folder = ROOT / "scripts"

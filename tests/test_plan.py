@@ -5,13 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
-import os
-import subprocess
-import sys
 import threading
 import tracemalloc
 import warnings
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -649,30 +645,3 @@ def test_a_device_starts_once_all_is_launched(ahead, monkeypatch):
     assert said == ["recorded"] * 4
     assert watch.seconds() == {"P2P": 2e-3, "P2G": 2e-3}
     assert said[4:] == ["released"] * ahead + ["read"] * 2
-
-
-@pytest.mark.parametrize("periodicity", [1, 3])
-def test_number_of_threads(periodicity):
-    """With the option, an odd number of threads too; without it the grid may be another."""
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "import hashlib, numpy as np, parki\n"
-        "from contract import cloud\n"
-        "c = cloud('same', 2000, (1.5, 1.0, 0.5))\n"
-        f"options = parki.EwaldOptions(periodicity={periodicity}, box=(1.5, 1.0, 0.5),\n"
-        "    tolerance=1e-4, cutoff=0.2, window_points=10, deterministic=True)\n"
-        "plan = parki.Plan('stokes_comb', c.trg, c.src, c.norms, options)\n"
-        "print(hashlib.sha256(plan(c.dens).tobytes()).hexdigest())\n"
-    )
-    results = []
-    for threads in ("1", "2", "3"):
-        run = subprocess.run(
-            [sys.executable, "-c", code, str(Path(__file__).parent / "helpers")],
-            env={**os.environ, "PARKI_NUM_THREADS": threads},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=120,
-        )
-        results.append(run.stdout)
-    assert len(set(results)) == 1

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from few import FEW
 
 import parki
 from parki import EwaldOptions, ParkiValueError
 from parki.ewald.sums import SUMS
+
+pytestmark = pytest.mark.usefixtures("few_degrees")
 
 N = 800
 # Of rounding: units of single precision's roundoff of the rms of the result, as for float32 arrays.
@@ -37,6 +40,7 @@ def rms(values):
     return float((values**2).sum() / values.shape[-1]) ** 0.5
 
 
+@pytest.mark.chosen_degrees
 @pytest.mark.each
 @pytest.mark.parametrize("kind", ["even", "cluster", "pairs"])
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
@@ -140,19 +144,22 @@ def assert_faces_cost_nothing(kernel, box, periodicity, to_space, rng, want, **s
         assert rms(ours - theirs) <= bound + ROUNDING * rms(theirs)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
-@pytest.mark.parametrize("kernel", SUMS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_close_pairs_across_faces(kernel, periodicity, space, to_space, rng):
     """The shift by a period has a second part, too: without it, errors of 150 to 3000 units."""
     assert_faces_cost_nothing(kernel, BOXES[0], periodicity, to_space, rng, ("u", "grad_u"))
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", [1, 2, 3])
 @pytest.mark.parametrize("box", BOXES[1:], ids=["thirds", "tiny", "huge", "thin"])
 def test_faces_of_other_boxes(box, periodicity, space, to_space, rng):
     assert_faces_cost_nothing("stokes_comb", box, periodicity, to_space, rng, ("u", "p"))
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("method", ["tile", "staged"])
 @pytest.mark.parametrize("want", [("u",), ("u", "p", "grad_u"), ("stress",)], ids="+".join)
 def test_faces_by_either_variant(want, method, space, to_space, rng):
@@ -160,7 +167,7 @@ def test_faces_by_either_variant(want, method, space, to_space, rng):
     assert_faces_cost_nothing("stokes_comb", BOXES[0], 3, to_space, rng, want, p2p_method=method)
 
 
-@pytest.mark.parametrize("kernel", ["stokes_comb", "laplace", "stokes_dipole", "laplace_dipole"])
+@pytest.mark.parametrize("kernel", FEW)
 def test_derivatives_across_faces(kernel, space, to_space, rng):
     """By densities, the transposed sums; by places, what tensor targets feel."""
     points, norms = to_space(across_faces(BOXES[0], rng)), None

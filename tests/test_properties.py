@@ -20,10 +20,11 @@ from hypothesis import HealthCheck, Phase, assume, event, given, settings, targe
 from hypothesis import strategies as st
 
 import parki
-from parki.ewald.choice.problem import Problem
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
+
+pytestmark = pytest.mark.usefixtures("few_degrees")
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -48,13 +49,6 @@ ROUNDINGS = 256
 # The promise is an average: errors of few targets, or from few sources, scatter about it.
 SCATTER = 4
 SLOW = int(os.environ.get("PARKI_TEST_EXAMPLES", "1000"))
-
-
-@pytest.fixture(autouse=True)
-def _few_degrees(monkeypatch):
-    """Round the degrees of near polynomials up: each is a kernel to compile."""
-    usual = Problem.polynomial_degree
-    monkeypatch.setattr(Problem, "polynomial_degree", lambda self, *a: -(-usual(self, *a) // 8) * 8)
 
 
 def examples(normal: int, slow: bool = False):
@@ -370,13 +364,13 @@ SEEDS = st.integers(0, 2**32 - 1)
 NO_LOGARITHM = ("laplace_dipole", "stokes_dl", "stokes_rotlet", "stokes_dipole")
 
 
-@examples(80)
+@examples(50)
 @given(sums(boxes=LONG, least=0), SEEDS)
 def test_finite_and_linear(case, seed):
     check_linear(case, seed)
 
 
-@examples(80)
+@examples(60)
 @given(sums(given_box=True))
 def test_direct_sum(case):
     check_reference(case)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from contract import BOXES, cloud, error_over_promise, promise, rms, rounding
+from few import FEW
 from scipy.special import erf
 
 import parki
@@ -17,15 +18,8 @@ from parki.ewald.near.radial import EVALUATORS, choose_evaluator, hasimoto_funct
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.reference import direct_sum
 
-KERNELS = (
-    "stokes_comb",
-    "stokes_sl",
-    "stokes_dl",
-    "laplace",
-    "stokes_rotlet",
-    "stokes_dipole",
-    "laplace_dipole",
-)
+pytestmark = pytest.mark.usefixtures("few_degrees")
+
 OTHERS = EVALUATORS[1:]
 BOX = BOXES["brick"]
 N = 150
@@ -103,7 +97,7 @@ def test_more_accurate_takes_more_terms():
 @pytest.mark.parametrize(
     ("dtype", "periodicity", "tolerance"), [("f8", 3, 1e-9), ("f8", 1, 1e-4), ("f4", 3, 1e-5)]
 )
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_direct_sum(kernel, dtype, periodicity, tolerance):
     """Every evaluator keeps the promise, coinciding points among the others."""
     c = cloud("partly", N, BOX, dtype)
@@ -122,7 +116,7 @@ def test_direct_sum(kernel, dtype, periodicity, tolerance):
 @pytest.mark.each
 @pytest.mark.parametrize("radial", OTHERS)
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_only_coinciding_points(kernel, dtype, radial):
     """The smooth remainder of r = 0, which no singular part covers up."""
     tolerance = {"f8": 1e-10, "f4": 1e-5}[dtype]
@@ -159,7 +153,7 @@ def test_close_pairs(kernel, dtype, radial):
 
 @pytest.mark.each
 @pytest.mark.parametrize("radial", OTHERS)
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_kernel_of_devices(kernel, radial):
     """p2p_tile, which hosts leave to devices, gives what the host's own variant gives."""
     c = cloud("partly", N, BOX)

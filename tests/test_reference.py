@@ -144,6 +144,7 @@ def test_free_space_is_the_plain_sum(kernel, want):
     assert_close(result, plain(kernel, trg, src, dens, norms, want))
 
 
+@pytest.mark.each
 @every_kernel
 @periodic
 def test_independent_of_xi(kernel, periodicity):

@@ -269,6 +269,7 @@ def all_wants(kernel: str) -> list[tuple[str, ...]]:
     return [want for want in wants if want != ("p",) or terms["p"]]
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kernel", list(SUMS))
 def test_every_combination_of_results_comes(
@@ -342,6 +343,7 @@ def test_what_the_page_excepts_does_not_come(
     assert asked.requests - listed
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kernel", list(SUMS))
 def test_degrees_that_are_chosen_come(

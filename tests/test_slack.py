@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from few import FEW
 
 import parki
 from parki import EwaldOptions
 from parki.ewald.pipeline.slack import Slack
 from parki.ewald.sums import SUMS
+
+pytestmark = pytest.mark.usefixtures("few_degrees")
 
 
 class Direct:
@@ -59,7 +62,7 @@ def test_slack():
 
 
 @pytest.mark.usefixtures("recorded")
-@pytest.mark.parametrize("kernel", SUMS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_numbers_that_change(kernel, space, to_space, rng):
     options = EwaldOptions(1, [1, 1, 1], 1e-5)
     want = ("u", "grad_u")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from few import FEW
 
 import parki
 from parki import EwaldOptions, ParkiTypeError, ParkiValueError
@@ -11,6 +12,8 @@ from parki.ewald.choice.clustering import pair_density
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.sums import SUMS
 from parki.runtime import get_execution_space
+
+pytestmark = pytest.mark.usefixtures("few_degrees")
 
 SOURCES = np.array([0, 100, 100, 250, 400, 401, 700])
 TARGETS = np.array([0, 50, 80, 80, 200, 210, 333])
@@ -42,7 +45,7 @@ def rms(values):
 
 @pytest.mark.each
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
-@pytest.mark.parametrize("kernel", SUMS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_each_is_summed_alone(kernel, periodicity, space, to_space, rng):
     trg, src, norms, dens = made(kernel, rng, to_space)
     options = EwaldOptions(periodicity, [1, 1, 1], 1e-5)

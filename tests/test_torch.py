@@ -10,6 +10,7 @@ import weakref
 import numpy as np
 import pytest
 from contract import call_of
+from few import FEW
 from frameworks import BOX, KERNELS, PERIODICITIES, inputs
 
 import parki
@@ -18,6 +19,8 @@ from parki.runtime.spaces import why_unavailable
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import parki.torch  # noqa: E402  (which needs it)
+
+pytestmark = pytest.mark.usefixtures("few_degrees")
 
 # Differences of sums of this tolerance, by steps of this size.
 TOLERANCE, CHECK = 1e-6, {"eps": 1e-4, "atol": 1e-3, "rtol": 1e-4, "fast_mode": True}
@@ -68,26 +71,26 @@ def check(kernel, options, given, **more):
 
 @pytest.mark.each
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_gradcheck(kernel, periodicity, device):
     options = parki.EwaldOptions(periodicity, BOX, TOLERANCE)
     assert check(kernel, options, tensors(kernel, device, spaced=True))
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_targets_that_are_sources(kernel, device):
     options = parki.EwaldOptions(3, BOX, TOLERANCE)
     assert check(kernel, options, tensors(kernel, device, same=True, spaced=True))
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_forward_mode(kernel, device):
     options = parki.EwaldOptions(3, BOX, TOLERANCE)
     given = tensors(kernel, device, spaced=True)
     assert check(kernel, options, given, check_forward_ad=True, check_backward_ad=False)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_second_derivatives_by_densities(kernel, device):
     given = tensors(kernel, device, requires=False)
     given["dens"].requires_grad_()
@@ -107,7 +110,7 @@ def test_other_second_derivatives_are_refused():
             slope.square().sum().backward()
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_the_values_are_those_of_parki(kernel, device):
     given = tensors(kernel, device, "f4", requires=False)
     options = parki.EwaldOptions(1, BOX, 1e-4)
@@ -166,7 +169,7 @@ def test_parki_itself_names_the_module():
 @pytest.mark.each
 @pytest.mark.parametrize(
     ("kernel", "want"),
-    [(name, want) for name in KERNELS for want in ("u", "grad_u") if want in SUMS[name].adjoints],
+    [(name, want) for name in FEW for want in ("u", "grad_u") if want in SUMS[name].adjoints],
 )
 def test_a_plan(kernel, want, device):
     given = tensors(kernel, device, requires=False)

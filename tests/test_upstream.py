@@ -192,7 +192,7 @@ def test_failure_is_an_error_and_leaves_nothing(pykokkos, elsewhere, wrong, prin
 
 
 # ---------------------------------------------------------------------- without it
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("dtype", [np.float64, pytest.param(np.float32, marks=pytest.mark.slow)])
 def test_sums_launch_every_workunit(launches, dtype):
     launched = {call.kernel.workunit.name for call in launches(dtype)}
     missing = sorted(set(workunits()) - launched)

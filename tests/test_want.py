@@ -8,20 +8,16 @@ import re
 import numpy as np
 import pytest
 from contract import rms
+from few import FEW
 
 import parki
 from parki import EwaldOptions, ParkiTypeError, ParkiValueError, Plan
+from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
-KERNELS = (
-    "laplace",
-    "stokes_sl",
-    "stokes_dl",
-    "stokes_comb",
-    "stokes_rotlet",
-    "stokes_dipole",
-    "laplace_dipole",
-)
+pytestmark = pytest.mark.usefixtures("few_degrees")
+
+KERNELS = tuple(SUMS)
 PERIODICITIES = (0, 1, 2, 3)
 # Neither a cube nor of unit size, so that no power of the length unit goes unnoticed.
 BOX = (30.0, 20.0, 10.0)
@@ -93,7 +89,7 @@ def test_direct_sum(kernel, periodicity):
             assert size(value - ref) <= 2e-9 * size(ref), name
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_spaces(kernel, space, to_space, to_host):
     """Every execution space, in its own memory."""
     want = everything(kernel)
@@ -127,6 +123,7 @@ def test_split_of_hasimoto(kernel):
         assert size(value - ref) <= 2e-9 * size(ref), name
 
 
+@pytest.mark.chosen_degrees
 @pytest.mark.each
 @pytest.mark.parametrize(
     "tolerance", [1e-6, *(pytest.param(t, marks=pytest.mark.slow) for t in (1e-3, 1e-9))]
@@ -240,42 +237,41 @@ def test_rotlets_are_half_the_curl_of_forces():
     assert size(flow - expected) <= 1e-8 * size(flow)
 
 
-def test_parts_of_a_dipole():
+@pytest.mark.parametrize(
+    "periodicity", [1, 3, *(pytest.param(p, marks=pytest.mark.slow) for p in (0, 2))]
+)
+def test_parts_of_a_dipole(periodicity):
     """Of the solver itself: the double layer and a point source, the rotlet, and nothing."""
-    for periodicity in PERIODICITIES:
-        q, n = DENS[:3], NORMS
-        flow, pressure, stress = (
-            make("stokes_dipole", periodicity, want=want)(-q[:, None] * n - n[:, None] * q)
-            for want in ("u", "p", "stress")
-        )
-        double = make("stokes_dl", periodicity)(q)
-        source = make("laplace", periodicity, want="grad_u")((q * n).sum(axis=0))
-        assert size(flow + 2 * source - double[0]) <= 1e-8 * size(flow)
-        assert size(pressure - double[1]) <= 1e-8 * size(pressure)
-        np.testing.assert_allclose(np.trace(stress), -3 * pressure, atol=1e-8 * size(pressure))
+    q, n = DENS[:3], NORMS
+    flow, pressure, stress = (
+        make("stokes_dipole", periodicity, want=want)(-q[:, None] * n - n[:, None] * q)
+        for want in ("u", "p", "stress")
+    )
+    double = make("stokes_dl", periodicity)(q)
+    source = make("laplace", periodicity, want="grad_u")((q * n).sum(axis=0))
+    assert size(flow + 2 * source - double[0]) <= 1e-8 * size(flow)
+    assert size(pressure - double[1]) <= 1e-8 * size(pressure)
+    np.testing.assert_allclose(np.trace(stress), -3 * pressure, atol=1e-8 * size(pressure))
 
-        turn = np.stack([np.cross(q, e[:, None], axis=0) for e in np.eye(3)], axis=1) / 2
-        pressure, gradient = make("stokes_dipole", periodicity, want=("p", "grad_u"))(turn)
-        rotlet = make("stokes_rotlet", periodicity, want="grad_u")(q)
-        assert size(gradient - rotlet) <= 1e-8 * size(rotlet) and size(pressure) <= 1e-8 * size(
-            rotlet
-        )
+    turn = np.stack([np.cross(q, e[:, None], axis=0) for e in np.eye(3)], axis=1) / 2
+    pressure, gradient = make("stokes_dipole", periodicity, want=("p", "grad_u"))(turn)
+    rotlet = make("stokes_rotlet", periodicity, want="grad_u")(q)
+    assert size(gradient - rotlet) <= 1e-8 * size(rotlet) and size(pressure) <= 1e-8 * size(rotlet)
 
-        plan = make("stokes_dipole", periodicity, want=("u", "p"))
-        flow, pressure = plan(q[0] * np.eye(3)[:, :, None])
-        mean = 8 * np.pi * q[0].sum() / VOLUME if periodicity == 3 else 0.0
-        allowed = plan.promise(q[0] * np.eye(3)[:, :, None])
-        assert size(flow) <= allowed[0]
-        assert size(pressure - mean) <= 2 * allowed[1]
+    plan = make("stokes_dipole", periodicity, want=("u", "p"))
+    flow, pressure = plan(q[0] * np.eye(3)[:, :, None])
+    mean = 8 * np.pi * q[0].sum() / VOLUME if periodicity == 3 else 0.0
+    allowed = plan.promise(q[0] * np.eye(3)[:, :, None])
+    assert size(flow) <= allowed[0]
+    assert size(pressure - mean) <= 2 * allowed[1]
 
 
 # --- calls ------------------------------------------------------------------------------------
 
-MOST = ("laplace", "laplace_dipole", "stokes_comb", "stokes_rotlet", "stokes_dipole")
 ROUGH = {"tolerance": 1e-2, "cutoff": 6.0, "window_points": 8}
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_any_selection_in_any_order(kernel):
     """One after the other, and together: the same within twice the promise."""
     dens = density(kernel)
@@ -292,7 +288,7 @@ def test_any_selection_in_any_order(kernel):
             assert size(value - whole[name]) <= 2 * allowed[name]
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_one_shot(kernel):
     norms = [] if normals(kernel) is None else [normals(kernel)]
     options = EwaldOptions(periodicity=3, box=BOX, **ROUGH)
@@ -306,7 +302,7 @@ def test_one_shot(kernel):
     np.testing.assert_array_equal(plain, make(kernel, want="u", **ROUGH)(density(kernel)))
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_out(kernel):
     plan, dens = make(kernel, **ROUGH), density(kernel)
     expected = plan(dens)
@@ -322,11 +318,7 @@ def test_out(kernel):
     assert single(dens, out=gradient) is gradient
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    # Those that have all that others have.
-    [k if k in MOST else pytest.param(k, marks=pytest.mark.slow) for k in KERNELS],
-)
+@pytest.mark.parametrize("kernel", FEW)
 def test_teams(kernel, monkeypatch):
     """Tiles of P2P and P2G by several threads."""
     dens = density(kernel)

@@ -19,20 +19,12 @@ import pytest
 
 import parki
 from parki.ewald.choice import machines
+from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-KERNELS = (
-    "laplace",
-    "stokes_sl",
-    "stokes_dl",
-    "stokes_comb",
-    "stokes_rotlet",
-    "stokes_dipole",
-    "laplace_dipole",
-    "yukawa(kappa=2.0)",
-)
+KERNELS = tuple(SUMS)
 SCALAR = ("laplace", "yukawa")  # how names of potentials begin, which have no pressure
 PERIODICITIES = (0, 1, 2, 3)
 SPLITS = ("auto", "prolate", "hasimoto")

@@ -1,7 +1,7 @@
 """Sums over several ranks, compared with those of one: run by tests/test_distributed.py.
 
     mpirun -n 3 python tests/helpers/ranks.py sums
-    mpirun -n 3 python tests/helpers/ranks.py sums+moves+adjoints CPU usual
+    mpirun -n 2 python tests/helpers/ranks.py sums+moves+adjoints CPU usual
     mpirun -n 3 python tests/helpers/ranks.py composed
     mpirun -n 3 python tests/helpers/ranks.py failures
     mpirun -n 3 python tests/helpers/ranks.py ending raise
@@ -23,7 +23,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +38,7 @@ from parki.distributed import slab as distributed
 from parki.distributed.composed import RanksComposedPlan
 from parki.distributed.near import SlabP2P
 from parki.ewald.choice.clustering import SAMPLE
+from parki.ewald.choice.problem import Problem
 from parki.ewald.composed.plan import ComposedPlan
 from parki.ewald.near import p2p
 from parki.ewald.near import sizes as near_sizes
@@ -245,29 +246,36 @@ def _lengths(plan: Any) -> list[int]:
     return sorted(plan.setup.mesh.padding.local)
 
 
-# The number of ranks that each case has in the default run, and each walk, in turn.
-RANKS_OF_CASES, RANKS_OF_WALKS = (1, 3, 2, 4, 2, 4, 4, 3), (4, 3, 2)
+SIZES = (1, 2, 3, 4)
+# The number of ranks that cases and walks have in the default run, in turn; 0 is for none. Numbers
+# of cases have no factor in common with that of periodicities, so that each kernel meets others.
+RANKS_OF_CASES = (0, 0, 2, 0, 0, 0, 4)
+RANKS_OF_WALKS = (0, 2, 4, 0, 2, 0, 0, 2, 4, 2, 4)
 PARTS = ("usual", "other")  # what the default run has, and what the long run has besides
 
 
 def cases_of(size: int, part: str = "") -> list[Case]:
-    """Return the cases of a number of ranks: all on 4, halves on 2 and 3, a quarter on one.
+    """Return the cases of a number of ranks, those of a ``part`` of `PARTS` or of both.
 
-    The cases are of a ``part`` of `PARTS`, or of both.
+    Besides the usual ones these are all on 4 ranks, halves on 2 and 3, and a quarter on one.
     """
     steps = {1: slice(0, None, 4), 2: slice(0, None, 2), 3: slice(1, None, 2)}
-    every = list(enumerate(cases()))[steps.get(size, slice(None))]
-    return [case for number, case in every if _belongs(number, size, part, RANKS_OF_CASES)]
+    every = cases()
+    other = set(range(len(every))[steps.get(size, slice(None))])
+    return _of_part(every, size, part, RANKS_OF_CASES, other)
 
 
 def walks_of(size: int, part: str = "") -> list[Walk]:
     """Return the walks of a number of ranks, as for `cases_of`."""
-    every = enumerate(WALKS)
-    return [walk for number, walk in every if _belongs(number, size, part, RANKS_OF_WALKS)]
+    return _of_part(WALKS, size, part, RANKS_OF_WALKS, set(range(len(WALKS))))
 
 
-def _belongs(number: int, size: int, part: str, sizes: tuple[int, ...]) -> bool:
-    return not part or (part == "usual") == (sizes[number % len(sizes)] == size)
+def _of_part(
+    every: Sequence[Any], size: int, part: str, sizes: tuple[int, ...], other: set[int]
+) -> list[Any]:
+    usual = {n for n in range(len(every)) if sizes[n % len(sizes)] == size}
+    chosen = {"usual": usual, "other": other - usual}.get(part, usual | other)
+    return [every[n] for n in sorted(chosen)]
 
 
 def sums(comm: Any, space: str = "CPU", part: str = "") -> None:
@@ -388,22 +396,28 @@ def _off(
 # --- adjoints -------------------------------------------------------------------------------------
 
 
+# The default run has the first four.
 TRANSPOSED = (
     Case("stokes_comb", 3, more=(("dl_mean", "flux"),), cloud="same"),
-    Case("stokes_dl", 1, box=BOXES[2]),
-    Case("stokes_sl", 2, cloud="same", deal="uneven"),
     Case("stokes_sl", 0, deal="apart", want=("u", "grad_u")),
-    Case("stokes_rotlet", 0, deal="one rank"),
     Case("stokes_sl", 3, want=("u", "stress")),  # that of the pressure chooses its own parameters
     Case("stokes_dipole", 2, "f4", box=BOXES[2]),
+    Case("stokes_dl", 1, box=BOXES[2]),
+    Case("stokes_sl", 2, cloud="same", deal="uneven"),
+    Case("stokes_rotlet", 0, deal="one rank"),
     Case("laplace", 3, "f4", want=("grad_u",)),
 )
 
 
-def adjoints(comm: Any, space: str = "CPU", _part: str = "") -> None:
+def transposed_of(part: str = "") -> tuple[Case, ...]:
+    """Return the sums of a ``part`` of `PARTS`, or of both, that have adjoints here."""
+    return {"usual": TRANSPOSED[:4], "other": TRANSPOSED[4:]}.get(part, TRANSPOSED)
+
+
+def adjoints(comm: Any, space: str = "CPU", part: str = "") -> None:
     """Compare <values, plan(density)> with <plan.adjoint(values), density>, and move the points."""
     memory = Memory(space, comm)
-    for case in TRANSPOSED:
+    for case in transposed_of(part):
         c = cloud(case.cloud, case.n, case.box, case.dtype)
         dens, norms = c.arguments(case.kernel)
         same, more = c.trg is c.src, dict(case.more)
@@ -689,7 +703,7 @@ def patient(mpi: Any) -> Any:
         def Allreduce(self, *given: Any) -> None:  # noqa: N802 (the name that mpi4py has)
             vote = self.Iallreduce(*given)
             while not vote.Test():
-                time.sleep(5e-4)
+                time.sleep(1e-3)
 
     return Patient(mpi.COMM_WORLD)
 
@@ -697,6 +711,9 @@ def patient(mpi: Any) -> Any:
 if __name__ == "__main__":
     from mpi4py import MPI
 
+    # As the fixture few_degrees does: sums share kernels.
+    usual = Problem.polynomial_degree
+    Problem.polynomial_degree = lambda self, *given: -(-usual(self, *given) // 8) * 8
     modes = {
         each.__name__: each for each in (sums, moves, adjoints, composed, failures, needed, tiles)
     }

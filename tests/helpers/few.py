@@ -1,0 +1,11 @@
+"""The sums of tests of what all sums have in common: one with each kind of source."""
+
+from __future__ import annotations
+
+import pytest
+
+from parki.ewald.sums import SUMS
+
+# Scalars, forces with normals, and tensors; the long run has the other sums too.
+USUAL = ("laplace", "stokes_comb", "stokes_dipole")
+FEW = [name if name in USUAL else pytest.param(name, marks=pytest.mark.slow) for name in SUMS]
