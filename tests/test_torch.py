@@ -10,7 +10,7 @@ import weakref
 import numpy as np
 import pytest
 from contract import call_of
-from few import FEW
+from few import FEW, USUAL
 from frameworks import BOX, KERNELS, PERIODICITIES, inputs
 
 import parki
@@ -169,7 +169,12 @@ def test_parki_itself_names_the_module():
 @pytest.mark.each
 @pytest.mark.parametrize(
     ("kernel", "want"),
-    [(name, want) for name in FEW for want in ("u", "grad_u") if want in SUMS[name].adjoints],
+    [
+        pytest.param(name, want, marks=() if name in USUAL else pytest.mark.slow)
+        for name in SUMS
+        for want in ("u", "grad_u")
+        if want in SUMS[name].adjoints
+    ],
 )
 def test_a_plan(kernel, want, device):
     given = tensors(kernel, device, requires=False)
