@@ -160,7 +160,7 @@ def test_parameters_are_shown(name, screened):
     assert shown["kappa"].default is inspect.Parameter.empty
     assert shown["blob"].default == "gaussian"
     assert "\nkappa : float\n    The inverse length.\n" in call.__doc__
-    assert '\nblob : {"gaussian", "prolate"}, optional\n    Its shape. ' in call.__doc__
+    assert '\nblob : {"gaussian", "prolate", "cortez"}, optional\n    Its shape. ' in call.__doc__
     assert "charges, options, kappa=2.0)" in call.__doc__
 
 

@@ -5,6 +5,8 @@ import pytest
 from helpers.sphere_reference import mobility
 
 import parki
+from parki.ewald.split.hasimoto import Hasimoto, radial_functions
+from parki.ewald.sums import term_of
 from parki.reference import direct_sum
 from parki.suspensions import noise
 
@@ -89,6 +91,25 @@ def test_cubic_array(radius):
     share = 4 / 3 * np.pi * radius**3
     assert abs(velocity[0, 0] - (1 - 2.8372974794806 * radius + share)) < 1e-8
     assert abs(turn[2, 0] - (1 - share)) < 1e-8
+
+
+def test_size_of_the_term_of_turns():
+    """Its square is the mean over torques of the curl of the rotlet's flow, by differences."""
+    split, place, step = Hasimoto(4.0), np.array([0.1, 0.15, -0.2]), 1e-5
+
+    def functions(at):
+        distance = np.linalg.norm(at)
+        return distance, radial_functions(distance, *split.near(distance))
+
+    def flow(at):
+        return -2 * functions(at)[1].X * np.cross(np.eye(3), at)  # a row for each torque
+
+    slopes = [(flow(place + e) - flow(place - e)) / (2 * step) for e in step * np.eye(3)]
+    d = np.array(slopes).transpose(1, 2, 0)  # [torque, component, axis]
+    curls = [d[:, k, j] - d[:, j, k] for j, k in ((1, 2), (2, 0), (0, 1))]
+    distance, p = functions(place)
+    expected = term_of("sphere_turns").square(distance**2, p)
+    assert np.sum(np.square(curls)) / 3 == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("periodicity", [0, 3])

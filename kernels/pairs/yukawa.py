@@ -5,7 +5,7 @@ without the kappa r_c that V has at r = 0: it is the last coefficient of p1.
 """
 
 from kernels.blocks.cut import cut
-from kernels.blocks.radial import polynomial
+from kernels.blocks.radial import begin_blob, polynomial
 from kernels.blocks.slopes import direction
 
 
@@ -21,6 +21,7 @@ def value(table):
 
 def interact(density, row, normal, first_normal, at):
     """Add to u what one source does."""
+    begin_blob()
     value(p0)
     cut(a)
     for d in range(MANY):
@@ -29,6 +30,7 @@ def interact(density, row, normal, first_normal, at):
 
 def differentiate(density, row, normal, first_normal, at):
     """Add to the sums of derivatives what one source does."""
+    begin_blob()
     direction()
     if VALUES:
         value(p3)
