@@ -36,6 +36,9 @@ from parki.ewald.sums.maps import factors, transposed, weights
 from parki.ewald.sums.stress import WEIGHTS, stress
 from parki.reference import direct_sum
 
+KERNELS = ("laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet")
+KERNELS += ("laplace_dipole", "stokes_dipole")
+
 
 def options(periodicity=3, tolerance=TOLERANCE):
     return parki.EwaldOptions(periodicity, BOX, tolerance)
@@ -301,6 +304,39 @@ def test_derivatives_share_sums(kernel, calls, monkeypatch):
 
 def inputs_of(inputs):
     return {"norms": None} | inputs
+
+
+@pytest.mark.parametrize(("targets", "sources"), [(0, 4), (4, 0), (0, 0)])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_derivatives_without_points(kernel, targets, sources):
+    """Have the shapes of what there is."""
+    kind = SUMS[kernel]
+    dens = np.ones(kind.density_shape(sources))
+    given = {"trg": TRG[:, :targets], "src": SRC[:, :sources], "dens": dens}
+    given |= {"norms": NORMS[:, :sources]} if kind.normals else {}
+    values = np.ones((3, targets)[kind.results == 1 :])
+    found = parki.vjp(
+        kernel, options=options(), values=values, wrt=tuple(given), **inputs_of(given)
+    )
+    assert {name: array.shape for name, array in found.items()} == {
+        name: array.shape for name, array in given.items()
+    }
+    assert not any(array.any() for array in found.values())
+    change = parki.jvp(kernel, options=options(), tangents=given, **inputs_of(given))
+    assert change.shape == values.shape and not change.any()
+
+
+@pytest.mark.parametrize(("targets", "sources"), [(0, 4), (4, 0)])
+@pytest.mark.parametrize("composite", [SLIP, COMB, HARMONIC, STRESS], ids=lambda each: each.name)
+def test_composites_without_points(composite, targets, sources):
+    norms = NORMS[:, :sources] if composite is COMB else None
+    plan = ComposedPlan(composite, TRG[:, :targets], SRC[:, :sources], norms, options())
+    dens = np.ones((*composite.density, sources))
+    found = plan(dens)
+    assert found.shape == (*composite.result, targets) and not found.any()
+    back = plan.adjoint(np.ones(found.shape))
+    assert back.shape == dens.shape and not back.any()
+    assert plan.promise(dens) >= 0 and plan.describe()
 
 
 # --- maps -----------------------------------------------------------------------------------------

@@ -113,21 +113,19 @@ class Shared(NamedTuple):
 
     def values(self, rows: Any, at: Arrays, sizes: dict[str, int]) -> Arrays:
         """Return values (k lists, rows, N) by result, from values (k, rows, N) of a composite."""
-        shape = len(self.lists), len(rows)
-        found = {
-            name: np.zeros_like(rows, shape=(*shape, size, rows.shape[-1]))
-            for name, size in sizes.items()
-        }
+        many, total = len(rows), len(rows) * len(self.lists)
+        shapes = {name: (total, size, rows.shape[-1]) for name, size in sizes.items()}
+        found = {name: np.zeros_like(rows, shape=shape) for name, shape in shapes.items()}
         for n, own in enumerate(self.lists):
             for each in own:
                 matrix = weights(each.results, {name: sizes[name] for name in each.want}, at)
                 for name, part in transposed(matrix, rows).items():
-                    found[name][n] += part
-        return {name: each.reshape(-1, *each.shape[2:]) for name, each in found.items()}
+                    found[name][n * many : (n + 1) * many] += part
+        return found
 
     def pulled(self, back: Any, at: Arrays, rows: int) -> Any:
         """Return densities (k, rows, N) of a composite, from what the transposed sum makes."""
-        each = zip(self.lists, back.reshape(len(self.lists), -1, *back.shape[1:]), strict=True)
+        each = zip(self.lists, np.split(back, len(self.lists)), strict=True)
         return reduce(add, [pulled(own[0].density, values, at, rows) for own, values in each])
 
     def rows(self, results: list[Arrays], at: Arrays) -> dict[Addend, Any]:

@@ -69,7 +69,7 @@ def by_dipoles(kernel: str) -> Composites:
     """Return the change of a sum whose sources change: they are dipoles along their changes."""
 
     def products(dens: Any, at: Arrays) -> Any:
-        return (dens[:, None] * at["src"]).reshape(-1, dens.shape[1])
+        return (dens[:, None] * at["src"]).reshape(3 * len(dens), dens.shape[1])
 
     return {"src": (Addend(kernel, ("u",), velocity, products),)}
 
@@ -101,14 +101,15 @@ def _against(axis: int) -> Addend:
 
 def _slopes(found: Arrays) -> Any:
     """Return the gradient by component and axis, (results, 3, N)."""
-    return found["grad_u"].reshape(-1, 3, found["grad_u"].shape[-1])
+    rows, count = found["grad_u"].shape
+    return found["grad_u"].reshape(rows // 3, 3, count)
 
 
 def _on(axis: int, values: Any) -> Any:
     """Return values (rows, N) as vectors along an axis, (3 rows, N)."""
     rows = np.zeros_like(values, shape=(len(values), 3, values.shape[1]))
     rows[:, axis] = values
-    return rows.reshape(-1, values.shape[1])
+    return rows.reshape(3 * len(values), values.shape[1])
 
 
 VECTORS: Composites = {"src": (Addend("", ("grad_u",), of_vectors),)}
