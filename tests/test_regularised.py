@@ -11,6 +11,7 @@ from contract import FLAT, SMALL, Case, costs_of_a_device, edges_of, rms, sweep
 from scipy.special import kv
 
 import parki
+from parki.cli.arguments import kernel_name
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.choice.problem import Problem
 from parki.ewald.split.core import BANDWIDTH, ProlateBlob, split_of
@@ -320,6 +321,43 @@ def test_derivatives(family):
         assert abs((pushed * values).sum() - slope) <= 1e-5 * abs(slope)
 
 
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_frameworks(framework):
+    """The name of a sum goes through compilers as a plain one does."""
+    pytest.importorskip(framework)
+    given = Given(name_of("stokes_sl", 0.1), n=60)
+    options = parki.EwaldOptions(3, given.box, 1e-4)
+    values = np.random.default_rng(4).standard_normal(given.trg.shape)
+    how = {"values": values, "wrt": ("src", "dens"), "options": options}
+    expected = parki.vjp(given.name, given.trg, given.src, given.dens, **how)
+    if framework == "torch":
+        import torch
+
+        import parki.torch
+
+        trg, *inputs = map(torch.tensor, (given.trg, given.src, given.dens))
+        for tensor in inputs:
+            tensor.requires_grad_()
+        found = parki.torch._sum(given.name, trg, *inputs, None, options)
+        (found * torch.tensor(values)).sum().backward()
+        slopes = [tensor.grad.numpy() for tensor in inputs]
+    else:
+        import jax
+
+        import parki.jax
+
+        with jax.enable_x64(True):
+
+            def energy(src, dens):
+                found = parki.jax._sum(given.name, given.trg, src, dens, None, options)
+                return (found * values).sum()
+
+            slopes = jax.jit(jax.grad(energy, (0, 1)))(given.src, given.dens)
+    for name, slope in zip(("src", "dens"), slopes, strict=True):
+        size = np.abs(expected[name]).max()
+        np.testing.assert_allclose(np.asarray(slope), expected[name], atol=1e-12 * size)
+
+
 def test_the_transposed_pressure_is_refused():
     given = Given(name_of("stokes_sl", 0.1))
     plan = given.plan(3, 1e-4, "p")
@@ -378,6 +416,7 @@ def test_names():
     assert pickle.loads(pickle.dumps(blob)) == blob
     other = kernel("stokes_sl", epsilon=1, blob="prolate")
     assert other == "stokes_sl(epsilon=1.0, blob='prolate')"
+    assert kernel_name("stokes_sl(epsilon=5e-2)") == blob  # of parki eval --kernel
     assert SUMS.in_unit(blob, 0.5) == "stokes_sl(epsilon=0.1)"
     for record in map(SUMS.__getitem__, (blob, "stokes_comb(epsilon=0.05)")):
         others = [each.kernel for each in record.adjoints.values()]
