@@ -189,8 +189,8 @@ FAULTS = (
         "choice",
         "of two cut-offs the slower one is taken",
         "parameters.py",
-        "return min((found, *filter(None, others)), key=lambda p: p.total)",
-        "return max((found, *filter(None, others)), key=lambda p: p.total)",
+        "best = min(filter(None, (found, *others)), key=lambda p: p.total, default=None)",
+        "best = max(filter(None, (found, *others)), key=lambda p: p.total, default=None)",
         "tests/test_choices.py tests/test_p2p_lists.py",
     ),
     Fault(
