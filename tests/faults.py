@@ -189,8 +189,8 @@ FAULTS = (
         "choice",
         "of two cut-offs the slower one is taken",
         "parameters.py",
-        "best = min(filter(None, (found, *others))",
-        "best = max(filter(None, (found, *others))",
+        "best = min(filter(None, (found, *others)), key=lambda p: p.total, default=None)",
+        "best = max(filter(None, (found, *others)), key=lambda p: p.total, default=None)",
         "tests/test_choices.py tests/test_p2p_lists.py",
     ),
     Fault(
