@@ -16,7 +16,6 @@ ROOT = Path(__file__).parents[1]
 KINDS = ("guo", "ljungkvist", "rossinelli", "finufft", "fmm3d", "dmk")
 
 
-@pytest.mark.slow
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
     folder = ROOT / "scripts"
@@ -29,6 +28,7 @@ def script() -> ModuleType:
     sys.path.remove(str(folder))
 
 
+@pytest.mark.slow
 def test_comparisons_run_and_write_their_page(script, tmp_path, capsys):
     for peer in ("finufft", "fmm3dpy"):
         if importlib.util.find_spec(peer) is None:
