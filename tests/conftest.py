@@ -34,7 +34,7 @@ SPACES = [
 # pytest-xdist hands out last are short.
 LONGEST = (
     *("distributed", "accuracy", "executor", "torch", "derivatives", "adjoint"),
-    *("offline_compile", "p2p_cells", "determinism", "cli", "commands"),
+    *("want", "offline_compile", "properties", "identities", "p2p_lists", "precision"),
 )
 
 

@@ -150,13 +150,13 @@ def test_distributions_are_in_the_cube(letter):
         assert np.ptp(distance) < 1e-12
 
 
-@pytest.mark.slow
 def test_the_page_of_choices_is_that_of_the_results():
     files = sorted((ROOT / "docs" / "results").glob("choices-*.json"))
     assert files
     assert choices.PAGE.read_text() == choices.page([json.loads(f.read_text()) for f in files])
 
 
+@pytest.mark.slow
 def test_choices_runs(tmp_path, monkeypatch):
     few = [choices.tune.TimedPlan(choices.KERNEL, 3, 1e-2, 300)]
     monkeypatch.setattr(choices, "tasks", lambda *_: few)

@@ -104,7 +104,6 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "POINTS", 200)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("words", [[], ["--space", "Serial"]])
 def test_check(words: list[str], few: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", *words]) == 0
@@ -114,6 +113,7 @@ def test_check(words: list[str], few: None, capsys: pytest.CaptureFixture[str]) 
     assert ("Serial:" in text) == bool(words)
 
 
+@pytest.mark.slow
 def test_check_of_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", "--space", "CPU", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
