@@ -34,7 +34,8 @@ SUMS = (
     "laplace_dipole",
     "yukawa(kappa=2.0)",
 )
-SPREAD = (*SUMS[:4], *SUMS[5:])  # a rotlet spreads as a Stokeslet does
+# A rotlet spreads as a Stokeslet does, and a screened charge as a charge.
+SPREAD = (*SUMS[:4], *SUMS[5:-1])
 LAUNCH_BOUND = 128
 # Scratch memory of a team: what one multiprocessor of an sm_80 has, the smallest of those here.
 SCRATCH_LIMIT = 163 * 1024
@@ -151,8 +152,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             {"P": 9, "ROW": 12, "TERMS": 8},
             {"P": 7, "ROW": 8, "TERMS": 8},
         ]
-        sums = zip(shapes, SPREAD[:-1], strict=True)  # all charges spread alike
-        return [dict(shape, **RECORDS[k].p2g) for shape, k in sums] + [
+        return [dict(shape, **RECORDS[k].p2g) for shape, k in zip(shapes, SPREAD, strict=True)] + [
             {"P": 6, "ROW": 6, "PX": 1, "PLAIN": 2, "LAYERS": False}
         ]
     if file == "p2g_tile":
