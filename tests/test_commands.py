@@ -141,7 +141,7 @@ def test_broken_promise(
         return replace(found, error=factor * found.promise) if broken else found
 
     monkeypatch.setattr(check, "check", wrong)
-    assert cli.main(["check", *words]) == 1
+    assert cli.main(["check", "--space", "OpenMP", *words]) == 1
     text = capsys.readouterr().out
     if words:
         found = json.loads(text)

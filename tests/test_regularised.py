@@ -364,7 +364,7 @@ def test_frameworks(framework):
     else:
         import jax
 
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
 
             def energy(src, dens):
                 found = sums._sum(given.name, given.trg, src, dens, None, options)
