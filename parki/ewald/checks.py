@@ -191,13 +191,13 @@ def _unchanged(task: Task, points: Points) -> dict[str, Any]:
 
 def _more_accurate(task: Task, points: Points) -> EwaldOptions:
     """Return options for a more accurate sum of the same points, with other parameters."""
-    given = task.options
+    given, blob = task.options, task.sum.pair.blob
     return EwaldOptions(
         given.periodicity,
         given.box,
         max(points.tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)]),
         execution_space=task.space,
-        split="hasimoto",
+        split="prolate" if blob and blob.algebraic else "hasimoto",  # the one that such blobs have
         dl_mean=given.dl_mean or "zero",
         executor=given.executor,
     )

@@ -108,13 +108,18 @@ def describe(task: Task, points: Points, pipeline: Pipeline) -> str:
     evaluation = f"polynomials of degree {p.degree}"
     if setup.pair.evaluator:
         evaluation = setup.pair.evaluator.describe()
+    of_pairs = (
+        f"r_c = {p.cutoff * length:.4g} "
+        f"({points.counts[1] * p.cutoff**3:.0f} sources per r_c^3), "
+        f"{p.split.scaled(length).name}, {evaluation}, P2P by {p.p2p}"
+    )
+    if p.core is not None and p.core.everywhere:
+        of_pairs = f"none, the grid has all of the blobs, {p.split.scaled(length).name}"
     lines = [
         head,
         f"  tolerance {task.options.tolerance:g}{_densities(task, points)}; "
         "predicted error over tolerance: " + ", ".join(f"{k} {v:.2f}" for k, v in p.errors.items()),
-        f"  near field: r_c = {p.cutoff * length:.4g} "
-        f"({points.counts[1] * p.cutoff**3:.0f} sources per r_c^3), "
-        f"{p.split.scaled(length).name}, {evaluation}, P2P by {p.p2p}",
+        f"  near field: {of_pairs}",
         f"  far field: grid {grid[0]} x {grid[1]} x {grid[2]}, "
         f"{SUMS[task.kernel].components} components, window of {p.points} points "
         f"(beta = {p.beta:.1f}, degree {default_degree(p.points)}), "

@@ -118,8 +118,8 @@ AnyCore = Core | Algebraic
 class ProlateBlob(Prolate):
     """The prolate split as a blob of fixed bandwidth, for which all series are exact to rounding.
 
-    The prolate function is its own transform, a sum of waves whose derivatives round no more. Pairs
-    of blobs feel these derivatives in full, and a split's pairs only what they are of the whole.
+    The prolate function is its own transform: a sum of waves, whose derivatives lose no digits. The
+    derivatives of a Chebyshev series do, and the flow within a small blob is made of them.
     """
 
     def scaled(self, factor: float) -> ProlateBlob:

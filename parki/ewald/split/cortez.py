@@ -3,7 +3,7 @@
 The blob ``15 epsilon^4 / (8 pi (r^2 + epsilon^2)^(7/2))`` has the transform
 ``(k epsilon)^2 K_2(k epsilon) / 2``. It falls so slowly in space that the near field must be the
 blob's flow minus the one on the grid, which both know the blob. Beyond the cut-off the two differ
-by about ``epsilon^4 r_c^4 / r^9``, and not by what a mollifier leaves. See C.1 of the theory.
+by about ``epsilon^4 r_c^4 / r^9``. See "Regularised sums" in "Near and far" of docs/theory.md.
 """
 
 from __future__ import annotations

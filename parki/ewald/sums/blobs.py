@@ -1,8 +1,8 @@
 """Regularised sums: sources are blobs of finite size in place of points.
 
 A blob is a mollifier psi like a split's. So a regularised sum has the symbol, the sources, the
-gauge and the errors of the plain one; only close pairs differ. See "Regularised sums" of
-``docs/theory.md``.
+gauge and the errors of the plain one; only close pairs differ. The blob of Cortez never ends, and
+the grid has its transform along with the split's. See "Regularised sums" of ``docs/theory.md``.
 """
 
 from __future__ import annotations
