@@ -30,7 +30,6 @@ numpydoc_show_class_members = False  # autodoc lists them
 default_role = "py:obj"
 autodoc_typehints = "none"  # the docstrings say more
 autodoc_member_order = "bysource"
-autodoc_preserve_defaults = True
 autodoc_default_options = {"members": True}
 
 html_theme = "furo"
