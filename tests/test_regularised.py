@@ -23,6 +23,8 @@ from parki.ewald.sums.pairs import Blob
 from parki.reference import direct_sum
 from parki.runtime.specialise import specialise
 
+pytestmark = pytest.mark.usefixtures("few_degrees")
+
 KINDS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
 BLOBS = ("gaussian", "prolate")
 # Radius of a sphere of the same mobility, over epsilon: see docs/api.md.
@@ -81,6 +83,7 @@ def name_of(family, epsilon, blob="gaussian"):
 SIZES = (1e-3, 0.03, 0.12, 0.4)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", range(4))
 @pytest.mark.parametrize("family", KINDS)
 def test_against_direct_sums(family, periodicity):
@@ -274,11 +277,13 @@ def check(case: Case, space: str = SPACE):
         assert outcome.error <= (2 if case.tolerance < 1e-10 else 1) * allowed, outcome
 
 
+@pytest.mark.chosen_degrees
 @pytest.mark.parametrize("case", _marked(sweep_of_blobs(400, 1), 12))
 def test_the_promise(case):
     check(case)
 
 
+@pytest.mark.chosen_degrees
 @pytest.mark.parametrize("case", _marked(sweep_of_blobs(200, 2, boxes=FLAT), 4))
 def test_the_promise_by_costs_of_a_device(case):
     with costs_of_a_device():
@@ -289,17 +294,13 @@ def test_the_promise_by_costs_of_a_device(case):
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 @pytest.mark.parametrize("family", KINDS)
 def test_every_space(family, dtype, space):
-    for blob, epsilon, periodicity in (
-        ("gaussian", 0.05, 3),
-        ("prolate", 0.3, 1),
-        ("gaussian", 0.5, 2),
-        ("cortez", 0.002, 0),
-    ):
-        name = name_of(family, epsilon, blob)
-        case = Case(
-            "partly", "random", "brick", name, periodicity, FIELDS, SMALL, dtype, 1e-4, "prolate"
-        )
-        check(case, str(space))
+    sizes = ("gaussian", 0.05, 3), ("prolate", 0.3, 1), ("gaussian", 0.5, 2), ("cortez", 0.002, 0)
+    blob, epsilon, periodicity = sizes[KINDS.index(family)]
+    name = name_of(family, epsilon, blob)
+    case = Case(
+        "partly", "random", "brick", name, periodicity, FIELDS, SMALL, dtype, 1e-4, "prolate"
+    )
+    check(case, str(space))
 
 
 @pytest.mark.parametrize("family", KINDS)
