@@ -255,6 +255,16 @@ def test_many_forces_at_once():
         np.testing.assert_allclose(one, spheres.velocities(each), rtol=1e-10)
 
 
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_the_measured_error(dtype):
+    points, forces, _ = suspension(60)
+    radii = np.where(np.arange(60) % 2, 0.05, 0.03)
+    spheres = parki.Spheres(points.astype(dtype), radii, periodicity=3, box=BOX, tolerance=1e-3)
+    check = spheres.check(forces.astype(dtype))
+    assert 0 < check.error <= check.promise
+    assert check.flow == pytest.approx(rms(spheres.velocities(forces.astype(dtype))), rel=1e-2)
+
+
 def test_refusals():
     points, *_ = suspension()
     options = parki.EwaldOptions(periodicity=2, box=BOX, tolerance=1e-4)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.checks import FINER, Check
 from parki.ewald.derivatives.linear_operator import linear_operator
-from parki.ewald.options import EwaldOptions
+from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.plan import Plan
 from parki.ewald.points import take_options
@@ -333,6 +335,27 @@ class Spheres:
         pairs = [(t, s) for t in range(len(parts)) for s in range(len(parts))]
         bounds = [self._plan("velocity", "force", t, s).promise(parts[s]) for t, s in pairs]
         return self.factor * sum(bounds)
+
+    def check(self, forces: Array) -> Check:
+        """Measure the error of the velocities, by a sum of other parameters.
+
+        That sum is in double precision, by Hasimoto's split, at a tolerance 100 times smaller.
+
+        Returns
+        -------
+        Check
+            The rms error, the promise, and the rms of the velocities.
+        """
+        given: Any = as_array("forces", forces)
+        tolerance = max(self.options.tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)])
+        finer = replace(
+            self.options, tolerance=tolerance, precision="double", split="hasimoto", cutoff=None
+        )
+        other = Spheres(self.points.astype(np.float64), self.radii, finer, viscosity=self.viscosity)
+        exact = other.velocities(given.astype(np.float64))
+        found: Any = as_array("forces", self.velocities(forces))
+        sizes = [float((v * v).sum() / v.shape[-1]) ** 0.5 for v in (found - exact, exact)]
+        return Check(sizes[0], float(self.promise(forces)), sizes[1], tolerance)
 
     def as_linear_operator(self, *, torques: bool = False) -> Any:
         """Return the mobility as an operator of SciPy, on a device of CuPy.
