@@ -265,6 +265,13 @@ def test_the_measured_error(dtype):
     assert check.flow == pytest.approx(rms(spheres.velocities(forces.astype(dtype))), rel=1e-2)
 
 
+@pytest.mark.parametrize("radial", ["erfc", "rational"])
+def test_radial_functions_are_polynomials(radial):
+    points, *_ = suspension()
+    with pytest.raises(parki.ParkiValueError, match=f"radial is '{radial}', but sphere_sl"):
+        parki.Spheres(points, 0.05, periodicity=3, box=BOX, split="hasimoto", radial=radial)
+
+
 def test_refusals():
     points, *_ = suspension()
     options = parki.EwaldOptions(periodicity=2, box=BOX, tolerance=1e-4)

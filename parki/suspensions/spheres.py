@@ -51,7 +51,7 @@ class Spheres:
         eight different ones.
     options : EwaldOptions
     viscosity : float
-        Of the fluid.
+        Viscosity of the fluid.
     **keywords
         The fields of `EwaldOptions`, instead of ``options``.
 
@@ -243,7 +243,7 @@ class Spheres:
         kT, dt : float
             Thermal energy, and duration of the step.
         rng : numpy.random.Generator or cupy.random.Generator
-            Of the library of the points. Its noise is the same for any number of threads.
+            From the library of the points. Its noise is the same for any number of threads.
         forces, torques : array, shape (3, N), optional
         accuracy : float
             Relative change of the noise in a step of its iteration, at which it stops.

@@ -253,7 +253,7 @@ def _split(problem: Problem, cutoff: float) -> Split:
     def error(points: Split) -> float:
         return problem.near(problem.on_grid(points), cutoff)
 
-    reach = sum(shell.radius for shell in SUMS[problem.kernel].symbol.shells or ())
+    reach = sum(SUMS[problem.kernel].pair.lengths)
     return problem.on_grid(solve(problem.split, cutoff - reach, error, math.sqrt(NEAR)))
 
 

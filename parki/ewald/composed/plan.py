@@ -186,7 +186,7 @@ class ComposedPlan:
         Returns
         -------
         float
-            Of k densities at once, an array of shape (k,).
+            For k densities at once, an array of shape (k,).
         """
         values, several = self._rows("dens", dens)
         total, at = np.zeros(len(values)), {"points": self._trg}

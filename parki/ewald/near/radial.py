@@ -81,7 +81,8 @@ def choose_evaluator(
     """
     if name == "polynomial":
         return None
-    if SUMS[kernel].pair.polynomials is not RadialPolynomials:
+    pair = SUMS[kernel].pair
+    if pair.polynomials is not RadialPolynomials or pair.lengths:
         raise ParkiValueError(
             f"radial is {name!r}, but {kernel} has polynomials alone; leave radial to 'polynomial'"
         )

@@ -132,7 +132,7 @@ class Stages:
         ``white`` makes arrays of normal numbers of a shape.
         """
         fgc, mesh = self.fgc, self.setup.mesh
-        grid = white((fgc.inputs, *mesh.stored))
+        grid = white((fgc.inputs, *mesh.stored)).astype(mesh.dtype, copy=False)
         found = mesh.task.xp.zeros((fgc.rows, targets), dtype=mesh.dtype)
         self.p2g.clean = False  # the field is in its memory
         self.g2p.apply(fgc.shaken(grid), {"u": found})

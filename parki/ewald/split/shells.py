@@ -21,10 +21,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.polynomial import legendre
 from numpy.typing import ArrayLike, NDArray
-from scipy.fft import dct
 from scipy.special import spherical_jn
 
 from parki.ewald.split.hasimoto import Factor, Split, horner_order, radial_series
+from parki.ewald.split.prolate import chebyshev_series
 from parki.ewald.sums.pairs import RadialPolynomials
 from parki.ewald.sums.symbols import Shell
 
@@ -42,9 +42,9 @@ class Shells(Split):
     base : Split
         Its cut-off is the near field's less both radii.
     shells : tuple of 2 Shell
-        Of targets and of sources.
+        The targets' and the sources'.
     order : int
-        Of the symbol: 1 harmonic, 2 biharmonic.
+        The symbol's: 1 harmonic, 2 biharmonic.
     """
 
     base: Split
@@ -144,8 +144,4 @@ def _ball(z: Array) -> Array:
 
 def _series(function: Callable[[Array], Array], count: int) -> Array:
     """Return the Chebyshev series of a function on [-1, 1], down to rounding."""
-    values = function(np.cos(np.pi / (2 * count) * (2 * np.arange(count) + 1)))
-    series = np.asarray(dct(values)) / count
-    series[0] /= 2
-    size = np.abs(series)
-    return series[: int(np.nonzero(size > 1.5e-16 * size.sum())[0][-1]) + 1]
+    return chebyshev_series(function(np.cos(np.pi / (2 * count) * (2 * np.arange(count) + 1))))

@@ -32,7 +32,7 @@ class Symbol(NamedTuple):
     structure : str
         File of ``kernels/symbols`` that has the tensor structure.
     shells : tuple of 2 Shell, or None
-        Of targets and sources that are spheres.
+        Targets and sources that are spheres.
     screening : float
         An inverse length.
     """
