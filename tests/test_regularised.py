@@ -467,7 +467,8 @@ def test_impossible_blobs(given, error, words):
 
 def test_impossible_options():
     given = Given(name_of("stokes_sl", 0.1))
-    with pytest.raises(ParkiValueError, match="radial is 'erfc', which has no blobs, but kernel"):
+    words = r"radial is 'erfc', but stokes_sl\(epsilon=0\.1\) has polynomials alone"
+    with pytest.raises(ParkiValueError, match=words):
         given.plan(3, 1e-4, radial="erfc", split="hasimoto")
     with pytest.raises(ParkiValueError, match=r"cutoff is 0\.2, but the blobs of"):
         given.plan(3, 1e-4, cutoff=0.2)

@@ -35,9 +35,9 @@ def check_wanted(method: str, radial: str, kernel: str, want: tuple[str, ...]) -
                 f"{name} is {value!r}, which computes 'u' alone, but want is {', '.join(want)}; "
                 f"leave {name} to {usual!r}"
             )
-    if radial != "polynomial" and SUMS[kernel].pair.blob is not None:
+    if radial != "polynomial" and SUMS[kernel].pair.polynomials_alone:
         raise ParkiValueError(
-            f"radial is {radial!r}, which has no blobs, but kernel is {kernel!r}; leave radial to "
+            f"radial is {radial!r}, but {kernel} has polynomials alone; leave radial to "
             "'polynomial'"
         )
 

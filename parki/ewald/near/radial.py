@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
 
-from parki.errors import ParkiValueError
 from parki.ewald.split.hasimoto import Hasimoto, Split
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.pairs import RadialPolynomials
@@ -81,11 +80,6 @@ def choose_evaluator(
     """
     if name == "polynomial":
         return None
-    pair = SUMS[kernel].pair
-    if pair.polynomials is not RadialPolynomials or pair.lengths:
-        raise ParkiValueError(
-            f"radial is {name!r}, but {kernel} has polynomials alone; leave radial to 'polynomial'"
-        )
     xi_rc = float(np.sqrt(np.pi) * split.psi0 * cutoff)
     if name == "erfc":
         return Evaluator(name, 0, np.zeros((2, 1)), xi_rc)

@@ -97,3 +97,9 @@ class PairFunction(NamedTuple):
     lengths: tuple[float, ...] = ()
     polynomials: type[Tables] = RadialPolynomials
     blob: Blob | None = None
+
+    @property
+    def polynomials_alone(self) -> bool:
+        """Whether it takes more than the radial functions of a split, or others."""
+        own = self.polynomials is not RadialPolynomials
+        return own or self.blob is not None or bool(self.lengths)
