@@ -13,7 +13,6 @@ torques, are sums with splits of their own. `root` iterates the whole matrix the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
@@ -55,14 +54,14 @@ def root(matrix: Callable[[Any], Any], white: Any, accuracy: float, repeated: An
         Its product with an array of the shape of ``white``.
     white : array
     accuracy : float
-        Relative error of the result, as the changes of two steps foretell it.
+        Relative change of the result in one step, at which it stops.
     repeated : callable, optional
         By which a device takes several products at a time: see `OneDevice.repeated`.
 
     Raises
     ------
     ParkiError
-        If the matrix is not positive, or the error stays larger.
+        If the matrix is not positive, or the change stays larger.
     """
     many = TOGETHER if repeated else 1
     dtype, size = white.dtype, (white * white).sum(dtype=np.float64) ** 0.5
@@ -71,7 +70,7 @@ def root(matrix: Callable[[Any], Any], white: Any, accuracy: float, repeated: An
         "beside": np.zeros_like(white, shape=1),
     }
     given["start"][1] = white / size.astype(dtype)
-    basis, numbers, before, change = [], np.zeros((2, 0)), np.zeros(0), 1.0
+    basis, numbers, before = [], np.zeros((2, 0)), np.zeros(0)
     while True:
         found = {
             "basis": np.empty_like(white, shape=(many + 1, *white.shape)),
@@ -90,16 +89,13 @@ def root(matrix: Callable[[Any], Any], white: Any, accuracy: float, repeated: An
                     f"{values[-1]:.2g}: by its error it is not positive; give a smaller tolerance"
                 )
             weights = vectors @ (np.sqrt(values) * vectors[0])
-            moved = np.linalg.norm(weights - np.append(before, 0)) / np.linalg.norm(weights)
-            last, change = change, float(moved)
-            # The changes to come are about a geometric series.
-            error = change * change / (last - change) if change < last else math.inf
-            if error <= accuracy or beside[-1] <= 1e-7 * values[-1]:
+            change = np.linalg.norm(weights - np.append(before, 0)) / np.linalg.norm(weights)
+            if change <= accuracy or beside[-1] <= 1e-7 * values[-1]:
                 return size.astype(dtype) * _combined(weights.astype(dtype), basis)
             before = weights
         if numbers.shape[1] >= MOST_STEPS:
             raise ParkiError(
-                f"the noise has an error of about {error:.2g} after {MOST_STEPS} steps; expected "
+                f"the noise still changes by {change:.2g} after {MOST_STEPS} steps; expected "
                 f"{accuracy:g}"
             )
         given = {"start": found["basis"][-2:], "beside": found["numbers"][1, -1:]}
@@ -116,17 +112,17 @@ def advance(matrix: Callable[[Any], Any], arrays: dict[str, Any]) -> None:
         the diagonal between them. "basis" (k + 1, ...) becomes the first vector and k more,
         "numbers" (2, k) the diagonal and the numbers beside it.
     """
-    basis, beside = arrays["basis"], arrays["beside"]
+    basis, numbers, beside = arrays["basis"], arrays["numbers"], arrays["beside"]
     before, basis[0] = arrays["start"]
     for step, vector in enumerate(basis[:-1]):
-        own, rest = (arrays["numbers"][kind, step, ...] for kind in (0, 1))
         product = matrix(vector) - beside * before
-        np.sum(vector * product, out=own)
+        own = (vector * product).sum()
         product -= own * vector
-        np.sqrt(np.sum(product * product), out=rest)
         # Where nothing is left, the next vector counts for nothing.
-        np.divide(product, np.maximum(rest, TINY), out=basis[step + 1])
-        before, beside = vector, rest
+        beside = np.maximum((product * product).sum() ** 0.5, TINY)
+        np.divide(product, beside, out=basis[step + 1])
+        numbers[0, step], numbers[1, step] = own, beside
+        before = vector
 
 
 def _once(work: Callable[[dict[str, Any]], None], given: Any, found: Any) -> None:

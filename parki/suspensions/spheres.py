@@ -246,7 +246,7 @@ class Spheres:
             From the library of the points. Its noise is the same for any number of threads.
         forces, torques : array, shape (3, N), optional
         accuracy : float
-            Relative error of the noise by its iteration, which stops there.
+            Relative change of the noise in a step of its iteration, at which it stops.
 
         Returns
         -------
