@@ -41,10 +41,10 @@ class OneSum(NamedTuple):
         k is 1 unless ``wrt`` is ("dens",). ``more`` is part of the derivative by the targets.
         """
         found: dict[str, list[Any]] = {name: [] for name in wrt}
-        for result, v in values.items():
-            names = [name for name in found if name != "trg"]
-            if not names:
-                break
+        names = [name for name in found if name != "trg"]
+        if "trg" in found:
+            more = (*more, *chain(*(by_targets(self.kind, result) for result in values)))
+        for result, v in values.items() if names else ():
             if (record := self.kind.adjoints.get(result)) is None:
                 raise lacking(self.kind.name, result, names[0])
             at = {"dens": dens, "norms": self.norms, "trg": self.trg, "src": self.src}
@@ -58,9 +58,8 @@ class OneSum(NamedTuple):
             for name, rows in self.rows(back, v, at, record, pair).items():
                 found[name] += rows
         if "trg" in found:
-            of = chain(more, *(by_targets(self.kind, result) for result in values))
             at = {result: v[0] for result, v in values.items()}
-            found["trg"] += self.rows({"trg": tuple(of)}, dens[None], at)["trg"]
+            found["trg"] += self.rows({"trg": more}, dens[None], at)["trg"]
         return found
 
     def _by_sources(self, record: Adjoint, result: str, dens: Any) -> tuple[Any, Arrays]:

@@ -18,7 +18,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.points import result_rows
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import Addend, Shared, check_rows
-from parki.ewald.sums.maps import Arrays, mapped, slopes, velocity
+from parki.ewald.sums.maps import Arrays, Map, mapped, slopes, velocity
 
 NAMES = {"src": "points", "norms": "norms"}  # of inputs in what maps find
 
@@ -41,18 +41,19 @@ class Link(NamedTuple):
     slopes: list[Any] | None
 
     def pull(self, values: Any, count: int) -> Any:
-        """Return the derivative (1, 3, count) by the input, for one by what is made of it."""
+        """Return the derivative (..., 3, count) by the input, for one by what is made of it."""
         if self.slopes is None:
             return values
         rows = np.stack([(each * values).sum(axis=-2) for each in self.slopes], axis=-2)
-        return rows.reshape(*rows.shape[:-1], -1, count).sum(axis=-2)
+        times = rows.shape[-1] // max(1, count)
+        return rows.reshape(*rows.shape[:-1], times, count).sum(axis=-2)
 
     def push(self, move: Any) -> Any:
         """Return the change of what is made of the input."""
         if self.slopes is None:
             return move
         times = self.slopes[0].shape[-1] // max(1, move.shape[-1])
-        moves = np.concatenate([move] * times, axis=-1)
+        moves = np.tile(move, (1, times))
         return reduce(add, [each * row for each, row in zip(self.slopes, moves, strict=True)])
 
 
@@ -68,13 +69,8 @@ class Term(NamedTuple):
         """Return the term at what its maps make of the sources."""
         first, kind = shared.addends[0], SUMS[shared.kernel]
         norms = mapped(first.normals, at["norms"], at) if kind.normals else None
-        return cls(
-            shared, OneSum(kind, options, trg, mapped(first.sources, at["points"], at), norms), at
-        )
-
-    @property
-    def _first(self) -> Addend:
-        return self.shared.addends[0]
+        src = mapped(first.sources, at["points"], at)
+        return cls(shared, OneSum(kind, options, trg, src, norms), at)
 
     def _densities(self, dens: Any) -> Any:
         """Return the densities (k, rows, N) of the sum."""
@@ -84,8 +80,8 @@ class Term(NamedTuple):
         return found
 
     def _links(self, dens: Any, inputs: Iterable[str]) -> list[Link]:
-        """Return what there is of links, for one density of the composite."""
-        first = self._first
+        """Return the links of maps at the sources, for one density of the composite."""
+        first = self.shared.addends[0]
         maps = {"dens": (first.density, dens), "src": (first.sources, self.at["points"])}
         if self.sum.kind.normals:
             maps["norms"] = first.normals, self.at["norms"]
@@ -94,56 +90,48 @@ class Term(NamedTuple):
             for of, (function, values) in maps.items():
                 if function is not None:
                     parts = slopes(function, values, self.at, NAMES[by])
-                    if any(part.any() for part in parts):
-                        found.append(Link(of, by, parts))
+                    found += [Link(of, by, parts)] if any(part.any() for part in parts) else []
                 elif of == by:
                     found.append(Link(of, by, None))
         return found
+
+    def _link(self, results: Map, found: Arrays) -> Link:
+        """Return the link of a map of results at the targets."""
+        at = {"points": self.sum.trg}
+        return Link("rows", "trg", slopes(results, found, at, "points"))
+
+    @property
+    def _varied(self) -> list[Addend]:
+        """Addends whose maps of results may take the targets."""
+        return [each for each in self.shared.addends if each.results is not velocity]
 
     def pulled(self, v: Any, dens: Any, wrt: Iterable[str], rows: int) -> dict[str, list[Any]]:
         """Return parts (k, rows, N) of the derivatives, for values (k, rows, Nt).
 
         k is 1 unless ``wrt`` is ("dens",). ``rows`` are the density's of the composite.
         """
-        trg, count = self.sum.trg, self.at["points"].shape[1]
-        sizes = {name: result_rows(self.shared.kernel, name) for name in self.shared.want}
-        values = self.shared.values(v, {"points": trg}, sizes)
-        links = [] if dens is None else self._links(dens, wrt)
-        direct = [name for name in ("dens", "trg") if name in wrt]
-        asked = dict.fromkeys([*direct, *(link.of for link in links)])
-        own = None if dens is None else self._densities(dens[None])[0]
-        parts = self.sum.pulled(values, own, asked, self._more(v))
-        found = {name: [np.zeros_like(trg, shape=(1, 3, count))] for name in NAMES if name in wrt}
-        found["trg"] = parts.get("trg", [])
-        if "dens" in wrt:
-            found["dens"] = [self.shared.pulled(part, self.at, rows) for part in parts["dens"]]
-        for link in links:
-            found[link.by] += [link.pull(part, count) for part in parts[link.of]]
-        return found
-
-    def _turned(self, each: Addend, found: Arrays) -> Link:
-        """Return what a map of results makes of changes of the targets, for results."""
-        at = {"points": self.sum.trg}
-        return Link("rows", "trg", slopes(each.results, found, at, "points"))
-
-    def _more(self, v: Any) -> tuple[Addend, ...]:
-        """Return the part of the derivative by targets that maps of results have, which take them.
-
-        It is made of the results themselves.
-        """
 
         def more(each: Addend) -> Addend:
-            def results(found: Arrays, at: Arrays) -> Any:
-                return self._turned(each, found).pull(v[0], v.shape[-1])
+            """Return what targets have of the map of results, which takes them."""
+            return Addend(
+                "", each.want, lambda found, at: self._link(each.results, found).pull(v[0], targets)
+            )
 
-            return Addend("", each.want, results)
-
-        return tuple(map(more, self._varied))
-
-    @property
-    def _varied(self) -> list[Addend]:
-        """Addends whose maps of results may take the targets."""
-        return [each for each in self.shared.addends if each.results is not velocity]
+        targets, sources = v.shape[-1], self.at["points"].shape[1]
+        sizes = {name: result_rows(self.shared.kernel, name) for name in self.shared.want}
+        values = self.shared.values(v, {"points": self.sum.trg}, sizes)
+        links = [] if dens is None else self._links(dens, wrt)
+        own = None if dens is None else self._densities(dens[None])[0]
+        direct = [name for name in ("dens", "trg") if name in wrt]
+        asked = dict.fromkeys([*direct, *(link.of for link in links)])
+        parts = self.sum.pulled(values, own, asked, tuple(map(more, self._varied)))
+        found = {name: parts[name] for name in direct}
+        found |= {name: [] for name in NAMES}
+        if "dens" in found:
+            found["dens"] = [self.shared.pulled(part, self.at, rows) for part in parts["dens"]]
+        for link in links:
+            found[link.by] += [link.pull(part, sources) for part in parts[link.of]]
+        return found
 
     def pushed(self, dens: Any, moves: Mapping[str, Any]) -> list[Any]:
         """Return parts of the change (k, rows, Nt), for changes of inputs; "dens" has k of them."""
@@ -156,7 +144,7 @@ class Term(NamedTuple):
                 change = link.push(moves[link.by])
                 if link.of == "dens":
                     inner.setdefault("dens", np.zeros_like(densities))[n] += change
-                elif not n:  # the same for all densities
+                elif not n:  # it is the same for all densities
                     inner[link.of] = inner[link.of] + change if link.of in inner else change
         varied = self._varied if "trg" in moves else []
         changes, own = self.sum.pushed(self.shared.want, densities, inner, bool(varied))
@@ -166,6 +154,6 @@ class Term(NamedTuple):
         )
         found = [*self.shared.rows(each, {"points": self.sum.trg}).values()]
         for addend in varied:
-            parts = [self._turned(addend, found).push(moves["trg"]) for found in values]
+            parts = [self._link(addend.results, of).push(moves["trg"]) for of in values]
             found.append(np.stack(parts))
         return found

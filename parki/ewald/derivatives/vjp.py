@@ -13,6 +13,8 @@ from itertools import chain
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives.term import Term
 from parki.ewald.options import EwaldOptions
@@ -24,7 +26,7 @@ from parki.ewald.points import (
     take_options,
 )
 from parki.ewald.sums import SUMS, sum_of
-from parki.ewald.sums.composite import Addend, Composite, Shared, joined, together
+from parki.ewald.sums.composite import Addend, Composite, Shared, check_rows, joined, together
 from parki.ewald.sums.maps import velocity
 from parki.interchange import as_given
 from parki.runtime import ExecutionSpace
@@ -240,12 +242,19 @@ class _Asked(NamedTuple):
         k is 1 unless ``wrt`` is ("dens",).
         """
         rows = math.prod(self.composite.density)
-        parts = [term.pulled(v, dens, wrt, rows) for term in self.terms]
-        return {name: reduce(add, chain(*(part[name] for part in parts))) for name in wrt}
+        each = [term.pulled(v, dens, wrt, rows) for term in self.terms]
+        parts = {name: [*chain(*(of[name] for of in each))] for name in wrt}
+        none = np.zeros_like(self.src, shape=(1, 3, self.src.shape[1]))
+        return {name: reduce(add, rows) if rows else none for name, rows in parts.items()}
 
     def pushed(self, dens: Any, moves: dict[str, Any]) -> Any:
-        """Return the change (k, rows, Nt) for changes of the inputs, and of densities (k, ...)."""
-        return reduce(add, chain(*(term.pushed(dens, moves) for term in self.terms)))
+        """Return the change (k, rows, Nt) for changes of inputs, of which "dens" has k."""
+        found, shape = [], (math.prod(self.composite.result), self.trg.shape[1])
+        for term in self.terms:
+            for rows in term.pushed(dens, moves):
+                check_rows(f"a result of {term.shared.kernel}", rows, shape)
+                found.append(rows)
+        return reduce(add, found)
 
 
 def _of_one(kernel: Any) -> Composite:

@@ -123,13 +123,16 @@ class Shared(NamedTuple):
         many, total = len(rows), len(rows) * len(self.lists)
         shapes = {name: (total, size, rows.shape[-1]) for name, size in sizes.items()}
         found = {name: np.zeros_like(rows, shape=shape) for name, shape in shapes.items()}
+        nothing = {name: np.zeros_like(array[0]) for name, array in found.items()}
         for n, own in enumerate(self.lists):
             for each in own:
-                if each.results is velocity:
-                    found["u"][n * many : (n + 1) * many] += rows
-                    continue
-                matrix = weights(each.results, {name: sizes[name] for name in each.want}, at)
-                for name, part in transposed(matrix, rows).items():
+                made = each.results(nothing, at)
+                check_rows(f"a result of {self.kernel}", made[None], rows.shape[1:])
+                parts = {"u": rows}
+                if each.results is not velocity:
+                    matrix = weights(each.results, {name: sizes[name] for name in each.want}, at)
+                    parts = transposed(matrix, rows)
+                for name, part in parts.items():
                     found[name][n * many : (n + 1) * many] += part
         return found
 

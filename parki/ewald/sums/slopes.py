@@ -118,8 +118,8 @@ def _by_dipoles(kind: Any, result: str, along: Callable[[int], Map]) -> tuple[Ad
 def lacking(kernel: str, result: str, name: str) -> ParkiValueError:
     """Return the error of a derivative that takes a sum which parki does not have."""
     return ParkiValueError(
-        f"the derivative of {result!r} of {kernel} by {name!r} takes derivatives that parki has no "
-        f"sum for; take the other inputs alone, or differences of sums along {name!r}"
+        f"parki has no sum for the derivative of {result!r} of {kernel} by {name!r}; take the "
+        "other inputs, and differences of sums for this one"
     )
 
 
