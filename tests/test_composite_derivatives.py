@@ -64,7 +64,7 @@ def differs(given, values, found, moves, slope, change):
 
 CASES = [(SLIP, 3), (COMB, 1), (STRESS, 0), (OFF, 2), (HARMONIC, 2), (WALL, 1)]
 MORE = [(SLIP, 0), (SLIP, 2), (COMB, 3), (STRESS, 3), (OFF, 0), (OFF, 3), (HARMONIC, 0), (WALL, 0)]
-CASES += [pytest.param(*case, marks=pytest.mark.slow) for case in [*MORE, (WALL, 2)]]
+CASES += [pytest.param(*case, marks=pytest.mark.slow) for case in [*MORE, (HARMONIC, 3), (WALL, 2)]]
 
 
 @pytest.mark.parametrize("same", [False, True], ids=["apart", "same"])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from parki.errors import ParkiValueError
-from parki.ewald.derivatives.term import Term
+from parki.ewald.derivatives.mapped_sum import MappedSum
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import (
     check_arguments,
@@ -229,12 +229,12 @@ class _Asked(NamedTuple):
             )
 
     @property
-    def terms(self) -> list[Term]:
+    def sums(self) -> list[MappedSum]:
         """What is summed: each density of each sum."""
         at = {"points": self.src, "norms": self.norms}
         shared = together(joined(self.composite.addends))
         each = [Shared(one.kernel, [own]) for one in shared for own in one.lists]
-        return [Term.placed(one, self.options, self.trg, at) for one in each]
+        return [MappedSum.placed(one, self.options, self.trg, at) for one in each]
 
     def pulled(self, v: Any, dens: Any, wrt: Iterable[str]) -> dict[str, Any]:
         """Return the derivatives (k, rows, N) for values (k, rows, Nt).
@@ -242,17 +242,17 @@ class _Asked(NamedTuple):
         k is 1 unless ``wrt`` is ("dens",).
         """
         rows = math.prod(self.composite.density)
-        each = [term.pulled(v, dens, wrt, rows) for term in self.terms]
-        parts = {name: [*chain(*(of[name] for of in each))] for name in wrt}
+        found = [each.pulled(v, dens, wrt, rows) for each in self.sums]
+        parts = {name: [*chain(*(each[name] for each in found))] for name in wrt}
         none = np.zeros_like(self.src, shape=(1, 3, self.src.shape[1]))
         return {name: reduce(add, rows) if rows else none for name, rows in parts.items()}
 
     def pushed(self, dens: Any, moves: dict[str, Any]) -> Any:
         """Return the change (k, rows, Nt) for changes of inputs, of which "dens" has k."""
         found, shape = [], (math.prod(self.composite.result), self.trg.shape[1])
-        for term in self.terms:
-            for rows in term.pushed(dens, moves):
-                check_rows(f"a result of {term.shared.kernel}", rows, shape)
+        for each in self.sums:
+            for rows in each.pushed(dens, moves):
+                check_rows(f"a result of {each.shared.kernel}", rows, shape)
                 found.append(rows)
         return reduce(add, found)
 

@@ -1,4 +1,4 @@
-"""`Term`: a sum of one density in a composite, with its derivatives carried through the maps.
+"""`MappedSum`: a sum of one density in a composite, with its derivatives carried through the maps.
 
 A map of sources, normals or densities may take the points and the normals: what it makes of a
 change is in its `Link`. A map of results may take the targets.
@@ -57,7 +57,7 @@ class Link(NamedTuple):
         return reduce(add, [each * row for each, row in zip(self.slopes, moves, strict=True)])
 
 
-class Term(NamedTuple):
+class MappedSum(NamedTuple):
     """A sum of a composite at its points, with addends that have one density in common."""
 
     shared: Shared
@@ -65,8 +65,8 @@ class Term(NamedTuple):
     at: Arrays
 
     @classmethod
-    def placed(cls, shared: Shared, options: EwaldOptions, trg: Any, at: Arrays) -> Term:
-        """Return the term at what its maps make of the sources."""
+    def placed(cls, shared: Shared, options: EwaldOptions, trg: Any, at: Arrays) -> MappedSum:
+        """Return the sum at what its maps make of the sources."""
         first, kind = shared.addends[0], SUMS[shared.kernel]
         norms = mapped(first.normals, at["norms"], at) if kind.normals else None
         src = mapped(first.sources, at["points"], at)
