@@ -1,7 +1,7 @@
 """`vjp` and `jvp`: derivatives of sums by their densities, normals, targets and sources.
 
-A sum is a composite of one, and the derivatives of a composite are those of its sums, carried
-through its maps. See ``docs/derivatives.md``.
+A sum is a composite of one. The derivatives of its sums are carried through the maps of a
+composite. See ``docs/derivatives.md``.
 """
 
 from __future__ import annotations

@@ -81,7 +81,9 @@ def slopes(function: Map | None, values: Any, at: Arrays, name: str) -> list[Any
         each = zip(*(slopes(one, values, at, name) for one in function.maps), strict=True)
         return [np.concatenate(of, axis=-1) for of in each]
     given = at[name]
-    size = 2.0 ** math.frexp(_largest(np.abs(given)))[1]  # of points: then all sizes are alike
+    size = (
+        2.0 ** math.frexp(_largest(np.abs(given)))[1]
+    )  # of points, for the rounding of sums with constants
     units = [np.zeros_like(given) for _ in given]
     for axis, unit in enumerate(units):
         unit[axis] = 1

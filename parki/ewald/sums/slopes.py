@@ -77,7 +77,7 @@ def products(dens: Any, at: Arrays) -> Any:
 def by_targets(kind: Any, result: str) -> tuple[Addend, ...]:
     """Return what ``values.result`` is pulled by if targets change; values are ``at[result]``.
 
-    That of "u" takes its gradient. Others take dipoles along each axis.
+    The derivative of "u" takes its gradient. The others take dipoles along each axis.
     """
 
     def along(axis: int) -> Map:
