@@ -445,7 +445,7 @@ def test_names():
         addends = [*record.pulled.values(), *record.pushed.values()]
         others += [each.kernel for some in addends for each in some if each.kernel]
         assert all("(epsilon=0.05)" in other for other in others)
-    assert SUMS[blob].pushed["src"][0].kernel == "stokes_dipole(epsilon=0.05)"
+    assert SUMS[blob].dipoles == "stokes_dipole(epsilon=0.05)"
 
 
 @pytest.mark.parametrize(
