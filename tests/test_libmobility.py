@@ -5,6 +5,7 @@ import pytest
 from helpers.sphere_reference import mobility
 
 import parki
+from parki.interchange import to_host
 from parki.libmobility import PSE, NBody, Solver
 
 pytestmark = pytest.mark.usefixtures("few_degrees")
@@ -171,6 +172,21 @@ def test_libraries_and_precisions():
     np.testing.assert_allclose(theirs.numpy(), ours, rtol=1e-4, atol=1e-5)
     found.setPositions(positions.tolist())
     assert found.Mdot(forces.tolist())[0].dtype == np.float64
+
+
+def test_spaces(space):
+    """Arrays of a device stay there, its random numbers too."""
+    positions, forces, torques = rows()
+    xp = space.array_module
+    found, host = (solver("PSE", angular=True, seed=1) for _ in range(2))
+    found.setPositions(xp.asarray(positions))
+    host.setPositions(positions)
+    ours = found.Mdot(xp.asarray(forces), xp.asarray(torques))
+    for each, theirs in zip(ours, host.Mdot(forces, torques), strict=True):
+        np.testing.assert_allclose(to_host(each), theirs, atol=1e-4)
+    noisy = found.LangevinVelocities(0.1, 1.0, xp.asarray(forces))
+    for each in (*ours, *noisy, *found.sqrtMdotW(), *found.divM()):
+        assert isinstance(each, xp.ndarray) and each.shape == (COUNT, 3)
 
 
 def test_radii_and_options():

@@ -76,7 +76,10 @@ def sweep(seed: int = 0) -> Iterator[Case]:
         while True:
             yield from (values[place] for place in rng.permutation(len(values)))
 
-    yield from itertools.starmap(Case, zip(*map(shuffled, FACTORS), strict=True))
+    for case in itertools.starmap(Case, zip(*map(shuffled, FACTORS), strict=True)):
+        # At this tolerance Hasimoto's split has no grid for the widest spheres, and says so.
+        if (case.split, case.asked[1]) != ("hasimoto", 1e-1):
+            yield case
 
 
 CASES = [
@@ -111,16 +114,18 @@ def ratios(case: Case) -> list[float]:
             **options,
         )
         found = spheres.velocities(force, torque if case.turning else None)
-        promise = float(spheres.promise(force))
+        promised = 8 * np.pi * float(spheres.promise(force))
     exact = mobility(given.src, radii, forces, torques, box, case.periodicity)
     found = [to_host(each) for each in (found if case.turning else (found,))]
-    length, unit = np.prod(box) ** (1 / 3), tolerance * len(np.unique(radii))
-    sizes = [np.linalg.norm(each) for each in (forces, torques)]
-    # The second one: each pair of radii keeps a promise of its own.
-    allowed = [
-        promise * 8 * np.pi + unit * sizes[1] / length**2,
-        unit * (sizes[0] / length**2 + sizes[1] / length**3),
-    ]
+    length = np.prod(box) ** (1 / 3)
+    # Each pair of radii keeps a promise of its own.
+    kinds = np.unique(radii)
+    acts, turns = (
+        tolerance * len(kinds) * sum(np.linalg.norm(each[:, radii == one]) for one in kinds)
+        for each in (forces, torques)
+    )
+    assert promised == pytest.approx(acts / length, rel=1e-5)
+    allowed = [acts / length + turns / length**2, acts / length**2 + turns / length**3]
     found_ratios = []
     for ours, theirs, most in zip(found, exact, allowed, strict=False):
         flow = rms(theirs)

@@ -15,7 +15,6 @@ Gaussians) is another mobility, which is compared with itself at a tolerance of 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import itertools
 import os
 from collections.abc import Callable
@@ -51,20 +50,23 @@ OWN = "parki.libmobility"  # tests the script on CPUs
 Error = Callable[[Any], float]
 
 
-def left_out(name: str, on_device: bool) -> str:
-    """Return why the peers of a module are left out, or ''."""
-    if importlib.util.find_spec(name) is None:
-        return f"{name} is not installed; LIBMOBILITY names another module with its calls"
-    return "" if on_device or name == OWN else f"{name} runs on GPUs alone"
+def peer_module(on_device: bool) -> tuple[Any, str]:
+    """Return the module with libMobility's calls, or why its solvers are left out."""
+    name = os.environ.get("LIBMOBILITY", "libMobility")
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        return None, f"{error}; LIBMOBILITY names another module with libMobility's calls"
+    if on_device or name == OWN:
+        return module, ""
+    return None, f"{name} runs on GPUs alone"
 
 
 def measure(run: Run) -> dict[str, Any]:
     """Return a row for each number of spheres, fraction, error and solver."""
-    name = os.environ.get("LIBMOBILITY", "libMobility")
-    reason = left_out(name, run.space.on_device)
+    module, reason = peer_module(run.space.on_device)
     if reason:
         print(f"PSE and FCM are left out: {reason}")
-    module = None if reason else importlib.import_module(name)
     rows: list[dict[str, Any]] = []
     for n, fraction in itertools.product(_sizes(run), FRACTIONS[1:2] if run.quick else FRACTIONS):
         given = Suspension(run, n, fraction)
