@@ -173,14 +173,16 @@ def theirs(run: Run, given: Suspension, module: Any, peer: str, asked: float) ->
             print(f"FCM with {given.forces.shape[1]} spheres is left out: {error}")
             return {}
     found: list[dict[str, Any]] = []
+    done: set[float] = set()
     for psi, tolerance in itertools.product(splits, TOLERANCES):
-        if found and found[-1]["psi"] == psi:
-            continue  # which had an error small enough with a larger tolerance
+        if psi in done:
+            continue
         try:
             made = solver(psi, tolerance)
             error = given.error(made.Mdot(forces)[0].T, exact)
-        except RuntimeError as error:
-            print(f"{peer} with psi {psi:g} and tolerance {tolerance:g} is left out: {error}")
+        except RuntimeError as reason:  # as smaller tolerances would have, too
+            print(f"{peer} with psi {psi:g} and tolerance {tolerance:g} is left out: {reason}")
+            done.add(psi)
             continue
         if not error <= asked:
             continue
@@ -197,6 +199,7 @@ def theirs(run: Run, given: Suspension, module: Any, peer: str, asked: float) ->
         found.append(
             {"psi": psi, "tolerance": tolerance, "error": error, **_seconds(run, move, step)}
         )
+        done.add(psi)
         made.clean()
     if not found:
         return {}
