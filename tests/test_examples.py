@@ -227,6 +227,40 @@ def test_brownian_suspension(tmp_path: Path) -> None:
     assert len(again["diffusion"]) == 3
 
 
+def test_sedimenting_spheres(tmp_path: Path) -> None:
+    example, picture = load("sedimenting_spheres"), tmp_path / "settling.png"
+    kept = str(tmp_path / "run")
+    (found,) = example.main(125, 2, str(picture), kept, fractions=(0.1,)).values()
+    assert picture.exists() == HAS_MATPLOTLIB
+    assert found["exact"] == pytest.approx(0.535, abs=1e-3)
+    assert np.mean(found["first"]) == pytest.approx(found["exact"], abs=0.08)
+    for fraction in (0.01, 0.4):
+        expected = example.cubic_array(fraction)
+        assert example.array(fraction) == pytest.approx(expected, abs=2e-3)
+    # A run that goes on is the run that was not interrupted.
+    (later,) = example.main(125, 4, "", kept, fractions=(0.1,)).values()
+    (whole,) = example.main(125, 4, fractions=(0.1,)).values()
+    np.testing.assert_allclose(later["speeds"], whole["speeds"], rtol=1e-9)
+    np.testing.assert_array_equal(later["first"], found["first"])
+
+
+def test_hard_spheres() -> None:
+    """They do not overlap, images included, and are no lattice any more; springs push others."""
+    example, edge = load("sedimenting_spheres"), 9.0
+    points = example.lattice(27, edge)
+    before = points.copy()
+    example.shuffle(points, edge, 20, np.random.default_rng(0))
+    r = points[:, :, None] - points[:, None]
+    r -= edge * np.round(r / edge)
+    distances = np.sqrt((r**2).sum(axis=0)) + 9 * np.eye(27)
+    assert distances.min() >= 2
+    assert np.abs(points - before).max(axis=0).min() > 0.1
+    pair = np.array([[0.3, 8.8], [1.0, 1.0], [2.0, 2.0]])
+    (x, _, z) = example.forces(pair, edge)
+    assert x[0] == pytest.approx(example.STIFF * 1.5) and x.sum() == pytest.approx(0)
+    np.testing.assert_allclose(z, -1)
+
+
 class NoProgress:
     """A progress bar that shows nothing."""
 
