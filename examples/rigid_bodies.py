@@ -1,6 +1,6 @@
 """Rigid bodies that settle in a periodic box, by a completed double layer and GMRES.
 
-    python examples/rigid_bodies.py [--bodies 216] [--steps 40] [--space CPU]
+    python examples/rigid_bodies.py [--bodies 216] [--steps 20] [--space CPU]
 
 The flow of rigid bodies is a double layer q on their surfaces, completed by a point force F at each
 centre, which is the body's weight. At the surface of a body with velocity U and angular velocity w
@@ -41,7 +41,8 @@ ARRAYS = {
     "face-centred": ([[0, 0, 0], [0.5, 0.5, 0], [0.5, 0, 0.5], [0, 0.5, 0.5]], 1.7917, 0.3020),
 }
 ZICK_HOMSY = {0.027: 2.008, 0.064: 2.810, 0.125: 4.292, 0.216: 7.442, 0.343: 15.4}
-AXES = {"spheres": (0.3, 0.3, 0.3), "ellipsoids": (0.42, 0.27, 0.24)}  # lattice steps
+AXES = {"spheres": (0.25, 0.25, 0.25), "ellipsoids": (0.35, 0.22, 0.2)}  # in lattice steps
+REACH, STIFFNESS = 2.5, 1.5 * np.pi  # of nodes: in their steps, and a quarter of a weight
 RTOL = 1e-5
 INK, PAPER, BLUE, RED, GREEN = "#1d1b2e", "#fbfaf8", "#2f5d8c", "#c2452d", "#2e7d5b"
 
@@ -259,6 +260,7 @@ class Suspension:
                 (size, size), matvec=lambda v: self.own_everywhere(v, "inverse"), dtype=float
             ),
             **{"rtol" if xp is np else "tol": RTOL},  # CuPy's name for it
+            maxiter=10,  # of 20 steps each
             callback=show or parki.Progress("GMRES"),
             callback_type="pr_norm",
         )
@@ -268,17 +270,23 @@ class Suspension:
         local = local.get() if xp is not np else local
         return self.turns.apply(local[:, :3]).T, self.turns.apply(local[:, 3:]).T, density
 
-    def gap(self) -> float:
-        """Return the least distance between nodes of different bodies, over a step of the nodes."""
+    def repulsion(self) -> tuple[np.ndarray, float]:
+        """Return forces (3, B) that keep bodies apart, and the least gap in steps of the nodes.
+
+        Two nodes of different bodies push the bodies apart if they are closer than `REACH` steps,
+        where plain sums lose their digits.
+        """
         step = float(self.xp.sqrt(self.areas.mean()))
-        pairs = parki.near_pairs(self.points, self.points, 6 * step, self.options)
-        body = np.repeat(
-            np.arange(self.centres.shape[1]),
-            np.concatenate([[shape.n] * count for shape, count in self.groups]),
-        )
-        body = self.xp.asarray(body)
-        distances = pairs.distances[body[pairs.targets] != body[pairs.indices]]
-        return float(distances.min()) / step if distances.size else np.inf
+        pairs = parki.near_pairs(self.points, self.points, REACH * step, self.options)
+        sizes = np.concatenate([[shape.n] * count for shape, count in self.groups])
+        body = self.xp.asarray(np.repeat(np.arange(sizes.size), sizes))
+        pushed, apart = body[pairs.targets], pairs.distances / step
+        other = pushed != body[pairs.indices]
+        push = STIFFNESS * (1 - apart / REACH) * pairs.displacements / pairs.distances * other
+        forces = [self.xp.bincount(pushed, row, minlength=sizes.size) for row in push]
+        near = apart[other]
+        host = self.xp.stack(forces)
+        return host.get() if self.xp is not np else host, float(near.min()) if near.size else REACH
 
 
 def spread(frames: np.ndarray, vectors: np.ndarray) -> np.ndarray:
@@ -321,7 +329,10 @@ def suspension(bodies: int, order: int, space: Any) -> Suspension:
 
 @dataclass
 class Settling:
-    """What bodies did: times, heights not wrapped (steps, B), mean velocities, least gap."""
+    """What bodies did in each step: heights, not wrapped, mean speeds, and steps of GMRES.
+
+    The least gap is in steps of the nodes; the velocity (3, B) is the last one.
+    """
 
     heights: list[np.ndarray]
     speeds: list[float]
@@ -330,18 +341,19 @@ class Settling:
     velocity: np.ndarray
 
 
-def settle(bodies: Suspension, steps: int, step: float = 0.1) -> Settling:
+def settle(bodies: Suspension, steps: int, step: float = 0.06) -> Settling:
     """Take steps by the Adams-Bashforth rule of second order; weights are 6 pi, downwards."""
     count = bodies.centres.shape[1]
-    forces = np.tile([[0.0], [0.0], [-6 * np.pi]], count)
+    weights = np.tile([[0.0], [0.0], [-6 * np.pi]], count)
     edges = np.array(bodies.box)[:, None]
     record, fallen = Settling([], [], [], np.inf, np.empty(0)), bodies.centres[2].copy()
     before: Any = None
     density = None
     for _ in parki.Progress("settling").over(range(steps)):
         show = parki.Progress("GMRES")
-        velocity, spin, density = bodies.solve(forces, density, show)
-        record.gap = min(record.gap, bodies.gap())
+        push, gap = bodies.repulsion()
+        velocity, spin, density = bodies.solve(weights + push, density, show)
+        record.gap = min(record.gap, gap)
         record.heights.append(fallen.copy())
         record.speeds.append(float(-velocity[2].mean()))
         record.iterations.append(show.count)
@@ -371,8 +383,10 @@ def draw(
     FigureCanvasAgg(figure)
     left = figure.add_axes((0.065, 0.125, 0.40, 0.76), facecolor=PAPER)
     thin = np.linspace(1e-3, 0.6, 200)
-    for (array, found), colour in zip(factors.items(), (BLUE, RED, GREEN), strict=True):
-        left.plot(np.cbrt(list(found)), list(found.values()), "o", color=colour, label=array)
+    styles = zip((BLUE, RED, GREEN), (9, 6, 3), strict=True)
+    for (array, found), (colour, size) in zip(factors.items(), styles, strict=True):
+        at = np.cbrt(list(found))
+        left.plot(at, list(found.values()), "o", color=colour, markersize=size, label=array)
         left.plot(thin, 1 / dilute(array, thin**3), "--", color=colour, linewidth=1.2)
     left.plot(
         np.cbrt(list(ZICK_HOMSY)), list(ZICK_HOMSY.values()), "o", markersize=12,
@@ -424,7 +438,7 @@ def main(words: list[str] | None = None) -> tuple[dict[str, dict[float, float]],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--bodies", type=int, default=216)
-    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--order", type=int, default=6, help="degree of a settling body's density")
     parser.add_argument("--array-order", type=int, default=16, help="the same for cubic arrays")
     parser.add_argument("--space", default="CPU", help="where to compute: CPU, or GPU")
