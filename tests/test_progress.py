@@ -68,6 +68,25 @@ def test_silent_without_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
     assert show.residuals == [0.1, 0.01]
 
 
+def test_the_inner_of_two_is_silent() -> None:
+    inner, again = terminal(), terminal()
+    for _ in parki.Progress("steps", console=terminal()).over(range(2)):
+        with parki.Progress("GMRES", console=inner) as show:
+            show(0.1)
+    assert drawn(inner) == ""
+    with parki.Progress("GMRES", console=again) as show:
+        show(0.1)
+    assert "GMRES" in drawn(again)
+
+
+def test_output_of_a_program_stays_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    console = terminal()
+    with parki.Progress("GMRES", console=console):
+        print("to a file")
+    assert capsys.readouterr().out == "to a file\n"
+    assert "to a file" not in drawn(console)
+
+
 def test_errors_teach() -> None:
     with pytest.raises(parki.ParkiValueError, match="rtol is 0; expected a positive number"):
         parki.Progress("GMRES", rtol=0)

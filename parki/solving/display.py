@@ -22,8 +22,8 @@ Item = TypeVar("Item")
 class Progress:
     """Draw a line with the steps done, the residual and the time left, on stderr.
 
-    It is silent if stderr is no terminal. The object is the callback of a solver, or is called once
-    for each step::
+    It is silent if stderr is no terminal, and within another one. The object is the callback of a
+    solver, or is called once for each step::
 
         with parki.Progress("GMRES", rtol=1e-6) as show:
             x, status = gmres(A, b, rtol=1e-6, callback=show, callback_type="pr_norm")
@@ -54,6 +54,8 @@ class Progress:
     ParkiTypeError, ParkiValueError
     """
 
+    _drawn = False  # whether one is: two would write over each other
+
     def __init__(
         self,
         title: str,
@@ -80,12 +82,15 @@ class Progress:
             progress.TimeRemainingColumn(),
             progress.TextColumn("{task.fields[said]}"),
             console=shown,
-            disable=not shown.is_terminal,
+            disable=not shown.is_terminal or Progress._drawn,
             transient=True,
+            redirect_stdout=False,  # a program's output may go to a file
+            redirect_stderr=False,
         )
         known = self._steps is not None or self._rtol is not None
         self._task = self._display.add_task(self._title, total=1.0 if known else None, said="")
         self._display.start()
+        self._outer, Progress._drawn = Progress._drawn, True
         return self
 
     def __exit__(
@@ -94,6 +99,7 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        Progress._drawn = self._outer
         self._display.stop()
         self._display = None
 
