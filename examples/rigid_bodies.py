@@ -20,6 +20,7 @@ Fluid Mechanics 115, 13-26 (1982). H. Hasimoto, Journal of Fluid Mechanics 5, 31
 
 import argparse
 import importlib.util
+import inspect
 import itertools
 from dataclasses import dataclass, field
 from typing import Any
@@ -247,8 +248,14 @@ class Suspension:
         """
         if self.xp is np:
             from scipy.sparse.linalg import LinearOperator, gmres
+
+            rounds = {"restart": 30, "maxiter": 2}
         else:
             from cupyx.scipy.sparse.linalg import LinearOperator, gmres
+
+            # CuPy takes all steps of a round before it computes the residual, and counts steps.
+            rounds = {"restart": 8, "maxiter": 80}
+        name = "rtol" if "rtol" in inspect.signature(gmres).parameters else "tol"  # older CuPy
         xp, size = self.xp, 3 * self.areas.size
         centres, weights = xp.asarray(self.centres), xp.asarray(forces)
         flow = parki.stokes_sl(self.points, centres, weights, self.options) / (8 * np.pi)
@@ -259,8 +266,7 @@ class Suspension:
             M=LinearOperator(
                 (size, size), matvec=lambda v: self.own_everywhere(v, "inverse"), dtype=float
             ),
-            **{"rtol" if xp is np else "tol": RTOL},  # CuPy's name for it
-            maxiter=10,  # of 20 steps each
+            **{name: RTOL, **rounds},
             callback=show or parki.Progress("GMRES"),
             callback_type="pr_norm",
         )

@@ -9,6 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
+from started import NO_GPU
 
 from parki.reference import direct_sum
 
@@ -108,6 +109,19 @@ def test_rigid_bodies_cross_faces() -> None:
     for shift in (0.0, 0.4, 0.9):
         for found, value in zip(motion(turn, shift), expected, strict=True):
             np.testing.assert_allclose(found, turn.apply(value.T).T, atol=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
+def test_rigid_bodies_on_a_gpu() -> None:
+    example = load("rigid_bodies")
+    forces, found = np.tile([[0.0], [1.0], [-1.0]], 6), []
+    for space in ("CPU", "GPU"):
+        bodies = example.suspension(6, 5, space)
+        push, gap = bodies.repulsion()
+        found.append((*bodies.solve(forces)[:2], push, np.array(gap)))
+    for host, device in zip(*found, strict=True):
+        np.testing.assert_allclose(device, host, atol=1e-4)
 
 
 def test_matrix_free_poisson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

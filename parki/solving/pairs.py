@@ -164,7 +164,8 @@ def near_pairs(
             found += _search(xp, targets, images, owner, reach, low, at_once)
     rows, index, r, distance = (xp.concatenate(each, axis=-1) for each in zip(*found, strict=True))
     indptr = xp.zeros(counts[0] + 1, dtype=np.int32)
-    indptr[1:] = xp.searchsorted(rows, xp.arange(counts[0]), side="right")
+    if rows.size:
+        indptr[1:] = xp.searchsorted(rows, xp.arange(counts[0]), side="right")
     return NearPairs(indptr, index, r.astype(dtype), distance.astype(dtype), counts)
 
 
