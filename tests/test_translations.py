@@ -28,7 +28,7 @@ def folder(tmp_path, monkeypatch):
 def forget(monkeypatch) -> None:
     """Have this process remember no more than a new one."""
     monkeypatch.setattr(kernel_module, "_loaded", {})
-    specialise.specialise_request.cache_clear()
+    specialise.substitute.cache_clear()
     specialise._parse.cache_clear()
     translations._blocks_at_first.cache_clear()
 

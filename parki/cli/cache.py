@@ -38,8 +38,9 @@ what PARKI_CACHE_DIR names. 'parki cache list' says what is there; 'parki cache 
 """
 
 LIST = """\
-Print the folder, and the sizes of parki's files in it: compiled kernels, which are named by a hash
-of everything that went into them, and the measurements of 'parki tune', one per device.
+Print the folder, and the sizes of parki's files in it: compiled kernels with their C++, which are
+named by a hash of everything that went into them, and the measurements of 'parki tune', one per
+device.
 """
 
 CLEAR = """\

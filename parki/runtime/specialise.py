@@ -95,7 +95,7 @@ def kernel_directory() -> Path:
     return installed if installed.is_dir() else package.parent / "kernels"
 
 
-class Request(NamedTuple):
+class Unspecialised(NamedTuple):
     """A workunit of a kernel file with this text, and its constants as ``_plain`` gives them."""
 
     path: Path
@@ -104,15 +104,15 @@ class Request(NamedTuple):
     constants: tuple[tuple[str, str, Constant], ...]  # with types, because 1 == 1.0
 
 
-def request(file: str | Path, workunit: str, constants: Mapping[str, Constant]) -> Request:
-    """Read a kernel file; the parameters are those of `specialise`."""
+def read(file: str | Path, workunit: str, constants: Mapping[str, Constant]) -> Unspecialised:
+    """Read a kernel file, with parameters as `specialise` takes them."""
     path = _path(str(file))
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise KernelError(f"there is no kernel file {path.name} in {path.parent}") from None
     plain = ((name, _plain(name, value)) for name, value in sorted(constants.items()))
-    return Request(path, text, workunit, tuple((n, type(v).__name__, v) for n, v in plain))
+    return Unspecialised(path, text, workunit, tuple((n, type(v).__name__, v) for n, v in plain))
 
 
 @functools.lru_cache(maxsize=64)
@@ -124,8 +124,8 @@ def _parse(path: Path, text: str, chosen: tuple[tuple[str, str], ...]) -> ast.Mo
 
 
 @functools.lru_cache(maxsize=512)
-def specialise_request(asked: Request) -> Specialised:
-    """Specialise what `request` returned."""
+def substitute(asked: Unspecialised) -> Specialised:
+    """Put the constants into what `read` returned."""
     path, text, workunit, constants = asked
     given = {name: value for name, _, value in constants}
     files = {n: v for n, v in given.items() if isinstance(v, str) and n != "REAL"}
@@ -183,7 +183,7 @@ def specialise(file: str | Path, workunit: str, constants: Mapping[str, Constant
         If the file leaves the dialect, or a file, the workunit or a constant is unknown, or a
         constant is neither a finite number nor a real type, nor chooses a file.
     """
-    return specialise_request(request(file, workunit, constants))
+    return substitute(read(file, workunit, constants))
 
 
 @functools.lru_cache(maxsize=64)

@@ -64,7 +64,7 @@ def translation(
     KernelError
         As by `specialise`.
     """
-    asked = specialise.request(file, workunit, constants)
+    asked = specialise.read(file, workunit, constants)
     folder = specialise.kernel_directory()
     blocks, shapes = _blocks_at_first(folder), sorted((tables or {}).items())
     how = repr((asked.constants, threads, shapes))
@@ -72,7 +72,7 @@ def translation(
     kept = cache.content(name, SUFFIX)
     if kept is not None:
         return _read(workunit, kept, dict(shapes))
-    done = specialise.specialise_request(asked)
+    done = specialise.substitute(asked)
     translated = translate(done, threads if done.is_team else device.RANGE_BLOCK, tables)
     if _blocks(folder) == blocks:  # else it may be made of files that were edited meanwhile
         cache.keep(name, _written(done, translated), SUFFIX)
