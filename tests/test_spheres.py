@@ -1,8 +1,12 @@
 """Spheres of finite size: the mobility, the flow, and Brownian displacements."""
 
+import json
+
 import numpy as np
 import pytest
+from frameworks import difference
 from helpers.sphere_reference import mobility
+from started import mpirun, parallel
 
 import parki
 from parki.ewald.split.hasimoto import Hasimoto, radial_functions
@@ -95,8 +99,8 @@ def test_cubic_array(radius):
     assert abs(turn[2, 0] - (1 - share)) < 1e-8
 
 
-def test_size_of_the_term_of_turns():
-    """Its square is the mean over torques of the curl of the rotlet's flow, by differences."""
+def test_sizes_of_the_terms_of_turns():
+    """Squares are means over torques of the curl of the rotlet's flow, and of its gradient."""
     split, place, step = Hasimoto(4.0), np.array([0.1, 0.15, -0.2]), 1e-5
 
     def functions(at):
@@ -106,12 +110,18 @@ def test_size_of_the_term_of_turns():
     def flow(at):
         return -2 * functions(at)[1].X * np.cross(np.eye(3), at)  # a row for each torque
 
-    slopes = [(flow(place + e) - flow(place - e)) / (2 * step) for e in step * np.eye(3)]
-    d = np.array(slopes).transpose(1, 2, 0)  # [torque, component, axis]
-    curls = [d[:, k, j] - d[:, j, k] for j, k in ((1, 2), (2, 0), (0, 1))]
+    def curls(at, step=step):
+        slopes = [(flow(at + e) - flow(at - e)) / (2 * step) for e in step * np.eye(3)]
+        d = np.array(slopes).transpose(1, 2, 0)  # [torque, component, axis]
+        return np.array([d[:, k, j] - d[:, j, k] for j, k in ((1, 2), (2, 0), (0, 1))])
+
     distance, p = functions(place)
     expected = term_of("sphere_turns").square(distance**2, p)
-    assert np.sum(np.square(curls)) / 3 == pytest.approx(expected, rel=1e-6)
+    assert np.sum(np.square(curls(place))) / 3 == pytest.approx(expected, rel=1e-6)
+    step = 1e-3
+    slopes = [curls(place + e, step) - curls(place - e, step) for e in step * np.eye(3)]
+    expected = term_of("sphere_turns_grad").square(distance**2, p)
+    assert np.sum(np.square(slopes)) / (12 * step**2) == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize("periodicity", [0, 3])
@@ -263,6 +273,177 @@ def test_the_measured_error(dtype):
     check = spheres.check(forces.astype(dtype))
     assert 0 < check.error <= check.promise
     assert check.flow == pytest.approx(rms(spheres.velocities(forces.astype(dtype))), rel=1e-2)
+
+
+# --- derivatives ----------------------------------------------------------------------------------
+
+
+def spaced(radii, periodicity):
+    """Spheres whose pairs, of all kinds, are apart from distances where forms change; and changes.
+
+    Differences across such a distance are less accurate.
+    """
+    points, forces, torques = suspension()
+    points[:, 3] = points[:, 2] - [0.01, 0.03, 0.0]
+    points[:, 1] = points[:, 0] + [0.05, 0.04, -0.05]
+    points = points % BOX[:, None]
+    spheres = parki.Spheres(points, radii, periodicity=periodicity, box=BOX, tolerance=1e-8)
+    given = {"points": points, "forces": forces, "torques": torques}
+    changes = np.random.default_rng(7).standard_normal((3, 3, COUNT))
+    return spheres, given, dict(zip(given, changes, strict=True))
+
+
+@pytest.mark.parametrize(("radii", "periodicity"), CASES)
+def test_derivatives(radii, periodicity):
+    """By differences of the reference, in reverse and in forward mode."""
+    spheres, given, changes = spaced(RADII[radii], periodicity)
+    all_radii = np.broadcast_to(RADII[radii], COUNT).astype(float)
+    values, turns = np.random.default_rng(8).standard_normal((2, 3, COUNT))
+
+    def exact(at):
+        arrays = at["points"], all_radii, at["forces"], at["torques"]
+        return np.array(mobility(*arrays, BOX, periodicity)) / (8 * np.pi)
+
+    found = spheres.vjp(
+        given["forces"], given["torques"], values=values, turns=turns, wrt=tuple(given)
+    )
+    for name, change in changes.items():
+        slope = difference(exact, given, {name: change}, 1e-4)
+        expected = (slope * [values, turns]).sum()
+        # The promise is of random directions, and the reference of 10 digits or so.
+        size = np.linalg.norm(slope) * np.linalg.norm([values, turns])
+        assert abs((found[name] * change).sum() - expected) <= 1e-7 * size, name
+        pushed = spheres.jvp(given["forces"], given["torques"], tangents={name: change})
+        assert np.linalg.norm(pushed - slope) <= 1e-7 * np.linalg.norm(slope), name
+    together = spheres.jvp(given["forces"], given["torques"], tangents=changes)
+    assert abs(
+        (values * together[0]).sum()
+        + (turns * together[1]).sum()
+        - sum((found[name] * change).sum() for name, change in changes.items())
+    ) <= 1e-7 * np.linalg.norm([values, turns]) * np.linalg.norm(together)
+
+
+def test_derivatives_of_velocities_alone():
+    """Without torques, and of several forces at once; with what is missing left out."""
+    spheres, given, changes = spaced(RADII["two"], 3)
+    forces = np.stack([given["forces"], given["torques"]])
+    values = np.random.default_rng(9).standard_normal(forces.shape)
+    found = spheres.vjp(forces, values=values)
+    each = [spheres.vjp(f, values=v) for f, v in zip(forces, values, strict=True)]
+    np.testing.assert_allclose(found["points"], each[0]["points"] + each[1]["points"], rtol=1e-9)
+    np.testing.assert_allclose(found["forces"][1], each[1]["forces"], rtol=1e-9)
+    one = spheres.jvp(forces, tangents={"points": changes["points"]})
+    assert one.shape == forces.shape
+    expected = (found["points"] * changes["points"]).sum()
+    assert abs((one * values).sum() - expected) <= 1e-6 * np.linalg.norm(one)
+    # Forces that are zero are no forces, and weights that are zero are none.
+    none, both = 0 * values[0], ("points", "torques")
+    mixed = spheres.vjp(None, given["torques"], values=values[0], wrt=both)
+    zeros = spheres.vjp(none, given["torques"], values=values[0], turns=none, wrt=both)
+    for name in both:
+        np.testing.assert_allclose(mixed[name], zeros[name], atol=1e-9 * abs(zeros[name]).max())
+    moved = spheres.jvp(None, None, tangents={"torques": given["torques"]})
+    np.testing.assert_array_equal(moved[1], spheres.velocities(None, given["torques"])[1])
+
+
+def test_gradients_keep_their_promises():
+    """The sums of spheres that turn have gradients, with values or alone, and their errors."""
+    points, _, torques = suspension()
+    targets = points + np.random.default_rng(1).uniform(-0.05, 0.05, points.shape)
+    for kernel in (
+        "sphere_curl(turning=0.1, moving=0.05)",
+        "sphere_curl(turning=0.06, moving=0.06)",
+        "sphere_turns(radius=0.05, source_radius=0.1)",
+    ):
+        options = parki.EwaldOptions(3, BOX, 1e-4)
+        plan = parki.Plan(kernel, targets, points, options, want=("u", "grad_u"))
+        found, alone = plan(torques), parki.Plan(kernel, targets, points, options, want="grad_u")
+        np.testing.assert_allclose(alone(torques), found[1], atol=2 * alone.promise(torques))
+
+        def exact(at, kernel=kernel):
+            finer = parki.EwaldOptions(3, BOX, 1e-9)
+            return parki.Plan(kernel, at["trg"], points, finer)(torques)
+
+        np.testing.assert_allclose(found[0], exact({"trg": targets}), atol=plan.promise(torques)[0])
+        for axis in range(3):
+            change = np.zeros((3, 1))
+            change[axis] = 1
+            slope = difference(exact, {"trg": targets}, {"trg": change}, 1e-4)
+            assert rms(found[1][:, axis] - slope) <= plan.promise(torques)[1]
+
+
+def test_refused_derivatives():
+    spheres, given, _ = spaced(0.07, 0)
+    forces, values = given["forces"], given["torques"]
+    for wrt in ((), "points", ("points", "radii")):
+        with pytest.raises(parki.ParkiValueError, match="wrt is .*; expected names of what veloc"):
+            spheres.vjp(forces, values=values, wrt=wrt)
+    with pytest.raises(parki.ParkiValueError, match="tangents is {'radii'"):
+        spheres.jvp(forces, tangents={"radii": forces})
+    with pytest.raises(parki.ParkiTypeError, match="values and turns are None"):
+        spheres.vjp(forces, values=None)
+    with pytest.raises(parki.ParkiTypeError, match="forces and torques are None"):
+        spheres.vjp(None, values=values)
+    with pytest.raises(parki.ParkiValueError, match="forces and values have the shapes"):
+        spheres.vjp(forces, values=np.stack([values, values]))
+    with pytest.raises(parki.ParkiValueError, match="points and their tangents have the shapes"):
+        spheres.jvp(forces, tangents={"points": np.stack([values, values])})
+    with pytest.raises(parki.ParkiValueError, match="forces and torques have the shapes"):
+        spheres.velocities(forces, np.stack([values, values]))
+    with pytest.raises(parki.ParkiValueError, match=r"torques has shape \(3, 5\); expected \(3, 12"):
+        spheres.velocities(forces, values[:, :5])
+
+
+def test_spheres_stay_where_points_are_refused():
+    """All of them, if the first plans of groups can move."""
+    spheres, given, _ = spaced(RADII["two"], 0)
+    before = spheres.velocities(given["forces"])
+    moved = given["points"] + 0.01
+    moved[0, 1] = 5.0  # out of the box, of the group that moves first
+    with pytest.raises(parki.ParkiValueError, match="reaches from"):
+        spheres.update_points(moved)
+    moved[0, 1] = given["points"][0, 1]
+    moved[0, 0] = 5.0  # of the other group
+    with pytest.raises(parki.ParkiValueError, match="reaches from"):
+        spheres.update_points(moved)
+    after = spheres.velocities(given["forces"])
+    np.testing.assert_allclose(after, before, rtol=1e-12)
+
+
+# --- ranks ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "size",
+    [pytest.param(3, marks=parallel), pytest.param(2, marks=[*parallel, pytest.mark.slow])],
+)
+def test_spheres_over_ranks(size):
+    """As one rank has them, to rounding; what one rank refuses is refused on all."""
+    ran = mpirun(size, "spheres", seconds=200)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    found = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    apart = {each["case"]: each["apart"] for each in found if "apart" in each}
+    assert set(apart) == {"0P", "3P"}
+    for case, each in apart.items():
+        assert np.max(each) <= 1e-11, case
+    last = f"rank {size - 1} of {size}: "
+    words = {
+        "operator": "no meaning over many ranks",
+        "rng": "rng draws the same numbers on several ranks",
+        "forces": last + "forces has shape (2, ",
+        "points": last + "points has shape (2, ",
+        "radii": last + "radii has negative",
+        "viscosity": f"viscosity is 2.0 on rank {size - 1}, but 1.0 on rank 0",
+        "wrt": last + "wrt is ('x',)",
+        "good": "",
+    }
+    for each in found:
+        assert all(words[each["case"]] in text for _, text in each.get("seen", ())), each
+        assert each.get("case") != "good" or not any(text for _, text in each["seen"])
+    assert {each["case"] for each in found if "seen" in each} == {*words}
+
+
+# --- what is refused ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("radial", ["erfc", "rational"])

@@ -40,7 +40,12 @@ def split(plan: Plan, white: White, accuracy: float) -> Any:
     return near + pipeline.shaken(white, plan.n_targets)
 
 
-def root(matrix: Callable[[Any], Any], white: Any, accuracy: float) -> Any:
+def root(
+    matrix: Callable[[Any], Any],
+    white: Any,
+    accuracy: float,
+    total: Callable[[Any], Any] = lambda values: values,
+) -> Any:
     """Return the square root of a positive matrix times a vector, by Lanczos' iteration.
 
     Parameters
@@ -50,6 +55,8 @@ def root(matrix: Callable[[Any], Any], white: Any, accuracy: float) -> Any:
     white : array
     accuracy : float
         Relative change of the result in one step, at which it stops.
+    total : callable
+        Adds up what all ranks have, each of which has a part of the vectors.
 
     Raises
     ------
@@ -57,18 +64,18 @@ def root(matrix: Callable[[Any], Any], white: Any, accuracy: float) -> Any:
         If the matrix is not positive, or the change stays larger.
     """
     dtype = white.dtype
-    size = (white * white).sum(dtype=np.float64) ** 0.5
+    size = total((white * white).sum(dtype=np.float64)) ** 0.5
     basis = [white / size.astype(dtype)]
     diagonal: list[float] = []
     beside: list[float] = []
     before, change = np.zeros(0), 1.0
     while True:
         product = matrix(basis[-1])
-        own = (basis[-1] * product).sum(dtype=np.float64)
+        own = total((basis[-1] * product).sum(dtype=np.float64))
         product = product - own.astype(dtype) * basis[-1]
         if beside:
             product -= dtype.type(beside[-1]) * basis[-2]
-        rest = (product * product).sum(dtype=np.float64) ** 0.5
+        rest = total((product * product).sum(dtype=np.float64)) ** 0.5
         # One copy to the host, which waits for a device.
         for numbers, value in zip((diagonal, beside), to_host(np.stack([own, rest])), strict=True):
             numbers.append(float(value))
