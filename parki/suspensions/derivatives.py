@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.errors import ParkiValueError
+from parki.errors import ParkiTypeError, ParkiValueError
 from parki.interchange import as_given
 
 ACTS, MOVES = ("force", "torque"), ("velocity", "turn")
@@ -62,9 +62,24 @@ def jvp(spheres: Any, given: Pair, tangents: dict[str, Any]) -> Any:
     return tuple(found) if turns else found[0]
 
 
+def refuse_none(names: Iterable[str], arrays: Iterable[Any]) -> None:
+    """Refuse arguments all of which are None."""
+    if all(each is None for each in arrays):
+        raise ParkiTypeError(f"{' and '.join(names)} are None; give one of them, or both")
+
+
+def check_shape(name: str, values: Any, shape: tuple[int, ...]) -> None:
+    """Refuse what is neither (3, N) nor (k, 3, N)."""
+    if values.ndim > 3 or tuple(values.shape[-2:]) != shape:
+        raise ParkiValueError(
+            f"{name} has shape {tuple(values.shape)}; expected {shape} for the {shape[1]} spheres "
+            f"given, or (k, {shape[0]}, {shape[1]}) for k of these at once"
+        )
+
+
 def check_alike(names: Iterable[str], *arrays: Any) -> None:
     """Refuse arrays of different shapes."""
-    shapes = {each.shape for each in arrays}
+    shapes = {tuple(each.shape) for each in arrays}
     if len(shapes) > 1:
         raise ParkiValueError(
             f"{' and '.join(names)} have the shapes {' and '.join(map(str, sorted(shapes)))}; "

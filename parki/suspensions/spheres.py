@@ -217,19 +217,12 @@ class Spheres:
         On all ranks, refuse nothing at all, and impossible arrays.
         """
         with self._together():
-            if all(each is None for each in given.values()):
-                raise ParkiTypeError(f"{' and '.join(given)} are None; give one of them, or both")
-            plan, shape = self._plan("velocity", "force", 0, 0), self.points.shape
-            found: dict[str, Any] = {}
+            derivatives.refuse_none(given, given.values())
+            plan, found = self._plan("velocity", "force", 0, 0), {}
             for acts, (name, each) in zip(ACTS, given.items(), strict=False):
                 if each is not None:
-                    values = found[acts] = like_points(name, each, plan.space, plan.dtype)
-                    if values.ndim > 3 or values.shape[-2:] != shape:
-                        raise ParkiValueError(
-                            f"{name} has shape {values.shape}; expected {shape} for the "
-                            f"{shape[1]} spheres given, or (k, {shape[0]}, {shape[1]}) for k of "
-                            "these at once"
-                        )
+                    found[acts] = like_points(name, each, plan.space, plan.dtype)
+                    derivatives.check_shape(name, found[acts], self.points.shape)
             derivatives.check_alike(given, *found.values())
         return found
 
@@ -541,7 +534,7 @@ def lengths(radii: Any, count: int) -> Any:
     """Return the radius of each sphere, or refuse it."""
     try:
         values = np.array(to_host(radii), dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError):  # the last of tensors that require a gradient
         raise ParkiTypeError(
             f"radii is {radii!r}; expected a length, or one for each sphere"
         ) from None
