@@ -370,9 +370,9 @@ def test_refused_derivatives():
     spheres, given, _ = spaced(0.07, 0)
     forces, values = given["forces"], given["torques"]
     for wrt in ((), "points", ("points", "radii")):
-        with pytest.raises(parki.ParkiValueError, match="wrt is .*; expected names of what veloc"):
+        with pytest.raises(parki.ParkiValueError, match=r"wrt is .*; expected names of what"):
             spheres.vjp(forces, values=values, wrt=wrt)
-    with pytest.raises(parki.ParkiValueError, match="tangents is {'radii'"):
+    with pytest.raises(parki.ParkiValueError, match=r"tangents is .'radii'"):
         spheres.jvp(forces, tangents={"radii": forces})
     with pytest.raises(parki.ParkiTypeError, match="values and turns are None"):
         spheres.vjp(forces, values=None)
@@ -384,7 +384,7 @@ def test_refused_derivatives():
         spheres.jvp(forces, tangents={"points": np.stack([values, values])})
     with pytest.raises(parki.ParkiValueError, match="forces and torques have the shapes"):
         spheres.velocities(forces, np.stack([values, values]))
-    with pytest.raises(parki.ParkiValueError, match=r"torques has shape \(3, 5\); expected \(3, 12"):
+    with pytest.raises(parki.ParkiValueError, match=r"torques has shape \(3, 5\); expected"):
         spheres.velocities(forces, values[:, :5])
 
 

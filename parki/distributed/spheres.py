@@ -16,8 +16,9 @@ from parki.suspensions import noise, spheres
 class Spheres(spheres.Spheres):
     """Spheres of all ranks in one fluid: see `parki.Spheres`.
 
-    All ranks make the same calls, each for its own spheres, of which there may be none, and gets
-    what belongs to them. An exception on one rank is raised on all of them.
+    All ranks make the same calls, each with its own spheres, of which there may be none. An
+    exception on one rank is raised on all of them. There is no linear
+    operator, and the noise iterates the whole mobility.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ class Spheres(spheres.Spheres):
         return Spheres(points, self.radii, options, viscosity=self.viscosity, comm=self.comm)
 
     def _white(self, rng: Any, dtype: Any) -> noise.White:
-        """Return what makes normal numbers; refuse generators that are alike on two ranks."""
+        """Return what makes normal numbers; refuse one generator on several ranks."""
         white = super()._white(rng, dtype)
         with self.team.together():
             first = float(white((1,))[0])

@@ -131,7 +131,7 @@ def sphere_velocities(
 ) -> Any:
     """Return the velocities of spheres, with derivatives by positions, forces and torques.
 
-    This is `parki.Spheres` for arrays of JAX, made of sums as those of this module.
+    This is `parki.Spheres` for arrays of JAX, made of the sums of this module.
 
     Parameters
     ----------
@@ -148,8 +148,8 @@ def sphere_velocities(
     Returns
     -------
     jax.Array, or tuple of 2 arrays
-        Velocities; with torques, velocities and angular velocities. Their derivatives are as those
-        of the sums.
+        Velocities; with torques, velocities and angular velocities. They have the derivatives
+        that sums have.
 
     Raises
     ------
@@ -162,8 +162,8 @@ def sphere_velocities(
     given = [None if each is None else _array(name, each) for name, each in named.items()]
 
     def total(kernel: str, trg: Any, src: Any, dens: Any) -> Any:
-        arrays = {"trg": trg, "dens": dens} if trg is src else {"trg": trg, "src": src, "dens": dens}
-        return _bound(kernel, options, arrays)
+        clouds = {"trg": trg} if trg is src else {"trg": trg, "src": src}
+        return _bound(kernel, options, {**clouds, "dens": dens})
 
     parts = grouped(radii, centres.shape[-1])
     return velocities(total, _columns, _joined, centres, parts, (given[0], given[1]), viscosity)

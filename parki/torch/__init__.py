@@ -132,14 +132,15 @@ def sphere_velocities(
 ) -> Any:
     """Return the velocities of spheres, with derivatives by positions, forces and torques.
 
-    This is `parki.Spheres` for tensors, made of sums as those of this module.
+    This is `parki.Spheres` for tensors, made of the sums of this module.
 
     Parameters
     ----------
     points : Tensor, shape (3, N), float32 or float64
         Centres.
     radii, viscosity
-        As for `parki.Spheres`. They are constants.
+        As for `parki.Spheres`. They are constants. Within ``torch.compile`` radii are one number,
+        or a list of them.
     forces, torques : Tensor, shape (3, N), or (k, 3, N) for k of them at once; or None
         As for `parki.Spheres.velocities`. Options may take the place of torques.
     options : EwaldOptions
@@ -149,8 +150,8 @@ def sphere_velocities(
     Returns
     -------
     Tensor, or tuple of 2 tensors
-        Velocities; with torques, velocities and angular velocities. Their derivatives are as those
-        of the sums.
+        Velocities; with torques, velocities and angular velocities. They have the derivatives
+        that sums have.
 
     Raises
     ------
@@ -161,6 +162,11 @@ def sphere_velocities(
     text = options if keywords else operators.text(options)
     named = {"points": points, "forces": forces, "torques": torques}
     _check({name: each for name, each in named.items() if each is not None or name == "points"})
+
+    if torch.compiler.is_compiling() and not isinstance(radii, (int, float, list, tuple)):
+        raise ParkiTypeError(  # the compiler would keep the values of an array for ever
+            "radii is an array within torch.compile; expected one number, or a list of them"
+        )
 
     def total(kernel: str, trg: Any, src: Any, dens: Any) -> Any:
         return _summed(kernel, text, trg, None if trg is src else src, dens, None)

@@ -546,9 +546,7 @@ def spheres(comm: Any, space: str = "CPU") -> None:
         found.update_points(own(moved))
         alone.update_points(moved)
         pairs += [(found.velocities(own(forces)), alone.velocities(forces)[:, mine])]
-        apart = [
-            abs(memory.fetch(a) - b).max() / abs(b).max() if b.size else 0.0 for a, b in pairs
-        ]
+        apart = [abs(memory.fetch(a) - b).max() / abs(b).max() if b.size else 0.0 for a, b in pairs]
         check, other = found.check(own(forces)), alone.check(forces)
         apart.append(abs(found.promise(own(forces)) / alone.promise(forces) - 1))
         apart.append(abs(check.flow / other.flow - 1))
