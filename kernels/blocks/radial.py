@@ -33,10 +33,7 @@ def take_radial(radial, xi_rc):
 
 
 def take_polynomials(radial):
-    """Take the rows of ``radial`` to p0, p1, p2, and to p3 a fourth, or what values take.
-
-    No sum has more than three WITH_VALUES.
-    """
+    """Take the rows of ``radial`` to p0, p1, p2, and to p3 the one that values take WITH_VALUES."""
     p0: List[REAL] = [0.0] * COLUMNS
     p1: List[REAL] = [0.0] * COLUMNS
     p2: List[REAL] = [0.0] * COLUMNS
@@ -46,10 +43,6 @@ def take_polynomials(radial):
             p1[power] = radial[1][power]
         if TABLES > 2:
             p2[power] = radial[2][power]
-    if TABLES > 3:
-        p3: List[REAL] = [0.0] * COLUMNS
-        for power in range(COLUMNS):
-            p3[power] = radial[3][power]
     if VALUES and WITH_VALUES:
         p3: List[REAL] = [0.0] * COLUMNS
         for power in range(COLUMNS):
