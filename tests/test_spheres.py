@@ -256,6 +256,30 @@ def test_precisions(precision):
     exact, _ = mobility(points, np.full(COUNT, 0.07), forces, 0 * forces, BOX, 3)
     assert rms(found * 8 * np.pi - exact) <= 8 * np.pi * spheres.promise(forces.astype(dtype))
     assert spheres.noise(np.random.default_rng(0), accuracy=1e-2).dtype == dtype
+    values = np.random.default_rng(1).standard_normal(forces.shape)
+    slopes = spheres.vjp(forces.astype(dtype), values=values.astype(dtype))
+    finer = parki.Spheres(points, 0.07, periodicity=3, box=BOX, tolerance=1e-8)
+    for name, exact in finer.vjp(forces, values=values).items():
+        assert slopes[name].dtype == dtype
+        assert rms(slopes[name] - exact) <= 1e-4 * rms(exact)
+
+
+def test_every_space(space, to_space, to_host):
+    """Velocities, turns, and derivatives, of two radii."""
+    points, forces, torques = suspension()
+    values, turns, moves = np.random.default_rng(2).standard_normal((3, 3, COUNT))
+    found = []
+    for there, of in ((to_space, {"execution_space": space}), (np.asarray, {})):
+        options = parki.EwaldOptions(3, BOX, 1e-6, **of)
+        spheres = parki.Spheres(there(points), RADII["two"], options)
+        acts = there(forces), there(torques)
+        weights = {"values": there(values), "turns": there(turns)}
+        slopes = spheres.vjp(*acts, **weights, wrt=("points", "torques"))
+        changes = spheres.jvp(*acts, tangents={"points": there(moves), "forces": acts[1]})
+        flow = spheres.flow(acts[0], there(points[:, ::3] * 0.9), want="u")
+        found.append([*spheres.velocities(*acts), *slopes.values(), *changes, flow])
+    for here, exact in zip(*found, strict=True):
+        assert rms(to_host(here) - exact) <= 1e-5 * rms(exact)
 
 
 def test_many_forces_at_once():
