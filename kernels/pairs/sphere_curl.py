@@ -2,24 +2,38 @@
 
     u = (1/r_c^2) (c - 2 X r) t x e
 
-With the radii a of the sphere that turns and b of the other, over r_c, in p1[0] and p1[1],
+With the radii a of the sphere that turns and b of the other, over r_c, in p1[0] and p1[1] or the
+MARKS of the points,
 
     r > a + b             c = y^2
     |a - b| < r <= a + b  c = (a - b + r)^2 (b^2 + 2 b (a + r) - 3 (a - r)^2) y^2 / (16 a^3 b)
     r <= |a - b|          c = r / a^3 if b < a, otherwise 0
+
+With MARKS, X is of points, and the next table of its Laplacian, which b^2 / 6 multiplies.
 """
 
 from kernels.blocks.cut import cut
-from kernels.blocks.radial import direction, first_function
+from kernels.blocks.radial import direction, first_function, polynomial
 from kernels.blocks.vector import take_vector
+
+TURNED = False  # whether targets turn by forces, or move by torques
 
 
 def interact(density, row, normal, first_normal, at):
     """Add to u what one source does."""
     first_function()
     direction()
-    turns: REAL = p1[0]
-    moves: REAL = p1[1]
+    if MARKS:
+        turns: REAL = density[row + CHARGES - 1][at]
+        moves: REAL = mark
+        if TURNED:
+            turns = mark
+            moves = density[row + CHARGES - 1][at]
+        polynomial(more, p1)
+        a = a + moves * moves / 6.0 * more
+    else:
+        turns: REAL = p1[0]
+        moves: REAL = p1[1]
     both: REAL = turns + moves
     away: REAL = turns - moves
     ratio: REAL = rr * y

@@ -2,7 +2,7 @@
 
     u = (1/r_c^3) [ (m + 2 R + 2 X) t + (l - 2 R - 6 X) (t.e) e ]
 
-With the radii a and b over r_c, in p2[0] and p2[1], s = a^2 + b^2, D = (a - b)^2 and
+With the radii a and b over r_c, in p2[0] and p2[1] or the MARKS of the points, s = a^2 + b^2, D = (a - b)^2 and
 Q = a^2 + 4 a b + b^2,
 
     r > a + b             m = -y^3     l = 3 y^3
@@ -23,8 +23,12 @@ def interact(density, row, normal, first_normal, at):
     first_function()
     direction()
     polynomial(b, p1)
-    one: REAL = p2[0]
-    other: REAL = p2[1]
+    if MARKS:
+        one: REAL = mark
+        other: REAL = density[row + CHARGES - 1][at]
+    else:
+        one: REAL = p2[0]
+        other: REAL = p2[1]
     both: REAL = one + other
     away: REAL = (one - other) * (one - other)
     square: REAL = one * one + other * other

@@ -2,7 +2,8 @@
 
     u = (1/r_c) [ (m - 2 S) f + (l - 2 X r^2) (f.e) e ]
 
-With the radii a and b over r_c, which are p2[0] and p2[1], s = a^2 + b^2 and D = (a - b)^2,
+With the radii a and b over r_c, which are p2[0] and p2[1], or the MARKS of the points,
+s = a^2 + b^2 and D = (a - b)^2,
 
     r > a + b             m = y + s y^3 / 3                         l = y - s y^3
     |a - b| < r <= a + b  m = (16 (a + b) - (D y + 3 r)^2 y) / w    l = 3 (D y - r)^2 y / w
@@ -10,6 +11,9 @@ With the radii a and b over r_c, which are p2[0] and p2[1], s = a^2 + b^2 and D 
 
 where w = 24 a b: Zuk, Wajnryb, Mizerski, Szymczak (2014). A coinciding pair has y = 0, r = 0.
 The pressure, which points alone feel (a = 0), is 2 f.e / r^2 outside of a sphere, and 0 inside.
+
+With MARKS, S, X and R' are of points, and the next tables of their Laplacian, which s / 6 multiplies.
+The last ones are of the Laplacian of that, which (a b / 6)^2 multiplies.
 """
 
 from kernels.blocks.cut import cut
@@ -18,11 +22,17 @@ from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
 from kernels.blocks.vector import take_vector
 
 
-def overlap():
+def overlap(density, row, at):
     """Take m to iso, l to axial, and what the branches share."""
-    both: REAL = p2[0] + p2[1]
-    difference: REAL = p2[0] - p2[1]
-    square: REAL = p2[0] * p2[0] + p2[1] * p2[1]
+    if MARKS:
+        one: REAL = mark
+        other: REAL = density[row + CHARGES - 1][at]
+    else:
+        one: REAL = p2[0]
+        other: REAL = p2[1]
+    both: REAL = one + other
+    difference: REAL = one - other
+    square: REAL = one * one + other * other
     away: REAL = difference * difference
     ratio: REAL = rr * y
     cube: REAL = y * y * y
@@ -47,7 +57,18 @@ def interact(density, row, normal, first_normal, at):
     first_function()
     direction()
     polynomial(b, p1)
-    overlap()
+    overlap(density, row, at)
+    if MARKS:
+        polynomial(a1, p2)
+        polynomial(b1, p3)
+        a = a + square / 6.0 * a1
+        b = b + square / 6.0 * b1
+        if TABLES > 4:
+            polynomial(a2, p4)
+            polynomial(b2, p5)
+            both_squares: REAL = one * one * other * other / 36.0
+            a = a + both_squares * a2
+            b = b + both_squares * b2
     a = iso - 2.0 * a
     b = axial - 2.0 * b * rr
     cut(a)
@@ -63,8 +84,13 @@ def interact(density, row, normal, first_normal, at):
 def differentiate(density, row, normal, first_normal, at):
     """Add to the sums of derivatives what one source does."""
     begin_pair()
-    overlap()
+    overlap(density, row, at)
     begin_vector()
+    if MARKS:
+        polynomial(px1, p2)
+        polynomial(pr1, p3)
+        px = px + square / 6.0 * px1
+        pr = pr + square / 6.0 * pr1
     take_vector(f0, f1, f2, density, row, at)
     fe: REAL = f0 * e0 + f1 * e1 + f2 * e2
     if PRESSURE:
@@ -73,7 +99,12 @@ def differentiate(density, row, normal, first_normal, at):
             outside = 0.0
         p += fe * (outside + (2.0 * pr - 4.0 * px) * r)
     if VALUES:
-        polynomial(a, p3)
+        if MARKS:
+            polynomial(a, p4)
+            polynomial(a1, p5)
+            a = a + square / 6.0 * a1
+        else:
+            polynomial(a, p3)
         a = iso - 2.0 * a
         b: REAL = (axial - 2.0 * px * rr) * fe
         u0 += a * f0 + b * e0
