@@ -128,7 +128,7 @@ def test_symmetric_and_positive(periodicity):
 def test_far_noise_has_the_far_matrix():
     """What shapes white noise, twice, is the far field: a square root, without chance."""
     spheres, _, forces, _ = given(0.07, 3, 1e-6)
-    plan = spheres._plan("velocity", "force", 0, 0)
+    plan = spheres._plan("velocity", "force")
     far = plan(forces) - plan.pipeline.near(forces)
     stages, found = plan.pipeline.stages, np.zeros_like(far)
     once = stages.fgc.shaken(stages.p2g.apply(forces, stages.sorted)).copy()
@@ -148,7 +148,7 @@ def test_noise_leaves_plans_as_they_are():
 
 def test_near_matrix_is_positive():
     spheres, *_ = given(0.07, 3, 1e-6)
-    near = spheres._plan("velocity", "force", 0, 0).pipeline.near
+    near = spheres._plan("velocity", "force").pipeline.near
     matrix = np.array([near(e.reshape(3, -1)).ravel() for e in np.eye(3 * COUNT)])
     assert np.linalg.eigvalsh((matrix + matrix.T) / 2)[0] > 0
 

@@ -2,15 +2,16 @@
 
     u = (1/r_c^3) [ (m + 2 R + 2 X) t + (l - 2 R - 6 X) (t.e) e ]
 
-With the radii a and b over r_c, in p2[0] and p2[1] or the MARKS of the points, s = a^2 + b^2, D = (a - b)^2 and
-Q = a^2 + 4 a b + b^2,
+With the radii a and b over r_c, in p2[0] and p2[1] or the MARKS of the points, p = r - |a - b| and
+q = |a - b| y,
 
     r > a + b             m = -y^3     l = 3 y^3
-    |a - b| < r <= a + b  m = (5 r^3 - 27 s r + 32 (a^3 + b^3) - 9 (a^2 - b^2)^2 y - D^2 Q y^3) / w
-                          l = 3 (D y - r)^2 (Q - r^2) y / w
+    |a - b| < r <= a + b  m = 2 / max(a, b)^3
+                              + (p (5 + 15 q + 3 q^2 + q^3) - 6 a b (9 + 2 q + q^2) y) p^2 / w
+                          l = 3 (1 + q)^2 (6 a b - p (r + |a - b|)) y p^2 / w
     r <= |a - b|          m = 2 / max(a, b)^3     l = 0
 
-where w = 32 a^3 b^3.
+where w = 32 a^3 b^3, in a form that keeps its digits for spheres of very different sizes.
 """
 
 from kernels.blocks.cut import cut
@@ -30,27 +31,29 @@ def interact(density, row, normal, first_normal, at):
         one: REAL = p2[0]
         other: REAL = p2[1]
     both: REAL = one + other
-    away: REAL = (one - other) * (one - other)
-    square: REAL = one * one + other * other
+    difference: REAL = pk.fabs(one - other)
+    product: REAL = one * other
     ratio: REAL = rr * y
     cube: REAL = y * y * y
     iso: REAL = 0.0 - cube
     axial: REAL = 3.0 * cube
+    inside: REAL = 0.0
+    if both > 0.0:  # points leave themselves out
+        largest: REAL = 0.5 * (both + difference)
+        inside = 2.0 / (largest * largest * largest)
     if rr <= both * both:
-        volume: REAL = 32.0 * one * one * one * other * other * other
-        mixed: REAL = square + 4.0 * one * other
-        iso = 5.0 * ratio * rr - 27.0 * square * ratio
-        iso = iso + 32.0 * (one * one * one + other * other * other)
-        iso = iso - 9.0 * away * both * both * y - away * away * mixed * cube
-        axial = 3.0 * (away * y - ratio) * (away * y - ratio) * (mixed - rr) * y
-        if volume > 0.0:
-            iso = iso / volume
-            axial = axial / volume
-    if rr <= away:
-        largest: REAL = 0.5 * (both + pk.fabs(one - other))
-        iso = 0.0
-        if both > 0.0:  # points leave themselves out
-            iso = 2.0 / (largest * largest * largest)
+        deep: REAL = ratio - difference
+        part: REAL = difference * y
+        share: REAL = 0.0
+        if product > 0.0:
+            share = deep / product * (deep / product) / (32.0 * product)
+        iso = deep * (5.0 + part * (15.0 + part * (3.0 + part)))
+        iso = iso - 6.0 * product * y * (9.0 + part * (2.0 + part))
+        iso = inside + share * iso
+        axial = 6.0 * product - deep * (ratio + difference)
+        axial = 3.0 * share * (1.0 + part) * (1.0 + part) * axial * y
+    if rr <= difference * difference:
+        iso = inside
         axial = 0.0
     iso = iso + 2.0 * (b + a)
     axial = axial - 2.0 * b - 6.0 * a

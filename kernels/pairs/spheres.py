@@ -6,10 +6,11 @@ With the radii a and b over r_c, which are p2[0] and p2[1], or the MARKS of the 
 s = a^2 + b^2 and D = (a - b)^2,
 
     r > a + b             m = y + s y^3 / 3                         l = y - s y^3
-    |a - b| < r <= a + b  m = (16 (a + b) - (D y + 3 r)^2 y) / w    l = 3 (D y - r)^2 y / w
-    r <= |a - b|          m = 4 / (3 max(a, b))                     l = 0
+    |a - b| < r <= a + b  m = 4 / (3 max(a, b)) - (9 + 2 q + q^2) g    l = 3 (1 + q)^2 g
+    r <= |a - b|          m = 4 / (3 max(a, b))                        l = 0
 
-where w = 24 a b: Zuk, Wajnryb, Mizerski, Szymczak (2014). A coinciding pair has y = 0, r = 0.
+where q = |a - b| y and g = (r - |a - b|)^2 y / (24 a b): Zuk, Wajnryb, Mizerski, Szymczak (2014), in
+a form that keeps its digits for spheres of very different sizes. A coinciding pair has y = 0, r = 0.
 The pressure, which points alone feel (a = 0), is 2 f.e / r^2 outside of a sphere, and 0 inside.
 
 With MARKS, S, X and R' are of points, and the next tables of their Laplacian, which s / 6 multiplies.
@@ -37,16 +38,18 @@ def overlap(density, row, at):
     ratio: REAL = rr * y
     cube: REAL = y * y * y
     share: REAL = 0.0
-    if away < both * both:
-        share = 1.0 / (6.0 * (both * both - away))
+    if one * other > 0.0:
+        share = 1.0 / (24.0 * one * other)
     inside: REAL = 0.0
     if both > 0.0:  # points leave themselves out
         inside = 8.0 / (3.0 * (both + pk.fabs(difference)))
     iso: REAL = y + square * cube / 3.0
     axial: REAL = y - square * cube
     if rr <= both * both:
-        iso = share * (16.0 * both - (away * y + 3.0 * ratio) * (away * y + 3.0 * ratio) * y)
-        axial = 3.0 * share * (away * y - ratio) * (away * y - ratio) * y
+        deep: REAL = ratio - pk.fabs(difference)
+        part: REAL = pk.fabs(difference) * y
+        iso = inside - share * deep * deep * y * (9.0 + 2.0 * part + part * part)
+        axial = 3.0 * share * deep * deep * y * (1.0 + part) * (1.0 + part)
     if rr <= away:
         iso = inside
         axial = 0.0

@@ -13,9 +13,9 @@ from parki.ewald.checks import FINER, Check
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
-from parki.ewald.plan import Plan
+from parki.ewald.plan import Plan, marked_plan
 from parki.ewald.points import take_options
-from parki.ewald.sums import kernel
+from parki.ewald.sums import SUMS, kernel
 from parki.interchange import as_array, as_given, to_host
 from parki.suspensions import noise
 from parki.typing import Array, OptionKeywords
@@ -23,14 +23,12 @@ from parki.typing import Array, OptionKeywords
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-MOST_RADII = 8  # different ones, each pair of which is a sum of its own
-# What moves by what: the kernel, with the names of the radii of what moves and of what acts on it,
-# and the factor of its sum.
+# What moves by what: the kernel of spheres of one radius, of any radii, and the factor of its sum.
 KINDS = {
-    ("velocity", "force"): ("sphere_sl", ("radius", "source_radius"), 1.0),
-    ("velocity", "torque"): ("sphere_curl", ("moving", "turning"), 1.0),
-    ("turn", "force"): ("sphere_curl", ("turning", "moving"), 1.0),
-    ("turn", "torque"): ("sphere_turns", ("radius", "source_radius"), 0.5),
+    ("velocity", "force"): ("sphere_sl", "polydisperse_sl", 1.0),
+    ("velocity", "torque"): ("sphere_curl", "polydisperse_curl", 1.0),
+    ("turn", "force"): ("sphere_curl", "polydisperse_turn", 1.0),
+    ("turn", "torque"): ("sphere_turns", "polydisperse_turns", 0.5),
 }
 
 
@@ -47,8 +45,7 @@ class Spheres:
     points : array, shape (3, N), float32 or float64
         Centres, in the unit of ``options.box``.
     radii : float, or array of shape (N,)
-        One radius, or one for each sphere; 0 for a tracer, which moves with the fluid. At most
-        eight different ones.
+        One radius, or one for each sphere; 0 for a tracer, which moves with the fluid.
     options : EwaldOptions
     viscosity : float
         Viscosity of the fluid.
@@ -89,37 +86,30 @@ class Spheres:
             raise ParkiValueError(f"viscosity is {viscosity!r}; expected a positive number")
         self.viscosity = float(viscosity)
         self.points: Any = as_array("points", points)
-        self._groups = _groups(radii, self.points.shape[-1])
-        self._clouds = self._cut(self.points)
-        self._plans: dict[tuple[str, str, int, int], Plan] = {}
-        self._plan("velocity", "force", 0, 0)  # refuses impossible points
-
-    @property
-    def radii(self) -> Any:
-        """The radius of each sphere."""
-        found = np.empty(self.points.shape[1])
-        for radius, members in self._groups:
-            found[members] = radius
-        return found
+        self.radii = _checked(radii, self.points.shape[-1])
+        self._largest = float(self.radii.max(initial=0.0))
+        self._alike = bool((self.radii == self._largest).all())  # one radius
+        self._plans: dict[tuple[str, str], Plan] = {}
+        self._plan("velocity", "force")  # refuses impossible points
 
     @property
     def factor(self) -> float:
         """What the sums are multiplied by: ``1 / (8 pi viscosity)``."""
         return 1 / (8 * math.pi * self.viscosity)
 
-    def _cut(self, values: Any) -> list[Any]:
-        """Return the columns of each group; ``values`` itself, if there is one group."""
-        if len(self._groups) == 1:
-            return [values]
-        return [values[..., members] for _, members in self._groups]
-
-    def _plan(self, moves: str, acts: str, t: int, s: int) -> Plan:
-        """Return the plan of what moves in group t by what acts on group s."""
-        key = moves, acts, t, s
+    def _plan(self, moves: str, acts: str) -> Plan:
+        """Return the plan of what moves by what acts."""
+        key = moves, acts
         if key not in self._plans:
-            family, (own, other), _ = KINDS[moves, acts]
-            name = kernel(family, **{own: self._groups[t][0], other: self._groups[s][0]})
-            self._plans[key] = Plan(name, self._clouds[t], self._clouds[s], self.options)
+            alike, any_radii, _ = KINDS[key]
+            if self._alike:
+                parameters = SUMS.families[alike].parameters
+                name = kernel(alike, **dict.fromkeys(parameters, self._largest))
+                self._plans[key] = Plan(name, self.points, self.points, self.options)
+            else:
+                name = kernel(any_radii, largest=self._largest)
+                given = name, self.points, self.points, None, self.options
+                self._plans[key] = marked_plan(given, (self.radii, self.radii))
         return self._plans[key]
 
     def update_points(self, points: Array) -> None:
@@ -136,10 +126,9 @@ class Spheres:
                 f"points has shape {given.shape}; expected {self.points.shape}, a centre for each "
                 "of the spheres; make new Spheres for another number"
             )
-        clouds = self._cut(given)
-        for (_, _, t, s), plan in self._plans.items():
-            plan.update_points(clouds[t], clouds[s])
-        self.points, self._clouds = given, clouds
+        for plan in self._plans.values():
+            plan.update_points(given, given)
+        self.points = given
 
     # ------------------------------------------------------------------ velocities
     def velocities(self, forces: Array | None, torques: Array | None = None) -> Any:
@@ -179,17 +168,9 @@ class Spheres:
         """Return velocities or turns by what acts, by name."""
         found: Any = None
         for acts, values in given.items():
-            factor, parts = KINDS[moves, acts][2] * self.factor, self._cut(values)
-            for t, (_, members) in enumerate(self._groups):
-                place = members if len(self._groups) > 1 else slice(None)
-                for s, part in enumerate(parts):
-                    each = self._plan(moves, acts, t, s)(part)
-                    each *= each.dtype.type(factor)
-                    if found is None:
-                        found = each if len(self._groups) == 1 else 0 * values
-                        if found is each:
-                            continue
-                    found[..., place] += each
+            each = self._plan(moves, acts)(values)
+            each *= each.dtype.type(KINDS[moves, acts][2] * self.factor)
+            found = each if found is None else found + each
         return found
 
     def flow(self, forces: Array, points: Array, *, want: Any = "u") -> Any:
@@ -212,15 +193,14 @@ class Spheres:
         names = (want,) if isinstance(want, str) else tuple(want)
         rest = 1 / (8 * math.pi)
         scales = {"u": self.factor, "grad_u": self.factor}
-        found: list[Any] = [0] * len(names)
-        parts = self._cut(as_array("forces", forces))
-        for (radius, _), cloud, part in zip(self._groups, self._clouds, parts, strict=True):
-            name = kernel("sphere_sl", radius=0.0, source_radius=radius)
-            sums = sum_once((name, points, cloud, None, self.options), part, names)
-            found = [
-                before + scales.get(n, rest) * each
-                for n, before, each in zip(names, found, sums, strict=True)
-            ]
+        given: Any = as_array("points", points)
+        name, others = kernel("polydisperse_flow", largest=self._largest), dict[str, Any]()
+        if self._alike:
+            name = kernel("sphere_sl", radius=0.0, source_radius=self._largest)
+        else:
+            others["marks"] = np.zeros(given.shape[-1]), self.radii
+        sums = sum_once((name, given, self.points, None, self.options), forces, names, **others)
+        found = [scales.get(n, rest) * each for n, each in zip(names, sums, strict=True)]
         return found[0] if isinstance(want, str) else tuple(found)
 
     # ------------------------------------------------------------------ noise
@@ -297,12 +277,12 @@ class Spheres:
                 "velocity of a cell depends on the gauge there, and the mobility is not positive; "
                 "take periodicity 0 or 3"
             )
-        if not all(radius for radius, _ in self._groups):
+        if not self.radii.all():
             raise ParkiValueError(
                 "noise of tracers is not defined: their own mobility is infinite; give all "
                 "spheres a radius"
             )
-        plan = self._plan("velocity", "force", 0, 0)
+        plan = self._plan("velocity", "force")
         white = noise.white(rng, plan.dtype)
         shape = self.points.shape
         if torques:
@@ -319,7 +299,7 @@ class Spheres:
             found = noise.root(matrix, white((2, *shape)), accuracy) / scales
             return found[0], found[1]
         size = math.sqrt(self.factor)
-        if len(self._groups) == 1 and self.options.periodicity == 3:
+        if self._alike and self.options.periodicity == 3:
             return size * noise.split(plan, white, accuracy)
         given = white(shape)
         return noise.root(lambda v: self._moved("velocity", {"force": v}), given, accuracy)
@@ -329,12 +309,9 @@ class Spheres:
         """Return what the tolerance promises: the bound of the rms error of the velocities.
 
         ``tolerance * sqrt(sum |F|^2) / (8 pi viscosity l)``, l the cube root of the box's volume,
-        for spheres of one radius; with more radii the bounds of all pairs of radii, added.
+        for spheres of any radii.
         """
-        parts = self._cut(as_array("forces", forces))
-        pairs = [(t, s) for t in range(len(parts)) for s in range(len(parts))]
-        bounds = [self._plan("velocity", "force", t, s).promise(parts[s]) for t, s in pairs]
-        return self.factor * sum(bounds)
+        return self.factor * self._plan("velocity", "force").promise(forces)
 
     def check(self, forces: Array) -> Check:
         """Measure the error of the velocities, by a sum of other parameters.
@@ -366,7 +343,7 @@ class Spheres:
             Whether it takes forces and torques to velocities and angular velocities: of shape
             (2, 3, N), flattened. Otherwise it takes forces (3, N), flattened.
         """
-        plan = self._plan("velocity", "force", 0, 0)
+        plan = self._plan("velocity", "force")
         shape = ((2,) if torques else ()) + tuple(self.points.shape)
 
         def product(values: Any) -> Any:
@@ -379,16 +356,18 @@ class Spheres:
 
     def describe(self) -> str:
         """Return what was chosen, as text."""
-        kinds = ", ".join(f"{len(own)} of radius {radius:g}" for radius, own in self._groups)
-        head = f"spheres: {kinds}; viscosity {self.viscosity:g}"
+        radii = f"radius {self._largest:g}"
+        if not self._alike:
+            radii = f"radii {self.radii.min():g} to {self._largest:g}"
+        head = f"spheres: {self.radii.size} of {radii}; viscosity {self.viscosity:g}"
         return "\n".join([head, *(plan.describe() for plan in self._plans.values())])
 
     def __repr__(self) -> str:
         return f"<parki.Spheres: {self.points.shape[1]}, {self.options.periodicity}-periodic>"
 
 
-def _groups(radii: Any, count: int) -> list[tuple[float, Any]]:
-    """Return each radius with the spheres that have it."""
+def _checked(radii: Any, count: int) -> Any:
+    """Return the radius of each sphere, not to be changed."""
     try:
         values = np.array(to_host(radii), dtype=np.float64)
     except (TypeError, ValueError):
@@ -401,12 +380,4 @@ def _groups(radii: Any, count: int) -> list[tuple[float, Any]]:
         )
     if not (np.isfinite(values) & (values >= 0)).all():
         raise ParkiValueError("radii has negative or infinite numbers, or NaN; expected lengths")
-    if not values.ndim:
-        return [(float(values), np.arange(count))]
-    different = np.unique(values)
-    if different.size > MOST_RADII:
-        raise ParkiValueError(
-            f"radii has {different.size} different lengths; expected at most {MOST_RADII}: round "
-            "them to a few sizes"
-        )
-    return [(float(each), np.flatnonzero(values == each)) for each in different]
+    return np.broadcast_to(values, (count,))

@@ -121,13 +121,13 @@ class PlacedSum:
         marks, counts = self._marks, (arrays["trg"].shape[1], arrays["src"].shape[1])
         if SUMS[kernel].pair.marks is None:
             return
-        if marks is None or (marks[0].size, marks[1].size) != counts:
+        if marks is None or tuple(map(len, marks)) != counts:
             raise ParkiValueError(
                 f"{kernel} takes the radius of each point, which parki.Spheres gives it; make "
                 "parki.Spheres of these points"
             )
         for name, each in zip(("trg_marks", "src_marks"), marks, strict=True):
-            arrays[name] = each.reshape(1, -1)
+            arrays[name] = self.task.xp.asarray(each, dtype=self.dtype).reshape(1, -1)
 
     def _placed(self, points: Points, once: bool) -> Pipeline:
         """Return the pipeline for points."""
