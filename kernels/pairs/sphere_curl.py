@@ -30,7 +30,7 @@ def interact(density, row, normal, first_normal, at):
             turns = mark
             moves = density[row + CHARGES - 1][at]
         polynomial(more, p1)
-        a = a + moves * moves / 6.0 * more
+        a = a + 0.16666666666666666 * (moves * moves) * more
     else:
         turns: REAL = p1[0]
         moves: REAL = p1[1]

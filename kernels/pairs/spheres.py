@@ -34,6 +34,8 @@ def overlap(density, row, at):
     both: REAL = one + other
     difference: REAL = one - other
     square: REAL = one * one + other * other
+    third: REAL = 0.3333333333333333 * square
+    sixth: REAL = 0.16666666666666666 * square
     away: REAL = difference * difference
     ratio: REAL = rr * y
     cube: REAL = y * y * y
@@ -43,7 +45,7 @@ def overlap(density, row, at):
     inside: REAL = 0.0
     if both > 0.0:  # points leave themselves out
         inside = 8.0 / (3.0 * (both + pk.fabs(difference)))
-    iso: REAL = y + square * cube / 3.0
+    iso: REAL = y + third * cube
     axial: REAL = y - square * cube
     if rr <= both * both:
         deep: REAL = ratio - pk.fabs(difference)
@@ -64,14 +66,14 @@ def interact(density, row, normal, first_normal, at):
     if MARKS:
         polynomial(a1, p2)
         polynomial(b1, p3)
-        a = a + square / 6.0 * a1
-        b = b + square / 6.0 * b1
+        a = a + sixth * a1
+        b = b + sixth * b1
         if TABLES > 4:
             polynomial(a2, p4)
             polynomial(b2, p5)
-            both_squares: REAL = one * one * other * other / 36.0
-            a = a + both_squares * a2
-            b = b + both_squares * b2
+            twice: REAL = 0.027777777777777776 * (one * one) * (other * other)
+            a = a + twice * a2
+            b = b + twice * b2
     a = iso - 2.0 * a
     b = axial - 2.0 * b * rr
     cut(a)
@@ -92,8 +94,8 @@ def differentiate(density, row, normal, first_normal, at):
     if MARKS:
         polynomial(px1, p2)
         polynomial(pr1, p3)
-        px = px + square / 6.0 * px1
-        pr = pr + square / 6.0 * pr1
+        px = px + sixth * px1
+        pr = pr + sixth * pr1
     take_vector(f0, f1, f2, density, row, at)
     fe: REAL = f0 * e0 + f1 * e1 + f2 * e2
     if PRESSURE:
@@ -105,7 +107,7 @@ def differentiate(density, row, normal, first_normal, at):
         if MARKS:
             polynomial(a, p4)
             polynomial(a1, p5)
-            a = a + square / 6.0 * a1
+            a = a + sixth * a1
         else:
             polynomial(a, p3)
         a = iso - 2.0 * a

@@ -109,7 +109,7 @@ def near(
     """
     kind = term_of(term)
     split, rc = split.of_points(rc)
-    images, larger = math.sqrt(coherence(split, rc, periods)), split.enlarged(term, rc)
+    images, (spread, worst) = math.sqrt(coherence(split, rc, periods)), split.enlarged(term, rc)
     if isinstance(split.bare, Prolate):
         pair = pair_error(term, split.bare.c)
         if isinstance(split, CortezSplit):
@@ -117,16 +117,16 @@ def near(
             pair = pair._replace(
                 rms=math.hypot(pair.rms, more[0]), peak=math.hypot(pair.peak, more[1])
             )
-        unit = larger * split.amplitude * rc**-kind.power
-        rms = pair.rms * unit * math.sqrt(rc**3 / volume) * images
+        unit = split.amplitude * rc**-kind.power
+        rms = spread * pair.rms * unit * math.sqrt(rc**3 / volume) * images
         # Images add at most three times the mean to a pair's own error.
-        return Estimate(rms, math.hypot(pair.peak * unit, 3 * rms), pair.itself * unit)
+        return Estimate(rms, math.hypot(worst * pair.peak * unit, 3 * rms), pair.itself * unit)
     nodes, weights = _decay(rc, np.sqrt(np.pi) * split.psi0, 2.0, 2 * split.screening)
     r = np.concatenate([[rc], rc + nodes])
-    square = larger**2 * kind.square(r**2, radial_functions(r, *split.near(r)))
+    square = kind.square(r**2, radial_functions(r, *split.near(r)))
     total = 4 * np.pi * float(weights @ (r**2 * square)[1:])
-    rms = math.sqrt(total / volume) * images
-    return Estimate(rms, max(math.sqrt(square.max()), rms), 0.0)
+    rms = spread * math.sqrt(total / volume) * images
+    return Estimate(rms, max(worst * math.sqrt(square.max()), rms), 0.0)
 
 
 def polynomial(term: str, rc: float, volume: float, delta: float, images: float = 1.0) -> Estimate:

@@ -105,9 +105,9 @@ class Split(Protocol):
         """Return the factor of the largest modes, for the errors of grid and window."""
         return np.asarray(self.factor(order).at(k2))
 
-    def enlarged(self, term: str, rc: float) -> float:
-        """Return how many times larger the near field's error is than of points."""
-        return 1.0
+    def enlarged(self, term: str, rc: float) -> tuple[float, float]:
+        """Return how many times larger the near field's error is than of points: rms and peak."""
+        return 1.0, 1.0
 
     def of_points(self, rc: float) -> tuple[Split, float]:
         """Return the split, and its cut-off, whose errors bound the errors of this one."""

@@ -29,7 +29,7 @@ from parki.ewald.sums.pairs import LiftedPolynomials, RadialPolynomials
 
 Array = NDArray[np.float64]
 # Exponent of the near field's error up to which a quadrature finds the error.
-MOST = 22.0
+MOST = 26.0
 FAR = 5.0  # cut-offs up to which the quadrature goes
 
 
@@ -95,16 +95,17 @@ class Lifted(Split):
         """Return what points have."""
         return self.base.near(r)
 
-    def enlarged(self, term: str, rc: float) -> float:
+    def enlarged(self, term: str, rc: float) -> tuple[float, float]:
         """Return the error of the near field over the error of points, or 1 if that is larger."""
         scaled = self.scaled(1 / rc)
-        base, more = scaled.base, 1.0
+        base, square = scaled.base, scaled.largest**2
+        # Beyond the cut-off the error falls as exp(-x r^2) by Hasimoto's split, x = (xi rc)^2, and
+        # as J0(c sqrt(2 (r - 1))) by the other one. Laplacians have the powers of x and c.
         if isinstance(base, Prolate) and base.c > MOST:
-            base, more = Prolate(MOST, base.rc), base.c / MOST
+            base, square = Prolate(MOST, base.rc), square * (base.c / MOST) ** 4
         if isinstance(base, Hasimoto) and base.xi**2 > MOST:
-            base, more = Hasimoto(math.sqrt(MOST)), base.xi**2 / MOST
-        # The error grows with the product of the radius and the exponent.
-        return max(1.0, _ratio(base, self.order, term, (more * scaled.largest) ** 2, self.sides))
+            base, square = Hasimoto(math.sqrt(MOST)), square * (base.xi**2 / MOST) ** 2
+        return _ratios(base, self.order, term, square, self.sides)
 
     def series(self, rc: float) -> LiftedPolynomials:
         """Return Chebyshev series of the radial functions."""
@@ -134,8 +135,10 @@ def _levels(base: Split, order: int) -> tuple[RadialPolynomials, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _ratio(base: Split, order: int, term: str, square: float, sides: int) -> float:
-    """Error of spheres, of a squared radius, over the error of points, beyond a cut-off of 1."""
+def _ratios(
+    base: Split, order: int, term: str, square: float, sides: int
+) -> tuple[float, float]:
+    """Errors of spheres, of a squared radius, over errors of points, beyond a cut-off of 1."""
     r, weights, levels = _beyond(base, order)
     kind, sizes = term_of(term), []
     for each in (0.0, square / 6):
@@ -143,7 +146,7 @@ def _ratio(base: Split, order: int, term: str, square: float, sides: int) -> flo
         error = kind.square(r**2, RadialPolynomials(*fields))
         sizes.append((weights @ (r**2 * error), error.max()))
     (rms, peak), (of_spheres, highest) = sizes
-    return math.sqrt(max(of_spheres / rms, highest / peak))
+    return math.sqrt(max(1.0, of_spheres / rms)), math.sqrt(max(1.0, highest / peak))
 
 
 @lru_cache(maxsize=256)
