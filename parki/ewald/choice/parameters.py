@@ -117,8 +117,9 @@ def _select(problem: Problem) -> Parameters:
     if isinstance(problem.core, Algebraic):
         _check_algebraic(problem, problem.core)
     if chosen < _core_radius(problem):
+        what = "blobs" if problem.core else "spheres"
         raise ParkiValueError(
-            f"cutoff is {chosen:.3g}, but {problem.kernel} needs at least "
+            f"cutoff is {chosen:.3g}, but the {what} of {problem.kernel} reach "
             f"{_core_radius(problem):.3g} (in units of the cube root of the box's volume); leave "
             "the cutoff to parki, or take a larger one"
         )
