@@ -17,8 +17,10 @@ The caller sets the distance over r_c (r0, r1, r2), its square rr, and y. A sour
 column ``at`` of ``density``, from ``row`` on, and its normal likewise; the d-th of MANY densities
 is d CHARGES further, and what it adds d OUTPUTS further in u. If TRANSPOSED_PAIR, the density is
 one of forces, and u is what the target would be multiplied by if it were the source; its normal is
-n0, n1, n2 of the caller, with the opposite sign. With MARKS, each point has a number: ``mark`` of the
-caller is the target's, from the fourth row of ``trg``, and the last row of a density has the sources'.
+n0, n1, n2 of the caller, with the opposite sign.
+
+With MARKS each point has a number, such as a radius. The fourth row of ``trg`` has the targets',
+which the caller takes to ``mark``, and the last row of a density has the sources'.
 
 EVALUATOR 1 and 2 take Hasimoto's radial functions from their formulas instead. With z = xi r_c and
 r in units of r_c: Q = z / sqrt(pi) exp(-(z r)^2), R = -2 z^2 Q, S = P + Q, X = (P - Q) / r^2 and

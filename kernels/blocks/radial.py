@@ -45,7 +45,7 @@ def take_radial(radial, xi_rc):
 def take_polynomials(radial):
     """Take the rows of ``radial`` to p0, p1, p2, and to p3 the one that values take WITH_VALUES.
 
-    Of four TABLES p3 is the last one, and values take p4 and p5.
+    With four TABLES, p3 is the last one, and values take p4 and p5.
     """
     p0: List[REAL] = [0.0] * COLUMNS
     p1: List[REAL] = [0.0] * COLUMNS

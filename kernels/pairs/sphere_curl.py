@@ -9,7 +9,8 @@ MARKS of the points,
     |a - b| < r <= a + b  c = (a - b + r)^2 (b^2 + 2 b (a + r) - 3 (a - r)^2) y^2 / (16 a^3 b)
     r <= |a - b|          c = r / a^3 if b < a, otherwise 0
 
-With MARKS, X is of points, and the next table of its Laplacian, which b^2 / 6 multiplies.
+With MARKS the table X belongs to points, and the next one to the Laplacian of their field, which
+b^2 / 6 multiplies.
 """
 
 from kernels.blocks.cut import cut

@@ -9,12 +9,13 @@ s = a^2 + b^2 and D = (a - b)^2,
     |a - b| < r <= a + b  m = 4 / (3 max(a, b)) - (9 + 2 q + q^2) g    l = 3 (1 + q)^2 g
     r <= |a - b|          m = 4 / (3 max(a, b))                        l = 0
 
-where q = |a - b| y and g = (r - |a - b|)^2 y / (24 a b): Zuk, Wajnryb, Mizerski, Szymczak (2014), in
-a form that keeps its digits for spheres of very different sizes. A coinciding pair has y = 0, r = 0.
-The pressure, which points alone feel (a = 0), is 2 f.e / r^2 outside of a sphere, and 0 inside.
+where q = |a - b| y and g = (r - |a - b|)^2 y / (24 a b): Zuk, Wajnryb, Mizerski, Szymczak (2014),
+in a form that keeps its digits for spheres of very different sizes. A coinciding pair has y = 0,
+r = 0. The pressure, which points alone feel (a = 0), is 2 f.e / r^2 outside of a sphere, and 0
+inside.
 
-With MARKS, S, X and R' are of points, and the next tables of their Laplacian, which s / 6 multiplies.
-The last ones are of the Laplacian of that, which (a b / 6)^2 multiplies.
+With MARKS the tables S, X and R' belong to points. The next ones belong to the Laplacian of their
+field, which s / 6 multiplies, and the last ones to its Laplacian, which (a b / 6)^2 multiplies.
 """
 
 from kernels.blocks.cut import cut

@@ -142,7 +142,10 @@ class P2P:
                 self.dtype.type(unit) * points.sort(each)
                 for points, each in zip((self.targets, self.sources), marks, strict=True)
             )
-        self.rows, self.velocity = task.sum.near_rows, "transposed_pair" if task.transposed_pair else "u"
+        self.rows, self.velocity = (
+            task.sum.near_rows,
+            "transposed_pair" if task.transposed_pair else "u",
+        )
         outputs = task.pair.rows if task.transposed_pair else task.sum.results
         self.together = TOGETHER if launch is None and outputs <= MOST_OUTPUTS else (1,)
         self.launches: dict[str, Callable[..., None]] = {}
@@ -237,7 +240,7 @@ class P2P:
         "grad_u", 3 of "grad_tensor"; with "transposed_pair" all others become 0.
         """
         done, rows = 0, self.rows
-        own = rows - (self.marks is not None)
+        given = rows - (self.marks is not None)
         if self.velocity == "transposed_pair":
             for name in results.keys() - {"transposed_pair"}:  # results of the far field alone
                 results[name].fill(0)
@@ -248,9 +251,9 @@ class P2P:
             part = slice(done, done + many)
             for place, each in enumerate(dens[part]):
                 first = place * rows
-                self.sources.sort(each, out=buffer[first : first + own])
+                self.sources.sort(each, out=buffer[first : first + given])
                 if self.marks is not None:
-                    buffer[first + own, : self.marks.size] = self.marks
+                    buffer[first + given, : self.marks.size] = self.marks
             if "u" in self.launches:
                 pot = results[self.velocity][part]
                 pot = pot.reshape(-1, pot.shape[-1])

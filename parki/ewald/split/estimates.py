@@ -235,9 +235,7 @@ class Modes:
         x, y, z = self.waves
         k2 = x[:, None, None] ** 2 + y[:, None] ** 2 + z**2 + split.screening**2
         k2[0, 0, 0] = 1.0  # any number: the mean is left out
-        gammas = {
-            order: split.felt(order, k2) for order in {term_of(t).far.order for t in terms}
-        }
+        gammas = {order: split.felt(order, k2) for order in {term_of(t).far.order for t in terms}}
         self.profiles: dict[str, list[list[Array]]] = {}
         for term in terms:
             powers = _mode_powers(term, gammas[term_of(term).far.order], k2)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -97,8 +98,8 @@ class Lifted(Split):
 
     def enlarged(self, term: str, rc: float) -> tuple[float, float]:
         """Return the error of the near field over the error of points, or 1 if that is larger."""
-        scaled = self.scaled(1 / rc)
-        base, square = scaled.base, scaled.largest**2
+        base: Any = self.base.scaled(1 / rc)
+        square = (self.largest / rc) ** 2
         # Beyond the cut-off the error falls as exp(-x r^2) by Hasimoto's split, x = (xi rc)^2, and
         # as J0(c sqrt(2 (r - 1))) by the other one. Laplacians have the powers of x and c.
         if isinstance(base, Prolate) and base.c > MOST:
@@ -109,12 +110,14 @@ class Lifted(Split):
 
     def series(self, rc: float) -> LiftedPolynomials:
         """Return Chebyshev series of the radial functions."""
-        one, two, three = _levels(self.base.scaled(1 / rc), self.order)
+        base: Any = self.base.scaled(1 / rc)
+        one, two, three = _levels(base, self.order)
         return LiftedPolynomials(one.S, two.S, three.S, one.X, two.X, three.X, one.R, two.R)
 
     def losses(self, rc: float, term: str) -> Array:
         """Return bounds of the errors of cutting the series at each degree, shape (n,)."""
-        levels, square = _levels(self.base.scaled(1 / rc), self.order), (self.largest / rc) ** 2 / 6
+        base: Any = self.base.scaled(1 / rc)
+        levels, square = _levels(base, self.order), (self.largest / rc) ** 2 / 6
         total = np.zeros(max(each.S.size for each in levels))
         for weight, each in zip(_weights(square, self.sides), levels, strict=False):
             lost = series_losses(each, term)
@@ -128,29 +131,27 @@ def _weights(square: float, sides: int) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=256)
-def _levels(base: Split, order: int) -> tuple[RadialPolynomials, ...]:
+def _levels(base: Any, order: int) -> tuple[RadialPolynomials, ...]:
     """Radial functions of points and of their Laplacians, for a cut-off of 1."""
     k, gamma = waves(base, order, 1.0)
     return tuple(of_waves(order, k, gamma * (-(k**2)) ** n) for n in range(3))
 
 
 @lru_cache(maxsize=4096)
-def _ratios(
-    base: Split, order: int, term: str, square: float, sides: int
-) -> tuple[float, float]:
+def _ratios(base: Any, order: int, term: str, square: float, sides: int) -> tuple[float, float]:
     """Errors of spheres, of a squared radius, over errors of points, beyond a cut-off of 1."""
     r, weights, levels = _beyond(base, order)
     kind, sizes = term_of(term), []
     for each in (0.0, square / 6):
         fields = np.tensordot(_weights(each, sides), levels[: sides + 1], 1)
         error = kind.square(r**2, RadialPolynomials(*fields))
-        sizes.append((weights @ (r**2 * error), error.max()))
+        sizes.append((float(weights @ (r**2 * error)), float(error.max())))
     (rms, peak), (of_spheres, highest) = sizes
     return math.sqrt(max(1.0, of_spheres / rms)), math.sqrt(max(1.0, highest / peak))
 
 
 @lru_cache(maxsize=256)
-def _beyond(base: Split, order: int) -> tuple[Array, Array, Array]:
+def _beyond(base: Any, order: int) -> tuple[Array, Array, Array]:
     """Distances beyond the cut-off, weights, and errors there, shape (levels, functions, r).
 
     The error is the far field minus the field of points, or minus its Laplacian.

@@ -41,8 +41,8 @@ class ScreenedPolynomials(NamedTuple):
 class LiftedPolynomials(NamedTuple):
     """S, X and R of `RadialPolynomials`, and of the Laplacian of their field once and twice.
 
-    The field is that of `parki.ewald.split.lifted`. The Laplacian is over rc^2, so that an index is
-    the power of rc that it adds: ``T = rc^2 S_1``, ``U = rc^4 S_2``, likewise Y and Z of X, Q of R.
+    `parki.ewald.split.lifted` makes them. T and U are S of the Laplacians, Y and Z are X, and Q is
+    R. Each Laplacian adds a factor rc^2.
     """
 
     S: Array

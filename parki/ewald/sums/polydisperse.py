@@ -8,13 +8,14 @@ The radii are marks of the points, and none is larger than ``largest``. What mov
 ``polydisperse_turn``  turns of forces
 ``polydisperse_turns`` twice the turns of torques
 
-`parki.ewald.sums.spheres` has the same sums of two radii. There shells multiply the far field, and
-here ``1 - (k a)^2 / 6`` does for each sphere that moves, or that a force acts on. It is the operator
-of Faxen, which makes the same field outside of spheres.
+`parki.ewald.sums.spheres` has the same sums of two radii. There shells multiply the far field. Here
+``1 - (k a)^2 / 6`` does, for each sphere that moves, or that a force acts on. Both make the same
+field outside of spheres.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -35,7 +36,7 @@ class Kind(NamedTuple):
     laplacians: tuple[bool, bool]
     pair: PairFunction
     source: Source
-    terms: dict[str, tuple[Term, ...]]
+    terms: Mapping[str, tuple[Term, ...]]
 
 
 _lifted = partial(PairFunction, polynomials=LiftedPolynomials)
