@@ -17,7 +17,7 @@ from kernels.blocks.cut import cut
 from kernels.blocks.radial import direction, first_function, polynomial
 from kernels.blocks.vector import take_vector
 
-TURNED = False  # whether targets turn by forces, or move by torques
+TURNING_TARGETS = False  # whether targets turn by forces, or move by torques
 
 
 def interact(density, row, normal, first_normal, at):
@@ -27,7 +27,7 @@ def interact(density, row, normal, first_normal, at):
     if MARKS:
         turns: REAL = density[row + CHARGES - 1][at]
         moves: REAL = mark
-        if TURNED:
+        if TURNING_TARGETS:
             turns = mark
             moves = density[row + CHARGES - 1][at]
         polynomial(more, p1)

@@ -117,7 +117,7 @@ class PlacedSum:
         return Points(given.arrays, given.extents, survey, box, tolerance, systems)
 
     def _mark(self, kernel: str, arrays: dict[str, Any]) -> None:
-        """Put the marks of points beside them."""
+        """Add the marks of points to their arrays, or refuse a sum without them."""
         marks, counts = self._marks, (arrays["trg"].shape[1], arrays["src"].shape[1])
         if SUMS[kernel].pair.marks is None:
             return

@@ -68,7 +68,7 @@ KINDS = {
     "polydisperse_turn": Kind(
         symbols.CURL,
         (False, True),
-        _lifted("sphere_curl", (2, 45), "XY", "", power=2, constants=(("TURNED", True),)),
+        _lifted("sphere_curl", (2, 45), "XY", "", power=2, constants=(("TURNING_TARGETS", True),)),
         TORQUE,
         _CURL,
     ),
