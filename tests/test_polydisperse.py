@@ -49,16 +49,19 @@ def bounds(box, forces, torques, tolerance):
 
 CASES = [
     ("brick", 0, 1e-3, "prolate"),
-    ("brick", 1, 1e-6, "prolate"),
-    ("brick", 2, 1e-6, "hasimoto"),
     ("brick", 3, 1e-3, "hasimoto"),
     ("brick", 3, 1e-9, "prolate"),
-    ("flat", 3, 1e-4, "prolate"),
     ("flat", 2, 1e-4, "prolate"),
+    ("long", 1, 1e-6, "prolate"),
+]
+MORE = [
+    ("brick", 1, 1e-3, "hasimoto"),
+    ("brick", 2, 1e-6, "hasimoto"),
+    ("flat", 3, 1e-4, "prolate"),
     ("long", 3, 1e-6, "prolate"),
-    ("long", 1, 1e-3, "prolate"),
     ("long", 0, 1e-6, "prolate"),
 ]
+CASES += [pytest.param(*case, marks=pytest.mark.slow) for case in MORE]
 
 
 @pytest.mark.parametrize(("box", "periodicity", "tolerance", "split"), CASES)
@@ -78,7 +81,10 @@ def test_mobility(box, periodicity, tolerance, split):
     assert rms(spheres.velocities(forces) - exact / (8 * np.pi)) <= spheres.promise(forces)
 
 
-@pytest.mark.parametrize("periodicity", [0, 2, 3])
+@pytest.mark.parametrize(
+    "periodicity",
+    [pytest.param(0, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow), 3],
+)
 def test_variants_of_a_device(periodicity):
     """All of them know marks and second grids; two densities have four grids there."""
     points, radii, forces, torques = suspension()
@@ -108,6 +114,33 @@ def test_variants(stage, method):
         for asked in ({}, {stage: method})
     )
     np.testing.assert_allclose(other, usual, rtol=1e-11, atol=1e-11 * abs(usual).max())
+
+
+@pytest.mark.parametrize("periodicity", [0, 3])
+def test_every_space(space, to_space, to_host, periodicity):
+    """Sums and steps that come again and again, which a device makes as graphs; and others."""
+    points, radii, forces, torques = suspension()
+    how = {"periodicity": periodicity, "box": BOX, "tolerance": 1e-4, "execution_space": space}
+    spheres = parki.Spheres(to_space(points), radii, **how)
+    for step in range(5):
+        moved = points * (1 - 0.01 * step)
+        if step:
+            spheres.update_points(to_space(moved))
+        exact = mobility(moved, radii, forces, torques, BOX, periodicity)
+        promises = bounds(BOX, forces, torques, 1e-4)
+        for _ in range(2):
+            found = spheres.velocities(to_space(forces), to_space(torques))
+            for ours, theirs, promise in zip(found, exact, promises, strict=True):
+                assert rms(8 * np.pi * to_host(ours) - theirs) <= promise
+    many = to_host(spheres.velocities(to_space(np.stack([forces, torques, forces]))))
+    for dens, ours in zip((forces, torques, forces), many, strict=True):
+        exact, _ = mobility(moved, radii, dens, 0 * dens, BOX, periodicity)
+        assert rms(ours - exact / (8 * np.pi)) <= float(spheres.promise(to_space(dens)))
+    # The flow at the centres of tracers is their velocity.
+    flow = to_host(spheres.flow(to_space(forces), to_space(moved[:, radii == 0])))
+    exact, _ = mobility(moved, radii, forces, 0 * forces, BOX, periodicity)
+    exact = exact[:, radii == 0] / (8 * np.pi)
+    assert rms(flow - exact) <= 2 * float(spheres.promise(to_space(forces)))
 
 
 @pytest.mark.parametrize("precision", ["float32", "mixed"])

@@ -76,7 +76,7 @@ class PlacedSum:
             check_spreading(options.p2g_method, kernel)
             self.want = want if isinstance(want, str) else names
             of, normals = request.transposed_pair or ("", None)
-            self._marks = request.marks
+            self._marks: Any = request.marks
             self.task = Task(kernel, space, options.arithmetic(self.dtype), options, names, of)
             found = check_systems(systems, arrays, space, options)
             shape, tensors = arrays["trg"].shape, request.tensors
@@ -126,8 +126,10 @@ class PlacedSum:
                 f"{kernel} takes the radius of each point, which parki.Spheres gives it; make "
                 "parki.Spheres of these points"
             )
-        for name, each in zip(("trg_marks", "src_marks"), marks, strict=True):
-            arrays[name] = self.task.xp.asarray(each, dtype=self.dtype).reshape(1, -1)
+        # Those of the first points serve the next.
+        self._marks = tuple(self.task.xp.asarray(each, dtype=self.dtype) for each in marks)
+        for name, each in zip(("trg_marks", "src_marks"), self._marks, strict=True):
+            arrays[name] = each.reshape(1, -1)
 
     def _placed(self, points: Points, once: bool) -> Pipeline:
         """Return the pipeline for points."""

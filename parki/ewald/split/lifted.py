@@ -6,9 +6,9 @@ sources, or both. So the field of points is the sum of these, with n = 0, 1, 2:
     (-k^2)^n gamma(k), which ``1``, ``(a^2 + b^2) / 6`` and ``(a b / 6)^2`` multiply,
 
 where gamma is the factor of points. The radial functions of each follow from the quadrature of
-`parki.ewald.split.shells`, and do not depend on the radii. Within the cut-off, the near field is the
-pair function minus the far field's. Spheres must not overlap beyond it: their field is the field of
-points with Laplacians there. The error beyond the cut-off grows with the radii.
+`parki.ewald.split.shells`, and do not depend on the radii. Within the cut-off, the near field is
+the pair function minus the far field's. Spheres must not overlap beyond it: their field is the
+field of points with Laplacians there. The error beyond the cut-off grows with the radii.
 """
 
 from __future__ import annotations
