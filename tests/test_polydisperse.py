@@ -239,6 +239,7 @@ def test_moved_spheres_keep_their_radii():
         assert rms(8 * np.pi * ours - theirs) <= promise
 
 
+@pytest.mark.chosen_degrees
 @pytest.mark.parametrize("spread", [0.05, 0.8])
 @pytest.mark.parametrize("fraction", [0.02, 0.4])
 def test_measured_error(fraction, spread):
@@ -311,6 +312,25 @@ def test_errors_beyond_the_quadrature_are_bounds(kind):
     by_formula = Lifted(split(1.1 * MOST), 0.15, 2, 2).enlarged("stokes_sl", 1.0)
     _, below = Lifted(split(MOST), 0.15, 2, 2).enlarged("stokes_sl", 1.0)
     assert 1.2 * below < by_formula[1] < 3 * below
+
+
+def test_degrees_are_those_of_the_largest_spheres():
+    """Cutting the polynomials costs no more than is allowed, of large spheres as well."""
+    split, delta = Lifted(Prolate(14.0, 1.0), 0.45, 2, 2), 1e-4
+
+    def worst(degree, radius):
+        r = np.linspace(0.01, 1, 200)
+        kept, exact = (split.radial_polynomials(1.0, n) for n in (degree, 60))
+        lost = [
+            np.polyval(a, 2 * r**2 - 1) - np.polyval(b, 2 * r**2 - 1)
+            for a, b in zip(kept, exact, strict=True)
+        ]
+        e, x = (f[0] + radius**2 / 3 * f[1] + radius**4 / 36 * f[2] for f in (lost, lost[3:]))
+        return 2 * np.sqrt((2 * e**2 + (e + r**2 * x) ** 2) / 3).max()
+
+    degree = split.polynomial_degree("stokes_sl", 1.0, delta)
+    of_points = Prolate(14.0, 1.0).polynomial_degree("stokes_sl", 1.0, delta)
+    assert worst(degree, 0.0) <= worst(degree, 0.45) <= delta < worst(of_points, 0.45)
 
 
 def test_refusals():
