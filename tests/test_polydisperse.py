@@ -1,5 +1,7 @@
 """Spheres of any radii, one for each, in one sum: the mobility, the flow, and the estimates."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from helpers.contract import costs_of_a_device
@@ -8,6 +10,7 @@ from scipy.integrate import quad_vec
 from scipy.special import spherical_jn
 
 import parki
+from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.lifted import MOST, Lifted
 from parki.ewald.split.prolate import Prolate
@@ -208,6 +211,31 @@ def test_flow_is_the_sum_of_flows_of_each(periodicity):
         np.testing.assert_allclose(ours, theirs, atol=1e-6 * scale, err_msg=name)
     alone = parki.Spheres(points, radii, **how).flow(forces, elsewhere)
     np.testing.assert_allclose(alone, found[0], atol=1e-6 * abs(alone).max())
+
+
+@pytest.mark.parametrize("periodicity", [0, 3])
+@pytest.mark.parametrize("want", ["grad_u", ("u", "grad_u")])
+@pytest.mark.parametrize("method", ["auto", "tile"])
+def test_gradient_is_that_of_pairs_of_radii(periodicity, want, method):
+    """The slopes of the velocity of each sphere, if it alone moved, by sums of two radii."""
+    points, radii, forces, _ = suspension()
+    options = parki.EwaldOptions(periodicity=periodicity, box=BOX, tolerance=1e-8)
+    name, asked = parki.kernel("polydisperse_sl", largest=0.12), replace(options, p2p_method=method)
+    own = name, points, points, None, asked
+    found = sum_once(own, forces, want, marks=(radii, radii))
+    gradient = found if want == "grad_u" else found[1]
+    slopes = np.zeros((3, 3, COUNT))
+    pairs = np.array([[i, j] for i in range(0, COUNT, 3) for j in range(COUNT)])
+    for i, j in pairs:
+        name = parki.kernel("sphere_sl", radius=float(radii[i]), source_radius=float(radii[j]))
+        given = name, points[:, i : i + 1], points[:, j : j + 1], None, options
+        slopes[..., i] += sum_once(given, forces[:, j : j + 1], "grad_u")[..., 0]
+    some = slice(0, COUNT, 3)
+    scale = abs(slopes).max()
+    np.testing.assert_allclose(gradient[..., some], slopes[..., some], atol=2e-7 * scale)
+    if want != "grad_u":
+        plan = parki.Spheres(points, radii, options)._plan("velocity", "force")
+        np.testing.assert_allclose(found[0], plan(forces), atol=1e-6)
 
 
 @pytest.mark.parametrize("periodicity", [0, 3])

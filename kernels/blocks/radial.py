@@ -45,7 +45,7 @@ def take_radial(radial, xi_rc):
 def take_polynomials(radial):
     """Take the rows of ``radial`` to p0, p1, p2, and to p3 the one that values take WITH_VALUES.
 
-    With four TABLES, p3 is the last one, and values take p4 and p5.
+    With four TABLES or more, p3 to p5 are the next ones, and values take p6 and p7, or p8 as well.
     """
     p0: List[REAL] = [0.0] * COLUMNS
     p1: List[REAL] = [0.0] * COLUMNS
@@ -60,12 +60,22 @@ def take_polynomials(radial):
         p3: List[REAL] = [0.0] * COLUMNS
         for power in range(COLUMNS):
             p3[power] = radial[3][power]
-        if VALUES and WITH_VALUES:
+        if TABLES > 4:
             p4: List[REAL] = [0.0] * COLUMNS
             p5: List[REAL] = [0.0] * COLUMNS
             for power in range(COLUMNS):
                 p4[power] = radial[4][power]
                 p5[power] = radial[5][power]
+        if VALUES and WITH_VALUES:
+            p6: List[REAL] = [0.0] * COLUMNS
+            p7: List[REAL] = [0.0] * COLUMNS
+            for power in range(COLUMNS):
+                p6[power] = radial[TABLES][power]
+                p7[power] = radial[TABLES + 1][power]
+            if TABLES > 4:
+                p8: List[REAL] = [0.0] * COLUMNS
+                for power in range(COLUMNS):
+                    p8[power] = radial[TABLES + 2][power]
     elif VALUES and WITH_VALUES:
         p3: List[REAL] = [0.0] * COLUMNS
         for power in range(COLUMNS):

@@ -35,6 +35,7 @@ def overlap(density, row, at):
     both: REAL = one + other
     difference: REAL = one - other
     square: REAL = one * one + other * other
+    twice: REAL = 0.027777777777777776 * (one * one) * (other * other)
     third: REAL = 0.3333333333333333 * square
     sixth: REAL = 0.16666666666666666 * square
     away: REAL = difference * difference
@@ -72,7 +73,6 @@ def interact(density, row, normal, first_normal, at):
         if TABLES > 4:
             polynomial(a2, p4)
             polynomial(b2, p5)
-            twice: REAL = 0.027777777777777776 * (one * one) * (other * other)
             a = a + twice * a2
             b = b + twice * b2
     a = iso - 2.0 * a
@@ -97,6 +97,11 @@ def differentiate(density, row, normal, first_normal, at):
         polynomial(pr1, p3)
         px = px + sixth * px1
         pr = pr + sixth * pr1
+        if TABLES > 4:
+            polynomial(px2, p4)
+            polynomial(pr2, p5)
+            px = px + twice * px2
+            pr = pr + twice * pr2
     take_vector(f0, f1, f2, density, row, at)
     fe: REAL = f0 * e0 + f1 * e1 + f2 * e2
     if PRESSURE:
@@ -106,9 +111,12 @@ def differentiate(density, row, normal, first_normal, at):
         p += fe * (outside + (2.0 * pr - 4.0 * px) * r)
     if VALUES:
         if MARKS:
-            polynomial(a, p4)
-            polynomial(a1, p5)
+            polynomial(a, p6)
+            polynomial(a1, p7)
             a = a + sixth * a1
+            if TABLES > 4:
+                polynomial(a2, p8)
+                a = a + twice * a2
         else:
             polynomial(a, p3)
         a = iso - 2.0 * a

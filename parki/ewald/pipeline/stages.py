@@ -176,9 +176,11 @@ class Stages:
                 first = place * self.grids
                 self.g2p.apply(field, own, first)
                 if self.lifts[0] is not None:
-                    more = {"u": self.p2p.sources.xp.zeros_like(own["u"])}
+                    xp = self.p2p.sources.xp
+                    more = {name: xp.zeros_like(rows) for name, rows in own.items()}
                     self.g2p.apply(field, more, first + self.count)
-                    own["u"] += self.lifts[0] * more["u"]
+                    for name, rows in more.items():
+                        own[name] += self.lifts[0] * rows
                 self.gauge.add(each, own)
 
     def _buffer(self, many: int) -> Any:

@@ -112,7 +112,9 @@ class Lifted(Split):
         """Return Chebyshev series of the radial functions."""
         base: Any = self.base.scaled(1 / rc)
         one, two, three = _levels(base, self.order)
-        return LiftedPolynomials(one.S, two.S, three.S, one.X, two.X, three.X, one.R, two.R)
+        return LiftedPolynomials(
+            one.S, two.S, three.S, one.X, two.X, three.X, one.R, two.R, three.R
+        )
 
     def losses(self, rc: float, term: str) -> Array:
         """Return bounds of the errors of cutting the series at each degree, shape (n,)."""

@@ -41,8 +41,8 @@ class ScreenedPolynomials(NamedTuple):
 class LiftedPolynomials(NamedTuple):
     """S, X and R of `RadialPolynomials`, and of the Laplacian of their field once and twice.
 
-    `parki.ewald.split.lifted` makes them. T and U are S of the Laplacians, Y and Z are X, and Q is
-    R. Each Laplacian adds a factor rc^2.
+    `parki.ewald.split.lifted` makes them. T and U are S of the Laplacians, Y and Z are X, Q and V
+    are R. Each Laplacian adds a factor rc^2.
     """
 
     S: Array
@@ -53,6 +53,7 @@ class LiftedPolynomials(NamedTuple):
     Z: Array
     R: Array
     Q: Array
+    V: Array
 
 
 Tables = RadialPolynomials | ScreenedPolynomials | LiftedPolynomials

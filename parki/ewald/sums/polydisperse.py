@@ -47,9 +47,9 @@ KINDS = {
     "polydisperse_sl": Kind(
         symbols.FLOW,
         (True, True),
-        _lifted("spheres", (6, 60), "SXTYUZ", ""),
+        _lifted("spheres", (6, 60), "SXTYUZ", "XRYQZV", with_values="STU"),
         FORCE,
-        {"u": _FLOW["u"]},
+        {name: _FLOW[name] for name in ("u", "grad_u")},
     ),
     "polydisperse_flow": Kind(
         symbols.FLOW,
