@@ -141,9 +141,9 @@ def test_far_noise_has_the_far_matrix():
 
 def test_noise_leaves_plans_as_they_are():
     spheres, _, forces, _ = given(0.07, 3, 1e-4)
-    again, *_ = given(0.07, 3, 1e-4)
-    again.noise(np.random.default_rng(0))
-    np.testing.assert_array_equal(again.velocities(forces), spheres.velocities(forces))
+    first, noise = spheres.velocities(forces), spheres.noise(np.random.default_rng(0))
+    np.testing.assert_array_equal(spheres.velocities(forces), first)
+    np.testing.assert_array_equal(spheres.noise(np.random.default_rng(0)), noise)
 
 
 def test_near_matrix_is_positive():
@@ -203,6 +203,28 @@ def test_displacements():
     np.testing.assert_allclose(first, np.sqrt(2 * 2.0 * 0.1) * noisy, rtol=1e-10)
     moves, turns = spheres.displacements(0.0, 0.5, np.random.default_rng(0), forces, torques)
     assert moves.shape == turns.shape == (3, COUNT)
+
+
+def test_energy_of_trapped_spheres():
+    """In springs of stiffness k, the mean energy of a mode is kT / 2, enlarged by the finite step.
+
+    Each step takes a mode of mobility m to (1 - k m dt) of itself, plus noise.
+    """
+    kT, stiffness, steps, left_out = 2e-6, 1.0, 200, 30
+    centres = 0.9 / 3 * (np.indices((3, 3, 2)).reshape(3, -1) + 0.5)
+    spheres = parki.Spheres(centres, 0.1, periodicity=3, box=[0.9, 0.9, 0.6], tolerance=1e-3)
+    mobilities = np.linalg.eigvalsh(spheres.as_linear_operator() @ np.eye(centres.size))
+    dt = 0.6 / (stiffness * mobilities[-1])
+    left = 1 - stiffness * dt * mobilities
+    energies = 1 / (1 - stiffness * dt * mobilities / 2)
+    rng, away, found = np.random.default_rng(4), np.zeros_like(centres), []
+    for _ in range(left_out + steps):
+        spheres.update_points(centres + away)
+        away += spheres.displacements(kT, dt, rng, -stiffness * away, accuracy=1e-2)
+        found.append(stiffness * (away**2).sum() / kT)
+    scatter = np.sqrt(np.sum(2 * energies**2 * (1 + left**2) / (1 - left**2)) / steps)
+    assert abs(np.mean(found[left_out:]) - energies.sum()) < 4 * scatter
+    assert scatter < 0.05 * energies.sum()
 
 
 def test_flow():

@@ -14,10 +14,10 @@ torques, are sums with splits of their own. `root` iterates the whole matrix the
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
-from scipy.linalg import eigh_tridiagonal
 
 from parki.errors import ParkiError
 from parki.ewald.pipeline.one_device import OneDevice
@@ -25,6 +25,9 @@ from parki.ewald.plan import Plan
 from parki.interchange import to_host
 
 MOST_STEPS = 200
+TINY = float(np.finfo(np.float32).tiny)
+# Products on a device between two looks at the numbers that say whether to stop.
+TOGETHER = 4
 White = Callable[[tuple[int, ...]], Any]
 
 
@@ -36,11 +39,13 @@ def white(rng: Any, dtype: Any) -> White:
 def split(plan: Plan, white: White, accuracy: float) -> Any:
     """Return noise (3, N) of a triply periodic plan whose targets are its sources."""
     pipeline, shape = cast(OneDevice, plan.pipeline), (3, plan.n_targets)
-    near = root(pipeline.near, white(shape), accuracy)
-    return near + pipeline.shaken(white, plan.n_targets)
+    with plan._sum.exclusive():
+        repeated = partial(pipeline.repeated, "Lanczos") if pipeline.short else None
+        near = root(pipeline.near, white(shape), accuracy, repeated)
+        return near + pipeline.shaken(white, plan.n_targets)
 
 
-def root(matrix: Callable[[Any], Any], white: Any, accuracy: float) -> Any:
+def root(matrix: Callable[[Any], Any], white: Any, accuracy: float, repeated: Any = None) -> Any:
     """Return the square root of a positive matrix times a vector, by Lanczos' iteration.
 
     Parameters
@@ -50,45 +55,85 @@ def root(matrix: Callable[[Any], Any], white: Any, accuracy: float) -> Any:
     white : array
     accuracy : float
         Relative change of the result in one step, at which it stops.
+    repeated : callable, optional
+        By which a device takes several products at a time: see `OneDevice.repeated`.
 
     Raises
     ------
     ParkiError
         If the matrix is not positive, or the change stays larger.
     """
-    dtype = white.dtype
-    size = (white * white).sum(dtype=np.float64) ** 0.5
-    basis = [white / size.astype(dtype)]
-    diagonal: list[float] = []
-    beside: list[float] = []
-    before, change = np.zeros(0), 1.0
+    many = TOGETHER if repeated else 1
+    dtype, size = white.dtype, (white * white).sum(dtype=np.float64) ** 0.5
+    given = {
+        "start": np.zeros_like(white, shape=(2, *white.shape)),
+        "beside": np.zeros_like(white, shape=1),
+    }
+    given["start"][1] = white / size.astype(dtype)
+    basis, numbers, before = [], np.zeros((2, 0)), np.zeros(0)
     while True:
-        product = matrix(basis[-1])
-        own = (basis[-1] * product).sum(dtype=np.float64)
-        product = product - own.astype(dtype) * basis[-1]
-        if beside:
-            product -= dtype.type(beside[-1]) * basis[-2]
-        rest = (product * product).sum(dtype=np.float64) ** 0.5
-        # One copy to the host, which waits for a device.
-        for numbers, value in zip((diagonal, beside), to_host(np.stack([own, rest])), strict=True):
-            numbers.append(float(value))
-        values, vectors = eigh_tridiagonal(np.array(diagonal), np.array(beside[:-1]))
-        if values[0] <= 0:
-            raise ParkiError(
-                f"the mobility has the eigenvalue {values[0]:.2g} of "
-                f"{values[-1]:.2g}: by its error it is not positive; give a smaller tolerance"
-            )
-        weights = vectors @ (np.sqrt(values) * vectors[0])
-        change = float(np.linalg.norm(weights - np.append(before, 0)) / np.linalg.norm(weights))
-        if change <= accuracy or beside[-1] <= 1e-7 * values[-1]:
-            found = basis[0] * (size * weights[0]).astype(dtype)
-            for weight, vector in zip(weights[1:], basis[1:], strict=True):
-                found += (size * weight).astype(dtype) * vector
-            return found
-        if len(basis) == MOST_STEPS:
+        found = {
+            "basis": np.empty_like(white, shape=(many + 1, *white.shape)),
+            "numbers": np.empty_like(white, shape=(2, many)),
+        }
+        (repeated or _once)(partial(advance, matrix), given, found)
+        basis.append(found["basis"][:-1])
+        # This waits for a device.
+        numbers = np.hstack([numbers, to_host(found["numbers"]).astype(np.float64)])
+        for count in range(len(before) + 1, numbers.shape[1] + 1):
+            diagonal, beside = numbers[:, :count]
+            values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside[:-1], -1))
+            if values[0] <= 0:
+                raise ParkiError(
+                    f"the mobility has the eigenvalue {values[0]:.2g} of "
+                    f"{values[-1]:.2g}: by its error it is not positive; give a smaller tolerance"
+                )
+            weights = vectors @ (np.sqrt(values) * vectors[0])
+            change = np.linalg.norm(weights - np.append(before, 0)) / np.linalg.norm(weights)
+            if change <= accuracy or beside[-1] <= 1e-7 * values[-1]:
+                return size.astype(dtype) * _combined(weights.astype(dtype), basis)
+            before = weights
+        if numbers.shape[1] >= MOST_STEPS:
             raise ParkiError(
                 f"the noise still changes by {change:.2g} after {MOST_STEPS} steps; expected "
                 f"{accuracy:g}"
             )
-        before = weights
-        basis.append(product / dtype.type(beside[-1]))
+        given = {"start": found["basis"][-2:], "beside": found["numbers"][1, -1:]}
+
+
+def advance(matrix: Callable[[Any], Any], arrays: dict[str, Any]) -> None:
+    """Do steps of Lanczos' iteration, whose numbers stay on the device.
+
+    Parameters
+    ----------
+    matrix : callable
+    arrays : dict of arrays
+        Given are the vector before and the first one, "start" (2, ...), and the number "beside"
+        the diagonal between them. "basis" (k + 1, ...) becomes the first vector and k more,
+        "numbers" (2, k) the diagonal and the numbers beside it.
+    """
+    basis, numbers, beside = arrays["basis"], arrays["numbers"], arrays["beside"]
+    before, basis[0] = arrays["start"]
+    for step, vector in enumerate(basis[:-1]):
+        product = matrix(vector) - beside * before
+        own = (vector * product).sum()
+        product -= own * vector
+        # Where nothing is left, the next vector counts for nothing.
+        beside = np.maximum((product * product).sum() ** 0.5, TINY)
+        np.divide(product, beside, out=basis[step + 1])
+        numbers[0, step], numbers[1, step] = own, beside
+        before = vector
+
+
+def _once(work: Callable[[dict[str, Any]], None], given: Any, found: Any) -> None:
+    work({**given, **found})
+
+
+def _combined(weights: Any, basis: list[Any]) -> Any:
+    """Return the sum of weighted vectors, of which the last ones may be left out."""
+    found: Any = 0
+    for block in basis:
+        vectors = block[: len(weights)]
+        own, weights = weights[: len(vectors)], weights[len(vectors) :]
+        found = found + np.tensordot(np.asarray(own, like=block), vectors, 1)
+    return found

@@ -232,12 +232,13 @@ class P2P:
         sources = self.sources
         return with_spare(sources.xp, (rows, sources.order.size), self._spare, self.dtype)
 
-    def apply(self, dens: Any, buffer: Any, results: dict[str, Any]) -> None:
+    def apply(self, dens: Any, buffer: Any, results: dict[str, Any], lists: bool = True) -> None:
         """Overwrite ``results`` with the near field of densities (k, rows, sources).
 
         ``buffer`` comes from `buffer`, with the rows of `most` densities, and takes the sorted
         densities. Results have shape (k, rows, targets): 1 or 3 rows of "u", 1 of "p", 3 or 9 of
-        "grad_u", 3 of "grad_tensor"; with "transposed_pair" all others become 0.
+        "grad_u", 3 of "grad_tensor"; with "transposed_pair" all others become 0. ``lists`` says
+        whether lists of pairs may be kept and taken.
         """
         done, rows = 0, self.rows
         given = rows - (self.marks is not None)
@@ -246,7 +247,7 @@ class P2P:
                 results[name].fill(0)
         while done < len(dens):
             # The sum that keeps lists takes one density.
-            most = 1 if self.lists is not None and self.lists.due else len(dens) - done
+            most = 1 if lists and self.lists is not None and self.lists.due else len(dens) - done
             many = self.most(most)
             part = slice(done, done + many)
             for place, each in enumerate(dens[part]):
@@ -257,7 +258,10 @@ class P2P:
             if "u" in self.launches:
                 pot = results[self.velocity][part]
                 pot = pot.reshape(-1, pot.shape[-1])
-                self.launches["u"](many, dens=buffer, pot=pot, **self.own["u"], **self.arguments)
+                launch = self.launches["u"]
+                if self.lists is not None and not lists:
+                    launch = self.lists.without
+                launch(many, dens=buffer, pot=pot, **self.own["u"], **self.arguments)
             if "derivatives" in self.launches:
                 for place in range(many):
                     own = {name: array[done + place] for name, array in results.items()}

@@ -100,6 +100,11 @@ class PairLists:
         if self.use == KEEPS:
             self.use = TAKES
 
+    def without(self, many: int, **arguments: Any) -> None:
+        """Compute the near field of ``many`` densities, and leave lists as they are."""
+        own = {"number": self.tiles, "rows": None, "lists": None}
+        self.kernel(FORGETS, many)(-(-self.tiles // TEAM), **own, **arguments)
+
     def _launch(self, use: int, arguments: dict[str, Any], many: int = 1) -> None:
         teams = -(-self.tiles // TEAM)
         if self.ordered is not None:

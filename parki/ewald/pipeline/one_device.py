@@ -23,6 +23,10 @@ from parki.ewald.pipeline.stages import Stages
 from parki.ewald.task import Frame, Points, Task
 from parki.runtime import prepare
 
+# Sources up to which near fields in a graph, without lists of pairs, take less time than near
+# fields with lists, launched one by one.
+SHORT = 2**17
+
 
 class OneDevice(Pipeline):
     """The stages on one device: see `Pipeline`."""
@@ -184,16 +188,39 @@ class OneDevice(Pipeline):
         cast(Stages, self.stages).run(dens, results, watch)
 
     def near(self, dens: Any) -> Any:
-        """Return the near field alone of a density (rows, sources)."""
+        """Return the near field alone of a density (rows, sources), of several to come."""
         stages, slack, count = cast(Stages, self.stages), self._slack, dens.shape[1]
         if slack is not None:
             dens = slack.densities(stages.p2p.sources.xp, dens)
-        return stages.near(dens)[:, :count]
+        if self.lists is not None and not self.short:
+            self.lists.begun = True
+        return stages.near(dens, lists=not self.short)[:, :count]
+
+    @property
+    def short(self) -> bool:
+        """Whether near fields take less time than their launches, and recorded ones pay."""
+        sources = cast(Stages, self.stages).p2p.sources
+        return not self.applications.problem and sources.order.size <= SHORT
 
     def shaken(self, white: Callable[[tuple[int, ...]], Any], count: int) -> Any:
-        """Return the far field's noise at the first targets: see `Stages.shaken`."""
+        """Return the far field's noise at the first targets, of normal numbers of a shape."""
         stages, slack = cast(Stages, self.stages), self._slack
-        return stages.shaken(slack.targets if slack else count, white)[:, :count]
+        xp, dtype = stages.p2p.sources.xp, stages.p2p.dtype
+        given = {"white": white(stages.white).astype(dtype, copy=False)}
+        found = xp.empty((3, slack.targets if slack else count), dtype=dtype)
+        self.repeated("noise", stages.shaken, given, {"found": found})
+        return found[:, :count]
+
+    def repeated(
+        self,
+        name: str,
+        work: Callable[[dict[str, Any]], None],
+        given: dict[str, Any],
+        found: dict[str, Any],
+    ) -> None:
+        """Do what has a name, on arrays by name, or launch what was recorded of it."""
+        space = cast(Stages, self.stages).p2p.sources.space
+        self.applications.repeat(space, (name, False), work, given, found)
 
     # ------------------------------------------------------------------ views
     @property

@@ -84,13 +84,13 @@ class PlacedBy(Enum):
 
 
 class Applications:
-    """Applications to densities; ``problem`` says why they are always made launch by launch."""
+    """What is done again and again; ``problem`` says why it is always launched one by one."""
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
-        self._seen: set[int] = set()  # numbers of densities that were summed before
-        # By the number of densities and whether lists of pairs are taken.
-        self._graphs: dict[tuple[int, bool], Replay] = {}
+        # By what is done, or the number of densities, and whether lists of pairs are taken.
+        self._seen: set[tuple[int | str, bool]] = set()
+        self._graphs: dict[tuple[int | str, bool], Replay] = {}
 
     def drop_lists(self) -> None:
         """Drop graphs that take lists of pairs, as for other points."""
@@ -105,30 +105,41 @@ class Applications:
         results: dict[str, Any],
         watch: Watch,
     ) -> None:
-        """Do ``run(dens, results, watch)``, or launch what was recorded of it.
-
-        ``run`` is not kept: pipelines are freed as soon as nobody has them.
-        """
-        many, due = len(dens), lists is not None and lists.due
-        if self.problem or due or many not in self._seen or watch is not unwatched:
+        """Do ``run(dens, results, watch)``, or launch what was recorded of it."""
+        if (lists is not None and lists.due) or watch is not unwatched:
             run(dens, results, watch)
-            self._seen.add(many)
+            self._seen.add((len(dens), lists is not None and lists.kept))
             return
-        key = many, lists is not None and lists.kept
-        if key not in self._graphs:
 
-            def stages(given: dict[str, Any]) -> None:
-                run(given["dens"], {name: given[name] for name in results}, unwatched)
+        def stages(given: dict[str, Any]) -> None:
+            run(given["dens"], {name: given[name] for name in results}, unwatched)
 
-            graph = Replay(space, stages, {"dens": dens, **results})
-            if graph.problem:
-                self.problem = graph.problem
-                run(dens, results, watch)
-                return
-            self._graphs[key] = graph
-        self._graphs[key]({"dens": dens}, results)
+        key = len(dens), lists is not None and lists.kept
+        self.repeat(space, key, stages, {"dens": dens}, results)
         if lists is not None:
             lists.begun = True
+
+    def repeat(
+        self,
+        space: ExecutionSpace,
+        key: tuple[int | str, bool],
+        work: Callable[[dict[str, Any]], None],
+        given: dict[str, Any],
+        found: dict[str, Any],
+    ) -> None:
+        """Do work on arrays by name, which overwrites what is found; or launch what was recorded.
+
+        ``work`` is not kept: pipelines are freed as soon as nobody has them.
+        """
+        if not self.problem and key in self._seen and key not in self._graphs:
+            graph = Replay(space, work, {**given, **found})
+            self.problem = graph.problem
+            self._graphs[key] = graph
+        if self.problem or key not in self._seen:
+            work({**given, **found})
+            self._seen.add(key)
+        else:
+            self._graphs[key](given, found)
 
     def describe(self) -> str:
         """Return how launches are made, where it is known."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -131,24 +130,30 @@ class Stages:
             if array is not flat[name]:
                 array[...] = flat[name]
 
-    def near(self, dens: Any) -> Any:
-        """Return the near field alone of a density (rows, sources)."""
+    def near(self, dens: Any, lists: bool = True) -> Any:
+        """Return the near field alone of a density (rows, sources).
+
+        ``lists`` says whether P2P may keep and take lists of pairs.
+        """
         real = self.p2p.dtype
         found = self.p2p.sources.xp.empty_like(dens, dtype=real)
-        self.p2p.apply(dens.astype(real, copy=False)[None], self._buffer(1), {"u": found[None]})
+        dens = dens.astype(real, copy=False)[None]
+        self.p2p.apply(dens, self._buffer(1), {"u": found[None]}, lists)
         return found
 
-    def shaken(self, targets: int, white: Callable[[tuple[int, ...]], Any]) -> Any:
-        """Return noise (3, targets) whose covariance is the far field's matrix.
+    @property
+    def white(self) -> tuple[int, ...]:
+        """The shape of the grid of noise."""
+        return (self.fgc.inputs, *self.setup.mesh.stored)
 
-        ``white`` makes arrays of normal numbers of a shape.
+    def shaken(self, arrays: dict[str, Any]) -> None:
+        """Overwrite "found" (3, targets) with noise whose covariance is the far field's matrix.
+
+        "white" has normal numbers on the grid.
         """
-        fgc, mesh = self.fgc, self.setup.mesh
-        grid = white((fgc.inputs, *mesh.stored)).astype(mesh.dtype, copy=False)
-        found = mesh.task.xp.zeros((fgc.rows, targets), dtype=mesh.dtype)
         self.p2g.clean = False  # the field is in its memory
-        self.g2p.apply(fgc.shaken(grid), {"u": found})
-        return found
+        arrays["found"].fill(0)
+        self.g2p.apply(self.fgc.shaken(arrays["white"]), {"u": arrays["found"]})
 
     def _far(self, dens: Any, results: dict[str, Any], watch: Watch, exact: Any) -> None:
         """Add the far field of densities whose grids there is memory for.
