@@ -102,7 +102,7 @@ class Split(Protocol):
         """Return the far-field factor of symbols of an order: 1 harmonic, 2 biharmonic."""
 
     def felt(self, order: int, k2: Array) -> Array:
-        """Return the size of the factor, of the largest modes, for the errors of grid and window."""
+        """Return the size of the largest factor of modes, for the errors of grid and window."""
         return np.abs(np.asarray(self.factor(order).at(k2)))
 
     def enlarged(self, term: str, rc: float) -> tuple[float, float]:
