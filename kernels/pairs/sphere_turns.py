@@ -2,7 +2,7 @@
 
     u = (1/r_c^3) [ (m + 2 R + 2 X) t + (l - 2 R - 6 X) (t.e) e ]
 
-With the radii a and b over r_c, in p2[0] and p2[1] or the MARKS of the points, p = r - |a - b| and
+With the radii a and b over r_c, last of the tables or the MARKS of the points, p = r - |a - b| and
 q = |a - b| y,
 
     r > a + b             m = -y^3     l = 3 y^3
@@ -11,12 +11,49 @@ q = |a - b| y,
                           l = 3 (1 + q)^2 (6 a b - p (r + |a - b|)) y p^2 / w
     r <= |a - b|          m = 2 / max(a, b)^3     l = 0
 
-where w = 32 a^3 b^3, in a form that keeps its digits for spheres of very different sizes.
+where w = 32 a^3 b^3, in a form that keeps its digits for spheres of very different sizes. The
+derivatives d_j u_i are, over r_c^4, with K = 3 X + R,
+
+    A t_i e_j + B (t.e) e_i e_j + C (e_i t_j + (t.e) d_ij)
+        A = m' + 2 (W r - K y)      B = l' - 2 W r + 6 K y - 2 C      C = (l - 2 K) y
+
+A coinciding pair has y = 0, r = 0: no derivative.
 """
 
 from kernels.blocks.cut import cut
 from kernels.blocks.radial import direction, first_function, polynomial
+from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
 from kernels.blocks.vector import take_vector
+
+
+def overlap():
+    """Take m to iso, l to axial, and what their branches share, of the radii ``one``, ``other``."""
+    both: REAL = one + other
+    difference: REAL = pk.fabs(one - other)
+    product: REAL = one * other
+    ratio: REAL = rr * y
+    cube: REAL = y * y * y
+    iso: REAL = 0.0 - cube
+    axial: REAL = 3.0 * cube
+    inside: REAL = 0.0
+    if both > 0.0:  # points leave themselves out
+        largest: REAL = 0.5 * (both + difference)
+        inside = 2.0 / (largest * largest * largest)
+    deep: REAL = ratio - difference
+    part: REAL = difference * y
+    rate: REAL = 0.0
+    if product > 0.0:
+        rate = deep / product / (32.0 * product * product)
+    share: REAL = rate * deep
+    if rr <= both * both:
+        iso = deep * (5.0 + part * (15.0 + part * (3.0 + part)))
+        iso = iso - 6.0 * product * y * (9.0 + part * (2.0 + part))
+        iso = inside + share * iso
+        axial = 6.0 * product - deep * (ratio + difference)
+        axial = 3.0 * share * (1.0 + part) * (1.0 + part) * axial * y
+    if rr <= difference * difference:
+        iso = inside
+        axial = 0.0
 
 
 def interact(density, row, normal, first_normal, at):
@@ -30,31 +67,7 @@ def interact(density, row, normal, first_normal, at):
     else:
         one: REAL = p2[0]
         other: REAL = p2[1]
-    both: REAL = one + other
-    difference: REAL = pk.fabs(one - other)
-    product: REAL = one * other
-    ratio: REAL = rr * y
-    cube: REAL = y * y * y
-    iso: REAL = 0.0 - cube
-    axial: REAL = 3.0 * cube
-    inside: REAL = 0.0
-    if both > 0.0:  # points leave themselves out
-        largest: REAL = 0.5 * (both + difference)
-        inside = 2.0 / (largest * largest * largest)
-    if rr <= both * both:
-        deep: REAL = ratio - difference
-        part: REAL = difference * y
-        share: REAL = 0.0
-        if product > 0.0:
-            share = deep / product * (deep / product) / (32.0 * product)
-        iso = deep * (5.0 + part * (15.0 + part * (3.0 + part)))
-        iso = iso - 6.0 * product * y * (9.0 + part * (2.0 + part))
-        iso = inside + share * iso
-        axial = 6.0 * product - deep * (ratio + difference)
-        axial = 3.0 * share * (1.0 + part) * (1.0 + part) * axial * y
-    if rr <= difference * difference:
-        iso = inside
-        axial = 0.0
+    overlap()
     iso = iso + 2.0 * (b + a)
     axial = axial - 2.0 * b - 6.0 * a
     cut(iso)
@@ -65,3 +78,56 @@ def interact(density, row, normal, first_normal, at):
         u[3 * d] += iso * t0 + along * e0
         u[3 * d + 1] += iso * t1 + along * e1
         u[3 * d + 2] += iso * t2 + along * e2
+
+
+def differentiate(density, row, normal, first_normal, at):
+    """Add to the sums of derivatives what one source does."""
+    begin_pair()
+    begin_vector()
+    polynomial(pw, p2)
+    if MARKS:
+        one: REAL = mark
+        other: REAL = density[row + CHARGES - 1][at]
+    else:
+        one: REAL = p3[0]
+        other: REAL = p3[1]
+    overlap()
+    # Slopes of m and of l.
+    ca: REAL = 3.0 * yy * yy
+    cb: REAL = 0.0 - 9.0 * yy * yy
+    if rr <= both * both:
+        tail: REAL = 5.0 + part * (15.0 + part * (3.0 + part))
+        sides: REAL = 6.0 * product * y
+        ca = 2.0 * (deep * tail - sides * (9.0 + part * (2.0 + part)))
+        bent: REAL = tail - deep * part * y * (15.0 + part * (6.0 + 3.0 * part))
+        bent = bent + sides * y * (9.0 + part * (4.0 + 3.0 * part))
+        ca = rate * (ca + deep * bent)
+        held: REAL = 6.0 * product - deep * (r + difference)
+        cb = (1.0 + part) * held * (2.0 - deep * y)
+        cb = cb - 2.0 * deep * (part * y * held + r * (1.0 + part))
+        cb = 3.0 * rate * (1.0 + part) * y * cb
+    if rr <= difference * difference:
+        ca = 0.0
+        cb = 0.0
+    take_vector(t0, t1, t2, density, row, at)
+    te: REAL = t0 * e0 + t1 * e1 + t2 * e2
+    if VALUES:
+        a: REAL = iso + 2.0 * (pr + px)
+        b: REAL = (axial - 2.0 * pr - 6.0 * px) * te
+        u0 += a * t0 + b * e0
+        u1 += a * t1 + b * e1
+        u2 += a * t2 + b * e2
+    px = 3.0 * px + pr
+    pw = 2.0 * (pw * r - px * y)
+    cc: REAL = (axial - 2.0 * px) * y
+    ca = ca + pw
+    cb = cb - pw + 4.0 * px * y - 2.0 * cc
+    along = te * cb
+    level = te * cc
+    v0 = ca * t0
+    v1 = ca * t1
+    v2 = ca * t2
+    z0 = cc * t0
+    z1 = cc * t1
+    z2 = cc * t2
+    add_gradient()

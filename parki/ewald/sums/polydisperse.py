@@ -25,7 +25,7 @@ from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.pairs import LiftedPolynomials, PairFunction
 from parki.ewald.sums.record import Sum, Term
 from parki.ewald.sums.sources import FORCE, TORQUE, Source
-from parki.ewald.sums.spheres import ROTATION, check_radius
+from parki.ewald.sums.spheres import ROTATION, ROTATION_GRADIENT, check_radius
 from parki.ewald.sums.symbols import Symbol
 
 
@@ -42,7 +42,8 @@ class Kind(NamedTuple):
 _lifted = partial(PairFunction, polynomials=LiftedPolynomials)
 _TURNS = TORQUE._replace(decay=3)
 _FLOW = {name: stokes_sl.TERMS[name] for name in ("u", "p", "grad_u")}
-_CURL, _ROTATION = {"u": (stokes_rotlet.VELOCITY,)}, {"u": (ROTATION,)}
+_CURL = {"u": (stokes_rotlet.VELOCITY,), "grad_u": (stokes_rotlet.VELOCITY_GRADIENT,)}
+_ROTATION = {"u": (ROTATION,), "grad_u": (ROTATION_GRADIENT,)}
 KINDS = {
     "polydisperse_sl": Kind(
         symbols.FLOW,
@@ -61,21 +62,23 @@ KINDS = {
     "polydisperse_curl": Kind(
         symbols.CURL,
         (True, False),
-        _lifted("sphere_curl", (2, 45), "XY", "", power=2),
+        _lifted("sphere_curl", (2, 45), "XY", "XRYQ", power=2),
         TORQUE,
         _CURL,
     ),
     "polydisperse_turn": Kind(
         symbols.CURL,
         (False, True),
-        _lifted("sphere_curl", (2, 45), "XY", "", power=2, constants=(("TURNING_TARGETS", True),)),
+        _lifted(
+            "sphere_curl", (2, 45), "XY", "XRYQ", power=2, constants=(("TURNING_TARGETS", True),)
+        ),
         TORQUE,
         _CURL,
     ),
     "polydisperse_turns": Kind(
         symbols.CURL_OF_CURL,
         (False, False),
-        PairFunction("sphere_turns", (2, 60), "XR", "", power=3),
+        PairFunction("sphere_turns", (2, 60), "XR", "XRW", power=3),
         _TURNS,
         _ROTATION,
     ),
