@@ -93,6 +93,8 @@ def test_radial_functions_are_derivatives_of_one_another(split):
         (p.R, r * values.W),
     ):
         np.testing.assert_allclose(slope(c), expected, atol=3e-5 * np.abs(expected).max())
+    third = (values.R + 3 * values.X) / r**2
+    np.testing.assert_allclose(np.polyval(p.Y, s), third, atol=1e-9 * np.abs(third).max())
 
 
 def basis_kernels(term, split, r):
@@ -154,7 +156,8 @@ def test_sizes_of_the_terms(term, split):
     assert own_power == power
 
 
-@pytest.mark.parametrize("term", TERMS)
+# The kernel of slopes of turns takes Y of W, which knows X and R at small r better than they do.
+@pytest.mark.parametrize("term", [name for name in TERMS if name != "sphere_turns_grad"])
 @pytest.mark.parametrize(
     ("split", "tolerance"),
     [

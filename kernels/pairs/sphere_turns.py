@@ -12,10 +12,10 @@ q = |a - b| y,
     r <= |a - b|          m = 2 / max(a, b)^3     l = 0
 
 where w = 32 a^3 b^3, in a form that keeps its digits for spheres of very different sizes. The
-derivatives d_j u_i are, over r_c^4, with K = 3 X + R,
+derivatives d_j u_i are, over r_c^4, with Y = (3 X + R) / r^2,
 
     A t_i e_j + B (t.e) e_i e_j + C (e_i t_j + (t.e) d_ij)
-        A = m' + 2 (W r - K y)      B = l' - 2 W r + 6 K y - 2 C      C = (l - 2 K) y
+        A = m' + 2 (W - Y) r      B = l' - 2 (W - 3 Y) r - 2 C      C = l y - 2 Y r
 
 A coinciding pair has y = 0, r = 0: no derivative.
 """
@@ -83,14 +83,13 @@ def interact(density, row, normal, first_normal, at):
 def differentiate(density, row, normal, first_normal, at):
     """Add to the sums of derivatives what one source does."""
     begin_pair()
-    begin_vector()
-    polynomial(pw, p2)
+    begin_vector()  # W and Y, in the places of X and R
     if MARKS:
         one: REAL = mark
         other: REAL = density[row + CHARGES - 1][at]
     else:
-        one: REAL = p3[0]
-        other: REAL = p3[1]
+        one: REAL = p2[0]
+        other: REAL = p2[1]
     overlap()
     # Slopes of m and of l.
     ca: REAL = 3.0 * yy * yy
@@ -112,16 +111,15 @@ def differentiate(density, row, normal, first_normal, at):
     take_vector(t0, t1, t2, density, row, at)
     te: REAL = t0 * e0 + t1 * e1 + t2 * e2
     if VALUES:
-        a: REAL = iso + 2.0 * (pr + px)
-        b: REAL = (axial - 2.0 * pr - 6.0 * px) * te
+        polynomial(a, p3)
+        a = iso + 2.0 * pr * rr - 4.0 * a
+        b: REAL = (axial - 2.0 * pr * rr) * te
         u0 += a * t0 + b * e0
         u1 += a * t1 + b * e1
         u2 += a * t2 + b * e2
-    px = 3.0 * px + pr
-    pw = 2.0 * (pw * r - px * y)
-    cc: REAL = (axial - 2.0 * px) * y
-    ca = ca + pw
-    cb = cb - pw + 4.0 * px * y - 2.0 * cc
+    cc: REAL = axial * y - 2.0 * pr * r
+    ca = ca + 2.0 * (px - pr) * r
+    cb = cb - 2.0 * (px - 3.0 * pr) * r - 2.0 * cc
     along = te * cb
     level = te * cc
     v0 = ca * t0

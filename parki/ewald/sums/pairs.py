@@ -24,6 +24,17 @@ class RadialPolynomials(NamedTuple):
     L: Array
     W: Array
 
+    @property
+    def Y(self) -> Array:  # noqa: N802 (as the fields)
+        """``rc^5 (3 X + R) / r^2``, in which X and R of their own would lose digits at small r.
+
+        ``(r^5 Y)' = r^4 W``: of W's coefficients of powers of s, the highest first.
+        """
+        found, above = np.array(self.W), 0.0
+        for place, power in enumerate(reversed(range(found.size))):
+            above = found[place] = (found[place] - 2 * (power + 1) * above) / (2 * power + 5)
+        return found
+
 
 class ScreenedPolynomials(NamedTuple):
     """Near kernels of screened charges in ``s = 2 r/rc - 1``, made dimensionless with rc.

@@ -78,7 +78,7 @@ KINDS = {
     "polydisperse_turns": Kind(
         symbols.CURL_OF_CURL,
         (False, False),
-        PairFunction("sphere_turns", (2, 60), "XR", "XRW", power=3),
+        PairFunction("sphere_turns", (2, 60), "XR", "WY", power=3, with_values="X"),
         _TURNS,
         _ROTATION,
     ),

@@ -105,7 +105,7 @@ def sphere_curl(turning: float, moving: float) -> Sum:
 
 def sphere_turns(radius: float, source_radius: float) -> Sum:
     """Return the sum of twice the turns of torques: of points, the curl of the flow of rotlets."""
-    pair = PairFunction("sphere_turns", (2, 60), "XR-", "XRW-", power=3)
+    pair = PairFunction("sphere_turns", (2, 60), "XR-", "WY-", power=3, with_values="X")
     radii = {"radius": radius, "source_radius": source_radius}
     terms = {"u": (ROTATION,), "grad_u": (ROTATION_GRADIENT,)}
     values = TORQUE._replace(decay=3), None, terms
