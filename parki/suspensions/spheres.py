@@ -26,7 +26,8 @@ from parki.typing import Array, OptionKeywords
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-MOST_RADII = 8  # different ones over ranks, where each pair of radii is a sum of its own
+# Different radii over ranks, and in PyTorch and JAX, where each pair of radii is a sum of its own.
+MOST_RADII = 8
 # What moves by what: the kernel, with the names of the radii of what moves and of what acts on it,
 # the factor of its sum, and the kernel of all radii.
 KINDS = {
