@@ -103,7 +103,7 @@ class Split(Protocol):
 
     def felt(self, order: int, k2: Array) -> Array:
         """Return the size of the largest factor of modes, for the errors of grid and window."""
-        return np.abs(np.asarray(self.factor(order).at(k2)))
+        return np.asarray(np.abs(self.factor(order).at(k2)))
 
     def enlarged(self, term: str, rc: float) -> tuple[float, float]:
         """Return how many times larger the near field's error is than of points: rms and peak."""
