@@ -386,6 +386,7 @@ def test_descriptions():
     points, radii, *_ = suspension()
     spheres = parki.Spheres(points, radii, periodicity=3, box=BOX, tolerance=1e-3)
     assert f"{COUNT} of radii 0 to 0.12" in spheres.describe()
+    assert "6 components" in spheres.describe()
     np.testing.assert_array_equal(spheres.radii, radii)
     assert (
         parki.Spheres(points, 0.1, periodicity=3, box=BOX)
