@@ -1,6 +1,7 @@
-"""Compare parki with the methods of its source papers, FINUFFT's spreading, FMM3D and DMK.
+"""Compare parki with the methods of its source papers, FINUFFT's spreading, FMM3D, DMK and UAMMD.
 
     python scripts/compare_papers.py guo ljungkvist rossinelli finufft fmm3d dmk --json cpu.json
+    python scripts/compare_papers.py spheres --space Cuda --json spheres.json
     python scripts/compare_papers.py --space Cuda --json gpu.json           # all of them, on a GPU
     python scripts/compare_papers.py --from cpu.json                        # show again
     python scripts/compare_papers.py --docs docs/results/papers-*.json      # write the page
@@ -8,6 +9,8 @@
 A file in ``scripts/papers`` for each says what is compared. ``--points`` bounds the number of
 particles. FINUFFT (cuFINUFFT on a GPU) and FMM3D (fmm3dpy, on CPUs) are left out if their packages
 are not installed. DMK (on CPUs) is left out unless DMK_LIBRARY names the file of its library.
+``spheres`` measures parki alone if libMobility, or a module with its calls that LIBMOBILITY names,
+cannot be imported: it has UAMMD's PSE and FCM, on GPUs.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from types import ModuleType
 
 from benchmarks import record
 from benchmarks.run import Run
-from papers import dmk, finufft, fmm3d, guo, ljungkvist, page, rossinelli
+from papers import dmk, finufft, fmm3d, guo, ljungkvist, page, rossinelli, spheres
 
 import parki
 
@@ -32,6 +35,7 @@ KINDS: dict[str, ModuleType] = {
     "finufft": finufft,
     "fmm3d": fmm3d,
     "dmk": dmk,
+    "spheres": spheres,
 }
 PAGE = Path(__file__).parents[1] / "docs" / "papers.md"
 

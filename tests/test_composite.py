@@ -28,7 +28,7 @@ from started import mpirun, parallel
 
 import parki
 from parki.ewald.composed.plan import ComposedPlan
-from parki.ewald.derivatives import vjp
+from parki.ewald.derivatives import one_sum
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import velocity
 from parki.ewald.sums.composite import Addend, Composite
@@ -283,13 +283,13 @@ def test_composites_over_ranks(size):
 )
 def test_derivatives_share_sums(kernel, calls, monkeypatch):
     """All derivatives by the sources take one sum; gradients of all axes take one, too."""
-    densities, original = [], vjp.sum_once
+    densities, original = [], one_sum.sum_once
 
     def spy(given, dens, *others, **more):
         densities.append(len(dens))
         return original(given, dens, *others, **more)
 
-    monkeypatch.setattr(vjp, "sum_once", spy)
+    monkeypatch.setattr(one_sum, "sum_once", spy)
     kind = SUMS[kernel]
     inputs = {
         "trg": TRG,

@@ -15,7 +15,6 @@ from scipy.special import kv
 import parki
 from parki.cli.arguments import kernel_name
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.choice.problem import Problem
 from parki.ewald.split.core import BANDWIDTH, ProlateBlob, split_of
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.sums import SUMS, kernel
@@ -32,13 +31,6 @@ RADIUS = {"gaussian": 0.5908, "prolate": 0.1671, "cortez": 2 / 3}
 FIELDS = ("u", "p", "grad_u")
 # Where the sweep is; a GPU's is PARKI_TEST_SPACE=Cuda.
 SPACE = os.environ.get("PARKI_TEST_SPACE", "CPU")
-
-
-@pytest.fixture(autouse=True)
-def _few_degrees(monkeypatch):
-    """Round the degrees of near polynomials up: each is a kernel to compile."""
-    usual = Problem.polynomial_degree
-    monkeypatch.setattr(Problem, "polynomial_degree", lambda self, *a: -(-usual(self, *a) // 8) * 8)
 
 
 class Given:
@@ -445,7 +437,7 @@ def test_names():
         addends = [*record.pulled.values(), *record.pushed.values()]
         others += [each.kernel for some in addends for each in some if each.kernel]
         assert all("(epsilon=0.05)" in other for other in others)
-    assert SUMS[blob].pushed["src"][0].kernel == "stokes_dipole(epsilon=0.05)"
+    assert SUMS[blob].dipoles == "stokes_dipole(epsilon=0.05)"
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from composites import BOX, COMB, HARMONIC, NORMS, SLIP, SRC, TOLERANCE, TRG
 from contract import KERNELS, SCALAR, cloud
+from degrees import few_degrees
 
 import parki
 from parki.distributed import ewald, use_local_gpu
@@ -795,8 +796,7 @@ if __name__ == "__main__":
     from mpi4py import MPI
 
     # As the fixture few_degrees does: sums share kernels.
-    usual = Problem.polynomial_degree
-    Problem.polynomial_degree = lambda self, *given: -(-usual(self, *given) // 8) * 8
+    Problem.polynomial_degree = few_degrees()
     modes = {
         each.__name__: each
         for each in (sums, moves, adjoints, composed, spheres, failures, needed, tiles)

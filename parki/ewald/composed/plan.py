@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parki.errors import ParkiValueError
 from parki.ewald.checks import Check, Sample
 from parki.ewald.choice.memory import Memory
 from parki.ewald.derivatives.linear_operator import linear_operator
@@ -30,7 +29,7 @@ from parki.ewald.points import (
     take_options,
 )
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.composite import Composite, Shared, by_density, joined, together
+from parki.ewald.sums.composite import Composite, Shared, by_density, check_rows, joined, together
 from parki.ewald.sums.maps import Arrays, factors, mapped, weights
 from parki.ewald.task import Request
 from parki.interchange import as_array, as_given
@@ -152,7 +151,7 @@ class ComposedPlan:
         with self.together():
             for one, plan in zip(self.sums, self.plans, strict=True):
                 v, shape = one.densities(values, self.sources), (plan.task.sum.rows, plan.n_sources)
-                _check_rows(f"a density for {one.kernel}", v, shape)
+                check_rows(f"a density for {one.kernel}", v, shape)
                 dens = v.reshape(len(v), *plan.task.sum.density_shape(plan.n_sources))
                 found.append((one, plan, dens))
         return found
@@ -163,7 +162,7 @@ class ComposedPlan:
         for one, arrays in zip(self.sums, results, strict=True):
             rows = one.rows(by_density(one.want, arrays), {"points": trg})
             for each in rows.values():
-                _check_rows(f"a result of {one.kernel}", each, shape)
+                check_rows(f"a result of {one.kernel}", each, shape)
                 found.append(each)
         return reduce(add, found)
 
@@ -242,12 +241,3 @@ class ComposedPlan:
 def _sizes(one: Shared) -> dict[str, int]:
     """Return the rows of the results of a sum."""
     return {name: result_rows(one.kernel, name) for name in one.want}
-
-
-def _check_rows(what: str, rows: Any, shape: tuple[int, ...]) -> None:
-    """Refuse rows (k, rows, N) that a map made of another shape."""
-    if rows.shape[1:] != shape:
-        raise ParkiValueError(
-            f"the composite makes {what} of shape {rows.shape[1:]}; expected {shape}: correct the "
-            "map of its addend"
-        )

@@ -1,20 +1,23 @@
-"""`vjp` and `jvp`: derivatives of a sum by its densities, normals, targets and sources.
+"""`vjp` and `jvp`: derivatives of sums by their densities, normals, targets and sources.
 
-Both are sums again. A kernel's record says which composites its derivatives are (`adjoints`,
-`pulled` and `pushed`); this module sums them. See ``docs/derivatives.md``.
+A sum is a composite of one. The derivatives of its sums are carried through the maps of a
+composite. See ``docs/derivatives.md``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import reduce
 from itertools import chain
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from parki.errors import ParkiValueError
+from parki.ewald.derivatives.mapped_sum import MappedSum
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.points import (
     check_arguments,
     check_density,
@@ -22,11 +25,9 @@ from parki.ewald.points import (
     result_shape,
     take_options,
 )
-from parki.ewald.sums import SUMS
-from parki.ewald.sums.composite import Addend, by_density, together
-from parki.ewald.sums.maps import Arrays, mapped
-from parki.ewald.sums.record import Sum
-from parki.ewald.sums.slopes import MOVED_TARGETS, TARGETS, UNMOVED, Composites
+from parki.ewald.sums import SUMS, sum_of
+from parki.ewald.sums.composite import Addend, Composite, Shared, check_rows, joined, together
+from parki.ewald.sums.maps import velocity
 from parki.interchange import as_given
 from parki.runtime import ExecutionSpace
 from parki.typing import AnyKernel, Array, ArrayT, InputName, OptionKeywords
@@ -38,7 +39,7 @@ INPUTS = ("trg", "src", "dens", "norms")
 
 
 def vjp(
-    kernel: AnyKernel,
+    kernel: AnyKernel | Composite,
     trg: Array,
     src: Array,
     dens: Array | None,
@@ -54,8 +55,8 @@ def vjp(
     Parameters
     ----------
     kernel, trg, src, norms, options, **keywords
-        As for `Plan`. Targets that are sources, one object, have derivatives in both roles: add
-        them up.
+        As for `Plan`; a `parki.ewald.sums.composite.Composite` may take the place of the kernel.
+        Targets that are sources, one object, have derivatives in both roles: add them up.
     dens : array
         The density of the sum, or k of them at once; may be None for derivatives with respect to
         densities alone.
@@ -88,7 +89,7 @@ def vjp(
     (3, 1000)
     """
     norms, options = take_options(norms, options, keywords)
-    asked = _Sum.checked(kernel, trg, src, dens, norms, options, "wrt", wrt)
+    asked = _Asked.checked(kernel, trg, src, dens, norms, options, "wrt", wrt)
     v = asked.like("values", values, "u")
     several, v = v.ndim == 3, _many(v)
     if {*wrt} == {"dens"}:
@@ -102,11 +103,13 @@ def vjp(
     if "dens" in wrt:
         found["dens"] = asked.space.array_module.concatenate([part["dens"] for part in parts])
         shapes["dens"] = (*v.shape[: 1 if several else 0], *shapes["dens"])
-    return {name: as_given(found[name].reshape(shapes[name]), values) for name in wrt}
+    shaped = {name: found[name].reshape(shapes[name]) for name in wrt}
+    dtype = asked.trg.dtype  # maps may have made another
+    return {n: as_given(array.astype(dtype, copy=False), values) for n, array in shaped.items()}
 
 
 def jvp(
-    kernel: AnyKernel,
+    kernel: AnyKernel | Composite,
     trg: Array,
     src: Array,
     dens: Array | None,
@@ -137,45 +140,37 @@ def jvp(
         If an argument is impossible, as for a plan.
     """
     norms, options = take_options(norms, options, keywords)
-    asked = _Sum.checked(kernel, trg, src, dens, norms, options, "tangents", tangents)
+    asked = _Asked.checked(kernel, trg, src, dens, norms, options, "tangents", tangents)
     moves: dict[Any, Any]
     moves = {n: asked.like(f"tangents[{n!r}]", given, n) for n, given in tangents.items()}
     like, changes = next(iter(tangents.values())), moves.pop("dens", None)
     many = asked.dens if asked.dens is not None else _many(changes)
-    xp, count = asked.space.array_module, asked.trg.shape[1]
-    found = xp.zeros((len(many), asked.kind.results, count), dtype=asked.trg.dtype)
-    pushed = {"trg": MOVED_TARGETS, **asked.kind.pushed}
     if changes is not None:
-        changes = _many(changes)
-        asked.check_as_many("tangents['dens']", changes)
-        found += asked.rows({"dens": UNMOVED}, changes, moves)["dens"][0]
-    if "norms" in moves:
-        found += asked.rows({"norms": pushed["norms"]}, many, moves)["norms"][0]
-    if points := {name: pushed[name] for name in ("trg", "src") if name in moves}:
-        for density, into in zip(many, found, strict=True):
-            into += reduce(add, chain(*asked.rows(points, density[None], moves).values()))[0]
+        moves["dens"] = _many(changes)
+        asked.check_as_many("tangents['dens']", moves["dens"])
+    found = asked.pushed(many, moves).astype(asked.trg.dtype, copy=False)
     several = asked.several or (asked.dens is None and len(many) > 1)
     shape = asked.shapes["u"]
     result: ArrayT = as_given(found.reshape(*found.shape[: 1 if several else 0], *shape), like)
     return result
 
 
-class _Sum(NamedTuple):
-    """A sum whose arguments were checked: densities (k, rows, Ns), normals (3, Ns)."""
+class _Asked(NamedTuple):
+    """A composite whose arguments were checked: densities (k, rows, Ns), normals (3, Ns)."""
 
-    kind: Sum
+    composite: Composite
     options: EwaldOptions
     space: ExecutionSpace
     trg: Any
     src: Any
-    dens: Any
     norms: Any
+    dens: Any = None
     several: bool = False
 
     @classmethod
     def checked(
         cls,
-        kernel: str,
+        kernel: Any,
         trg: Any,
         src: Any,
         dens: Any,
@@ -183,17 +178,25 @@ class _Sum(NamedTuple):
         options: EwaldOptions,
         label: str,
         names: Iterable[str],
-    ) -> _Sum:
-        """Return the sum; refuse impossible arguments, and ``names`` of inputs that it lacks."""
-        given = check_arguments(kernel, trg, src, norms, options)
-        kind, arrays = SUMS[given.kernel], given.arrays
-        inputs = INPUTS if kind.normals else INPUTS[:3]
+    ) -> _Asked:
+        """Return the composite; refuse impossible arguments, and ``names`` of inputs it lacks."""
+        composite = kernel if isinstance(kernel, Composite) else _of_one(kernel)
+        kernels = [each.kernel for each in composite.addends]
+        first = next((name for name in kernels if SUMS[name].normals), kernels[0])
+        own = SUMS[first].normals or composite is not kernel
+        given = check_arguments(first, trg, src, norms if own else None, options)
+        arrays = given.arrays
+        if norms is not None and not own:  # that maps alone take
+            like = like_points("norms", norms, given.space, arrays["src"].dtype)
+            arrays["norms"] = check_density("norms", like, arrays["src"].shape)
+        inputs = INPUTS if "norms" in arrays else INPUTS[:3]
         if isinstance(names, str) or not {*names} or not {*names} <= {*inputs}:
             raise ParkiValueError(
-                f"{label} is {names!r}; expected names of inputs of {kernel}: {', '.join(inputs)}"
+                f"{label} is {names!r}; expected names of inputs of {composite.name}: "
+                f"{', '.join(inputs)}"
             )
-        points = arrays["trg"], arrays["src"], None, arrays.get("norms")
-        found = cls(kind, given.options.of_derivatives(), given.space, *points)
+        points = arrays["trg"], arrays["src"], arrays.get("norms")
+        found = cls(composite, given.options.of_derivatives(), given.space, *points)
         if dens is None and {*names} == {"dens"}:
             return found
         values = found.like("dens", dens, "dens")
@@ -202,13 +205,13 @@ class _Sum(NamedTuple):
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the inputs, and of the sum "u"."""
-        targets, sources, name = self.trg.shape[1], self.src.shape[1], self.kind.name
+        targets, sources = self.trg.shape[1], self.src.shape[1]
         return {
             "trg": (3, targets),
             "src": (3, sources),
             "norms": (3, sources),
-            "dens": self.kind.density_shape(sources),
-            "u": result_shape(name, "u", targets),
+            "dens": (*self.composite.density, sources),
+            "u": (*self.composite.result, targets),
         }
 
     def like(self, label: str, given: Any, name: str) -> Any:
@@ -225,47 +228,41 @@ class _Sum(NamedTuple):
                 "expected as many"
             )
 
+    @property
+    def sums(self) -> list[MappedSum]:
+        """What is summed: each density of each sum."""
+        at = {"points": self.src, "norms": self.norms}
+        shared = together(joined(self.composite.addends))
+        each = [Shared(one.kernel, [own]) for one in shared for own in one.lists]
+        return [MappedSum.placed(one, self.options, self.trg, at) for one in each]
+
     def pulled(self, v: Any, dens: Any, wrt: Iterable[str]) -> dict[str, Any]:
         """Return the derivatives (k, rows, N) for values (k, rows, Nt).
 
         k is 1 unless ``wrt`` is ("dens",).
         """
-        record = self.kind.adjoints["u"]
-        pulled = {"dens": (record,), **self.kind.pulled}
-        back = {name: addends for name, addends in pulled.items() if name in wrt}
-        alone = record.transposed_pair and {*wrt} == {"dens"}
-        pair = (self.kind.name, self.norms) if alone else None
-        at = {"dens": dens, "norms": self.norms, "trg": self.trg, "src": self.src}
-        found = self.rows(back, v, at, True, pair)
-        if "trg" in wrt:
-            found |= self.rows({"trg": TARGETS}, dens[None], {"dens": v[0]})
-        return {name: reduce(add, rows) for name, rows in found.items()}
+        rows = math.prod(self.composite.density)
+        found = [each.pulled(v, dens, wrt, rows) for each in self.sums]
+        parts = {name: [*chain(*(each[name] for each in found))] for name in wrt}
+        none = np.zeros_like(self.src, shape=(1, 3, self.src.shape[1]))
+        return {name: reduce(add, rows) if rows else none for name, rows in parts.items()}
 
-    def rows(
-        self, of: Composites, dens: Any, at: Arrays, back: bool = False, pair: Any = None
-    ) -> dict[str, list[Any]]:
-        """Return the rows (k, rows, N) of composites' addends, for densities (k, rows, N).
+    def pushed(self, dens: Any, moves: dict[str, Any]) -> Any:
+        """Return the change (k, rows, Nt) for changes of inputs, of which "dens" has k."""
+        found, shape = [], (math.prod(self.composite.result), self.trg.shape[1])
+        for each in self.sums:
+            for rows in each.pushed(dens, moves):
+                check_rows(f"a result of {each.shared.kernel}", rows, shape)
+                found.append(rows)
+        return reduce(add, found)
 
-        ``back`` is from the targets to the sources, and ``pair`` a `Request.transposed_pair`.
-        """
-        rows: dict[Addend, Any] = {}
-        ends = (self.trg, self.src)[:: -1 if back else 1]
-        own = self.kind.adjoints["u"].kernel if back else self.kind.name
-        for shared in together(chain(*of.values()), own):
-            kind, first, want = SUMS[shared.kernel], shared.addends[0], shared.want
-            norms = mapped(first.normals, self.norms, at) if kind.normals else None
-            tensors = next((each.tensors(at) for each in shared.addends if each.tensors), None)
-            v = shared.densities(dens, at)
-            shaped = v.reshape(len(v), *kind.density_shape(v.shape[-1]))
-            given = kind.name, *ends, norms, self.options
-            results = sum_once(given, shaped, want, tensors=tensors, transposed_pair=pair)
-            found = by_density((*want, "transposed_pair") if pair else want, results)
-            if back and self.options.dl_mean == "flux":
-                for values, each in zip(v, found, strict=True):
-                    mean = self.kind.adjoints["u"].add_mean
-                    mean(each, values, at, self.options.box, tensors=tensors)
-            rows |= shared.rows(found, at)
-        return {name: [rows[each] for each in addends] for name, addends in of.items()}
+
+def _of_one(kernel: Any) -> Composite:
+    """Return a sum as a composite."""
+    kind = sum_of(kernel)
+    result = result_shape(kind.name, "u", 1)[:-1]
+    density = kind.density_shape(1)[:-1]
+    return Composite(kind.name, density, result, (Addend(kind.name, ("u",), velocity),))
 
 
 def _many(values: Any) -> Any:

@@ -16,17 +16,13 @@ import numpy as np
 
 from parki.ewald.sums.composite import Addend
 from parki.ewald.sums.maps import Arrays
+from parki.ewald.sums.maps import velocity as velocity
 
 Mean = Callable[[Any, Any], Any]
 
 
-def velocity(found: Arrays, at: Arrays) -> Any:
-    """Return the transposed sum itself."""
-    return found["u"]
-
-
 def gradient(found: Arrays, at: Arrays) -> Any:
-    """Return its gradient: row 3 j + k is the derivative of component j along axis k."""
+    """Return the gradient: row 3 j + k is the derivative of component j along axis k."""
     return found["grad_u"]
 
 

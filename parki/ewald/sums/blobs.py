@@ -85,6 +85,7 @@ def regularised(plain: Sum, blob: Blob, names: set[str]) -> Sum:
         # Each polynomial comes with the blob's; the choice between both takes some operations.
         pair=plain.pair._replace(operations=(2 * polynomials, others + 4), blob=blob),
         adjoints={n: replace(a, kernel=name(a.kernel)) for n, a in kept.items()},
+        dipoles=plain.dipoles and name(plain.dipoles),
         pulled=composites(plain.pulled),
         pushed=composites(plain.pushed),
     )

@@ -16,7 +16,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parki.ewald.sums.maps import Arrays, Beside, Map, mapped, pulled, transposed, weights
+from parki.errors import ParkiValueError
+from parki.ewald.sums.maps import (
+    Arrays,
+    Beside,
+    Map,
+    mapped,
+    pulled,
+    transposed,
+    velocity,
+    weights,
+)
 
 
 @dataclass(frozen=True)
@@ -76,14 +86,11 @@ def joined(addends: Iterable[Addend]) -> list[Addend]:
     found: dict[Any, list[Addend]] = {}
     for each in addends:
         found.setdefault((each.kernel, each.want, each.results), []).append(each)
+    maps = ("density", "sources", "normals")
     return [
-        Addend(
-            *key,
-            *(
-                Beside(tuple(getattr(each, name) for each in same))
-                for name in ("density", "sources", "normals")
-            ),
-        )
+        same[0]
+        if len(same) == 1
+        else Addend(*key, *(Beside(tuple(getattr(each, name) for each in same)) for name in maps))
         for key, same in found.items()
     ]
 
@@ -116,10 +123,16 @@ class Shared(NamedTuple):
         many, total = len(rows), len(rows) * len(self.lists)
         shapes = {name: (total, size, rows.shape[-1]) for name, size in sizes.items()}
         found = {name: np.zeros_like(rows, shape=shape) for name, shape in shapes.items()}
+        nothing = {name: np.zeros_like(array[0]) for name, array in found.items()}
         for n, own in enumerate(self.lists):
             for each in own:
-                matrix = weights(each.results, {name: sizes[name] for name in each.want}, at)
-                for name, part in transposed(matrix, rows).items():
+                made = each.results(nothing, at)
+                check_rows(f"a result of {self.kernel}", made[None], rows.shape[1:])
+                parts = {"u": rows}
+                if each.results is not velocity:
+                    matrix = weights(each.results, {name: sizes[name] for name in each.want}, at)
+                    parts = transposed(matrix, rows)
+                for name, part in parts.items():
                     found[name][n * many : (n + 1) * many] += part
         return found
 
@@ -161,3 +174,12 @@ def by_density(names: tuple[str, ...], results: tuple[Any, ...]) -> list[Arrays]
         {name: array[n].reshape(shape) for name, array, shape in each}
         for n in range(len(results[0]))
     ]
+
+
+def check_rows(what: str, rows: Any, shape: tuple[int, ...]) -> None:
+    """Refuse rows (k, rows, N) that a map made of another shape."""
+    if rows.shape[1:] != shape:
+        raise ParkiValueError(
+            f"the composite makes {what} of shape {rows.shape[1:]}; expected {shape}: correct the "
+            "map of its addend"
+        )

@@ -10,7 +10,6 @@ from parki.ewald.sums.gauges import OF_CHARGES
 from parki.ewald.sums.names import always
 from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
-from parki.ewald.sums.slopes import by_dipoles
 from parki.ewald.sums.sources import CHARGE
 from parki.ewald.sums.words import Words
 
@@ -41,7 +40,7 @@ LAPLACE = Sum(
         "u": of_itself("laplace"),
         "grad_u": Adjoint("laplace_dipole", ("u",), velocity),
     },
-    pushed=by_dipoles("laplace_dipole"),
+    dipoles="laplace_dipole",
 )
 WORDS = Words(
     "point charges",

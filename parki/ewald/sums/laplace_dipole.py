@@ -12,7 +12,6 @@ from parki.ewald.sums.adjoint import Adjoint, gradient
 from parki.ewald.sums.names import always
 from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
-from parki.ewald.sums.slopes import by_gradients
 from parki.ewald.sums.sources import CHARGE_DIPOLE
 from parki.ewald.sums.words import Words
 
@@ -33,7 +32,6 @@ GRADIENT_TERM = Term(
     derived=True,
     differentiates_window=True,
 )
-_OF_GRADIENT = Adjoint("laplace_dipole", ("grad_u",), gradient)
 LAPLACE_DIPOLE = Sum(
     "laplace_dipole",
     symbols.POTENTIAL,
@@ -43,9 +41,8 @@ LAPLACE_DIPOLE = Sum(
     terms={"u": (POTENTIAL,), "grad_u": (GRADIENT_TERM,)},
     adjoints={
         "u": Adjoint("laplace", ("grad_u",), gradient),
-        "grad_u": _OF_GRADIENT,
+        "grad_u": Adjoint("laplace_dipole", ("grad_u",), gradient),
     },
-    pulled=by_gradients(_OF_GRADIENT),
 )
 WORDS = Words(
     "dipoles d of charges",

@@ -2,7 +2,8 @@
 
 A map takes values (rows, N), or results by name, and ``at``: what else there is at the points, such
 as "points" and "norms". Maps of densities and results are linear: their transposes, and how much
-they enlarge errors, follow from what they make of ones.
+they enlarge errors, follow from what they make of ones. Maps that are affine in the points and in
+the normals are their own derivatives by them; others are `Curved`, and say theirs.
 """
 
 from __future__ import annotations
@@ -16,9 +17,16 @@ from typing import Any
 
 import numpy as np
 
+from parki.errors import ParkiValueError
+
 Arrays = dict[str, Any]
 Map = Callable[[Any, Arrays], Any]
 Weights = dict[str, Any]  # by result: for each row of it, its weights in all rows made of it
+
+
+def velocity(found: Arrays, at: Arrays) -> Any:
+    """Return a sum itself: the map of results that changes nothing."""
+    return found["u"]
 
 
 def mapped(function: Map | None, values: Any, at: Arrays) -> Any:
@@ -36,6 +44,73 @@ class Beside:
         """Return the maps of values (rows, N), (rows, N maps)."""
         found = [mapped(each, values, at) for each in self.maps]
         return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
+
+
+@dataclass(frozen=True)
+class Curved:
+    """A map that is not affine in the points or the normals, with its derivative by them.
+
+    Attributes
+    ----------
+    function : callable
+        The map.
+    change : callable
+        ``change(values, at, moves)``: how the rows change, to first order, where ``moves`` has the
+        change of "points" or of "norms" in ``at``; the density or the results stay.
+    """
+
+    function: Map
+    change: Callable[[Any, Arrays, Arrays], Any]
+
+    def __call__(self, values: Any, at: Arrays) -> Any:
+        """Return the map of values."""
+        return self.function(values, at)
+
+
+def slopes(function: Map | None, values: Any, at: Arrays, name: str) -> list[Any]:
+    """Return the derivatives of a map by each row of ``at[name]``: three arrays (rows, N).
+
+    Where ``values`` are ``at[name]`` itself, as for a map of points, they change with it.
+
+    Raises
+    ------
+    ParkiValueError
+        If the map is not affine in ``at[name]``, and not `Curved`.
+    """
+    if isinstance(function, Beside):
+        each = zip(*(slopes(one, values, at, name) for one in function.maps), strict=True)
+        return [np.concatenate(of, axis=-1) for of in each]
+    given = at[name]
+    size = (
+        2.0 ** math.frexp(_largest(np.abs(given)))[1]
+    )  # of points, for the rounding of sums with constants
+    units = [np.zeros_like(given) for _ in given]
+    for axis, unit in enumerate(units):
+        unit[axis] = 1
+    if isinstance(function, Curved):
+        return [function.change(values, at, {name: unit}) for unit in units]
+
+    def made(other: Any) -> Any:
+        into = other if values is given else values
+        return into if function is None else function(into, {**at, name: other})
+
+    with np.errstate(all="ignore"):  # what is not finite is refused
+        constant, there = made(np.zeros_like(given)), made(given)
+        parts = [(made(size * unit) - constant) / size for unit in units]
+        rest = reduce(
+            np.subtract,
+            [part * row for part, row in zip(parts, given, strict=True)],
+            there - constant,
+        )
+    terms = [there, constant, *(size * part for part in parts)]
+    most = max(_largest(np.abs(each)) for each in terms)
+    if not _largest(np.abs(rest)) <= 1e3 * np.finfo(there.dtype).eps * most:
+        what = getattr(function, "__qualname__", repr(function))
+        raise ParkiValueError(
+            f"the map {what} of a composite is not affine in the {name}, and does not say how it "
+            "changes with them; make it Curved(map, change) of parki.ewald.sums.maps"
+        )
+    return parts
 
 
 def weights(results: Map, sizes: dict[str, int], at: Arrays | None = None) -> Weights:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.gauges import Gauge
 from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
-from parki.ewald.sums.slopes import MOVED, VECTORS, Composites
+from parki.ewald.sums.slopes import Composites
 from parki.ewald.sums.sources import Source
 from parki.ewald.sums.symbols import Symbol
 
@@ -111,10 +111,14 @@ class Sum:
         One without terms is zero everywhere.
     adjoints : mapping of str to Adjoint
         How "u", "p" and "grad_u" are transposed, as far as there are sums for it.
+    dipoles : str
+        The sum of the dipoles of its sources: they are what sources are that move, so that it has
+        the derivatives of all results by points. "" if there is none.
     pulled, pushed : mapping of str to tuple of Addend
-        The derivatives of "u" by "src" and "norms", as composites: of ``v.u``, of values v from
-        the targets to the sources, where "" is the transposed sum of "u"; and the change of u,
-        where sources or normals change.
+        The derivatives by "src" and "norms" that do not follow from the values above, or take
+        less time, as composites: of ``v.u``, of values v from the targets to the sources, where
+        "" is the transposed sum; and the change of u, where sources or normals change. See
+        `parki.ewald.sums.slopes`.
     """
 
     name: str
@@ -124,8 +128,9 @@ class Sum:
     gauge: Gauge | None
     terms: Mapping[str, tuple[Term, ...]] = field(hash=False)
     adjoints: Mapping[str, Adjoint] = field(default_factory=dict, hash=False)
-    pulled: Composites = field(default_factory=lambda: VECTORS, hash=False)
-    pushed: Composites = field(default_factory=lambda: MOVED, hash=False)
+    dipoles: str = ""
+    pulled: Composites = field(default_factory=dict, hash=False)
+    pushed: Composites = field(default_factory=dict, hash=False)
 
     def derivative_tables(self, want: tuple[str, ...], values: bool = False) -> str:
         """Return the tables that derivatives take, with or without values."""

@@ -1,23 +1,27 @@
-"""The derivatives of a sum by its points and normals, which are composites of other sums.
+"""The derivatives of results by points and normals, which are composites of other sums.
 
 With values v at the targets, the transposed sum is a flow w. A source's part of ``v.u`` is
 ``f.w`` for a force and ``D_jk d_k w_j`` for a dipole. A double layer is the dipole
 ``-(q n^T + n q^T)``, with ``q.n`` times the pressure. Its gradient is the
 derivative by the source. See ``docs/derivatives.md``.
 
-Maps find "dens" and "norms" of the sum in ``at``. For a change it has the changes, by their names.
+Maps find "dens" and "norms" of the sum in ``at``, and values of results by the names of these. For
+a change it has the changes, by their names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from parki.ewald.sums.adjoint import Adjoint, traction, velocity
+from parki.errors import ParkiValueError
+from parki.ewald.sums.adjoint import traction
 from parki.ewald.sums.composite import Addend
-from parki.ewald.sums.maps import Arrays, Map
+from parki.ewald.sums.maps import Arrays, Map, velocity
 
 Composites = Mapping[str, tuple[Addend, ...]]  # by the name of an input
 
@@ -65,28 +69,58 @@ def of_layers(want: tuple[str, ...], sources: Map) -> Composites:
     return {"src": (tensors,), "norms": (Addend("", want, by_normals),)}
 
 
-def by_dipoles(kernel: str) -> Composites:
-    """Return the change of a sum whose sources change: they are dipoles along their changes."""
-
-    def products(dens: Any, at: Arrays) -> Any:
-        return (dens[:, None] * at["src"]).reshape(3 * len(dens), dens.shape[1])
-
-    return {"src": (Addend(kernel, ("u",), velocity, products),)}
+def products(dens: Any, at: Arrays) -> Any:
+    """Return the dipoles that sources are which change: their densities along their changes."""
+    return (dens[:, None] * at["src"]).reshape(3 * len(dens), dens.shape[1])
 
 
-def by_gradients(of: Adjoint) -> Composites:
-    """Return the derivative by the sources from the gradient's adjoint, an axis at a time.
+def by_targets(kind: Any, result: str) -> tuple[Addend, ...]:
+    """Return what ``values.result`` is pulled by if targets change; values are ``at[result]``.
 
-    A source's part of it is its density times this adjoint.
+    The derivative of "u" takes its gradient. The others take dipoles along each axis.
     """
 
-    def part(axis: int) -> Addend:
-        def results(found: Arrays, at: Arrays) -> Any:
-            return _on(axis, -(at["dens"] * of.results(found, at)).sum(axis=0, keepdims=True))
+    def along(axis: int) -> Map:
+        return lambda found, at: _on(axis, -(at[result] * found[result]).sum(axis=0)[None])
 
-        return Addend(of.kernel, of.want, results, lambda values, at: _on(axis, values))
+    return TARGETS if result == "u" else _by_dipoles(kind, result, along)
 
-    return {"src": tuple(map(part, range(3)))}
+
+def changes(kind: Any, result: str, name: str) -> tuple[Addend, ...]:
+    """Return the change of a result where an input changes."""
+
+    def itself(found: Arrays, at: Arrays) -> Any:
+        return found[result]
+
+    def along(axis: int) -> Map:
+        return lambda found, at: -found[result] * at["trg"][axis]
+
+    if name == "dens":
+        return (Addend("", (result,), itself),)
+    if name in kind.pushed:
+        return tuple(replace(each, want=(result,), results=itself) for each in kind.pushed[name])
+    if name == "trg":
+        return MOVED_TARGETS if result == "u" else _by_dipoles(kind, result, along)
+    if kind.dipoles:
+        return (Addend(kind.dipoles, (result,), itself, products),)
+    if result != "u":
+        raise lacking(kind.name, result, name)
+    return MOVED
+
+
+def _by_dipoles(kind: Any, result: str, along: Callable[[int], Map]) -> tuple[Addend, ...]:
+    """Return addends of dipoles along each axis: a sum decreases along it as they say."""
+    if not kind.dipoles:
+        raise lacking(kind.name, result, "trg")
+    return tuple(Addend(kind.dipoles, (result,), along(n), _ALONG[n]) for n in range(3))
+
+
+def lacking(kernel: str, result: str, name: str) -> ParkiValueError:
+    """Return the error of a derivative that takes a sum which parki does not have."""
+    return ParkiValueError(
+        f"parki has no sum for the derivative of {result!r} of {kernel} by {name!r}; take the "
+        "other inputs, and differences of sums for this one"
+    )
 
 
 def _against(axis: int) -> Addend:
@@ -112,16 +146,24 @@ def _on(axis: int, values: Any) -> Any:
     return rows.reshape(3 * len(values), values.shape[1])
 
 
-VECTORS: Composites = {"src": (Addend("", ("grad_u",), of_vectors),)}
-MOVED: Composites = {"src": tuple(map(_against, range(3)))}
-# The sum is linear in normals, as in q.
-_NORMALS = Addend(
-    "stokes_dl", ("u",), velocity, lambda dens, _: dens[-3:], normals=lambda _, at: at["norms"]
+_ALONG = tuple(partial(lambda axis, dens, at: _on(axis, dens), axis) for axis in range(3))
+MOVED = tuple(map(_against, range(3)))
+# A sum is linear in normals, as in q.
+NORMALS: Composites = {
+    "norms": (
+        Addend(
+            "stokes_dl",
+            ("u",),
+            velocity,
+            lambda dens, _: dens[-3:],
+            normals=lambda _, at: at["norms"],
+        ),
+    )
+}
+# All sums have these.
+TARGETS = (
+    Addend("", ("grad_u",), lambda found, at: (at["u"][:, None] * _slopes(found)).sum(axis=0)),
 )
-MOVED_LAYERS: Composites = {**MOVED, "norms": (_NORMALS,)}
-# All sums have these. What multiplies the sum takes the place of the density in ``at``.
-TARGETS = VECTORS["src"]
 MOVED_TARGETS = (
     Addend("", ("grad_u",), lambda found, at: (_slopes(found) * at["trg"]).sum(axis=1)),
 )
-UNMOVED = (Addend("", ("u",), velocity),)

@@ -10,7 +10,6 @@ from parki.ewald.sums.gauges import OF_FORCES
 from parki.ewald.sums.names import always
 from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
 from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Array, Far, Sum, Term
-from parki.ewald.sums.slopes import by_dipoles
 from parki.ewald.sums.sources import FORCE
 from parki.ewald.sums.words import MEAN_PRESSURE, Words
 
@@ -78,7 +77,7 @@ STOKES_SL = Sum(
         ),
         "grad_u": Adjoint("stokes_dipole", ("u",), velocity),
     },
-    pushed=by_dipoles("stokes_dipole"),
+    dipoles="stokes_dipole",
 )
 WORDS = Words(
     "the single layer (Stokeslets)",

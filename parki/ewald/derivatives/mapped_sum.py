@@ -1,0 +1,159 @@
+"""`MappedSum`: a sum of one density in a composite, with its derivatives carried through the maps.
+
+A map of sources, normals or densities may take the points and the normals: what it makes of a
+change is in its `Link`. A map of results may take the targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from operator import add
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from parki.ewald.derivatives.one_sum import OneSum
+from parki.ewald.options import EwaldOptions
+from parki.ewald.points import result_rows
+from parki.ewald.sums import SUMS
+from parki.ewald.sums.composite import Addend, Shared, check_rows
+from parki.ewald.sums.maps import Arrays, Map, mapped, slopes, velocity
+
+NAMES = {"src": "points", "norms": "norms"}  # of inputs in what maps find
+
+
+class Link(NamedTuple):
+    """What a map makes of changes of an input.
+
+    Attributes
+    ----------
+    of : str
+        What the map makes: "dens", "src" or "norms" of a sum.
+    by : str
+        The input: "src" or "norms".
+    slopes : list of 3 arrays (rows, N maps), or None
+        By each axis; None if the map changes nothing.
+    """
+
+    of: str
+    by: str
+    slopes: list[Any] | None
+
+    def pull(self, values: Any, count: int) -> Any:
+        """Return the derivative (..., 3, count) by the input, for one by what is made of it."""
+        if self.slopes is None:
+            return values
+        rows = np.stack([(each * values).sum(axis=-2) for each in self.slopes], axis=-2)
+        times = rows.shape[-1] // max(1, count)
+        return rows.reshape(*rows.shape[:-1], times, count).sum(axis=-2)
+
+    def push(self, move: Any) -> Any:
+        """Return the change of what is made of the input."""
+        if self.slopes is None:
+            return move
+        times = self.slopes[0].shape[-1] // max(1, move.shape[-1])
+        moves = np.tile(move, (1, times))
+        return reduce(add, [each * row for each, row in zip(self.slopes, moves, strict=True)])
+
+
+class MappedSum(NamedTuple):
+    """A sum of a composite at its points, with addends that have one density in common."""
+
+    shared: Shared
+    sum: OneSum
+    at: Arrays
+
+    @classmethod
+    def placed(cls, shared: Shared, options: EwaldOptions, trg: Any, at: Arrays) -> MappedSum:
+        """Return the sum at what its maps make of the sources."""
+        first, kind = shared.addends[0], SUMS[shared.kernel]
+        norms = mapped(first.normals, at["norms"], at) if kind.normals else None
+        src = mapped(first.sources, at["points"], at)
+        return cls(shared, OneSum(kind, options, trg, src, norms), at)
+
+    def _densities(self, dens: Any) -> Any:
+        """Return the densities (k, rows, N) of the sum."""
+        found = self.shared.densities(dens, self.at)
+        shape = self.sum.kind.rows, self.sum.src.shape[1]
+        check_rows(f"a density for {self.shared.kernel}", found, shape)
+        return found
+
+    def _links(self, dens: Any, inputs: Iterable[str]) -> list[Link]:
+        """Return the links of maps at the sources, for one density of the composite."""
+        first = self.shared.addends[0]
+        maps = {"dens": (first.density, dens), "src": (first.sources, self.at["points"])}
+        if self.sum.kind.normals:
+            maps["norms"] = first.normals, self.at["norms"]
+        found = []
+        for by in [name for name in NAMES if name in inputs]:
+            for of, (function, values) in maps.items():
+                if function is not None:
+                    parts = slopes(function, values, self.at, NAMES[by])
+                    found += [Link(of, by, parts)] if any(part.any() for part in parts) else []
+                elif of == by:
+                    found.append(Link(of, by, None))
+        return found
+
+    def _link(self, results: Map, found: Arrays) -> Link:
+        """Return the link of a map of results at the targets."""
+        at = {"points": self.sum.trg}
+        return Link("rows", "trg", slopes(results, found, at, "points"))
+
+    @property
+    def _varied(self) -> list[Addend]:
+        """Addends whose maps of results may take the targets."""
+        return [each for each in self.shared.addends if each.results is not velocity]
+
+    def pulled(self, v: Any, dens: Any, wrt: Iterable[str], rows: int) -> dict[str, list[Any]]:
+        """Return parts (k, rows, N) of the derivatives, for values (k, rows, Nt).
+
+        k is 1 unless ``wrt`` is ("dens",). ``rows`` are the density's of the composite.
+        """
+
+        def more(each: Addend) -> Addend:
+            """Return what targets have of the map of results, which takes them."""
+            return Addend(
+                "", each.want, lambda found, at: self._link(each.results, found).pull(v[0], targets)
+            )
+
+        targets, sources = v.shape[-1], self.at["points"].shape[1]
+        sizes = {name: result_rows(self.shared.kernel, name) for name in self.shared.want}
+        values = self.shared.values(v, {"points": self.sum.trg}, sizes)
+        links = [] if dens is None else self._links(dens, wrt)
+        own = None if dens is None else self._densities(dens[None])[0]
+        direct = [name for name in ("dens", "trg") if name in wrt]
+        asked = dict.fromkeys([*direct, *(link.of for link in links)])
+        parts = self.sum.pulled(values, own, asked, tuple(map(more, self._varied)))
+        found = {name: parts[name] for name in direct}
+        found |= {name: [] for name in NAMES}
+        if "dens" in found:
+            found["dens"] = [self.shared.pulled(part, self.at, rows) for part in parts["dens"]]
+        for link in links:
+            found[link.by] += [link.pull(part, sources) for part in parts[link.of]]
+        return found
+
+    def pushed(self, dens: Any, moves: Mapping[str, Any]) -> list[Any]:
+        """Return parts of the change (k, rows, Nt), for changes of inputs; "dens" has k of them."""
+        densities = self._densities(dens)
+        inner = {"trg": moves["trg"]} if "trg" in moves else {}
+        if "dens" in moves:
+            inner["dens"] = self._densities(moves["dens"])
+        for n, each in enumerate(dens):
+            for link in self._links(each, moves):
+                change = link.push(moves[link.by])
+                if link.of == "dens":
+                    inner.setdefault("dens", np.zeros_like(densities))[n] += change
+                elif not n:  # it is the same for all densities
+                    inner[link.of] = inner[link.of] + change if link.of in inner else change
+        varied = self._varied if "trg" in moves else []
+        changes, own = self.sum.pushed(self.shared.want, densities, inner, bool(varied))
+        each, values = (
+            [{name: rows[n] for name, rows in of.items()} for n in range(len(dens))]
+            for of in (changes, own)
+        )
+        found = [*self.shared.rows(each, {"points": self.sum.trg}).values()]
+        for addend in varied:
+            parts = [self._link(addend.results, of).push(moves["trg"]) for of in values]
+            found.append(np.stack(parts))
+        return found

@@ -1,0 +1,134 @@
+"""`OneSum`: derivatives of the results of one sum by its densities, normals, targets and sources.
+
+They are composites of sums again, from `parki.ewald.sums.slopes` and from the record of the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from itertools import chain
+from operator import add
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline.placed_sum import sum_once
+from parki.ewald.points import result_rows
+from parki.ewald.sums import SUMS
+from parki.ewald.sums.adjoint import Adjoint
+from parki.ewald.sums.composite import Addend, by_density, together
+from parki.ewald.sums.maps import Arrays, mapped, transposed, velocity, weights
+from parki.ewald.sums.record import Sum
+from parki.ewald.sums.slopes import by_targets, changes, lacking
+
+
+class OneSum(NamedTuple):
+    """A sum whose arguments were checked: points and normals (3, N)."""
+
+    kind: Sum
+    options: EwaldOptions
+    trg: Any
+    src: Any
+    norms: Any
+
+    def pulled(
+        self, values: Arrays, dens: Any, wrt: Iterable[str], more: tuple[Addend, ...] = ()
+    ) -> dict[str, list[Any]]:
+        """Return parts (k, rows, N) of the derivatives, for values (k, rows, Nt) of results.
+
+        k is 1 unless ``wrt`` is ("dens",). ``more`` is part of the derivative by the targets.
+        """
+        found: dict[str, list[Any]] = {name: [] for name in wrt}
+        names = [name for name in found if name != "trg"]
+        if "trg" in found:
+            more = (*more, *chain(*(by_targets(self.kind, result) for result in values)))
+        for result, v in values.items() if names else ():
+            if (record := self.kind.adjoints.get(result)) is None:
+                raise lacking(self.kind.name, result, names[0])
+            at = {"dens": dens, "norms": self.norms, "trg": self.trg, "src": self.src}
+            back = {"dens": (record,), **self.kind.pulled}
+            if "src" in found and ("src" not in back or result != "u"):
+                back["src"], more_at = self._by_sources(record, result, dens)
+                at |= more_at
+            back = {name: back[name] for name in names}
+            alone = record.transposed_pair and {*found} == {"dens"}
+            pair = (self.kind.name, self.norms) if alone else None
+            for name, rows in self.rows(back, v, at, record, pair).items():
+                found[name] += rows
+        if "trg" in found:
+            at = {result: v[0] for result, v in values.items()}
+            found["trg"] += self.rows({"trg": more}, dens[None], at)["trg"]
+        return found
+
+    def _by_sources(self, record: Adjoint, result: str, dens: Any) -> tuple[Any, Arrays]:
+        """Return what a result is pulled by if sources move: targets of the transposed sum."""
+        kind = SUMS[record.kernel]
+        if result != "u" and not self.kind.dipoles:
+            raise lacking(self.kind.name, result, "src")
+        addends = tuple(chain(*(by_targets(kind, name) for name in record.want)))
+        if record.results is velocity:
+            return addends, {"u": dens}
+        sizes = {name: result_rows(record.kernel, name) for name in record.want}
+        return addends, transposed(weights(record.results, sizes), dens)
+
+    def pushed(
+        self, want: tuple[str, ...], dens: Any, moves: Mapping[str, Any], own: bool
+    ) -> tuple[Arrays, Arrays]:
+        """Return the changes (k, rows, Nt) of results; and with ``own`` results themselves.
+
+        ``dens`` are (k, rows, Ns), and so is their change ``moves["dens"]``.
+        """
+        kind, many, count = self.kind, len(dens), self.trg.shape[1]
+        shapes = {name: (many, result_rows(kind.name, name), count) for name in want}
+        found = {name: np.zeros_like(self.trg, shape=shape) for name, shape in shapes.items()}
+        at = {name: move for name, move in moves.items() if name != "dens"}
+        for name in ("dens", "norms"):
+            if name in moves:
+                linear = {result: changes(kind, result, name) for result in want}
+                rows = self.rows(linear, moves["dens"] if name == "dens" else dens, at)
+                for result, (row,) in rows.items():
+                    found[result] += row
+        of: dict[Any, tuple[Addend, ...]] = {}
+        for result in want:
+            moved = [changes(kind, result, name) for name in ("trg", "src") if name in moves]
+            of |= {result: tuple(chain(*moved))} if moved else {}
+            of |= {("own", result): changes(kind, result, "dens")} if own else {}
+        each = [self.rows(of, one[None], at) for one in dens] if of else []
+        for n, rows in enumerate(each):
+            for result in rows.keys() & found.keys():
+                found[result][n] += reduce(add, rows[result])[0]
+        values = {n: np.stack([rows["own", n][0][0] for rows in each]) for n in want if own}
+        return found, values
+
+    def rows(
+        self,
+        of: Mapping[Any, tuple[Addend, ...]],
+        dens: Any,
+        at: Arrays,
+        back: Adjoint | None = None,
+        pair: Any = None,
+    ) -> dict[Any, list[Any]]:
+        """Return the rows (k, rows, N) of composites' addends, for densities (k, rows, N).
+
+        ``back`` is the transposed result, from the targets to the sources, and ``pair`` a
+        `Request.transposed_pair`.
+        """
+        rows: dict[Addend, Any] = {}
+        ends = (self.trg, self.src)[:: -1 if back else 1]
+        own = back.kernel if back else self.kind.name
+        for shared in together(chain(*of.values()), own):
+            kind, first, want = SUMS[shared.kernel], shared.addends[0], shared.want
+            norms = mapped(first.normals, self.norms, at) if kind.normals else None
+            tensors = next((each.tensors(at) for each in shared.addends if each.tensors), None)
+            v = shared.densities(dens, at)
+            shaped = v.reshape(len(v), *kind.density_shape(v.shape[-1]))
+            given = kind.name, *ends, norms, self.options
+            results = sum_once(given, shaped, want, tensors=tensors, transposed_pair=pair)
+            found = by_density((*want, "transposed_pair") if pair else want, results)
+            if back and self.options.dl_mean == "flux":
+                for values, each in zip(v, found, strict=True):
+                    back.add_mean(each, values, at, self.options.box, tensors=tensors)
+            rows |= shared.rows(found, at)
+        return {name: [rows[each] for each in addends] for name, addends in of.items()}

@@ -1,0 +1,317 @@
+"""The solvers: what they take of libMobility's parameters, and their common calls."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from parki.errors import ParkiValueError, UnavailableError
+from parki.libmobility.arrays import Back, columns
+from parki.suspensions import Spheres
+from parki.utils import get_array_module
+
+KINDS = ("open", "periodic")
+
+
+class Fluid(NamedTuple):
+    """What `initialize` is given."""
+
+    viscosity: float
+    radius: Any
+    angular: bool
+    tolerance: float
+    seed: int | None
+    options: dict[str, Any]
+
+
+class Mobility:
+    """The calls that all solvers have.
+
+    A program makes a solver, calls ``setParameters``, `initialize` and `setPositions`, and then the
+    other calls. They return pairs of linear and angular values; the second one is None without
+    ``includeAngular``. Results have the shape, the library and the memory of what was given, and
+    the precision of the positions.
+
+    Parameters
+    ----------
+    periodicityX, periodicityY, periodicityZ : {"open", "periodic"}
+        Periodic axes come first.
+    """
+
+    precision = "double"  # of the arrays that programs make by it; parki takes both
+
+    def __init__(self, periodicityX: str, periodicityY: str, periodicityZ: str) -> None:
+        kinds = (periodicityX, periodicityY, periodicityZ)
+        for axis, kind in zip("XYZ", kinds, strict=True):
+            if kind not in KINDS:
+                raise ParkiValueError(
+                    f"periodicity{axis} is {kind!r}; expected 'open' or 'periodic': parki has no "
+                    "walls"
+                )
+        self.periodicity = kinds.count("periodic")
+        if "periodic" in kinds[self.periodicity :]:
+            raise ParkiValueError(
+                f"the periodicities are {kinds}; expected the periodic axes first: rename the axes "
+                "of positions and forces"
+            )
+        self._options: dict[str, Any] | None = None
+        if not self.periodicity:
+            self._take((None, None, None), {})
+        self._fluid: Fluid | None = None
+        self._spheres: Spheres | None = None
+        self._back: Back
+        self._random: dict[Any, Any] = {}
+
+    def _take(self, lengths: tuple[float | None, ...], options: dict[str, Any]) -> None:
+        """Keep the lengths of the box and options of parki, for the next `initialize`."""
+        for axis, length in zip("XYZ"[: self.periodicity], lengths, strict=False):
+            if length is None:
+                raise ParkiValueError(
+                    f"L{axis.lower()} is None, but axis {axis} is periodic; give its length"
+                )
+        self._options = {"box": list(lengths), **options}
+
+    def initialize(
+        self,
+        viscosity: float,
+        hydrodynamicRadius: Any,
+        includeAngular: bool = False,
+        tolerance: float = 1e-4,
+        seed: int | None = None,
+        lanczos_callback: None = None,
+    ) -> None:
+        """Take the fluid and the radius; positions follow.
+
+        Parameters
+        ----------
+        viscosity : float
+        hydrodynamicRadius : float, or array of shape (N,)
+            Of all spheres, or here also one for each.
+        includeAngular : bool
+            Whether there are torques and angular velocities.
+        tolerance : float
+            As in `EwaldOptions`, and the relative change at which the iteration of noise stops.
+        seed : int, optional
+            Of the noise, which is another one in each run without it.
+        lanczos_callback : None
+            Nothing else: parki does not call it.
+
+        Raises
+        ------
+        ParkiValueError, UnavailableError
+            If there is a callback, or ``setParameters`` was not called before.
+        """
+        if lanczos_callback is not None:
+            raise ParkiValueError("lanczos_callback is given, but parki calls none; leave it out")
+        if self._options is None:
+            raise UnavailableError("setParameters was not called; give it the lengths of the box")
+        self._fluid = Fluid(
+            viscosity, hydrodynamicRadius, includeAngular, tolerance, seed, self._options
+        )
+        self._random = {}
+        self.clean()
+
+    def clean(self) -> None:
+        """Forget the spheres and free their memory; `setPositions` places them again."""
+        self._spheres = None
+
+    def setPositions(self, positions: Any) -> None:
+        """Place the spheres; shape (N, 3) or (3 N,). Their number may change."""
+        fluid = self._initialized
+        points, self._back = columns("positions", positions)
+        before, self._spheres = self._spheres, None
+        if before is not None and _alike(before.points, points):
+            try:
+                before.update_points(points)
+            except ParkiValueError:
+                # They left the box of free axes; what is impossible is refused again below.
+                before = None
+        else:
+            before = None
+        self._spheres = before or Spheres(
+            points,
+            fluid.radius,
+            viscosity=fluid.viscosity,
+            periodicity=self.periodicity,
+            tolerance=fluid.tolerance,
+            **fluid.options,
+        )
+
+    # ------------------------------------------------------------------ results
+    def Mdot(self, forces: Any = None, torques: Any = None) -> tuple[Any, Any]:
+        """Return the velocities by forces and torques, either of which may be left out."""
+        acts, backs = self._read(forces, torques)
+        return self._pair(self._moved(acts), backs)
+
+    def sqrtMdotW(self, prefactor: float = 1.0) -> tuple[Any, Any]:
+        """Return noise whose covariance is the mobility, times ``prefactor``.
+
+        It is refused with one or two periodic axes, as by `Spheres.noise`.
+        """
+        _, backs = self._read()
+        return self._pair(self._noise(prefactor), backs)
+
+    def divM(self, prefactor: float = 1.0) -> tuple[Any, Any]:
+        """Return the divergence of the mobility, times ``prefactor``: zeros, for this mobility."""
+        _, backs = self._read()
+        return self._pair([prefactor * each for each in self._nothing()], backs)
+
+    def LangevinVelocities(
+        self, dt: float, kbt: float, forces: Any = None, torques: Any = None
+    ) -> tuple[Any, Any]:
+        """Return the velocities of a Brownian step: ``M F`` and ``sqrt(2 kbt / dt) sqrt(M) W``.
+
+        Without forces and torques it is the noise alone; for ``kbt = 0`` there is no noise.
+        """
+        if not (0 < dt < math.inf and 0 <= kbt < math.inf):
+            raise ParkiValueError(
+                f"dt is {dt!r} and kbt is {kbt!r}; expected a positive time, and an energy of 0 or "
+                "more"
+            )
+        acts, backs = self._read(forces, torques)
+        found = self._moved(acts) if acts else self._nothing()
+        if kbt:
+            noise = self._noise(math.sqrt(2 * kbt / dt))
+            found = [moved + each for moved, each in zip(found, noise, strict=True)]
+        return self._pair(found, backs)
+
+    # ------------------------------------------------------------------ work
+    @property
+    def _initialized(self) -> Fluid:
+        if self._fluid is None:
+            raise UnavailableError(
+                "initialize was not called; give it the viscosity and the radius first"
+            )
+        return self._fluid
+
+    @property
+    def _placed(self) -> Spheres:
+        if self._spheres is None:
+            raise UnavailableError("setPositions was not called; place the spheres first")
+        return self._spheres
+
+    def _read(self, forces: Any = None, torques: Any = None) -> tuple[dict[str, Any], list[Back]]:
+        """Return what acts, as columns, and what gives both results the shape of what was given."""
+        points, acts, backs = self._placed.points, {}, {}
+        if torques is not None and not self._initialized.angular:
+            raise ParkiValueError(
+                "torques are given, but includeAngular is False; call "
+                "initialize(..., includeAngular=True)"
+            )
+        for name, values in (("forces", forces), ("torques", torques)):
+            if values is not None:
+                acts[name], backs[name] = columns(name, values, points.dtype, points.shape[1])
+        other = next(iter(backs.values()), self._back)
+        return acts, [backs.get(name, other) for name in ("forces", "torques")]
+
+    def _pair(self, found: list[Any], backs: list[Back]) -> tuple[Any, Any]:
+        """Return linear and angular results in the shapes of what was given."""
+        linear, *angular = (back(each) for back, each in zip(backs, found, strict=False))
+        return linear, angular[0] if angular else None
+
+    def _nothing(self) -> list[Any]:
+        return [0 * self._placed.points for _ in range(1 + self._initialized.angular)]
+
+    def _moved(self, acts: dict[str, Any]) -> list[Any]:
+        forces, torques = acts.get("forces"), acts.get("torques")
+        if not self._initialized.angular:
+            return [self._placed.velocities(forces)]
+        if torques is None and forces is not None:
+            torques = 0 * forces
+        return list(self._placed.velocities(forces, torques))
+
+    def _noise(self, size: float) -> list[Any]:
+        spheres, fluid = self._placed, self._initialized
+        xp = np if isinstance(spheres.points, np.ndarray) else get_array_module("GPU")
+        if xp not in self._random:
+            self._random[xp] = xp.random.default_rng(fluid.seed)
+        noise = spheres.noise(self._random[xp], torques=fluid.angular, accuracy=fluid.tolerance)
+        return [size * each for each in (noise if fluid.angular else (noise,))]
+
+
+def _alike(old: Any, new: Any) -> bool:
+    """Whether new points can take the place of old ones."""
+    return (type(old), old.shape, old.dtype) == (type(new), new.shape, new.dtype)
+
+
+class Solver(Mobility):
+    """Spheres with any number of periodic axes."""
+
+    def setParameters(
+        self,
+        Lx: float | None = None,
+        Ly: float | None = None,
+        Lz: float | None = None,
+        **options: Any,
+    ) -> None:
+        """Take the lengths of the box, which free axes do not need, and fields of `EwaldOptions`.
+
+        Along a free axis with a length the box is ``[0, L)``, without one the extent of the
+        positions.
+        """
+        self._take((Lx, Ly, Lz), options)
+
+
+class PSE(Mobility):
+    """Spheres in a box that repeats along all axes; unlike there, with torques and seeds, too."""
+
+    def __init__(self, periodicityX: str, periodicityY: str, periodicityZ: str) -> None:
+        super().__init__(periodicityX, periodicityY, periodicityZ)
+        if self.periodicity != 3:
+            _only("PSE", "periodic")
+
+    def setParameters(
+        self,
+        psi: float,
+        Lx: float,
+        Ly: float,
+        Lz: float,
+        shearStrain: float | None = None,
+        **options: Any,
+    ) -> None:
+        """Take the lengths of the box, and fields of `EwaldOptions`.
+
+        ``psi``, which divides near from far, has no meaning: parki chooses that itself.
+        ``shearStrain`` must be 0.
+        """
+        if shearStrain:
+            raise ParkiValueError(
+                f"shearStrain is {shearStrain!r}; expected 0: parki has no sheared boxes"
+            )
+        self._take((Lx, Ly, Lz), options)
+
+
+class NBody(Mobility):
+    """Spheres in an infinite fluid; unlike there, not by the sum over all pairs."""
+
+    def __init__(self, periodicityX: str, periodicityY: str, periodicityZ: str) -> None:
+        super().__init__(periodicityX, periodicityY, periodicityZ)
+        if self.periodicity:
+            _only("NBody", "open")
+
+    def setParameters(
+        self,
+        algorithm: str = "advise",
+        Nbatch: int = -1,
+        NperBatch: int = -1,
+        wallHeight: float | None = None,
+        delta: float = 1e-3,
+        **options: Any,
+    ) -> None:
+        """Take fields of `EwaldOptions`; libMobility's parameters have no meaning.
+
+        ``wallHeight`` must be None.
+        """
+        if wallHeight is not None:
+            raise ParkiValueError(
+                f"wallHeight is {wallHeight!r}; expected None: parki has no walls"
+            )
+        self._take((None, None, None), options)
+
+
+def _only(name: str, kind: str) -> NoReturn:
+    raise ParkiValueError(
+        f"{name} is for three axes that are {kind!r}; take parki.libmobility.Solver for others"
+    )

@@ -1,0 +1,277 @@
+"""UAMMD (Peláez and others): mobilities of spheres, their velocities and Brownian steps.
+
+Spheres of one radius fill a cube with three periodic axes. They are on random sites of a cubic
+lattice, moved at random without overlap, and their forces are normal random numbers. UAMMD's PSE
+(positively split Ewald sums) is called through libMobility, github.com/stochasticHydroTools, or any
+module with its calls, whose name is in LIBMOBILITY; it is in single precision, like parki here.
+Errors are relative root mean squares over some of the spheres, against parki in double precision
+with the tolerance 1e-9. Each takes the largest of its tolerances with which the error is at most
+the one that is asked for, and PSE the splitting parameters with which *M F* and *step* are fastest.
+The positions are new in each call. *Step* is a Brownian step of the same forces, whose noise parki
+iterates to the error that is asked for, and PSE to its tolerance. FCM (force coupling, by
+Gaussians) is another mobility, which is compared with itself at a tolerance of 1e-6.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.record import Record
+from benchmarks.run import Run
+from benchmarks.show import SERIES, Table, count, figure, ms, save
+
+import parki
+
+from . import cases
+
+TODAY = ""  # the conclusions of records in docs/results, of which there are none
+
+SIZES = (1000, 10_000, 100_000, 1_000_000)
+MOST = 100_000  # on the CPU, if no number is given
+FRACTIONS = (0.01, 0.1, 0.4)
+ERRORS = (1e-3, 1e-4)
+CHECKED = 1000  # spheres at which errors are measured
+ROUNDS = 5
+KT, DT = 1.0, 1e-3
+# parki's first tolerance relative to the error, the safety factor of the next, and their number.
+FIRST, SAFE, TRIES = 30, 0.9, 10
+# PSE's tolerances, and its splitting parameters times the radius.
+TOLERANCES = tuple(float(f"{d}e-{n}") for n in range(2, 7) for d in (3, 1))
+SPLITS = (0.3, 0.5, 0.8, 1.2)
+PEERS = ("PSE", "FCM")
+OWN = "parki.libmobility"  # tests the script on CPUs
+
+Error = Callable[[Any], float]
+
+
+def peer_module(on_device: bool) -> tuple[Any, str]:
+    """Return the module with libMobility's calls, or why its solvers are left out."""
+    name = os.environ.get("LIBMOBILITY", "libMobility")
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        return None, f"{error}; LIBMOBILITY names another module with libMobility's calls"
+    if on_device or name == OWN:
+        return module, ""
+    return None, f"{name} runs on GPUs alone"
+
+
+def measure(run: Run) -> dict[str, Any]:
+    """Return a row for each number of spheres, fraction, error and solver."""
+    module, reason = peer_module(run.space.on_device)
+    if reason:
+        print(f"PSE and FCM are left out: {reason}")
+    rows: list[dict[str, Any]] = []
+    for n, fraction in itertools.product(_sizes(run), FRACTIONS[1:2] if run.quick else FRACTIONS):
+        given = Suspension(run, n, fraction)
+        for error in ERRORS[:1] if run.quick else ERRORS:
+            found = {"parki": ours(run, given, error)}
+            if module is not None:
+                found |= {peer: theirs(run, given, module, peer, error) for peer in PEERS}
+            head = {"N": n, "fraction": fraction, "asked": error}
+            rows += [head | {"solver": name} | row for name, row in found.items() if row]
+        cases.free(run)
+    return {"rows": rows, "left out": reason}
+
+
+def _sizes(run: Run) -> list[int]:
+    if run.quick:
+        return [cases.QUICK]
+    most = run.points or (max(SIZES) if run.space.on_device else MOST)
+    return [n for n in SIZES if n <= most] or [most]
+
+
+class Suspension:
+    """Spheres of radius 1 in a cube, twice: as columns in single precision.
+
+    Attributes
+    ----------
+    edge : float
+    points : list of 2 arrays, shape (3, N)
+    forces : array, shape (3, N)
+    exact : ndarray, shape (3, n)
+        Velocities of the first n spheres, for the first points and viscosity 1.
+    """
+
+    def __init__(self, run: Run, n: int, fraction: float) -> None:
+        self.edge = float((4 / 3 * np.pi * n / fraction) ** (1 / 3))
+        side = int(np.ceil(n ** (1 / 3) - 1e-9))
+        gap = self.edge / side - 2
+        random = run.random
+        sites = random.permutation(side**3)[:n]
+        lattice = self.edge / side * np.array(np.unravel_index(sites, 3 * (side,)))
+        clouds = [
+            (lattice + max(gap, 0) / 2 * random.uniform(-1, 1, (3, n))) % self.edge
+            for _ in range(2)
+        ]
+        self.points = [run.send(cloud, "f4") for cloud in clouds]
+        self.forces = run.send(random.standard_normal((3, n)), "f4")
+        fine = parki.Spheres(self.points[0].astype("f8"), 1.0, self.options(1e-9))
+        self.exact = self.sample(fine.velocities(self.forces.astype("f8")))
+
+    def options(self, tolerance: float) -> parki.EwaldOptions:
+        """Return parki's options."""
+        return parki.EwaldOptions(3, [self.edge] * 3, tolerance)
+
+    @staticmethod
+    def sample(velocities: Any) -> np.ndarray:
+        """Return the velocities of the first spheres on the host."""
+        some = velocities[:, :CHECKED]
+        return np.asarray(some.get() if hasattr(some, "get") else some, dtype=np.float64)
+
+    def error(self, velocities: Any, exact: np.ndarray) -> float:
+        """Return the relative error of velocities (3, N)."""
+        return float(np.linalg.norm(self.sample(velocities) - exact) / np.linalg.norm(exact))
+
+
+def ours(run: Run, given: Suspension, asked: float) -> dict[str, Any]:
+    """Return parki's tolerance, measured error and seconds."""
+    tolerance = FIRST * asked
+    for _ in range(TRIES):
+        spheres = parki.Spheres(given.points[0], 1.0, given.options(tolerance))
+        error = given.error(spheres.velocities(given.forces), given.exact)
+        if error <= asked:
+            break
+        tolerance *= SAFE * min(asked / error, 1)
+    random, turn = run.xp.random.default_rng(1), itertools.cycle(given.points)
+
+    def step() -> None:
+        spheres.update_points(next(turn))
+        spheres.displacements(KT, DT, random, given.forces, accuracy=asked)
+
+    def move() -> None:
+        spheres.update_points(next(turn))
+        spheres.velocities(given.forces)
+
+    return {"tolerance": tolerance, "error": error, **_seconds(run, move, step)}
+
+
+def theirs(run: Run, given: Suspension, module: Any, peer: str, asked: float) -> dict[str, Any]:
+    """Return the same of a peer, with its fastest splits; {} if no tolerance is small enough."""
+    rows = [cloud.T.copy() for cloud in given.points]
+    forces = given.forces.T.copy()
+
+    def solver(psi: float, tolerance: float) -> Any:
+        made = module.PSE("periodic", "periodic", "periodic")
+        made.setParameters(psi=psi, Lx=given.edge, Ly=given.edge, Lz=given.edge)
+        made.initialize(viscosity=1.0, hydrodynamicRadius=1.0, tolerance=tolerance)
+        made.setPositions(rows[0])
+        return made
+
+    exact, splits = given.exact, SPLITS
+    if peer == "FCM":  # libMobility's name for it is a psi of 0
+        splits = (0.0,)
+        try:
+            exact = given.sample(solver(0.0, min(TOLERANCES)).Mdot(forces)[0].T)
+        except RuntimeError as error:
+            print(f"FCM with {given.forces.shape[1]} spheres is left out: {error}")
+            return {}
+    found: list[dict[str, Any]] = []
+    done: set[float] = set()
+    for psi, tolerance in itertools.product(splits, TOLERANCES):
+        if psi in done:
+            continue
+        try:
+            made = solver(psi, tolerance)
+            error = given.error(made.Mdot(forces)[0].T, exact)
+        except RuntimeError as reason:  # as smaller tolerances would have, too
+            print(f"{peer} with psi {psi:g} and tolerance {tolerance:g} is left out: {reason}")
+            done.add(psi)
+            continue
+        if not error <= asked:
+            continue
+        turn = itertools.cycle(rows)
+
+        def move(made: Any = made, turn: Any = turn) -> None:
+            made.setPositions(next(turn))
+            made.Mdot(forces)
+
+        def step(made: Any = made, turn: Any = turn) -> None:
+            made.setPositions(next(turn))
+            made.LangevinVelocities(DT, KT, forces)
+
+        found.append(
+            {"psi": psi, "tolerance": tolerance, "error": error, **_seconds(run, move, step)}
+        )
+        done.add(psi)
+        made.clean()
+    if not found:
+        return {}
+    fastest = min(found, key=lambda row: row["M F"])
+    return fastest | {"step": min(row["step"] for row in found)}
+
+
+def _seconds(run: Run, move: Callable[[], None], step: Callable[[], None]) -> dict[str, float]:
+    """Return the median seconds of both; by the clock, because peers wait for the device."""
+
+    def timed(call: Callable[[], None]) -> Callable[[], Any]:
+        return lambda: cases.timed(run, call)[0]
+
+    found = {}
+    for name, call in (("M F", timed(move)), ("step", timed(step))):
+        call()
+        times = [call() for _ in range(2 if run.quick else ROUNDS)]
+        found[name] = float(np.median(times))
+    return found
+
+
+def tables(record: Record) -> list[Table]:
+    """Return a table of errors and times."""
+    found = record["results"]["rows"]
+    solvers = list(dict.fromkeys(row["solver"] for row in found))
+    head = ["spheres", "volume fraction", "error asked"]
+    for name in solvers:
+        head += [f"{name}: error", "M F, ms", "step, ms"]
+    lines: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in found:
+        lines.setdefault((row["N"], row["fraction"], row["asked"]), {})[row["solver"]] = row
+    rows = []
+    for (n, fraction, asked), of in lines.items():
+        cells = [count(n), f"{fraction:g}", f"{asked:g}"]
+        for name in solvers:
+            row = of.get(name)
+            cells += (
+                ["", "", ""]
+                if row is None
+                else [f"{row['error']:.1e}", ms(row["M F"]), ms(row["step"])]
+            )
+        rows.append(cells)
+    reason = record["results"]["left out"]
+    notes = [f"PSE and FCM are left out: {reason}."] if reason else []
+    return [Table("Spheres in a cube with three periodic axes", head, rows, notes)]
+
+
+def draw(record: Record, file: Path) -> None:
+    """Draw times over the number of spheres, a panel for each volume fraction."""
+    found = record["results"]["rows"]
+    fractions = list(dict.fromkeys(row["fraction"] for row in found))
+    solvers = list(dict.fromkeys(row["solver"] for row in found))
+    asked = found[0]["asked"]
+    made, panels = figure(len(fractions), 3.8, 3.4 * len(fractions) + 1.5, sharey=True)
+    for panel, fraction in zip(panels, fractions, strict=True):
+        for color, name in zip(SERIES, solvers, strict=False):
+            of = [
+                row
+                for row in found
+                if (row["fraction"], row["solver"], row["asked"]) == (fraction, name, asked)
+            ]
+            for line, what in (("-", "M F"), ("--", "step")):
+                panel.loglog(
+                    [row["N"] for row in of],
+                    [1e3 * row[what] for row in of],
+                    line,
+                    marker="o",
+                    color=color,
+                    label=f"{name}, {what}",
+                )
+        panel.set(title=f"Volume fraction {fraction:g}, error {asked:g}", xlabel="spheres")
+        panel.grid()
+    panels[0].set_ylabel("milliseconds")
+    made.legend(*panels[0].get_legend_handles_labels(), loc="outside right center")
+    save(made, file, record["machine"]["name"])

@@ -1,0 +1,259 @@
+"""`parki.vjp` and `parki.jvp` of composites, against differences of direct sums."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from composites import (
+    BLAKE,
+    BOX,
+    COMB,
+    HARMONIC,
+    MIDDLE,
+    OFF,
+    SLIP,
+    STRESS,
+    WALL,
+    first,
+    images,
+    of_squares,
+    squares,
+    summed,
+)
+from contract import rms
+from frameworks import difference
+
+import parki
+from parki.ewald.composed.plan import ComposedPlan
+from parki.ewald.derivatives import one_sum
+from parki.ewald.sums.adjoint import velocity
+from parki.ewald.sums.composite import Addend, Composite
+from parki.ewald.sums.maps import Beside, Curved, slopes
+
+pytestmark = pytest.mark.usefixtures("few_degrees")
+
+WITH_NORMALS = (COMB, OFF)
+
+
+def inputs(composite, same=False, seed=0):
+    """Return trg, src, dens and perhaps norms, at points above the middle plane, well apart."""
+    rng = np.random.default_rng(seed)
+    corners = np.stack(np.meshgrid(range(3), range(3), range(2), indexing="ij")).reshape(3, 18)
+    edges = np.array([[BOX[0]], [BOX[1]], [0.8 * MIDDLE]]) / [[3], [3], [2]]
+    points = edges * (corners + 0.2 + 0.5 * rng.random((3, 18))) + [[0], [0], [1.05 * MIDDLE]]
+    trg, src = np.split(points[:, rng.permutation(18)], [8], axis=1)
+    given = {"trg": src if same else trg, "src": src}
+    given["dens"] = rng.standard_normal((*composite.density, 10))
+    return given | ({"norms": rng.standard_normal((3, 10))} if composite in WITH_NORMALS else {})
+
+
+def arguments(composite, given, periodicity=0, **more):
+    options = parki.EwaldOptions(periodicity, BOX, **{"tolerance": 1e-8, **more})
+    arrays = given["trg"], given["src"], given["dens"], given.get("norms")
+    return composite, *arrays, options
+
+
+def differs(given, values, found, moves, slope, change):
+    """Return how far vjp and jvp are from differences, over norms."""
+    size, product = np.linalg.norm(slope), sum((found[n] * move).sum() for n, move in moves.items())
+    apart = abs(product - (values * slope).sum()) / np.linalg.norm(values)
+    return max(apart, np.linalg.norm(change - slope)) / size
+
+
+CASES = [(SLIP, 3), (COMB, 1), (STRESS, 0), (OFF, 2), (HARMONIC, 2), (WALL, 1)]
+MORE = [(SLIP, 0), (SLIP, 2), (COMB, 3), (STRESS, 3), (OFF, 0), (OFF, 3), (HARMONIC, 0), (WALL, 0)]
+CASES += [pytest.param(*case, marks=pytest.mark.slow) for case in [*MORE, (HARMONIC, 3), (WALL, 2)]]
+
+
+@pytest.mark.parametrize("same", [False, True], ids=["apart", "same"])
+@pytest.mark.parametrize(("composite", "periodicity"), CASES, ids=lambda e: getattr(e, "name", e))
+def test_against_differences_of_direct_sums(composite, periodicity, same):
+    """By each input; of targets that are sources, in both roles at once."""
+    given, rng = inputs(composite, same), np.random.default_rng(1)
+    values = rng.standard_normal((*composite.result, given["trg"].shape[1]))
+    arrays = arguments(composite, given, periodicity)
+    found = parki.vjp(*arrays, values=values, wrt=tuple(given))
+    alone = parki.vjp(*arrays, values=values)["dens"]
+    assert rms(alone - found["dens"]) <= 1e-7 * rms(alone)
+    moved = {name: rng.standard_normal(array.shape) for name, array in given.items()}
+    if same:
+        moved["trg"] = moved["src"]
+    groups = [["trg", "src"]] if same else [["trg"], ["src"]]
+    total = 0.0
+    for names in [*groups, *([name] for name in ("dens", "norms") if name in given)]:
+        moves = {name: moved[name] for name in names}
+        slope = difference(lambda g: summed(composite, g, periodicity), given, moves)
+        change = parki.jvp(*arrays, tangents=moves)
+        assert differs(given, values, found, moves, slope, change) <= 1e-7, names
+        total = total + change
+    assert rms(parki.jvp(*arrays, tangents=moved) - total) <= 1e-7 * rms(total)
+
+
+def test_the_wall():
+    """No flow at the wall; derivatives by densities, and what the others lack."""
+    given = inputs(BLAKE)
+    plan = ComposedPlan(BLAKE, given["trg"], given["src"], arguments(BLAKE, given, 2)[-1])
+    dens, far = given["dens"], plan(given["dens"])
+    assert rms(far - summed(BLAKE, given, 2)) <= plan.promise(dens)
+    values = np.random.default_rng(2).standard_normal(far.shape)
+    arrays = arguments(BLAKE, given, 2)
+    back = parki.vjp(*arrays, values=values)["dens"]
+    assert rms(back - plan.adjoint(values)) <= 1e-6 * rms(back)
+    assert rms(parki.jvp(*arrays, tangents={"dens": dens}) - far) <= 1e-6 * rms(far)
+    for name in ("trg", "src"):
+        words = f"no sum for the derivative of 'grad_u' of laplace_dipole by '{name}'"
+        with pytest.raises(parki.ParkiValueError, match=words):
+            parki.vjp(*arrays, values=values, wrt=("dens", name))
+        with pytest.raises(parki.ParkiValueError, match=words):
+            parki.jvp(*arrays, tangents={name: given[name]})
+    wall = given["trg"].copy()
+    wall[2] = MIDDLE
+    plan.update_points(wall, given["src"])
+    assert rms(plan(dens)) <= plan.promise(dens) < 1e-3 * rms(far)
+
+
+@pytest.mark.parametrize("composite", [COMB, HARMONIC, WALL], ids=lambda each: each.name)
+def test_several_densities(composite):
+    """Derivatives by points are summed over them."""
+    given, rng = inputs(composite), np.random.default_rng(3)
+    given["dens"] = rng.standard_normal((2, *given["dens"].shape))
+    values = rng.standard_normal((2, *composite.result, 8))
+    moves = {name: rng.standard_normal(array.shape) for name, array in given.items()}
+    together = arguments(composite, given, tolerance=1e-4)
+    found = parki.vjp(*together, values=values, wrt=tuple(given))
+    change = parki.jvp(*together, tangents=moves)
+    total = dict.fromkeys(found, 0.0)
+    for n in (0, 1):
+        one = arguments(composite, given | {"dens": given["dens"][n]}, tolerance=1e-4)
+        part = parki.vjp(*one, values=values[n], wrt=tuple(given))
+        assert np.allclose(part.pop("dens"), found["dens"][n], rtol=1e-9, atol=1e-9)
+        total |= {name: total[name] + array for name, array in part.items()}
+        expected = parki.jvp(*one, tangents=moves | {"dens": moves["dens"][n]})
+        assert np.allclose(change[n], expected, rtol=1e-9, atol=1e-9)
+    for name in found.keys() - {"dens"}:
+        assert np.allclose(found[name], total[name], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("composite", [WALL, OFF], ids=lambda each: each.name)
+def test_spaces_and_precisions(composite, space, to_space, to_host):
+    given, rng = inputs(composite), np.random.default_rng(4)
+    values = rng.standard_normal((*composite.result, 8))
+    exact = parki.vjp(*arguments(composite, given), values=values, wrt=tuple(given))
+    moves = {name: rng.standard_normal(array.shape) for name, array in given.items()}
+    change = parki.jvp(*arguments(composite, given), tangents=moves)
+    for dtype, tolerance in (("f8", 1e-6), ("f4", 1e-3)):
+
+        def sent(array, dtype=dtype):
+            return to_space(array.astype(dtype))
+
+        there = {name: sent(array) for name, array in given.items()}
+        arrays = arguments(composite, there, tolerance=tolerance, execution_space=space)
+        found = parki.vjp(*arrays, values=sent(values), wrt=tuple(given))
+        found["jvp"] = parki.jvp(*arrays, tangents={n: sent(move) for n, move in moves.items()})
+        for name, array in found.items():
+            other = exact.get(name, change)
+            assert array.dtype == dtype and type(array) is type(there["trg"])
+            assert rms(to_host(array) - other) <= 10 * tolerance * rms(other), name
+
+
+def test_sums_are_shared(monkeypatch):
+    """A source and its image take the sums of one source, and maps of targets one sum more."""
+    kernels, original = [], one_sum.sum_once
+
+    def spy(given, dens, want, **more):
+        kernels.append((given[0], len(dens), want))
+        return original(given, dens, want, **more)
+
+    monkeypatch.setattr(one_sum, "sum_once", spy)
+    for composite, expected in (
+        (SLIP, [("stokes_sl", 1, ("u", "grad_u")), ("stokes_sl", 1, ("grad_u",))]),
+        (STRESS, [("stokes_dipole", 3, ("p", "grad_u")), ("stokes_sl", 1, ("p", "grad_u"))]),
+    ):
+        given, wrt = inputs(composite), ("dens", "src", "trg") if composite is SLIP else ("trg",)
+        values = np.ones((*composite.result, 8))
+        parki.vjp(*arguments(composite, given, tolerance=1e-3), values=values, wrt=wrt)
+        assert sorted(kernels) == sorted(expected)
+        kernels.clear()
+
+
+@pytest.mark.parametrize(("targets", "sources"), [(0, 4), (4, 0), (0, 0)])
+@pytest.mark.parametrize("composite", [SLIP, HARMONIC, WALL, OFF], ids=lambda each: each.name)
+def test_without_points(composite, targets, sources):
+    given = inputs(composite)
+    given = {n: a[..., : targets if n == "trg" else sources] for n, a in given.items()}
+    values = np.ones((*composite.result, targets))
+    found = parki.vjp(*arguments(composite, given), values=values, wrt=tuple(given))
+    assert {n: a.shape for n, a in found.items()} == {n: a.shape for n, a in given.items()}
+    assert not any(array.any() for array in found.values())
+    change = parki.jvp(*arguments(composite, given), tangents=given)
+    assert change.shape == values.shape and not change.any()
+
+
+# --- maps -----------------------------------------------------------------------------------------
+
+
+def away(values, at):
+    """Return densities times distances from an axis: not affine, though of degree one."""
+    return values * np.hypot(*at["points"][:2])
+
+
+def test_slopes_of_maps():
+    rng = np.random.default_rng(5)
+    at = {"points": rng.random((3, 7)), "norms": rng.standard_normal((3, 7))}
+    dens, move = rng.standard_normal((3, 7)), rng.standard_normal((3, 7))
+    both = Beside((None, images, Curved(squares, of_squares)))
+    for function, values in ((None, at["points"]), (images, at["points"]), (both, dens)):
+        parts = slopes(function, values, at, "points")
+        change = sum(p * np.tile(m, p.shape[1] // 7) for p, m in zip(parts, move, strict=True))
+
+        def made(given, function=function, values=values):
+            points = given["points"]
+            into = points if values is at["points"] else values
+            return into if function is None else function(into, {**at, "points": points})
+
+        assert np.allclose(change, difference(made, at, {"points": move}), atol=1e-9)
+
+
+def test_maps_that_do_not_say_how_they_change():
+    for name, each in {
+        "squares": Addend("stokes_sl", ("u",), velocity, squares),
+        "away": Addend("stokes_sl", ("u",), velocity, away),
+        "<lambda>": Addend("stokes_sl", ("u",), velocity, sources=lambda y, at: y / (y**2).sum(0)),
+        "test_maps": Addend("stokes_sl", ("u",), lambda found, at: found["u"] * at["points"] ** 2),
+    }.items():
+        composite = Composite("curved", (3,), (3,), (each,))
+        given = inputs(composite)
+        if name == "<lambda>":
+            given["src"] = given["src"] + 1  # whose images are in the box
+        wrt = ("trg",) if name == "test_maps" else ("src",)
+        arrays = arguments(composite, given)
+        options = replace(arrays[-1], box=(4, 4, 4))
+        arrays = (*arrays[:-1], options)
+        words = f"the map .*{name}.* of a composite is not affine in the points"
+        with pytest.raises(parki.ParkiValueError, match=words):
+            parki.vjp(*arrays, values=np.ones((3, 8)), wrt=wrt)
+        with pytest.raises(parki.ParkiValueError, match=words):
+            parki.jvp(*arrays, tangents={wrt[0]: given[wrt[0]]})
+
+
+def test_wrong_arguments():
+    given = inputs(SLIP)
+    with pytest.raises(parki.ParkiValueError, match="names of inputs of free slip: trg, src, dens"):
+        parki.vjp(*arguments(SLIP, given), values=given["trg"], wrt=("norms",))
+    with pytest.raises(parki.ParkiTypeError, match="norms is missing; stokes_dl needs normals"):
+        parki.vjp(*arguments(COMB, inputs(COMB) | {"norms": None}), values=given["trg"])
+    of_two = Composite("two", (6,), (3,), (Addend("stokes_sl", ("u",), velocity),))
+    with pytest.raises(parki.ParkiValueError, match=r"a density for stokes_sl of shape \(6, 10\)"):
+        parki.vjp(*arguments(of_two, inputs(of_two)), values=given["trg"], wrt=("src",))
+    flat = Composite("flat", (3,), (3,), (Addend("laplace", ("u",), velocity, lambda f, _: f[:1]),))
+    with pytest.raises(parki.ParkiValueError, match=r"a result of laplace of shape \(1, 8\)"):
+        parki.vjp(*arguments(flat, given), values=given["trg"])
+    with pytest.raises(parki.ParkiValueError, match=r"a result of laplace of shape \(1, 8\)"):
+        parki.jvp(*arguments(flat, given), tangents={"dens": given["dens"]})
+    pressure = Addend("stokes_dl", ("p",), lambda found, _: found["p"], first)
+    layers = Composite("pressure", (6,), (), (pressure,))
+    with_normals = inputs(COMB)
+    with pytest.raises(parki.ParkiValueError, match="derivative of 'p' of stokes_dl by 'dens'"):
+        parki.vjp(*arguments(layers, with_normals), values=np.ones(8))

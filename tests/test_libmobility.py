@@ -1,0 +1,257 @@
+"""libMobility's calls: closed forms, contracts of shapes, and what parki refuses."""
+
+import numpy as np
+import pytest
+from helpers.sphere_reference import mobility
+
+import parki
+from parki.interchange import to_host
+from parki.libmobility import PSE, NBody, Solver
+
+pytestmark = pytest.mark.usefixtures("few_degrees")
+
+RADIUS, VISCOSITY, EDGE, COUNT = 0.9, 1.1, 8.0, 5
+BOX = dict.fromkeys(("Lx", "Ly", "Lz"), EDGE)
+PERIODIC, OPEN = ("periodic",) * 3, ("open",) * 3
+SOLVERS = {
+    "PSE": (PSE, PERIODIC, {"psi": 1.0, **BOX}),
+    "NBody": (NBody, OPEN, {"algorithm": "advise"}),
+    "Solver": (Solver, ("periodic", "periodic", "open"), {"Lx": EDGE, "Ly": EDGE}),
+}
+NOISY = ("PSE", "NBody")
+
+
+def solver(name, angular=False, **given):
+    kind, periodicity, parameters = SOLVERS[name]
+    made = kind(*periodicity)
+    made.setParameters(**parameters)
+    made.initialize(VISCOSITY, RADIUS, angular, **given)
+    return made
+
+
+def rows(count=COUNT, seed=0):
+    rng = np.random.default_rng(seed)
+    return EDGE * rng.random((count, 3)), *rng.standard_normal((2, count, 3))
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_mobility(name):
+    """Positions by rows; physical units; a torque moves, and a force turns."""
+    positions, forces, torques = rows()
+    found = solver(name, angular=True, tolerance=1e-9)
+    found.setPositions(positions)
+    box = np.array([EDGE, EDGE, np.ptp(positions[:, 2]) if name == "Solver" else EDGE])
+    periodicity = {"PSE": 3, "NBody": 0, "Solver": 2}[name]
+    exact = mobility(positions.T, np.full(COUNT, RADIUS), forces.T, torques.T, box, periodicity)
+    for ours, theirs in zip(found.Mdot(forces, torques), exact, strict=True):
+        np.testing.assert_allclose(8 * np.pi * VISCOSITY * ours.T, theirs, atol=1e-8)
+    parts = np.add(found.Mdot(forces), found.Mdot(torques=torques))
+    np.testing.assert_allclose(parts, found.Mdot(forces, torques), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "moves", "turns"),
+    [
+        ("NBody", 1.0, 1.0),
+        (
+            "PSE",
+            1 - 2.8372974794806 * RADIUS / EDGE + 4 / 3 * np.pi * (RADIUS / EDGE) ** 3,
+            1 - 4 / 3 * np.pi * (RADIUS / EDGE) ** 3,
+        ),
+    ],
+)
+def test_one_sphere(name, moves, turns):
+    alone = solver(name, angular=True, tolerance=1e-6)
+    alone.setPositions(np.array([1.0, 2.0, 3.0]))
+    linear, angular = alone.Mdot(np.ones(3), np.ones(3))
+    np.testing.assert_allclose(linear, moves / (6 * np.pi * VISCOSITY * RADIUS), rtol=1e-6)
+    np.testing.assert_allclose(angular, turns / (8 * np.pi * VISCOSITY * RADIUS**3), rtol=1e-6)
+
+
+@pytest.mark.parametrize("angular", [False, True])
+@pytest.mark.parametrize("name", NOISY)
+def test_matrix_is_symmetric_and_that_of_the_noise(name, angular):
+    """The mean square of a projection of the noise, whose scatter is known."""
+    found, count = solver(name, angular, tolerance=1e-4, seed=3), 3
+    found.setPositions(rows(count)[0])
+
+    def product(vector):
+        parts = found.Mdot(*vector.reshape(-1, 3 * count))
+        return np.concatenate([part for part in parts if part is not None])
+
+    matrix = np.array([product(e) for e in np.eye(3 * count * (1 + angular))]).T
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-4 * matrix.max())
+    assert np.linalg.eigvalsh(matrix)[0] > 0
+    draws, vector = 150, np.random.default_rng(1).standard_normal(len(matrix))
+    noise = [
+        np.concatenate([part.ravel() for part in found.sqrtMdotW() if part is not None])
+        for _ in range(draws)
+    ]
+    mean = np.mean((np.array(noise) @ vector) ** 2)
+    assert abs(mean / (vector @ matrix @ vector) - 1) < 4 * np.sqrt(2 / draws)
+
+
+@pytest.mark.parametrize("name", NOISY)
+def test_langevin_velocities(name):
+    """They are the parts, with the factors of a Brownian step; none at zero temperature."""
+    positions, forces, torques = rows()
+    seeded = [solver(name, angular=True, seed=7) for _ in range(2)]
+    for each in seeded:
+        each.setPositions(positions)
+    moved, noise = seeded[0].Mdot(forces, torques), seeded[0].sqrtMdotW(np.sqrt(2 * 0.3 / 0.01))
+    found = seeded[1].LangevinVelocities(0.01, 0.3, forces, torques)
+    for ours, *parts in zip(found, moved, noise, strict=True):
+        np.testing.assert_allclose(ours, parts[0] + parts[1], rtol=1e-9)
+    cold = seeded[1].LangevinVelocities(dt=0.01, kbt=0.0, forces=forces, torques=torques)
+    np.testing.assert_array_equal(cold, moved)
+    np.testing.assert_array_equal(seeded[1].LangevinVelocities(0.01, 0.0), np.zeros((2, COUNT, 3)))
+    with pytest.raises(parki.ParkiValueError, match="dt is 0 and kbt is 1; expected a positive"):
+        seeded[1].LangevinVelocities(0, 1)
+
+
+def test_scale_and_divergence():
+    positions, *_ = rows()
+    seeded = [solver("PSE", seed=7) for _ in range(2)]
+    for each in seeded:
+        each.setPositions(positions)
+    np.testing.assert_allclose(
+        seeded[0].sqrtMdotW(2.5)[0], 2.5 * seeded[1].sqrtMdotW()[0], rtol=1e-9
+    )
+    found, none = seeded[0].divM(2.5)
+    np.testing.assert_array_equal(found, np.zeros((COUNT, 3)))
+    assert none is None
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("angular", [False, True])
+def test_shapes(name, angular):
+    """Each result has the shape of what it belongs to; flat arrays and rows mix."""
+    positions, forces, torques = rows()
+    found = solver(name, angular)
+    for place in (positions, positions.ravel()):
+        found.setPositions(place)
+        assert found.divM()[0].shape == place.shape
+        if name in NOISY:
+            assert found.sqrtMdotW()[0].shape == place.shape
+            assert found.LangevinVelocities(1.0, 1.0)[0].shape == place.shape
+        for force in (forces, forces.ravel()):
+            linear, turned = found.Mdot(force)
+            np.testing.assert_allclose(linear.ravel(), found.Mdot(forces)[0].ravel(), rtol=1e-9)
+            assert linear.shape == force.shape and linear.flags.c_contiguous
+            if not angular:
+                assert turned is None
+                continue
+            assert turned.shape == force.shape
+            assert [e.shape for e in found.Mdot(torques=force)] == [force.shape] * 2
+            both = found.Mdot(force, torques)
+            assert [e.shape for e in both] == [force.shape, torques.shape]
+
+
+def test_moved_spheres_and_other_numbers_of_them():
+    """Also out of the box of free axes, which is the extent of the first positions."""
+    for name in SOLVERS:
+        found = solver(name)
+        for count, scale in ((5, 1.0), (5, 1.01), (5, 3.0), (2, 1.0)):
+            positions, forces, _ = rows(count, seed=count)
+            found.setPositions(scale * positions)
+            new = solver(name)
+            new.setPositions(scale * positions)
+            np.testing.assert_allclose(found.Mdot(forces)[0], new.Mdot(forces)[0], atol=2e-5)
+
+
+def test_libraries_and_precisions():
+    torch = pytest.importorskip("torch")
+    positions, forces, _ = (each.astype("f4") for each in rows())
+    found = solver("PSE", tolerance=1e-3)
+    found.setPositions(positions)
+    ours = found.Mdot(forces.astype("f8"))[0]
+    assert ours.dtype == np.float32  # that of the positions
+    found.setPositions(torch.from_numpy(positions))
+    theirs = found.Mdot(torch.from_numpy(forces))[0]
+    assert isinstance(theirs, torch.Tensor) and isinstance(found.sqrtMdotW()[0], torch.Tensor)
+    np.testing.assert_allclose(theirs.numpy(), ours, rtol=1e-4, atol=1e-5)
+    found.setPositions(positions.tolist())
+    assert found.Mdot(forces.tolist())[0].dtype == np.float64
+
+
+def test_spaces(space):
+    """Arrays of a device stay there, its random numbers too."""
+    positions, forces, torques = rows()
+    xp = space.array_module
+    found, host = (solver("PSE", angular=True, seed=1) for _ in range(2))
+    found.setPositions(xp.asarray(positions))
+    host.setPositions(positions)
+    ours = found.Mdot(xp.asarray(forces), xp.asarray(torques))
+    for each, theirs in zip(ours, host.Mdot(forces, torques), strict=True):
+        np.testing.assert_allclose(to_host(each), theirs, atol=1e-4)
+    noisy = found.LangevinVelocities(0.1, 1.0, xp.asarray(forces))
+    for each in (*ours, *noisy, *found.sqrtMdotW(), *found.divM()):
+        assert isinstance(each, xp.ndarray) and each.shape == (COUNT, 3)
+
+
+def test_radii_and_options():
+    """One for each sphere, and fields of `EwaldOptions`: more than libMobility takes."""
+    positions, forces, _ = rows()
+    radii = np.where(np.arange(COUNT) % 2, 0.5, 0.8)
+    found = PSE(*PERIODIC)
+    found.setParameters(1.0, EDGE, EDGE, EDGE, split="hasimoto")
+    found.initialize(VISCOSITY, radii, tolerance=1e-6)
+    found.setPositions(positions)
+    exact, _ = mobility(positions.T, radii, forces.T, 0 * forces.T, np.full(3, EDGE), 3)
+    np.testing.assert_allclose(8 * np.pi * VISCOSITY * found.Mdot(forces)[0].T, exact, atol=1e-5)
+
+
+def test_refusals():
+    positions, forces, torques = rows()
+    for kind, axes, text in (
+        (Solver, ("open", "open", "single_wall"), "periodicityZ is 'single_wall'"),
+        (Solver, ("open", "periodic", "open"), "expected the periodic axes first"),
+        (PSE, OPEN, "PSE is for three axes that are 'periodic'"),
+        (NBody, PERIODIC, "NBody is for three axes that are 'open'"),
+    ):
+        with pytest.raises(parki.ParkiValueError, match=text):
+            kind(*axes)
+    for name, parameters, text in (
+        ("PSE", {"psi": 1.0, **BOX, "shearStrain": 0.1}, "shearStrain is 0.1"),
+        ("NBody", {"wallHeight": 0.0}, "wallHeight is 0.0"),
+        ("Solver", {"Lx": EDGE}, "Ly is None, but axis Y is periodic"),
+    ):
+        with pytest.raises(parki.ParkiValueError, match=text):
+            solver(name).setParameters(**parameters)
+    with pytest.raises(parki.ParkiValueError, match="lanczos_callback is given"):
+        solver("NBody", lanczos_callback=print)
+    found = solver("Solver")
+    for bad in (np.ones((4, 6)), np.ones((3, 1)), np.ones((1, 4)), np.ones(4), np.ones((0, 3))):
+        with pytest.raises(parki.ParkiValueError, match="positions has shape"):
+            found.setPositions(bad)
+    found.setPositions(positions)
+    with pytest.raises(
+        parki.ParkiValueError, match=r"forces has shape \(4, 3\); expected \(5, 3\)"
+    ):
+        found.Mdot(forces[:4])
+    with pytest.raises(parki.ParkiValueError, match="includeAngular is False"):
+        found.Mdot(forces, torques)
+    with pytest.raises(parki.ParkiTypeError, match="forces and torques are None"):
+        found.Mdot()
+    with pytest.raises(parki.ParkiValueError, match="noise with periodicity=2 is not defined"):
+        found.sqrtMdotW()
+    cold = found.LangevinVelocities(1, 0, forces)
+    np.testing.assert_array_equal(cold[0], found.Mdot(forces)[0])
+    with pytest.raises(parki.ParkiValueError, match="NaN or infinity"):
+        found.setPositions(np.full((COUNT, 3), np.nan))
+
+
+def test_order_of_calls():
+    """Each call says which one is missing; `RuntimeError` is what libMobility raises."""
+    found = PSE(*PERIODIC)
+    with pytest.raises(RuntimeError, match="setParameters was not called"):
+        found.initialize(1.0, 1.0)
+    found.setParameters(1.0, EDGE, EDGE, EDGE)
+    with pytest.raises(RuntimeError, match="initialize was not called"):
+        found.setPositions(rows()[0])
+    found.initialize(1.0, 1.0)
+    found.setPositions(rows()[0])
+    found.clean()
+    for call in (lambda: found.Mdot(rows()[1]), found.sqrtMdotW, found.divM):
+        with pytest.raises(RuntimeError, match="setPositions was not called"):
+            call()
