@@ -32,6 +32,7 @@ import numpy as np
 from composites import BOX, COMB, HARMONIC, NORMS, SLIP, SRC, TOLERANCE, TRG
 from contract import KERNELS, SCALAR, cloud
 from degrees import few_degrees
+from grouped import Grouped
 
 import parki
 from parki.distributed import ewald, use_local_gpu
@@ -510,15 +511,6 @@ class Dealt:
             return np.full(1, self.rank, dtype)
         numbers = self.numbers if len(shape) == 3 else self.numbers[0]
         return self.memory.send(numbers[..., self.mine].astype(dtype))
-
-
-class Grouped(parki.Spheres):
-    """Spheres by pairs of radii, as over ranks."""
-
-    _marks = False
-
-    def _again(self, points: Any, options: Any) -> Any:
-        return Grouped(points, self.radii, options, viscosity=self.viscosity)
 
 
 def spheres(comm: Any, space: str = "CPU") -> None:
