@@ -126,7 +126,7 @@ class PlacedSum:
                 f"{kernel} takes the radius of each point, which parki.Spheres gives it; make "
                 "parki.Spheres of these points"
             )
-        # Those of the first points serve the next.
+        # The marks of the first points serve the next ones.
         self._marks = tuple(self.task.xp.asarray(each, dtype=self.dtype) for each in marks)
         for name, each in zip(("trg_marks", "src_marks"), self._marks, strict=True):
             arrays[name] = each.reshape(1, -1)
