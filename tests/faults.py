@@ -401,6 +401,30 @@ FAULTS = (
         "return not self.ratio > 1",
         "tests/test_commands.py::test_broken_promise",
     ),
+    Fault(
+        "P2P",
+        "the marks of targets are not in their order",
+        "p2p.py",
+        "self.dtype.type(unit) * points.sort(each)",
+        "self.dtype.type(unit) * each",
+        "tests/test_polydisperse.py",
+    ),
+    Fault(
+        "FGC",
+        "sources' Laplacians have the other sign",
+        "fgc.py",
+        "hat[c][re] = hat[c][re] - square * hat[c][re + apart]",
+        "hat[c][re] = hat[c][re] + square * hat[c][re + apart]",
+        "tests/test_polydisperse.py",
+    ),
+    Fault(
+        "estimates",
+        "spheres of any radii make no larger errors than points",
+        "lifted.py",
+        "return _ratios(base, self.order, term, square, self.sides)",
+        "return 1.0, 1.0",
+        "tests/test_polydisperse.py",
+    ),
 )
 
 

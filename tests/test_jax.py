@@ -11,6 +11,7 @@ import pytest
 from contract import call_of
 from few import FEW
 from frameworks import BOX, PERIODICITIES, RADII, inputs, suspension
+from grouped import Grouped
 
 import parki
 from parki.runtime.spaces import why_unavailable
@@ -193,7 +194,7 @@ def test_spheres(radii, periodicity, device):
     call = jax.jit(
         lambda x, f, t: parki.jax.sphere_velocities(x, radii, f, t, options, viscosity=0.1)
     )
-    spheres = parki.Spheres(given[0], radii, options, viscosity=0.1)
+    spheres = Grouped(given[0], radii, options, viscosity=0.1)
     for found, expected in zip(call(*given), spheres.velocities(*given[1:]), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9)
     check_grads(call, given, order=1, **CHECK)
@@ -203,7 +204,7 @@ def test_spheres_of_many_forces(device):
     """Without torques; with options as keywords, mapped over forces."""
     points, *forces = (jax.device_put(each, device) for each in suspension())
     options = {"periodicity": 3, "box": BOX, "tolerance": 1e-4}
-    many, spheres = jnp.stack(forces), parki.Spheres(points, RADII, **options)
+    many, spheres = jnp.stack(forces), Grouped(points, RADII, **options)
     call = lambda f: parki.jax.sphere_velocities(points, RADII, f, **options)  # noqa: E731
     np.testing.assert_allclose(call(many), spheres.velocities(many), rtol=1e-9)
     np.testing.assert_allclose(jax.vmap(call)(many), call(many), rtol=1e-9)

@@ -12,6 +12,7 @@ import pytest
 from contract import call_of
 from few import FEW, USUAL
 from frameworks import BOX, KERNELS, PERIODICITIES, RADII, inputs, suspension
+from grouped import Grouped
 
 import parki
 from parki.ewald.sums import SUMS
@@ -224,7 +225,7 @@ def test_spheres(radii, periodicity, device):
     options = parki.EwaldOptions(periodicity, BOX, TOLERANCE)
     call = lambda x, f, t: parki.torch.sphere_velocities(x, radii, f, t, options, viscosity=0.1)  # noqa: E731
     bare = [each.detach() for each in given]
-    spheres = parki.Spheres(bare[0], radii, options, viscosity=0.1)
+    spheres = Grouped(bare[0], radii, options, viscosity=0.1)
     torch.testing.assert_close(call(*bare), spheres.velocities(*bare[1:]))
     torch.manual_seed(0)
     assert torch.autograd.gradcheck(call, given, check_forward_ad=True, **CHECK)
@@ -235,7 +236,7 @@ def test_spheres_of_many_forces(device):
     points, *forces = (torch.from_numpy(each).to(device) for each in suspension())
     options = {"periodicity": 3, "box": BOX, "tolerance": 1e-4}
     call = lambda x, f: parki.torch.sphere_velocities(x, RADII, f, **options)  # noqa: E731
-    many, spheres = torch.stack(forces), parki.Spheres(points, RADII, **options)
+    many, spheres = torch.stack(forces), Grouped(points, RADII, **options)
     torch.testing.assert_close(call(points, many), spheres.velocities(many))
     mapped = torch.func.vmap(lambda f: call(points, f))(many)
     torch.testing.assert_close(mapped, call(points, many))

@@ -3,19 +3,35 @@
     u = (1/r_c^2) (c - 2 X r) t x e
     d_j u_i = (1/r_c^3) [ (c' - c/r + 2 R + 6 X) (t x e)_i e_j + (c/r - 2 X) eps_ikj t_k ]
 
-With the radii a of the sphere that turns and b of the other, over r_c, last of the tables,
+With the radii a of the sphere that turns and b of the other, over r_c, last of the tables or the
+MARKS of the points,
 
     r > a + b             c = y^2
     |a - b| < r <= a + b  c = (a - b + r)^2 (b^2 + 2 b (a + r) - 3 (a - r)^2) y^2 / (16 a^3 b)
     r <= |a - b|          c = r / a^3 if b < a, otherwise 0
 
 A coinciding pair has y = 0, r = 0: no derivative, except of nested spheres.
+
+With MARKS the tables X and R belong to points, and the next ones to the Laplacian of their field,
+which b^2 / 6 multiplies.
 """
 
 from kernels.blocks.cut import cut
-from kernels.blocks.radial import direction, first_function
+from kernels.blocks.radial import direction, first_function, polynomial
 from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
 from kernels.blocks.vector import take_vector
+
+TURNING_TARGETS = False  # whether targets turn by forces, or move by torques
+
+
+def take_marks(density, row, at):
+    """Take the radii to ``turns`` and ``moves``, and what multiplies the Laplacian to ``sixth``."""
+    turns: REAL = density[row + CHARGES - 1][at]
+    moves: REAL = mark
+    if TURNING_TARGETS:
+        turns = mark
+        moves = density[row + CHARGES - 1][at]
+    sixth: REAL = 0.16666666666666666 * (moves * moves)
 
 
 def overlap():
@@ -41,8 +57,13 @@ def interact(density, row, normal, first_normal, at):
     """Add to u what one source does."""
     first_function()
     direction()
-    turns: REAL = p1[0]
-    moves: REAL = p1[1]
+    if MARKS:
+        take_marks(density, row, at)
+        polynomial(lifted, p1)
+        a = a + sixth * lifted
+    else:
+        turns: REAL = p1[0]
+        moves: REAL = p1[1]
     overlap()
     a = c - 2.0 * a * ratio
     cut(a)
@@ -57,8 +78,15 @@ def differentiate(density, row, normal, first_normal, at):
     """Add to the sums of derivatives what one source does."""
     begin_pair()
     begin_vector()
-    turns: REAL = p2[0]
-    moves: REAL = p2[1]
+    if MARKS:
+        take_marks(density, row, at)
+        polynomial(px1, p2)
+        polynomial(pr1, p3)
+        px = px + sixth * px1
+        pr = pr + sixth * pr1
+    else:
+        turns: REAL = p2[0]
+        moves: REAL = p2[1]
     overlap()
     # c / r, and c' - c / r.
     level = c * y

@@ -29,6 +29,7 @@ class Spheres(spheres.Spheres):
     """
 
     _splits = False  # noise on a grid in slabs is not there
+    _marks = False  # nor are marks of the points of other ranks
 
     def __init__(self, *given: Any, comm: Any = None, **keywords: Any) -> None:
         self.team, self.comm = Team(comm), comm
@@ -37,7 +38,9 @@ class Spheres(spheres.Spheres):
     def _make(self, *given: Any) -> Any:
         return Plan(*given, comm=self.comm)
 
-    def _sum(self, given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...]) -> Any:
+    def _sum(
+        self, given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...], radii: Any = None
+    ) -> Any:
         return sum_once((*given, {}), dens, self.comm, want)
 
     def _together(self) -> Any:

@@ -138,7 +138,8 @@ def sphere_velocities(
     points : jax.Array, shape (3, N), float32 or float64
         Centres.
     radii, viscosity
-        As for `parki.Spheres`. They are constants.
+        As for `parki.Spheres`, with at most eight different radii, because each pair of radii is
+        a sum of its own here. They are constants.
     forces, torques : jax.Array, shape (3, N), or (k, 3, N) for k of them at once; or None
         As for `parki.Spheres.velocities`. Options may take the place of torques.
     options : EwaldOptions

@@ -21,7 +21,7 @@ Groups = list[tuple[float, Any]]
 def grouped(radii: Any, count: int) -> Groups:
     """Return each radius with the spheres that have it."""
     values = lengths(radii, count)
-    return groups(values, count, np.unique(values))
+    return groups(np.broadcast_to(values, (count,)), np.unique(values))
 
 
 def velocities(

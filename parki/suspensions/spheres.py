@@ -15,7 +15,7 @@ from parki.ewald.checks import FINER, Check
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
-from parki.ewald.plan import Plan
+from parki.ewald.plan import Plan, marked_plan
 from parki.ewald.points import like_points, take_options
 from parki.ewald.sums import kernel
 from parki.interchange import as_array, as_given, to_host
@@ -26,14 +26,15 @@ from parki.typing import Array, OptionKeywords
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-MOST_RADII = 8  # different ones, each pair of which is a sum of its own
+# Different radii over ranks, and in PyTorch and JAX, where each pair of radii is a sum of its own.
+MOST_RADII = 8
 # What moves by what: the kernel, with the names of the radii of what moves and of what acts on it,
-# and the factor of its sum.
+# the factor of its sum, and the kernel of all radii.
 KINDS = {
-    ("velocity", "force"): ("sphere_sl", ("radius", "source_radius"), 1.0),
-    ("velocity", "torque"): ("sphere_curl", ("moving", "turning"), 1.0),
-    ("turn", "force"): ("sphere_curl", ("turning", "moving"), 1.0),
-    ("turn", "torque"): ("sphere_turns", ("radius", "source_radius"), 0.5),
+    ("velocity", "force"): ("sphere_sl", ("radius", "source_radius"), 1.0, "polydisperse_sl"),
+    ("velocity", "torque"): ("sphere_curl", ("moving", "turning"), 1.0, "polydisperse_curl"),
+    ("turn", "force"): ("sphere_curl", ("turning", "moving"), 1.0, "polydisperse_turn"),
+    ("turn", "torque"): ("sphere_turns", ("radius", "source_radius"), 0.5, "polydisperse_turns"),
 }
 
 
@@ -50,8 +51,7 @@ class Spheres:
     points : array, shape (3, N), float32 or float64
         Centres, in the unit of ``options.box``.
     radii : float, or array of shape (N,)
-        One radius, or one for each sphere; 0 for a tracer, which moves with the fluid. At most
-        eight different ones.
+        One radius, or one for each sphere; 0 for a tracer, which moves with the fluid.
     options : EwaldOptions
     viscosity : float
         Viscosity of the fluid.
@@ -91,19 +91,18 @@ class Spheres:
             _, self.options = take_options(None, options, keywords)
             self.viscosity = positive("viscosity", viscosity)
             self.points: Any = as_array("points", points)
-            count, values = self.points.shape[-1], lengths(radii, self.points.shape[-1])
-            self._groups = groups(values, count, self._different(np.unique(values)))
+            values = lengths(radii, self.points.shape[-1])
+            self.radii = np.broadcast_to(values, self.points.shape[-1:])
+            different = self._different(np.unique(values))
+            self._marked = self._marks and different.size > 1
+            if self._marked:  # one group, of radii up to the largest one
+                every: Any = slice(None)
+                self._groups = [(float(different[-1]), every)]
+            else:
+                self._groups = groups(self.radii, different)
             self._clouds = self._cut(self.points)
         self._plans: dict[tuple[str, str, int, int], Any] = {}
         self._plan("velocity", "force", 0, 0)  # refuses impossible points
-
-    @property
-    def radii(self) -> Any:
-        """The radius of each sphere."""
-        found = np.empty(self.points.shape[1])
-        for radius, members in self._groups:
-            found[members] = radius
-        return found
 
     @property
     def factor(self) -> float:
@@ -125,17 +124,28 @@ class Spheres:
 
     def _given(self, moves: str, acts: str, t: int, s: int) -> tuple[Any, ...]:
         """Return the kernel of such a plan, its targets, sources, normals and options."""
-        name = kernel_of(moves, acts, self._groups[t][0], self._groups[s][0])
+        if self._marked:
+            name: str = kernel(KINDS[moves, acts][3], largest=self._groups[0][0])
+        else:
+            name = kernel_of(moves, acts, self._groups[t][0], self._groups[s][0])
         return name, self._clouds[t], self._clouds[s], None, self.options
 
     # What differs over ranks: see `parki.distributed.spheres`.
     _splits = True  # whether noise may be drawn apart for far and near field
+    _marks = True  # whether spheres of several radii are one sum
 
     def _make(self, *given: Any) -> Any:
+        if self._marked:
+            return marked_plan(given, (self.radii, self.radii))
         return Plan(*given)
 
-    def _sum(self, given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...]) -> Any:
-        """Return a sum whose plan is not kept."""
+    def _sum(
+        self, given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...], radii: Any = None
+    ) -> Any:
+        """Return a sum whose plan is not kept. ``radii`` are the targets', if those are others."""
+        if self._marked:
+            marks = self.radii if radii is None else radii, self.radii
+            return sum_once(given, dens, want, marks=marks)
         return sum_once(given, dens, want)
 
     def _together(self) -> AbstractContextManager[Any]:
@@ -278,8 +288,12 @@ class Spheres:
         found: list[Any] = [0] * len(names)
         parts = self._cut(self._taken(forces=forces)["force"])
         for (radius, _), cloud, part in zip(self._groups, self._clouds, parts, strict=True):
-            name = kernel_of("velocity", "force", 0.0, radius)
-            sums = self._sum((name, points, cloud, None, self.options), part, names)
+            name: str = kernel_of("velocity", "force", 0.0, radius)
+            if self._marked:
+                name = kernel("polydisperse_flow", largest=radius)
+            given = name, points, cloud, None, self.options
+            tracers = np.zeros(as_array("points", points).shape[-1])
+            sums = self._sum(given, part, names, tracers)
             found = [
                 before + scales.get(n, rest) * each
                 for n, before, each in zip(names, found, sums, strict=True)
@@ -422,7 +436,7 @@ class Spheres:
                 "velocity of a cell depends on the gauge there, and the mobility is not positive; "
                 "take periodicity 0 or 3"
             )
-        if not all(radius for radius, _ in self._groups):
+        if not self.radii.all():
             raise ParkiValueError(
                 "noise of tracers is not defined: their own mobility is infinite; give all "
                 "spheres a radius"
@@ -444,7 +458,8 @@ class Spheres:
             found = noise.root(matrix, white((2, *shape)), accuracy, total=self._total) / scales
             return found[0], found[1]
         size = math.sqrt(self.factor)
-        if self._splits and len(self._groups) == 1 and self.options.periodicity == 3:
+        alike = len(self._groups) == 1 and not self._marked
+        if self._splits and alike and self.options.periodicity == 3:
             return size * noise.split(plan, white, accuracy)
 
         def product(values: Any) -> Any:
@@ -457,7 +472,7 @@ class Spheres:
         """Return what the tolerance promises: the bound of the rms error of the velocities.
 
         ``tolerance * sqrt(sum |F|^2) / (8 pi viscosity l)``, l the cube root of the box's volume,
-        for spheres of one radius; with more radii the bounds of all pairs of radii, added.
+        for spheres of any radii. Over ranks it is the sum of the bounds of all pairs of radii.
         """
         parts = self._cut(self._taken(forces=forces)["force"])
         pairs = [(t, s) for t in range(len(parts)) for s in range(len(parts))]
@@ -509,7 +524,10 @@ class Spheres:
 
     def describe(self) -> str:
         """Return what was chosen, as text."""
-        kinds = ", ".join(f"{len(own)} of radius {radius:g}" for radius, own in self._groups)
+        if self._marked:
+            kinds = f"{self.radii.size} of radii {self.radii.min():g} to {self.radii.max():g}"
+        else:
+            kinds = ", ".join(f"{len(own)} of radius {radius:g}" for radius, own in self._groups)
         head = f"spheres: {kinds}; viscosity {self.viscosity:g}"
         return "\n".join([head, *(plan.describe() for plan in self._plans.values())])
 
@@ -519,7 +537,7 @@ class Spheres:
 
 def kernel_of(moves: str, acts: str, own: float, other: float) -> str:
     """Return the name of the sum of what moves, of one radius, by what acts on another one."""
-    family, names, _ = KINDS[moves, acts]
+    family, names, *_ = KINDS[moves, acts]
     return kernel(family, **dict(zip(names, (own, other), strict=True)))
 
 
@@ -547,12 +565,11 @@ def lengths(radii: Any, count: int) -> Any:
     return values
 
 
-def groups(values: Any, count: int, different: Any) -> list[tuple[float, Any]]:
+def groups(values: Any, different: Any) -> list[tuple[float, Any]]:
     """Return each radius with the spheres that have it, of which there may be none."""
     if different.size > MOST_RADII:
         raise ParkiValueError(
             f"radii has {different.size} different lengths; expected at most {MOST_RADII}: round "
             "them to a few sizes"
         )
-    values = np.broadcast_to(values, count)
     return [(float(each), np.flatnonzero(values == each)) for each in different] or [(0.0, [])]

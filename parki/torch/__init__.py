@@ -139,7 +139,8 @@ def sphere_velocities(
     points : Tensor, shape (3, N), float32 or float64
         Centres.
     radii, viscosity
-        As for `parki.Spheres`. They are constants. Within ``torch.compile`` radii are one number,
+        As for `parki.Spheres`, with at most eight different radii, because each pair of radii is
+        a sum of its own here. They are constants. Within ``torch.compile`` radii are one number,
         or a list of them.
     forces, torques : Tensor, shape (3, N), or (k, 3, N) for k of them at once; or None
         As for `parki.Spheres.velocities`. Options may take the place of torques.

@@ -32,6 +32,7 @@ import numpy as np
 from composites import BOX, COMB, HARMONIC, NORMS, SLIP, SRC, TOLERANCE, TRG
 from contract import KERNELS, SCALAR, cloud
 from degrees import few_degrees
+from grouped import Grouped
 
 import parki
 from parki.distributed import ewald, use_local_gpu
@@ -531,7 +532,7 @@ def spheres(comm: Any, space: str = "CPU") -> None:
     for periodicity in (0, 3):
         options = parki.EwaldOptions(periodicity, (1, 1, 1), 1e-4)
         of = 0.07 if periodicity else radii
-        alone = parki.Spheres(points, of, options, viscosity=0.5)
+        alone = Grouped(points, of, options, viscosity=0.5)
         of = of if periodicity else radii[mine]
         found = parki.distributed.Spheres(own(points), of, options, viscosity=0.5, comm=comm)
         if periodicity:

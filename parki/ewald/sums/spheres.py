@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -56,10 +57,7 @@ def _sum(
 ) -> Sum:
     """Return a sum of spheres. Shells make no error larger than it is of points."""
     for name, value in radii.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ParkiValueError(f"{name} is {value!r}; expected a length")
-        if not 0 <= value < math.inf:
-            raise ParkiValueError(f"{name} is {value!r}; expected a length, or 0 for points")
+        check_radius(name, value)
     names, (one, other) = list(radii), map(float, radii.values())
     source, gauge, terms = values
     same = turns[0] == turns[1]
@@ -76,6 +74,14 @@ def _sum(
         terms=terms,
         adjoints={"u": Adjoint(transposed, ("u",), velocity, symmetric=not same or one == other)},
     )
+
+
+def check_radius(name: str, value: Any) -> None:
+    """Refuse what is no radius."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ParkiValueError(f"{name} is {value!r}; expected a length")
+    if not 0 <= value < math.inf:
+        raise ParkiValueError(f"{name} is {value!r}; expected a length, or 0 for points")
 
 
 def sphere_sl(radius: float, source_radius: float) -> Sum:
