@@ -254,6 +254,37 @@ def test_flow():
     np.testing.assert_allclose(-np.trace(stress) / 3, pressure, atol=1e-6)
 
 
+@pytest.mark.parametrize("radii", ["one", "two"])
+def test_flow_of_torques(radii):
+    """Outside of the spheres, the flow of rotlets; tracers move and turn with it."""
+    spheres, points, forces, torques = given(RADII[radii], 3, 1e-7, viscosity=2.0)
+    places = np.array([[0.1, 0.6, 1.1], [0.7, 0.2, 0.5], [0.4, 0.8, 0.1]])
+    velocity, gradient = spheres.flow(None, places, torques, want=("u", "grad_u"))
+    exact = direct_sum("stokes_rotlet", places, points, torques, periodicity=3, box=BOX)
+    assert np.linalg.norm(places[:, None] - points[:, :, None], axis=0).min() > 0.1
+    np.testing.assert_allclose(velocity * 16 * np.pi, exact, atol=3e-6)
+    together = parki.Spheres(
+        np.hstack([points, places]),
+        np.append(np.broadcast_to(RADII[radii], COUNT), np.zeros(3)),
+        periodicity=3,
+        box=BOX,
+        tolerance=1e-7,
+        viscosity=2.0,
+    )
+    acts = [np.hstack([each, np.zeros((3, 3))]) for each in (forces, torques)]
+    moves, turns = (each[:, COUNT:] for each in together.velocities(*acts))
+    velocity, gradient, pressure, stress = spheres.flow(
+        forces, places, torques, want=("u", "grad_u", "p", "stress")
+    )
+    np.testing.assert_allclose(velocity, moves, atol=1e-6)
+    curl = [gradient[k, j] - gradient[j, k] for j, k in ((1, 2), (2, 0), (0, 1))]
+    np.testing.assert_allclose(np.array(curl) / 2, turns, atol=1e-5)
+    np.testing.assert_allclose(pressure, spheres.flow(forces, places, want="p"), atol=1e-6)
+    symmetric = 2.0 * (gradient + gradient.swapaxes(0, 1)) - pressure * np.eye(3)[..., None]
+    np.testing.assert_allclose(stress, symmetric, atol=1e-5)
+    assert not spheres.flow(None, places, torques, want="p").any()
+
+
 def test_moved_spheres_are_new_spheres():
     spheres, _, forces, _ = given(RADII["two"], 3)
     others, *_ = suspension(seed=1)

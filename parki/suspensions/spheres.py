@@ -16,7 +16,7 @@ from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.plan import Plan, marked_plan
-from parki.ewald.points import like_points, take_options
+from parki.ewald.points import check_want, like_points, take_options
 from parki.ewald.sums import kernel
 from parki.interchange import as_array, as_given, to_host
 from parki.suspensions import derivatives, noise
@@ -265,15 +265,18 @@ class Spheres:
                     each *= each.dtype.type(factor)
                     yield place, each
 
-    def flow(self, forces: Array, points: Array, *, want: Any = "u") -> Any:
-        """Return the fluid's velocity elsewhere, and what else is wanted, for forces on spheres.
+    def flow(
+        self, forces: Array | None, points: Array, torques: Array | None = None, *, want: Any = "u"
+    ) -> Any:
+        """Return the fluid's velocity elsewhere, and what else is wanted, of forces and torques.
 
-        Inside of a sphere it is the velocity that the forces on its surface make there.
+        Inside of a sphere it is the velocity that what acts on its surface makes there.
 
         Parameters
         ----------
-        forces : array, shape (3, N)
+        forces : array, shape (3, N), or None
         points : array, shape (3, M)
+        torques : array, shape (3, N), optional
         want : {"u", "p", "grad_u", "stress"}, or a tuple of these
             The velocity, pressure, gradient ``[i, j] = d u_i / d x_j`` and stress of the fluid.
 
@@ -282,23 +285,39 @@ class Spheres:
         array, or tuple of arrays
             Shapes (3, M), (M,), (3, 3, M), (3, 3, M).
         """
-        names = (want,) if isinstance(want, str) else tuple(want)
-        rest = 1 / (8 * math.pi)
-        scales = {"u": self.factor, "grad_u": self.factor}
-        found: list[Any] = [0] * len(names)
-        parts = self._cut(self._taken(forces=forces)["force"])
-        for (radius, _), cloud, part in zip(self._groups, self._clouds, parts, strict=True):
-            name: str = kernel_of("velocity", "force", 0.0, radius)
+        with self._together():
+            names = check_want("stokes_sl", want)
+        found: dict[str, Any] = dict.fromkeys(names, 0.0)
+        for acts, values in self._taken(forces=forces, torques=torques).items():
+            for name, each in self._flow(acts, values, points, names):
+                found[name] = found[name] + each
+        return found[want] if isinstance(want, str) else tuple(found.values())
+
+    def _flow(
+        self, acts: str, values: Any, points: Array, names: tuple[str, ...]
+    ) -> Iterator[tuple[str, Any]]:
+        """Yield what each group adds to the flow, by name."""
+        # Torques make no pressure, and their sums have no stress.
+        of = {"stress": "grad_u", "p": "u"} if acts == "torque" else {}
+        asked = tuple(dict.fromkeys(of.get(name, name) for name in names))
+        family = "polydisperse_flow" if acts == "force" else KINDS["velocity", acts][3]
+        tracers = np.zeros(as_array("points", points).shape[-1])
+        for (radius, _), cloud, part in zip(
+            self._groups, self._clouds, self._cut(values), strict=True
+        ):
+            name: str = kernel_of("velocity", acts, 0.0, radius)
             if self._marked:
-                name = kernel("polydisperse_flow", largest=radius)
-            given = name, points, cloud, None, self.options
-            tracers = np.zeros(as_array("points", points).shape[-1])
-            sums = self._sum(given, part, names, tracers)
-            found = [
-                before + scales.get(n, rest) * each
-                for n, before, each in zip(names, found, sums, strict=True)
-            ]
-        return found[0] if isinstance(want, str) else tuple(found)
+                name = kernel(family, largest=radius)
+            sums = self._sum((name, points, cloud, None, self.options), part, asked, tracers)
+            flow = dict(zip(asked, sums, strict=True))
+            for each in names:
+                value = flow[of.get(each, each)]
+                if of and each == "p":
+                    value = 0 * value[..., 0, :]
+                elif of and each == "stress":
+                    value = value + value.swapaxes(-3, -2)
+                scale = self.factor if each in ("u", "grad_u") else 1 / (8 * math.pi)
+                yield each, value.dtype.type(scale) * value
 
     # ------------------------------------------------------------------ derivatives
     def vjp(
