@@ -536,6 +536,8 @@ def test_refusals():
             parki.Spheres(points, radii, options)
     with pytest.raises(parki.ParkiTypeError, match="radii is"):
         parki.Spheres(points, "small", options)
+    with pytest.raises(parki.ParkiValueError, match="but the spheres of"):
+        parki.Spheres(points, 0.1, periodicity=3, box=BOX, cutoff=0.31)
     with pytest.raises(parki.ParkiValueError, match="viscosity"):
         parki.Spheres(points, 0.1, options, viscosity=0)
     spheres = parki.Spheres(points, 0.05, options)

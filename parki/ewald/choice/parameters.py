@@ -119,7 +119,7 @@ def _select(problem: Problem) -> Parameters:
     if chosen < _core_radius(problem):
         what = "blobs" if problem.core else "spheres"
         raise ParkiValueError(
-            f"cutoff is {chosen:.3g}, but the {what} of {problem.kernel} reach "
+            f"cutoff is {chosen:.3g}, but the {what} of {problem.kernel} need at least "
             f"{_core_radius(problem):.3g} (in units of the cube root of the box's volume); leave "
             "the cutoff to parki, or take a larger one"
         )
@@ -160,7 +160,8 @@ def _check_algebraic(problem: Problem, core: Algebraic) -> None:
 
 def _core_radius(problem: Problem) -> float:
     """Return the least cut-off, within which blobs and spheres differ from points."""
-    return problem.core.radius if problem.core else SUMS[problem.kernel].pair.least
+    pair = SUMS[problem.kernel].pair
+    return problem.core.radius if problem.core else max(pair.least, LEAST * sum(pair.lengths))
 
 
 def _on_the_grid(problem: Problem) -> Parameters | None:
@@ -266,10 +267,8 @@ def _best_cutoff(problem: Problem) -> float:
     # Cheap lengths change from grid to grid, which would scatter the times of the scan.
     problem = replace(problem, machine=replace(problem.machine, lengths=NO_TABLES))
     least, digits = max(_LEAST, _core_radius(problem)), -math.log10(problem.tolerance)
-    most = max(_largest_cutoff(problem), least)
+    most = max(_largest_cutoff(problem), 2 * least)
     typical = TYPICAL * max(digits, 1.0) / problem.sources / problem.density.typical(0.1)
-    least = max(least, LEAST * sum(SUMS[problem.kernel].pair.lengths))
-    most = max(most, 2 * least)
     first = float(min(max(typical ** (1 / 3), least), most))
     times: dict[int, float] = {}  # by the steps from the first
     degree = 0
