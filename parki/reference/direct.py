@@ -240,9 +240,9 @@ def _periodic(given: Any) -> list[bool]:
     """Return for each axis whether it is periodic."""
     expected = "expected 0, 1, 2 or 3, or three truth values"
     flags = given.tolist() if isinstance(given, np.ndarray) else given
-    if isinstance(flags, (tuple, list)) and len(flags) == 3:
-        if all(isinstance(each, (int, np.bool_)) and each in (0, 1) for each in flags):
-            return [bool(each) for each in flags]
+    listed = isinstance(flags, (tuple, list)) and len(flags) == 3
+    if listed and all(isinstance(each, (int, np.bool_)) and each in (0, 1) for each in flags):
+        return [bool(each) for each in flags]
     if isinstance(given, bool) or not isinstance(given, (int, np.integer)):
         raise TypeError(f"periodicity is {given!r} ({type(given).__name__}), {expected}")
     if given not in (0, 1, 2, 3):
