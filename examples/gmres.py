@@ -38,12 +38,10 @@ def main(count: int = 5000) -> float:
         single.shape, matvec=lambda x: x + strength * single.matvec(x), dtype=single.dtype
     )
     wanted = np.sin(2 * np.pi * points[[1, 2, 0]]).reshape(-1)  # any smooth right-hand side
-    residuals: list[float] = []
-    solution, status = gmres(
-        system, wanted, rtol=1e-8, callback=residuals.append, callback_type="pr_norm"
-    )
+    with parki.Progress("GMRES", rtol=1e-8) as show:
+        solution, status = gmres(system, wanted, rtol=1e-8, callback=show, callback_type="pr_norm")
     left = np.linalg.norm(system.matvec(solution) - wanted) / np.linalg.norm(wanted)
-    print(f"{count} points, {len(residuals)} iterations, residual {left:.1e}")
+    print(f"{count} points, {show.count} iterations, residual {left:.1e}")
     if status != 0:
         raise SystemExit("GMRES did not converge")
     return float(left)

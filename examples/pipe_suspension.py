@@ -131,23 +131,23 @@ class Pipe:
             If GMRES does not converge.
         """
         driven = parki.stokes_sl(self.wall, points, forces, OPTIONS)
-        residuals: list[float] = []
-        solution, status = gmres(
-            self.matrix @ self.preconditioner,
-            -driven.reshape(-1),
-            rtol=RESIDUAL,
-            restart=30,
-            maxiter=1,
-            callback=residuals.append,
-            callback_type="pr_norm",
-        )
+        with parki.Progress("GMRES", rtol=RESIDUAL) as show:
+            solution, status = gmres(
+                self.matrix @ self.preconditioner,
+                -driven.reshape(-1),
+                rtol=RESIDUAL,
+                restart=30,
+                maxiter=1,
+                callback=show,
+                callback_type="pr_norm",
+            )
         if status != 0:
             raise SystemExit("GMRES did not converge for the forces of the wall")
         wall_forces = self.preconditioner.matvec(solution)
         sources = np.concatenate([points, self.outside], axis=1)
         strengths = np.concatenate([forces, wall_forces.reshape(3, -1)], axis=1)
         # The Poiseuille flow, back (1 - r^2), has the flux back pi / 2.
-        return Flow(sources, strengths, -flux(points, forces) * 2 / np.pi, len(residuals))
+        return Flow(sources, strengths, -flux(points, forces) * 2 / np.pi, show.count)
 
     def slip(self, flow: Flow, points: np.ndarray, forces: np.ndarray) -> float:
         """Return the largest velocity between the wall's points, over the one without a wall."""

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.progress import track
 
 import parki
 
@@ -73,7 +72,7 @@ def fall(count: int, steps: int, space: Any, pictures: int = 4) -> Fall:
     plan = parki.Plan("stokes_sl", points, points, parki.EwaldOptions(**OPTIONS))
     shown = {round(n * steps / (pictures - 1)) for n in range(pictures)}
     before: Any = None
-    for step in track(range(steps + 1), description="falling", transient=True):
+    for step in parki.Progress("falling").over(range(steps + 1)):
         begun = time.perf_counter()
         plan.update_points(points, points)
         velocity = plan(weights)

@@ -19,6 +19,9 @@ COMPONENTS = 4  # fields that sources were spread onto
 POWER = 1  # of the inverse length in the velocity of a density, with normals of length 1
 VELOCITY = True  # whether the velocity is wanted, in components 0 to 2
 PRESSURE = False  # whether the pressure is, in the component after it
+SECOND_SOURCES = False  # whether a second grid has sources of the Laplacian
+SECOND_TARGETS = False  # whether a second grid takes the Laplacian of the first one
+TWICE = SECOND_SOURCES + SECOND_TARGETS > 0
 QUARTIC = True  # whether M is over k^4, or over k^2
 GIVEN = False  # whether the transform of a kernel that ends is given
 DECAYS = False  # whether the split's factor has an exponential
@@ -44,7 +47,8 @@ def convolve(
 ):
     """Convolve mode i of a block of ``shape`` modes, for each of ``sets`` grids.
 
-    The modes of a grid follow the modes of another within each plane of the first axis.
+    The modes of a grid follow the modes of another within each plane of the first axis. If TWICE,
+    ``sets`` counts pairs of grids: the second one follows the first, by ``apart`` numbers.
 
     ``k`` is zero at the Nyquist index of an even length (an odd factor has no place there),
     ``square`` is k^2 everywhere. ``full`` holds the transform lengths: the multiplier is folded at
@@ -63,13 +67,26 @@ def convolve(
     m: REAL = multiplier[i0][f1][f2]
     # A block may have more than 2^30 modes.
     re: pk.int64 = i
+    if TWICE:
+        re = re + i // (shape[1] * shape[2]) * (shape[1] * shape[2])
     re = 2 * re
     im: pk.int64 = re + 1
     if POWER > 1:
         m = m * inverse_unit
     if POWER > 2:
         m = m * inverse_unit
+    if TWICE:
+        square: REAL = square0[i0] + square1[i1] + square2[i2]
+        apart: int = 2 * shape[1] * shape[2]
+    if SECOND_SOURCES:
+        for c in range(COMPONENTS):
+            hat[c][re] = hat[c][re] - square * hat[c][re + apart]
+            hat[c][im] = hat[c][im] - square * hat[c][im + apart]
     multiply()
+    if SECOND_TARGETS:
+        for c in range(COMPONENTS):
+            hat[c][re + apart] = 0.0 - square * hat[c][re]
+            hat[c][im + apart] = 0.0 - square * hat[c][im]
 
 
 @pk.workunit

@@ -19,6 +19,9 @@ is d CHARGES further, and what it adds d OUTPUTS further in u. If TRANSPOSED_PAI
 one of forces, and u is what the target would be multiplied by if it were the source; its normal is
 n0, n1, n2 of the caller, with the opposite sign.
 
+With MARKS each point has a number, such as a radius. The fourth row of ``trg`` has the targets',
+which the caller takes to ``mark``, and the last row of a density has the sources'.
+
 EVALUATOR 1 and 2 take Hasimoto's radial functions from their formulas instead. With z = xi r_c and
 r in units of r_c: Q = z / sqrt(pi) exp(-(z r)^2), R = -2 z^2 Q, S = P + Q, X = (P - Q) / r^2 and
 L = P, where
@@ -44,6 +47,7 @@ CHARGES = 6  # rows of a density
 OUTPUTS = 3  # rows of results
 NORMALS = True  # whether sources have normals; targets, if TRANSPOSED_PAIR
 TRANSPOSED_PAIR = False  # whether targets and sources change places
+MARKS = False  # whether points have marks
 TABLES = 3  # radial functions that a pair takes
 EVALUATOR = 0  # of the radial functions: 0 polynomials, 1 the library's erf and exp, 2 rational
 DEGREE = 12  # of the polynomials: the radial functions, or N and D
@@ -118,6 +122,8 @@ def p2p_staged(
 
         def target(t: int):
             take_vector(y0, y1, y2, trg, 0, first + t)
+            if MARKS:
+                mark: REAL = trg[3][first + t]
             u: List[REAL] = [0.0] * (MANY * OUTPUTS)
             if NORMALS and TRANSPOSED_PAIR:
                 take_vector(n0, n1, n2, norms, 0, first + t)

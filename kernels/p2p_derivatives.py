@@ -24,6 +24,7 @@ CHARGES = 6  # rows of a density
 OUTPUTS = 3  # rows of the velocity or potential
 NORMALS = True  # whether sources have normals
 TRANSPOSED_PAIR = False
+MARKS = False  # whether points have marks, as in p2p.py
 TABLES = 3  # radial functions that derivatives take
 WITH_VALUES = True  # whether values take one more
 PRESSURE = True
@@ -91,6 +92,8 @@ def p2p_derivatives(
     def target(t: int):
         i: int = first + t
         begin_sums()
+        if MARKS:
+            mark: REAL = trg[3][i]
         if TENSORS:
             take_target(order[i])
         for c0 in range(first0, last0 + 1):
@@ -219,6 +222,8 @@ def p2p_staged_derivatives(
 
         def target(t: int):
             take_vector(y0, y1, y2, trg, 0, first + t)
+            if MARKS:
+                mark: REAL = trg[3][first + t]
             if LOW:
                 take_vector(l0, l1, l2, trg_low, 0, first + t)
                 tiny: REAL = inverse * UNIT

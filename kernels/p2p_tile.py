@@ -27,6 +27,7 @@ CHARGES = 6  # rows of a density
 OUTPUTS = 3  # rows of results
 NORMALS = True  # whether sources have normals; targets, if TRANSPOSED_PAIR
 TRANSPOSED_PAIR = False  # whether targets and sources change places
+MARKS = False  # whether points have marks, as in p2p.py
 TABLES = 3  # radial functions that a pair takes
 LOW = False  # positions have a second part, as in p2p.py
 UNIT = 5.9604644775390625e-08  # the unit of the second part
@@ -269,6 +270,8 @@ def p2p_tile(
                             x1: REAL = trg[1][i] - s1
                             x2: REAL = trg[2][i] - s2
                             u: List[REAL] = [0.0] * (MANY * OUTPUTS)
+                            if MARKS:
+                                mark: REAL = trg[3][i]
                             if NORMALS and TRANSPOSED_PAIR:
                                 take_vector(n0, n1, n2, norms, 0, i)
                             if LOW:

@@ -18,13 +18,17 @@ from parki.ewald import *  # noqa: F403
 from parki.runtime import ExecutionSpace as ExecutionSpace
 from parki.runtime import available_spaces as available_spaces
 from parki.runtime import get_execution_space as get_execution_space
+from parki.solving import NearPairs as NearPairs
+from parki.solving import Progress as Progress
+from parki.solving import near_pairs as near_pairs
 from parki.suspensions import Spheres as Spheres
 
 __version__ = "0.1.0"
 
 if not TYPE_CHECKING:  # type checkers have the calls from `calls.pyi`, and the new names alone
     __all__ = [
-        *("CellList", "ExecutionSpace", "Spheres", "available_spaces", "get_execution_space"),
+        *("CellList", "ExecutionSpace", "NearPairs", "Progress", "Spheres"),
+        *("available_spaces", "get_execution_space", "near_pairs"),
         *("distributed", "ewald", "mesh", "reference", "typing", "utils"),
         *errors.__all__,
         *ewald.__all__,

@@ -12,6 +12,8 @@ cd "$root"
 export OPENBLAS_NUM_THREADS="${OPENBLAS_NUM_THREADS:-1}"
 # Many small kernels on few cores: waiting threads should sleep rather than spin.
 export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"
+# Some tests start Python anew: it should not compile parki's modules each time.
+unset PYTHONDONTWRITEBYTECODE
 
 # Tests of a GPU want it alone: they look at its memory, and record what it launches.
 processes=2

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import degrees
 import numpy as np
 import pytest
 
@@ -130,9 +131,7 @@ def fresh() -> None:
 def few_degrees(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Round the degrees of near polynomials up, so that sums share kernels; see CONTRIBUTING.md."""
     if not request.node.get_closest_marker("chosen_degrees"):
-        usual = Problem.polynomial_degree
-        few = lambda self, *given: -(-usual(self, *given) // 8) * 8  # noqa: E731
-        monkeypatch.setattr(Problem, "polynomial_degree", few)
+        monkeypatch.setattr(Problem, "polynomial_degree", degrees.few_degrees())
 
 
 @pytest.fixture

@@ -319,15 +319,18 @@ def test_torch_passes_the_axes_on():
 
 
 @turned
-def test_spheres_with_torques(periodic, rng):
+@pytest.mark.parametrize("several", [False, True])
+def test_spheres_with_torques(periodic, several, rng):
+    radii = np.where(np.arange(20) < 12, 0.05, 0.08) if several else np.full(20, 0.05)
     points = rng.random((3, 20)) * np.array(BOX)[:, None]
     forces, torques = rng.standard_normal((2, 3, 20))
     box = box_of(periodic, free=False)
-    spheres = parki.Spheres(points, 0.05, periodicity=periodic, box=box, tolerance=1e-9)
+    of = radii if several else 0.05
+    spheres = parki.Spheres(points, of, periodicity=periodic, box=box, tolerance=1e-9)
     ours = spheres.velocities(forces, torques)
     turned_arrays = by_hand(periodic, points, forces, torques)
     edges = np.array(BOX)[TURNED[periodic]]
-    theirs = mobility(turned_arrays[0], np.full(20, 0.05), *turned_arrays[1:], edges, sum(periodic))
+    theirs = mobility(turned_arrays[0], radii, *turned_arrays[1:], edges, sum(periodic))
     for one, two in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(
             8 * np.pi * axis(one, TURNED[periodic]), two, rtol=0, atol=1e-6 * rms(two)
@@ -335,6 +338,20 @@ def test_spheres_with_torques(periodic, rng):
     assert spheres.check(forces).error < spheres.promise(forces)
     with pytest.raises(VALUE, match="noise with periodicity="):
         spheres.noise(rng)
+
+
+@turned
+def test_pairs_in_reach(periodic, rng):
+    points, radius = rng.random((3, 40)) * np.array(BOX)[:, None], 0.34
+    pairs = parki.near_pairs(points, points, radius, periodicity=periodic, box=BOX)
+    r = points[:, :, None] - points[:, None]
+    for each, (length, repeats) in enumerate(zip(BOX, periodic, strict=True)):
+        r[each] -= repeats * length * np.rint(r[each] / length)
+    found = np.zeros((40, 40), dtype=int)
+    np.add.at(found, (np.repeat(np.arange(40), np.diff(pairs.indptr)), pairs.indices), 1)
+    close = ((r**2).sum(axis=0) < radius**2) & ~np.eye(40, dtype=bool)
+    np.testing.assert_array_equal(found, close)
+    np.testing.assert_allclose(pairs.distances, np.linalg.norm(pairs.displacements, axis=0))
 
 
 def test_libmobility_takes_any_axes(rng):

@@ -95,6 +95,13 @@ def test_a_file_that_is_not_there(tmp_path):
         expand(ast.parse(text), tmp_path / "file.py", tmp_path)
 
 
+def test_blocks_are_in_folders(tmp_path):
+    """Translations that are kept depend on the files there alone, beside the kernel's own."""
+    (tmp_path / "sums.py").write_text(BLOCK, encoding="utf-8")
+    with pytest.raises(KernelError, match=r"there is no file kernels\.\*\.sums"):
+        expand(ast.parse("from kernels.sums import add_twice\n"), tmp_path / "file.py", tmp_path)
+
+
 KERNEL = """from kernels.shapes.line import measure
 import pykokkos as pk
 
@@ -158,9 +165,10 @@ def test_choices_that_cannot_be(kernel, constants, message):
 def test_files_are_parsed_by_many_threads():
     """Python 3.11 counts the depth of trees for all threads together; collectors switch threads."""
     file, done = kernel_directory() / "p2p_tile.py", []
+    text = file.read_text(encoding="utf-8")
 
     def work():
-        done.append(len([parsed(file) for _ in range(30)]))
+        done.append(len([parsed(file, text) for _ in range(30)]))
 
     def switch(*_):
         time.sleep(0)

@@ -28,7 +28,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "pykokkos" / ("c" * 40) / "kernel.py").write_bytes(bytes(300))
     for name, size in ((f"{'a' * 40}.so", 2000), (f"{'b' * 40}.so", 3000), ("tuned-x.json", 70)):
         (folder / name).write_bytes(bytes(size))
-    for name in (f"{'a' * 40}.lock", f"{'c' * 40}.pykokkos", f"{'d' * 40}x.tmp", *WITH_FOLDER):
+    for name in ("a.lock", "b.translation", "c.pykokkos"):
+        (folder / f"{name[0] * 40}{name[1:]}").touch()
+    for name in (f"{'d' * 40}x.tmp", *WITH_FOLDER):
         (folder / name).touch()
     monkeypatch.setenv("PARKI_CACHE_DIR", str(folder))
     return folder

@@ -157,12 +157,13 @@ def test_info_of_a_full_cache(full, empty):
 
 def test_a_kernel_that_is_not_in_a_full_cache(full, empty, tmp_path):
     file = write_kernel(tmp_path, SQUARE)
-    before = sorted(os.listdir(full[0]))
+    before = set(os.listdir(full[0]))
     status, _, err = run_python(RUN, file, PATH=str(empty), CXX=None, PARKI_CACHE_DIR=full[0])
     assert status == 1
     assert f"the kernel f is not among those in {full[0]}; no C++ compiler was found" in err
     assert "apt install g++" in err
-    assert sorted(os.listdir(full[0])) == before
+    left = set(os.listdir(full[0])) - before
+    assert {name.partition(".")[2] for name in left} == {"translation"}  # needs no compiler
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
+from started import NO_GPU
 
 from parki.reference import direct_sum
 
@@ -59,15 +61,67 @@ def test_distributed_stokes(tmp_path: Path) -> None:
     assert error < 1e-6 * np.sqrt(300)
 
 
-def test_drag_on_cubic_array(tmp_path: Path) -> None:
-    example, picture = load("drag_on_cubic_array"), tmp_path / "drag.png"
-    found = example.main(400, str(picture), fractions=(0.027, 0.125, 0.343))
-    for fraction, factor in found.items():
-        assert factor == pytest.approx(example.ZICK_HOMSY[fraction], rel=0.01)
-    few = example.solve(0.001, 400, example.lone_sphere(400))
-    assert few.factor * example.dilute(0.001) == pytest.approx(1, abs=1e-4)
-    assert few.slip() < 1e-3
+def test_rigid_bodies(tmp_path: Path) -> None:
+    example, picture = load("rigid_bodies"), tmp_path / "bodies.png"
+    words = "--bodies 8 --steps 3 --order 4 --array-order 8 --output"
+    factors, run = example.main([*words.split(), str(picture)])
+    for fraction, known in example.ZICK_HOMSY.items():
+        worst = 0.02 if fraction > 0.3 else 5e-4  # neighbours are near where there are many
+        assert factors["simple"][fraction] == pytest.approx(known, rel=worst)
+    for array in ("body-centred", "face-centred"):
+        expected = 1 / example.dilute(array, 0.027)
+        assert factors[array][0.027] == pytest.approx(expected, rel=1e-3)
+    assert all(0.5 < speed < 1.5 for speed in run.speeds)
+    assert np.all(run.heights[-1] < run.heights[0])
+    assert max(run.iterations) < 15
     assert picture.exists() == HAS_MATPLOTLIB
+
+
+def test_rigid_bodies_own_part() -> None:
+    """A spheroid that moves alone has Oberbeck's drag, in its own frame."""
+    shape = load("rigid_bodies").Shape(8, (2, 1, 1))
+    e = np.sqrt(3) / 2
+    log = np.log((1 + e) / (1 - e))
+    along = 32 * np.pi * e**3 / ((1 + e**2) * log - 2 * e)
+    across = 64 * np.pi * e**3 / (2 * e + (3 * e**2 - 1) * log)
+    for axis, drag in enumerate((along, across, across)):
+        force, distance = np.eye(3)[:, [axis]], np.linalg.norm(shape.nodes, axis=0)
+        flow = force / distance + shape.nodes * shape.nodes[axis] / distance**3
+        motion = shape.motion @ (shape.inverse @ -flow.ravel()) / (8 * np.pi)
+        np.testing.assert_allclose(motion[:3] * drag, force[:, 0], atol=5e-4)
+        np.testing.assert_allclose(motion[3:], 0, atol=1e-12)
+
+
+def test_rigid_bodies_cross_faces() -> None:
+    """Moved and turned by as much, bodies have the same velocities, turned."""
+    example = load("rigid_bodies")
+    shape, rng = example.Shape(4, (0.3, 0.2, 0.15)), np.random.default_rng(0)
+    centres = np.array([[0.5, 1.2, 1.4], [0.5, 0.7, 1.6], [0.5, 1.3, 0.6]])
+    turns, forces = Rotation.random(3, random_state=1), rng.standard_normal((3, 3))
+
+    def motion(turn: Rotation, shift: float) -> tuple[np.ndarray, np.ndarray]:
+        places = (turn.apply(centres.T).T + shift) % 2.0
+        bodies = example.Suspension([(shape, 3)], places, turn * turns, [2.0] * 3)
+        velocity, spin, _ = bodies.solve(turn.apply(forces.T).T)
+        return velocity, spin
+
+    expected, turn = motion(Rotation.identity(), 0.0), Rotation.from_euler("z", np.pi / 2)
+    for shift in (0.0, 0.4, 0.9):
+        for found, value in zip(motion(turn, shift), expected, strict=True):
+            np.testing.assert_allclose(found, turn.apply(value.T).T, atol=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
+def test_rigid_bodies_on_a_gpu() -> None:
+    example = load("rigid_bodies")
+    forces, found = np.tile([[0.0], [1.0], [-1.0]], 6), []
+    for space in ("CPU", "GPU"):
+        bodies = example.suspension(6, 5, space)
+        push, gap = bodies.repulsion()
+        found.append((*bodies.solve(forces)[:2], push, np.array(gap)))
+    for host, device in zip(*found, strict=True):
+        np.testing.assert_allclose(device, host, atol=1e-4)
 
 
 def test_matrix_free_poisson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from contract import call_of
 from few import FEW
-from frameworks import BOX, PERIODICITIES, inputs
+from frameworks import BOX, PERIODICITIES, RADII, inputs, suspension
+from grouped import Grouped
 
 import parki
 from parki.runtime.spaces import why_unavailable
@@ -180,6 +181,39 @@ def test_a_plan_of_other_points():
         back(jnp.ones((3, 4)))
     with pytest.raises(parki.ParkiValueError, match=r"dens has shape \(3, 4\); expected \(3, 5\)"):
         parki.jax.apply(plan, given["trg"])
+
+
+# --- spheres --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("radii", "periodicity"), [(0.1, 3), (RADII, 0), (RADII, 3)])
+def test_spheres(radii, periodicity, device):
+    """Velocities are those of `parki.Spheres`, and differentiable in both modes, within jit."""
+    given = [jax.device_put(each, device) for each in suspension()]
+    options = parki.EwaldOptions(periodicity, BOX, TOLERANCE)
+    call = jax.jit(
+        lambda x, f, t: parki.jax.sphere_velocities(x, radii, f, t, options, viscosity=0.1)
+    )
+    spheres = Grouped(given[0], radii, options, viscosity=0.1)
+    for found, expected in zip(call(*given), spheres.velocities(*given[1:]), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    check_grads(call, given, order=1, **CHECK)
+
+
+def test_spheres_of_many_forces(device):
+    """Without torques; with options as keywords, mapped over forces."""
+    points, *forces = (jax.device_put(each, device) for each in suspension())
+    options = {"periodicity": 3, "box": BOX, "tolerance": 1e-4}
+    many, spheres = jnp.stack(forces), Grouped(points, RADII, **options)
+    call = lambda f: parki.jax.sphere_velocities(points, RADII, f, **options)  # noqa: E731
+    np.testing.assert_allclose(call(many), spheres.velocities(many), rtol=1e-9)
+    np.testing.assert_allclose(jax.vmap(call)(many), call(many), rtol=1e-9)
+    with pytest.raises(parki.ParkiTypeError, match="forces and torques are None"):
+        call(None)
+    with pytest.raises(parki.ParkiValueError, match=r"forces has shape \(3, 4\); expected"):
+        call(forces[0][:, :4])
+    with pytest.raises(parki.ParkiTypeError, match=r"radii is .*; expected a length"):
+        jax.grad(lambda a: parki.jax.sphere_velocities(points, a, many, **options).sum())(0.1)
 
 
 # --- errors ---------------------------------------------------------------------------------------

@@ -210,15 +210,12 @@ CHOICES = {
     folder: sorted(file.stem for file in (kernel_directory() / folder).glob("*.py"))
     for folder in ("pairs", "symbols")
 }
-# The pair functions of spheres that turn are of velocities alone.
-NO_DERIVATIVES = {("p2p_derivatives", file) for file in ("sphere_curl", "sphere_turns")}
 FILES = [
     (path, folder, file)
     for path in sorted(kernel_directory().rglob("*.py"))
     if path.parent.name not in ("blocks", *CHOICES)
     for folder, files in CHOICES.items()
     for file in (files if f"kernels.{folder}." in path.read_text(encoding="utf-8") else [""])
-    if (path.stem, file) not in NO_DERIVATIVES
 ]
 
 

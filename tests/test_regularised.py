@@ -15,7 +15,6 @@ from scipy.special import kv
 import parki
 from parki.cli.arguments import kernel_name
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.choice.problem import Problem
 from parki.ewald.split.core import BANDWIDTH, ProlateBlob, split_of
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.sums import SUMS, kernel
@@ -32,13 +31,6 @@ RADIUS = {"gaussian": 0.5908, "prolate": 0.1671, "cortez": 2 / 3}
 FIELDS = ("u", "p", "grad_u")
 # Where the sweep is; a GPU's is PARKI_TEST_SPACE=Cuda.
 SPACE = os.environ.get("PARKI_TEST_SPACE", "CPU")
-
-
-@pytest.fixture(autouse=True)
-def _few_degrees(monkeypatch):
-    """Round the degrees of near polynomials up: each is a kernel to compile."""
-    usual = Problem.polynomial_degree
-    monkeypatch.setattr(Problem, "polynomial_degree", lambda self, *a: -(-usual(self, *a) // 8) * 8)
 
 
 class Given:

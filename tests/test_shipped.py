@@ -210,23 +210,23 @@ class Asked:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, stand_ins: bool) -> None:
         self.requests: set[Request] = set()
         monkeypatch.setattr(kernel_module, "_loaded", {})
-        make, real = kernel_module.Kernel.__init__, kernel_module.specialise
+        make, real = kernel_module.Kernel.__init__, kernel_module.translation
 
-        def specialise(file: str, workunit: str, constants: Any) -> Any:
+        def translation(file: str, workunit: str, constants: Any, *how: Any) -> Any:
             request = (file, workunit, *sorted(constants.items()))
             self.requests.add(request)
             if stand_ins and file not in POINTWISE:
                 real_type = constants.get("REAL", "double")
-                return SimpleNamespace(name=workunit, text=request, real=real_type)
-            return real(file, workunit, constants)
+                return SimpleNamespace(name=workunit, text=request, real=real_type), None
+            return real(file, workunit, constants, *how)
 
-        def kernel(self: Any, done: Any, space: Any, *how: Any) -> None:
+        def kernel(self: Any, done: Any, translated: Any, space: Any, *how: Any) -> None:
             if isinstance(done, Specialised):
-                make(self, done, space, *how)
+                make(self, done, translated, space, *how)
             else:
                 self.workunit, self.space, self._upstream = done, space, False
 
-        monkeypatch.setattr(kernel_module, "specialise", specialise)
+        monkeypatch.setattr(kernel_module, "translation", translation)
         monkeypatch.setattr(kernel_module.Kernel, "__init__", kernel)
 
 

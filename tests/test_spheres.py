@@ -1,8 +1,12 @@
 """Spheres of finite size: the mobility, the flow, and Brownian displacements."""
 
+import json
+
 import numpy as np
 import pytest
+from frameworks import difference
 from helpers.sphere_reference import mobility
+from started import mpirun, parallel
 
 import parki
 from parki.ewald.split.hasimoto import Hasimoto, radial_functions
@@ -47,6 +51,7 @@ def given(radii, periodicity, tolerance=1e-6, **options):
 RADII = {
     "one": 0.07,
     "two": np.where(np.arange(COUNT) % 3, 0.05, 0.1),
+    "any": np.linspace(0.03, 0.09, COUNT),
     "tracers": np.where(np.arange(COUNT) % 2, 0.06, 0.0),
 }
 
@@ -95,8 +100,8 @@ def test_cubic_array(radius):
     assert abs(turn[2, 0] - (1 - share)) < 1e-8
 
 
-def test_size_of_the_term_of_turns():
-    """Its square is the mean over torques of the curl of the rotlet's flow, by differences."""
+def test_sizes_of_the_terms_of_turns():
+    """Squares are means over torques of the curl of the rotlet's flow, and of its gradient."""
     split, place, step = Hasimoto(4.0), np.array([0.1, 0.15, -0.2]), 1e-5
 
     def functions(at):
@@ -106,12 +111,18 @@ def test_size_of_the_term_of_turns():
     def flow(at):
         return -2 * functions(at)[1].X * np.cross(np.eye(3), at)  # a row for each torque
 
-    slopes = [(flow(place + e) - flow(place - e)) / (2 * step) for e in step * np.eye(3)]
-    d = np.array(slopes).transpose(1, 2, 0)  # [torque, component, axis]
-    curls = [d[:, k, j] - d[:, j, k] for j, k in ((1, 2), (2, 0), (0, 1))]
+    def curls(at, step=step):
+        slopes = [(flow(at + e) - flow(at - e)) / (2 * step) for e in step * np.eye(3)]
+        d = np.array(slopes).transpose(1, 2, 0)  # [torque, component, axis]
+        return np.array([d[:, k, j] - d[:, j, k] for j, k in ((1, 2), (2, 0), (0, 1))])
+
     distance, p = functions(place)
     expected = term_of("sphere_turns").square(distance**2, p)
-    assert np.sum(np.square(curls)) / 3 == pytest.approx(expected, rel=1e-6)
+    assert np.sum(np.square(curls(place))) / 3 == pytest.approx(expected, rel=1e-6)
+    step = 1e-3
+    slopes = [curls(place + e, step) - curls(place - e, step) for e in step * np.eye(3)]
+    expected = term_of("sphere_turns_grad").square(distance**2, p)
+    assert np.sum(np.square(slopes)) / (12 * step**2) == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize("periodicity", [0, 3])
@@ -243,6 +254,37 @@ def test_flow():
     np.testing.assert_allclose(-np.trace(stress) / 3, pressure, atol=1e-6)
 
 
+@pytest.mark.parametrize("radii", ["one", "two"])
+def test_flow_of_torques(radii):
+    """Outside of the spheres, the flow of rotlets; tracers move and turn with it."""
+    spheres, points, forces, torques = given(RADII[radii], 3, 1e-7, viscosity=2.0)
+    places = np.array([[0.1, 0.6, 1.1], [0.7, 0.2, 0.5], [0.4, 0.8, 0.1]])
+    velocity, gradient = spheres.flow(None, places, torques, want=("u", "grad_u"))
+    exact = direct_sum("stokes_rotlet", places, points, torques, periodicity=3, box=BOX)
+    assert np.linalg.norm(places[:, None] - points[:, :, None], axis=0).min() > 0.1
+    np.testing.assert_allclose(velocity * 16 * np.pi, exact, atol=3e-6)
+    together = parki.Spheres(
+        np.hstack([points, places]),
+        np.append(np.broadcast_to(RADII[radii], COUNT), np.zeros(3)),
+        periodicity=3,
+        box=BOX,
+        tolerance=1e-7,
+        viscosity=2.0,
+    )
+    acts = [np.hstack([each, np.zeros((3, 3))]) for each in (forces, torques)]
+    moves, turns = (each[:, COUNT:] for each in together.velocities(*acts))
+    velocity, gradient, pressure, stress = spheres.flow(
+        forces, places, torques, want=("u", "grad_u", "p", "stress")
+    )
+    np.testing.assert_allclose(velocity, moves, atol=1e-6)
+    curl = [gradient[k, j] - gradient[j, k] for j, k in ((1, 2), (2, 0), (0, 1))]
+    np.testing.assert_allclose(np.array(curl) / 2, turns, atol=1e-5)
+    np.testing.assert_allclose(pressure, spheres.flow(forces, places, want="p"), atol=1e-6)
+    symmetric = 2.0 * (gradient + gradient.swapaxes(0, 1)) - pressure * np.eye(3)[..., None]
+    np.testing.assert_allclose(stress, symmetric, atol=1e-5)
+    assert not spheres.flow(None, places, torques, want="p").any()
+
+
 def test_moved_spheres_are_new_spheres():
     spheres, _, forces, _ = given(RADII["two"], 3)
     others, *_ = suspension(seed=1)
@@ -268,6 +310,30 @@ def test_precisions(precision):
     exact, _ = mobility(points, np.full(COUNT, 0.07), forces, 0 * forces, BOX, 3)
     assert rms(found * 8 * np.pi - exact) <= 8 * np.pi * spheres.promise(forces.astype(dtype))
     assert spheres.noise(np.random.default_rng(0), accuracy=1e-2).dtype == dtype
+    values = np.random.default_rng(1).standard_normal(forces.shape)
+    slopes = spheres.vjp(forces.astype(dtype), values=values.astype(dtype))
+    finer = parki.Spheres(points, 0.07, periodicity=3, box=BOX, tolerance=1e-8)
+    for name, exact in finer.vjp(forces, values=values).items():
+        assert slopes[name].dtype == dtype
+        assert rms(slopes[name] - exact) <= 1e-4 * rms(exact)
+
+
+def test_every_space(space, to_space, to_host):
+    """Velocities, turns, and derivatives, of two radii."""
+    points, forces, torques = suspension()
+    values, turns, moves = np.random.default_rng(2).standard_normal((3, 3, COUNT))
+    found = []
+    for there, of in ((to_space, {"execution_space": space}), (np.asarray, {})):
+        options = parki.EwaldOptions(3, BOX, 1e-6, **of)
+        spheres = parki.Spheres(there(points), RADII["two"], options)
+        acts = there(forces), there(torques)
+        weights = {"values": there(values), "turns": there(turns)}
+        slopes = spheres.vjp(*acts, **weights, wrt=("points", "torques"))
+        changes = spheres.jvp(*acts, tangents={"points": there(moves), "forces": acts[1]})
+        flow = spheres.flow(acts[0], there(points[:, ::3] * 0.9), want="u")
+        found.append([*spheres.velocities(*acts), *slopes.values(), *changes, flow])
+    for here, exact in zip(*found, strict=True):
+        assert rms(to_host(here) - exact) <= 1e-5 * rms(exact)
 
 
 def test_many_forces_at_once():
@@ -287,6 +353,171 @@ def test_the_measured_error(dtype):
     assert check.flow == pytest.approx(rms(spheres.velocities(forces.astype(dtype))), rel=1e-2)
 
 
+# --- derivatives ----------------------------------------------------------------------------------
+
+
+def spaced(radii, periodicity):
+    """Spheres whose pairs, of all kinds, are apart from distances where forms change; and changes.
+
+    Differences across such a distance are less accurate.
+    """
+    points, forces, torques = suspension()
+    points[:, 3] = points[:, 2] - [0.01, 0.03, 0.0]
+    points[:, 1] = points[:, 0] + [0.05, 0.04, -0.05]
+    points = points % BOX[:, None]
+    spheres = parki.Spheres(points, radii, periodicity=periodicity, box=BOX, tolerance=1e-8)
+    given = {"points": points, "forces": forces, "torques": torques}
+    changes = np.random.default_rng(7).standard_normal((3, 3, COUNT))
+    return spheres, given, dict(zip(given, changes, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("radii", "periodicity"), [("one", 1), ("one", 2), ("two", 0), ("any", 3), ("tracers", 0)]
+)
+def test_derivatives(radii, periodicity):
+    """By differences of the reference, in reverse and in forward mode."""
+    spheres, given, changes = spaced(RADII[radii], periodicity)
+    all_radii = np.broadcast_to(RADII[radii], COUNT).astype(float)
+    values, turns = np.random.default_rng(8).standard_normal((2, 3, COUNT))
+
+    def exact(at):
+        arrays = at["points"], all_radii, at["forces"], at["torques"]
+        return np.array(mobility(*arrays, BOX, periodicity)) / (8 * np.pi)
+
+    acts = given["forces"], given["torques"]
+    found = spheres.vjp(*acts, values=values, turns=turns, wrt=tuple(given))
+    by_points = {"points": changes["points"]}
+    by_acts = {name: changes[name] for name in ("forces", "torques")}
+    for moves, slope in (
+        (by_points, difference(exact, given, by_points, 1e-4)),
+        (by_acts, exact({**given, **by_acts})),  # which is linear
+    ):
+        size = np.linalg.norm(slope)
+        pulled = sum((found[name] * change).sum() for name, change in moves.items())
+        expected = (slope * [values, turns]).sum()
+        assert abs(pulled - expected) <= 1e-7 * size * np.linalg.norm([values, turns]), moves
+        assert np.linalg.norm(spheres.jvp(*acts, tangents=moves) - slope) <= 1e-7 * size, moves
+    both = [spheres.jvp(*acts, tangents=moves) for moves in (by_points, by_acts, changes)]
+    np.testing.assert_allclose(both[2], np.add(both[0], both[1]), atol=1e-9 * np.max(both[2]))
+
+
+def test_derivatives_of_velocities_alone():
+    """Without torques, and of several forces at once; with what is missing left out."""
+    spheres, given, changes = spaced(RADII["two"], 3)
+    forces = np.stack([given["forces"], given["torques"]])
+    values = np.random.default_rng(9).standard_normal(forces.shape)
+    found = spheres.vjp(forces, values=values)
+    each = [spheres.vjp(f, values=v) for f, v in zip(forces, values, strict=True)]
+    np.testing.assert_allclose(found["points"], each[0]["points"] + each[1]["points"], rtol=1e-9)
+    np.testing.assert_allclose(found["forces"][1], each[1]["forces"], rtol=1e-9)
+    one = spheres.jvp(forces, tangents={"points": changes["points"]})
+    assert one.shape == forces.shape
+    expected = (found["points"] * changes["points"]).sum()
+    assert abs((one * values).sum() - expected) <= 1e-6 * np.linalg.norm(one)
+    # Forces that are zero are no forces, and weights that are zero are none.
+    none, both = 0 * values[0], ("points", "torques")
+    mixed = spheres.vjp(None, given["torques"], values=values[0], wrt=both)
+    zeros = spheres.vjp(none, given["torques"], values=values[0], turns=none, wrt=both)
+    for name in both:
+        np.testing.assert_allclose(mixed[name], zeros[name], atol=1e-9 * abs(zeros[name]).max())
+    moved = spheres.jvp(None, None, tangents={"torques": given["torques"]})
+    np.testing.assert_array_equal(moved[1], spheres.velocities(None, given["torques"])[1])
+
+
+def test_gradients_keep_their_promises():
+    """The sums of spheres that turn have gradients, with values or alone, and their errors."""
+    points, _, torques = suspension()
+    targets = points + np.random.default_rng(1).uniform(-0.05, 0.05, points.shape)
+    for kernel in (
+        "sphere_curl(turning=0.1, moving=0.05)",
+        "sphere_curl(turning=0.06, moving=0.06)",
+        "sphere_turns(radius=0.05, source_radius=0.1)",
+    ):
+        options = parki.EwaldOptions(3, BOX, 1e-4)
+        plan = parki.Plan(kernel, targets, points, options, want=("u", "grad_u"))
+        found, alone = plan(torques), parki.Plan(kernel, targets, points, options, want="grad_u")
+        assert rms((alone(torques) - found[1]).reshape(9, COUNT)) <= 2 * alone.promise(torques)
+        finer = parki.EwaldOptions(3, BOX, 1e-8, split="hasimoto")
+        exact = parki.Plan(kernel, targets, points, finer, want=("u", "grad_u"))(torques)
+        promises = plan.promise(torques)
+        assert rms(found[0] - exact[0]) <= promises[0]
+        assert rms((found[1] - exact[1]).reshape(9, COUNT)) <= promises[1]
+
+
+def test_refused_derivatives():
+    spheres, given, _ = spaced(0.07, 0)
+    forces, values = given["forces"], given["torques"]
+    for wrt in ((), "points", ("points", "radii")):
+        with pytest.raises(parki.ParkiValueError, match=r"wrt is .*; expected names of what"):
+            spheres.vjp(forces, values=values, wrt=wrt)
+    with pytest.raises(parki.ParkiValueError, match=r"tangents is .'radii'"):
+        spheres.jvp(forces, tangents={"radii": forces})
+    with pytest.raises(parki.ParkiTypeError, match="values and turns are None"):
+        spheres.vjp(forces, values=None)
+    with pytest.raises(parki.ParkiTypeError, match="forces and torques are None"):
+        spheres.vjp(None, values=values)
+    with pytest.raises(parki.ParkiValueError, match="forces and values have the shapes"):
+        spheres.vjp(forces, values=np.stack([values, values]))
+    with pytest.raises(parki.ParkiValueError, match="points and their tangents have the shapes"):
+        spheres.jvp(forces, tangents={"points": np.stack([values, values])})
+    with pytest.raises(parki.ParkiValueError, match="forces and torques have the shapes"):
+        spheres.velocities(forces, np.stack([values, values]))
+    with pytest.raises(parki.ParkiValueError, match=r"torques has shape \(3, 5\); expected"):
+        spheres.velocities(forces, values[:, :5])
+
+
+def test_spheres_stay_where_points_are_refused():
+    """All of them, if the first plans of groups can move."""
+    spheres, given, _ = spaced(RADII["two"], 0)
+    before = spheres.velocities(given["forces"])
+    moved = given["points"] * 0.95  # all together, their velocities would stay the same
+    moved[0, 1] = 5.0  # out of the box, of the group that moves first
+    with pytest.raises(parki.ParkiValueError, match="reaches from"):
+        spheres.update_points(moved)
+    moved[0, 1] = given["points"][0, 1]
+    moved[0, 0] = 5.0  # of the other group
+    with pytest.raises(parki.ParkiValueError, match="reaches from"):
+        spheres.update_points(moved)
+    after = spheres.velocities(given["forces"])
+    np.testing.assert_allclose(after, before, rtol=1e-12)
+
+
+# --- ranks ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "size",
+    [pytest.param(3, marks=parallel), pytest.param(2, marks=[*parallel, pytest.mark.slow])],
+)
+def test_spheres_over_ranks(size):
+    """As one rank has them, to rounding; what one rank refuses is refused on all."""
+    ran = mpirun(size, "spheres", seconds=200)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    found = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    apart = {each["case"]: each["apart"] for each in found if "apart" in each}
+    assert set(apart) == {"0P", "3P"}
+    for case, each in apart.items():
+        assert np.max(each) <= 1e-11, case
+    last = f"rank {size - 1} of {size}: "
+    words = {
+        "operator": "no meaning over many ranks",
+        "rng": "rng draws the same numbers on several ranks",
+        "forces": last + "forces has shape (2, ",
+        "points": last + "points has shape (2, ",
+        "radii": last + "radii has negative",
+        "viscosity": f"viscosity is 2.0 on rank {size - 1}, but 1.0 on rank 0",
+        "wrt": last + "wrt is ('x',)",
+        "good": "",
+    }
+    for each in found:
+        assert all(words[each["case"]] in text for _, text in each.get("seen", ())), each
+        assert each.get("case") != "good" or not any(text for _, text in each["seen"])
+    assert {each["case"] for each in found if "seen" in each} == {*words}
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("radial", ["erfc", "rational"])
 def test_radial_functions_are_polynomials(radial):
     points, *_ = suspension()
@@ -300,7 +531,6 @@ def test_refusals():
     for radii, text in (
         (-0.1, "negative"),
         ([0.1, 0.2], "radii has shape"),
-        (np.linspace(0.01, 0.1, COUNT), "different lengths"),
     ):
         with pytest.raises(parki.ParkiValueError, match=text):
             parki.Spheres(points, radii, options)

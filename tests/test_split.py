@@ -93,6 +93,8 @@ def test_radial_functions_are_derivatives_of_one_another(split):
         (p.R, r * values.W),
     ):
         np.testing.assert_allclose(slope(c), expected, atol=3e-5 * np.abs(expected).max())
+    third = (values.R + 3 * values.X) / r**2
+    np.testing.assert_allclose(np.polyval(p.Y, s), third, atol=1e-9 * np.abs(third).max())
 
 
 def basis_kernels(term, split, r):
@@ -109,7 +111,7 @@ def basis_kernels(term, split, r):
     return np.array([residual_kernels(split, r, f, f, n)[row] for f in densities for n in normals])
 
 
-@pytest.mark.parametrize("term", [name for name in TERMS if name != "sphere_turns"])
+@pytest.mark.parametrize("term", [n for n in TERMS if not n.startswith("sphere_turns")])
 @pytest.mark.parametrize("split", SPLITS[1::3], ids=name)
 def test_sizes_of_the_terms(term, split):
     """`Term.square` against tensors, their derivatives by differences in the three directions."""
@@ -154,7 +156,8 @@ def test_sizes_of_the_terms(term, split):
     assert own_power == power
 
 
-@pytest.mark.parametrize("term", TERMS)
+# The kernel of slopes of turns takes Y of W, which knows X and R at small r better than they do.
+@pytest.mark.parametrize("term", [name for name in TERMS if name != "sphere_turns_grad"])
 @pytest.mark.parametrize(
     ("split", "tolerance"),
     [

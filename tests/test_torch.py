@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from contract import call_of
 from few import FEW, USUAL
-from frameworks import BOX, KERNELS, PERIODICITIES, inputs
+from frameworks import BOX, KERNELS, PERIODICITIES, RADII, inputs, suspension
+from grouped import Grouped
 
 import parki
 from parki.ewald.sums import SUMS
@@ -212,6 +213,75 @@ def test_graphs_let_go_of_plans():
     del plan
     gc.collect()
     assert gone() is None
+
+
+# --- spheres --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("radii", "periodicity"), [(0.1, 3), (RADII, 0), (RADII, 3)])
+def test_spheres(radii, periodicity, device):
+    """Velocities are those of `parki.Spheres`, and differentiable in both modes."""
+    given = [torch.from_numpy(each).to(device).requires_grad_() for each in suspension()]
+    options = parki.EwaldOptions(periodicity, BOX, TOLERANCE)
+    call = lambda x, f, t: parki.torch.sphere_velocities(x, radii, f, t, options, viscosity=0.1)  # noqa: E731
+    bare = [each.detach() for each in given]
+    spheres = Grouped(bare[0], radii, options, viscosity=0.1)
+    torch.testing.assert_close(call(*bare), spheres.velocities(*bare[1:]))
+    torch.manual_seed(0)
+    assert torch.autograd.gradcheck(call, given, check_forward_ad=True, **CHECK)
+
+
+def test_spheres_of_many_forces(device):
+    """Without torques; with options as keywords, in compiled functions, mapped over forces."""
+    points, *forces = (torch.from_numpy(each).to(device) for each in suspension())
+    options = {"periodicity": 3, "box": BOX, "tolerance": 1e-4}
+    call = lambda x, f: parki.torch.sphere_velocities(x, RADII, f, **options)  # noqa: E731
+    many, spheres = torch.stack(forces), Grouped(points, RADII, **options)
+    torch.testing.assert_close(call(points, many), spheres.velocities(many))
+    mapped = torch.func.vmap(lambda f: call(points, f))(many)
+    torch.testing.assert_close(mapped, call(points, many))
+    radii = RADII.tolist()
+    listed = lambda x, f: parki.torch.sphere_velocities(x, radii, f, **options)  # noqa: E731
+    slope = torch.func.grad(lambda x: listed(x, forces[0]).sin().sum())
+    torch.compiler.reset()
+    compiled = torch.compile(slope, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(points), slope(points))
+    weights = call(points, forces[0]).cos()
+    expected = spheres.vjp(forces[0], values=weights, wrt=("points",))["points"]
+    size = float(expected.abs().max())
+    torch.testing.assert_close(slope(points), expected, rtol=0, atol=1e-4 * size)
+
+
+def test_compiled_functions_see_other_radii():
+    points, forces, _ = (torch.from_numpy(each) for each in suspension())
+    options = parki.EwaldOptions(0, BOX, 1e-3)
+    call = lambda radii: parki.torch.sphere_velocities(points, radii, forces, options)  # noqa: E731
+    torch.compiler.reset()
+    compiled = torch.compile(call, backend="aot_eager")
+    for radii in (RADII, RADII[::-1].copy(), RADII.tolist(), RADII[::-1].tolist()):
+        torch.testing.assert_close(compiled(radii), call(radii))
+    torch.compiler.reset()
+    whole = torch.compile(call, fullgraph=True, backend="aot_eager")
+    with pytest.raises(Exception, match=r"radii is an array within torch\.compile"):
+        whole(RADII)
+
+
+def test_spheres_that_are_refused():
+    points, forces, torques = (torch.from_numpy(each) for each in suspension())
+    options = parki.EwaldOptions(0, BOX, 1e-3)
+    call = parki.torch.sphere_velocities
+    with pytest.raises(parki.ParkiTypeError, match=r"forces is a ndarray; parki\.torch takes"):
+        call(points, 0.1, forces.numpy(), options)
+    with pytest.raises(parki.ParkiTypeError, match="forces and torques are None"):
+        call(points, 0.1, None, options)
+    with pytest.raises(parki.ParkiTypeError, match="radii is tensor"):
+        call(points, torch.full((5,), 0.1, requires_grad=True), forces, options)
+    with pytest.raises(parki.ParkiValueError, match=r"forces has shape \(3, 4\); expected"):
+        call(points, RADII, forces[:, :4], options)
+    with pytest.raises(parki.ParkiValueError, match="forces and torques have the shapes"):
+        call(points, RADII, forces, torques.expand(2, 3, 5), options)
+    with pytest.raises(parki.ParkiValueError, match="viscosity is 0"):
+        call(points, RADII, forces, options, viscosity=0)
 
 
 # --- torch.compile --------------------------------------------------------------------------------

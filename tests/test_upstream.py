@@ -87,7 +87,8 @@ def repeat(calls, space: str, executor: str, text: str = "") -> None:
         workunit = recorded.workunit
         if workunit.digest not in kernels:
             done = dataclasses.replace(workunit, text=text or workunit.text)
-            made = Kernel(done, parki.ExecutionSpace(space), executor, 1, 1)
+            how = (recorded.translated, parki.ExecutionSpace(space), executor, 1, 1)
+            made = Kernel(done, *how)
             kernels[workunit.digest] = made
         given = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in before.items()}
         kernels[workunit.digest](count, **given)
@@ -246,7 +247,7 @@ def test_every_launch_of_a_sum_goes_to_upstream(monkeypatch, periodicity):
         """Takes what upstream would be given, and has the embedded executor run it."""
 
         def __init__(self, workunit, translated, space, team_size, vector_length):
-            self.kernel = Kernel(workunit, space, "embedded", team_size, vector_length)
+            self.kernel = Kernel(workunit, translated, space, "embedded", team_size, vector_length)
             self.names = [name for name, _ in translated.arguments]
 
         def cached(self):
@@ -339,8 +340,9 @@ def test_space_that_was_not_built(monkeypatch):
 def test_upstream_takes_the_file_of_the_specialisation(launches, monkeypatch):
     monkeypatch.setattr(upstream, "pykokkos", in_place_of_pykokkos("Serial"))
     appended = set()
-    for workunit in {call.kernel.workunit for call in launches(np.float64)}:
-        given = translate(workunit), parki.ExecutionSpace("Serial"), 1, 1
+    kernels = {call.kernel.workunit: call.kernel for call in launches(np.float64)}
+    for workunit, kernel in kernels.items():
+        given = kernel.translated, parki.ExecutionSpace("Serial"), 1, 1
         text = upstream.UpstreamObject(workunit, *given).text
         assert text.startswith(workunit.text)
         rest = re.sub(r"\d+", "N", text.removeprefix(workunit.text))

@@ -35,7 +35,7 @@ REPLACED = {
 # What prose may not say, either; the others are everyday words.
 TERMS = {"probe", "probes", "tilt", "mean_edge"}
 # The public face of one device and of many ranks: two doors of the same name.
-SHARED = {"Plan"}
+SHARED = {"Plan", "Spheres"}
 
 
 def words(path):

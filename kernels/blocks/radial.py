@@ -16,7 +16,7 @@ COLUMNS = DEGREE + 1 + BLOB * (CORE + 2)  # of ``radial``
 
 
 def take_radial(radial, xi_rc):
-    """Set p0, p1, p2 to the rows of ``radial``, and what else EVALUATOR 1 and 2 need."""
+    """Set p0 to p5 to the rows of ``radial``, and what else EVALUATOR 1 and 2 need."""
     p0: List[REAL] = [0.0] * COLUMNS
     p1: List[REAL] = [0.0] * COLUMNS
     p2: List[REAL] = [0.0] * COLUMNS
@@ -27,13 +27,26 @@ def take_radial(radial, xi_rc):
                 p1[power] = radial[1][power]
             if TABLES > 2 and EVALUATOR == 0:
                 p2[power] = radial[2][power]
+        if TABLES > 3:
+            p3: List[REAL] = [0.0] * COLUMNS
+            for power in range(COLUMNS):
+                p3[power] = radial[3][power]
+        if TABLES > 4:
+            p4: List[REAL] = [0.0] * COLUMNS
+            p5: List[REAL] = [0.0] * COLUMNS
+            for power in range(COLUMNS):
+                p4[power] = radial[4][power]
+                p5[power] = radial[5][power]
     if EVALUATOR > 0:
         peak: REAL = 0.5641895835477563 * xi_rc
         decay: REAL = xi_rc * xi_rc
 
 
 def take_polynomials(radial):
-    """Take the rows of ``radial`` to p0, p1, p2, and to p3 the one that values take WITH_VALUES."""
+    """Take the rows of ``radial`` to p0, p1, p2, and to p3 the one that values take WITH_VALUES.
+
+    With four TABLES or more, p3 to p5 are the next ones, and values take p6 and p7, or p8 as well.
+    """
     p0: List[REAL] = [0.0] * COLUMNS
     p1: List[REAL] = [0.0] * COLUMNS
     p2: List[REAL] = [0.0] * COLUMNS
@@ -43,7 +56,27 @@ def take_polynomials(radial):
             p1[power] = radial[1][power]
         if TABLES > 2:
             p2[power] = radial[2][power]
-    if VALUES and WITH_VALUES:
+    if TABLES > 3:
+        p3: List[REAL] = [0.0] * COLUMNS
+        for power in range(COLUMNS):
+            p3[power] = radial[3][power]
+        if TABLES > 4:
+            p4: List[REAL] = [0.0] * COLUMNS
+            p5: List[REAL] = [0.0] * COLUMNS
+            for power in range(COLUMNS):
+                p4[power] = radial[4][power]
+                p5[power] = radial[5][power]
+        if VALUES and WITH_VALUES:
+            p6: List[REAL] = [0.0] * COLUMNS
+            p7: List[REAL] = [0.0] * COLUMNS
+            for power in range(COLUMNS):
+                p6[power] = radial[TABLES][power]
+                p7[power] = radial[TABLES + 1][power]
+            if TABLES > 4:
+                p8: List[REAL] = [0.0] * COLUMNS
+                for power in range(COLUMNS):
+                    p8[power] = radial[TABLES + 2][power]
+    elif VALUES and WITH_VALUES:
         p3: List[REAL] = [0.0] * COLUMNS
         for power in range(COLUMNS):
             p3[power] = radial[TABLES][power]

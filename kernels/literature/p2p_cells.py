@@ -26,6 +26,7 @@ CHARGES = 6  # rows of ``dens``
 OUTPUTS = 3
 NORMALS = True  # whether sources have normals
 TRANSPOSED_PAIR = False
+MARKS = False  # whether points have marks, as in p2p.py
 TABLES = 3  # radial functions that a pair takes
 EVALUATOR = 0  # of the radial functions, as DEGREE: see p2p.py
 DEGREE = 12
@@ -153,6 +154,8 @@ def p2p_cells(
                         y0: REAL = trg[0][first + t] + x0
                         y1: REAL = trg[1][first + t] + x1
                         y2: REAL = trg[2][first + t] + x2
+                        if MARKS:
+                            mark: REAL = trg[3][first + t]
 
                         def lane(v: int):
                             u: List[REAL] = [0.0] * OUTPUTS

@@ -1,25 +1,41 @@
 """Spheres that turn and spheres that move: what torques t make of velocities, and forces of turns.
 
     u = (1/r_c^2) (c - 2 X r) t x e
+    d_j u_i = (1/r_c^3) [ (c' - c/r + 2 R + 6 X) (t x e)_i e_j + (c/r - 2 X) eps_ikj t_k ]
 
-With the radii a of the sphere that turns and b of the other, over r_c, in p1[0] and p1[1],
+With the radii a of the sphere that turns and b of the other, over r_c, last of the tables or the
+MARKS of the points,
 
     r > a + b             c = y^2
     |a - b| < r <= a + b  c = (a - b + r)^2 (b^2 + 2 b (a + r) - 3 (a - r)^2) y^2 / (16 a^3 b)
     r <= |a - b|          c = r / a^3 if b < a, otherwise 0
+
+A coinciding pair has y = 0, r = 0: no derivative, except of nested spheres.
+
+With MARKS the tables X and R belong to points, and the next ones to the Laplacian of their field,
+which b^2 / 6 multiplies.
 """
 
 from kernels.blocks.cut import cut
-from kernels.blocks.radial import direction, first_function
+from kernels.blocks.radial import direction, first_function, polynomial
+from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
 from kernels.blocks.vector import take_vector
 
+TURNING_TARGETS = False  # whether targets turn by forces, or move by torques
 
-def interact(density, row, normal, first_normal, at):
-    """Add to u what one source does."""
-    first_function()
-    direction()
-    turns: REAL = p1[0]
-    moves: REAL = p1[1]
+
+def take_marks(density, row, at):
+    """Take the radii to ``turns`` and ``moves``, and what multiplies the Laplacian to ``sixth``."""
+    turns: REAL = density[row + CHARGES - 1][at]
+    moves: REAL = mark
+    if TURNING_TARGETS:
+        turns = mark
+        moves = density[row + CHARGES - 1][at]
+    sixth: REAL = 0.16666666666666666 * (moves * moves)
+
+
+def overlap():
+    """Take c, and what its branches share, of the radii ``turns`` and ``moves``."""
     both: REAL = turns + moves
     away: REAL = turns - moves
     ratio: REAL = rr * y
@@ -35,6 +51,20 @@ def interact(density, row, normal, first_normal, at):
         c = 0.0
         if away > 0.0:
             c = ratio / (turns * turns * turns)
+
+
+def interact(density, row, normal, first_normal, at):
+    """Add to u what one source does."""
+    first_function()
+    direction()
+    if MARKS:
+        take_marks(density, row, at)
+        polynomial(lifted, p1)
+        a = a + sixth * lifted
+    else:
+        turns: REAL = p1[0]
+        moves: REAL = p1[1]
+    overlap()
     a = c - 2.0 * a * ratio
     cut(a)
     for d in range(MANY):
@@ -42,3 +72,52 @@ def interact(density, row, normal, first_normal, at):
         u[3 * d] += a * (t1 * e2 - t2 * e1)
         u[3 * d + 1] += a * (t2 * e0 - t0 * e2)
         u[3 * d + 2] += a * (t0 * e1 - t1 * e0)
+
+
+def differentiate(density, row, normal, first_normal, at):
+    """Add to the sums of derivatives what one source does."""
+    begin_pair()
+    begin_vector()
+    if MARKS:
+        take_marks(density, row, at)
+        polynomial(px1, p2)
+        polynomial(pr1, p3)
+        px = px + sixth * px1
+        pr = pr + sixth * pr1
+    else:
+        turns: REAL = p2[0]
+        moves: REAL = p2[1]
+    overlap()
+    # c / r, and c' - c / r.
+    level = c * y
+    slope: REAL = 0.0 - 3.0 * yy * y
+    if rr <= both * both:
+        slope = 0.0
+        if turns * moves > 0.0:
+            first: REAL = (away + r) * y
+            last: REAL = moves * moves + 2.0 * moves * (turns + r) - 3.0 * (turns - r) * (turns - r)
+            slope = 2.0 * first * (moves + 3.0 * (turns - r)) - (3.0 * away * y + 1.0) * last * y
+            slope = slope * first / (16.0 * turns * turns * turns * moves)
+    if rr <= away * away:
+        slope = 0.0
+        if away > 0.0:
+            level = 1.0 / (turns * turns * turns)
+    take_vector(t0, t1, t2, density, row, at)
+    if VALUES:
+        a: REAL = c - 2.0 * px * r
+        u0 += a * (t1 * e2 - t2 * e1)
+        u1 += a * (t2 * e0 - t0 * e2)
+        u2 += a * (t0 * e1 - t1 * e0)
+    slope = slope + 2.0 * pr + 6.0 * px
+    px = level - 2.0 * px
+    level = 0.0
+    v0 = slope * (t1 * e2 - t2 * e1)
+    v1 = slope * (t2 * e0 - t0 * e2)
+    v2 = slope * (t0 * e1 - t1 * e0)
+    g01 -= px * t2
+    g02 += px * t1
+    g10 += px * t2
+    g12 -= px * t0
+    g20 -= px * t1
+    g21 += px * t0
+    add_gradient()

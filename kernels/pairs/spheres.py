@@ -2,14 +2,20 @@
 
     u = (1/r_c) [ (m - 2 S) f + (l - 2 X r^2) (f.e) e ]
 
-With the radii a and b over r_c, which are p2[0] and p2[1], s = a^2 + b^2 and D = (a - b)^2,
+With the radii a and b over r_c, which are p2[0] and p2[1], or the MARKS of the points,
+s = a^2 + b^2 and D = (a - b)^2,
 
     r > a + b             m = y + s y^3 / 3                         l = y - s y^3
-    |a - b| < r <= a + b  m = (16 (a + b) - (D y + 3 r)^2 y) / w    l = 3 (D y - r)^2 y / w
-    r <= |a - b|          m = 4 / (3 max(a, b))                     l = 0
+    |a - b| < r <= a + b  m = 4 / (3 max(a, b)) - (9 + 2 q + q^2) g    l = 3 (1 + q)^2 g
+    r <= |a - b|          m = 4 / (3 max(a, b))                        l = 0
 
-where w = 24 a b: Zuk, Wajnryb, Mizerski, Szymczak (2014). A coinciding pair has y = 0, r = 0.
-The pressure, which points alone feel (a = 0), is 2 f.e / r^2 outside of a sphere, and 0 inside.
+where q = |a - b| y and g = (r - |a - b|)^2 y / (24 a b): Zuk, Wajnryb, Mizerski, Szymczak (2014),
+in a form that keeps its digits for spheres of very different sizes. A coinciding pair has y = 0,
+r = 0. The pressure, which points alone feel (a = 0), is 2 f.e / r^2 outside of a sphere, and 0
+inside.
+
+With MARKS the tables S, X and R' belong to points. The next ones belong to the Laplacian of their
+field, which s / 6 multiplies, and the last ones to its Laplacian, which (a b / 6)^2 multiplies.
 """
 
 from kernels.blocks.cut import cut
@@ -18,25 +24,36 @@ from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
 from kernels.blocks.vector import take_vector
 
 
-def overlap():
+def overlap(density, row, at):
     """Take m to iso, l to axial, and what the branches share."""
-    both: REAL = p2[0] + p2[1]
-    difference: REAL = p2[0] - p2[1]
-    square: REAL = p2[0] * p2[0] + p2[1] * p2[1]
+    if MARKS:
+        one: REAL = mark
+        other: REAL = density[row + CHARGES - 1][at]
+    else:
+        one: REAL = p2[0]
+        other: REAL = p2[1]
+    both: REAL = one + other
+    difference: REAL = one - other
+    square: REAL = one * one + other * other
+    twice: REAL = 0.027777777777777776 * (one * one) * (other * other)
+    third: REAL = 0.3333333333333333 * square
+    sixth: REAL = 0.16666666666666666 * square
     away: REAL = difference * difference
     ratio: REAL = rr * y
     cube: REAL = y * y * y
     share: REAL = 0.0
-    if away < both * both:
-        share = 1.0 / (6.0 * (both * both - away))
+    if one * other > 0.0:
+        share = 1.0 / (24.0 * one * other)
     inside: REAL = 0.0
     if both > 0.0:  # points leave themselves out
         inside = 8.0 / (3.0 * (both + pk.fabs(difference)))
-    iso: REAL = y + square * cube / 3.0
+    iso: REAL = y + third * cube
     axial: REAL = y - square * cube
     if rr <= both * both:
-        iso = share * (16.0 * both - (away * y + 3.0 * ratio) * (away * y + 3.0 * ratio) * y)
-        axial = 3.0 * share * (away * y - ratio) * (away * y - ratio) * y
+        deep: REAL = ratio - pk.fabs(difference)
+        part: REAL = pk.fabs(difference) * y
+        iso = inside - share * deep * deep * y * (9.0 + 2.0 * part + part * part)
+        axial = 3.0 * share * deep * deep * y * (1.0 + part) * (1.0 + part)
     if rr <= away:
         iso = inside
         axial = 0.0
@@ -47,7 +64,17 @@ def interact(density, row, normal, first_normal, at):
     first_function()
     direction()
     polynomial(b, p1)
-    overlap()
+    overlap(density, row, at)
+    if MARKS:
+        polynomial(a1, p2)
+        polynomial(b1, p3)
+        a = a + sixth * a1
+        b = b + sixth * b1
+        if TABLES > 4:
+            polynomial(a2, p4)
+            polynomial(b2, p5)
+            a = a + twice * a2
+            b = b + twice * b2
     a = iso - 2.0 * a
     b = axial - 2.0 * b * rr
     cut(a)
@@ -63,8 +90,18 @@ def interact(density, row, normal, first_normal, at):
 def differentiate(density, row, normal, first_normal, at):
     """Add to the sums of derivatives what one source does."""
     begin_pair()
-    overlap()
+    overlap(density, row, at)
     begin_vector()
+    if MARKS:
+        polynomial(px1, p2)
+        polynomial(pr1, p3)
+        px = px + sixth * px1
+        pr = pr + sixth * pr1
+        if TABLES > 4:
+            polynomial(px2, p4)
+            polynomial(pr2, p5)
+            px = px + twice * px2
+            pr = pr + twice * pr2
     take_vector(f0, f1, f2, density, row, at)
     fe: REAL = f0 * e0 + f1 * e1 + f2 * e2
     if PRESSURE:
@@ -73,7 +110,15 @@ def differentiate(density, row, normal, first_normal, at):
             outside = 0.0
         p += fe * (outside + (2.0 * pr - 4.0 * px) * r)
     if VALUES:
-        polynomial(a, p3)
+        if MARKS:
+            polynomial(a, p6)
+            polynomial(a1, p7)
+            a = a + sixth * a1
+            if TABLES > 4:
+                polynomial(a2, p8)
+                a = a + twice * a2
+        else:
+            polynomial(a, p3)
         a = iso - 2.0 * a
         b: REAL = (axial - 2.0 * px * rr) * fe
         u0 += a * f0 + b * e0

@@ -26,11 +26,11 @@ from parki.settings import cache_directory
 # Kinds of entries: a description, and a pattern of file names. Partly written files belong to
 # their writers; the cache removes them when they are an hour old.
 KINDS = {
-    "kernels": ("kernels of the CPU", r"[0-9a-f]{40}\.(so|compiler|lock)"),
+    "kernels": ("kernels of the CPU", r"[0-9a-f]{40}\.(so|compiler|translation|lock)"),
     "tuned": ("measurements (parki tune)", r"tuned-.*\.json"),
     "upstream": ("kernels of upstream PyKokkos", r"[0-9a-f]{40}\.pykokkos|pykokkos"),
 }
-PARTS = (".lock", ".compiler")  # parts of other entries, not counted
+PARTS = (".lock", ".compiler", ".translation")  # parts of other entries, not counted
 
 DESCRIPTION = """\
 Compiled kernels and the measurements of 'parki tune' are kept in one folder: ~/.cache/parki, or
@@ -38,8 +38,9 @@ what PARKI_CACHE_DIR names. 'parki cache list' says what is there; 'parki cache 
 """
 
 LIST = """\
-Print the folder, and the sizes of parki's files in it: compiled kernels, which are named by a hash
-of everything that went into them, and the measurements of 'parki tune', one per device.
+Print the folder, and the sizes of parki's files in it: compiled kernels with their C++, which are
+named by a hash of everything that went into them, and the measurements of 'parki tune', one per
+device.
 """
 
 CLEAR = """\

@@ -1,6 +1,7 @@
 """Sums over many ranks: slabs of the box, one for each rank of an MPI communicator.
 
 ewald        the public calls: the sums and `Plan` of `parki.ewald`, with a communicator
+spheres      `parki.Spheres`, with a communicator
 team         the ranks, and their agreement, first of all on failure
 transport    moves arrays between ranks                      (device)
 axes         the order of the axes; slabs divide the first one
@@ -16,5 +17,6 @@ plan         joins these with the stages of `parki.ewald`, which are independent
 
 from parki.distributed import ewald
 from parki.distributed.device import use_local_gpu
+from parki.distributed.spheres import Spheres
 
-__all__ = ["ewald", "use_local_gpu"]
+__all__ = ["Spheres", "ewald", "use_local_gpu"]

@@ -111,7 +111,7 @@ def describe(task: Task, points: Points, pipeline: Pipeline) -> str:
     if setup is None:
         return head
     p, mesh, length = setup.parameters, setup.mesh, setup.frame.length
-    pads = mesh.padding
+    pads, kind = mesh.padding, SUMS[task.kernel]
     evaluation = f"polynomials of degree {p.degree}"
     if setup.pair.evaluator:
         evaluation = setup.pair.evaluator.describe()
@@ -128,7 +128,7 @@ def describe(task: Task, points: Points, pipeline: Pipeline) -> str:
         "predicted error over tolerance: " + ", ".join(f"{k} {v:.2f}" for k, v in p.errors.items()),
         f"  near field: {of_pairs}",
         f"  far field: grid {_grid(setup)}, "
-        f"{SUMS[task.kernel].components} components, window of {p.points} points "
+        f"{kind.components * kind.symbol.grids} components, window of {p.points} points "
         f"(beta = {p.beta:.1f}, degree {default_degree(p.points)}), "
         f"P2G by {mesh.spread}, G2P by {pipeline.gathering}",
     ]

@@ -118,12 +118,16 @@ class Request:
         The sum whose transposed near field is added, and normals of the targets, shape (3, Nt),
         if it has any. This near field is one more result, after what is wanted, of the shape of
         that sum's density, (rows, Nt).
+    marks : tuple of 2 arrays, shapes (Nt,) and (Ns,), optional
+        A number of each target and of each source, which pairs of some sums take, such as the radii
+        of spheres.
     """
 
     once: bool = False
     density: Any = None
     tensors: Any = None
     transposed_pair: tuple[str, Any] | None = None
+    marks: tuple[Any, Any] | None = None
 
 
 class Survey(NamedTuple):
@@ -163,8 +167,9 @@ class Points:
     Attributes
     ----------
     arrays : dict
-        "trg" and "src" (one array, if the targets are the sources), "norms" of sources and
-        "tensors" of targets; as given, unless the axes are `ordered`.
+        "trg" and "src" (one array, if the targets are the sources), "norms" of sources, "tensors"
+        of targets, and marks, (1, N), "trg_marks" and "src_marks"; as given, unless the axes are
+        `ordered`.
     extents : ndarray, shape (n, 3)
         Smallest and largest coordinates of this rank's clouds.
     survey : Survey

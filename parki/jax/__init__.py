@@ -2,7 +2,8 @@
 
 ``u = parki.jax.stokes_sl(points, points, forces, options)`` is `parki.stokes_sl` for arrays of JAX,
 on the CPU or a GPU, also within ``jax.jit``, ``jax.grad``, ``jax.jvp`` and ``jax.vmap``: see
-``docs/derivatives.md``. `apply` is a plan as a function of densities.
+``docs/derivatives.md``. `apply` is a plan as a function of densities, and `sphere_velocities` has
+what `parki.Spheres` computes.
 
 ``import parki`` does not import this module, which needs JAX.
 
@@ -27,6 +28,7 @@ from parki.ewald.points import check_normals, take_options
 from parki.jax import rules
 from parki.jax.primitives import LINEAR, SUM, varying
 from parki.meaning import refuse_meaning
+from parki.suspensions.functions import grouped, velocities
 from parki.typing import OptionKeywords
 
 if TYPE_CHECKING:
@@ -84,15 +86,13 @@ def _sum(
         del given["src"]
     if norms is not None:
         given["norms"] = norms
-    arrays = _varying_alike([_array(name, value) for name, value in given.items()])
-    found: jax.Array = SUM.bind(*arrays, kernel=kernel, options=options, names=tuple(given))
-    return found
+    return _bound(kernel, options, {name: _array(name, value) for name, value in given.items()})
 
 
 _calls = calls(_sum, "jax.Array", "jax.random.uniform(jax.random.key(0), {})")
 globals().update(_calls)
 if not TYPE_CHECKING:
-    __all__ = ["apply", *_calls]
+    __all__ = ["apply", "sphere_velocities", *_calls]
 
 
 def apply(plan: Plan, dens: Any) -> jax.Array:
@@ -116,6 +116,72 @@ def apply(plan: Plan, dens: Any) -> jax.Array:
     """
     values = _array("dens", dens)
     found: jax.Array = LINEAR.bind(values, plan=LinearMap(plan), transposed=False)
+    return found
+
+
+def sphere_velocities(
+    points: Any,
+    radii: Any,
+    forces: Any,
+    torques: Any = None,
+    options: EwaldOptions | None = None,
+    *,
+    viscosity: float = 1.0,
+    **keywords: Unpack[OptionKeywords],
+) -> Any:
+    """Return the velocities of spheres, with derivatives by positions, forces and torques.
+
+    This is `parki.Spheres` for arrays of JAX, made of the sums of this module.
+
+    Parameters
+    ----------
+    points : jax.Array, shape (3, N), float32 or float64
+        Centres.
+    radii, viscosity
+        As for `parki.Spheres`, with at most eight different radii, because each pair of radii is
+        a sum of its own here. They are constants.
+    forces, torques : jax.Array, shape (3, N), or (k, 3, N) for k of them at once; or None
+        As for `parki.Spheres.velocities`. Options may take the place of torques.
+    options : EwaldOptions
+    **keywords
+        The fields of `EwaldOptions`, instead of ``options``.
+
+    Returns
+    -------
+    jax.Array, or tuple of 2 arrays
+        Velocities; with torques, velocities and angular velocities. They have the derivatives
+        that sums have.
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError
+        If an argument is impossible, and where second derivatives by positions are asked for.
+    """
+    torques, options = take_options(torques, options, keywords)
+    centres = _array("points", points)
+    named = {"forces": forces, "torques": torques}
+    given = [None if each is None else _array(name, each) for name, each in named.items()]
+
+    def total(kernel: str, trg: Any, src: Any, dens: Any) -> Any:
+        clouds = {"trg": trg} if trg is src else {"trg": trg, "src": src}
+        return _bound(kernel, options, {**clouds, "dens": dens})
+
+    parts = grouped(radii, centres.shape[-1])
+    return velocities(total, _columns, _joined, centres, parts, (given[0], given[1]), viscosity)
+
+
+def _columns(values: Any, columns: Any) -> Any:
+    return values[..., columns]
+
+
+def _joined(arrays: list[Any]) -> Any:
+    return jnp.concatenate(arrays, axis=-1)
+
+
+def _bound(kernel: str, options: EwaldOptions, given: dict[str, Any]) -> jax.Array:
+    """Return a sum of arrays by name, without "src" if the targets are the sources."""
+    arrays = _varying_alike([*given.values()])
+    found: jax.Array = SUM.bind(*arrays, kernel=kernel, options=options, names=tuple(given))
     return found
 
 

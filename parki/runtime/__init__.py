@@ -2,21 +2,22 @@
 
 A kernel passes through these modules in order:
 
-    blocks      inserts the statements that kernels have in common
-    linter      refuses code outside the dialect, with file, line and remedy
-    specialise  substitutes the compile-time constants, prunes, writes a plain PyKokkos file
-    translate   writes C++ from the specialised syntax tree (syntax: analyses the tree)
-    cache       keeps shared objects, safe under concurrency and kills
-    host        OpenMP and Serial: the system compiler          (prelude: host.hpp)
-    device      CUDA and HIP: CuPy                               (prelude: device.hpp)
-    upstream    the specialised file run by upstream PyKokkos instead
-    kernel      load, prepare and launch, for the stages
-    messages    messages to the user meanwhile
-    spaces      available execution spaces, and an adapter for each array module
-    forks       refuses spaces that a process lost when it was forked
-    captures    refuses calls inside a stream capture
-    libraries   opens shared objects of kernels, and sets how long OpenMP's threads spin
-    pool        CPU threads for work outside kernels
+    blocks       inserts the statements that kernels have in common
+    linter       refuses code outside the dialect, with file, line and remedy
+    specialise   substitutes the compile-time constants, prunes, writes a plain PyKokkos file
+    translate    writes C++ from the specialised syntax tree (syntax: analyses the tree)
+    translations keeps that C++ in the cache, so that new processes skip all of the above
+    cache        keeps shared objects and texts, safe under concurrency and kills
+    host         OpenMP and Serial: the system compiler          (prelude: host.hpp)
+    device       CUDA and HIP: CuPy                               (prelude: device.hpp)
+    upstream     the specialised file run by upstream PyKokkos instead
+    kernel       load, prepare and launch, for the stages
+    messages     messages to the user meanwhile
+    spaces       available execution spaces, and an adapter for each array module
+    forks        refuses spaces that a process lost when it was forked
+    captures     refuses calls inside a stream capture
+    libraries    opens shared objects of kernels, and sets how long OpenMP's threads spin
+    pool         CPU threads for work outside kernels
 """
 
 from parki.runtime.kernel import Kernel, load, prepare

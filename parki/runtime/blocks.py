@@ -23,9 +23,8 @@ PACKAGE = "kernels."
 _one_at_a_time = Lock()
 
 
-def parsed(path: Path) -> ast.Module:
-    """Return the syntax tree of a file."""
-    text = path.read_text(encoding="utf-8")
+def parsed(path: Path, text: str) -> ast.Module:
+    """Return the syntax tree of a file, whose text was read."""
     with _one_at_a_time:
         return ast.parse(text, filename=str(path))
 
@@ -87,8 +86,8 @@ class _Files:
             inner, _, name = str(node.module).removeprefix(PACKAGE).rpartition(".")
             left.pop(inner, None)
             file = self.folder / inner.replace(".", "/") / f"{chosen.get(inner, name)}.py"
-            if not file.is_file():
-                raise KernelError(f"{where}: there is no file {PACKAGE}{inner}.{file.stem}")
+            if not inner or not file.is_file():
+                raise KernelError(f"{where}: there is no file {PACKAGE}{inner or '*'}.{file.stem}")
             there = self.blocks[file] if file in self.blocks else self.open(file)
             for alias in node.names:
                 if alias.name not in there:
@@ -101,7 +100,7 @@ class _Files:
 
     def open(self, file: Path) -> dict[str, _Shared]:
         """Return a file's blocks, its own and those it imports; take its constants."""
-        whole = parsed(file)
+        whole = parsed(file, file.read_text(encoding="utf-8"))
         blocks = self.blocks[file] = {}
         blocks |= self.imported(whole, file, {})
         blocks |= {n.name: _Shared(n, blocks) for n in whole.body if isinstance(n, ast.FunctionDef)}

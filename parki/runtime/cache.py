@@ -4,7 +4,7 @@ An entry is one file, the shared object followed by a hash of its name and conte
 temporary name and renamed, so that a process killed at any moment leaves a whole entry or none.
 Entries are verified before they are loaded. An entry that is damaged, misnamed, a link, or
 writable by another user is built again. A lock per entry keeps processes from compiling the same
-kernel twice. Some entries hold text that names the compiler of the objects.
+kernel twice. Some entries hold text: the compiler of the objects, or what a kernel is in C++.
 """
 
 from __future__ import annotations
@@ -61,18 +61,35 @@ def entry(name: str, build: Callable[[Path], None], suffix: str = ".so") -> Path
     with _locked(folder / (name + ".lock")):
         if _verified(path):
             return path
-        handle, temporary = tempfile.mkstemp(prefix=name, suffix=".tmp", dir=folder)
-        os.close(handle)
-        try:
-            build(Path(temporary))
-            seal(Path(temporary), path.name)
-            os.chmod(temporary, 0o700)  # the umask may have let the linker give others access
-            os.replace(temporary, path)
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
+        _put(path, build)
         _sweep(folder)
     return path
+
+
+def content(name: str, suffix: str) -> bytes | None:
+    """Return what a good entry holds, or None if it is missing or damaged."""
+    return _content(cache_directory() / (name + suffix))
+
+
+def keep(name: str, content: bytes, suffix: str) -> None:
+    """Make an entry of what took no time worth a lock; nothing fails or warns if it cannot be."""
+    if not why_unusable():
+        with contextlib.suppress(OSError):
+            _put(cache_directory() / (name + suffix), lambda path: path.write_bytes(content))
+
+
+def _put(path: Path, build: Callable[[Path], object]) -> None:
+    """Write an entry under a temporary name, and rename it."""
+    handle, temporary = tempfile.mkstemp(prefix=path.stem, suffix=".tmp", dir=path.parent)
+    os.close(handle)
+    try:
+        build(Path(temporary))
+        seal(Path(temporary), path.name)
+        os.chmod(temporary, 0o700)  # the umask may have let the linker give others access
+        os.replace(temporary, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
 
 
 def directory() -> Path:
@@ -127,18 +144,24 @@ def exists(name: str, suffix: str = ".so") -> bool:
 
 def contents(suffix: str) -> list[bytes]:
     """Return the contents of all good entries with a suffix."""
-    paths = sorted(cache_directory().glob(f"*{suffix}"))
-    return [path.read_bytes()[:-_SEALED] for path in paths if _verified(path)]
+    found = map(_content, sorted(cache_directory().glob(f"*{suffix}")))
+    return [each for each in found if each is not None]
 
 
 def _verified(path: Path) -> bool:
-    """Return whether an entry may be loaded: a file that only this user owns and can change."""
+    """Return whether an entry may be loaded."""
+    return _content(path) is not None
+
+
+def _content(path: Path) -> bytes | None:
+    """Return what an entry holds; None unless it is whole, and only this user can change it."""
     try:
-        file, folder = path.lstat(), path.parent.stat()
+        file, folder, whole = path.lstat(), path.parent.stat(), path.read_bytes()
     except OSError:
-        return False
+        return None
     own = stat.S_ISREG(file.st_mode) and file.st_uid == os.geteuid()
-    return own and not (file.st_mode | folder.st_mode) & stat.S_IWOTH and is_whole(path)
+    safe = own and not (file.st_mode | folder.st_mode) & stat.S_IWOTH
+    return whole[:-_SEALED] if safe and _is_sealed(whole, path.name) else None
 
 
 def seal(path: Path, name: str) -> None:
@@ -151,10 +174,13 @@ def seal(path: Path, name: str) -> None:
 def is_whole(path: Path) -> bool:
     """Return whether a file is unchanged since `seal`, and has the sealed name."""
     try:
-        content = memoryview(path.read_bytes())
+        return _is_sealed(path.read_bytes(), path.name)
     except OSError:
         return False
-    return content[-_SEALED:] == _SEAL + _digest(path.name, content[:-_SEALED])
+
+
+def _is_sealed(whole: bytes, name: str) -> bool:
+    return whole[-_SEALED:] == _SEAL + _digest(name, memoryview(whole)[:-_SEALED])
 
 
 def _digest(name: str, content: memoryview) -> bytes:

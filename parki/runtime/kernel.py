@@ -19,9 +19,10 @@ from parki.errors import KernelError, ParkiValueError
 from parki.runtime import cache, device, forks, host, upstream
 from parki.runtime.messages import follow
 from parki.runtime.spaces import ExecutionSpace
-from parki.runtime.specialise import Constant, Specialised, specialise
+from parki.runtime.specialise import Constant, Specialised
 from parki.runtime.syntax import DTYPES, REALS
-from parki.runtime.translate import View, translate
+from parki.runtime.translate import Translated, View
+from parki.runtime.translations import translation
 from parki.settings import EXECUTORS, SETTINGS, thread_count
 
 LARGEST = 2**31 - 1  # largest index, and largest value of the dialect's int
@@ -39,20 +40,18 @@ class Kernel:
     def __init__(
         self,
         workunit: Specialised,
+        translated: Translated,
         space: ExecutionSpace,
         executor: str,
         team_size: int,
         vector_length: int,
-        tables: dict[str, tuple[int, ...]] | None = None,
     ) -> None:
         self.workunit = workunit
+        self.translated = translated
         self.space = space
         self._launch: Callable[..., Any] | None = None
         self._lock = threading.Lock()
         self._upstream = executor == "pykokkos"
-        bound = team_size * vector_length if workunit.is_team else device.RANGE_BLOCK
-        by_value = space.on_device and not self._upstream
-        self.translated = translate(workunit, bound, tables if by_value else None)
         self._object: host.HostObject | device.DeviceObject | upstream.UpstreamObject
         if self._upstream:
             self._object = upstream.UpstreamObject(
@@ -233,10 +232,12 @@ def load(
     asked = (file, workunit, *how, *((n, v.__class__, v) for n, v in constants.items()))
     if asked in _loaded and not file.endswith(".py"):
         return _loaded[asked]
-    done = specialise(file, workunit, constants)
+    by_value = tables if space.on_device and chosen == "embedded" else None
+    threads = team_size * vector_length
+    done, translated = translation(file, workunit, constants, threads, by_value)
     key = (done.text, done.real, *how)
     if key not in _loaded:
-        _loaded[key] = Kernel(done, space, chosen, team_size, vector_length, tables)
+        _loaded[key] = Kernel(done, translated, space, chosen, team_size, vector_length)
     _loaded[asked] = _loaded[key]
     return _loaded[key]
 

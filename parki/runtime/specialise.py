@@ -13,11 +13,10 @@ import functools
 import hashlib
 import math
 import operator
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,13 +66,15 @@ class Specialised:
         ``"double"`` or ``"float"``, the type of the arithmetic.
     arguments : tuple of (name, annotation)
         The arguments still used, in order, without the index or team argument.
+    tree : ast.Module or None
+        Syntax tree of the text; None if its translation comes from the cache.
     """
 
     name: str
     text: str
     real: str
     arguments: tuple[tuple[str, str], ...]
-    tree: ast.Module = field(compare=False, repr=False)
+    tree: ast.Module | None = field(default=None, compare=False, repr=False)
 
     @property
     def digest(self) -> str:
@@ -94,21 +95,41 @@ def kernel_directory() -> Path:
     return installed if installed.is_dir() else package.parent / "kernels"
 
 
+class Unspecialised(NamedTuple):
+    """A workunit of a kernel file with this text, and its constants as ``_plain`` gives them."""
+
+    path: Path
+    text: str
+    workunit: str
+    constants: tuple[tuple[str, str, Constant], ...]  # with types, because 1 == 1.0
+
+
+def read(file: str | Path, workunit: str, constants: Mapping[str, Constant]) -> Unspecialised:
+    """Read a kernel file, with parameters as `specialise` takes them."""
+    path = _path(str(file))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise KernelError(f"there is no kernel file {path.name} in {path.parent}") from None
+    plain = ((name, _plain(name, value)) for name, value in sorted(constants.items()))
+    return Unspecialised(path, text, workunit, tuple((n, type(v).__name__, v) for n, v in plain))
+
+
 @functools.lru_cache(maxsize=64)
-def _parse(path: Path, _stamp: int, chosen: tuple[tuple[str, str], ...]) -> ast.Module:
-    tree = parsed(path)
+def _parse(path: Path, text: str, chosen: tuple[tuple[str, str], ...]) -> ast.Module:
+    tree = parsed(path, text)
     expand(tree, path, kernel_directory(), dict(chosen))
     lint(tree, path)
     return tree
 
 
 @functools.lru_cache(maxsize=512)
-def _specialise(
-    path: Path, stamp: int, workunit: str, constants: tuple[tuple[str, str, Constant], ...]
-) -> Specialised:
+def substitute(asked: Unspecialised) -> Specialised:
+    """Put the constants into what `read` returned."""
+    path, text, workunit, constants = asked
     given = {name: value for name, _, value in constants}
     files = {n: v for n, v in given.items() if isinstance(v, str) and n != "REAL"}
-    tree = _parse(path, stamp, tuple((name.lower(), file) for name, file in files.items()))
+    tree = _parse(path, text, tuple((name.lower(), file) for name, file in files.items()))
     values = _constant_values(tree, {n: v for n, v in given.items() if n not in files}, path)
     functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
     if workunit not in functions or not is_decorated(functions[workunit], "workunit"):
@@ -162,15 +183,7 @@ def specialise(file: str | Path, workunit: str, constants: Mapping[str, Constant
         If the file leaves the dialect, or a file, the workunit or a constant is unknown, or a
         constant is neither a finite number nor a real type, nor chooses a file.
     """
-    path = _path(str(file))
-    try:
-        stamp = os.stat(path).st_mtime_ns
-    except FileNotFoundError:
-        raise KernelError(f"there is no kernel file {path.name} in {path.parent}") from None
-    # The key has types because 1 == 1.0, and the time stamp because kernels are edited.
-    plain = ((name, _plain(name, value)) for name, value in sorted(constants.items()))
-    key = tuple((name, type(value).__name__, value) for name, value in plain)
-    return _specialise(path, stamp, workunit, key)
+    return substitute(read(file, workunit, constants))
 
 
 @functools.lru_cache(maxsize=64)

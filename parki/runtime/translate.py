@@ -94,7 +94,7 @@ def translate(
     arguments = tuple((name, view_type(text)) for name, text in workunit.arguments)
     emitter = _Emitter(workunit)
     parts = []
-    for statement in workunit.tree.body:
+    for statement in expect(workunit.tree, ast.Module).body:
         node = expect(statement, ast.FunctionDef)
         if is_decorated(node, "function"):
             parts.append(emitter.function(node))

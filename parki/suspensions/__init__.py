@@ -1,7 +1,9 @@
 """Suspensions: spheres of finite size in a viscous fluid, and their Brownian displacements.
 
-spheres    `Spheres`, in physical units
-noise      roots of the mobility
+spheres        `Spheres`, in physical units
+derivatives    of velocities by forces, torques and positions
+noise          roots of the mobility
+functions      velocities as sums of PyTorch and JAX
 """
 
 from parki.suspensions.spheres import Spheres

@@ -45,7 +45,13 @@ def split(plan: Plan, white: White, accuracy: float) -> Any:
         return near + pipeline.shaken(white, plan.n_targets)
 
 
-def root(matrix: Callable[[Any], Any], white: Any, accuracy: float, repeated: Any = None) -> Any:
+def root(
+    matrix: Callable[[Any], Any],
+    white: Any,
+    accuracy: float,
+    repeated: Any = None,
+    total: Callable[[Any], Any] = lambda values: values,
+) -> Any:
     """Return the square root of a positive matrix times a vector, by Lanczos' iteration.
 
     Parameters
@@ -57,6 +63,8 @@ def root(matrix: Callable[[Any], Any], white: Any, accuracy: float, repeated: An
         Relative change of the result in one step, at which it stops.
     repeated : callable, optional
         By which a device takes several products at a time: see `OneDevice.repeated`.
+    total : callable
+        Adds up what all ranks have, each of which has a part of the vectors.
 
     Raises
     ------
@@ -64,7 +72,7 @@ def root(matrix: Callable[[Any], Any], white: Any, accuracy: float, repeated: An
         If the matrix is not positive, or the change stays larger.
     """
     many = TOGETHER if repeated else 1
-    dtype, size = white.dtype, (white * white).sum(dtype=np.float64) ** 0.5
+    dtype, size = white.dtype, total((white * white).sum(dtype=np.float64)) ** 0.5
     given = {
         "start": np.zeros_like(white, shape=(2, *white.shape)),
         "beside": np.zeros_like(white, shape=1),
@@ -76,7 +84,7 @@ def root(matrix: Callable[[Any], Any], white: Any, accuracy: float, repeated: An
             "basis": np.empty_like(white, shape=(many + 1, *white.shape)),
             "numbers": np.empty_like(white, shape=(2, many)),
         }
-        (repeated or _once)(partial(advance, matrix), given, found)
+        (repeated or _once)(partial(advance, matrix, total), given, found)
         basis.append(found["basis"][:-1])
         # This waits for a device.
         numbers = np.hstack([numbers, to_host(found["numbers"]).astype(np.float64)])
@@ -101,12 +109,15 @@ def root(matrix: Callable[[Any], Any], white: Any, accuracy: float, repeated: An
         given = {"start": found["basis"][-2:], "beside": found["numbers"][1, -1:]}
 
 
-def advance(matrix: Callable[[Any], Any], arrays: dict[str, Any]) -> None:
+def advance(
+    matrix: Callable[[Any], Any], total: Callable[[Any], Any], arrays: dict[str, Any]
+) -> None:
     """Do steps of Lanczos' iteration, whose numbers stay on the device.
 
     Parameters
     ----------
-    matrix : callable
+    matrix, total : callable
+        As for `root`.
     arrays : dict of arrays
         Given are the vector before and the first one, "start" (2, ...), and the number "beside"
         the diagonal between them. "basis" (k + 1, ...) becomes the first vector and k more,
@@ -116,10 +127,10 @@ def advance(matrix: Callable[[Any], Any], arrays: dict[str, Any]) -> None:
     before, basis[0] = arrays["start"]
     for step, vector in enumerate(basis[:-1]):
         product = matrix(vector) - beside * before
-        own = (vector * product).sum()
+        own = total((vector * product).sum())
         product -= own * vector
         # Where nothing is left, the next vector counts for nothing.
-        beside = np.maximum((product * product).sum() ** 0.5, TINY)
+        beside = np.maximum(total((product * product).sum()) ** 0.5, TINY)
         np.divide(product, beside, out=basis[step + 1])
         numbers[0, step], numbers[1, step] = own, beside
         before = vector

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,24 +15,26 @@ from parki.ewald.checks import FINER, Check
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
-from parki.ewald.plan import Plan
-from parki.ewald.points import take_options
+from parki.ewald.plan import Plan, marked_plan
+from parki.ewald.points import check_want, like_points, take_options
 from parki.ewald.sums import kernel
 from parki.interchange import as_array, as_given, to_host
-from parki.suspensions import noise
+from parki.suspensions import derivatives, noise
+from parki.suspensions.derivatives import ACTS, MOVES
 from parki.typing import Array, OptionKeywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-MOST_RADII = 8  # different ones, each pair of which is a sum of its own
+# Different radii over ranks, and in PyTorch and JAX, where each pair of radii is a sum of its own.
+MOST_RADII = 8
 # What moves by what: the kernel, with the names of the radii of what moves and of what acts on it,
-# and the factor of its sum.
+# the factor of its sum, and the kernel of all radii.
 KINDS = {
-    ("velocity", "force"): ("sphere_sl", ("radius", "source_radius"), 1.0),
-    ("velocity", "torque"): ("sphere_curl", ("moving", "turning"), 1.0),
-    ("turn", "force"): ("sphere_curl", ("turning", "moving"), 1.0),
-    ("turn", "torque"): ("sphere_turns", ("radius", "source_radius"), 0.5),
+    ("velocity", "force"): ("sphere_sl", ("radius", "source_radius"), 1.0, "polydisperse_sl"),
+    ("velocity", "torque"): ("sphere_curl", ("moving", "turning"), 1.0, "polydisperse_curl"),
+    ("turn", "force"): ("sphere_curl", ("turning", "moving"), 1.0, "polydisperse_turn"),
+    ("turn", "torque"): ("sphere_turns", ("radius", "source_radius"), 0.5, "polydisperse_turns"),
 }
 
 
@@ -47,8 +51,7 @@ class Spheres:
     points : array, shape (3, N), float32 or float64
         Centres, in the unit of ``options.box``.
     radii : float, or array of shape (N,)
-        One radius, or one for each sphere; 0 for a tracer, which moves with the fluid. At most
-        eight different ones.
+        One radius, or one for each sphere; 0 for a tracer, which moves with the fluid.
     options : EwaldOptions
     viscosity : float
         Viscosity of the fluid.
@@ -84,23 +87,22 @@ class Spheres:
         viscosity: float = 1.0,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
-        _, self.options = take_options(None, options, keywords)
-        if not 0 < viscosity < math.inf:
-            raise ParkiValueError(f"viscosity is {viscosity!r}; expected a positive number")
-        self.viscosity = float(viscosity)
-        self.points: Any = as_array("points", points)
-        self._groups = _groups(radii, self.points.shape[-1])
-        self._clouds = self._cut(self.points)
-        self._plans: dict[tuple[str, str, int, int], Plan] = {}
+        with self._together():
+            _, self.options = take_options(None, options, keywords)
+            self.viscosity = positive("viscosity", viscosity)
+            self.points: Any = as_array("points", points)
+            values = lengths(radii, self.points.shape[-1])
+            self.radii = np.broadcast_to(values, self.points.shape[-1:])
+            different = self._different(np.unique(values))
+            self._marked = self._marks and different.size > 1
+            if self._marked:  # one group, of radii up to the largest one
+                every: Any = slice(None)
+                self._groups = [(float(different[-1]), every)]
+            else:
+                self._groups = groups(self.radii, different)
+            self._clouds = self._cut(self.points)
+        self._plans: dict[tuple[str, str, int, int], Any] = {}
         self._plan("velocity", "force", 0, 0)  # refuses impossible points
-
-    @property
-    def radii(self) -> Any:
-        """The radius of each sphere."""
-        found = np.empty(self.points.shape[1])
-        for radius, members in self._groups:
-            found[members] = radius
-        return found
 
     @property
     def factor(self) -> float:
@@ -113,14 +115,57 @@ class Spheres:
             return [values]
         return [values[..., members] for _, members in self._groups]
 
-    def _plan(self, moves: str, acts: str, t: int, s: int) -> Plan:
+    def _plan(self, moves: str, acts: str, t: int, s: int) -> Any:
         """Return the plan of what moves in group t by what acts on group s."""
         key = moves, acts, t, s
         if key not in self._plans:
-            family, (own, other), _ = KINDS[moves, acts]
-            name = kernel(family, **{own: self._groups[t][0], other: self._groups[s][0]})
-            self._plans[key] = Plan(name, self._clouds[t], self._clouds[s], self.options)
+            self._plans[key] = self._make(*self._given(*key))
         return self._plans[key]
+
+    def _given(self, moves: str, acts: str, t: int, s: int) -> tuple[Any, ...]:
+        """Return the kernel of such a plan, its targets, sources, normals and options."""
+        if self._marked:
+            name: str = kernel(KINDS[moves, acts][3], largest=self._groups[0][0])
+        else:
+            name = kernel_of(moves, acts, self._groups[t][0], self._groups[s][0])
+        return name, self._clouds[t], self._clouds[s], None, self.options
+
+    # What differs over ranks: see `parki.distributed.spheres`.
+    _splits = True  # whether noise may be drawn apart for far and near field
+    _marks = True  # whether spheres of several radii are one sum
+
+    def _make(self, *given: Any) -> Any:
+        if self._marked:
+            return marked_plan(given, (self.radii, self.radii))
+        return Plan(*given)
+
+    def _sum(
+        self, given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...], radii: Any = None
+    ) -> Any:
+        """Return a sum whose plan is not kept. ``radii`` are the targets', if those are others."""
+        if self._marked:
+            marks = self.radii if radii is None else radii, self.radii
+            return sum_once(given, dens, want, marks=marks)
+        return sum_once(given, dens, want)
+
+    def _together(self) -> AbstractContextManager[Any]:
+        """Raise on all ranks what is raised on one of them."""
+        return nullcontext()
+
+    def _different(self, values: Any) -> Any:
+        """Return the different values of all ranks."""
+        return values
+
+    def _total(self, values: Any) -> Any:
+        """Return sums over the spheres of all ranks."""
+        return values
+
+    def _again(self, points: Any, options: EwaldOptions) -> Spheres:
+        """Return the same spheres by other options."""
+        return Spheres(points, self.radii, options, viscosity=self.viscosity)
+
+    def _white(self, rng: Any, dtype: Any) -> noise.White:
+        return noise.white(rng, dtype)
 
     def update_points(self, points: Array) -> None:
         """Move the spheres, each of which keeps its radius.
@@ -130,16 +175,24 @@ class Spheres:
         ParkiValueError, ParkiTypeError
             If there are more or fewer points, or they are impossible.
         """
-        given: Any = as_array("points", points)
-        if given.shape != self.points.shape:
-            raise ParkiValueError(
-                f"points has shape {given.shape}; expected {self.points.shape}, a centre for each "
-                "of the spheres; make new Spheres for another number"
-            )
+        with self._together():
+            given: Any = as_array("points", points)
+            if given.shape != self.points.shape:
+                raise ParkiValueError(
+                    f"points has shape {given.shape}; expected {self.points.shape}, a centre for "
+                    "each of the spheres; make new Spheres for another number"
+                )
         clouds = self._cut(given)
+        try:
+            self._place(clouds)
+        except BaseException:
+            self._place(self._clouds)  # some plans may have moved
+            raise
+        self.points, self._clouds = given, clouds
+
+    def _place(self, clouds: list[Any]) -> None:
         for (_, _, t, s), plan in self._plans.items():
             plan.update_points(clouds[t], clouds[s])
-        self.points, self._clouds = given, clouds
 
     # ------------------------------------------------------------------ velocities
     def velocities(self, forces: Array | None, torques: Array | None = None) -> Any:
@@ -163,44 +216,67 @@ class Spheres:
         ParkiValueError, ParkiTypeError
             If there are neither forces nor torques, or they are impossible.
         """
-        acts = {"force": forces, "torque": torques}
-        like = next((each for each in acts.values() if each is not None), None)
-        if like is None:
-            raise ParkiTypeError("forces and torques are None; give one of them, or both")
-        given = {
-            name: as_array(f"{name}s", each) for name, each in acts.items() if each is not None
-        }
-        velocities = as_given(self._moved("velocity", given), like)
-        if torques is None:
-            return velocities
-        return velocities, as_given(self._moved("turn", given), like)
+        given = self._taken(forces=forces, torques=torques)
+        like, turns = torques if forces is None else forces, torques is not None
+        found = [as_given(self._moved(moves, given), like) for moves in MOVES[: 1 + turns]]
+        return tuple(found) if turns else found[0]
+
+    def _taken(self, **given: Any) -> dict[str, Any]:
+        """Return the arrays that are not None, by what acts: first "force", then "torque".
+
+        On all ranks, refuse nothing at all, and impossible arrays.
+        """
+        with self._together():
+            derivatives.refuse_none(given, given.values())
+            plan, found = self._plan("velocity", "force", 0, 0), {}
+            for acts, (name, each) in zip(ACTS, given.items(), strict=False):
+                if each is not None:
+                    found[acts] = like_points(name, each, plan.space, plan.dtype)
+                    derivatives.check_shape(name, found[acts], self.points.shape)
+            derivatives.check_alike(given, *found.values())
+        return found
 
     def _moved(self, moves: str, given: dict[str, Any]) -> Any:
         """Return velocities or turns by what acts, by name."""
         found: Any = None
+        for place, each in self._parts(moves, given):
+            if found is None:
+                found = each if len(self._groups) == 1 else 0 * next(iter(given.values()))
+                if found is each:
+                    continue
+            found[..., place] += each
+        return found
+
+    def _parts(self, moves: str, given: dict[str, Any], want: str = "u") -> Iterator[Any]:
+        """Yield the spheres of each group, and what of their velocity each group of others makes.
+
+        ``want`` may be "grad_u": then it is the gradient (..., 3, 3, N) by their own positions.
+        """
         for acts, values in given.items():
             factor, parts = KINDS[moves, acts][2] * self.factor, self._cut(values)
             for t, (_, members) in enumerate(self._groups):
                 place = members if len(self._groups) > 1 else slice(None)
                 for s, part in enumerate(parts):
-                    each = self._plan(moves, acts, t, s)(part)
+                    if want == "u":
+                        each = self._plan(moves, acts, t, s)(part)
+                    else:
+                        *points, options = self._given(moves, acts, t, s)
+                        each = self._sum((*points, options.of_derivatives()), part, want)
                     each *= each.dtype.type(factor)
-                    if found is None:
-                        found = each if len(self._groups) == 1 else 0 * values
-                        if found is each:
-                            continue
-                    found[..., place] += each
-        return found
+                    yield place, each
 
-    def flow(self, forces: Array, points: Array, *, want: Any = "u") -> Any:
-        """Return the fluid's velocity elsewhere, and what else is wanted, for forces on spheres.
+    def flow(
+        self, forces: Array | None, points: Array, torques: Array | None = None, *, want: Any = "u"
+    ) -> Any:
+        """Return the fluid's velocity elsewhere, and what else is wanted, of forces and torques.
 
-        Inside of a sphere it is the velocity that the forces on its surface make there.
+        Inside of a sphere it is the velocity that what acts on its surface makes there.
 
         Parameters
         ----------
-        forces : array, shape (3, N)
+        forces : array, shape (3, N), or None
         points : array, shape (3, M)
+        torques : array, shape (3, N), optional
         want : {"u", "p", "grad_u", "stress"}, or a tuple of these
             The velocity, pressure, gradient ``[i, j] = d u_i / d x_j`` and stress of the fluid.
 
@@ -209,19 +285,100 @@ class Spheres:
         array, or tuple of arrays
             Shapes (3, M), (M,), (3, 3, M), (3, 3, M).
         """
-        names = (want,) if isinstance(want, str) else tuple(want)
-        rest = 1 / (8 * math.pi)
-        scales = {"u": self.factor, "grad_u": self.factor}
-        found: list[Any] = [0] * len(names)
-        parts = self._cut(as_array("forces", forces))
-        for (radius, _), cloud, part in zip(self._groups, self._clouds, parts, strict=True):
-            name = kernel("sphere_sl", radius=0.0, source_radius=radius)
-            sums = sum_once((name, points, cloud, None, self.options), part, names)
-            found = [
-                before + scales.get(n, rest) * each
-                for n, before, each in zip(names, found, sums, strict=True)
-            ]
-        return found[0] if isinstance(want, str) else tuple(found)
+        with self._together():
+            names = check_want("stokes_sl", want)
+        found: dict[str, Any] = dict.fromkeys(names, 0.0)
+        for acts, values in self._taken(forces=forces, torques=torques).items():
+            for name, each in self._flow(acts, values, points, names):
+                found[name] = found[name] + each
+        return found[want] if isinstance(want, str) else tuple(found.values())
+
+    def _flow(
+        self, acts: str, values: Any, points: Array, names: tuple[str, ...]
+    ) -> Iterator[tuple[str, Any]]:
+        """Yield what each group adds to the flow, by name."""
+        # Torques make no pressure, and their sums have no stress.
+        of = {"stress": "grad_u", "p": "u"} if acts == "torque" else {}
+        asked = tuple(dict.fromkeys(of.get(name, name) for name in names))
+        family = "polydisperse_flow" if acts == "force" else KINDS["velocity", acts][3]
+        tracers = np.zeros(as_array("points", points).shape[-1])
+        for (radius, _), cloud, part in zip(
+            self._groups, self._clouds, self._cut(values), strict=True
+        ):
+            name: str = kernel_of("velocity", acts, 0.0, radius)
+            if self._marked:
+                name = kernel(family, largest=radius)
+            sums = self._sum((name, points, cloud, None, self.options), part, asked, tracers)
+            flow = dict(zip(asked, sums, strict=True))
+            for each in names:
+                value = flow[of.get(each, each)]
+                if of and each == "p":
+                    value = 0 * value[..., 0, :]
+                elif of and each == "stress":
+                    value = value + value.swapaxes(-3, -2)
+                scale = self.factor if each in ("u", "grad_u") else 1 / (8 * math.pi)
+                yield each, value.dtype.type(scale) * value
+
+    # ------------------------------------------------------------------ derivatives
+    def vjp(
+        self,
+        forces: Array | None,
+        torques: Array | None = None,
+        *,
+        values: Array | None,
+        turns: Array | None = None,
+        wrt: tuple[str, ...] = ("forces", "points"),
+    ) -> dict[str, Any]:
+        """Return the derivatives of ``<values, U> + <turns, W>`` by forces, torques and positions.
+
+        U and W are the velocities and angular velocities that `velocities` returns.
+
+        Parameters
+        ----------
+        forces, torques : array, shape (3, N) or (k, 3, N), or None
+            As for `velocities`. Derivatives by them alone do not depend on them.
+        values, turns : array, of the same shape, or None
+            Weights of the velocities, and of the angular velocities.
+        wrt : tuple of {"forces", "torques", "points"}
+            What to differentiate by.
+
+        Returns
+        -------
+        dict of str to array
+            By the names of ``wrt``: by forces and torques in their shape, by points (3, N), summed
+            over k sets of forces.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            If an argument is impossible, or there are neither forces nor torques, or no weights.
+        """
+        return derivatives.vjp(self, (forces, torques), (values, turns), wrt)
+
+    def jvp(
+        self, forces: Array | None, torques: Array | None = None, *, tangents: dict[str, Array]
+    ) -> Any:
+        """Return the first-order change of what `velocities` returns.
+
+        Parameters
+        ----------
+        forces, torques : array, shape (3, N) or (k, 3, N), or None
+            As for `velocities`.
+        tangents : dict of str to array
+            Changes of "forces", "torques" and "points", in their shapes. What is left out does not
+            change.
+
+        Returns
+        -------
+        array, or tuple of 2 arrays
+            As of `velocities`; with torques, or changes of torques, two arrays.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            If an argument is impossible.
+        """
+        return derivatives.jvp(self, (forces, torques), tangents)
 
     # ------------------------------------------------------------------ noise
     def displacements(
@@ -258,9 +415,10 @@ class Spheres:
         ParkiValueError
             As of `noise`.
         """
-        for name, value in (("kT", kT), ("dt", dt)):
-            if not 0 <= value < math.inf:
-                raise ParkiValueError(f"{name} is {value!r}; expected a number, 0 or more")
+        with self._together():
+            for name, value in (("kT", kT), ("dt", dt)):
+                if not 0 <= value < math.inf:
+                    raise ParkiValueError(f"{name} is {value!r}; expected a number, 0 or more")
         turns = torques is not None
         steps = self.noise(rng, torques=turns, accuracy=accuracy)
         size = math.sqrt(2 * kT * dt)
@@ -297,13 +455,13 @@ class Spheres:
                 "velocity of a cell depends on the gauge there, and the mobility is not positive; "
                 "take periodicity 0 or 3"
             )
-        if not all(radius for radius, _ in self._groups):
+        if not self.radii.all():
             raise ParkiValueError(
                 "noise of tracers is not defined: their own mobility is infinite; give all "
                 "spheres a radius"
             )
         plan = self._plan("velocity", "force", 0, 0)
-        white = noise.white(rng, plan.dtype)
+        white = self._white(rng, plan.dtype)
         shape = self.points.shape
         if torques:
             radii = plan.task.xp.asarray(self.radii, dtype=plan.dtype)
@@ -316,22 +474,26 @@ class Spheres:
                 moved = [self._moved(moves, given) for moves in ("velocity", "turn")]
                 return plan.task.xp.stack(moved) * scales
 
-            found = noise.root(matrix, white((2, *shape)), accuracy) / scales
+            found = noise.root(matrix, white((2, *shape)), accuracy, total=self._total) / scales
             return found[0], found[1]
         size = math.sqrt(self.factor)
-        if len(self._groups) == 1 and self.options.periodicity == 3:
+        alike = len(self._groups) == 1 and not self._marked
+        if self._splits and alike and self.options.periodicity == 3:
             return size * noise.split(plan, white, accuracy)
-        given = white(shape)
-        return noise.root(lambda v: self._moved("velocity", {"force": v}), given, accuracy)
+
+        def product(values: Any) -> Any:
+            return self._moved("velocity", {"force": values})
+
+        return noise.root(product, white(shape), accuracy, total=self._total)
 
     # ------------------------------------------------------------------ views
     def promise(self, forces: Array) -> Any:
         """Return what the tolerance promises: the bound of the rms error of the velocities.
 
         ``tolerance * sqrt(sum |F|^2) / (8 pi viscosity l)``, l the cube root of the box's volume,
-        for spheres of one radius; with more radii the bounds of all pairs of radii, added.
+        for spheres of any radii. Over ranks it is the sum of the bounds of all pairs of radii.
         """
-        parts = self._cut(as_array("forces", forces))
+        parts = self._cut(self._taken(forces=forces)["force"])
         pairs = [(t, s) for t in range(len(parts)) for s in range(len(parts))]
         bounds = [self._plan("velocity", "force", t, s).promise(parts[s]) for t, s in pairs]
         return self.factor * sum(bounds)
@@ -346,15 +508,17 @@ class Spheres:
         Check
             The rms error, the promise, and the rms of the velocities.
         """
-        given: Any = as_array("forces", forces)
+        given = self._taken(forces=forces)["force"]
         tolerance = max(self.options.tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)])
         finer = replace(
             self.options, tolerance=tolerance, precision="double", split="hasimoto", cutoff=None
         )
-        other = Spheres(self.points.astype(np.float64), self.radii, finer, viscosity=self.viscosity)
+        other = self._again(self.points.astype(np.float64), finer)
         exact = other.velocities(given.astype(np.float64))
-        found: Any = as_array("forces", self.velocities(forces))
-        sizes = [float((v * v).sum() / v.shape[-1]) ** 0.5 for v in (found - exact, exact)]
+        apart = self.velocities(given) - exact
+        squares = [float((v * v).sum()) for v in (apart, exact)]
+        *squares, count = self._total(np.array([*squares, exact.shape[-1]]))
+        sizes = [math.sqrt(each / count) for each in squares]
         return Check(sizes[0], float(self.promise(forces)), sizes[1], tolerance)
 
     def as_linear_operator(self, *, torques: bool = False) -> Any:
@@ -379,7 +543,10 @@ class Spheres:
 
     def describe(self) -> str:
         """Return what was chosen, as text."""
-        kinds = ", ".join(f"{len(own)} of radius {radius:g}" for radius, own in self._groups)
+        if self._marked:
+            kinds = f"{self.radii.size} of radii {self.radii.min():g} to {self.radii.max():g}"
+        else:
+            kinds = ", ".join(f"{len(own)} of radius {radius:g}" for radius, own in self._groups)
         head = f"spheres: {kinds}; viscosity {self.viscosity:g}"
         return "\n".join([head, *(plan.describe() for plan in self._plans.values())])
 
@@ -387,11 +554,24 @@ class Spheres:
         return f"<parki.Spheres: {self.points.shape[1]}, {self.options.periods}>"
 
 
-def _groups(radii: Any, count: int) -> list[tuple[float, Any]]:
-    """Return each radius with the spheres that have it."""
+def kernel_of(moves: str, acts: str, own: float, other: float) -> str:
+    """Return the name of the sum of what moves, of one radius, by what acts on another one."""
+    family, names, *_ = KINDS[moves, acts]
+    return kernel(family, **dict(zip(names, (own, other), strict=True)))
+
+
+def positive(name: str, value: float) -> float:
+    """Return a number, or refuse it."""
+    if not 0 < value < math.inf:
+        raise ParkiValueError(f"{name} is {value!r}; expected a positive number")
+    return float(value)
+
+
+def lengths(radii: Any, count: int) -> Any:
+    """Return the radius of each sphere, or refuse it."""
     try:
         values = np.array(to_host(radii), dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError):  # the last of tensors that require a gradient
         raise ParkiTypeError(
             f"radii is {radii!r}; expected a length, or one for each sphere"
         ) from None
@@ -401,12 +581,14 @@ def _groups(radii: Any, count: int) -> list[tuple[float, Any]]:
         )
     if not (np.isfinite(values) & (values >= 0)).all():
         raise ParkiValueError("radii has negative or infinite numbers, or NaN; expected lengths")
-    if not values.ndim:
-        return [(float(values), np.arange(count))]
-    different = np.unique(values)
+    return values
+
+
+def groups(values: Any, different: Any) -> list[tuple[float, Any]]:
+    """Return each radius with the spheres that have it, of which there may be none."""
     if different.size > MOST_RADII:
         raise ParkiValueError(
             f"radii has {different.size} different lengths; expected at most {MOST_RADII}: round "
             "them to a few sizes"
         )
-    return [(float(each), np.flatnonzero(values == each)) for each in different]
+    return [(float(each), np.flatnonzero(values == each)) for each in different] or [(0.0, [])]

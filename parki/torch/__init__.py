@@ -2,7 +2,8 @@
 
 ``u = parki.torch.stokes_sl(points, points, forces, options)`` is `parki.stokes_sl` for tensors, on
 the CPU or a GPU, without copies. Its derivatives, in reverse and in forward mode, are sums again:
-see ``docs/derivatives.md``. `apply` is a plan as a function of densities.
+see ``docs/derivatives.md``. `apply` is a plan as a function of densities, and `sphere_velocities`
+has what `parki.Spheres` computes.
 
 ``import parki`` does not import this module, which needs PyTorch.
 
@@ -28,6 +29,7 @@ from parki.ewald.plan import Plan
 from parki.ewald.points import check_normals, take_options
 from parki.ewald.sums import kernel
 from parki.meaning import refuse_layout
+from parki.suspensions.functions import grouped, velocities
 from parki.torch import operators
 from parki.torch.graph import Linear, SumFunction
 from parki.torch.sums import INPUTS
@@ -91,7 +93,7 @@ _named = torch.compiler.assume_constant_result(kernel)
 _calls = calls(_sum, "Tensor", "torch.rand({}, dtype=torch.float64)", _named)
 globals().update(_calls)
 if not TYPE_CHECKING:
-    __all__ = ["apply", *_calls]
+    __all__ = ["apply", "sphere_velocities", *_calls]
 
 
 def apply(plan: Plan, dens: Any) -> Any:
@@ -116,6 +118,74 @@ def apply(plan: Plan, dens: Any) -> Any:
     check_plan(plan)
     _check({"dens": dens})
     return _linear(operators.number(plan), dens)
+
+
+def sphere_velocities(
+    points: Any,
+    radii: Any,
+    forces: Any,
+    torques: Any = None,
+    options: EwaldOptions | None = None,
+    *,
+    viscosity: float = 1.0,
+    **keywords: Unpack[OptionKeywords],
+) -> Any:
+    """Return the velocities of spheres, with derivatives by positions, forces and torques.
+
+    This is `parki.Spheres` for tensors, made of the sums of this module.
+
+    Parameters
+    ----------
+    points : Tensor, shape (3, N), float32 or float64
+        Centres.
+    radii, viscosity
+        As for `parki.Spheres`, with at most eight different radii, because each pair of radii is
+        a sum of its own here. They are constants. Within ``torch.compile`` radii are one number,
+        or a list of them.
+    forces, torques : Tensor, shape (3, N), or (k, 3, N) for k of them at once; or None
+        As for `parki.Spheres.velocities`. Options may take the place of torques.
+    options : EwaldOptions
+    **keywords
+        The fields of `EwaldOptions`, instead of ``options``.
+
+    Returns
+    -------
+    Tensor, or tuple of 2 tensors
+        Velocities; with torques, velocities and angular velocities. They have the derivatives
+        that sums have.
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError
+        If an argument is impossible, and where second derivatives by positions are asked for.
+    """
+    torques, options = take_options(torques, options, keywords, operators.text_of)
+    text = options if keywords else operators.text(options)
+    named = {"points": points, "forces": forces, "torques": torques}
+    _check({name: each for name, each in named.items() if each is not None or name == "points"})
+
+    if torch.compiler.is_compiling() and not isinstance(radii, (int, float, list, tuple)):
+        raise ParkiTypeError(  # the compiler would keep the values of an array for ever
+            "radii is an array within torch.compile; expected one number, or a list of them"
+        )
+
+    def total(kernel: str, trg: Any, src: Any, dens: Any) -> Any:
+        return _summed(kernel, text, trg, None if trg is src else src, dens, None)
+
+    parts = _grouped(radii, points.shape[-1])
+    return velocities(total, _columns, _joined, points, parts, (forces, torques), viscosity)
+
+
+# Radii are constants of compiled functions.
+_grouped = torch.compiler.assume_constant_result(grouped)
+
+
+def _columns(values: Any, columns: Any) -> Any:
+    return values.index_select(-1, torch.as_tensor(columns, device=values.device))
+
+
+def _joined(arrays: list[Any]) -> Any:
+    return torch.cat(arrays, dim=-1)
 
 
 # `torch.compile` does not look into these two, but traces what they launch and its derivatives.

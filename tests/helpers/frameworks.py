@@ -70,3 +70,16 @@ def difference(function, given, changes, step=1e-3):
             moved = {n: a + sign * distance * step * changes.get(n, 0.0) for n, a in given.items()}
             found = found + sign * weight / step * function(moved)
     return found
+
+
+# Overlapping pairs of these are apart from distances where forms change, and steep.
+RADII = np.array([0.12, 0.12, 0.07, 0.07, 0.12])
+
+
+def suspension():
+    """Return positions of five spheres, two pairs of which overlap, forces and torques."""
+    rng = np.random.default_rng(0)
+    points = apart(rng, 5, least=0.3)
+    points[:, 1] = points[:, 0] + [0.08, -0.06, 0.07]
+    points[:, 3] = points[:, 4] + [0.06, 0.05, 0.07]
+    return points, *rng.standard_normal((2, 3, 5))

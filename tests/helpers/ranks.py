@@ -4,6 +4,7 @@
     mpirun -n 2 python tests/helpers/ranks.py sums+moves+adjoints CPU usual
     mpirun -n 2 python tests/helpers/ranks.py sums+adjoints CPU turned
     mpirun -n 3 python tests/helpers/ranks.py composed
+    mpirun -n 3 python tests/helpers/ranks.py spheres
     mpirun -n 3 python tests/helpers/ranks.py failures
     mpirun -n 3 python tests/helpers/ranks.py ending raise
     mpirun -n 2 python tests/helpers/ranks.py needed 3
@@ -31,6 +32,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from composites import BOX, COMB, HARMONIC, NORMS, SLIP, SRC, TOLERANCE, TRG
 from contract import KERNELS, SCALAR, cloud
+from degrees import few_degrees
+from grouped import Grouped
 
 import parki
 from parki.distributed import ewald, use_local_gpu
@@ -507,6 +510,79 @@ def composed(comm: Any, space: str = "CPU") -> None:
             print(json.dumps({"case": composite.name, "apart": told}), flush=True)
 
 
+# --- spheres --------------------------------------------------------------------------------------
+
+
+class Dealt:
+    """A generator of a rank: its columns of the same normal numbers, whatever ranks there are."""
+
+    def __init__(self, memory: Memory, mine: Any, many: int, rank: int) -> None:
+        self.memory, self.mine, self.rank = memory, mine, rank
+        self.numbers = np.random.default_rng(4).standard_normal((2, 3, many))
+
+    def standard_normal(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        if shape == (1,):
+            return np.full(1, self.rank, dtype)
+        numbers = self.numbers if len(shape) == 3 else self.numbers[0]
+        return self.memory.send(numbers[..., self.mine].astype(dtype))
+
+
+def spheres(comm: Any, space: str = "CPU") -> None:
+    """Compare spheres with those of one rank, and fail on one rank."""
+    memory, last, many = Memory(space, comm), comm.rank == comm.size - 1, 24
+    rng = np.random.default_rng(0)
+    points, moved = rng.random((2, 3, many)) * 0.9 + 0.05
+    points[:, 1::2] = points[:, ::2] + 0.03
+    forces, torques, values, turns = rng.standard_normal((4, 3, many))
+    radii = np.where(np.arange(many) < many // 2, 0.05, 0.08)
+    # The first rank has one radius alone, and the last one of three has no spheres.
+    owner = np.arange(many) * 2 // many if comm.size > 2 else np.arange(many) * 3 // many // 2
+    mine, every = owner == comm.rank, owner >= 0
+
+    def own(array: Any) -> Any:
+        return memory.send(array[..., mine])
+
+    wrt = ("forces", "torques", "points")
+    for periodicity in (0, 3):
+        options = parki.EwaldOptions(periodicity, (1, 1, 1), 1e-4)
+        of = 0.07 if periodicity else radii
+        alone = Grouped(points, of, options, viscosity=0.5)
+        of = of if periodicity else radii[mine]
+        found = parki.distributed.Spheres(own(points), of, options, viscosity=0.5, comm=comm)
+        if periodicity:
+            how = {"torques": torques, "values": values, "turns": turns}
+            ours = found.vjp(own(forces), **{n: own(a) for n, a in how.items()}, wrt=wrt)
+            theirs = alone.vjp(forces, **how, wrt=wrt)
+            pairs = [(ours[name], theirs[name][:, mine]) for name in wrt]
+        else:
+            drawn = Dealt(memory, mine, many, comm.rank), Dealt(Memory("CPU", comm), every, many, 0)
+            pairs = [(found.noise(drawn[0]), alone.noise(drawn[1])[:, mine])]
+            there = memory.send(moved[:, : 5 * last])
+            pairs += [(found.flow(own(forces), there), alone.flow(forces, moved[:, : 5 * last]))]
+        found.update_points(own(moved))
+        alone.update_points(moved)
+        pairs += [(found.velocities(own(forces)), alone.velocities(forces)[:, mine])]
+        apart = [abs(memory.fetch(a) - b).max() / abs(b).max() if b.size else 0.0 for a, b in pairs]
+        check, other = found.check(own(forces)), alone.check(forces)
+        apart.append(abs(found.promise(own(forces)) / alone.promise(forces) - 1))
+        apart.append(abs(check.flow / other.flow - 1))
+        assert check.error <= check.promise
+        told = comm.gather(apart)
+        if told:
+            print(json.dumps({"case": f"{periodicity}P", "apart": told}), flush=True)
+    attempt(comm, "operator", found.as_linear_operator)
+    attempt(comm, "rng", lambda: found.noise(Dealt(memory, mine, many, 0), torques=True))
+    attempt(comm, "forces", lambda: found.velocities(own(forces)[:2] if last else own(forces)))
+    attempt(comm, "points", lambda: found.update_points(own(moved)[: 3 - last]))
+    given = own(points), -1.0 if last else 0.1, options
+    attempt(comm, "radii", lambda: parki.distributed.Spheres(*given, comm=comm))
+    mu = 1.0 + last
+    given = own(points), 0.1, options
+    attempt(comm, "viscosity", lambda: parki.distributed.Spheres(*given, viscosity=mu, comm=comm))
+    attempt(comm, "wrt", lambda: found.vjp(None, values=own(forces), wrt=("x",)[:last] or wrt[:1]))
+    attempt(comm, "good", lambda: found.velocities(own(forces)))
+
+
 # --- failures -------------------------------------------------------------------------------------
 
 
@@ -726,10 +802,10 @@ if __name__ == "__main__":
     from mpi4py import MPI
 
     # As the fixture few_degrees does: sums share kernels.
-    usual = Problem.polynomial_degree
-    Problem.polynomial_degree = lambda self, *given: -(-usual(self, *given) // 8) * 8
+    Problem.polynomial_degree = few_degrees()
     modes = {
-        each.__name__: each for each in (sums, moves, adjoints, composed, failures, needed, tiles)
+        each.__name__: each
+        for each in (sums, moves, adjoints, composed, spheres, failures, needed, tiles)
     }
     if sys.argv[1] == "ending":
         ending(MPI.COMM_WORLD, *sys.argv[2:])

@@ -149,7 +149,7 @@ class Work:
         ``tiles`` are the tiles of `p2g_owner` along x and y. However many teams there are, each
         takes its part of the sources one by one.
         """
-        components = SUMS[self.kernel].components
+        components = SUMS[self.kernel].spread
         if variant == "tile":
             # Windows, and their slopes, for each tile that a source reaches, and the blocks of
             # columns that take it together.
@@ -186,7 +186,8 @@ class Work:
     def far(self, passes: Passes) -> tuple[float, ...]:
         """Return the counts of FGC from the values of one component over all its passes."""
         pressure = "p" in self.want or "grad_tensor" in self.want
-        components = SUMS[self.kernel].components + SUMS[self.kernel].results + pressure
+        kind = SUMS[self.kernel]
+        components = kind.symbol.grids * (kind.components + kind.results + pressure)
         return *(components * values for values in passes), self._free
 
     def gather(self, variant: str, points: int, grid: float) -> tuple[float, ...]:
@@ -197,7 +198,7 @@ class Work:
         """
         slopes = 4 if variant == "tile" else 2
         fields = slopes if "grad_u" in self.want else "u" in self.want
-        components = SUMS[self.kernel].results * fields + ("p" in self.want)
+        components = SUMS[self.kernel].gathered * fields + ("p" in self.want)
         if "grad_tensor" in self.want:  # second derivatives of three components, and slopes of one
             components = 11
         reads = self._updates(self.targets, components, points)

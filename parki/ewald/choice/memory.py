@@ -122,27 +122,28 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     padding = problem.pad(chosen.steps, chosen.points, chosen.cutoff, chosen.split)
     held, near, far = points_bytes(problem, chosen, use, padding, item)
     rows = sum(result_rows(problem.kernel, name) for name in problem.want)
-    systems = problem.systems
+    systems, kind = problem.systems, SUMS[problem.kernel]
+    grids = systems * kind.symbol.grids
     targets, sources = systems * problem.targets, systems * problem.sources
     given = 8 if use.mixed else item
     results = (rows + use.more) * given * targets
-    dens = SUMS[problem.kernel].rows * item * sources
+    dens = kind.near_rows * item * sources
     dens += given * use.copied(problem, targets, sources)
     if use.mixed:  # the sums, before they become results
         dens += rows * item * targets
     if use.space.on_device and max(targets, sources) <= MOST_RECORDED:
-        dens += SUMS[problem.kernel].rows * given * sources + rows * given * targets
-    inputs, outputs = SUMS[problem.kernel].components, field_rows(problem.kernel, problem.want)
+        dens += kind.rows * given * sources + rows * given * targets
+    inputs, outputs = kind.components, field_rows(problem.kernel, problem.want)
     components, on_device = max(inputs, outputs), use.space.on_device
     x, y, z = padding.grid
-    y *= systems  # side by side
+    y *= grids  # side by side
     length = padding.local[0]
     free = problem.periodicity < 3
-    block, multiplier = block_sizes(padding, systems * components, item, on_device)
-    numbers = systems * math.prod(padding.modes)
+    block, multiplier = block_sizes(padding, grids * components, item, on_device)
+    numbers = grids * math.prod(padding.modes)
     component = 2 * item * numbers
     grid = item * float(x * y * _stored(problem, chosen, use, z))
-    padded = 2 * item * block * systems * components
+    padded = 2 * item * block * grids * components
     if on_device:
         buffer = item * length * y * z if length > x else 0.0
         area = work_area(padding, max(buffer, grid), padded, item) if free else component
@@ -213,7 +214,8 @@ def points_bytes(
     systems = problem.systems
     sources, targets = systems * problem.sources, systems * problem.targets
     both = sources if use.same else sources + targets
-    normals = 3 * item * sources if SUMS[problem.kernel].normals else 0
+    kind = SUMS[problem.kernel]
+    normals = 3 * item * sources if kind.normals else 0
     on_device = use.space.on_device
     # A sorted list has points, order and cell of each, and two numbers for each cell.
     each = 3 * item + 8
@@ -239,6 +241,10 @@ def points_bytes(
         far += (8 + rows * item) * targets
     if normals:
         far += 8 * sources  # squares of the normals
+    if kind.pair.marks is not None:
+        # As given, and what the Laplacians are multiplied by; targets with their marks, sorted; a
+        # second gathering.
+        far += item * (3 * sources + (7 + kind.gathered) * targets)
     held = 3 * item * both + normals
     if use.flux:  # points as given, in double precision if that is mixed; and the moments
         far += held * (2 if use.mixed else 1) + 32 * sources
@@ -294,7 +300,8 @@ def _stored(problem: Problem, chosen: Parameters, use: Use, z: int) -> int:
 def _check_values(problem: Problem, chosen: Parameters, use: Use) -> None:
     padding = problem.pad(chosen.steps, chosen.points, chosen.cutoff, chosen.split)
     _, y, z = padding.grid
-    values = padding.local[0] * problem.systems * y * _stored(problem, chosen, use, z)
+    grids = problem.systems * SUMS[problem.kernel].symbol.grids
+    values = padding.local[0] * grids * y * _stored(problem, chosen, use, z)
     if use.space.on_device and values > MOST_VALUES:
         raise ParkiValueError(
             f"the grid has {values} values with its padding along x; transforms on a device take "

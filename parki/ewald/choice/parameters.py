@@ -117,8 +117,9 @@ def _select(problem: Problem) -> Parameters:
     if isinstance(problem.core, Algebraic):
         _check_algebraic(problem, problem.core)
     if chosen < _core_radius(problem):
+        what = "blobs" if problem.core else "spheres"
         raise ParkiValueError(
-            f"cutoff is {chosen:.3g}, but the blobs of {problem.kernel} reach "
+            f"cutoff is {chosen:.3g}, but the {what} of {problem.kernel} reach "
             f"{_core_radius(problem):.3g} (in units of the cube root of the box's volume); leave "
             "the cutoff to parki, or take a larger one"
         )
@@ -158,8 +159,8 @@ def _check_algebraic(problem: Problem, core: Algebraic) -> None:
 
 
 def _core_radius(problem: Problem) -> float:
-    """Return the least cut-off, within which blobs differ from points."""
-    return problem.core.radius if problem.core else 0.0
+    """Return the least cut-off, within which blobs and spheres differ from points."""
+    return problem.core.radius if problem.core else SUMS[problem.kernel].pair.least
 
 
 def _on_the_grid(problem: Problem) -> Parameters | None:

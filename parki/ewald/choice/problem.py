@@ -23,6 +23,7 @@ from parki.ewald.split import estimates
 from parki.ewald.split.core import Algebraic, AnyCore, Core, core_of
 from parki.ewald.split.cortez import CortezSplit
 from parki.ewald.split.hasimoto import Split
+from parki.ewald.split.lifted import Lifted
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.screened import REACH, screened
 from parki.ewald.split.shells import Shells
@@ -232,6 +233,9 @@ class Problem:
         symbol = SUMS[self.kernel].symbol
         if symbol.shells:
             return Shells(split, symbol.shells, symbol.order)
+        if any(symbol.laplacians):
+            largest = SUMS[self.kernel].pair.largest
+            return Lifted(split, largest, sum(symbol.laplacians), symbol.order)
         if symbol.screening:
             return screened(split, symbol.screening)
         if isinstance(self.core, Algebraic) and isinstance(split, Prolate):

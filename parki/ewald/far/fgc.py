@@ -208,12 +208,13 @@ class Convolution:
         """
         real = hat.reshape(self.components, -1).view(self.mesh.dtype)
         convolve = self.convolve.alone if alone else self.convolve
+        together = self.mesh.task.sum.symbol.grids
         convolve(
-            real.shape[1] // 2,
+            real.shape[1] // 2 // together,
             hat=real,
             multiplier=block.multiplier,
             inverse_unit=self.factor,
-            sets=self.sets,
+            sets=self.sets // together,
             **block.arguments,
         )
 

@@ -56,6 +56,8 @@ class P2G:
         Memory of another `P2G` of the same mesh and ``scratch`` that is no longer used.
     offsets : ndarray, optional
         Offsets of the sources of each system: see `parki.CellList`. Grids lie side by side along y.
+    grids : int
+        Grids of each system.
 
     Attributes
     ----------
@@ -72,12 +74,13 @@ class P2G:
         scratch: tuple[int, int] = (0, 0),
         memory: Any = None,
         offsets: Any = None,
+        grids: int = 1,
     ) -> None:
         self.variant = VARIANTS[mesh.spread](mesh)
         self.sources, self.arguments = self.variant.place(src, norms, offsets)
         self.sorts = self.variant.sorts
         x, y, z = self.variant.shape
-        shape = (mesh.fields.components, x, self.sources.systems * y, z)
+        shape = (mesh.fields.components, x, grids * self.sources.systems * y, z)
         size = math.prod(shape)
         before, least = scratch
         self.clean = memory is None

@@ -39,7 +39,13 @@ def check_spreading(method: str, kernel: str) -> None:
     ------
     ParkiValueError
     """
-    if "TENSORS" in SUMS[kernel].p2g and method not in ("auto", "owner", "tile"):
+    own = method in ("auto", "owner", "tile")
+    if SUMS[kernel].symbol.grids > 1 and not own:
+        raise ParkiValueError(
+            f"p2g_method is {method!r}, which does not spread spheres of several radii; leave "
+            "p2g_method to 'auto'"
+        )
+    if "TENSORS" in SUMS[kernel].p2g and not own:
         raise ParkiValueError(
             f"p2g_method is {method!r}, which does not spread the dipoles of {kernel}; "
             "leave p2g_method to 'auto'"

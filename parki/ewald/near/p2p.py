@@ -57,6 +57,8 @@ class P2P:
         Normals in solver units; of the targets, in the order given, if the pair is transposed.
     tensors : array, shape (10, N), optional
         Tensors of the targets, in the order given and in the user's unit.
+    marks : tuple of 2 arrays, shapes (Nt,) and (Ns,), optional
+        Marks of the targets and of the sources in solver units, in the order given.
     launch : Launch or None
         How a variant by cells runs; None for its defaults.
     stretch : tuple of 2 floats, optional
@@ -81,6 +83,7 @@ class P2P:
         norms: Any,
         *,
         tensors: Any = None,
+        marks: tuple[Any, Any] | None = None,
         launch: Launch | None = None,
         stretch: tuple[float, float] | None = None,
         systems: Systems | None = None,
@@ -132,7 +135,17 @@ class P2P:
             self.norms = self.sources.sort(norms, out=self.buffer(3))
             self.norms /= cutoff
         self.lists: PairLists | None = None
-        self.rows, self.velocity = task.sum.rows, "transposed_pair" if task.transposed_pair else "u"
+        self.marks: Any = None  # of the sorted sources, over r_c to their power
+        if marks is not None:
+            unit = cutoff ** -(task.sum.pair.marks or 0)
+            of_targets, self.marks = (
+                self.dtype.type(unit) * points.sort(each)
+                for points, each in zip((self.targets, self.sources), marks, strict=True)
+            )
+        self.rows, self.velocity = (
+            task.sum.near_rows,
+            "transposed_pair" if task.transposed_pair else "u",
+        )
         outputs = task.pair.rows if task.transposed_pair else task.sum.results
         self.together = TOGETHER if launch is None and outputs <= MOST_OUTPUTS else (1,)
         self.launches: dict[str, Callable[..., None]] = {}
@@ -176,6 +189,10 @@ class P2P:
         trg_high, trg_low = src_high, src_low
         if targets is not self.sources:
             trg_high, trg_low = self._parts(targets.points)
+        if marks is not None:
+            marked = self.sources.xp.zeros((4, trg_high.shape[1]), dtype=self.dtype)
+            marked[:3], marked[3, : of_targets.size] = trg_high, of_targets
+            trg_high = marked
         half, half_low = self._parts(box / 2)
         self.arguments = {
             "trg": trg_high,
@@ -224,6 +241,7 @@ class P2P:
         whether lists of pairs may be kept and taken.
         """
         done, rows = 0, self.rows
+        given = rows - (self.marks is not None)
         if self.velocity == "transposed_pair":
             for name in results.keys() - {"transposed_pair"}:  # results of the far field alone
                 results[name].fill(0)
@@ -233,7 +251,10 @@ class P2P:
             many = self.most(most)
             part = slice(done, done + many)
             for place, each in enumerate(dens[part]):
-                self.sources.sort(each, out=buffer[place * rows : (place + 1) * rows])
+                first = place * rows
+                self.sources.sort(each, out=buffer[first : first + given])
+                if self.marks is not None:
+                    buffer[first + given, : self.marks.size] = self.marks
             if "u" in self.launches:
                 pot = results[self.velocity][part]
                 pot = pot.reshape(-1, pot.shape[-1])

@@ -101,7 +101,7 @@ class PairLists:
             self.use = TAKES
 
     def without(self, many: int, **arguments: Any) -> None:
-        """Compute the near field of ``many`` densities, and leave lists as they are."""
+        """Compute the near field of ``many`` densities without lists, which stay the same."""
         own = {"number": self.tiles, "rows": None, "lists": None}
         self.kernel(FORGETS, many)(-(-self.tiles // TEAM), **own, **arguments)
 

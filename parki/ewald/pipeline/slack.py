@@ -55,4 +55,5 @@ class Slack(NamedTuple):
         }
 
     def _columns(self, name: str) -> int:
-        return self.sources if name == "src" or (name == "norms" and self.norms) else self.targets
+        of_sources = name in ("src", "src_marks") or (name == "norms" and self.norms)
+        return self.sources if of_sources else self.targets

@@ -30,7 +30,7 @@ class Stages:
     setup, memory, systems
         With what the stages need, as predicted.
     arrays : dict of arrays
-        "trg", and "src" if they are others, "norms" and "tensors" if there are any.
+        "trg", and "src" if they are others, "norms", "tensors" and marks if there are any.
     wrapped : tuple of 2 arrays
         Targets and sources as the grid takes them; one array, if they are the same.
     old : Stages, optional
@@ -56,6 +56,7 @@ class Stages:
         self.setup, self.memory, self.systems = setup, memory, systems
         self.sizes = {name: array.shape for name, array in arrays.items()}
         self.count = systems.count if systems else 1
+        self.grids = self.count * task.sum.symbol.grids  # of a density
         self.plane: PlaneModes | None = None
         self.normal_squares = normal_squares(arrays)
         given = arrays["trg"], arrays.get("src", arrays["trg"])
@@ -66,10 +67,21 @@ class Stages:
             norms = exact.astype(task.dtype, copy=False)
         if tensors is not None:
             tensors = tensors.astype(task.dtype, copy=False)
-        self.p2p = P2P(task, frame, setup.pair, *given, norms, tensors=tensors, systems=systems)
+        marks = None
+        # What multiplies the Laplacians that targets take, and of the fields that sources make.
+        self.lifts: list[Any] = [None, None]
+        if "trg_marks" in arrays:
+            unit = task.dtype.type(frame.factor ** (task.sum.pair.marks or 0))
+            found = (arrays[f"{name}_marks"][0] for name in ("trg", "src"))
+            marks = of_targets, of_sources = tuple(unit * each.astype(task.dtype) for each in found)
+            laplacians = zip(task.sum.symbol.laplacians, (of_targets, of_sources), strict=True)
+            self.lifts = [each**2 / 6 if lifted else None for lifted, each in laplacians]
+        self.p2p = P2P(
+            task, frame, setup.pair, *given, norms, tensors=tensors, marks=marks, systems=systems
+        )
         rows = task.sum.rows
         # For sorted densities of P2P, by how many at a time.
-        self._buffers: dict[int, Any] = {1: self.p2p.buffer(rows)}
+        self._buffers: dict[int, Any] = {1: self.p2p.buffer(self.p2p.rows)}
         # A density of P2G, in the memory of P2P's densities.
         self.sorted = self._buffers[1].reshape(-1)[: rows * wrapped[1].shape[1]].reshape(rows, -1)
         # For several densities, by their number; with their FGC.
@@ -87,13 +99,13 @@ class Stages:
         mesh, systems = self.setup.mesh, self.systems
         targets, sources_at = (systems.targets, systems.sources) if systems else (None, None)
         # The field takes the place of the grid, whose values are in Fourier space by then.
-        scratch = FGC.scratch(mesh, self.count)
-        self.p2g = P2G(mesh, src, norms, scratch, old and old.p2g.memory, sources_at)
+        scratch, sets = FGC.scratch(mesh, self.grids), self.grids // self.count
+        self.p2g = P2G(mesh, src, norms, scratch, old and old.p2g.memory, sources_at, sets)
         sources = self.p2g.sources
         if PlaneModes.needed(mesh):
             normals = self.p2g.arguments["norms"]
             self.plane = PlaneModes(mesh, sources.points[2], normals, systems)
-        self.fgc = old.fgc if old else FGC(mesh, self.setup.split, self.p2g.memory, self.count)
+        self.fgc = old.fgc if old else FGC(mesh, self.setup.split, self.p2g.memory, self.grids)
         self.g2p = G2P(mesh, trg, sources, trg is src, targets, tensors)
         self.gauge = self.setup.gauge(*given, systems=systems)
 
@@ -154,16 +166,26 @@ class Stages:
         planes = []
         with watch("P2G"):
             for place, each in enumerate(dens):
-                spread = self.p2g.apply(each, self.sorted, grid, place * self.count)
+                first = place * self.grids
+                spread = self.p2g.apply(each, self.sorted, grid, first)
                 if self.plane is not None:
                     planes.append(self.plane.apply(self.sorted if self.p2g.sorts else each))
+                if self.lifts[1] is not None:
+                    self.p2g.apply(each * self.lifts[1], self.sorted, grid, first + self.count)
         with watch("FGC"):
             plane = self.p2g.sources.xp.concatenate(planes, axis=1) if planes else None
             field = fgc.apply(spread, plane)
         with watch("G2P"):
             for place, each in enumerate(exact):
                 own = {name: a[place] for name, a in results.items() if name != "transposed_pair"}
-                self.g2p.apply(field, own, place * self.count)
+                first = place * self.grids
+                self.g2p.apply(field, own, first)
+                if self.lifts[0] is not None:
+                    xp = self.p2p.sources.xp
+                    more = {name: xp.zeros_like(rows) for name, rows in own.items()}
+                    self.g2p.apply(field, more, first + self.count)
+                    for name, rows in more.items():
+                        own[name] += self.lifts[0] * rows
                 self.gauge.add(each, own)
 
     def _buffer(self, many: int) -> Any:
@@ -189,7 +211,7 @@ class Stages:
         for most in [n for n in GRIDS if n <= many]:
             if most not in self._grids and most * own <= PART * free_memory(space):
                 inputs, (x, y, z) = mesh.task.sum.components, mesh.stored
-                sets = most * self.count
+                sets = most * self.grids
                 shape = (inputs, x, sets * y, z)
                 size = max(FGC.scratch(mesh, sets)[1], math.prod(shape))
                 values = mesh.task.xp.empty(size, dtype=mesh.dtype)

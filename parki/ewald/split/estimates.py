@@ -109,7 +109,7 @@ def near(
     """
     kind = term_of(term)
     split, rc = split.of_points(rc)
-    images = math.sqrt(coherence(split, rc, periods))
+    images, (spread, worst) = math.sqrt(coherence(split, rc, periods)), split.enlarged(term, rc)
     if isinstance(split.bare, Prolate):
         pair = pair_error(term, split.bare.c)
         if isinstance(split, CortezSplit):
@@ -118,15 +118,15 @@ def near(
                 rms=math.hypot(pair.rms, more[0]), peak=math.hypot(pair.peak, more[1])
             )
         unit = split.amplitude * rc**-kind.power
-        rms = pair.rms * unit * math.sqrt(rc**3 / volume) * images
+        rms = spread * pair.rms * unit * math.sqrt(rc**3 / volume) * images
         # Images add at most three times the mean to a pair's own error.
-        return Estimate(rms, math.hypot(pair.peak * unit, 3 * rms), pair.itself * unit)
+        return Estimate(rms, math.hypot(worst * pair.peak * unit, 3 * rms), pair.itself * unit)
     nodes, weights = _decay(rc, np.sqrt(np.pi) * split.psi0, 2.0, 2 * split.screening)
     r = np.concatenate([[rc], rc + nodes])
     square = kind.square(r**2, radial_functions(r, *split.near(r)))
     total = 4 * np.pi * float(weights @ (r**2 * square)[1:])
-    rms = math.sqrt(total / volume) * images
-    return Estimate(rms, max(math.sqrt(square.max()), rms), 0.0)
+    rms = spread * math.sqrt(total / volume) * images
+    return Estimate(rms, max(worst * math.sqrt(square.max()), rms), 0.0)
 
 
 def polynomial(term: str, rc: float, volume: float, delta: float, images: float = 1.0) -> Estimate:
@@ -186,7 +186,7 @@ def truncation(
                 s, weights = _decay(edge, 1 / xi, rate)
             k = edge + s
             k2 = k * k + split.screening**2
-            size = _symbol(term, split.factor(term_of(term).far.order).at(k2), k2)
+            size = _symbol(term, split.felt(term_of(term).far.order, k2), k2)
             integral = 4 * np.pi * float(weights @ (size**power * s * k)) / (2 * np.pi) ** 3
             if power == 2:
                 others = math.prod(lattice[:axis] + lattice[axis + 1 :])
@@ -235,9 +235,7 @@ class Modes:
         x, y, z = self.waves
         k2 = x[:, None, None] ** 2 + y[:, None] ** 2 + z**2 + split.screening**2
         k2[0, 0, 0] = 1.0  # any number: the mean is left out
-        gammas = {
-            order: split.factor(order).at(k2) for order in {term_of(t).far.order for t in terms}
-        }
+        gammas = {order: split.felt(order, k2) for order in {term_of(t).far.order for t in terms}}
         self.profiles: dict[str, list[list[Array]]] = {}
         for term in terms:
             powers = _mode_powers(term, gammas[term_of(term).far.order], k2)

@@ -101,6 +101,14 @@ class Split(Protocol):
     def factor(self, order: int) -> Factor:
         """Return the far-field factor of symbols of an order: 1 harmonic, 2 biharmonic."""
 
+    def felt(self, order: int, k2: Array) -> Array:
+        """Return the size of the largest factor of modes, for the errors of grid and window."""
+        return np.asarray(np.abs(self.factor(order).at(k2)))
+
+    def enlarged(self, term: str, rc: float) -> tuple[float, float]:
+        """Return how many times larger the near field's error is than of points: rms and peak."""
+        return 1.0, 1.0
+
     def of_points(self, rc: float) -> tuple[Split, float]:
         """Return the split, and its cut-off, whose errors bound the errors of this one."""
         return self, rc

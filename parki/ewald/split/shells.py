@@ -120,19 +120,29 @@ class Shells(Split):
 
 @lru_cache(maxsize=256)
 def _radial(split: Shells) -> RadialPolynomials:
-    """Radial functions for a cut-off of 1, by quadrature over wavenumbers."""
-    given = split.base.factor(split.order)
+    """Radial functions for a cut-off of 1."""
+    k, gamma = waves(split.base, split.order, 1 + split.reach)
+    return of_waves(split.order, k, gamma * split._shape(k))
+
+
+def waves(base: Split, order: int, reach: float) -> tuple[Array, Array]:
+    """Return wavenumbers, and the factor of points times weights, for distances up to ``reach``."""
+    given = base.factor(order)
     largest = math.sqrt(min(given.end, _GONE) / given.scale)
-    x, weights = legendre.leggauss(60 + int(largest * (1 + split.reach)))
-    k, weights = largest * (x + 1) / 2, largest / 2 * weights
-    gamma = weights * given.at(k**2) * split._shape(k)
+    x, weights = legendre.leggauss(60 + int(largest * reach))
+    k = largest * (x + 1) / 2
+    return k, largest / 2 * weights * given.at(k**2)
+
+
+def of_waves(order: int, k: Array, gamma: Array) -> RadialPolynomials:
+    """Return radial functions for a cut-off of 1, by quadrature over wavenumbers."""
 
     def psi(s: Array) -> Array:
         z = np.sqrt((s + 1) / 2)[:, None] * k
-        waves = np.cos(z) / 2 if split.order == 1 else spherical_jn(0, z) - 2 / 3 * _ball(z)
-        return np.asarray(2 / np.pi * waves @ gamma)
+        each = np.cos(z) / 2 if order == 1 else spherical_jn(0, z) - 2 / 3 * _ball(z)
+        return np.asarray(2 / np.pi * each @ gamma)
 
-    return radial_series(_series(psi, 40 + int(largest)))
+    return radial_series(_series(psi, 40 + int(k[-1])))
 
 
 def _ball(z: Array) -> Array:

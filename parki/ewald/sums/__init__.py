@@ -9,6 +9,7 @@ from parki.ewald.sums import (
     blobs,
     laplace,
     laplace_dipole,
+    polydisperse,
     spheres,
     stokes_comb,
     stokes_dipole,
@@ -45,7 +46,8 @@ _MODULES = (
 )
 _FAMILIES = {each.__name__.rpartition(".")[2]: each.FAMILY for each in _MODULES}
 _WITH_BLOBS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
-SUMS = Sums(_FAMILIES | blobs.families({n: _FAMILIES[n] for n in _WITH_BLOBS}) | spheres.FAMILIES)
+_PARTS = spheres.FAMILIES | polydisperse.FAMILIES
+SUMS = Sums(_FAMILIES | blobs.families({n: _FAMILIES[n] for n in _WITH_BLOBS}) | _PARTS)
 TERMS = {
     term.name: term for each in SUMS.examples() for terms in each.terms.values() for term in terms
 }

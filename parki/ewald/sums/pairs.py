@@ -24,6 +24,17 @@ class RadialPolynomials(NamedTuple):
     L: Array
     W: Array
 
+    @property
+    def Y(self) -> Array:  # noqa: N802 (as the fields)
+        """``rc^5 (3 X + R) / r^2``, in which X and R of their own would lose digits at small r.
+
+        ``(r^5 Y)' = r^4 W``: of W's coefficients of powers of s, the highest first.
+        """
+        found, above = np.array(self.W), 0.0
+        for place, power in enumerate(reversed(range(found.size))):
+            above = found[place] = (found[place] - 2 * (power + 1) * above) / (2 * power + 5)
+        return found
+
 
 class ScreenedPolynomials(NamedTuple):
     """Near kernels of screened charges in ``s = 2 r/rc - 1``, made dimensionless with rc.
@@ -38,7 +49,25 @@ class ScreenedPolynomials(NamedTuple):
     C: Array
 
 
-Tables = RadialPolynomials | ScreenedPolynomials
+class LiftedPolynomials(NamedTuple):
+    """S, X and R of `RadialPolynomials`, and of the Laplacian of their field once and twice.
+
+    `parki.ewald.split.lifted` makes them. T and U are S of the Laplacians, Y and Z are X, Q and V
+    are R. Each Laplacian adds a factor rc^2.
+    """
+
+    S: Array
+    T: Array
+    U: Array
+    X: Array
+    Y: Array
+    Z: Array
+    R: Array
+    Q: Array
+    V: Array
+
+
+Tables = RadialPolynomials | ScreenedPolynomials | LiftedPolynomials
 
 
 class Blob(NamedTuple):
@@ -85,6 +114,14 @@ class PairFunction(NamedTuple):
         The tables that there are.
     blob : Blob or None
         What a source is, if it is not a point.
+    marks : int or None
+        Power of the length of *marks*, where pairs take a number of each point; None without marks.
+    largest : float
+        The largest mark.
+    least : float
+        Least cut-off.
+    constants : tuple of (str, bool)
+        More constants of the file.
     """
 
     file: str
@@ -97,9 +134,13 @@ class PairFunction(NamedTuple):
     lengths: tuple[float, ...] = ()
     polynomials: type[Tables] = RadialPolynomials
     blob: Blob | None = None
+    marks: int | None = None
+    largest: float = 0.0
+    least: float = 0.0
+    constants: tuple[tuple[str, bool], ...] = ()
 
     @property
     def polynomials_alone(self) -> bool:
         """Whether it takes more than the radial functions of a split, or others."""
         own = self.polynomials is not RadialPolynomials
-        return own or self.blob is not None or bool(self.lengths)
+        return own or self.blob is not None or bool(self.lengths) or self.marks is not None

@@ -153,6 +153,21 @@ class Sum:
         return self.symbol.components
 
     @property
+    def spread(self) -> int:
+        """Components that sources are spread onto, on all grids."""
+        return self.components * (1 + self.symbol.laplacians[1])
+
+    @property
+    def gathered(self) -> int:
+        """Components that targets are gathered from, on all grids."""
+        return self.results * (1 + self.symbol.laplacians[0])
+
+    @property
+    def near_rows(self) -> int:
+        """Rows of a density in the near field, where marks follow it."""
+        return self.rows + (self.pair.marks is not None)
+
+    @property
     def normals(self) -> bool:
         """Whether sources have normals."""
         return any(source.normal for source in self.sources)
@@ -184,10 +199,11 @@ class Sum:
         found = {"PAIRS": self.pair.file, "NORMALS": self.normals, "TABLES": len(self.pair.values)}
         blob = self.pair.blob
         found |= {"BLOB": blob is not None, "ALGEBRAIC": blob is not None and blob.algebraic}
+        found |= {"MARKS": self.pair.marks is not None, **dict(self.pair.constants)}
         if transposed:
             found |= {"TRANSPOSED_PAIR": True, "CHARGES": self.results, "OUTPUTS": self.rows}
             return found
-        return found | {"CHARGES": self.rows, "OUTPUTS": self.results}
+        return found | {"CHARGES": self.near_rows, "OUTPUTS": self.results}
 
     @cached_property
     def p2g(self) -> dict[str, Any]:
@@ -200,5 +216,8 @@ class Sum:
     @property
     def fgc(self) -> dict[str, Any]:
         """The constants of FGC's convolution."""
-        components, power = self.components, self.pair.power
-        return {"SYMBOLS": self.symbol.structure, "COMPONENTS": components, "POWER": power}
+        symbol, power = self.symbol, self.pair.power
+        targets, sources = symbol.laplacians
+        second = {"SECOND_TARGETS": targets, "SECOND_SOURCES": sources}
+        own = {"SYMBOLS": symbol.structure, "COMPONENTS": symbol.components, "POWER": power}
+        return own | second

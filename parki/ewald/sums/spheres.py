@@ -11,22 +11,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 
 from parki.errors import ParkiValueError
 from parki.ewald.sums import stokes_rotlet, stokes_sl, symbols
 from parki.ewald.sums.adjoint import Adjoint, velocity
 from parki.ewald.sums.gauges import OF_FORCES, Gauge
 from parki.ewald.sums.names import Family, named
-from parki.ewald.sums.pairs import PairFunction
-from parki.ewald.sums.record import Far, Sum, Term
+from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
+from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Sum, Term
 from parki.ewald.sums.sources import FORCE, TORQUE, Source
 from parki.ewald.sums.symbols import Shell, Symbol
+
+
+def _slopes_of_turns(r2: Array, p: RadialPolynomials) -> Array:
+    third = (p.R + 3 * p.X) / np.maximum(r2, 1e-12)  # which stays finite: 0 / 0 at a point itself
+    return 8 * r2 * ((p.W - third) ** 2 + 4 * third**2) / 3
+
 
 ROTATION = Term(
     "sphere_turns",
     3,
     lambda r2, p: 8 * (2 * p.X**2 + (p.R + p.X) ** 2) / 3,
     Far(order=1),
+)
+ROTATION_GRADIENT = Term(
+    "sphere_turns_grad",
+    4,
+    _slopes_of_turns,
+    Far(PLAIN, GRADIENT, order=1),
+    derived=True,
+    differentiates_window=True,
 )
 
 
@@ -40,10 +57,7 @@ def _sum(
 ) -> Sum:
     """Return a sum of spheres. Shells make no error larger than it is of points."""
     for name, value in radii.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ParkiValueError(f"{name} is {value!r}; expected a length")
-        if not 0 <= value < math.inf:
-            raise ParkiValueError(f"{name} is {value!r}; expected a length, or 0 for points")
+        check_radius(name, value)
     names, (one, other) = list(radii), map(float, radii.values())
     source, gauge, terms = values
     same = turns[0] == turns[1]
@@ -62,6 +76,14 @@ def _sum(
     )
 
 
+def check_radius(name: str, value: Any) -> None:
+    """Refuse what is no radius."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ParkiValueError(f"{name} is {value!r}; expected a length")
+    if not 0 <= value < math.inf:
+        raise ParkiValueError(f"{name} is {value!r}; expected a length, or 0 for points")
+
+
 def sphere_sl(radius: float, source_radius: float) -> Sum:
     """Return the sum of velocities of forces. A radius of 0 stands for points."""
     results = ("u", "grad_u") if radius else ("u", "p", "grad_u")
@@ -74,17 +96,19 @@ def sphere_sl(radius: float, source_radius: float) -> Sum:
 
 def sphere_curl(turning: float, moving: float) -> Sum:
     """Return the sum of velocities of torques, or of turns of forces."""
-    pair = PairFunction("sphere_curl", (1, 45), "X-", "", power=2)
+    pair = PairFunction("sphere_curl", (1, 45), "X-", "XR-", power=2)
     radii = {"turning": turning, "moving": moving}
-    values = TORQUE, None, {"u": (stokes_rotlet.VELOCITY,)}
+    terms = {"u": (stokes_rotlet.VELOCITY,), "grad_u": (stokes_rotlet.VELOCITY_GRADIENT,)}
+    values = TORQUE, None, terms
     return _sum("sphere_curl", radii, (True, False), symbols.CURL, pair, values)
 
 
 def sphere_turns(radius: float, source_radius: float) -> Sum:
     """Return the sum of twice the turns of torques: of points, the curl of the flow of rotlets."""
-    pair = PairFunction("sphere_turns", (2, 60), "XR-", "", power=3)
+    pair = PairFunction("sphere_turns", (2, 60), "XR-", "WY-", power=3, with_values="X")
     radii = {"radius": radius, "source_radius": source_radius}
-    values = TORQUE._replace(decay=3), None, {"u": (ROTATION,)}
+    terms = {"u": (ROTATION,), "grad_u": (ROTATION_GRADIENT,)}
+    values = TORQUE._replace(decay=3), None, terms
     return _sum("sphere_turns", radii, (True, True), symbols.CURL_OF_CURL, pair, values)
 
 

@@ -35,6 +35,10 @@ class Symbol(NamedTuple):
         Targets and sources that are spheres.
     screening : float
         An inverse length.
+    laplacians : tuple of 2 bools
+        Whether targets take the Laplacian of the field, too, and sources make one of their fields:
+        spheres of any radii do, whose marks are the radii a. Theirs is the symbol times
+        ``1 - (k a)^2 / 6``. A second grid has the Laplacian, or what it is taken of.
     """
 
     order: int
@@ -43,6 +47,12 @@ class Symbol(NamedTuple):
     structure: str
     shells: tuple[Shell, Shell] | None = None
     screening: float = 0.0
+    laplacians: tuple[bool, bool] = (False, False)
+
+    @property
+    def grids(self) -> int:
+        """Grids of a density."""
+        return 2 if any(self.laplacians) else 1
 
     @property
     def strength(self) -> float:

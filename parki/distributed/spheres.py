@@ -1,0 +1,80 @@
+"""`Spheres` over many ranks, each of which has spheres of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from parki.distributed.plan import Plan, sum_once
+from parki.distributed.team import Team
+from parki.errors import ParkiValueError
+from parki.ewald.options import EwaldOptions
+from parki.suspensions import noise, spheres
+
+
+class Spheres(spheres.Spheres):
+    """Spheres of all ranks in one fluid: see `parki.Spheres`.
+
+    All ranks make the same calls, each with its own spheres, of which there may be none. An
+    exception on one rank is raised on all of them. There is no linear
+    operator, and the noise iterates the whole mobility.
+
+    Parameters
+    ----------
+    points, radii, options, viscosity, **keywords
+        As there; at most eight different radii on all ranks together.
+    comm : mpi4py.MPI.Comm, optional
+        As for `parki.distributed.ewald.Plan`.
+    """
+
+    _splits = False  # noise on a grid in slabs is not there
+    _marks = False  # nor are marks of the points of other ranks
+
+    def __init__(self, *given: Any, comm: Any = None, **keywords: Any) -> None:
+        self.team, self.comm = Team(comm), comm
+        super().__init__(*given, **keywords)
+
+    def _make(self, *given: Any) -> Any:
+        return Plan(*given, comm=self.comm)
+
+    def _sum(
+        self, given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...], radii: Any = None
+    ) -> Any:
+        return sum_once((*given, {}), dens, self.comm, want)
+
+    def _together(self) -> Any:
+        return self.team.together()
+
+    def _different(self, values: Any) -> Any:
+        told = self.team.all((self.viscosity, values))
+        for rank, (other, _) in enumerate(told):
+            if other != told[0][0]:
+                raise ParkiValueError(
+                    f"viscosity is {other} on rank {rank}, but {told[0][0]} on rank 0; all spheres "
+                    "are in one fluid"
+                )
+        return np.unique(np.concatenate([each for _, each in told]))
+
+    def _total(self, values: Any) -> Any:
+        return self.team.sum(values)
+
+    def _again(self, points: Any, options: EwaldOptions) -> Spheres:
+        return Spheres(points, self.radii, options, viscosity=self.viscosity, comm=self.comm)
+
+    def _white(self, rng: Any, dtype: Any) -> noise.White:
+        """Return what makes normal numbers; refuse one generator on several ranks."""
+        white = super()._white(rng, dtype)
+        with self.team.together():
+            first = float(white((1,))[0])
+        drawn = self.team.all(first)
+        if len({*drawn}) < len(drawn):
+            raise ParkiValueError(
+                "rng draws the same numbers on several ranks; give each rank a generator of its "
+                "own, such as numpy.random.default_rng([seed, comm.rank])"
+            )
+        return white
+
+    def as_linear_operator(self, *, torques: bool = False) -> Any:
+        """Refuse, as a plan over ranks does."""
+        return self._plan("velocity", "force", 0, 0).as_linear_operator()

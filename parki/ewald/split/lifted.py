@@ -1,0 +1,184 @@
+"""The split of spheres of any radii: points, and the Laplacian of their field, once and twice.
+
+A sphere of radius a multiplies a mode k by ``1 - (k a)^2 / 6``, on the side of the targets, of the
+sources, or both. So the field of points is the sum of these, with n = 0, 1, 2:
+
+    (-k^2)^n gamma(k), which ``1``, ``(a^2 + b^2) / 6`` and ``(a b / 6)^2`` multiply,
+
+where gamma is the factor of points. The radial functions of each follow from the quadrature of
+`parki.ewald.split.shells`, and do not depend on the radii. Within the cut-off, the near field is
+the pair function minus the far field's. Spheres must not overlap beyond it: their field is the
+field of points with Laplacians there. The error beyond the cut-off grows with the radii.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import legendre
+from numpy.typing import ArrayLike, NDArray
+
+from parki.ewald.split.hasimoto import Factor, Hasimoto, Split, series_losses
+from parki.ewald.split.prolate import Prolate
+from parki.ewald.split.shells import of_waves, waves
+from parki.ewald.sums import term_of
+from parki.ewald.sums.pairs import LiftedPolynomials, RadialPolynomials
+
+Array = NDArray[np.float64]
+# Exponent of the near field's error up to which a quadrature finds the error.
+MOST = 26.0
+FAR = 5.0  # cut-offs up to which the quadrature goes
+
+
+@dataclass(frozen=True)
+class Lifted(Split):
+    """The split of points ``base``, and of their Laplacians.
+
+    Parameters
+    ----------
+    base : Split
+    largest : float
+        The largest radius.
+    sides : int
+        On how many sides there are spheres: 1 for targets or sources, 2 for both.
+    order : int
+        The symbol's: 1 harmonic, 2 biharmonic.
+    """
+
+    base: Split
+    largest: float
+    sides: int
+    order: int
+
+    @property
+    def name(self) -> str:
+        """The name of the split of points."""
+        return self.base.name
+
+    @property
+    def bare(self) -> Split:
+        """The split of points."""
+        return self.base
+
+    def scaled(self, factor: float) -> Lifted:
+        """Return the same split with all lengths multiplied by ``factor``."""
+        return replace(self, base=self.base.scaled(factor), largest=self.largest * factor)
+
+    @property
+    def psi0(self) -> float:
+        """Mollifier of points at 0."""
+        return self.base.psi0
+
+    @property
+    def band(self) -> float:
+        """Largest wavenumber of the far field."""
+        return self.base.band
+
+    @property
+    def background(self) -> float:
+        """As for points."""
+        return self.base.background
+
+    def factor(self, order: int) -> Factor:
+        """Return the factor of points: the grid has their Laplacians apart."""
+        return self.base.factor(order)
+
+    def felt(self, order: int, k2: Array) -> Array:
+        """Return the factor of the radius, 0 to the largest, that makes a mode largest."""
+        size = np.abs(1 - k2 * self.largest**2 / 6) ** self.sides
+        return np.asarray(self.base.felt(order, k2) * np.maximum(size, 1))
+
+    def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
+        """Return what points have."""
+        return self.base.near(r)
+
+    def enlarged(self, term: str, rc: float) -> tuple[float, float]:
+        """Return the error of the near field over the error of points, or 1 if that is larger."""
+        base: Any = self.base.scaled(1 / rc)
+        square = (self.largest / rc) ** 2
+        # Beyond the cut-off the error falls as exp(-x r^2) by Hasimoto's split, x = (xi rc)^2, and
+        # as J0(c sqrt(2 (r - 1))) by the other one. Laplacians have the powers of x and c.
+        if isinstance(base, Prolate) and base.c > MOST:
+            base, square = Prolate(MOST, base.rc), square * (base.c / MOST) ** 4
+        if isinstance(base, Hasimoto) and base.xi**2 > MOST:
+            base, square = Hasimoto(math.sqrt(MOST)), square * (base.xi**2 / MOST) ** 2
+        return _ratios(base, self.order, term, square, self.sides)
+
+    def series(self, rc: float) -> LiftedPolynomials:
+        """Return Chebyshev series of the radial functions."""
+        base: Any = self.base.scaled(1 / rc)
+        one, two, three = _levels(base, self.order)
+        return LiftedPolynomials(
+            one.S, two.S, three.S, one.X, two.X, three.X, one.R, two.R, three.R
+        )
+
+    def losses(self, rc: float, term: str) -> Array:
+        """Return bounds of the errors of cutting the series at each degree, shape (n,)."""
+        base: Any = self.base.scaled(1 / rc)
+        levels, square = _levels(base, self.order), (self.largest / rc) ** 2 / 6
+        total = np.zeros(max(each.S.size for each in levels))
+        for weight, each in zip(_weights(square, self.sides), levels, strict=False):
+            lost = series_losses(each, term)
+            total[: lost.size] += weight * lost
+        return total
+
+
+def _weights(square: float, sides: int) -> tuple[float, ...]:
+    """Return what multiplies the levels, for ``square`` a^2 / 6 of equal spheres on all sides."""
+    return (1.0, square) if sides == 1 else (1.0, 2 * square, square**2)
+
+
+@lru_cache(maxsize=256)
+def _levels(base: Any, order: int) -> tuple[RadialPolynomials, ...]:
+    """Radial functions of points and of their Laplacians, for a cut-off of 1."""
+    k, gamma = waves(base, order, 1.0)
+    return tuple(of_waves(order, k, gamma * (-(k**2)) ** n) for n in range(3))
+
+
+@lru_cache(maxsize=4096)
+def _ratios(base: Any, order: int, term: str, square: float, sides: int) -> tuple[float, float]:
+    """Errors of spheres, of a squared radius, over errors of points, beyond a cut-off of 1."""
+    r, weights, levels = _beyond(base, order)
+    kind, sizes = term_of(term), []
+    for each in (0.0, square / 6):
+        fields = np.tensordot(_weights(each, sides), levels[: sides + 1], 1)
+        error = kind.square(r**2, RadialPolynomials(*fields))
+        sizes.append((float(weights @ (r**2 * error)), float(error.max())))
+    (rms, peak), (of_spheres, highest) = sizes
+    return math.sqrt(max(1.0, of_spheres / rms)), math.sqrt(max(1.0, highest / peak))
+
+
+@lru_cache(maxsize=256)
+def _beyond(base: Any, order: int) -> tuple[Array, Array, Array]:
+    """Distances beyond the cut-off, weights, and errors there, shape (levels, functions, r).
+
+    The error is the far field minus the field of points, or minus its Laplacian.
+    """
+    reach = FAR
+    if isinstance(base, Hasimoto):
+        reach = math.sqrt(1 + 20 / base.xi**2)
+    k, gamma = waves(base, order, reach)
+    x, weights = legendre.leggauss(60 + int(2 * (reach - 1) * k[-1]))
+    r, weights = 1 + (reach - 1) * (x + 1) / 2, (reach - 1) / 2 * weights
+    z = np.multiply.outer(r, k)
+    j0, cosine = np.sin(z) / z, np.cos(z)
+    g1 = (j0 - cosine) / z**2  # j1(z) / z
+    g2 = (3 * g1 - j0) / z**2  # j2(z) / z^2
+    if order == 1:
+        mean, psi, slope = j0 / 2, cosine / 2, -(k**2) * j0 / 2
+    else:
+        mean, psi, slope = g1, j0 - 2 * g1, k**2 * (2 * g2 - g1)
+    zero = np.zeros_like(r)
+    exact = [(0.5 / r, 0 * r, 0 * r), (zero, zero, zero), (zero, zero, zero)]
+    if order == 2:
+        exact[1] = (-1 / r**3, 2 / r**3, -6 / r**5)
+    levels = []
+    for n, (of_mean, of_psi, of_slope) in enumerate(exact):
+        own = 2 / np.pi * gamma * (-(k**2)) ** n
+        m, q, s = mean @ own - of_mean, psi @ own - of_psi, slope @ own - of_slope
+        levels.append((m + q, (m - q) / r**2, s, m, zero))
+    return r, weights, np.array(levels)

@@ -1,0 +1,106 @@
+"""Spheres of any radii, by Rotne, Prager and Yamakawa, whatever their distance.
+
+The radii are marks of the points, and none is larger than ``largest``. What moves by what:
+
+``polydisperse_sl``    velocities of forces
+``polydisperse_flow``  the same of points, with their pressure and gradient
+``polydisperse_curl``  velocities of torques
+``polydisperse_turn``  turns of forces
+``polydisperse_turns`` twice the turns of torques
+
+`parki.ewald.sums.spheres` has the same sums of two radii. There shells multiply the far field. Here
+``1 - (k a)^2 / 6`` does, for each sphere that moves, or that a force acts on. Both make the same
+field outside of spheres.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from parki.ewald.sums import stokes_rotlet, stokes_sl, symbols
+from parki.ewald.sums.gauges import OF_FORCES
+from parki.ewald.sums.names import Family, named
+from parki.ewald.sums.pairs import LiftedPolynomials, PairFunction
+from parki.ewald.sums.record import Sum, Term
+from parki.ewald.sums.sources import FORCE, TORQUE, Source
+from parki.ewald.sums.spheres import ROTATION, ROTATION_GRADIENT, check_radius
+from parki.ewald.sums.symbols import Symbol
+
+
+class Kind(NamedTuple):
+    """One of the sums."""
+
+    symbol: Symbol
+    laplacians: tuple[bool, bool]
+    pair: PairFunction
+    source: Source
+    terms: Mapping[str, tuple[Term, ...]]
+
+
+_lifted = partial(PairFunction, polynomials=LiftedPolynomials)
+_TURNS = TORQUE._replace(decay=3)
+_FLOW = {name: stokes_sl.TERMS[name] for name in ("u", "p", "grad_u")}
+_CURL = {"u": (stokes_rotlet.VELOCITY,), "grad_u": (stokes_rotlet.VELOCITY_GRADIENT,)}
+_ROTATION = {"u": (ROTATION,), "grad_u": (ROTATION_GRADIENT,)}
+KINDS = {
+    "polydisperse_sl": Kind(
+        symbols.FLOW,
+        (True, True),
+        _lifted("spheres", (6, 60), "SXTYUZ", "XRYQZV", with_values="STU"),
+        FORCE,
+        {name: _FLOW[name] for name in ("u", "grad_u")},
+    ),
+    "polydisperse_flow": Kind(
+        symbols.FLOW,
+        (False, True),
+        _lifted("spheres", (4, 60), "SXTY", "XRYQ", with_values="ST"),
+        FORCE,
+        _FLOW,
+    ),
+    "polydisperse_curl": Kind(
+        symbols.CURL,
+        (True, False),
+        _lifted("sphere_curl", (2, 45), "XY", "XRYQ", power=2),
+        TORQUE,
+        _CURL,
+    ),
+    "polydisperse_turn": Kind(
+        symbols.CURL,
+        (False, True),
+        _lifted(
+            "sphere_curl", (2, 45), "XY", "XRYQ", power=2, constants=(("TURNING_TARGETS", True),)
+        ),
+        TORQUE,
+        _CURL,
+    ),
+    "polydisperse_turns": Kind(
+        symbols.CURL_OF_CURL,
+        (False, False),
+        PairFunction("sphere_turns", (2, 60), "XR", "WY", power=3, with_values="X"),
+        _TURNS,
+        _ROTATION,
+    ),
+}
+
+
+def polydisperse(name: str, largest: Any) -> Sum:
+    """Return one of the sums, for radii up to the largest one."""
+    check_radius("largest", largest)
+    kind, largest = KINDS[name], float(largest)
+    return Sum(
+        named(name, largest=largest),
+        kind.symbol._replace(laplacians=kind.laplacians),
+        # Beyond the cut-off spheres do not overlap, for any rounding of it.
+        kind.pair._replace(marks=1, least=2 * largest * (1 + 1e-9), largest=largest),
+        (kind.source,),
+        OF_FORCES if kind.symbol.order == 2 else None,
+        terms=kind.terms,
+    )
+
+
+# Parts of `parki.Spheres`, without words.
+FAMILIES = {
+    name: Family(partial(polydisperse, name), {"largest": 1}, {"largest": 0.02}) for name in KINDS
+}

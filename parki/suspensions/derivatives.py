@@ -1,0 +1,135 @@
+"""Derivatives of the velocities of spheres by forces, torques and positions.
+
+A sphere that is displaced meets another velocity of the fluid, by the gradient there; if what acts
+on it is displaced as well, nothing changes. The mobility M is symmetric: for weights v of the
+velocities ``v.M F`` is ``F.M v``. So its derivative by forces is M v, and by a position it is v
+times the gradient there of the flow of F, plus F times the gradient of the flow of v.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from parki.errors import ParkiTypeError, ParkiValueError
+from parki.interchange import as_given
+
+ACTS, MOVES = ("force", "torque"), ("velocity", "turn")
+NAMES = ("forces", "torques", "points")
+Pair = tuple[Any, Any]  # forces and torques, or weights of velocities and turns; one may be None
+
+
+def vjp(spheres: Any, given: Pair, weights: Pair, wrt: tuple[str, ...]) -> dict[str, Any]:
+    """Return derivatives by name: see `parki.Spheres.vjp`."""
+    with spheres._together():
+        _check_names("wrt", wrt)
+    v, found = spheres._taken(values=weights[0], turns=weights[1]), {}
+    if "points" in wrt:
+        f = spheres._taken(forces=given[0], torques=given[1])
+        with spheres._together():
+            check_alike(("forces", "values"), *f.values(), *v.values())
+        found["points"] = _by_points(spheres, f, v)
+    for name, moves in zip(NAMES, MOVES, strict=False):
+        if name in wrt:
+            found[name] = spheres._moved(moves, v)
+    like = weights[1] if weights[0] is None else weights[0]
+    return {name: as_given(found[name], like) for name in wrt}
+
+
+def jvp(spheres: Any, given: Pair, tangents: dict[str, Any]) -> Any:
+    """Return the change of velocities: see `parki.Spheres.jvp`."""
+    with spheres._together():
+        _check_names("tangents", tangents)
+    changes = [tangents.get(name) for name in NAMES[:2]]
+    turns, by_position = given[1] is not None or changes[1] is not None, "points" in tangents
+    df = f = {}
+    if len(tangents) > by_position:
+        df = spheres._taken(forces=changes[0], torques=changes[1])
+    if by_position:
+        f = spheres._taken(forces=given[0], torques=given[1])
+        move = spheres._taken(points=tangents["points"])["force"]
+        with spheres._together():
+            check_alike(("forces", "their tangents"), *f.values(), *df.values())
+            check_alike(("points", "their tangents"), spheres.points, move)
+    found = []
+    for moves in MOVES[: 1 + turns]:
+        parts = [spheres._moved(moves, df)] if df else []
+        if by_position:
+            parts.append(_by_moves(spheres, moves, f, move))
+        found.append(as_given(sum(parts[1:], parts[0]), next(iter(tangents.values()))))
+    return tuple(found) if turns else found[0]
+
+
+def refuse_none(names: Iterable[str], arrays: Iterable[Any]) -> None:
+    """Refuse arguments all of which are None."""
+    if all(each is None for each in arrays):
+        raise ParkiTypeError(f"{' and '.join(names)} are None; give one of them, or both")
+
+
+def check_shape(name: str, values: Any, shape: tuple[int, ...]) -> None:
+    """Refuse what is neither (3, N) nor (k, 3, N)."""
+    if values.ndim > 3 or tuple(values.shape[-2:]) != shape:
+        raise ParkiValueError(
+            f"{name} has shape {tuple(values.shape)}; expected {shape} for the {shape[1]} spheres "
+            f"given, or (k, {shape[0]}, {shape[1]}) for k of these at once"
+        )
+
+
+def check_alike(names: Iterable[str], *arrays: Any) -> None:
+    """Refuse arrays of different shapes."""
+    shapes = {tuple(each.shape) for each in arrays}
+    if len(shapes) > 1:
+        raise ParkiValueError(
+            f"{' and '.join(names)} have the shapes {' and '.join(map(str, sorted(shapes)))}; "
+            "expected the same shape"
+        )
+
+
+def _check_names(label: str, names: Iterable[str]) -> None:
+    if isinstance(names, str) or not {*names} or not {*names} <= {*NAMES}:
+        raise ParkiValueError(
+            f"{label} is {names!r}; expected names of what velocities depend on: {', '.join(NAMES)}"
+        )
+
+
+def _by_points(spheres: Any, f: dict[str, Any], v: dict[str, Any]) -> Any:
+    """Return derivatives (3, N) by positions, of forces and torques f and of weights v."""
+    names = [acts for acts in ACTS if acts in f or acts in v]
+    none = 0 * next(iter(f.values()))
+    found = np.zeros_like(none, shape=none.shape[-2:])
+
+    def beside(*both: dict[str, Any]) -> dict[str, Any]:
+        parts = {name: [_many(each.get(name, none)) for each in both] for name in names}
+        return {name: np.concatenate(each) for name, each in parts.items()}
+
+    factors = beside(v, f)
+    for acts, moves in zip(ACTS, MOVES, strict=True):
+        if acts in names:
+            for place, slopes in spheres._parts(moves, beside(f, v), "grad_u"):
+                felt = factors[acts][..., place][:, :, None]
+                found[:, place] += (felt * slopes).sum(axis=(0, 1))
+    return found
+
+
+def _by_moves(spheres: Any, moves: str, f: dict[str, Any], move: Any) -> Any:
+    """Return the change of what moves, for changes (3, N) of positions."""
+    found = np.zeros_like(next(iter(f.values())))
+    # What acts makes a flow; where it is displaced along an axis, that flow lags behind.
+    flows = {
+        name: np.concatenate([_many(each), *(_many(each * axis) for axis in move)])
+        for name, each in f.items()
+    }
+    for place, slopes in spheres._parts(moves, flows, "grad_u"):
+        still, *lag = np.split(slopes, 4)
+        change = (still * move[:, place]).sum(axis=2)
+        for axis, each in enumerate(lag):
+            change -= each[:, :, axis]
+        _many(found)[..., place] += change
+    return found
+
+
+def _many(values: Any) -> Any:
+    """Return values (3, N) or (k, 3, N) as (k, 3, N)."""
+    return values if values.ndim == 3 else values[None]

@@ -1,0 +1,395 @@
+"""Spheres of any radii, one for each, in one sum: the mobility, the flow, and the estimates."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from helpers.contract import costs_of_a_device
+from helpers.sphere_reference import mobility
+from scipy.integrate import quad_vec
+from scipy.special import spherical_jn
+
+import parki
+from parki.ewald.pipeline.placed_sum import sum_once
+from parki.ewald.split.hasimoto import Hasimoto
+from parki.ewald.split.lifted import MOST, Lifted
+from parki.ewald.split.prolate import Prolate
+
+pytestmark = pytest.mark.usefixtures("few_degrees")
+
+BOX = np.array([1.2, 1.0, 0.9])
+BOXES = {"brick": BOX, "flat": np.array([1.5, 1.3, 0.4]), "long": np.array([2.4, 0.6, 0.7])}
+COUNT = 12
+
+
+def suspension(box=BOX, seed=0):
+    """Return centres, radii, forces and torques: all ways in which two spheres meet."""
+    rng = np.random.default_rng(seed)
+    points = rng.random((3, COUNT)) * box[:, None]
+    radii = 0.02 + 0.1 * rng.random(COUNT)
+    radii[:9] = 0.12, 0.05, 0.1, 0.03, 0.07, 0.04, 0.0, 0.08, 0.0
+    points[:, 1] = points[:, 0] + [0.1, 0.05, -0.04]  # overlap
+    points[:, 3] = points[:, 2] + [0.02, 0.0, 0.01]  # one within the other
+    points[:, 5] = points[:, 4] + [0.0, 0.11, 0.0]  # touch, up to rounding
+    points[:, 6] = points[:, 4] + [0.01, 0.02, 0.0]  # a tracer within
+    points[:, 8] = points[:, 7]  # a tracer at the centre
+    points[0, 9:11] = 0.01, box[0] - 0.02  # across a face
+    points[1:, 10] = points[1:, 9]
+    return points % box[:, None], radii, *rng.standard_normal((2, 3, COUNT))
+
+
+def rms(values):
+    return np.sqrt((values**2).sum(axis=0).mean())
+
+
+def bounds(box, forces, torques, tolerance):
+    """Return the promises for velocities and turns, times 8 pi."""
+    length = np.prod(box) ** (1 / 3)
+    both = np.sqrt((forces**2).sum()), np.sqrt((torques**2).sum())
+    velocity = both[0] / length + both[1] / length**2
+    return tolerance * velocity, tolerance * velocity / length
+
+
+CASES = [
+    ("brick", 0, 1e-3, "prolate"),
+    ("brick", 3, 1e-3, "hasimoto"),
+    ("brick", 3, 1e-9, "prolate"),
+    ("flat", 2, 1e-4, "prolate"),
+    ("long", 1, 1e-6, "prolate"),
+]
+MORE = [
+    ("brick", 1, 1e-3, "hasimoto"),
+    ("brick", 2, 1e-6, "hasimoto"),
+    ("flat", 3, 1e-4, "prolate"),
+    ("long", 3, 1e-6, "prolate"),
+    ("long", 0, 1e-6, "prolate"),
+]
+CASES += [pytest.param(*case, marks=pytest.mark.slow) for case in MORE]
+
+
+@pytest.mark.parametrize(("box", "periodicity", "tolerance", "split"), CASES)
+def test_mobility(box, periodicity, tolerance, split):
+    edges = BOXES[box]
+    points, radii, forces, torques = suspension(edges)
+    spheres = parki.Spheres(
+        points, radii, periodicity=periodicity, box=edges, tolerance=tolerance, split=split
+    )
+    found = spheres.velocities(forces, torques)
+    exact = mobility(points, radii, forces, torques, edges, periodicity)
+    promises = bounds(edges, forces, torques, tolerance)
+    for ours, theirs, promise in zip(found, exact, promises, strict=True):
+        assert rms(8 * np.pi * ours - theirs) <= promise
+    # Those of forces alone, by the plan's own promise.
+    exact, _ = mobility(points, radii, forces, 0 * forces, edges, periodicity)
+    assert rms(spheres.velocities(forces) - exact / (8 * np.pi)) <= spheres.promise(forces)
+
+
+@pytest.mark.parametrize(
+    "periodicity",
+    [pytest.param(0, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow), 3],
+)
+def test_variants_of_a_device(periodicity):
+    """All of them know marks and second grids; two densities have four grids there."""
+    points, radii, forces, torques = suspension()
+    with costs_of_a_device():
+        spheres = parki.Spheres(points, radii, periodicity=periodicity, box=BOX, tolerance=1e-4)
+        setup = spheres._plan("velocity", "force", 0, 0).pipeline.setup
+        assert (setup.pair.method, setup.mesh.spread, setup.mesh.gather) == ("tile",) * 3
+        found = spheres.velocities(np.stack([forces, torques]))
+        turns = spheres.velocities(forces, torques)[1]
+    for dens, ours in zip((forces, torques), found, strict=True):
+        exact, _ = mobility(points, radii, dens, 0 * dens, BOX, periodicity)
+        assert rms(ours - exact / (8 * np.pi)) <= spheres.promise(dens)
+    _, exact = mobility(points, radii, forces, torques, BOX, periodicity)
+    assert rms(8 * np.pi * turns - exact) <= bounds(BOX, forces, torques, 1e-4)[1]
+
+
+VARIANTS = [("p2p_method", name) for name in ("gm1d", "gm2d", "sm1d", "sm2d", "tile")]
+VARIANTS += [("p2g_method", "tile"), ("g2p_method", "base"), ("g2p_method", "tile")]
+
+
+@pytest.mark.parametrize(("stage", "method"), VARIANTS)
+def test_variants(stage, method):
+    points, radii, forces, _ = suspension()
+    how = {"periodicity": 3, "box": BOX, "tolerance": 1e-4, "cutoff": 0.5}
+    usual, other = (
+        parki.Spheres(points, radii, **how, **asked).velocities(forces)
+        for asked in ({}, {stage: method})
+    )
+    np.testing.assert_allclose(other, usual, rtol=1e-11, atol=1e-11 * abs(usual).max())
+
+
+@pytest.mark.parametrize("periodicity", [0, 3])
+def test_every_space(space, to_space, to_host, periodicity):
+    """Sums and steps that come again and again, which a device makes as graphs; and others."""
+    points, radii, forces, torques = suspension()
+    how = {"periodicity": periodicity, "box": BOX, "tolerance": 1e-4, "execution_space": space}
+    spheres = parki.Spheres(to_space(points), radii, **how)
+    for step in range(5):
+        moved = points * (1 - 0.01 * step)
+        if step:
+            spheres.update_points(to_space(moved))
+        exact = mobility(moved, radii, forces, torques, BOX, periodicity)
+        promises = bounds(BOX, forces, torques, 1e-4)
+        for _ in range(2):
+            found = spheres.velocities(to_space(forces), to_space(torques))
+            for ours, theirs, promise in zip(found, exact, promises, strict=True):
+                assert rms(8 * np.pi * to_host(ours) - theirs) <= promise
+    many = to_host(spheres.velocities(to_space(np.stack([forces, torques, forces]))))
+    for dens, ours in zip((forces, torques, forces), many, strict=True):
+        exact, _ = mobility(moved, radii, dens, 0 * dens, BOX, periodicity)
+        assert rms(ours - exact / (8 * np.pi)) <= float(spheres.promise(to_space(dens)))
+    # The flow at the centres of tracers is their velocity.
+    flow = to_host(spheres.flow(to_space(forces), to_space(moved[:, radii == 0])))
+    exact, _ = mobility(moved, radii, forces, 0 * forces, BOX, periodicity)
+    exact = exact[:, radii == 0] / (8 * np.pi)
+    assert rms(flow - exact) <= 2 * float(spheres.promise(to_space(forces)))
+
+
+@pytest.mark.parametrize("precision", ["float32", "mixed"])
+def test_precisions(precision):
+    points, radii, forces, _ = suspension()
+    options = {"precision": "mixed"} if precision == "mixed" else {}
+    dtype = np.float64 if precision == "mixed" else np.float32
+    spheres = parki.Spheres(
+        points.astype(dtype), radii, periodicity=3, box=BOX, tolerance=1e-4, **options
+    )
+    found = spheres.velocities(forces.astype(dtype))
+    assert found.dtype == dtype
+    exact, _ = mobility(points, radii, forces, 0 * forces, BOX, 3)
+    assert rms(found - exact / (8 * np.pi)) <= spheres.promise(forces.astype(dtype))
+
+
+@pytest.mark.parametrize("periodicity", [0, 3])
+def test_symmetric_and_positive(periodicity):
+    points, radii, _, _ = suspension()
+    some = radii > 0
+    spheres = parki.Spheres(
+        points[:, some], radii[some], periodicity=periodicity, box=BOX, tolerance=1e-6
+    )
+    size = 6 * int(some.sum())
+    matrix = spheres.as_linear_operator(torques=True) @ np.eye(size)
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-5)
+    # In the unit of each sphere's own mobility.
+    scales = np.sqrt(np.diag(matrix))
+    assert np.linalg.eigvalsh(matrix / np.outer(scales, scales))[0] > 1e-3
+
+
+def test_one_radius_is_a_case_of_many():
+    """The two forms of the far field have one mobility."""
+    points, _, forces, torques = suspension()
+    alike = np.full(COUNT, 0.07)
+    nearly = alike.copy()
+    nearly[0] *= 1 + 1e-12
+    how = {"periodicity": 3, "box": BOX, "tolerance": 1e-8}
+    one, many = (parki.Spheres(points, each, **how) for each in (alike, nearly))
+    assert one._plan("velocity", "force", 0, 0).kernel.startswith("sphere_sl")
+    assert many._plan("velocity", "force", 0, 0).kernel.startswith("polydisperse_sl")
+    pairs = zip(*(each.velocities(forces, torques) for each in (one, many)), strict=True)
+    for (ours, theirs), promise in zip(pairs, bounds(BOX, forces, torques, 1e-8), strict=True):
+        assert 8 * np.pi * rms(ours - theirs) <= 2 * promise
+
+
+@pytest.mark.parametrize("periodicity", [0, 3])
+def test_flow_is_the_sum_of_flows_of_each(periodicity):
+    """Outside of the spheres, within, and at their centres."""
+    points, radii, forces, _ = suspension()
+    how = {"periodicity": periodicity, "box": BOX, "tolerance": 1e-8}
+    elsewhere = np.concatenate(
+        [np.clip(points[:, :4] + 0.01, 0.02, 0.85), [[0.3], [0.9], [0.5]]], axis=1
+    )
+    want = ("u", "p", "grad_u", "stress")
+    found = parki.Spheres(points, radii, **how).flow(forces, elsewhere, want=want)
+    sums = [0, 0, 0, 0]
+    for place, radius in enumerate(radii):
+        own = slice(place, place + 1)
+        each = parki.Spheres(points[:, own], radius, **how)
+        more = each.flow(forces[:, own], elsewhere, want=want)
+        sums = [before + after for before, after in zip(sums, more, strict=True)]
+    for name, ours, theirs in zip(want, found, sums, strict=True):
+        scale = abs(theirs).max()
+        np.testing.assert_allclose(ours, theirs, atol=1e-6 * scale, err_msg=name)
+    alone = parki.Spheres(points, radii, **how).flow(forces, elsewhere)
+    np.testing.assert_allclose(alone, found[0], atol=1e-6 * abs(alone).max())
+
+
+@pytest.mark.parametrize("periodicity", [0, 3])
+@pytest.mark.parametrize("want", ["grad_u", ("u", "grad_u")])
+@pytest.mark.parametrize("method", ["auto", "tile"])
+def test_gradient_is_that_of_pairs_of_radii(periodicity, want, method):
+    """The slopes of the velocity of each sphere, if it alone moved, by sums of two radii."""
+    points, radii, forces, _ = suspension()
+    options = parki.EwaldOptions(periodicity=periodicity, box=BOX, tolerance=1e-8)
+    name, asked = parki.kernel("polydisperse_sl", largest=0.12), replace(options, p2p_method=method)
+    own = name, points, points, None, asked
+    found = sum_once(own, forces, want, marks=(radii, radii))
+    gradient = found if want == "grad_u" else found[1]
+    slopes = np.zeros((3, 3, COUNT))
+    pairs = np.array([[i, j] for i in range(0, COUNT, 3) for j in range(COUNT)])
+    for i, j in pairs:
+        name = parki.kernel("sphere_sl", radius=float(radii[i]), source_radius=float(radii[j]))
+        given = name, points[:, i : i + 1], points[:, j : j + 1], None, options
+        slopes[..., i] += sum_once(given, forces[:, j : j + 1], "grad_u")[..., 0]
+    some = slice(0, COUNT, 3)
+    scale = abs(slopes).max()
+    np.testing.assert_allclose(gradient[..., some], slopes[..., some], atol=2e-7 * scale)
+    if want != "grad_u":
+        plan = parki.Spheres(points, radii, options)._plan("velocity", "force", 0, 0)
+        np.testing.assert_allclose(found[0], plan(forces), atol=1e-6)
+
+
+@pytest.mark.parametrize("periodicity", [0, 3])
+def test_noise_has_the_mobility(periodicity):
+    """The mean square of a projection, whose scatter is known."""
+    points, radii, forces, _ = suspension()
+    some = radii > 0
+    spheres = parki.Spheres(
+        points[:, some], radii[some], periodicity=periodicity, box=BOX, tolerance=1e-3
+    )
+    forces = forces[:, some]
+    expected = (forces * spheres.velocities(forces)).sum()
+    rng, draws = np.random.default_rng(4), 60
+    squares = [(forces * spheres.noise(rng)).sum() ** 2 for _ in range(draws)]
+    assert abs(np.mean(squares) / expected - 1) < 4 * np.sqrt(2 / draws)
+
+
+def test_moved_spheres_keep_their_radii():
+    points, radii, forces, torques = suspension()
+    spheres = parki.Spheres(points, radii, periodicity=3, box=BOX, tolerance=1e-6)
+    spheres.velocities(forces, torques)
+    moved = suspension(seed=1)[0]
+    spheres.update_points(moved)
+    exact = mobility(moved, radii, forces, torques, BOX, 3)
+    promises = bounds(BOX, forces, torques, 1e-6)
+    for ours, theirs, promise in zip(
+        spheres.velocities(forces, torques), exact, promises, strict=True
+    ):
+        assert rms(8 * np.pi * ours - theirs) <= promise
+
+
+@pytest.mark.chosen_degrees
+@pytest.mark.parametrize("spread", [0.05, 0.8])
+@pytest.mark.parametrize("fraction", [0.02, 0.4])
+def test_measured_error(fraction, spread):
+    """In suspensions, of forces on all spheres, and on the largest ones alone."""
+    rng = np.random.default_rng(5)
+    points, forces = rng.random((3, 400)), rng.standard_normal((3, 400))
+    radii = rng.lognormal(0, spread, 400)
+    radii *= (3 * fraction / (4 * np.pi * (radii**3).sum())) ** (1 / 3)
+    spheres = parki.Spheres(points, radii, periodicity=3, box=[1, 1, 1], tolerance=1e-4)
+    for each in (forces, np.where(radii > np.quantile(radii, 0.95), forces, 0)):
+        found = spheres.check(each)
+        assert 0 < found.error <= found.promise
+
+
+def beyond(split, order, radius, sides):
+    """Return the error beyond a cut-off of 1 as (distances, coefficients), by quadrature."""
+    factor = split.factor(order)
+    end = min(factor.end, 40.0)
+    largest = np.sqrt(end / factor.scale)
+    r = 1 + np.linspace(0, 0.6, 400) ** 2
+
+    def integrand(k):
+        z = k * r
+        shape = factor.at(k**2) * (1 - (k * radius) ** 2 / 6) ** sides
+        if order == 1:
+            return 2 / np.pi * shape * k**2 * spherical_jn(1, z) / z
+        iso = spherical_jn(0, z) - spherical_jn(1, z) / z
+        return 4 / np.pi * shape * np.array([iso, spherical_jn(2, z)])
+
+    smooth, _ = quad_vec(integrand, 0, largest, epsabs=1e-13, epsrel=1e-13, limit=2000)
+    if order == 1:
+        return r, smooth - 1 / r**3
+    more = sides * radius**2 / 3
+    return r, smooth - np.array([(1 + more / r**2) / r, (1 - 3 * more / r**2) / r])
+
+
+@pytest.mark.parametrize(
+    ("split", "term", "sides"),
+    [
+        (Prolate(12.0, 1.0), "stokes_sl", 2),
+        (Prolate(18.0, 1.0), "stokes_sl", 1),
+        (Prolate(15.0, 1.0), "stokes_rotlet", 1),
+        (Hasimoto(4.0), "stokes_sl", 2),
+        (Hasimoto(3.5), "stokes_rotlet", 1),
+    ],
+)
+@pytest.mark.parametrize("radius", [0.1, 0.4])
+def test_errors_grow_with_the_radius(split, term, sides, radius):
+    """The largest error beyond the cut-off, over that of points, from formulas of its own."""
+    order = 2 if term == "stokes_sl" else 1
+    largest = []
+    for a in (0.0, radius):
+        r, found = beyond(split, order, a, sides)
+        if order == 1:
+            largest.append(abs(r * found).max())
+        else:  # the mean over directions of the force
+            iso, axial = found
+            largest.append(np.sqrt((2 * iso**2 + (iso + axial) ** 2) / 3).max())
+    _, peak = Lifted(split, radius, sides, order).enlarged(term, 1.0)
+    assert peak == pytest.approx(max(1.0, largest[1] / largest[0]), rel=0.05)
+
+
+@pytest.mark.parametrize("kind", ["prolate", "hasimoto"])
+def test_errors_beyond_the_quadrature_are_bounds(kind):
+    """Where the error is below rounding, it is larger than by a quadrature that reaches so far."""
+
+    def split(x):
+        return Prolate(x, 1.0) if kind == "prolate" else Hasimoto(np.sqrt(x))
+
+    by_formula = Lifted(split(1.1 * MOST), 0.15, 2, 2).enlarged("stokes_sl", 1.0)
+    _, below = Lifted(split(MOST), 0.15, 2, 2).enlarged("stokes_sl", 1.0)
+    assert 1.2 * below < by_formula[1] < 3 * below
+
+
+def test_degrees_are_those_of_the_largest_spheres():
+    """Cutting the polynomials costs no more than is allowed, of large spheres as well."""
+    split, delta = Lifted(Prolate(14.0, 1.0), 0.45, 2, 2), 1e-4
+
+    def worst(degree, radius):
+        r = np.linspace(0.01, 1, 200)
+        kept, exact = (split.radial_polynomials(1.0, n) for n in (degree, 60))
+        lost = [
+            np.polyval(a, 2 * r**2 - 1) - np.polyval(b, 2 * r**2 - 1)
+            for a, b in zip(kept, exact, strict=True)
+        ]
+        e, x = (f[0] + radius**2 / 3 * f[1] + radius**4 / 36 * f[2] for f in (lost, lost[3:]))
+        return 2 * np.sqrt((2 * e**2 + (e + r**2 * x) ** 2) / 3).max()
+
+    degree = split.polynomial_degree("stokes_sl", 1.0, delta)
+    of_points = Prolate(14.0, 1.0).polynomial_degree("stokes_sl", 1.0, delta)
+    assert worst(degree, 0.0) <= worst(degree, 0.45) <= delta < worst(of_points, 0.45)
+
+
+def test_refusals():
+    points, radii, forces, _ = suspension()
+    how = {"periodicity": 3, "box": BOX, "tolerance": 1e-3}
+    with pytest.raises(parki.ParkiValueError, match=r"cutoff is 0\.098, but the spheres of"):
+        parki.Spheres(points, radii, **how, cutoff=0.1005)
+    with pytest.raises(parki.ParkiValueError, match="p2g_method is 'grid', which does not spread"):
+        parki.Spheres(points, radii, **how, p2g_method="grid")
+    with pytest.raises(parki.ParkiValueError, match="radial is 'erfc', but polydisperse_sl"):
+        parki.Spheres(points, radii, **how, split="hasimoto", radial="erfc")
+    name = parki.kernel("polydisperse_sl", largest=0.1)
+    with pytest.raises(parki.ParkiValueError, match="takes the radius of each point"):
+        parki.Plan(name, points, points, **how)
+    for wrong in (-0.1, "small", True):
+        with pytest.raises(parki.ParkiValueError, match=r"largest is .*; expected a length"):
+            parki.kernel("polydisperse_sl", largest=wrong)
+    plan = parki.Spheres(points, radii, **how)._plan("velocity", "force", 0, 0)
+    with pytest.raises(parki.ParkiValueError, match="takes the radius of each point"):
+        plan.update_points(points[:, :5], points[:, :5])
+    assert plan(forces).shape == forces.shape
+
+
+def test_descriptions():
+    points, radii, *_ = suspension()
+    spheres = parki.Spheres(points, radii, periodicity=3, box=BOX, tolerance=1e-3)
+    assert f"{COUNT} of radii 0 to 0.12" in spheres.describe()
+    assert "6 components" in spheres.describe()
+    np.testing.assert_array_equal(spheres.radii, radii)
+    assert (
+        parki.Spheres(points, 0.1, periodicity=3, box=BOX)
+        .describe()
+        .startswith(f"spheres: {COUNT} of radius 0.1")
+    )
