@@ -8,7 +8,10 @@ as "GM-1D" and "cuda"; type checkers take one spelling.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NewType, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NewType, Protocol, TypeAlias, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
 
 from parki.runtime import ExecutionSpace
 
@@ -76,10 +79,14 @@ class Array(Protocol):
 ArrayT = TypeVar("ArrayT", bound=Array)
 
 
+# The number of periodic axes, or for each axis whether it is periodic.
+Periodicity: TypeAlias = int | Sequence[bool] | NDArray[np.bool_]
+
+
 class OptionKeywords(TypedDict, total=False):
     """The fields of `parki.EwaldOptions`, which every sum takes as keywords, too."""
 
-    periodicity: int
+    periodicity: Periodicity
     box: Sequence[float | None]
     tolerance: float
     densities: Densities

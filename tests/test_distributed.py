@@ -24,9 +24,8 @@ from started import MISSING, NO_GPU, mpirun, parallel
 
 import parki
 from parki.distributed import plan as distributed
-from parki.distributed.axes import longest_first
 from parki.distributed.far import SlabFar
-from parki.distributed.slabs import Slabs, divide, near_work
+from parki.distributed.slabs import Slabs, divide, longest_first, near_work
 from parki.distributed.team import Team
 from parki.ewald.choice.memory import in_words
 from parki.ewald.pipeline.setup import Setup

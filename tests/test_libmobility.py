@@ -205,7 +205,6 @@ def test_refusals():
     positions, forces, torques = rows()
     for kind, axes, text in (
         (Solver, ("open", "open", "single_wall"), "periodicityZ is 'single_wall'"),
-        (Solver, ("open", "periodic", "open"), "expected the periodic axes first"),
         (PSE, OPEN, "PSE is for three axes that are 'periodic'"),
         (NBody, PERIODIC, "NBody is for three axes that are 'open'"),
     ):

@@ -26,6 +26,9 @@ assert_type(parki.stokes_sl(points, points, forces, options, want="p"), Numbers)
 both = parki.stokes_sl(points, points, forces, options, want=("u", "p"))
 assert_type(both, tuple[Numbers, ...])
 assert_type(options.box[0], float | None)
+for periodicity in (2, (False, True, True), [True, False, True], np.array([True, True, False])):
+    assert sum(parki.EwaldOptions(periodicity, [1, 1, 1]).periodic) == 2
+assert_type(options.periodic, tuple[bool, bool, bool])
 assert_type(parki.stokes_dl(points, points, forces, norms=forces, options=options), Numbers)
 
 

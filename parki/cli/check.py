@@ -175,7 +175,7 @@ def compare(plan: Plan, src: Any, dens: Any, norms: Any, result: Any, sampled: A
     error, flow = _rms(result[..., sampled] - exact), _rms(exact)
     promise += ROUNDING * 0.5 * float(np.finfo(plan.dtype).eps) * flow
     asked = plan.options
-    task = plan.space.name, plan.kernel, asked.periodicity, str(plan.dtype), asked.tolerance
+    task = plan.space.name, plan.kernel, sum(asked.periodic), str(plan.dtype), asked.tolerance
     return CheckedSum(*task, error, promise, flow)
 
 

@@ -31,6 +31,7 @@ from parki.cli.arguments import (
 from parki.errors import MissingPackageError, ParkiValueError
 from parki.ewald import EwaldOptions
 from parki.ewald.checks import Check
+from parki.ewald.options import PERIODICITIES
 from parki.ewald.plan import plan_and_sum
 from parki.ewald.points import RESULTS, check_dtypes, check_points
 from parki.ewald.sums import SUMS
@@ -46,6 +47,20 @@ ARRAYS = ("src", "dens", "norms", "trg")
 length = reads(
     lambda text: None if text.lower() == "none" else float(text),
     "%s is not a length; expected a number, or 'none' for a free axis",
+)
+
+
+def _periodicity(text: str) -> int | tuple[bool, ...]:
+    numbers = [int(part) for part in text.split(",")]
+    if len(numbers) == 3 and {*numbers} <= {0, 1}:
+        return tuple(map(bool, numbers))
+    if len(numbers) != 1 or numbers[0] not in PERIODICITIES:
+        raise ValueError
+    return numbers[0]
+
+
+periodicity = reads(
+    _periodicity, "%s is no periodicity; expected 0 to 3, or 1 or 0 for each axis, such as 0,1,1"
 )
 
 DESCRIPTION = """\
@@ -81,7 +96,9 @@ def declare(commands: Any) -> None:
     add("input", type=Path, metavar="INPUT", help="file to read: .npz or .h5")
     add("-o", "--output", type=Path, required=True, metavar="OUT", help="file to write")
     add("--kernel", required=True, **COMMON["kernel"])
-    add_common(parser, periodicity=3, tolerance=1e-6, space="OpenMP")
+    axes = "0 to 3, the number of periodic axes, which are the first; or 0,1,1 for others (3)"
+    add("--periodicity", type=periodicity, default=3, metavar="P", help=axes)
+    add_common(parser, tolerance=1e-6, space="OpenMP")
     edges = "edges; 'none' for a free axis takes the extent of the points"
     add("--box", nargs=3, type=length, metavar=("X", "Y", "Z"), help=edges)
     results = f"one or more of {','.join(RESULTS)} (u)"
@@ -94,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Read, sum and write; return the exit code."""
     source, target = home_expanded(arguments.input), home_expanded(arguments.output)
     kinds = _kind("input", source), _kind("output", target)
-    if arguments.box is None and arguments.periodicity > 0:
+    if arguments.box is None and np.any(arguments.periodicity):
         raise ParkiValueError(
             f"box is missing, but periodicity is {arguments.periodicity}; give --box X Y Z, the "
             "lengths of the periodic axes, and 'none' for a free axis"
@@ -199,7 +216,7 @@ def evaluate(
     points = kernel, placed.get("trg", src), src, placed.get("norms"), options
     plan, results = plan_and_sum(points, dens, want)
     host = [to_host(values) for values in results]
-    used = {
+    used: dict[str, Any] = {
         "parki": __version__,
         "kernel": kernel,
         "want": list(want),

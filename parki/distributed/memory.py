@@ -84,6 +84,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
     # Copies of a density: in the caller's order, in the slab's, with ghosts, and sorted.
     densities = SUMS[kernel].rows * 2 * (given_sources + sources + place.near)
     results = rows * (targets + 2 * given_targets) + use.more * given_targets
+    results += use.copied(problem, given_targets, given_sources)
     _, y, z = mesh.stored
     far_field, swaps = _convolve(use, mesh, slabs, rank, inputs, outputs)
     plane = max(inputs, outputs) * math.prod(mesh.padding.grid[1:])

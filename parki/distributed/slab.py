@@ -17,19 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.distributed import memory
-from parki.distributed.axes import Order, longest_first
 from parki.distributed.device import choose_transport
 from parki.distributed.far import SlabFar
 from parki.distributed.memory import Place
 from parki.distributed.near import SlabP2P
 from parki.distributed.routes import Route
-from parki.distributed.slabs import Slabs, near_work
+from parki.distributed.slabs import Slabs, longest_first, near_work
 from parki.distributed.team import Team
 from parki.distributed.transport import Transport
 from parki.errors import ParkiValueError
 from parki.ewald.choice.clustering import SAMPLE, pair_density
 from parki.ewald.choice.memory import Memory
 from parki.ewald.far.gauge import Constants
+from parki.ewald.geometry.axes import Order
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.protocol import Watch, normal_squares, unwatched
 from parki.ewald.pipeline.setup import Setup, choose, use
@@ -138,11 +138,11 @@ class Slab:
         if self.setup is not None:
             frame, new.transport = self.setup.frame, self.transport
         else:
-            axes = longest_first(points.box.box, task.options.periodicity)
+            axes = longest_first(points.box.box, task.periodicity)
             frame = Frame.of(task, points.box, tuple(axes))
             new.transport = choose_transport(self.team, task.space)
         new.normal_squares = normal_squares(points.arrays)
-        new.order = Order(list(frame.axes))
+        new.order = Order(frame.axes)
         same, arrays = points.survey.same, new.order.arrays(points.arrays)
         src = frame.wrap(task, arrays["src"])
         trg = src if same else frame.wrap(task, arrays["trg"])
@@ -272,7 +272,7 @@ class Slab:
         own = dict(zip(results, _rows(together, results.values()), strict=True))
         before = dict(self.transport.sent)
         with watch("densities"):
-            dens = self.order.density(task.kernel, dens)
+            dens = self.order.density(dens, task.sum.sources)
             dens = self._from_sources.forward("densities", dens)
         with watch("ghosts"):
             near = self.near.fetch(dens)
@@ -300,7 +300,7 @@ class Slab:
             back = task.xp.empty((rows, next(iter(results.values())).shape[1]), dtype=task.dtype)
             self._to_targets.backward("results", together, back)
             for array, part in zip(results.values(), _rows(back, results.values()), strict=True):
-                array[self.order.places(len(part))] = part
+                self.order.back(part, array)
         sent = {n: count - before.get(n, 0) for n, count in self.transport.sent.items()}
         self.sent = {label: count for label, count in sent.items() if count}
 
@@ -319,11 +319,10 @@ class Slab:
         """Return how ranks share the work."""
         if self.setup is None:
             return ""
-        widths, axis = np.diff(self.slabs.cells), self.setup.frame.axes[0]
+        widths = np.diff(self.slabs.cells)
         text = (
             f"\n  {self.team.size} ranks by {self.transport.name}: slabs of {widths.min()} to "
-            f"{widths.max()} of {widths.sum()} grid cells along axis {axis}"
-            + (", the first of the grid above" if axis else "")
+            f"{widths.max()} of {widths.sum()} grid cells along axis {self.setup.axes[0]}"
         )
         if not self.sent:
             return text

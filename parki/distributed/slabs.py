@@ -152,3 +152,15 @@ def near_work(
     sums = np.concatenate([[0.0], np.cumsum(around)])
     pairs = targets * (sums[2 * reach + 1 :] - sums[:n])
     return np.asarray(pairs / max(float(pairs.sum()), 1e-300))
+
+
+def longest_first(box: NDArray[np.float64], periodicity: int) -> list[int]:
+    """Return the axes in the best order for slabs: periodic before free, then the longest first.
+
+    The longer the divided axis, the fewer points of a slab are within reach of its neighbours.
+    """
+    kind = periodicity or 3
+    first = int(np.argmax(box[:kind]))
+    if kind == 2:
+        return [first, 1 - first, 2]
+    return [(first + axis) % 3 for axis in range(3)]

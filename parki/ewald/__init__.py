@@ -2,7 +2,7 @@
 
 options, points    what the user chooses and gives, checked once
 task               what is asked of a plan, its points and the solver's box
-geometry           the extent of the box, images of points, systems
+geometry           the order of the axes, the extent of the box, images of points, systems
 sums               a record for each kernel
 split              the splits into near and far field; the window; their errors
 choice             all parameters from the tolerance, with their cost and memory

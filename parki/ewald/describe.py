@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from parki.errors import ParkiValueError
 from parki.ewald.choice.memory import in_words
 from parki.ewald.choice.parameters import select
@@ -21,7 +23,7 @@ NAMES = {"hasimoto": "Hasimoto's split", "prolate": "the prolate split"}
 def headline(task: Task, points: Points) -> str:
     """Return what the plan is, in one line."""
     head = (
-        f"{task.kernel}, {task.options.periodicity}-periodic, {_counts(points)}, "
+        f"{task.kernel}, {task.options.periods}, {_counts(points)}, "
         f"{_dtype(task, points)}, {task.space}"
     )
     if task.names != ("u",):
@@ -32,7 +34,7 @@ def headline(task: Task, points: Points) -> str:
 def facts(task: Task, points: Points, pipeline: Pipeline, seconds: float) -> dict[str, str]:
     """Return the facts of the plan and what was chosen, by name; cheap."""
     found = {
-        "sum": f"{task.kernel}, {task.options.periodicity}-periodic",
+        "sum": f"{task.kernel}, {task.options.periods}",
         "wanted": ", ".join(task.names),
         "points": _counts(points),
         "box": " x ".join(f"{length:.4g}" for length in points.box.box),
@@ -44,7 +46,7 @@ def facts(task: Task, points: Points, pipeline: Pipeline, seconds: float) -> dic
         p, mesh, length = setup.parameters, setup.mesh, setup.frame.length
         found["near field"] = f"r_c = {p.cutoff * length:.4g}, P2P by {p.p2p}"
         found["far field"] = (
-            f"grid {' x '.join(str(n) for n in mesh.padding.grid)}, "
+            f"grid {_grid(setup)}, "
             f"window of {p.points} points, P2G by {mesh.spread}, G2P by {pipeline.gathering}"
         )
         if pipeline.memory is not None:
@@ -70,6 +72,11 @@ def _densities(task: Task, points: Points) -> str:
     if task.options.densities == "random" or not points.sources:
         return ""
     return f" for any density, {points.tolerance:.1e} for random ones"
+
+
+def _grid(setup: Setup) -> str:
+    """Return the points of the grid along each axis."""
+    return " x ".join(map(str, setup.grid))
 
 
 def _lists(pipeline: Pipeline) -> Iterator[str]:
@@ -104,7 +111,7 @@ def describe(task: Task, points: Points, pipeline: Pipeline) -> str:
     if setup is None:
         return head
     p, mesh, length = setup.parameters, setup.mesh, setup.frame.length
-    grid, pads, kind = mesh.padding.grid, mesh.padding, SUMS[task.kernel]
+    pads, kind = mesh.padding, SUMS[task.kernel]
     evaluation = f"polynomials of degree {p.degree}"
     if setup.pair.evaluator:
         evaluation = setup.pair.evaluator.describe()
@@ -120,13 +127,14 @@ def describe(task: Task, points: Points, pipeline: Pipeline) -> str:
         f"  tolerance {task.options.tolerance:g}{_densities(task, points)}; "
         "predicted error over tolerance: " + ", ".join(f"{k} {v:.2f}" for k, v in p.errors.items()),
         f"  near field: {of_pairs}",
-        f"  far field: grid {grid[0]} x {grid[1]} x {grid[2]}, "
+        f"  far field: grid {_grid(setup)}, "
         f"{kind.components * kind.symbol.grids} components, window of {p.points} points "
         f"(beta = {p.beta:.1f}, degree {default_degree(p.points)}), "
         f"P2G by {mesh.spread}, G2P by {pipeline.gathering}",
     ]
     if not pads.whole:
-        levels = [(last - first, *level.lengths[1:]) for first, last, level in pads.spans()]
+        order = np.argsort(setup.axes[1:]) + 1
+        levels = [(b - a, *(level.lengths[n] for n in order)) for a, b, level in pads.spans()]
         sizes = ", ".join(f"{y} x {z} ({n})" for n, y, z in levels)
         lines.append(f"  free directions: modes padded to {sizes}")
     lines.append(

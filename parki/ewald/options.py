@@ -26,6 +26,7 @@ from parki.typing import (
     Mean,
     P2GMethod,
     P2PMethod,
+    Periodicity,
     Precision,
     Radial,
     SpaceName,
@@ -60,8 +61,9 @@ class EwaldOptions:
 
     Parameters
     ----------
-    periodicity : {0, 1, 2, 3}
-        The first ``periodicity`` axes are periodic, the others free.
+    periodicity : {0, 1, 2, 3}, or sequence of 3 bools
+        The number of periodic axes, which are the first ones; or for each axis whether it is
+        periodic, such as ``(False, True, True)``. The others are free.
     box : sequence of 3 floats or None
         Edge lengths of the box, whose corner is at the origin. Points outside are wrapped along
         periodic axes, and refused along free ones. None for the length of a free axis: the extent
@@ -130,7 +132,7 @@ class EwaldOptions:
         If a value is impossible; the message names it and what was expected.
     """
 
-    periodicity: int = 3
+    periodicity: Periodicity = 3
     # Not None once it is checked.
     box: Sequence[float | None] = None  # type: ignore[assignment]
     tolerance: float = 1e-6
@@ -152,19 +154,9 @@ class EwaldOptions:
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
-        periodicity = self.periodicity
-        if isinstance(periodicity, bool) or not isinstance(periodicity, (int, np.integer)):
-            raise ParkiTypeError(
-                f"periodicity is {periodicity!r} ({type(periodicity).__name__}); "
-                "expected the number of periodic directions, 0 to 3"
-            )
-        if periodicity not in PERIODICITIES:
-            raise ParkiValueError(
-                f"periodicity is {periodicity}; expected 0 to 3, the number of periodic axes"
-            )
-        object.__setattr__(self, "periodicity", int(periodicity))
+        object.__setattr__(self, "periodicity", _periodicity(self.periodicity))
         refuse_variable("box", self.box)
-        object.__setattr__(self, "box", self._lengths(self.box, periodicity))
+        object.__setattr__(self, "box", self._lengths(self.box))
         self._positive("tolerance", "the bound of the error, such as 1e-6")
         if self.tolerance > LARGEST_TOLERANCE:
             raise ParkiValueError(
@@ -196,7 +188,7 @@ class EwaldOptions:
                 f"radial is {self.radial!r}, which evaluates Hasimoto's split, but split is "
                 f"{self.split!r}; pass split='hasimoto', or leave radial to 'polynomial'"
             )
-        if self.dl_mean == "flux" and self.periodicity < 3:
+        if self.dl_mean == "flux" and not all(self.periodic):
             raise ParkiValueError(
                 f"dl_mean is 'flux', but periodicity is {self.periodicity}; only sums over three "
                 "periodic directions leave the mean open"
@@ -230,16 +222,38 @@ class EwaldOptions:
         rows["box"] = " x ".join("free" if b is None else f"{b:g}" for b in self.box)
         return table("EwaldOptions", rows)
 
-    @staticmethod
-    def _lengths(box: Any, periodicity: int) -> tuple[float | None, ...]:
-        if box is None and periodicity == 0:
+    @property
+    def periodic(self) -> tuple[bool, bool, bool]:
+        """For each axis whether it is periodic."""
+        given: Any = self.periodicity
+        return given if isinstance(given, tuple) else (given > 0, given > 1, given > 2)
+
+    @property
+    def axes(self) -> tuple[int, int, int]:
+        """The axes as sums take them: turned in a circle so that the periodic ones come first."""
+        if isinstance(self.periodicity, int):
+            return 0, 1, 2
+        first = next(n for n in range(3) if self.periodic[n] and not self.periodic[n - 1])
+        return first, (first + 1) % 3, (first + 2) % 3
+
+    @property
+    def periods(self) -> str:
+        """Which axes are periodic, in words."""
+        axes = [str(axis) for axis in range(3) if self.periodic[axis]]
+        if isinstance(self.periodicity, int):
+            return f"{self.periodicity}-periodic"
+        return f"periodic along {'axes' if axes[1:] else 'axis'} {' and '.join(axes)}"
+
+    def _lengths(self, box: Any) -> tuple[float | None, ...]:
+        periodic = self.periodic
+        if box is None and not any(periodic):
             return (None, None, None)
         if box is None:
-            example = [1] * periodicity + [None] * (3 - periodicity)
-            free = " (None for a free axis: the extent of the points)" if periodicity < 3 else ""
+            example = [1 if each else None for each in periodic]
+            free = " (None for a free axis: the extent of the points)" * (not all(periodic))
             raise ParkiValueError(
-                f"box is missing, but periodicity is {periodicity} and periodic axes need their "
-                f"lengths; write box=[...], such as {example}{free}, or periodicity=0"
+                f"box is missing, but periodicity is {self.periodicity} and periodic axes need "
+                f"their lengths; write box=[...], such as {example}{free}, or periodicity=0"
             )
         try:
             lengths = [None if length is None else as_number(length) for length in box]
@@ -250,9 +264,10 @@ class EwaldOptions:
         given = [b for b in lengths if b is not None]
         if len(lengths) != 3 or not all(math.isfinite(b) and b > 0 for b in given):
             raise ParkiValueError(f"box is {box!r}; expected 3 positive, finite edge lengths")
-        if None in lengths[:periodicity]:
+        lacking = [n for n, length in enumerate(lengths) if length is None and periodic[n]]
+        if lacking:
             raise ParkiValueError(
-                f"box is {box!r}, but axis {lengths.index(None)} is periodic and needs its length; "
+                f"box is {box!r}, but axis {lacking[0]} is periodic and needs its length; "
                 "only free axes can take None, for the extent of the points"
             )
         if given and max(given) > MOST_SLENDER * min(given):
@@ -359,3 +374,38 @@ class EwaldOptions:
         if self.window_points is not None:
             return (self.window_points,)
         return tuple(range(2, MOST_POINTS[np.dtype(dtype)] + 1))
+
+
+def _periodicity(given: Any) -> int | tuple[bool, bool, bool]:
+    """Return the number of periodic axes if they come first, and else a truth value for each axis.
+
+    Raises
+    ------
+    ParkiTypeError, ParkiValueError
+        If it is neither; a single truth value is not, as 1 is the number of one axis.
+    """
+    if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
+        if given not in PERIODICITIES:
+            raise ParkiValueError(
+                f"periodicity is {given}; expected 0 to 3, the number of periodic axes, or a truth "
+                "value for each of the three"
+            )
+        return int(given)
+    try:
+        flags = [each.item() if hasattr(each, "item") else each for each in given]
+        whole = all(isinstance(each, int) for each in flags)  # truth values are ints
+    except (TypeError, ValueError):
+        flags, whole = [], False
+    if not whole:
+        raise ParkiTypeError(
+            f"periodicity is {given!r} ({type(given).__name__}); expected the number of periodic "
+            "axes, 0 to 3, or a truth value for each axis, such as (False, True, True)"
+        )
+    if len(flags) != 3 or not all(each in (0, 1) for each in flags):
+        raise ParkiValueError(
+            f"periodicity is {given!r}; expected 3 truth values, one for each axis, such as "
+            "(False, True, True), or the number of periodic axes"
+        )
+    x, y, z = map(bool, flags)
+    count = x + y + z
+    return count if all((x, y, z)[:count]) else (x, y, z)

@@ -55,7 +55,7 @@ class AnyPlan(Generic[Wanted]):
     @property
     def points(self) -> Points:
         """The points as they were given, and their box."""
-        return self._sum.points
+        return self._sum.given
 
     @property
     def pipeline(self) -> Pipeline:
@@ -177,7 +177,9 @@ class AnyPlan(Generic[Wanted]):
         with self._sum.exclusive(), self.pipeline.together():
             rows, several = self._sum.values(values)
             self._transpose = self._transpose or Transpose(self.task)
-            found = self._transpose(self.points, self.pipeline, rows)
+            found = self._transpose(self._sum.points, self.pipeline, rows)
+            if not self._sum.order.kept:
+                self._sum.order.back(found.copy(), found)
         shape = several + self.task.sum.density_shape(self.n_sources)
         like = values if isinstance(self.want, str) else values[0]
         return as_given(found.reshape(shape), like)

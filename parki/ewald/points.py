@@ -213,7 +213,7 @@ def _check_extent(name: str, points: Any, extent: Any, options: EwaldOptions) ->
     for axis, length in enumerate(options.box):
         if length is None:
             continue
-        if axis < options.periodicity:
+        if options.periodic[axis]:
             # Wrapping a point from a million boxes away would leave it few digits.
             farthest = max(extent[:, axis], key=abs)
             if abs(farthest) > 1e6 * length:

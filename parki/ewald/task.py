@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from parki.cell_list import locate
 from parki.errors import ParkiValueError
+from parki.ewald.geometry.axes import Order
 from parki.ewald.geometry.extent import Extent, check_length, volume_length
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions
@@ -31,6 +32,7 @@ class Task:
     dtype : dtype
         Dtype of the arithmetic; arrays may have another (`EwaldOptions.precision`).
     options : EwaldOptions
+        As they were given. The solver takes their axes in the order ``options.axes``.
     names : tuple of str
         The wanted results: "u", "p", "grad_u", "stress"; and "grad_tensor" of tensor targets.
     transposed_pair : str
@@ -65,6 +67,11 @@ class Task:
     def want(self) -> tuple[str, ...]:
         """The results to compute: parts of the wanted ones that are not zero everywhere."""
         return tuple(name for name in stress.parts(self.names) if self.sum.terms[name])
+
+    @property
+    def periodicity(self) -> int:
+        """The number of periodic axes, which come first in the solver."""
+        return sum(self.options.periodic)
 
     @property
     def tensors(self) -> bool:
@@ -160,8 +167,9 @@ class Points:
     Attributes
     ----------
     arrays : dict
-        "trg" and "src" as given (one array, if the targets are the sources), "norms" of sources,
-        "tensors" of targets, and marks, (1, N), "trg_marks" and "src_marks".
+        "trg" and "src" (one array, if the targets are the sources), "norms" of sources, "tensors"
+        of targets, and marks, (1, N), "trg_marks" and "src_marks"; as given, unless the axes are
+        `ordered`.
     extents : ndarray, shape (n, 3)
         Smallest and largest coordinates of this rank's clouds.
     survey : Survey
@@ -178,6 +186,20 @@ class Points:
     box: Extent
     tolerance: float
     systems: Systems | None = None
+
+    def ordered(self, order: Order) -> Points:
+        """Return the points with their axes in another order."""
+        if order.kept:
+            return self
+        x, old = order.axes, self.survey
+        survey = old._replace(extents=old.extents[:, x], of_sources=old.of_sources[:, x])
+        return replace(
+            self,
+            arrays=order.arrays(self.arrays),
+            extents=self.extents[:, x],
+            survey=survey,
+            box=Extent(self.box.origin[x], self.box.box[x]),
+        )
 
     @property
     def targets(self) -> int:
@@ -214,7 +236,7 @@ class Frame:
     length : float
         Cube root of the box's volume in the user's unit.
     axes : list of 3 ints
-        The user's axes in the solver's order.
+        The axes of the points, of which the periodic ones come first, in the solver's order.
     """
 
     box: NDArray[np.float64]
@@ -226,7 +248,7 @@ class Frame:
 
     @classmethod
     def of(cls, task: Task, box: Extent, axes: tuple[int, ...] = (0, 1, 2)) -> Frame:
-        """Return the frame of a user's box; its unit is near the cube root of the volume."""
+        """Return the frame of a box; its unit is near the cube root of the volume."""
         length = volume_length(box.box)
         check_length(length, task.dtype)
         unit = 2.0 ** round(math.log2(length))
@@ -237,7 +259,7 @@ class Frame:
             )
         order = list(axes)
         edges, origin = box.box[order] / unit, box.origin[order] / unit
-        return cls(edges, origin, task.options.periodicity, unit, length, axes)
+        return cls(edges, origin, task.periodicity, unit, length, axes)
 
     @property
     def factor(self) -> float:

@@ -37,7 +37,7 @@ class Mobility:
     Parameters
     ----------
     periodicityX, periodicityY, periodicityZ : {"open", "periodic"}
-        Periodic axes come first.
+        Which axes are periodic.
     """
 
     precision = "double"  # of the arrays that programs make by it; parki takes both
@@ -50,14 +50,9 @@ class Mobility:
                     f"periodicity{axis} is {kind!r}; expected 'open' or 'periodic': parki has no "
                     "walls"
                 )
-        self.periodicity = kinds.count("periodic")
-        if "periodic" in kinds[self.periodicity :]:
-            raise ParkiValueError(
-                f"the periodicities are {kinds}; expected the periodic axes first: rename the axes "
-                "of positions and forces"
-            )
+        self.periodic = tuple(kind == "periodic" for kind in kinds)
         self._options: dict[str, Any] | None = None
-        if not self.periodicity:
+        if not any(self.periodic):
             self._take((None, None, None), {})
         self._fluid: Fluid | None = None
         self._spheres: Spheres | None = None
@@ -66,8 +61,8 @@ class Mobility:
 
     def _take(self, lengths: tuple[float | None, ...], options: dict[str, Any]) -> None:
         """Keep the lengths of the box and options of parki, for the next `initialize`."""
-        for axis, length in zip("XYZ"[: self.periodicity], lengths, strict=False):
-            if length is None:
+        for axis, length, periodic in zip("XYZ", lengths, self.periodic, strict=True):
+            if periodic and length is None:
                 raise ParkiValueError(
                     f"L{axis.lower()} is None, but axis {axis} is periodic; give its length"
                 )
@@ -134,7 +129,7 @@ class Mobility:
             points,
             fluid.radius,
             viscosity=fluid.viscosity,
-            periodicity=self.periodicity,
+            periodicity=self.periodic,
             tolerance=fluid.tolerance,
             **fluid.options,
         )
@@ -237,7 +232,7 @@ def _alike(old: Any, new: Any) -> bool:
 
 
 class Solver(Mobility):
-    """Spheres with any number of periodic axes."""
+    """Spheres with any periodic axes."""
 
     def setParameters(
         self,
@@ -259,7 +254,7 @@ class PSE(Mobility):
 
     def __init__(self, periodicityX: str, periodicityY: str, periodicityZ: str) -> None:
         super().__init__(periodicityX, periodicityY, periodicityZ)
-        if self.periodicity != 3:
+        if not all(self.periodic):
             _only("PSE", "periodic")
 
     def setParameters(
@@ -288,7 +283,7 @@ class NBody(Mobility):
 
     def __init__(self, periodicityX: str, periodicityY: str, periodicityZ: str) -> None:
         super().__init__(periodicityX, periodicityY, periodicityZ)
-        if self.periodicity:
+        if any(self.periodic):
             _only("NBody", "open")
 
     def setParameters(

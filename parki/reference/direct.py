@@ -37,7 +37,7 @@ def direct_sum(
     options: EwaldOptions | None = None,
     *,
     box: Sequence[float | None] | Array | None = None,
-    periodicity: int | None = None,
+    periodicity: int | Sequence[bool] | None = None,
     xi: float | None = None,
     want: str | tuple[str, ...] = "u",
 ) -> Any:
@@ -80,8 +80,9 @@ def direct_sum(
         may be given in place of ``norms`` for kernels without normals.
     box : sequence of 3 floats
         Side lengths. The sides of free directions do not matter; they may be None.
-    periodicity : {0, 1, 2, 3}
-        Number of periodic directions, which are the first ones.
+    periodicity : {0, 1, 2, 3}, or sequence of 3 bools
+        Number of periodic directions, which are the first ones; or for each direction whether it is
+        periodic.
     xi : float, optional
         Split parameter, an inverse length; by default the cheapest one. The result does not depend
         on it, and with ``periodicity`` 0 it is unused.
@@ -108,10 +109,13 @@ def direct_sum(
     given: Any = norms
     if options is None and hasattr(given, "periodicity"):
         norms, options = None, given
-    box, periodicity = _checked_geometry(kernel, options, box, periodicity)
+    box, periodic = _checked_geometry(kernel, options, box, periodicity)
+    periodicity, axes = sum(periodic), _periodic_first(periodic)
     if blob is not None and blob.kind == "cortez" and periodicity > 0:
         raise ValueError("blob is 'cortez', which direct_sum has in free space alone")
-    points, moments = _checked(kernel, trg, src, dens, norms, box, periodicity, xi)
+    points, moments = _checked(kernel, trg, src, dens, norms, box, xi)
+    points = Clouds(points.trg[axes], points.src[axes], points.box[axes])
+    moments = Moments(*(None if rows is None else _ordered(rows, axes) for rows in moments))
     names = _checked_want(kernel, want)
     # The two parts return rows in the order of FIELDS.
     parts = {"p", "grad_u"} if "stress" in names else set()
@@ -126,21 +130,41 @@ def direct_sum(
     rows = near(replace(split, blob=blob), moments)
     if periodicity > 0 and points.src.shape[1] > 0:
         rows += far(split, moments)
-    fields = _cut(split, rows)
+    back = [axes.index(axis) for axis in range(3)]
+    fields = _cut(split, rows, back)
     if "stress" in names:
         gradient = fields["grad_u"]
         fields["stress"] = gradient + gradient.swapaxes(0, 1) - fields["p"] * np.eye(3)[:, :, None]
     return fields[want] if isinstance(want, str) else tuple(fields[name] for name in names)
 
 
-def _cut(split: ReferenceSplit, rows: Array) -> dict[str, Array]:
-    """Cut the rows of all fields, (rows, Nt), into arrays of the shapes of `direct_sum`."""
+def _periodic_first(periodic: list[bool]) -> list[int]:
+    """Return the axes, turned in a circle so that the periodic ones are the first.
+
+    A turn, unlike an exchange of two axes, keeps the signs of torques.
+    """
+    turns = [[first, (first + 1) % 3, (first + 2) % 3] for first in range(3)]
+    return max(turns, key=lambda axes: [periodic[axis] for axis in axes])
+
+
+def _ordered(rows: Array, axes: list[int]) -> Array:
+    """Return the rows of numbers, vectors or tensors, (1, 3 or 9, N), for axes in an order."""
+    if len(rows) == 9:
+        return rows.reshape(3, 3, -1)[axes][:, axes].reshape(rows.shape)
+    return rows[axes] if len(rows) == 3 else rows
+
+
+def _cut(split: ReferenceSplit, rows: Array, axes: list[int]) -> dict[str, Array]:
+    """Cut the rows of all fields, (rows, Nt), into arrays of the shapes of `direct_sum`.
+
+    Their axes are put in an order.
+    """
     count = rows.shape[1]
     vector = () if KERNELS[split.kernel].components == 1 else (3,)
     shapes = {"u": (*vector, count), "p": (count,), "grad_u": (*vector, 3, count)}
     ends = np.cumsum([split.rows(name) for name in split.fields])
     parts = zip(split.fields, np.split(rows, ends[:-1]), strict=True)
-    return {name: part.reshape(shapes[name]) for name, part in parts}
+    return {name: _ordered(part, axes).reshape(shapes[name]) for name, part in parts}
 
 
 def _checked_want(kernel: str, want: Any) -> tuple[str, ...]:
@@ -177,8 +201,8 @@ def _checked_kernel(kernel: Any) -> tuple[str, float, ReferenceBlob | None]:
 
 def _checked_geometry(
     kernel: str, options: Any, box: Any, periodicity: Any
-) -> tuple[list[float | None], int]:
-    """Return side lengths (None if the points set them) and the number of periodic axes."""
+) -> tuple[list[float | None], list[bool]]:
+    """Return side lengths (None if the points set them) and which axes are periodic."""
     if options is not None:
         if not (hasattr(options, "box") and hasattr(options, "periodicity")):
             raise TypeError(f"options is a {type(options).__name__}, expected EwaldOptions")
@@ -195,13 +219,8 @@ def _checked_geometry(
             )
     if periodicity is None:
         raise ValueError("periodicity is missing; give box and periodicity, or options")
-    if isinstance(periodicity, bool) or not isinstance(periodicity, (int, np.integer)):
-        raise TypeError(
-            f"periodicity is {periodicity!r} ({type(periodicity).__name__}), expected 0, 1, 2 or 3"
-        )
-    if periodicity not in (0, 1, 2, 3):
-        raise ValueError(f"periodicity is {periodicity!r}, expected 0, 1, 2 or 3")
-    if box is None and periodicity > 0:
+    periodic = _periodic(periodicity)
+    if box is None and any(periodic):
         raise ValueError("box is missing; give box and periodicity, or options")
     try:
         edges = [None] * 3 if box is None else list(box)
@@ -211,11 +230,24 @@ def _checked_geometry(
     positive = all(side is None or (side.ndim == 0 and 0 < side < np.inf) for side in sides)
     if len(sides) != 3 or not positive:
         raise ValueError(f"box is {box!r}, expected three positive lengths")
-    if None in edges[:periodicity]:
-        raise ValueError(
-            f"box is {box!r}, but axis {edges.index(None)} is periodic and needs its length"
-        )
-    return [None if side is None else float(side) for side in sides], int(periodicity)
+    for axis, side in enumerate(sides):
+        if periodic[axis] and side is None:
+            raise ValueError(f"box is {box!r}, but axis {axis} is periodic and needs its length")
+    return [None if side is None else float(side) for side in sides], periodic
+
+
+def _periodic(given: Any) -> list[bool]:
+    """Return for each axis whether it is periodic."""
+    expected = "expected 0, 1, 2 or 3, or three truth values"
+    flags = given.tolist() if isinstance(given, np.ndarray) else given
+    listed = isinstance(flags, (tuple, list)) and len(flags) == 3
+    if listed and all(isinstance(each, (int, np.bool_)) and each in (0, 1) for each in flags):
+        return [bool(each) for each in flags]
+    if isinstance(given, bool) or not isinstance(given, (int, np.integer)):
+        raise TypeError(f"periodicity is {given!r} ({type(given).__name__}), {expected}")
+    if given not in (0, 1, 2, 3):
+        raise ValueError(f"periodicity is {given!r}, {expected}")
+    return [bool(axis < given) for axis in range(3)]
 
 
 def _checked(
@@ -225,7 +257,6 @@ def _checked(
     dens: ArrayLike,
     norms: ArrayLike | None,
     box: list[float | None],
-    periodicity: int,
     xi: float | None,
 ) -> tuple[Clouds, Moments]:
     """Validate the arguments of :func:`direct_sum` and convert them to uniform shapes."""

@@ -183,7 +183,7 @@ def _wrapped(xp: Any, points: Any, options: EwaldOptions) -> Any:
     """Return points in double precision, in the box along periodic axes."""
     points = points.astype(np.float64)
     for axis, length in enumerate(options.box):
-        if length is not None and axis < options.periodicity:
+        if length is not None and options.periodic[axis]:
             points[axis] -= xp.floor(points[axis] / length) * length
     return points
 
@@ -194,7 +194,7 @@ def _images(
     """Return the images between two corners, shape (3, n), and the source of each."""
     owner = xp.arange(sources.shape[1], dtype=np.int32)
     for axis, length in enumerate(options.box):
-        if length is not None and axis < options.periodicity:
+        if length is not None and options.periodic[axis]:
             most = 1 + math.floor(reach / length)
             if (2 * most + 1) * owner.size > MOST:
                 raise ParkiValueError(

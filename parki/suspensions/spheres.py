@@ -449,7 +449,7 @@ class Spheres:
             With one or two periodic axes, where the mean velocity of a cell depends on a gauge, and
             the mobility is not positive; and for tracers, which have no noise.
         """
-        if self.options.periodicity in (1, 2):
+        if sum(self.options.periodic) in (1, 2):
             raise ParkiValueError(
                 f"noise with periodicity={self.options.periodicity} is not defined: the mean "
                 "velocity of a cell depends on the gauge there, and the mobility is not positive; "
@@ -551,7 +551,7 @@ class Spheres:
         return "\n".join([head, *(plan.describe() for plan in self._plans.values())])
 
     def __repr__(self) -> str:
-        return f"<parki.Spheres: {self.points.shape[1]}, {self.options.periodicity}-periodic>"
+        return f"<parki.Spheres: {self.points.shape[1]}, {self.options.periods}>"
 
 
 def kernel_of(moves: str, acts: str, own: float, other: float) -> str:

@@ -2,6 +2,7 @@
 
     mpirun -n 3 python tests/helpers/ranks.py sums
     mpirun -n 2 python tests/helpers/ranks.py sums+moves+adjoints CPU usual
+    mpirun -n 2 python tests/helpers/ranks.py sums+adjoints CPU turned
     mpirun -n 3 python tests/helpers/ranks.py composed
     mpirun -n 3 python tests/helpers/ranks.py spheres
     mpirun -n 3 python tests/helpers/ranks.py failures
@@ -59,7 +60,7 @@ class Case(NamedTuple):
     """One sum."""
 
     kernel: str
-    periodicity: int
+    periodicity: Any
     dtype: str = "f8"
     cloud: str = "partly"
     deal: str = "random"
@@ -191,7 +192,8 @@ def run(case: Case, comm: Any, memory: Memory) -> dict[str, Any] | None:
     mine, here = owners == comm.rank, places == comm.rank
     box: list[float | None] = list(case.box)
     if case.cloud == "outside":
-        box[case.periodicity :] = [None] * (3 - case.periodicity)
+        periodic = parki.EwaldOptions(case.periodicity, box).periodic
+        box = [edge if each else None for edge, each in zip(box, periodic, strict=True)]
     options = parki.EwaldOptions(case.periodicity, box, case.tolerance, **dict(case.more))
     src = memory.send(c.src[:, mine])
     trg = src if same else memory.send(c.trg[:, here])
@@ -235,7 +237,7 @@ def run(case: Case, comm: Any, memory: Memory) -> dict[str, Any] | None:
 
 def kind(case: Case | Walk, plan: Any, alone: Any = None) -> str:
     """Return in what the sum of many ranks differs from that of one, ``alone``."""
-    if case.periodicity == 2 and plan.setup.frame.axes[0] == 1:
+    if plan.task.periodicity == 2 and plan.setup.frame.axes[0] == 1:
         return "exchanged"  # axes: other modes are those whose images are left out
     if isinstance(case, Case) and case.n > SAMPLE and case.deal != "in order":
         return "sampled"  # in another order, and parameters chosen by other points
@@ -254,6 +256,14 @@ SIZES = (1, 2, 3, 4)
 # of cases have no factor in common with that of periodicities, so that each kernel meets others.
 RANKS_OF_CASES = (0, 0, 2, 0, 0, 0, 4)
 RANKS_OF_WALKS = (0, 2, 4, 0, 2, 0, 0, 2, 4, 2, 4)
+# Periodic axes that are not the first ones, a part of its own: slabs turn, or exchange, once more.
+TURNED = (
+    Case("stokes_comb", (False, True, True), want=("u", "p", "grad_u", "stress")),
+    Case("stokes_rotlet", (False, True, True), want=("u", "grad_u"), box=BOXES[2]),
+    Case("stokes_rotlet", (True, False, True), cloud="outside"),
+    Case("stokes_dipole", (False, False, True), "f4", box=BOXES[2]),
+    Case("laplace", (False, True, False), want=("grad_u",), cloud="same"),
+)
 PARTS = ("usual", "other")  # what the default run has, and what the long run has besides
 
 
@@ -262,6 +272,8 @@ def cases_of(size: int, part: str = "") -> list[Case]:
 
     Besides the usual ones these are all on 4 ranks, halves on 2 and 3, and a quarter on one.
     """
+    if part == "turned":
+        return [*TURNED]
     steps = {1: slice(0, None, 4), 2: slice(0, None, 2), 3: slice(1, None, 2)}
     every = cases()
     other = set(range(len(every))[steps.get(size, slice(None))])
@@ -410,11 +422,13 @@ TRANSPOSED = (
     Case("stokes_rotlet", 0, deal="one rank"),
     Case("laplace", 3, "f4", want=("grad_u",)),
 )
+TURNED_BACK = (Case("stokes_rotlet", (False, True, True), box=BOXES[2]), TURNED[3])
 
 
 def transposed_of(part: str = "") -> tuple[Case, ...]:
     """Return the sums of a ``part`` of `PARTS`, or of both, that have adjoints here."""
-    return {"usual": TRANSPOSED[:4], "other": TRANSPOSED[4:]}.get(part, TRANSPOSED)
+    parts = {"usual": TRANSPOSED[:4], "other": TRANSPOSED[4:], "turned": TURNED_BACK}
+    return parts.get(part, TRANSPOSED)
 
 
 def adjoints(comm: Any, space: str = "CPU", part: str = "") -> None:

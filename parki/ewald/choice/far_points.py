@@ -30,6 +30,7 @@ def warn_of_far_points(
     clouds: Iterable[Array],
     box: Extent,
     free: list[int],
+    names: tuple[int, ...] = (0, 1, 2),
     ranks: int = 1,
 ) -> None:
     """Warn if leaving out a few far points would make a call much faster.
@@ -44,6 +45,8 @@ def warn_of_far_points(
     box : Extent
     free : list of int
         Axes along which the box is the extent of the points.
+    names : tuple of 3 ints
+        What the user calls the axes.
     ranks : int
         Ranks that share the points; the prediction is for one.
     """
@@ -71,7 +74,7 @@ def warn_of_far_points(
         return
     spans = ", ".join(
         f"[{a:.3g}, {b:.3g}] of [{box.origin[axis]:.3g}, {box.origin[axis] + box.box[axis]:.3g}] "
-        f"along axis {axis}"
+        f"along axis {names[axis]}"
         for axis, a, b in zip(free, low + box.origin[free], high + box.origin[free], strict=True)
     )
     where = " on one rank" if ranks > 1 else ""

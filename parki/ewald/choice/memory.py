@@ -95,6 +95,8 @@ class Use:
         Rows of results that are not summed, as of a stress that is wanted with the gradient.
     mixed : bool
         Whether arrays are float64 and ``dtype`` is the dtype of the arithmetic alone.
+    ordered : bool
+        Whether the user's arrays are copied, as their axes have another order in the solver.
     """
 
     space: ExecutionSpace
@@ -104,6 +106,14 @@ class Use:
     once: bool
     more: int = 0
     mixed: bool = False
+    ordered: bool = False
+
+    def copied(self, problem: Problem, targets: int, sources: int) -> int:
+        """Return how many numbers of points, of a density and of a result are copied."""
+        kind = SUMS[problem.kernel]
+        most = max(result_rows(problem.kernel, name) for name in problem.want)
+        per_source = 3 + 3 * kind.normals + kind.rows
+        return self.ordered * (per_source * sources + (3 * (not self.same) + most) * targets)
 
 
 def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
@@ -118,6 +128,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     given = 8 if use.mixed else item
     results = (rows + use.more) * given * targets
     dens = kind.near_rows * item * sources
+    dens += given * use.copied(problem, targets, sources)
     if use.mixed:  # the sums, before they become results
         dens += rows * item * targets
     if use.space.on_device and max(targets, sources) <= MOST_RECORDED:

@@ -55,7 +55,7 @@ class Parameters:
     core : Core, Algebraic or None
         Where sources differ from points, if they are blobs.
     steps : ndarray, shape (3,)
-        Grid spacings.
+        Grid spacings; along axes in the order `EwaldOptions.axes`.
     points : int
         Window points P along each axis.
     beta : float

@@ -55,7 +55,7 @@ def cropped(
     -------
     array, shape (len(waves[0]), len(waves[1]), len(waves[2])), float64
     """
-    xp, periodicity = task.xp, task.options.periodicity
+    xp, periodicity = task.xp, task.periodicity
     free, edge = range(periodicity, 3), padding.period
     if periodicity == 2:
         modes = np.hypot(waves[0][:, None], waves[1]).ravel()

@@ -76,7 +76,7 @@ def tabulate(
 
 def kernels(task: Task, split: Split) -> list[Kernel]:
     """Return all kernels that make multipliers."""
-    periodicity = task.options.periodicity
+    periodicity = task.periodicity
     found = [] if periodicity > 1 else [truncated.kernel(task)]
     kinds = [False] * (periodicity > 0) + [True] * (periodicity < 3)
     return found + [_kernel(task, split, given) for given in kinds]

@@ -106,7 +106,7 @@ def _rows(
     task: Task, modes: Array, across: Any, largest: float, padding: Padding, screened: bool
 ) -> tuple[Any, Array]:
     """Return F[p], of Stokes F[l] + kappa^2 F[m], (modes, across), and constants faded to."""
-    xp, free = task.xp, 3 - task.options.periodicity
+    xp, free = task.xp, 3 - task.periodicity
     rows, constant = xp.zeros((modes.size, across.size)), np.zeros(modes.size)
     # What fading adds has no larger wavenumbers than a Gaussian as wide.
     largest = min(largest, _SMOOTH / _scale(padding))
@@ -361,7 +361,7 @@ def _pieces(xp: Any, values: Any) -> Any:
 
 def _width(task: Task) -> int:
     """Return the modes evaluated at a time; 0-periodic sums have one alone."""
-    return _WIDTH if task.options.periodicity else 1
+    return _WIDTH if task.periodicity else 1
 
 
 def kernel(task: Task) -> Kernel:

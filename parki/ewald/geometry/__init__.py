@@ -1,1 +1,1 @@
-"""Where points are: the extent of the box, their images, and the systems that they belong to."""
+"""Where points are: the order of axes, the extent of the box, images, and systems of points."""

@@ -5,7 +5,7 @@ They read the clouds' smallest and largest coordinates, which are on the host al
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ def warn_of_images(task: Task, survey: Survey) -> None:
     if survey.rank > 0:
         return
     axis = _outside(options, survey.of_sources)
-    if task.sum.normals and options.periodicity == 3 and options.dl_mean is None and axis >= 0:
+    if task.sum.normals and all(options.periodic) and options.dl_mean is None and axis >= 0:
         warn(
             f"sources are outside of the box along axis {axis}, as of bodies that cross a face, "
             "but dl_mean is not given: without it the mean velocity of the double layer is zero, "
@@ -99,8 +99,8 @@ def look_for_flux(task: Task, points: Points, dens: Any, total: Callable[[float]
 
 def _outside(options: EwaldOptions, extents: NDArray[np.float64]) -> int:
     """Return the first periodic axis along which points are outside of the box, or -1."""
-    for axis, edge in enumerate(options.box[: options.periodicity]):
-        if edge is not None and len(extents):
+    for axis, edge in _periods(options):
+        if len(extents):
             slack = EDGE * edge
             if extents[:, axis].min() < -slack or extents[:, axis].max() > edge + slack:
                 return axis
@@ -115,9 +115,15 @@ def _period_apart(options: EwaldOptions, survey: Survey) -> int:
     if survey.same or survey.same_extents or not all(survey.totals):
         return -1
     low, high = survey.extents.min(axis=0), survey.extents.max(axis=0)
-    for axis, edge in enumerate(options.box[: options.periodicity]):
-        if edge is not None:
-            inside = low[axis] >= 0 and high[axis] <= max(edge, float(np.float32(edge)))
-            if not inside and high[axis] - low[axis] >= (1 - EDGE) * edge:
-                return axis
+    for axis, edge in _periods(options):
+        inside = low[axis] >= 0 and high[axis] <= max(edge, float(np.float32(edge)))
+        if not inside and high[axis] - low[axis] >= (1 - EDGE) * edge:
+            return axis
     return -1
+
+
+def _periods(options: EwaldOptions) -> Iterator[tuple[int, float]]:
+    """Yield the periodic axes with their periods."""
+    for axis, edge in enumerate(options.box):
+        if options.periodic[axis] and edge is not None:
+            yield axis, edge

@@ -317,7 +317,7 @@ def near_kernels(
             tables={"radial": shape},
             REAL=real_name(task.dtype),
             DEGREE=pair.degree,
-            PERIODIC=task.options.periodicity,
+            PERIODIC=task.periodicity,
             PRESSURE="p" in want,
             GRADIENT="grad_u" in want,
             TENSORS=task.tensors,

@@ -73,7 +73,7 @@ class Pair(NamedTuple):
             task.pair.p2p(bool(task.transposed_pair)),
             REAL=real_name(task.dtype),
             DEGREE=degree,
-            PERIODIC=task.options.periodicity,
+            PERIODIC=task.periodicity,
             EVALUATOR=number,
         )
         return known | {"LOW": True} if task.mixed else known

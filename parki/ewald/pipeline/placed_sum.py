@@ -17,6 +17,7 @@ import numpy as np
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.choice.reuse import check_stay
 from parki.ewald.far.p2g_paper import check_spreading
+from parki.ewald.geometry.axes import Order
 from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.images import look_for_flux, warn_of_images
 from parki.ewald.geometry.systems import Systems, check_systems
@@ -50,6 +51,13 @@ class PlacedSum:
     given, want, systems
         The arguments of `parki.Plan`, its first five in a tuple.
     request : Request, optional
+
+    Attributes
+    ----------
+    order : Order
+        From the user's axes to the pipeline's, of which the periodic ones come first.
+    given, points : Points
+        The points as they were given, and as the pipeline takes them.
     """
 
     def __init__(
@@ -78,6 +86,7 @@ class PlacedSum:
             of, normals = request.transposed_pair or ("", None)
             self._marks: Any = request.marks
             self.task = Task(kernel, space, options.arithmetic(self.dtype), options, names, of)
+            self.order = Order(options.axes)
             found = check_systems(systems, arrays, space, options)
             shape, tensors = arrays["trg"].shape, request.tensors
             if tensors is not None:
@@ -85,7 +94,8 @@ class PlacedSum:
             if normals is not None:
                 arrays["norms"] = self._of_targets("transposed_pair[1]", normals, shape)
             self._mark(kernel, arrays)
-            self.points = self._points(checked, found)
+            self.given = self._points(checked, found)
+            self.points = self.given.ordered(self.order)
             values = self._density(request.density) if once else None
             if pipeline.alone and not found:
                 kept, self.done = plan_cache.take(self.task, once)
@@ -108,7 +118,7 @@ class PlacedSum:
         if self.pipeline.setup is None or None not in options.box or not all(survey.totals):
             box = resolve(options, survey.extents)
         else:
-            box = self.points.box
+            box = self.given.box
             check_stay(options, box, given.extents)
         components, sources = self.task.sum.source_components, survey.totals[1]
         if systems:
@@ -148,9 +158,10 @@ class PlacedSum:
                     f"{self.dtype}; convert the points, or make a new plan"
                 )
             self._mark(task.kernel, given.arrays)
-            points = self._points(given, self._systems_of(given, systems))
+            own = self._points(given, self._systems_of(given, systems))
+            points = own.ordered(self.order)
             pipeline = self._placed(points, False)
-        self.points, self.pipeline = points, pipeline
+        self.given, self.points, self.pipeline = own, points, pipeline
         self.seconds["update"] = time.perf_counter() - start
 
     def _systems_of(self, given: Arguments, systems: Any) -> Systems | None:
@@ -202,8 +213,11 @@ class PlacedSum:
                 for name, array in results.items()
             }
             parts = stress.split(rows, summed, task.xp)
-            self.pipeline.apply(values, parts, watch)
+            self.pipeline.apply(self.order.rows(values), parts, watch)
             stress.combine(rows, parts)
+            if not self.order.kept:
+                for array in rows.values():
+                    self.order.back(array.copy(), array)
             summed += (*stress.MADE,)
         for name in results.keys() - set(summed):
             results[name].fill(0)
@@ -226,7 +240,7 @@ class PlacedSum:
         shape = self.task.sum.density_shape(self.points.sources)
         values = check_density("dens", values, shape, several=True, single=self.task.mixed)
         if not self._flux_seen:
-            self._flux_seen = look_for_flux(self.task, self.points, values, self.pipeline.total)
+            self._flux_seen = look_for_flux(self.task, self.given, values, self.pipeline.total)
         return values
 
     def _of_targets(self, name: str, given: Any, shape: tuple[int, ...], **how: bool) -> Any:
@@ -237,7 +251,7 @@ class PlacedSum:
     def values(self, given: Any) -> tuple[dict[str, Any], tuple[int, ...]]:
         """Return values at the targets by result, (k, rows, targets); and (k,), if k were given.
 
-        Refuse impossible ones.
+        They are in the pipeline's order of axes. Impossible ones are refused.
         """
         many = not isinstance(self.want, str)
         if many and not (isinstance(given, (tuple, list)) and len(given) == len(self.want)):
@@ -257,7 +271,8 @@ class PlacedSum:
                 "as many in each, one or k"
             )
         (several,) = sizes
-        return {name: a if several else a[None] for name, a in rows.items()}, several
+        found = {name: self.order.rows(array) for name, array in rows.items()}
+        return {name: a if several else a[None] for name, a in found.items()}, several
 
 
 def sum_once(given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...], **others: Any) -> Any:

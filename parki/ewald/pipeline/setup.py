@@ -91,6 +91,16 @@ class Setup:
         mesh = _mesh(task, chosen, frame, steps, padding)
         return cls(task, frame, problem, chosen, split, pair, mesh)
 
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Grid points along each of the user's axes."""
+        return tuple(self.mesh.padding.grid[n] for n in np.argsort(self.axes))
+
+    @property
+    def axes(self) -> list[int]:
+        """The user's axes in the order of the grid."""
+        return [self.task.options.axes[axis] for axis in self.frame.axes]
+
     def transposed(self, task: Task) -> Setup:
         """Return the set-up of the sum from targets to sources, by the same parameters.
 
@@ -190,7 +200,7 @@ def choose(
         kernel,
         want,
         choose_split(options.split, kernel, want, points.tolerance),
-        options.periodicity,
+        task.periodicity,
         points.box.box / frame.length,
         points.tolerance,
         density,
@@ -214,7 +224,8 @@ def choose(
         chosen,
         (frame.unit * sample(cloud)[order] for cloud in clouds),
         points.box,
-        [axis for axis, edge in enumerate(options.box) if edge is None],
+        [n for n, axis in enumerate(options.axes) if options.box[axis] is None],
+        options.axes,
         ranks,
     )
     return problem, chosen
@@ -223,7 +234,8 @@ def choose(
 def use(task: Task, points: Points, once: bool) -> Use:
     """Return what memory depends on, apart from problem and parameters."""
     more = 9 * ({"grad_u", "stress"} <= set(task.names))
-    return Use(task.space, task.dtype, points.survey.same, task.flux, once, more, task.mixed)
+    same, ordered = points.survey.same, task.options.axes != (0, 1, 2)
+    return Use(task.space, task.dtype, same, task.flux, once, more, task.mixed, ordered)
 
 
 def _mesh(

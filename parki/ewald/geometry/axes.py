@@ -1,0 +1,71 @@
+"""`Order`: permutes the caller's axes, so that periodic ones come first, or slabs divide the first.
+
+The sums do not depend on the order of the axes, except that a mirror changes the sign of what a
+vector of rotation makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+
+class Order:
+    """The caller's axes in another order.
+
+    Parameters
+    ----------
+    axes : sequence of 3 ints
+        The caller's axis for each axis of the other order.
+
+    Attributes
+    ----------
+    kept : bool
+        Whether the order is the caller's.
+    mirrors : bool
+        Whether it mirrors the box, as an exchange of two axes does. A turn in a circle does not.
+    """
+
+    def __init__(self, axes: Iterable[int]) -> None:
+        self.axes = [*axes]
+        self.kept = self.axes == [0, 1, 2]
+        self.mirrors = self.axes not in ([0, 1, 2], [1, 2, 0], [2, 0, 1])
+
+    def arrays(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        """Return arrays (rows, N) in the other order; one array for both clouds stays one."""
+        if self.kept:
+            return arrays
+        same = arrays["trg"] is arrays["src"]
+        found = {n: self.rows(each) for n, each in arrays.items() if not (same and n == "src")}
+        return {name: found["trg" if same and name == "src" else name] for name in arrays}
+
+    def rows(self, values: Any) -> Any:
+        """Return values (..., rows, N) in the other order; themselves, if that is the same."""
+        if self.kept or values.shape[-2] == 1:
+            return values
+        return values.take(self.places(values.shape[-2]), axis=-2)
+
+    def back(self, values: Any, out: Any) -> None:
+        """Write values (..., rows, N) of the other order in the caller's."""
+        if self.kept or values.shape[-2] == 1:
+            out[...] = values
+        else:
+            out[..., self.places(values.shape[-2]), :] = values
+
+    def density(self, dens: Any, sources: Iterable[Any]) -> Any:
+        """Return a density (rows, N), whose sources have rows that follow each other."""
+        found, start = self.rows(dens), 0
+        for source in sources if self.mirrors else ():
+            if source.axial:  # it changes its sign in a mirror
+                found[start : start + source.rows] *= -1
+            start += source.rows
+        return found
+
+    def places(self, rows: int) -> list[int]:
+        """Return the caller's row for each row in the other order.
+
+        The rows are a number, one vector or two, a tensor, or a tensor and a number.
+        """
+        vector = [3 * each + axis for each in range(rows // 3) for axis in self.axes]
+        tensor = [3 * row + column for row in self.axes for column in self.axes]
+        return {1: [0], 9: tensor, 10: [*tensor, 9]}.get(rows, vector)

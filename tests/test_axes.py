@@ -1,0 +1,471 @@
+"""Any axes may be periodic: all sums, and what is made of them, turn with the axes.
+
+Results equal those of the same points with their axes renamed by hand, where the periodic ones come
+first. Three axes renamed in a circle stay right-handed, so that torques and rotations keep signs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+import ranks
+from composites import SLIP
+from contract import cloud, rms, rounding
+from few import FEW
+from sphere_reference import mobility
+from started import mpirun, parallel
+
+import parki
+from parki.cli import main as cli
+from parki.ewald.choice import far_points
+from parki.ewald.composed.plan import ComposedPlan
+from parki.ewald.geometry.axes import Order
+from parki.ewald.sums import SUMS
+from parki.libmobility import Solver
+from parki.reference import direct_sum
+
+pytestmark = pytest.mark.usefixtures("few_degrees")
+
+N, BOX, TOLERANCE = 60, (1.5, 1.0, 0.7), 1e-5
+EVERY = [*itertools.product((False, True), repeat=3)]
+# The user's axes in the order in which the periodic ones are the first, by hand.
+TURNED = {
+    (False, True, False): [1, 2, 0],
+    (False, False, True): [2, 0, 1],
+    (False, True, True): [1, 2, 0],
+    (True, False, True): [2, 0, 1],
+}
+turned = pytest.mark.parametrize("periodic", TURNED)
+VALUE, TYPE = parki.ParkiValueError, parki.ParkiTypeError
+
+
+def axis(values, axes):
+    """Return numbers (N,), vectors (..., 3, N), pairs (6, N) or tensors (3, 3, N) by other axes."""
+    if values.ndim == 1:
+        return values
+    if values.shape[:2] == (3, 3):
+        return np.ascontiguousarray(values[axes][:, axes])
+    return np.concatenate([part[axes] for part in np.split(values, len(values) // 3)])
+
+
+def box_of(periodic, free=True):
+    """Return the edges, or None for free axes."""
+    return [b if free or flag else None for b, flag in zip(BOX, periodic, strict=True)]
+
+
+def given(kernel, dtype="f8", name="partly"):
+    """Return targets, sources, density and, for kernels that have them, normals."""
+    c = cloud(name, N, BOX, dtype)
+    dens, norms = c.arguments(kernel)
+    return c.trg, c.src, dens, *(() if norms is None else (norms,))
+
+
+def by_hand(periodic, *arrays):
+    """Return arrays, and the options of a sum, by the axes of which the periodic ones come first.
+
+    One array that was given twice stays one.
+    """
+    axes, found = TURNED[periodic], {}
+    for each in arrays:
+        found.setdefault(id(each), axis(each, axes))
+    return [found[id(each)] for each in arrays]
+
+
+def options_by_hand(options):
+    box = [options.box[each] for each in TURNED[options.periodicity]]
+    return parki.EwaldOptions(sum(options.periodicity), box, options.tolerance)
+
+
+def wants(kernel):
+    has = ("u", "p", "grad_u", "stress") if SUMS[kernel].terms.get("p") is not None else ()
+    return has or ("u", "grad_u")
+
+
+# ---------------------------------------------------------------------- options
+
+
+@pytest.mark.parametrize("periodic", EVERY)
+def test_spellings(periodic):
+    options = parki.EwaldOptions(periodic, [1, 1, 1])
+    count = sum(periodic)
+    first = all(periodic[:count])
+    assert options.periodicity == (count if first else periodic)
+    assert options.periodic == periodic
+    assert options.axes == ((0, 1, 2) if first else tuple(TURNED[periodic]))
+    ones = [int(each) for each in periodic]
+    for same in (list(periodic), np.array(periodic), ones, np.array(ones), (*map(np.bool_, ones),)):
+        assert parki.EwaldOptions(same, [1, 1, 1]) == options
+    assert hash(parki.EwaldOptions(ones, [1, 1, 1])) == hash(options)
+    assert json.loads(json.dumps(options.periodicity)) == (count if first else list(periodic))
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "periodicity", "box"),
+    [
+        (TYPE, r"periodicity is True \(bool\)", True, [1, 1, 1]),
+        (TYPE, r"a truth value for each axis, such as \(False, True, True\)", "ppf", [1, 1, 1]),
+        (TYPE, "a truth value for each axis", (0.0, 1.0, 1.0), [1, 1, 1]),
+        (TYPE, "a truth value for each axis", np.ones((3, 3)), [1, 1, 1]),
+        (VALUE, r"periodicity is \(True, False\); expected 3 truth values", (True, False), 3 * [1]),
+        (VALUE, r"periodicity is \(0, 2, 1\); expected 3 truth values", (0, 2, 1), [1, 1, 1]),
+        (VALUE, "axis 2 is periodic and needs its length", (0, 0, 1), [None, 1, None]),
+        (VALUE, r"such as \[None, 1, 1\] \(None for a free axis", (0, 1, 1), None),
+    ],
+)
+def test_refusals(error, message, periodicity, box):
+    with pytest.raises(error, match=message):
+        parki.EwaldOptions(periodicity, box)
+
+
+def test_three_axes_have_a_mean_and_others_have_none():
+    assert parki.EwaldOptions((True, True, True), [1, 1, 1], dl_mean="flux").periodicity == 3
+    with pytest.raises(VALUE, match=r"dl_mean is 'flux', but periodicity is \(True, False, True\)"):
+        parki.EwaldOptions((True, False, True), [1, 1, 1], dl_mean="flux")
+
+
+@pytest.mark.parametrize("rows", [1, 3, 6, 9, 10])
+@pytest.mark.parametrize("axes", [[0, 1, 2], [1, 2, 0], [2, 0, 1], [1, 0, 2], [0, 2, 1]])
+def test_an_order_goes_back(axes, rows, rng):
+    values = rng.standard_normal((2, rows, 5))
+    out, order = np.empty_like(values), Order(axes)
+    order.back(order.rows(values), out)
+    np.testing.assert_array_equal(out, values)
+    assert order.rows(values).flags.c_contiguous
+
+
+# ---------------------------------------------------------------------- sums
+
+
+@turned
+@pytest.mark.parametrize("kernel", SUMS)
+def test_sums_turn_with_the_axes(kernel, periodic):
+    """All results, bit for bit, and with free edges left out."""
+    arrays, want = given(kernel), wants(kernel)
+    for free in (True, False):
+        options = parki.EwaldOptions(periodic, box_of(periodic, free), TOLERANCE)
+        trg, src, dens, *norms = arrays
+        plan = parki.Plan(kernel, trg, src, *norms, options, want=want)
+        other, sources, density, *normals = by_hand(periodic, *arrays)
+        exact = parki.Plan(kernel, other, sources, *normals, options_by_hand(options), want=want)(
+            density
+        )
+        for name, ours, theirs in zip(want, plan(dens), exact, strict=True):
+            np.testing.assert_array_equal(axis(ours, TURNED[periodic]), theirs, err_msg=name)
+
+
+@pytest.mark.parametrize("kernel", FEW)
+@pytest.mark.parametrize("periodic", EVERY)
+def test_the_promise_holds(kernel, periodic):
+    trg, src, dens, *norms = given(kernel)
+    options = parki.EwaldOptions(periodic, box_of(periodic, free=False), TOLERANCE)
+    want = wants(kernel)
+    plan = parki.Plan(kernel, trg, src, *norms, options, want=want)
+    results, promises = plan(dens), plan.promise(dens)
+    exact = direct_sum(kernel, trg, src, dens, *norms, options, want=want)
+    for ours, theirs, promise in zip(results, exact, promises, strict=True):
+        assert rms(ours - theirs) < promise + rounding(ours, theirs)
+    for check in plan.check(dens):
+        assert check.error < check.promise
+
+
+@turned
+@pytest.mark.parametrize("kernel", SUMS)
+def test_the_reference_turns_with_the_axes(kernel, periodic):
+    want = wants(kernel)
+    trg, src, dens, *norms = arrays = given(kernel)
+    box = box_of(periodic, free=False)
+    ours = direct_sum(kernel, trg, src, dens, *norms, box=box, periodicity=periodic, want=want)
+    other, sources, density, *normals = by_hand(periodic, *arrays)
+    box = [box[each] for each in TURNED[periodic]]
+    how = {"box": box, "periodicity": sum(periodic), "want": want}
+    theirs = direct_sum(kernel, other, sources, density, *normals, **how)
+    for name, one, two in zip(want, ours, theirs, strict=True):
+        np.testing.assert_array_equal(axis(one, TURNED[periodic]), two, err_msg=name)
+
+
+@pytest.mark.parametrize("how", ["f4", "mixed", "same", "out", "many", "moved"])
+def test_other_ways_to_sum(how):
+    """In other precisions, into arrays, of several densities, and of other points."""
+    periodic, kernel = (True, False, True), "stokes_comb"
+    arrays = given(kernel, "f4" if how == "f4" else "f8", "same" if how == "same" else "partly")
+    more = {"precision": "mixed"} if how == "mixed" else {}
+    trg, src, dens, norms = arrays
+    options = parki.EwaldOptions(periodic, BOX, 1e-4, **more)
+    box = [BOX[each] for each in TURNED[periodic]]
+    hand = parki.EwaldOptions(2, box, 1e-4, **more)
+    other, sources, density, normals = by_hand(periodic, *arrays)
+    plan = parki.Plan(kernel, trg, src, norms, options)
+    exact = parki.Plan(kernel, other, sources, normals, hand)
+    if how == "moved":
+        src = src[:, ::-1].copy()
+        plan.update_points(trg, src, norms)
+        exact.update_points(other, sources[:, ::-1].copy(), normals)
+    theirs = exact(density)
+    if how == "many":
+        ours = plan(np.stack([dens, -dens, 2 * dens]))
+        np.testing.assert_array_equal(ours[2], -2 * ours[1])
+        ours = ours[0]
+    elif how == "out":
+        out = np.empty_like(trg)
+        ours = plan(dens, out=out)
+        assert ours is out
+    else:
+        ours = plan(dens)
+    np.testing.assert_array_equal(axis(ours, TURNED[periodic]), theirs)
+    assert plan.points.arrays["trg"] is trg and plan.points.arrays["src"] is src
+    assert plan.options is options and (plan.box == BOX).all()
+
+
+@pytest.mark.parametrize("periodic", [(False, True, False), (True, False, True)])
+def test_spaces(periodic, space, to_space, to_host):
+    """Again and again, as what is launched may be recorded."""
+    want, arrays = ("u", "p", "grad_u", "stress"), given("stokes_comb")
+    options = parki.EwaldOptions(periodic, BOX, TOLERANCE)
+    trg, src, dens, norms = map(to_space, arrays)
+    plan = parki.Plan("stokes_comb", trg, src, norms, options, want=want)
+    other, sources, density, normals = map(to_space, by_hand(periodic, *arrays))
+    how = options_by_hand(options)
+    hand = parki.Plan("stokes_comb", other, sources, normals, how, want=want)
+    for factor in (1, 2, -1):
+        for ours, theirs in zip(plan(factor * dens), hand(factor * density), strict=True):
+            one, two = axis(to_host(ours), TURNED[periodic]), to_host(theirs)
+            np.testing.assert_allclose(one, two, rtol=0, atol=1e-12 * rms(two))
+        plan.update_points(trg, src, norms)
+        hand.update_points(other, sources, normals)
+    layers = parki.Plan("stokes_dl", trg, src, norms, options)
+    back = to_host(layers.adjoint(to_space(arrays[2][:3])))
+    how = parki.Plan("stokes_dl", other, sources, normals, how)
+    exact = to_host(how.adjoint(to_space(by_hand(periodic, arrays[2][:3])[0])))
+    np.testing.assert_allclose(axis(back, TURNED[periodic]), exact, rtol=0, atol=1e-12 * rms(exact))
+
+
+@turned
+def test_systems(periodic):
+    trg, src, dens, norms = arrays = given("stokes_dl", name="same")
+    options = parki.EwaldOptions(periodic, BOX, TOLERANCE)
+    systems = [0, 20, 20, N]
+    ours = parki.Plan("stokes_dl", trg, src, norms, options, systems=systems)(dens)
+    other, sources, density, normals = by_hand(periodic, *arrays)
+    hand = parki.Plan(
+        "stokes_dl", other, sources, normals, options_by_hand(options), systems=systems
+    )
+    np.testing.assert_array_equal(axis(ours, TURNED[periodic]), hand(density))
+
+
+# ---------------------------------------------------------------------- transposes, derivatives
+
+
+@turned
+@pytest.mark.parametrize("kernel", FEW)
+def test_adjoints_turn_with_the_axes(kernel, periodic, rng):
+    arrays, want = given(kernel), ("u", "grad_u") if kernel in ("laplace", "stokes_sl") else ("u",)
+    trg, src, dens, *norms = arrays
+    options = parki.EwaldOptions(periodic, BOX, TOLERANCE)
+    plan = parki.Plan(kernel, trg, src, *norms, options, want=want)
+    values = [rng.standard_normal(each.shape) for each in plan(dens)]
+    back = plan.adjoint(values)
+    one = sum((v * u).sum() for v, u in zip(values, plan(dens), strict=True))
+    assert abs(one - (back * dens).sum()) < 1e-12 * np.sqrt(
+        sum((v**2).sum() for v in values) * sum((u**2).sum() for u in plan(dens))
+    )
+    other, sources, _, *normals = by_hand(periodic, *arrays)
+    hand = parki.Plan(kernel, other, sources, *normals, options_by_hand(options), want=want)
+    # The gradient of a potential is a vector; of three rows, as is the density of a layer.
+    theirs = hand.adjoint(by_hand(periodic, *values))
+    np.testing.assert_array_equal(axis(back, TURNED[periodic]), theirs)
+
+
+@turned
+@pytest.mark.parametrize("kernel", FEW)
+def test_derivatives_turn_with_the_axes(kernel, periodic, rng):
+    arrays = given(kernel)
+    trg, src, dens, *norms = arrays
+    options = parki.EwaldOptions(periodic, BOX, TOLERANCE)
+    hand = options_by_hand(options)
+    values = rng.standard_normal(parki.Plan(kernel, trg, src, *norms, options)(dens).shape)
+    wrt = ("dens", "trg", "src") + ("norms",) * len(norms)
+    ours = parki.vjp(kernel, *arrays, options=options, values=values, wrt=wrt)
+    turned_arrays = by_hand(periodic, *arrays, values)
+    *turned_arrays, turned_values = turned_arrays
+    theirs = parki.vjp(kernel, *turned_arrays, options=hand, values=turned_values, wrt=wrt)
+    names = ("trg", "src", "dens", "norms")
+    moves = {n: rng.standard_normal(a.shape) for n, a in zip(names, arrays, strict=False)}
+    change = parki.jvp(kernel, *arrays, options=options, tangents=moves)
+    moves = dict(zip(moves, by_hand(periodic, *moves.values()), strict=True))
+    exact = parki.jvp(kernel, *turned_arrays, options=hand, tangents=moves)
+    for one, two in [*((ours[name], theirs[name]) for name in wrt), (change, exact)]:
+        np.testing.assert_allclose(axis(one, TURNED[periodic]), two, rtol=0, atol=1e-13 * rms(two))
+
+
+def test_torch_passes_the_axes_on():
+    torch = pytest.importorskip("torch")
+    import parki.torch
+
+    periodic = (False, True, True)
+    trg, src, dens = given("stokes_sl")
+    options = parki.EwaldOptions(periodic, BOX, TOLERANCE)
+    points = torch.tensor(trg, requires_grad=True)
+    found = parki.torch.stokes_sl(points, torch.tensor(src), torch.tensor(dens), options)
+    np.testing.assert_array_equal(found.detach().numpy(), parki.stokes_sl(trg, src, dens, options))
+    found.sum().backward()
+    exact = parki.vjp("stokes_sl", trg, src, dens, options, values=np.ones_like(trg), wrt=("trg",))
+    np.testing.assert_allclose(points.grad.numpy(), exact["trg"], rtol=1e-12)
+
+
+# ---------------------------------------------------------------------- what is made of sums
+
+
+@turned
+@pytest.mark.parametrize("several", [False, True])
+def test_spheres_with_torques(periodic, several, rng):
+    radii = np.where(np.arange(20) < 12, 0.05, 0.08) if several else np.full(20, 0.05)
+    points = rng.random((3, 20)) * np.array(BOX)[:, None]
+    forces, torques = rng.standard_normal((2, 3, 20))
+    box = box_of(periodic, free=False)
+    of = radii if several else 0.05
+    spheres = parki.Spheres(points, of, periodicity=periodic, box=box, tolerance=1e-9)
+    ours = spheres.velocities(forces, torques)
+    turned_arrays = by_hand(periodic, points, forces, torques)
+    edges = np.array(BOX)[TURNED[periodic]]
+    theirs = mobility(turned_arrays[0], radii, *turned_arrays[1:], edges, sum(periodic))
+    for one, two in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(
+            8 * np.pi * axis(one, TURNED[periodic]), two, rtol=0, atol=1e-6 * rms(two)
+        )
+    assert spheres.check(forces).error < spheres.promise(forces)
+    with pytest.raises(VALUE, match="noise with periodicity="):
+        spheres.noise(rng)
+
+
+@turned
+def test_pairs_in_reach(periodic, rng):
+    points, radius = rng.random((3, 40)) * np.array(BOX)[:, None], 0.34
+    pairs = parki.near_pairs(points, points, radius, periodicity=periodic, box=BOX)
+    r = points[:, :, None] - points[:, None]
+    for each, (length, repeats) in enumerate(zip(BOX, periodic, strict=True)):
+        r[each] -= repeats * length * np.rint(r[each] / length)
+    found = np.zeros((40, 40), dtype=int)
+    np.add.at(found, (np.repeat(np.arange(40), np.diff(pairs.indptr)), pairs.indices), 1)
+    close = ((r**2).sum(axis=0) < radius**2) & ~np.eye(40, dtype=bool)
+    np.testing.assert_array_equal(found, close)
+    np.testing.assert_allclose(pairs.distances, np.linalg.norm(pairs.displacements, axis=0))
+
+
+def test_libmobility_takes_any_axes(rng):
+    positions, forces = rng.random((2, 20, 3))
+    solver = Solver("open", "periodic", "open")
+    solver.setParameters(Ly=1.0)
+    solver.initialize(viscosity=1.0, hydrodynamicRadius=0.02)
+    solver.setPositions(positions)
+    how = {"periodicity": (False, True, False), "box": [None, 1, None], "tolerance": 1e-4}
+    exact = parki.Spheres(positions.T, 0.02, **how).velocities(forces.T)
+    np.testing.assert_array_equal(solver.Mdot(forces)[0].T, exact)
+    with pytest.raises(VALUE, match="Ly is None, but axis Y is periodic"):
+        Solver("open", "periodic", "open").setParameters(Lx=1.0)
+
+
+def test_composites():
+    """Whose maps know the axes by their names, which do not change."""
+    periodic = (False, True, True)
+    trg, src, forces = given("stokes_sl")
+    dens = np.concatenate([forces, forces[:1]])[: int(np.prod(SLIP.density))]
+    options = parki.EwaldOptions(periodic, BOX, TOLERANCE)
+    plan = ComposedPlan(SLIP, trg, src, options)
+    check = plan.check(dens)
+    assert 0 < check.error < check.promise
+    values = np.random.default_rng(1).standard_normal(plan(dens).shape)
+    one, two = (values * plan(dens)).sum(), (plan.adjoint(values) * dens).sum()
+    assert abs(one - two) < 1e-12 * np.linalg.norm(values) * np.linalg.norm(plan(dens))
+
+
+def test_the_command_line(tmp_path, capsys):
+    trg, src, dens = given("stokes_sl")
+    np.savez(tmp_path / "in.npz", src=src, trg=trg, dens=dens)
+    words = ["eval", str(tmp_path / "in.npz"), "-o", str(tmp_path / "out.npz")]
+    words += ["--kernel", "stokes_sl", "--space", "Serial", "--periodicity"]
+    assert cli.main([*words, "0,1,1", "--box", "none", "1", "0.7"]) == 0
+    options = parki.EwaldOptions((False, True, True), [None, 1, 0.7], execution_space="Serial")
+    with np.load(tmp_path / "out.npz") as found:
+        np.testing.assert_array_equal(found["u"], parki.stokes_sl(trg, src, dens, options))
+        assert json.loads(str(found["options"]))["periodicity"] == [False, True, True]
+    for text in ("0,1", "0,1,2", "4", "x"):
+        assert cli.main([*words, text]) == 2
+        assert f"{text!r} is no periodicity; expected 0 to 3" in capsys.readouterr().err
+    assert cli.main([*words, "0,1,1"]) == 2
+    assert "box is missing, but periodicity is (False, True, True)" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------- what names axes
+
+
+def moved(points, *by):
+    return points + np.array(by, dtype=points.dtype)[:, None]
+
+
+def test_messages_name_the_axes_of_the_caller():
+    trg, src, dens = given("stokes_sl")
+    how = {"periodicity": (0, 1, 1), "box": BOX, "tolerance": TOLERANCE}
+    with pytest.raises(VALUE, match="along axis 0, which is free, but the box there is"):
+        parki.stokes_sl(moved(trg, 2, 0, 0), src, dens, **how)
+    with pytest.raises(VALUE, match="along axis 2, more than 1e6 boxes away"):
+        parki.stokes_sl(moved(trg, 0, 0, 2e6), src, dens, **how)
+    parki.stokes_sl(moved(trg, 0, 3, -1), src, dens, **how)  # wrapped
+    plan = parki.Plan("stokes_sl", trg, src, **how | {"box": [None, 1, 0.7]})
+    with pytest.raises(VALUE, match=r"the points reach from .* along axis 0, but the plan's box"):
+        plan.update_points(moved(trg, 1, 0, 0), src)
+    with pytest.raises(VALUE, match=r"the points span 1.\d+ x 5e-05 x 0.\d+"):
+        parki.stokes_sl(trg, src, dens, periodicity=(0, 1, 0), box=[None, 5e-5, None])
+
+
+def test_warnings_name_the_axes_of_the_caller(monkeypatch, rng):
+    trg, src, dens = given("stokes_sl", "f4")
+    how = {"periodicity": (0, 0, 1), "box": BOX, "tolerance": 1e-3}
+    with pytest.warns(parki.ImageWarning, match="a period or more apart along axis 2"):
+        parki.stokes_sl(moved(trg, 0, 0, 0.7), src, dens, **how)
+    monkeypatch.setattr(far_points, "SECONDS", 0.0)
+    monkeypatch.setattr(far_points, "LONGER", 1e-3)
+    points = rng.random((3, 2000))
+    points[0, 0] = 300
+    with pytest.warns(
+        parki.ParkiWarning, match=r"lie within \[.*of \[.*, 3.*\] along axis 0"
+    ) as found:
+        parki.Plan("laplace", points, points, periodicity=(0, 1, 1), box=[None, 1, 1])
+    assert "axis 1" not in str(found[0].message) and "axis 2" not in str(found[0].message)
+
+
+def test_views_have_the_axes_of_the_caller():
+    trg, src, _ = given("laplace")
+    box, periodic = [None, 4.0, 1.0], (False, True, False)
+    plan = parki.Plan("laplace", trg, src, periodicity=periodic, box=box)
+    assert "laplace, periodic along axis 1, " in plan.describe()
+    assert "periodic along axis 1" in repr(plan) and "periodic along axis 1" in plan._repr_html_()
+    grid = plan.setup.grid
+    assert f"grid {grid[0]} x {grid[1]} x {grid[2]}, " in plan.describe()
+    assert np.argmax(grid) == 1  # the longest edge
+    assert plan.box[1:].tolist() == [4, 1] and plan.box[0] < 2
+    assert plan.origin[0] == pytest.approx(min(trg[0].min(), src[0].min()), abs=0.1)
+    spheres = parki.Spheres(src, 0.1, periodicity=(0, 1, 1), box=BOX)
+    assert "periodic along axes 1 and 2" in repr(spheres)
+
+
+# ---------------------------------------------------------------------- ranks
+
+
+@pytest.mark.parametrize("size", [pytest.param(2, marks=parallel), pytest.param(3, marks=parallel)])
+def test_ranks_turn_the_axes(size):
+    """Which slabs may turn, or exchange, once more."""
+    ran = mpirun(size, "sums+adjoints", "CPU", "turned", seconds=300)
+    found = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    assert len(found) == len(ranks.TURNED) + len(ranks.TURNED_BACK), ran.stderr[-3000:]
+    for each in found:
+        if "kind" not in each:
+            assert max(each["apart"]) < 1, each["case"]
+            continue
+        assert each["finite"] and each["promise"] and each["parameters"], each["case"]
+        if each["kind"] == "rounding":
+            assert max(each["ratios"].values()) < 5000, each["case"]
+        else:
+            assert max(each["apart"]) < 0.3, each["case"]
