@@ -192,13 +192,14 @@ def _unchanged(task: Task, points: Points) -> dict[str, Any]:
 def _more_accurate(task: Task, points: Points) -> EwaldOptions:
     """Return options for a more accurate sum of the same points, with other parameters."""
     given, blob = task.options, task.sum.pair.blob
-    return EwaldOptions(
+    return type(given)(
         given.periodicity,
         given.box,
         max(points.tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)]),
         execution_space=task.space,
         split="prolate" if blob and blob.algebraic else "hasimoto",  # the one that such blobs have
         dl_mean=given.dl_mean or "zero",
+        wall=given.wall,
         executor=given.executor,
     )
 

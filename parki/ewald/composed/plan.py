@@ -31,9 +31,10 @@ from parki.ewald.points import (
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import Composite, Shared, by_density, check_rows, joined, together
 from parki.ewald.sums.maps import Arrays, factors, mapped, weights
+from parki.ewald.sums.walls import beside_wall
 from parki.ewald.task import Request
 from parki.interchange import as_array, as_given
-from parki.typing import OptionKeywords
+from parki.typing import AnyKernel, OptionKeywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -45,8 +46,11 @@ class ComposedPlan:
     Parameters
     ----------
     composite : Composite
+        Beside a wall the name of a sum, whose composite it becomes.
     trg, src, norms, options, **keywords
         As for `parki.Plan`. What the composite makes of the sources must be in the box as well.
+    want : str
+        The result of a sum beside a wall.
 
     Attributes
     ----------
@@ -63,19 +67,24 @@ class ComposedPlan:
 
     def __init__(
         self,
-        composite: Composite,
+        composite: Composite | AnyKernel,
         trg: Any,
         src: Any,
         norms: Any = None,
         options: Any = None,
+        *,
+        want: Any = "u",
         **keywords: Unpack[OptionKeywords],
     ) -> None:
-        self.composite, self.sums = composite, together(joined(composite.addends))
         with self.together():
             norms, self.options = take_options(norms, options, keywords)
+            if self.options.walled:
+                composite = beside_wall(composite, self.options, want)
+            self.composite: Any = composite
+            self.sums = together(joined(self.composite.addends))
             self.sources, given = self._given(trg, src, norms)
         self.plans: list[Any] = [
-            self.make(one.kernel, *arrays, self.options, want=one.want)
+            self.make(one.kernel, *arrays, self.options.of_sums(), want=one.want)
             for one, arrays in zip(self.sums, given, strict=True)
         ]
 
@@ -142,7 +151,7 @@ class ComposedPlan:
         """Return the composite of a density, or of k of them with k first."""
         values, several = self._rows("dens", dens)
         results = [plan(v) for _, plan, v in self._densities(values)]
-        found = self._combined(results, self._trg)
+        found = self._combined(results, self._trg, values)
         return as_given(found.reshape(*several, *self._shapes[0]), dens)
 
     def _densities(self, values: Any) -> list[tuple[Shared, AnyPlan[Any], Any]]:
@@ -156,15 +165,21 @@ class ComposedPlan:
                 found.append((one, plan, dens))
         return found
 
-    def _combined(self, results: list[Any], trg: Any) -> Any:
-        """Return the composite (k, rows, N) of the results of its sums at targets."""
+    def total(self, rows: Any) -> Any:
+        """Return the sum (k, rows) of rows (k, rows, N) over all points."""
+        return rows.sum(axis=-1)
+
+    def _combined(self, results: list[Any], trg: Any, dens: Any) -> Any:
+        """Return the composite (k, rows, N) at targets, of a density's results of its sums."""
         found, shape = [], (math.prod(self.composite.result), trg.shape[1])
         for one, arrays in zip(self.sums, results, strict=True):
             rows = one.rows(by_density(one.want, arrays), {"points": trg})
             for each in rows.values():
                 check_rows(f"a result of {one.kernel}", each, shape)
                 found.append(each)
-        return reduce(add, found)
+        combined = reduce(add, found)
+        self.composite.add_everywhere(combined, dens, self.sources, self.total)
+        return combined
 
     def adjoint(self, values: Any) -> Any:
         """Return the transposed composite of values at the targets: see `parki.Plan.adjoint`."""
@@ -176,7 +191,9 @@ class ComposedPlan:
             back = plan.adjoint([v.reshape(s) for v, s in zip(given.values(), shapes, strict=True)])
             back = back.reshape(len(back), plan.task.sum.rows, plan.n_sources)
             found.append(one.pulled(back, self.sources, math.prod(self.composite.density)))
-        return as_given(reduce(add, found).reshape(*several, *self._shapes[1]), values)
+        total = reduce(add, found)
+        self.composite.pull_everywhere(total, rows, self.sources, self.total)
+        return as_given(total.reshape(*several, *self._shapes[1]), values)
 
     # ------------------------------------------------------------------ views
     def promise(self, dens: Any) -> Any:
@@ -207,7 +224,7 @@ class ComposedPlan:
             sample = Sample(plan.task, plan.points, v if several else v[0], targets)
             once = Request(once=True, density=v.astype(np.float64))
             exact.append(PlacedSum(OneDevice(), sample.given, one.want, None, once).result)
-        found = self._combined(exact, sample.given[1])
+        found = self._combined(exact, sample.given[1], values)
         found = found.reshape(*self.composite.result, found.shape[-1])
         return sample.errors((self(dens),), (self.promise(dens),), (found,))[0]
 
