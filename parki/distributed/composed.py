@@ -32,10 +32,6 @@ class RanksComposedPlan(composed.ComposedPlan):
         """Raise on all ranks what is raised on one of them."""
         return self.team.together()
 
-    def total(self, rows: Any) -> Any:
-        """Return the sum (k, rows) of rows (k, rows, N) over the points of all ranks."""
-        return self.team.sum(super().total(rows))
-
     def check(self, dens: Any, targets: int = 32) -> Any:
         """Refuse, as the plan of each sum does."""
         return self.plans[0].check(dens, targets)

@@ -79,7 +79,7 @@ class ComposedPlan:
         with self.together():
             norms, self.options = take_options(norms, options, keywords)
             if self.options.walled:
-                composite = beside_wall(composite, self.options, want)
+                composite = beside_wall(composite, self.options.wall, want)
             self.composite: Any = composite
             self.sums = together(joined(self.composite.addends))
             self.sources, given = self._given(trg, src, norms)
@@ -151,7 +151,7 @@ class ComposedPlan:
         """Return the composite of a density, or of k of them with k first."""
         values, several = self._rows("dens", dens)
         results = [plan(v) for _, plan, v in self._densities(values)]
-        found = self._combined(results, self._trg, values)
+        found = self._combined(results, self._trg)
         return as_given(found.reshape(*several, *self._shapes[0]), dens)
 
     def _densities(self, values: Any) -> list[tuple[Shared, AnyPlan[Any], Any]]:
@@ -165,21 +165,15 @@ class ComposedPlan:
                 found.append((one, plan, dens))
         return found
 
-    def total(self, rows: Any) -> Any:
-        """Return the sum (k, rows) of rows (k, rows, N) over all points."""
-        return rows.sum(axis=-1)
-
-    def _combined(self, results: list[Any], trg: Any, dens: Any) -> Any:
-        """Return the composite (k, rows, N) at targets, of a density's results of its sums."""
+    def _combined(self, results: list[Any], trg: Any) -> Any:
+        """Return the composite (k, rows, N) of the results of its sums at targets."""
         found, shape = [], (math.prod(self.composite.result), trg.shape[1])
         for one, arrays in zip(self.sums, results, strict=True):
             rows = one.rows(by_density(one.want, arrays), {"points": trg})
             for each in rows.values():
                 check_rows(f"a result of {one.kernel}", each, shape)
                 found.append(each)
-        combined = reduce(add, found)
-        self.composite.add_everywhere(combined, dens, self.sources, self.total)
-        return combined
+        return reduce(add, found)
 
     def adjoint(self, values: Any) -> Any:
         """Return the transposed composite of values at the targets: see `parki.Plan.adjoint`."""
@@ -191,9 +185,7 @@ class ComposedPlan:
             back = plan.adjoint([v.reshape(s) for v, s in zip(given.values(), shapes, strict=True)])
             back = back.reshape(len(back), plan.task.sum.rows, plan.n_sources)
             found.append(one.pulled(back, self.sources, math.prod(self.composite.density)))
-        total = reduce(add, found)
-        self.composite.pull_everywhere(total, rows, self.sources, self.total)
-        return as_given(total.reshape(*several, *self._shapes[1]), values)
+        return as_given(reduce(add, found).reshape(*several, *self._shapes[1]), values)
 
     # ------------------------------------------------------------------ views
     def promise(self, dens: Any) -> Any:
@@ -224,7 +216,7 @@ class ComposedPlan:
             sample = Sample(plan.task, plan.points, v if several else v[0], targets)
             once = Request(once=True, density=v.astype(np.float64))
             exact.append(PlacedSum(OneDevice(), sample.given, one.want, None, once).result)
-        found = self._combined(exact, sample.given[1], values)
+        found = self._combined(exact, sample.given[1])
         found = found.reshape(*self.composite.result, found.shape[-1])
         return sample.errors((self(dens),), (self.promise(dens),), (found,))[0]
 

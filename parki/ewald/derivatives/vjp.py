@@ -27,7 +27,7 @@ from parki.ewald.points import (
 )
 from parki.ewald.sums import SUMS, sum_of
 from parki.ewald.sums.composite import Addend, Composite, Shared, check_rows, joined, together
-from parki.ewald.sums.maps import Arrays, velocity
+from parki.ewald.sums.maps import velocity
 from parki.ewald.sums.walls import beside_wall
 from parki.interchange import as_given
 from parki.runtime import ExecutionSpace
@@ -183,7 +183,7 @@ class _Asked(NamedTuple):
         """Return the composite; refuse impossible arguments, and ``names`` of inputs it lacks."""
         composite = kernel if isinstance(kernel, Composite) else _of_one(kernel)
         if options.walled:
-            composite = beside_wall(kernel, options)
+            composite = beside_wall(kernel, options.wall)
         kernels = [each.kernel for each in composite.addends]
         first = next((name for name in kernels if SUMS[name].normals), kernels[0])
         own = SUMS[first].normals or composite is not kernel
@@ -232,15 +232,12 @@ class _Asked(NamedTuple):
             )
 
     @property
-    def _at(self) -> Arrays:
-        return {"points": self.src, "norms": self.norms}
-
-    @property
     def terms(self) -> list[Term]:
         """What is summed: each density of each sum."""
+        at = {"points": self.src, "norms": self.norms}
         shared = together(joined(self.composite.addends))
         each = [Shared(one.kernel, [own]) for one in shared for own in one.lists]
-        return [Term.placed(one, self.options, self.trg, self._at) for one in each]
+        return [Term.placed(one, self.options, self.trg, at) for one in each]
 
     def pulled(self, v: Any, dens: Any, wrt: Iterable[str]) -> dict[str, Any]:
         """Return the derivatives (k, rows, N) for values (k, rows, Nt).
@@ -251,10 +248,7 @@ class _Asked(NamedTuple):
         each = [term.pulled(v, dens, wrt, rows) for term in self.terms]
         parts = {name: [*chain(*(of[name] for of in each))] for name in wrt}
         none = np.zeros_like(self.src, shape=(1, 3, self.src.shape[1]))
-        found = {name: reduce(add, rows) if rows else none for name, rows in parts.items()}
-        if "dens" in found:
-            self.composite.pull_everywhere(found["dens"], v, self._at)
-        return found
+        return {name: reduce(add, rows) if rows else none for name, rows in parts.items()}
 
     def pushed(self, dens: Any, moves: dict[str, Any]) -> Any:
         """Return the change (k, rows, Nt) for changes of inputs, of which "dens" has k."""
@@ -263,10 +257,7 @@ class _Asked(NamedTuple):
             for rows in term.pushed(dens, moves):
                 check_rows(f"a result of {term.shared.kernel}", rows, shape)
                 found.append(rows)
-        change = reduce(add, found)
-        if "dens" in moves:
-            self.composite.add_everywhere(change, moves["dens"], self._at)
-        return change
+        return reduce(add, found)
 
 
 def _of_one(kernel: Any) -> Composite:

@@ -29,13 +29,6 @@ from parki.ewald.sums.maps import (
 )
 
 
-Total = Callable[[Any], Any]
-
-
-def _total(rows: Any) -> Any:
-    return rows.sum(axis=-1)
-
-
 @dataclass(frozen=True)
 class Addend:
     """One sum of a composite. Arrays have shape (rows, N).
@@ -80,31 +73,12 @@ class Composite:
         Shapes for one source and for one target, such as (3,).
     addends : tuple of Addend
         All name their kernel.
-    everywhere : callable or None
-        ``everywhere(dens, at)``: what each source adds to the rows of all targets, wherever they
-        and the source are.
     """
 
     name: str
     density: tuple[int, ...]
     result: tuple[int, ...]
     addends: tuple[Addend, ...]
-    everywhere: Map | None = None
-
-    def add_everywhere(self, found: Any, dens: Any, at: Arrays, total: Total = _total) -> None:
-        """Add to rows (k, rows, Nt) what sources add to all targets, for densities (k, rows, Ns).
-
-        ``total`` sums rows (k, rows, N) over all points, also those of other ranks, to (k, rows).
-        """
-        if self.everywhere is not None:
-            found += total(np.stack([self.everywhere(v, at) for v in dens]))[..., None]
-
-    def pull_everywhere(self, found: Any, rows: Any, at: Arrays, total: Total = _total) -> None:
-        """Add the transpose of that to densities (k, rows, Ns), for values (k, rows, Nt)."""
-        if self.everywhere is not None:
-            shape = len(rows), rows.shape[1], found.shape[-1]
-            values = np.broadcast_to(total(rows)[..., None], shape)
-            found += pulled(self.everywhere, values, at, found.shape[1])
 
 
 def joined(addends: Iterable[Addend]) -> list[Addend]:

@@ -1,43 +1,41 @@
 """Sums beside a wall without slip at x3 = 0: composites of sums of sources and of their images.
 
-A force f at y, of height h, has its image at ``y* = (y1, y2, -h)``. With ``f* = (f1, f2, -f3)``
+A force f at y, of height h over the wall, has its image at ``y* = (y1, y2, -h)``. Then
 
-``u = G(x - y) f - G(x - y*) f* + x3 grad phi - e3 phi``,  ``p = p_G + 2 d phi / d x3``,
+``u = G(x - y) f - G(x - y*) f + h grad chi + x3 grad phi - e3 phi``,  ``p = p_G + 2 d phi / d x3``,
 
-where phi is the potential of charges 2 f3 and dipoles -2 h f* at y*, and p_G the pressure of both
-Stokeslets (Blake 1971, as Gimbutas, Greengard and Veerapaneni 2015 write it). See
-``docs/theory.md``.
+where chi is the potential of charges -2 f3 at y*, phi that of dipoles -2 h (f1, f2, -f3) there, and
+p_G the pressure of both Stokeslets: the images of Blake (1971). Their forces add up to zero, so
+that no gauge is left of them. See ``docs/theory.md``.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-import numpy as np
-
 from parki.errors import ParkiValueError
+from parki.ewald.sums.adjoint import gradient
 from parki.ewald.sums.composite import Addend, Composite
-from parki.ewald.sums.maps import Arrays, Map, velocity
+from parki.ewald.sums.maps import Arrays, velocity
 
 
-def images(points: Any, at: Arrays) -> Any:
-    """Return points, or vectors, mirrored at the wall."""
-    rows = points.copy()
+def mirrored(vectors: Any, at: Arrays) -> Any:
+    """Return points, or other vectors, mirrored at the wall."""
+    rows = vectors.copy()
     rows[2] *= -1
     return rows
 
 
 def _against(dens: Any, at: Arrays) -> Any:
-    return -images(dens, at)
+    return -dens
 
 
 def _charges(dens: Any, at: Arrays) -> Any:
-    return 2 * dens[2:]
+    return -2 * at["points"][2] * dens[2:]
 
 
 def _dipoles(dens: Any, at: Arrays) -> Any:
-    return -2 * at["points"][2] * images(dens, at)
+    return -2 * at["points"][2] * mirrored(dens, at)
 
 
 def _flow(found: Arrays, at: Arrays) -> Any:
@@ -55,22 +53,33 @@ def _pressure_of_flow(found: Arrays, at: Arrays) -> Any:
     return 2 * found["grad_u"][2:]
 
 
-def _upwards(factor: float, dens: Any, at: Arrays) -> Any:
-    """Return the flow that each force adds everywhere."""
-    rows = np.zeros_like(dens)
-    rows[2] = factor * dens[2]
-    return rows
-
-
-# What is wanted: shape; results of the single layer and of potentials, with their maps.
-_WANTED: dict[Any, tuple[tuple[int, ...], tuple[tuple[str, ...], Map], tuple[Any, Map]]] = {
-    "u": ((3,), (("u",), velocity), (("u", "grad_u"), _flow)),
-    "p": ((), (("p",), _pressure), (("grad_u",), _pressure_of_flow)),
+_WANTED = {
+    "u": Composite(
+        "stokes_sl beside a wall",
+        (3,),
+        (3,),
+        (
+            Addend("stokes_sl", ("u",), velocity),
+            Addend("stokes_sl", ("u",), velocity, _against, mirrored),
+            Addend("laplace", ("grad_u",), gradient, _charges, mirrored),
+            Addend("laplace_dipole", ("u", "grad_u"), _flow, _dipoles, mirrored),
+        ),
+    ),
+    "p": Composite(
+        "pressure of stokes_sl beside a wall",
+        (3,),
+        (),
+        (
+            Addend("stokes_sl", ("p",), _pressure),
+            Addend("stokes_sl", ("p",), _pressure, _against, mirrored),
+            Addend("laplace_dipole", ("grad_u",), _pressure_of_flow, _dipoles, mirrored),
+        ),
+    ),
 }
 
 
-def beside_wall(kernel: Any, options: Any, want: Any = "u") -> Composite:
-    """Return a sum beside the wall of options; refuse sums and results that parki lacks there.
+def beside_wall(kernel: Any, wall: str, want: Any = "u") -> Composite:
+    """Return a sum beside a wall; refuse sums and results that parki does not have there.
 
     Raises
     ------
@@ -79,18 +88,7 @@ def beside_wall(kernel: Any, options: Any, want: Any = "u") -> Composite:
     if kernel != "stokes_sl" or not isinstance(want, str) or want not in _WANTED:
         name = kernel.name if isinstance(kernel, Composite) else kernel
         raise ParkiValueError(
-            f"wall is {options.wall!r}, which {name} with want={want!r} does not have; beside a "
-            "wall parki sums stokes_sl with want='u' or want='p'"
+            f"wall is {wall!r}, which {name} with want={want!r} does not have; beside a wall "
+            "parki sums stokes_sl, with want='u' or want='p'"
         )
-    shape, layer, potential = _WANTED[want]
-    everywhere = None
-    if options.periodicity == 1 and want == "u":
-        # What the gauge of one periodic axis leaves of the flow at the wall.
-        everywhere = partial(_upwards, 6 / options.box[0])
-    addends = (
-        Addend("stokes_sl", *layer),
-        Addend("stokes_sl", *layer, _against, images),
-        Addend("laplace", *potential, _charges, images),
-        Addend("laplace_dipole", *potential, _dipoles, images),
-    )
-    return Composite("stokes_sl beside a wall", (3,), shape, addends, everywhere)
+    return _WANTED[want]
