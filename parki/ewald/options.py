@@ -307,6 +307,10 @@ class EwaldOptions:
         length = self.box[axis]
         return 0.0, math.nan if length is None else length
 
+    def images_below(self, of_sources: Any) -> bool:
+        """Return whether all sources, of these smallest and largest coordinates, are images."""
+        return False
+
     def check_dtype(self, dtype: np.dtype[Any]) -> None:
         """Refuse a tolerance or a window that ``dtype`` cannot hold.
 
@@ -403,3 +407,7 @@ class Mirrored(EwaldOptions):
         """Return where the box begins and ends along an axis."""
         begin, end = super().ends(axis)
         return (-end, end) if axis == 2 and not math.isnan(end) else (begin, end)
+
+    def images_below(self, of_sources: Any) -> bool:
+        """Return whether all sources are below the wall; targets are above it."""
+        return len(of_sources) > 0 and bool(of_sources[:, 2].max() <= 0)

@@ -204,6 +204,7 @@ def choose(
         cutoff,
         kept,
         systems,
+        options.images_below(points.survey.of_sources),
     )
     chosen = select(problem)
     if points.systems:
