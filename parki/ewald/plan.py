@@ -52,10 +52,10 @@ class AnyPlan(Generic[Wanted]):
     _sum: PlacedSum
     composed: ClassVar[Any]  # set by the package: plans of composites are made of these plans
 
-    def __new__(cls, *given: Any, **keywords: Any) -> Any:
+    def __new__(cls, kernel: Any = None, *given: Any, **keywords: Any) -> Any:
         """Return a plan; beside a wall one of a composite, which has no `PlacedSum`."""
         if beside_wall(given, keywords):
-            return cls.composed(*given, **keywords)
+            return cls.composed(kernel, *given, **keywords)
         return super().__new__(cls)
 
     def __init__(self, placed: PlacedSum) -> None:

@@ -3,6 +3,7 @@
     mpirun -n 3 python tests/helpers/ranks.py sums
     mpirun -n 2 python tests/helpers/ranks.py sums+moves+adjoints CPU usual
     mpirun -n 3 python tests/helpers/ranks.py composed
+    mpirun -n 3 python tests/helpers/ranks.py wall
     mpirun -n 3 python tests/helpers/ranks.py failures
     mpirun -n 3 python tests/helpers/ranks.py ending raise
     mpirun -n 2 python tests/helpers/ranks.py needed 3
@@ -24,6 +25,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -493,6 +495,38 @@ def composed(comm: Any, space: str = "CPU") -> None:
             print(json.dumps({"case": composite.name, "apart": told}), flush=True)
 
 
+def wall(comm: Any, space: str = "CPU") -> None:
+    """Compare sums beside a wall with those of one rank; a point of one rank is below it."""
+    memory, mine = Memory(space, comm), np.arange(SRC.shape[1]) % comm.size == comm.rank
+    here = np.arange(TRG.shape[1]) * comm.size // TRG.shape[1] == comm.rank
+    dens, values = (np.random.default_rng(8).standard_normal(a.shape) for a in (SRC, TRG))
+    for periodicity in (0, 1, 2):
+        options = parki.EwaldOptions(periodicity, BOX, 1e-6, wall="no-slip")
+        alone = parki.Plan("stokes_sl", TRG, SRC, options)
+        arrays = memory.send(TRG[:, here]), memory.send(SRC[:, mine])
+        plan: Any = ewald.Plan("stokes_sl", *arrays, options, comm=comm)
+        forces, exact = memory.send(dens[:, mine]), alone(dens)[:, here]
+        once = ewald.stokes_sl(*arrays, forces, options, comm=comm)
+        back = plan.adjoint(memory.send(values[:, here]))
+        pairs = (
+            (plan(forces), exact),
+            (once, exact),
+            (back, alone.adjoint(values)[:, mine]),
+        )
+        apart = [
+            abs(memory.fetch(found) - right).max() / abs(right).max() if found.size else 0.0
+            for found, right in pairs
+        ]
+        apart.append(abs(plan.promise(forces) / alone.promise(dens) - 1))
+        told = comm.gather(apart)
+        if told:
+            print(json.dumps({"case": str(periodicity), "apart": told}), flush=True)
+    bad = memory.send(np.full((3, 1), -1.0 if comm.rank == comm.size - 1 else 1.0))
+    attempt(comm, "below", lambda: ewald.Plan("stokes_sl", bad, arrays[1], options, comm=comm))
+    own = replace(options, wall="no-slip" if comm.rank == comm.size - 1 else None)
+    attempt(comm, "one rank", lambda: ewald.Plan("stokes_sl", *arrays, own, comm=comm))
+
+
 # --- failures -------------------------------------------------------------------------------------
 
 
@@ -715,7 +749,8 @@ if __name__ == "__main__":
     usual = Problem.polynomial_degree
     Problem.polynomial_degree = lambda self, *given: -(-usual(self, *given) // 8) * 8
     modes = {
-        each.__name__: each for each in (sums, moves, adjoints, composed, failures, needed, tiles)
+        each.__name__: each
+        for each in (sums, moves, adjoints, composed, wall, failures, needed, tiles)
     }
     if sys.argv[1] == "ending":
         ending(MPI.COMM_WORLD, *sys.argv[2:])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parki.errors import ParkiValueError
 from parki.ewald.checks import Check, Sample
 from parki.ewald.choice.memory import Memory
 from parki.ewald.derivatives.linear_operator import linear_operator
@@ -34,7 +35,7 @@ from parki.ewald.sums.maps import Arrays, factors, mapped, weights
 from parki.ewald.sums.walls import beside_wall
 from parki.ewald.task import Request
 from parki.interchange import as_array, as_given
-from parki.typing import AnyKernel, OptionKeywords
+from parki.typing import OptionKeywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -49,8 +50,10 @@ class ComposedPlan:
         Beside a wall the name of a sum, whose composite it becomes.
     trg, src, norms, options, **keywords
         As for `parki.Plan`. What the composite makes of the sources must be in the box as well.
-    want : str
+    want : {"u", "p"}
         The result of a sum beside a wall.
+    systems : None
+        There are none.
 
     Attributes
     ----------
@@ -67,20 +70,26 @@ class ComposedPlan:
 
     def __init__(
         self,
-        composite: Composite | AnyKernel,
+        composite: Any,
         trg: Any,
         src: Any,
         norms: Any = None,
         options: Any = None,
         *,
         want: Any = "u",
+        systems: Any = None,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
         with self.together():
             norms, self.options = take_options(norms, options, keywords)
+            if systems is not None:
+                raise ParkiValueError(
+                    "systems was given, but plans of composites, as beside a wall, have none; make "
+                    "a plan for each system"
+                )
             if self.options.walled:
                 composite = beside_wall(composite, self.options.wall, want)
-            self.composite: Any = composite
+            self.composite: Composite = composite
             self.sums = together(joined(self.composite.addends))
             self.sources, given = self._given(trg, src, norms)
         self.plans: list[Any] = [

@@ -78,7 +78,7 @@ _WANTED = {
 }
 
 
-def beside_wall(kernel: Any, wall: str, want: Any = "u") -> Composite:
+def beside_wall(kernel: Any, wall: Any, want: Any = "u") -> Composite:
     """Return a sum beside a wall; refuse sums and results that parki does not have there.
 
     Raises
