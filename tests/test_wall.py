@@ -1,4 +1,4 @@
-"""`wall="no-slip"`: single layers beside a plane, against Blake's tensor and its lattice sums."""
+"""`wall="no-slip"`: single layers near a plane, against Blake's tensor and its lattice sums."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def stokeslets(r, f):
 
 
 def blake(trg, src, forces):
-    """Return the flow of each force beside the wall, by the tensor of Blake (1971)."""
+    """Return the flow of each force near the wall, by the tensor of Blake (1971)."""
     mirror = np.array([[1], [1], [-1]])
     r = trg[:, :, None] - (src * mirror)[:, None]
     d, h, g = np.linalg.norm(r, axis=0), src[2], (mirror * forces)[:, None]
@@ -123,7 +123,7 @@ def test_direct_sums_of_other_images(periodicity, box):
     [(1, (100, 200, 400, 800), (2, 4, 6), 3e-9), (2, (16, 32, 64), (1, 3), 3e-4)],
 )
 def test_lattice_sums(periodicity, sizes, powers, bound):
-    """They converge, as a force beside a wall is felt less far away."""
+    """They converge, as a force near a wall is felt less far away."""
     trg, src, forces = TRG[:, :3], SRC[:, :4], FORCES[:, :4]
     exact = lattice(trg, src, forces, periodicity, sizes, powers)
     found = make(trg, src, options(periodicity, tolerance=1e-10))(forces)
@@ -141,7 +141,7 @@ def test_far_above_the_wall():
 
 @pytest.mark.parametrize("same", [False, True])
 def test_a_force_feels_its_own_image(same):
-    """A sphere beside a wall is slower by 9/16 and 9/8 of its radius over its height."""
+    """A sphere near a wall is slower by 9/16 and 9/8 of its radius over its height."""
     points = np.array([[0.3], [0.2], [0.25]])
     plan = make(points, points if same else points.copy(), options(0, tolerance=1e-11))
     for axis, slower in ((0, 9 / 16), (1, 9 / 16), (2, 9 / 8)):
@@ -257,7 +257,7 @@ def test_plans_and_calls_agree():
         parki.Plan("stokes_sl", TRG, SRC, **keywords)(FORCES),
     ):
         assert np.allclose(other, found, rtol=1e-12, atol=1e-12)
-    assert plan.describe().startswith("stokes_sl beside a wall: 4 addends, 3 sums\nstokes_sl, 2-")
+    assert plan.describe().startswith("stokes_sl near a wall: 4 addends, 3 sums\nstokes_sl, 2-")
     assert plan.memory.peak > plan.plans[0].memory.held
     operator = plan.as_linear_operator()
     assert np.array_equal(operator.matvec(FORCES.ravel()), found.ravel())
@@ -427,7 +427,7 @@ def test_other_sums_are_refused(kernel):
     kind = SUMS[kernel]
     dens = np.ones(kind.density_shape(40))
     given = TRG, SRC, SRC if kind.normals else None, options()
-    words = "beside a wall parki sums stokes_sl, with want='u' or want='p'"
+    words = "near a wall parki sums stokes_sl, with want='u' or want='p'"
     with pytest.raises(parki.ParkiValueError, match=words):
         parki.Plan(kernel, *given)
     with pytest.raises(parki.ParkiValueError, match=words):
@@ -435,7 +435,7 @@ def test_other_sums_are_refused(kernel):
 
 
 def test_other_results_and_arguments_are_refused():
-    words = "beside a wall parki sums stokes_sl, with want='u' or want='p'"
+    words = "near a wall parki sums stokes_sl, with want='u' or want='p'"
     for want in ("grad_u", "stress", ("u", "p"), ("u",)):
         with pytest.raises(parki.ParkiValueError, match=words):
             parki.stokes_sl(TRG, SRC, FORCES, options(), want=want)
@@ -452,7 +452,7 @@ def test_other_results_and_arguments_are_refused():
 
 
 def test_what_has_no_walls():
-    with pytest.raises(parki.ParkiValueError, match="beside a wall parki sums stokes_sl"):
+    with pytest.raises(parki.ParkiValueError, match="near a wall parki sums stokes_sl"):
         parki.Spheres(SRC, 0.01, options())
     spheres = parki.Spheres(SRC, 0.01, options(wall=None))
     spheres.options = options()

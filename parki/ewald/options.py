@@ -396,7 +396,7 @@ class EwaldOptions:
 
 @dataclass(frozen=True)
 class Mirrored(EwaldOptions):
-    """Options of the sums beside a wall, whose box reaches as far below it as above it."""
+    """Options of the sums near a wall, whose box reaches as far below it as above it."""
 
     @property
     def walled(self) -> bool:

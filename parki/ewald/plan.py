@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-def beside_wall(given: tuple[Any, ...], keywords: Mapping[str, Any]) -> bool:
+def has_wall(given: tuple[Any, ...], keywords: Mapping[str, Any]) -> bool:
     """Return whether the options among the arguments of a plan or a call have a wall."""
     options = [each for each in (*given, *keywords.values()) if isinstance(each, EwaldOptions)]
     return keywords.get("wall") is not None or any(each.walled for each in options)
@@ -53,8 +53,8 @@ class AnyPlan(Generic[Wanted]):
     composed: ClassVar[Any]  # set by the package: plans of composites are made of these plans
 
     def __new__(cls, kernel: Any = None, *given: Any, **keywords: Any) -> Any:
-        """Return a plan; beside a wall one of a composite, which has no `PlacedSum`."""
-        if beside_wall(given, keywords):
+        """Return a plan; near a wall one of a composite, which has no `PlacedSum`."""
+        if has_wall(given, keywords):
             return cls.composed(kernel, *given, **keywords)
         return super().__new__(cls)
 
@@ -412,11 +412,11 @@ class Plan(AnyPlan[Wanted]):
 
 
 def summed(given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...] = "u") -> Any:
-    """Return the sum of one density, beside a wall by a plan of its own.
+    """Return the sum of one density, near a wall by a plan of its own.
 
     ``given`` has the first five arguments of `Plan`.
     """
-    if beside_wall(given, {}):
+    if has_wall(given, {}):
         plan: Any = Plan(*given, want=want)
         return plan(dens)
     return sum_once(given, dens, want)

@@ -496,7 +496,7 @@ def composed(comm: Any, space: str = "CPU") -> None:
 
 
 def wall(comm: Any, space: str = "CPU") -> None:
-    """Compare sums beside a wall with those of one rank; a point of one rank is below it."""
+    """Compare sums near a wall with those of one rank; a point of one rank is below it."""
     memory, mine = Memory(space, comm), np.arange(SRC.shape[1]) % comm.size == comm.rank
     here = np.arange(TRG.shape[1]) * comm.size // TRG.shape[1] == comm.rank
     dens, values = (np.random.default_rng(8).standard_normal(a.shape) for a in (SRC, TRG))

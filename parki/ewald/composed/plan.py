@@ -32,7 +32,7 @@ from parki.ewald.points import (
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import Composite, Shared, by_density, check_rows, joined, together
 from parki.ewald.sums.maps import Arrays, factors, mapped, weights
-from parki.ewald.sums.walls import beside_wall
+from parki.ewald.sums.walls import near_wall
 from parki.ewald.task import Request
 from parki.interchange import as_array, as_given
 from parki.typing import OptionKeywords
@@ -47,11 +47,11 @@ class ComposedPlan:
     Parameters
     ----------
     composite : Composite
-        Beside a wall the name of a sum, whose composite it becomes.
+        Near a wall the name of a sum, whose composite it becomes.
     trg, src, norms, options, **keywords
         As for `parki.Plan`. What the composite makes of the sources must be in the box as well.
     want : {"u", "p"}
-        The result of a sum beside a wall.
+        The result of a sum near a wall.
     systems : None
         There are none.
 
@@ -84,11 +84,11 @@ class ComposedPlan:
             norms, self.options = take_options(norms, options, keywords)
             if systems is not None:
                 raise ParkiValueError(
-                    "systems was given, but plans of composites, as beside a wall, have none; make "
+                    "systems was given, but plans of composites, as near a wall, have none; make "
                     "a plan for each system"
                 )
             if self.options.walled:
-                composite = beside_wall(composite, self.options.wall, want)
+                composite = near_wall(composite, self.options.wall, want)
             self.composite: Composite = composite
             self.sums = together(joined(self.composite.addends))
             self.sources, given = self._given(trg, src, norms)

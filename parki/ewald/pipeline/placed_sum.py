@@ -72,7 +72,7 @@ class PlacedSum:
             options, space = checked.options, checked.space
             if options.walled:
                 raise ParkiValueError(
-                    f"wall is {options.wall!r}, which this sum does not take; beside a wall call "
+                    f"wall is {options.wall!r}, which this sum does not take; near a wall call "
                     "parki.Plan, parki.stokes_sl, parki.vjp or parki.jvp, or parki.distributed, "
                     "parki.torch or parki.jax"
                 )

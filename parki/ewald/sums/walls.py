@@ -1,12 +1,12 @@
-"""Sums beside a wall without slip at x3 = 0: composites of sums of sources and of their images.
+"""Sums near a wall without slip at x3 = 0: composites of sums of sources and of their images.
 
 A force f at y, of height h over the wall, has its image at ``y* = (y1, y2, -h)``. Then
 
 ``u = G(x - y) f - G(x - y*) f + h grad chi + x3 grad phi - e3 phi``,  ``p = p_G + 2 d phi / d x3``,
 
-where chi is the potential of charges -2 f3 at y*, phi that of dipoles -2 h (f1, f2, -f3) there, and
-p_G the pressure of both Stokeslets: the images of Blake (1971). Their forces add up to zero, so
-that no gauge is left of them. See ``docs/theory.md``.
+where charges -2 f3 at y* have the potential chi, dipoles -2 h (f1, f2, -f3) there the potential
+phi, and both Stokeslets the pressure p_G: the images of Blake (1971). Their forces add up to zero,
+so that no gauge is left of them. See ``docs/theory.md``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _pressure_of_flow(found: Arrays, at: Arrays) -> Any:
 
 _WANTED = {
     "u": Composite(
-        "stokes_sl beside a wall",
+        "stokes_sl near a wall",
         (3,),
         (3,),
         (
@@ -66,7 +66,7 @@ _WANTED = {
         ),
     ),
     "p": Composite(
-        "pressure of stokes_sl beside a wall",
+        "pressure of stokes_sl near a wall",
         (3,),
         (),
         (
@@ -78,8 +78,8 @@ _WANTED = {
 }
 
 
-def beside_wall(kernel: Any, wall: Any, want: Any = "u") -> Composite:
-    """Return a sum beside a wall; refuse sums and results that parki does not have there.
+def near_wall(kernel: Any, wall: Any, want: Any = "u") -> Composite:
+    """Return a sum near a wall; refuse sums and results that parki does not have there.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def beside_wall(kernel: Any, wall: Any, want: Any = "u") -> Composite:
     if kernel != "stokes_sl" or not isinstance(want, str) or want not in _WANTED:
         name = kernel.name if isinstance(kernel, Composite) else kernel
         raise ParkiValueError(
-            f"wall is {wall!r}, which {name} with want={want!r} does not have; beside a wall "
+            f"wall is {wall!r}, which {name} with want={want!r} does not have; near a wall "
             "parki sums stokes_sl, with want='u' or want='p'"
         )
     return _WANTED[want]
