@@ -258,6 +258,7 @@ def test_plans_and_calls_agree():
     ):
         assert np.allclose(other, found, rtol=1e-12, atol=1e-12)
     assert plan.describe().startswith("stokes_sl near a wall: 4 addends, 3 sums\nstokes_sl, 2-")
+    assert repr(plan) == "<parki.Plan: stokes_sl near a wall, 2-periodic>"
     assert plan.memory.peak > plan.plans[0].memory.held
     operator = plan.as_linear_operator()
     assert np.array_equal(operator.matvec(FORCES.ravel()), found.ravel())

@@ -236,6 +236,9 @@ class ComposedPlan:
         ]
         return "\n".join([*lines, *(plan.describe() for plan in self.plans)])
 
+    def __repr__(self) -> str:
+        return f"<parki.Plan: {self.composite.name}, {self.options.periodicity}-periodic>"
+
     @property
     def memory(self) -> Memory:
         """Bytes that all plans need, by kernel and part, as predicted."""
