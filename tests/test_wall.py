@@ -78,19 +78,20 @@ def lattice(trg, src, forces, periodicity, sizes, powers):
     return found[-1]
 
 
-def images_of_the_literature(trg, periodicity):
+def images_of_the_literature(trg, periodicity, src=SRC, forces=FORCES, box=BOX):
     """Return direct sums of images whose forces do not add up to zero, and the gauge's constant."""
-    mirror, how = np.array([[1], [1], [-1]]), {"box": (*BOX[:2], 2.0), "periodicity": periodicity}
-    below, f = SRC * mirror, FORCES * mirror
-    both = np.concatenate([SRC, below], axis=1), np.concatenate([FORCES, -f], axis=1)
+    mirror = np.array([[1], [1], [-1]])
+    how = {"box": (*box[:2], 2 * box[2]), "periodicity": periodicity}
+    below, f = src * mirror, forces * mirror
+    both = np.concatenate([src, below], axis=1), np.concatenate([forces, -f], axis=1)
     u = direct_sum("stokes_sl", trg, *both, **how)
     want = ("u", "grad_u")
-    phi, slope = direct_sum("laplace", trg, below, 2 * FORCES[2], want=want, **how)
-    others = direct_sum("laplace_dipole", trg, below, -2 * SRC[2] * f, want=want, **how)
+    phi, slope = direct_sum("laplace", trg, below, 2 * forces[2], want=want, **how)
+    others = direct_sum("laplace_dipole", trg, below, -2 * src[2] * f, want=want, **how)
     u += trg[2] * (slope + others[1])
     u[2] -= phi + others[0]
     if periodicity == 1:
-        u[2] += 6 / BOX[0] * FORCES[2].sum()
+        u[2] += 6 / box[0] * forces[2].sum()
     return u
 
 
@@ -273,6 +274,26 @@ def test_the_measured_error(box):
     exact = images_of_the_literature(TRG, 2)
     assert check.error == pytest.approx(rms(plan(FORCES) - exact), rel=0.05)
     assert check.error <= check.promise == plan.promise(FORCES)
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("where", ["anywhere", "low", "high", "blob"])
+@pytest.mark.parametrize("box", [(1, 1, 1), (0.25, 0.25, 2), (2, 2, 0.1), (4, 1, 1)])
+@pytest.mark.parametrize("periodicity", [0, 1, 2])
+def test_the_promise(periodicity, box, where, tolerance):
+    edges = np.array(box)[:, None]
+    src, trg = SRC / EDGES, TRG / EDGES
+    if where == "blob":
+        src, trg[:, ::2] = 0.4 + 0.05 * src, 0.4 + 0.05 * trg[:, ::2]
+    for points in (src, trg):
+        points[2] *= 0.02 if where == "low" else 1
+        points[2] += 0.98 * (1 - points[2]) if where == "high" else 0
+    src, trg = src * edges, trg * edges
+    plan = make(trg, src, options(periodicity, box, tolerance))
+    exact = images_of_the_literature(trg, periodicity, src, FORCES, box)
+    rounding = 64 * np.finfo(float).eps * rms(exact)
+    assert rms(plan(FORCES) - exact) <= plan.promise(FORCES) + rounding
 
 
 def test_what_the_promise_is():
