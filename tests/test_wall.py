@@ -403,10 +403,13 @@ def test_ranks(size):
 # --- the choice -----------------------------------------------------------------------------------
 
 
-def test_pairs_of_targets_and_images():
-    """The cost model knows how few of them are close."""
-    points = np.random.default_rng(5).random((3, 20_000)) * EDGES
-    plan = make(points, points, options(2, BOX, 1e-4))
+@pytest.mark.parametrize("power", [1, 4])
+def test_pairs_of_targets_and_images(power):
+    """The cost model counts how few of them are close, and how many where points are low."""
+    points = np.random.default_rng(5).random((3, 20_000))
+    points[2] **= power
+    points *= EDGES
+    plan = make(points, points, options(2, BOX, 1e-3))
     charges = plan.plans[1]
     below = points * [[1], [1], [-1]]
     cutoff = charges.parameters.cutoff * (2 * np.prod(BOX)) ** (1 / 3)
@@ -418,8 +421,9 @@ def test_pairs_of_targets_and_images():
         for part in np.array_split(near[0], 40, axis=1):
             square = ((part[:, :, None] - moved[:, None]) ** 2).sum(axis=0)
             count += (square < cutoff**2).sum()
-    assert charges.parameters.pairs.within == pytest.approx(count, rel=0.1)
-    assert plan.plans[0].parameters.pairs.within > 3 * count
+    assert 0.6 * count <= charges.parameters.pairs.within <= 1.7 * count
+    if power == 1:
+        assert plan.plans[0].parameters.pairs.within > 3 * count
 
 
 # --- refusals -------------------------------------------------------------------------------------

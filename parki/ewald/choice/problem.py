@@ -58,8 +58,6 @@ class Problem:
         Most pairs within the cut-off for which sums keep lists; 0 for sums made once.
     systems : int
         Number of systems, each with as many targets and sources.
-    apart : bool
-        Whether targets are above the middle of the last axis, and sources below it.
     """
 
     kernel: str
@@ -79,7 +77,6 @@ class Problem:
     cutoff: float | None = None
     kept: float = 0.0
     systems: int = 1
-    apart: bool = False
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -136,7 +133,7 @@ class Problem:
         return (
             *(self.kernel, self.want, self.split, self.periodicity, self.tolerance),
             *(self.targets, self.sources, self.p2p, self.p2g, self.g2p),
-            *(tuple(self.windows), self.cutoff, self.kept, self.systems, self.apart),
+            *(tuple(self.windows), self.cutoff, self.kept, self.systems),
             *(self.box.tobytes(), d.scales.tobytes(), d.enhancement.tobytes(), d.around.tobytes()),
             d.self_pairs,
             *(
@@ -171,10 +168,7 @@ class Problem:
         # The average part of the ball around a point that is inside of the box, in box volumes; at
         # most all points and images in reach.
         free = edges[self.periodicity :]
-        inside = [_inside(cutoff / b) for b in free]
-        if self.apart:
-            inside[-1] = min(inside[-1], 0.75 * cutoff / free[-1])
-        ball = 4 / 3 * math.pi * cutoff**3 * math.prod(inside)
+        ball = 4 / 3 * math.pi * cutoff**3 * math.prod(_inside(cutoff / b) for b in free)
         block = (2 * cutoff) ** self.periodicity * math.prod(free)
         uniform = min(ball, block)
         share = min(self.density.typical(cutoff) * uniform, images)

@@ -204,7 +204,6 @@ def choose(
         cutoff,
         kept,
         systems,
-        options.images_below(points.survey.of_sources),
     )
     chosen = select(problem)
     if points.systems:
