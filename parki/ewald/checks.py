@@ -199,7 +199,6 @@ def _more_accurate(task: Task, points: Points) -> EwaldOptions:
         execution_space=task.space,
         split="prolate" if blob and blob.algebraic else "hasimoto",  # the one that such blobs have
         dl_mean=given.dl_mean or "zero",
-        wall=given.wall,
         executor=given.executor,
     )
 
