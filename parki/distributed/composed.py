@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from parki.distributed.plan import Plan
+from parki.distributed.slab import Slab
 from parki.distributed.team import Team
 from parki.ewald.composed import plan as composed
+from parki.ewald.pipeline.placed_sum import PlacedSum
+from parki.ewald.plan import AnyPlan
 
 
 class RanksComposedPlan(composed.ComposedPlan):
@@ -21,12 +24,18 @@ class RanksComposedPlan(composed.ComposedPlan):
     """
 
     def __init__(self, *given: Any, comm: Any = None, **keywords: Any) -> None:
-        self.team, self.comm = Team(comm), comm
+        self.team = Team(comm)
         super().__init__(*given, **keywords)
 
     def make(self, *given: Any, want: tuple[str, ...]) -> Plan[Any]:
-        """Return the plan of a sum."""
-        return Plan(*given, comm=self.comm, want=want)
+        """Return the plan of a sum, without another vote on its options.
+
+        So ranks that ask for the sum without a wall learn that others ask for one with a wall.
+        """
+        plan: Plan[Any] = Plan.__new__(Plan)
+        plan.team = self.team
+        AnyPlan.__init__(plan, PlacedSum(Slab(self.team), given, want))
+        return plan
 
     def together(self) -> Any:
         """Raise on all ranks what is raised on one of them."""

@@ -12,7 +12,7 @@ from parki.distributed.transport import Transport
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import PlacedSum
-from parki.ewald.plan import AnyPlan
+from parki.ewald.plan import AnyPlan, has_wall
 from parki.ewald.points import check_points, check_space, take_options
 from parki.ewald.task import Request
 from parki.interchange import as_array, as_given
@@ -164,6 +164,10 @@ def sum_once(given: tuple[Any, ...], dens: Any, comm: Any, want: str | tuple[str
 
     ``given`` are kernel, targets, sources, normals, options and the keywords.
     """
+    *arrays, keywords = given
+    if has_wall(given, keywords):
+        plan: Any = Plan(*arrays, comm=comm, want=want, **keywords)
+        return plan(dens)
     return _placed(Team(comm), given, want, Request(True, dens)).result
 
 

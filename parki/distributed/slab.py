@@ -194,7 +194,8 @@ class Slab:
         clouds = self._sample(task, points, trg, src)
         found: Any = None  # problem and parameters, or None where the present ones are kept
         if clouds:
-            density = pair_density(clouds[0], clouds[-1], frame.box)
+            apart = task.options.images_below(points.survey.of_sources)
+            density = pair_density(clouds[0], clouds[-1], frame.box, apart=apart)
             if density.self_pairs:  # pairs of the sample with itself
                 density = replace(density, self_pairs=1 / points.survey.totals[1])
             if self.setup is None or not self.setup.suits(density, points):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.placed_sum import sum_once
+from parki.ewald.plan import summed
 from parki.ewald.points import result_shape, take_options
 from parki.ewald.sums import SUMS, kernel
 from parki.ewald.sums.names import Family
@@ -157,7 +157,7 @@ def _sum(
     {found}
     """
     given = kernel, trg, src, *take_options(norms, options, keywords)
-    return sum_once(given, dens, want)
+    return summed(given, dens, want)
 
 
 _calls = calls(_sum)

@@ -192,7 +192,7 @@ def _unchanged(task: Task, points: Points) -> dict[str, Any]:
 def _more_accurate(task: Task, points: Points) -> EwaldOptions:
     """Return options for a more accurate sum of the same points, with other parameters."""
     given, blob = task.options, task.sum.pair.blob
-    return EwaldOptions(
+    return type(given)(
         given.periodicity,
         given.box,
         max(points.tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)]),

@@ -31,6 +31,7 @@ from parki.typing import (
     Radial,
     SpaceName,
     Split,
+    Wall,
 )
 
 PERIODICITIES = (0, 1, 2, 3)
@@ -43,6 +44,7 @@ CHOICES = {
     "split": ("auto", *SPLITS),
     "radial": EVALUATORS,
     "dl_mean": ("zero", "flux"),
+    "wall": ("no-slip",),
     "p2p_method": P2P_METHODS,
     "p2g_method": P2G_METHODS,
     "g2p_method": G2P_METHODS,
@@ -106,6 +108,11 @@ class EwaldOptions:
         It takes positions as they are given, not wrapped: keep the points of a body together where
         it crosses a face. Periodic only if the sum of q.n is zero. Default: zero, with a warning if
         sources are outside of the box. See ``docs/gauges.md``.
+    wall : {"no-slip"}, optional
+        A plane without slip at x3 = 0, normal to the last axis, which is free: points are at or
+        above it, up to the length of the box. For the velocity and the pressure of `stokes_sl`.
+        Its promise is larger than that of ``tolerance``, by the heights of the points: see
+        ``docs/gauges.md``.
     p2p_method : {"auto", "tile", "staged", "gm1d", "gm2d", "sm1d", "sm2d"}
         Variant of the near field: parki's for GPUs (tile) and for CPUs (staged), or one of the
         literature's four, to compare with, which compute the velocity or potential alone. Default:
@@ -146,6 +153,7 @@ class EwaldOptions:
     split: Split = "auto"
     radial: Radial = "polynomial"
     dl_mean: Mean | None = None
+    wall: Wall | None = None
     p2p_method: P2PMethod = "auto"
     p2g_method: P2GMethod = "auto"
     g2p_method: G2PMethod = "auto"
@@ -181,7 +189,7 @@ class EwaldOptions:
         for name, choices in CHOICES.items():
             if name.endswith("_method") and isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, given.lower().replace("-", ""))  # "GM-1D"
-            if name != "dl_mean" or self.dl_mean is not None:
+            if name not in ("dl_mean", "wall") or getattr(self, name) is not None:
                 self._one_of(name, choices)
         if self.radial != "polynomial" and self.split != "hasimoto":
             raise ParkiValueError(
@@ -192,6 +200,11 @@ class EwaldOptions:
             raise ParkiValueError(
                 f"dl_mean is 'flux', but periodicity is {self.periodicity}; only sums over three "
                 "periodic directions leave the mean open"
+            )
+        if self.wall is not None and self.periodic[2]:
+            raise ParkiValueError(
+                f"wall is {self.wall!r}, but periodicity is {self.periodicity}; a wall is normal "
+                "to the last axis, which must be free: choose periodicity 0, 1 or 2"
             )
         if self.precision == "mixed" and self.p2p_method in CELL_METHODS:
             raise ParkiValueError(
@@ -293,6 +306,26 @@ class EwaldOptions:
             raise ParkiValueError(f"{name} is {value!r}; expected a positive number: {meaning}")
         object.__setattr__(self, name, number)
 
+    @property
+    def walled(self) -> bool:
+        """Whether sums are composites, of sources and of their images behind a wall."""
+        return self.wall is not None
+
+    def of_sums(self) -> EwaldOptions:
+        """Return the options of the sums of a composite."""
+        if not self.walled:
+            return self
+        return Mirrored(**{field.name: getattr(self, field.name) for field in fields(self)})
+
+    def ends(self, axis: int) -> tuple[float, float]:
+        """Return where the box begins and ends along an axis; it ends at NaN without a length."""
+        length = self.box[axis]
+        return 0.0, math.nan if length is None else length
+
+    def images_below(self, of_sources: Any) -> bool:
+        """Return whether all sources, of these smallest and largest coordinates, are images."""
+        return False
+
     def check_dtype(self, dtype: np.dtype[Any]) -> None:
         """Refuse a tolerance or a window that ``dtype`` cannot hold.
 
@@ -374,6 +407,25 @@ class EwaldOptions:
         if self.window_points is not None:
             return (self.window_points,)
         return tuple(range(2, MOST_POINTS[np.dtype(dtype)] + 1))
+
+
+@dataclass(frozen=True)
+class Mirrored(EwaldOptions):
+    """Options of the sums near a wall, whose box reaches as far below it as above it."""
+
+    @property
+    def walled(self) -> bool:
+        """Whether sums are composites: these are the sums of one."""
+        return False
+
+    def ends(self, axis: int) -> tuple[float, float]:
+        """Return where the box begins and ends along an axis."""
+        begin, end = super().ends(axis)
+        return (-end, end) if axis == 2 and not math.isnan(end) else (begin, end)
+
+    def images_below(self, of_sources: Any) -> bool:
+        """Return whether all sources are below the wall; targets are above it."""
+        return len(of_sources) > 0 and bool(of_sources[:, 2].max() <= 0)
 
 
 def _periodicity(given: Any) -> int | tuple[bool, bool, bool]:

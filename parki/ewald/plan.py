@@ -5,8 +5,8 @@ This is what users see. A `PlacedSum` does the work, here and in `parki.distribu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, overload
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from parki.ewald.derivatives.transpose import Transpose
 from parki.ewald.describe import describe, facts, headline
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import OneDevice
-from parki.ewald.pipeline.placed_sum import PlacedSum
+from parki.ewald.pipeline.placed_sum import PlacedSum, sum_once
 from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import take_options
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+def has_wall(given: tuple[Any, ...], keywords: Mapping[str, Any]) -> bool:
+    """Return whether the options among the arguments of a plan or a call have a wall."""
+    options = [each for each in (*given, *keywords.values()) if isinstance(each, EwaldOptions)]
+    return keywords.get("wall") is not None or any(each.walled for each in options)
+
+
 class AnyPlan(Generic[Wanted]):
     """What plans of one device and of many ranks have in common: views on a `PlacedSum`."""
 
@@ -44,6 +50,13 @@ class AnyPlan(Generic[Wanted]):
     want: Any
     task: Task
     _sum: PlacedSum
+    composed: ClassVar[Any]  # set by the package: plans of composites are made of these plans
+
+    def __new__(cls, kernel: Any = None, *given: Any, **keywords: Any) -> Any:
+        """Return a plan; near a wall one of a composite, which has no `PlacedSum`."""
+        if has_wall(given, keywords):
+            return cls.composed(kernel, *given, **keywords)
+        return super().__new__(cls)
 
     def __init__(self, placed: PlacedSum) -> None:
         self._sum, self.task = placed, placed.task
@@ -279,6 +292,12 @@ class Plan(AnyPlan[Wanted]):
     ParkiMemoryError
         If the plan needs more memory than is free; with what would fit.
 
+    Notes
+    -----
+    With ``options.wall`` this returns a `parki.ewald.composed.plan.ComposedPlan`, which can be
+    called, and has `adjoint`, `promise`, `check`, `describe`, `memory`, `update_points` and
+    `as_linear_operator`.
+
     Examples
     --------
     >>> import numpy as np, parki
@@ -399,9 +418,20 @@ def marked_plan(given: tuple[Any, ...], marks: tuple[Any, Any]) -> Plan[Any]:
 
     ``given`` has the first five arguments of `Plan`; for ``marks`` see `Request`.
     """
-    plan = Plan.__new__(Plan)
+    plan: Plan[Any] = Plan.__new__(Plan)
     AnyPlan.__init__(plan, PlacedSum(OneDevice(), given, "u", None, Request(marks=marks)))
     return plan
+
+
+def summed(given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...] = "u") -> Any:
+    """Return the sum of one density, near a wall by a plan of its own.
+
+    ``given`` has the first five arguments of `Plan`.
+    """
+    if has_wall(given, {}):
+        plan: Any = Plan(*given, want=want)
+        return plan(dens)
+    return sum_once(given, dens, want)
 
 
 def plan_and_sum(

@@ -210,9 +210,15 @@ def _check_extent(name: str, points: Any, extent: Any, options: EwaldOptions) ->
     _check_finite(name, points, extent)
     if not len(extent):
         return extent
+    if options.walled and extent[0, 2] < 0:
+        raise ParkiValueError(
+            f"{name} reaches to {extent[0, 2]:g} along axis 2, below the wall at 0; shift the "
+            "points, so that all are at the wall or above it"
+        )
     for axis, length in enumerate(options.box):
         if length is None:
             continue
+        first, last = options.ends(axis)
         if options.periodic[axis]:
             # Wrapping a point from a million boxes away would leave it few digits.
             farthest = max(extent[:, axis], key=abs)
@@ -221,10 +227,12 @@ def _check_extent(name: str, points: Any, extent: Any, options: EwaldOptions) ->
                     f"{name} reaches to {farthest:g} along axis {axis}, more than 1e6 boxes away; "
                     "wrap the points into the box first, where their digits are known"
                 )
-        elif extent[0, axis] < 0 or extent[1, axis] > max(length, _rounded(length, points.dtype)):
+        elif extent[0, axis] < min(first, _rounded(first, points.dtype)) or extent[1, axis] > max(
+            last, _rounded(last, points.dtype)
+        ):
             raise ParkiValueError(
                 f"{name} reaches from {extent[0, axis]:g} to {extent[1, axis]:g} along axis "
-                f"{axis}, which is free, but the box there is [0, {length:g}]; "
+                f"{axis}, which is free, but the box there is [{first:g}, {last:g}]; "
                 "enlarge the box, shift the points, or give None for that edge of the box"
             )
     return extent

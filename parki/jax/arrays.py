@@ -11,7 +11,7 @@ from typing import Any
 
 from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.derivatives.vjp import jvp, vjp
-from parki.ewald.pipeline.placed_sum import sum_once
+from parki.ewald.plan import summed
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 
@@ -32,7 +32,7 @@ def run_sum(*arrays: Any, kernel: str, options: Any, names: tuple[str, ...]) -> 
     """Return a sum."""
     given = dict(zip(names, arrays, strict=True))
     dens, many = stacked(kernel, "dens", given["dens"])
-    found = sum_once((kernel, *points_of(given), given.get("norms"), options), dens, "u")
+    found = summed((kernel, *points_of(given), given.get("norms"), options), dens)
     return found.reshape(*many, *result_shape(kernel, "u", given["trg"].shape[1]))
 
 

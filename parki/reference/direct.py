@@ -211,6 +211,11 @@ def _checked_geometry(
                 "options and box or periodicity were given; leave out box and periodicity"
             )
         box, periodicity = options.box, options.periodicity
+        if getattr(options, "wall", None) is not None:
+            raise ValueError(
+                f"wall is {options.wall!r}, which direct_sum does not have; give box and "
+                "periodicity for sums without a wall"
+            )
         double = kernel in ("stokes_dl", "stokes_comb")
         if double and getattr(options, "dl_mean", "zero") == "flux":
             raise ValueError(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from parki.ewald import plan as ewald
 from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.placed_sum import sum_once
 from parki.typing import AnyKernel
 
 INPUTS = ("trg", "src", "dens", "norms")
@@ -24,7 +24,7 @@ def plain(*tensors: Any) -> list[Any]:
 def summed(kernel: AnyKernel, options: EwaldOptions, *given: Any) -> Any:
     """Return a sum, given targets, sources or None, density, and normals or None."""
     trg, src, dens, norms = plain(*given)
-    return sum_once((kernel, trg, trg if src is None else src, norms, options), dens, "u")
+    return ewald.summed((kernel, trg, trg if src is None else src, norms, options), dens)
 
 
 def pulled(

@@ -5,6 +5,7 @@
     mpirun -n 2 python tests/helpers/ranks.py sums+adjoints CPU turned
     mpirun -n 3 python tests/helpers/ranks.py composed
     mpirun -n 3 python tests/helpers/ranks.py spheres
+    mpirun -n 3 python tests/helpers/ranks.py wall
     mpirun -n 3 python tests/helpers/ranks.py failures
     mpirun -n 3 python tests/helpers/ranks.py ending raise
     mpirun -n 2 python tests/helpers/ranks.py needed 3
@@ -26,6 +27,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -583,6 +585,41 @@ def spheres(comm: Any, space: str = "CPU") -> None:
     attempt(comm, "good", lambda: found.velocities(own(forces)))
 
 
+# --- walls ----------------------------------------------------------------------------------------
+
+
+def wall(comm: Any, space: str = "CPU") -> None:
+    """Compare sums near a wall with those of one rank; a point of one rank is below it."""
+    memory, mine = Memory(space, comm), np.arange(SRC.shape[1]) % comm.size == comm.rank
+    here = np.arange(TRG.shape[1]) * comm.size // TRG.shape[1] == comm.rank
+    dens, values = (np.random.default_rng(8).standard_normal(a.shape) for a in (SRC, TRG))
+    for periodicity in (0, 1, 2):
+        options = parki.EwaldOptions(periodicity, BOX, 1e-6, wall="no-slip")
+        alone = parki.Plan("stokes_sl", TRG, SRC, options)
+        arrays = memory.send(TRG[:, here]), memory.send(SRC[:, mine])
+        plan: Any = ewald.Plan("stokes_sl", *arrays, options, comm=comm)
+        forces, exact = memory.send(dens[:, mine]), alone(dens)[:, here]
+        once = ewald.stokes_sl(*arrays, forces, options, comm=comm)
+        back = plan.adjoint(memory.send(values[:, here]))
+        pairs = (
+            (plan(forces), exact),
+            (once, exact),
+            (back, alone.adjoint(values)[:, mine]),
+        )
+        apart = [
+            abs(memory.fetch(found) - right).max() / abs(right).max() if found.size else 0.0
+            for found, right in pairs
+        ]
+        apart.append(abs(plan.promise(forces) / alone.promise(dens) - 1))
+        told = comm.gather(apart)
+        if told:
+            print(json.dumps({"case": str(periodicity), "apart": told}), flush=True)
+    bad = memory.send(np.full((3, 1), -1.0 if comm.rank == comm.size - 1 else 1.0))
+    attempt(comm, "below", lambda: ewald.Plan("stokes_sl", bad, arrays[1], options, comm=comm))
+    own = replace(options, wall="no-slip" if comm.rank == comm.size - 1 else None)
+    attempt(comm, "one rank", lambda: ewald.Plan("stokes_sl", *arrays, own, comm=comm))
+
+
 # --- failures -------------------------------------------------------------------------------------
 
 
@@ -805,7 +842,7 @@ if __name__ == "__main__":
     Problem.polynomial_degree = few_degrees()
     modes = {
         each.__name__: each
-        for each in (sums, moves, adjoints, composed, spheres, failures, needed, tiles)
+        for each in (sums, moves, adjoints, composed, spheres, wall, failures, needed, tiles)
     }
     if sys.argv[1] == "ending":
         ending(MPI.COMM_WORLD, *sys.argv[2:])

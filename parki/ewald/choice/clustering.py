@@ -32,6 +32,7 @@ OFFSETS = (0.137, 0.137 + 1 / 3)
 EDGE = 1.3
 # Fewer pairs, or triples, than these say little.
 FEWEST_PAIRS, FEWEST_THREES = 30, 100
+LEAST_APART = 1e-3  # ratio of pairs of targets and sources that are apart
 # Most cells along an axis; then all ten-bit numbers, spread with two zeros between their bits.
 _MOST = 2**20
 _BITS = 10
@@ -51,7 +52,8 @@ class PairDensity:
         Edge lengths of the cells in which pairs were counted, decreasing, in units of the cube
         root of the box's volume.
     enhancement : ndarray, shape (n,)
-        Pairs of different points found within a cell, over the uniform number; at least 1.
+        Pairs of different points found within a cell, over the uniform number; at least 1, unless
+        targets and sources are apart.
     around : ndarray, shape (2, n)
         Density of targets, and of sources, in the cells that hold pairs, over the mean density; at
         least 1.
@@ -100,7 +102,11 @@ class PairDensity:
 
 
 def pair_density(
-    trg: Any, src: Any, box: NDArray[np.float64], systems: Systems | None = None
+    trg: Any,
+    src: Any,
+    box: NDArray[np.float64],
+    systems: Systems | None = None,
+    apart: bool = False,
 ) -> PairDensity:
     """Measure the pair density of a cloud, as the larger one of two sets of cells.
 
@@ -115,6 +121,9 @@ def pair_density(
         Edge lengths.
     systems : Systems, optional
         Which points form pairs. Default: all.
+    apart : bool
+        Whether targets and sources are on two sides of a plane: the closer pairs are, the fewer
+        there are of them.
     """
     unit = float(np.prod(box)) ** (1 / 3)
     if systems is None:
@@ -135,7 +144,11 @@ def pair_density(
     places = [cloud * (2.0**LEVELS / unit) for cloud in clouds]
     found = [_counted(places, offset * 2.0**LEVELS, same, ids) for offset in OFFSETS]
     # Clustering is measured up to a scale and only grows below it.
-    values = np.maximum.accumulate(np.fmax(1.0, np.fmax(*found)), axis=1)
+    ratios = np.fmax(*found)
+    values = np.maximum.accumulate(np.fmax(1.0, ratios), axis=1)
+    if apart:  # then the last ratio that was measured is a bound below its scale
+        known = np.where(np.isnan(ratios[0]), 0, np.arange(LEVELS + 1))
+        values[0] = np.fmax(ratios[0, np.maximum.accumulate(known)], LEAST_APART)
     count = systems.count if systems else 1
     self_pairs = count / max(1, src.shape[1]) if same else 0.0
     return PairDensity(scales, values[0], values[1:], self_pairs)

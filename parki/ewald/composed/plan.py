@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parki.errors import ParkiValueError
 from parki.ewald.checks import Check, Sample
 from parki.ewald.choice.memory import Memory
 from parki.ewald.derivatives.linear_operator import linear_operator
@@ -31,6 +32,7 @@ from parki.ewald.points import (
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import Composite, Shared, by_density, check_rows, joined, together
 from parki.ewald.sums.maps import Arrays, factors, mapped, weights
+from parki.ewald.sums.walls import near_wall
 from parki.ewald.task import Request
 from parki.interchange import as_array, as_given
 from parki.typing import OptionKeywords
@@ -45,8 +47,13 @@ class ComposedPlan:
     Parameters
     ----------
     composite : Composite
+        Near a wall the name of a sum, whose composite it becomes.
     trg, src, norms, options, **keywords
         As for `parki.Plan`. What the composite makes of the sources must be in the box as well.
+    want : {"u", "p"}
+        The result of a sum near a wall.
+    systems : None
+        There are none.
 
     Attributes
     ----------
@@ -63,19 +70,30 @@ class ComposedPlan:
 
     def __init__(
         self,
-        composite: Composite,
+        composite: Any,
         trg: Any,
         src: Any,
         norms: Any = None,
         options: Any = None,
+        *,
+        want: Any = "u",
+        systems: Any = None,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
-        self.composite, self.sums = composite, together(joined(composite.addends))
         with self.together():
             norms, self.options = take_options(norms, options, keywords)
+            if systems is not None:
+                raise ParkiValueError(
+                    "systems was given, but plans of composites, as near a wall, have none; make "
+                    "a plan for each system"
+                )
+            if self.options.walled:
+                composite = near_wall(composite, self.options.wall, want)
+            self.composite: Composite = composite
+            self.sums = together(joined(self.composite.addends))
             self.sources, given = self._given(trg, src, norms)
         self.plans: list[Any] = [
-            self.make(one.kernel, *arrays, self.options, want=one.want)
+            self.make(one.kernel, *arrays, self.options.of_sums(), want=one.want)
             for one, arrays in zip(self.sums, given, strict=True)
         ]
 
@@ -217,6 +235,9 @@ class ComposedPlan:
             f"{self.composite.name}: {len(self.composite.addends)} addends, {len(self.sums)} sums"
         ]
         return "\n".join([*lines, *(plan.describe() for plan in self.plans)])
+
+    def __repr__(self) -> str:
+        return f"<parki.Plan: {self.composite.name}, {self.options.periodicity}-periodic>"
 
     @property
     def memory(self) -> Memory:

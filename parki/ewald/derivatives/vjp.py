@@ -28,6 +28,7 @@ from parki.ewald.points import (
 from parki.ewald.sums import SUMS, sum_of
 from parki.ewald.sums.composite import Addend, Composite, Shared, check_rows, joined, together
 from parki.ewald.sums.maps import velocity
+from parki.ewald.sums.walls import near_wall
 from parki.interchange import as_given
 from parki.runtime import ExecutionSpace
 from parki.typing import AnyKernel, Array, ArrayT, InputName, OptionKeywords
@@ -181,6 +182,8 @@ class _Asked(NamedTuple):
     ) -> _Asked:
         """Return the composite; refuse impossible arguments, and ``names`` of inputs it lacks."""
         composite = kernel if isinstance(kernel, Composite) else _of_one(kernel)
+        if options.walled:
+            composite = near_wall(kernel, options.wall)
         kernels = [each.kernel for each in composite.addends]
         first = next((name for name in kernels if SUMS[name].normals), kernels[0])
         own = SUMS[first].normals or composite is not kernel
@@ -196,7 +199,7 @@ class _Asked(NamedTuple):
                 f"{', '.join(inputs)}"
             )
         points = arrays["trg"], arrays["src"], arrays.get("norms")
-        found = cls(composite, given.options.of_derivatives(), given.space, *points)
+        found = cls(composite, given.options.of_sums().of_derivatives(), given.space, *points)
         if dens is None and {*names} == {"dens"}:
             return found
         values = found.like("dens", dens, "dens")

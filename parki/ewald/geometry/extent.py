@@ -24,7 +24,8 @@ class Extent(NamedTuple):
     Attributes
     ----------
     origin : ndarray, shape (3,)
-        Corner of the box, subtracted from all points; 0 where the box was given.
+        Corner of the box, subtracted from all points; 0 where the box was given, without images
+        behind a wall.
     box : ndarray, shape (3,)
         Edge lengths.
     """
@@ -70,15 +71,15 @@ def resolve(options: EwaldOptions, extents: Array) -> Extent:
     ParkiValueError
         If the edges differ too much, or overflow.
     """
-    box = np.array([math.nan if b is None else b for b in options.box])
-    origin = np.zeros(3)
+    origin, last = np.array([options.ends(axis) for axis in range(3)]).T.copy()
+    box = last - origin
     free = [axis for axis in range(3) if options.box[axis] is None]
     if not free:
         return Extent(origin, box)
     if extents.size == 0:
         return Extent(origin, np.where(np.isnan(box), 1.0, box))
     low, high = extents.min(axis=0).tolist(), extents.max(axis=0).tolist()  # may be infinite
-    longest = max([high[a] - low[a] if b is None else b for a, b in enumerate(options.box)])
+    longest = max([high[a] - low[a] if b is None else box[a] for a, b in enumerate(options.box)])
     shortest = THINNEST * longest
     if longest == 0.0:  # one point: any box works
         longest = shortest = max(float(np.abs(extents).max()), 1.0)

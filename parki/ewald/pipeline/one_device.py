@@ -86,7 +86,9 @@ class OneDevice(Pipeline):
         if self.crowding.matches(crowds):
             return True
         wrapped = _wrapped(setup.task, setup.frame, _named(points))
-        suits = setup.suits(pair_density(*wrapped, setup.frame.box, points.systems), points)
+        apart = setup.task.options.images_below(points.survey.of_sources)
+        density = pair_density(*wrapped, setup.frame.box, points.systems, apart)
+        suits = setup.suits(density, points)
         if suits:
             self.crowding.suited = crowds
         return suits
@@ -101,7 +103,8 @@ class OneDevice(Pipeline):
         problem = why_not(task.space, task.executor, points.targets, points.sources)
         if problem and not once and (moved := self._moved(points, arrays, wrapped, problem)):
             return moved
-        density, slack = pair_density(*wrapped, frame.box, points.systems), None
+        apart, slack = task.options.images_below(points.survey.of_sources), None
+        density = pair_density(*wrapped, frame.box, points.systems, apart)
         (targets, sources, many), systems, old = points.counts, points.systems, self.stages
         if not (problem or once or systems):
             slack = self._made(task, arrays)

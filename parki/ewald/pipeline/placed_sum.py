@@ -78,6 +78,12 @@ class PlacedSum:
             checked = check_arguments(*given)
             kernel, arrays = checked.kernel, checked.arrays
             options, space = checked.options, checked.space
+            if options.walled:
+                raise ParkiValueError(
+                    f"wall is {options.wall!r}, which this sum does not take; near a wall call "
+                    "parki.Plan, parki.stokes_sl, parki.vjp or parki.jvp, or parki.distributed, "
+                    "parki.torch or parki.jax"
+                )
             self.dtype = np.dtype(arrays["src"].dtype)
             names = check_want(kernel, want, request.tensors is not None)
             check_wanted(options.p2p_method, options.radial, kernel, names)

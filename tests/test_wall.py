@@ -1,0 +1,500 @@
+"""`wall="no-slip"`: single layers near a plane, against Blake's tensor and its lattice sums."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from composites import SLIP
+from contract import rms
+from started import mpirun, parallel
+
+import parki
+from parki.ewald.composed.plan import ComposedPlan
+from parki.ewald.derivatives.linear_map import LinearMap
+from parki.ewald.sums import SUMS
+from parki.reference import direct_sum
+
+pytestmark = pytest.mark.usefixtures("few_degrees")
+
+BOX = (1.2, 1.0, 0.8)
+EDGES = np.array(BOX)[:, None]
+RNG = np.random.default_rng(3)
+SRC, TRG = RNG.random((3, 40)) * EDGES, RNG.random((3, 30)) * EDGES
+FORCES, VALUES = RNG.standard_normal((3, 40)), RNG.standard_normal((3, 30))
+TOLERANCE = 1e-7
+BOXES = {0: (BOX, None), 1: (BOX, (1.2, None, None)), 2: (BOX, (1.2, 1.0, None))}
+
+
+def options(periodicity=2, box=BOX, tolerance=TOLERANCE, **more):
+    return parki.EwaldOptions(periodicity, box, tolerance, **{"wall": "no-slip", **more})
+
+
+def make(trg=TRG, src=SRC, given=None, **more):
+    return parki.Plan("stokes_sl", trg, src, given or options(), **more)
+
+
+def stokeslets(r, f):
+    """Return ``G(r) f`` for r (3, targets, sources) and f (3, sources), zero where r is zero."""
+    d = np.linalg.norm(r, axis=0)
+    d[d == 0] = np.inf
+    return f[:, None] / d + r * (r * f[:, None]).sum(axis=0) / d**3
+
+
+def blake(trg, src, forces):
+    """Return the flow of each force near the wall, by the tensor of Blake (1971)."""
+    mirror = np.array([[1], [1], [-1]])
+    r = trg[:, :, None] - (src * mirror)[:, None]
+    d, h, g = np.linalg.norm(r, axis=0), src[2], (mirror * forces)[:, None]
+    along = (r * g).sum(axis=0)
+    rows = h * (g / d**3 - 3 * r * along / d**5)
+    rows += -g * r[2] / d**3 - r * g[2] / d**3 + 3 * r * r[2] * along / d**5
+    rows[2] += along / d**3
+    direct = trg[:, :, None] - src[:, None]
+    return stokeslets(direct, forces) - stokeslets(r, forces) + 2 * h * rows
+
+
+def lattice(trg, src, forces, periodicity, sizes, powers):
+    """Return the sum over images, extrapolated from rows or discs of images of several sizes."""
+    found = []
+    for size in sizes:
+        counts = np.arange(-size, size + 1)
+        shifts = np.stack(np.meshgrid(counts, counts[:: 2 * size + 1 if periodicity == 1 else 1]))
+        shifts = shifts.reshape(2, -1) * np.array(BOX)[:2, None]
+        if periodicity == 1:
+            shifts[1] = 0
+        else:
+            shifts = shifts[:, (shifts**2).sum(axis=0) <= (size * BOX[1]) ** 2]
+        total = np.zeros(trg.shape)
+        for x, into in zip(trg.T, total.T, strict=True):
+            images = x[:, None] + np.concatenate([shifts, np.zeros((1, shifts.shape[1]))])
+            into += blake(images, src, forces).sum(axis=(1, 2))
+        found.append(total)
+    for power in powers:
+        found = [(2**power * b - a) / (2**power - 1) for a, b in pairwise(found)]
+    return found[-1]
+
+
+def images_of_the_literature(trg, periodicity, src=SRC, forces=FORCES, box=BOX):
+    """Return direct sums of images whose forces do not add up to zero, and the gauge's constant."""
+    mirror = np.array([[1], [1], [-1]])
+    how = {"box": (*box[:2], 2 * box[2]), "periodicity": periodicity}
+    below, f = src * mirror, forces * mirror
+    both = np.concatenate([src, below], axis=1), np.concatenate([forces, -f], axis=1)
+    u = direct_sum("stokes_sl", trg, *both, **how)
+    want = ("u", "grad_u")
+    phi, slope = direct_sum("laplace", trg, below, 2 * forces[2], want=want, **how)
+    others = direct_sum("laplace_dipole", trg, below, -2 * src[2] * f, want=want, **how)
+    u += trg[2] * (slope + others[1])
+    u[2] -= phi + others[0]
+    if periodicity == 1:
+        u[2] += 6 / box[0] * forces[2].sum()
+    return u
+
+
+# --- the flow -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("box", BOXES[0])
+def test_blakes_tensor(box):
+    plan = make(given=options(0, box))
+    exact = blake(TRG, SRC, FORCES).sum(axis=2)
+    promise = plan.promise(FORCES)
+    assert 0 < rms(plan(FORCES) - exact) <= promise < 1e-6 * rms(exact)
+
+
+@pytest.mark.parametrize(
+    ("periodicity", "box"), [(p, box) for p, boxes in BOXES.items() for box in boxes]
+)
+def test_direct_sums_of_other_images(periodicity, box):
+    """Blake's images may be written in two ways; and there is no flow at the wall."""
+    plan, wall = make(given=options(periodicity, box)), TRG.copy()
+    exact, promise = images_of_the_literature(TRG, periodicity), plan.promise(FORCES)
+    assert 0 < rms(plan(FORCES) - exact) <= promise < 1e-6 * rms(exact)
+    wall[2] = 0
+    found = parki.stokes_sl(wall, SRC, FORCES, options(periodicity, box))
+    assert 0 < rms(found) <= promise
+
+
+@pytest.mark.parametrize(
+    ("periodicity", "sizes", "powers", "bound"),
+    [(1, (100, 200, 400, 800), (2, 4, 6), 3e-9), (2, (16, 32, 64), (1, 3), 3e-4)],
+)
+def test_lattice_sums(periodicity, sizes, powers, bound):
+    """They converge, as a force near a wall is felt less far away."""
+    trg, src, forces = TRG[:, :3], SRC[:, :4], FORCES[:, :4]
+    exact = lattice(trg, src, forces, periodicity, sizes, powers)
+    found = make(trg, src, options(periodicity, tolerance=1e-10))(forces)
+    assert rms(found - exact) <= bound * rms(exact)
+
+
+def test_far_above_the_wall():
+    """With two periodic axes the velocity has a limit, whatever the forces add up to."""
+    far = TRG.copy()
+    far[2] = 5 + far[2]
+    found = make(far, SRC, options(2, (*BOX[:2], 6.0)))(FORCES)
+    limit = 8 * np.pi / (BOX[0] * BOX[1]) * (SRC[2] * FORCES * [[1], [1], [0]]).sum(axis=1)
+    assert rms(found - limit[:, None]) <= 1e-6 * rms(limit[:, None])
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_a_force_feels_its_own_image(same):
+    """A sphere near a wall is slower by 9/16 and 9/8 of its radius over its height."""
+    points = np.array([[0.3], [0.2], [0.25]])
+    plan = make(points, points if same else points.copy(), options(0, tolerance=1e-11))
+    for axis, slower in ((0, 9 / 16), (1, 9 / 16), (2, 9 / 8)):
+        force = np.eye(3)[:, axis : axis + 1]
+        assert plan(force) == pytest.approx(-4 / 3 * slower / 0.25 * force, abs=1e-9)
+
+
+def test_sources_and_targets_at_the_wall():
+    src = SRC.copy()
+    src[2, :20] = 0
+    found = make(src, src)(FORCES)
+    exact = make(src, src[:, 20:])(FORCES[:, 20:])
+    promise = make(src, src).promise(FORCES)
+    assert rms(found - exact) <= 2 * promise
+    assert rms(found[:, :20]) <= 2 * promise < 1e-3 * rms(found)
+
+
+@pytest.mark.parametrize("periodicity", [0, 1, 2])
+def test_the_matrix_is_symmetric(periodicity):
+    plan = make(given=options(periodicity))
+    swapped = make(SRC, TRG, options(periodicity))
+    found = plan(FORCES)
+    there, back = np.vdot(VALUES, found), np.vdot(swapped(VALUES), FORCES)
+    size = np.linalg.norm(VALUES) * np.linalg.norm(found)
+    assert abs(there - back) <= 1e-8 * size
+    adjoint = plan.adjoint(VALUES)
+    assert abs(there - np.vdot(adjoint, FORCES)) <= 1e-14 * size
+    assert rms(adjoint - swapped(VALUES)) <= 2 * swapped.promise(VALUES)
+
+
+@pytest.mark.parametrize("periodicity", [0, 2])
+def test_the_pressure_is_that_of_the_flow(periodicity):
+    """Its slope is the Laplacian of the velocity, and it vanishes far above the wall."""
+    x, step = np.array([0.5, 0.5, 0.7]), 0.02
+    src = SRC * [[1], [1], [0.5]]
+    stencil = x[:, None] + step * np.concatenate([np.zeros((3, 1)), np.eye(3), -np.eye(3)], axis=1)
+    given = options(periodicity, (*BOX[:2], 20.0), 1e-10)
+    u = make(stencil, src, given)(FORCES)
+    p = make(stencil, src, given, want="p")(FORCES)
+    slope = (p[1:4] - p[4:]) / (2 * step)
+    laplacian = (u[:, 1:].sum(axis=1) - 6 * u[:, 0]) / step**2
+    assert rms(slope[:, None] - laplacian[:, None]) <= 0.02 * rms(slope[:, None])
+    stencil[2] = 20
+    far = parki.stokes_sl(stencil, src, FORCES, given, want="p")
+    assert rms(far[None]) <= 0.01 * abs(p[0])
+
+
+def test_the_pressure_keeps_its_promise():
+    plan = make(want="p")
+    found, check = plan(FORCES), plan.check(FORCES)
+    finer = make(given=options(tolerance=1e-10), want="p")(FORCES)
+    assert found.shape == (30,)
+    assert 0 < rms((found - finer)[None]) <= plan.promise(FORCES) == check.promise
+    assert 0 < check.error <= check.promise
+    values = VALUES[0]
+    there, back = np.vdot(values, found), np.vdot(plan.adjoint(values), FORCES)
+    assert abs(there - back) <= 1e-5 * np.linalg.norm(values) * np.linalg.norm(found)
+
+
+# --- precisions and spaces ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("box", BOXES[1])
+def test_single_and_mixed_precision(box):
+    f4 = [array.astype("f4") for array in (TRG, SRC, FORCES)]
+    exact = make(*(a.astype("f8") for a in f4[:2]), options(1, box))(f4[2].astype("f8"))
+    single = make(*f4[:2], options(1, box, 1e-4))
+    found = single(f4[2])
+    assert found.dtype == single.adjoint(found).dtype == np.float32
+    assert rms(found - exact) <= single.promise(f4[2]) < 1e-2 * rms(exact)
+    mixed = make(given=options(1, box, 1e-5, precision="mixed"))
+    error = rms(mixed(FORCES) - images_of_the_literature(TRG, 1))
+    assert 0 < error <= mixed.promise(FORCES) < 1e-3 * rms(exact)
+
+
+def test_spaces(space, to_space, to_host):
+    usual = make()
+    given = [to_space(array) for array in (TRG, SRC, FORCES)]
+    plan = make(*given[:2], replace(options(), execution_space=space))
+    found = plan(given[2])
+    assert type(found) is type(given[2])
+    assert rms(to_host(found) - usual(FORCES)) <= 2 * usual.promise(FORCES)
+    assert plan.promise(given[2]) == pytest.approx(usual.promise(FORCES))
+    back = to_host(plan.adjoint(to_space(VALUES)))
+    assert (back * FORCES).sum() == pytest.approx((to_host(found) * VALUES).sum(), rel=1e-8)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_points_at_the_end_of_the_box(dtype):
+    """An edge rounded to the points' dtype is in the box, and so is its mirror image."""
+    points = np.array([[0.1, 0.7], [0.2, 0.6], [0.8, 0.8]]).astype(dtype)
+    given = options(2, BOX, 1e-4)
+    found = make(points, points, given)(np.ones((3, 2), dtype))
+    exact = make(points, points, options(2, (*BOX[:2], 0.9), 1e-6))(np.ones((3, 2), dtype))
+    assert rms(found - exact) <= 1e-3 * rms(exact)
+
+
+# --- plans and calls ------------------------------------------------------------------------------
+
+
+def test_plans_and_calls_agree():
+    plan = make()
+    assert isinstance(plan, ComposedPlan)
+    assert [each.kernel for each in plan.plans] == ["stokes_sl", "laplace", "laplace_dipole"]
+    assert [each.n_sources for each in plan.plans] == [80, 40, 40]
+    found = plan(FORCES)
+    keywords = {"periodicity": 2, "box": BOX, "tolerance": TOLERANCE, "wall": "no-slip"}
+    for other in (
+        parki.stokes_sl(TRG, SRC, FORCES, **keywords),
+        parki.stokes_sl(TRG, SRC, FORCES, options=options()),
+        parki.Plan("stokes_sl", TRG, SRC, options=options())(FORCES),
+        parki.Plan(kernel="stokes_sl", trg=TRG, src=SRC, norms=options())(FORCES),
+        parki.Plan("stokes_sl", TRG, SRC, **keywords)(FORCES),
+    ):
+        assert np.allclose(other, found, rtol=1e-12, atol=1e-12)
+    assert plan.describe().startswith("stokes_sl near a wall: 4 addends, 3 sums\nstokes_sl, 2-")
+    assert repr(plan) == "<parki.Plan: stokes_sl near a wall, 2-periodic>"
+    assert plan.memory.peak > plan.plans[0].memory.held
+    operator = plan.as_linear_operator()
+    assert np.array_equal(operator.matvec(FORCES.ravel()), found.ravel())
+    several = plan(np.stack([FORCES, 2 * FORCES]))
+    assert np.allclose(several, np.stack([found, 2 * found]), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("box", BOXES[2])
+def test_the_measured_error(box):
+    plan = make(given=options(2, box))
+    check = plan.check(FORCES)
+    exact = images_of_the_literature(TRG, 2)
+    assert check.error == pytest.approx(rms(plan(FORCES) - exact), rel=0.05)
+    assert check.error <= check.promise == plan.promise(FORCES)
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("where", ["anywhere", "low", "high", "blob"])
+@pytest.mark.parametrize("box", [(1, 1, 1), (0.25, 0.25, 2), (2, 2, 0.1), (4, 1, 1)])
+@pytest.mark.parametrize("periodicity", [0, 1, 2])
+def test_the_promise(periodicity, box, where, tolerance):
+    edges = np.array(box)[:, None]
+    src, trg = SRC / EDGES, TRG / EDGES
+    if where == "blob":
+        src, trg[:, ::2] = 0.4 + 0.05 * src, 0.4 + 0.05 * trg[:, ::2]
+    for points in (src, trg):
+        points[2] *= 0.02 if where == "low" else 1
+        points[2] += 0.98 * (1 - points[2]) if where == "high" else 0
+    src, trg = src * edges, trg * edges
+    plan = make(trg, src, options(periodicity, box, tolerance))
+    exact = images_of_the_literature(trg, periodicity, src, FORCES, box)
+    rounding = 64 * np.finfo(float).eps * rms(exact)
+    assert rms(plan(FORCES) - exact) <= plan.promise(FORCES) + rounding
+
+
+def test_what_the_promise_is():
+    """The bounds of the sums, where heights multiply densities and results."""
+    plan = make()
+    length, h = (2 * np.prod(BOX)) ** (1 / 3), SRC[2]
+    layers = (2 * (FORCES**2).sum()) ** 0.5 / length
+    charges = (4 * (h * FORCES[2]) ** 2).sum() ** 0.5 / length**2
+    dipoles = (4 * (h * FORCES) ** 2).sum() ** 0.5 * (1 / length**2 + TRG[2].max() / length**3)
+    total = TOLERANCE * (layers + charges + dipoles)
+    assert plan.promise(FORCES) == pytest.approx(total, rel=1e-12)
+
+
+@pytest.mark.parametrize("box", BOXES[2])
+def test_other_points(box):
+    """They may be anywhere above the wall, as far as the box goes."""
+    plan = make(TRG, SRC, options(2, box))
+    lower = SRC * [[1], [1], [0.5]]
+    plan.update_points(lower, lower)
+    found = plan(FORCES)
+    assert rms(found - make(lower, lower)(FORCES)) <= 2 * plan.promise(FORCES)
+    lower[2, 3] = -0.1
+    with pytest.raises(parki.ParkiValueError, match=r"trg reaches to -0\.1 along axis 2, below"):
+        plan.update_points(lower, SRC)
+    with pytest.raises(parki.ParkiValueError, match=r"src reaches to -0\.1 along axis 2, below"):
+        plan.update_points(TRG, lower)
+
+
+@pytest.mark.parametrize(("targets", "sources"), [(0, 4), (4, 0), (0, 0)])
+def test_without_points(targets, sources):
+    plan = make(TRG[:, :targets], SRC[:, :sources], options(2, (*BOX[:2], None)))
+    found = plan(FORCES[:, :sources])
+    assert found.shape == (3, targets) and not found.any()
+    assert not plan.adjoint(found).any()
+
+
+# --- derivatives ----------------------------------------------------------------------------------
+
+
+def test_derivatives_by_forces():
+    given = "stokes_sl", TRG, SRC, FORCES, options()
+    found = make()(FORCES)
+    back = parki.vjp(*given, values=VALUES)["dens"]
+    assert (back * FORCES).sum() == pytest.approx((VALUES * found).sum(), rel=1e-6)
+    change = parki.jvp(*given, tangents={"dens": FORCES})
+    assert rms(change - found) <= make().promise(FORCES)
+    words = "no sum for the derivative of 'grad_u' of laplace"
+    for name, move in (("trg", TRG), ("src", SRC)):
+        with pytest.raises(parki.ParkiValueError, match=words):
+            parki.vjp(*given, values=VALUES, wrt=(name,))
+        with pytest.raises(parki.ParkiValueError, match=words):
+            parki.jvp(*given, tangents={name: move})
+
+
+def test_pytorch():
+    torch = pytest.importorskip("torch")
+    import parki.torch
+
+    trg, src, dens = (torch.tensor(array) for array in (TRG, SRC, FORCES))
+    dens.requires_grad_()
+    found = parki.torch.stokes_sl(trg, src, dens, options())
+    assert np.allclose(found.detach().numpy(), make()(FORCES), rtol=1e-10, atol=1e-10)
+    (found * torch.tensor(VALUES)).sum().backward()
+    assert rms(dens.grad.numpy() - make().adjoint(VALUES)) <= 1e-6 * rms(dens.grad.numpy())
+    trg.requires_grad_()
+    with pytest.raises(parki.ParkiValueError, match="no sum for the derivative of 'grad_u'"):
+        parki.torch.stokes_sl(trg, src, dens, options()).sum().backward()
+
+
+def test_jax():
+    jax = pytest.importorskip("jax")
+    import parki.jax
+
+    trg, src, dens, values = (jax.numpy.asarray(a, "f4") for a in (TRG, SRC, FORCES, VALUES))
+    given = options(tolerance=1e-4)
+
+    def total(dens):
+        return (parki.jax.stokes_sl(trg, src, dens, given) * values).sum()
+
+    found, promise = parki.jax.stokes_sl(trg, src, dens, given), make(given=given).promise(FORCES)
+    assert rms(np.asarray(found) - make()(FORCES)) <= promise
+    back = np.asarray(jax.grad(total)(dens))
+    assert rms(back - make().adjoint(VALUES)) <= promise * rms(VALUES) / rms(FORCES)
+
+
+# --- ranks ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [pytest.param(3, marks=parallel)])
+def test_ranks(size):
+    ran = mpirun(size, "wall", seconds=120)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    found = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    apart = {each["case"]: each["apart"] for each in found if "apart" in each}
+    assert {*apart} == {"0", "1", "2"}
+    assert max(np.max(each) for each in apart.values()) <= 1e-9
+    words = {
+        "below": "rank 2 of 3: trg reaches to -1 along axis 2, below the wall at 0",
+        "one rank": "wall is no-slip on rank 2, but None on rank 0",
+    }
+    seen = {each["case"]: each["seen"] for each in found if "seen" in each}
+    assert {*seen} == {*words}
+    for case, each in seen.items():
+        assert len(each) == size and all(words[case] in text for _, text in each), each
+
+
+# --- the choice -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("power", [1, 4])
+def test_pairs_of_targets_and_images(power):
+    """The cost model counts how few of them are close, and how many where points are low."""
+    points = np.random.default_rng(5).random((3, 20_000))
+    points[2] **= power
+    points *= EDGES
+    plan = make(points, points, options(2, BOX, 1e-3))
+    charges = plan.plans[1]
+    below = points * [[1], [1], [-1]]
+    cutoff = charges.parameters.cutoff * (2 * np.prod(BOX)) ** (1 / 3)
+    shifts = np.stack(np.meshgrid([-1, 0, 1], [-1, 0, 1])).reshape(2, 9)
+    near = points[:, points[2] < cutoff], below[:, below[2] > -cutoff]
+    count = 0
+    for shift in shifts.T:
+        moved = near[1] + np.append(shift, 0)[:, None] * EDGES
+        for part in np.array_split(near[0], 40, axis=1):
+            square = ((part[:, :, None] - moved[:, None]) ** 2).sum(axis=0)
+            count += (square < cutoff**2).sum()
+    assert 0.6 * count <= charges.parameters.pairs.within <= 1.7 * count
+    if power == 1:
+        assert plan.plans[0].parameters.pairs.within > 3 * count
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+def test_another_periodic_axis():
+    """The second axis alone is periodic, as the first is where both change places."""
+    given = options(1, (BOX[1], BOX[0], BOX[2]))
+    other = replace(given, periodicity=(False, True, False), box=BOX)
+    turned = make(TRG[[1, 0, 2]], SRC[[1, 0, 2]], given)(FORCES[[1, 0, 2]])
+    promise = make(given=other).promise(FORCES)
+    assert rms(make(given=other)(FORCES) - turned[[1, 0, 2]]) < promise
+    assert make(given=other).check(FORCES).error < promise
+
+
+def test_impossible_options():
+    with pytest.raises(parki.ParkiValueError, match=r"wall is 'slip'; expected one of no-slip"):
+        parki.EwaldOptions(2, BOX, wall="slip")
+    with pytest.raises(parki.ParkiValueError, match="wall is 'no-slip', but periodicity is 3"):
+        parki.EwaldOptions(3, BOX, wall="no-slip")
+    with pytest.raises(parki.ParkiValueError, match="which must be free"):
+        parki.EwaldOptions((True, False, True), BOX, wall="no-slip")
+
+
+def test_points_out_of_reach():
+    for name, box in (("trg", BOX), ("src", (1.2, 1.0, None))):
+        arrays = {"trg": TRG, "src": SRC, name: TRG - [[0], [0], [1]]}
+        with pytest.raises(parki.ParkiValueError, match=f"{name} reaches to -.* below the wall"):
+            parki.stokes_sl(arrays["trg"], arrays["src"], FORCES, options(2, box))
+        with pytest.raises(parki.ParkiValueError, match=f"{name} reaches to -.* below the wall"):
+            parki.vjp("stokes_sl", *arrays.values(), FORCES, options(2, box), values=VALUES)
+    high = TRG + np.array([[0], [0], [1]])
+    with pytest.raises(parki.ParkiValueError, match=r"but the box there is \[0, 0\.8\]"):
+        make(high, SRC)
+
+
+@pytest.mark.parametrize("kernel", [kernel for kernel in SUMS if kernel != "stokes_sl"])
+def test_other_sums_are_refused(kernel):
+    kind = SUMS[kernel]
+    dens = np.ones(kind.density_shape(40))
+    given = TRG, SRC, SRC if kind.normals else None, options()
+    words = "near a wall parki sums stokes_sl, with want='u' or want='p'"
+    with pytest.raises(parki.ParkiValueError, match=words):
+        parki.Plan(kernel, *given)
+    with pytest.raises(parki.ParkiValueError, match=words):
+        parki.vjp(kernel, TRG, SRC, dens, *given[2:], values=np.ones((3, 30)[kind.results == 1 :]))
+
+
+def test_other_results_and_arguments_are_refused():
+    words = "near a wall parki sums stokes_sl, with want='u' or want='p'"
+    for want in ("grad_u", "stress", ("u", "p"), ("u",)):
+        with pytest.raises(parki.ParkiValueError, match=words):
+            parki.stokes_sl(TRG, SRC, FORCES, options(), want=want)
+    with pytest.raises(parki.ParkiValueError, match="systems was given, but plans of composites"):
+        make(systems=([0, 30], [0, 40]))
+    with pytest.raises(parki.ParkiValueError, match="which free slip with want='u' does not have"):
+        ComposedPlan(SLIP, TRG, SRC, options())
+    with pytest.raises(parki.ParkiValueError, match="which free slip with want='u' does not have"):
+        parki.vjp(SLIP, TRG, SRC, FORCES, options(), values=VALUES)
+    with pytest.raises(parki.ParkiTypeError, match="norms was given, but stokes_sl has no"):
+        parki.vjp("stokes_sl", TRG, SRC, FORCES, SRC, options(), values=VALUES)
+    with pytest.raises(parki.ParkiTypeError, match=r"plan is a ComposedPlan; expected parki\.Plan"):
+        LinearMap(make())
+
+
+def test_what_has_no_walls():
+    with pytest.raises(parki.ParkiValueError, match="near a wall parki sums stokes_sl"):
+        parki.Spheres(SRC, 0.01, options())
+    spheres = parki.Spheres(SRC, 0.01, options(wall=None))
+    spheres.options = options()
+    with pytest.raises(parki.ParkiValueError, match="wall is 'no-slip', which this sum does not"):
+        spheres.flow(FORCES, TRG)
+    with pytest.raises(ValueError, match="wall is 'no-slip', which direct_sum does not have"):
+        direct_sum("stokes_sl", TRG, SRC, FORCES, options=options())
