@@ -139,7 +139,7 @@ def test_drops(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.array(whole["volumes"]) / example.SPHERE, 1, atol=1e-4)
     assert picture.exists() == HAS_MATPLOTLIB
     # A run that goes on is the run that was not interrupted.
-    drops, start = example.mill(3, 1.0, 0.3, 5, "CPU")
+    drops, start = example.mill(3, 1.0, 0.2, 5, "CPU")
     first = example.run(drops, start, 1, kept)
     assert len(first["volumes"]) == 1
     later = example.run(drops, start, 2, kept)
