@@ -388,7 +388,7 @@ def draw(picture: str, found: dict, drops: Drops, record: dict[str, Any]) -> Non
     paint = np.repeat(paint[upwards], len(shifts), axis=0)
     at = np.linspace(0, edge, 100)
     stream = np.outer(np.sin(2 * np.pi * at / edge), np.sin(2 * np.pi * at / edge))
-    right.contour(at, at, stream, 10, colors=INK, linewidths=0.6, alpha=0.35)
+    right.contour(at, at, stream, 10, colors=INK, linestyles="-", linewidths=0.6, alpha=0.35)
     right.add_collection(
         PolyCollection(
             patches.reshape(-1, 4, 2), facecolors=paint, edgecolors="face", linewidths=0.2, zorder=3
