@@ -175,7 +175,7 @@ class Drops:
         pairs = parki.near_pairs(x.reshape(3, -1), points, reach, self.options)
         others = pairs.targets // x.shape[2] != pairs.indices // (areas.size // x.shape[1])
         index, r = pairs.indices[others], pairs.displacements[:, others]
-        before = xp.concatenate([xp.zeros(1, int), xp.cumsum(others)])[pairs.indptr]
+        before = xp.concatenate([xp.zeros(1, int), xp.cumsum(others, dtype=int)])[pairs.indptr]
         pairs = dataclasses.replace(
             pairs, indptr=before.astype(np.int32), indices=index, displacements=r,
             distances=pairs.distances[others],
