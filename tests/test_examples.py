@@ -11,6 +11,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 from started import NO_GPU
 
+import parki
 from parki.reference import direct_sum
 
 HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
@@ -120,6 +121,105 @@ def test_rigid_bodies_on_a_gpu() -> None:
         bodies = example.suspension(6, 5, space)
         push, gap = bodies.repulsion()
         found.append((*bodies.solve(forces)[:2], push, np.array(gap)))
+    for host, device in zip(*found, strict=True):
+        np.testing.assert_allclose(device, host, atol=1e-4)
+
+
+def test_drops(tmp_path: Path) -> None:
+    example, picture = load("drops"), tmp_path / "drops.png"
+    kept = str(tmp_path / "mill.npz")
+    words = "--drops 3 --ratios 1 5 --capillaries 0.05 --shear-steps 16 --order 5".split()
+    words += ["--output", str(picture)]
+    found, whole = example.main([*words, "--steps", "2"])
+    for (ratio, capillary), (deformation, volume) in found.items():
+        taylor, cox = example.theory(ratio, capillary)
+        assert deformation == pytest.approx(taylor, rel=0.04)
+        assert deformation == pytest.approx(cox, rel=0.01)
+        assert abs(volume) < 2e-4
+    np.testing.assert_allclose(np.array(whole["volumes"]) / example.SPHERE, 1, atol=1e-4)
+    assert picture.exists() == HAS_MATPLOTLIB
+    # A run that goes on is the run that was not interrupted.
+    drops, start = example.mill(3, 1.0, 0.2, 5, "CPU")
+    first = example.run(drops, start, 1, kept)
+    assert len(first["volumes"]) == 1
+    later = example.run(drops, start, 2, kept)
+    np.testing.assert_allclose(later["x"], whole["x"], rtol=1e-9)
+    np.testing.assert_array_equal(later["volumes"][0], first["volumes"][0])
+
+
+def ellipsoids(example: ModuleType, order: int, centres: np.ndarray) -> np.ndarray:
+    axes = np.array([[1.2, 0.9, 1.0], [1.0, 1.1, 0.9], [0.85, 1.05, 1.1]])[:, : centres.shape[1]]
+    return (
+        centres[:, :, None]
+        + axes[:, :, None] * example.directions(*example.sphere(order)[:2])[:, None]
+    )
+
+
+def test_drops_own_part() -> None:
+    """A closed surface has no flow from its normals, and half of a constant from a double layer."""
+    example = load("drops")
+    free = parki.EwaldOptions(periodicity=0, box=[4, 4, 4], tolerance=1e-8)
+    errors = []
+    for order in (4, 8):
+        drops = example.Drops(order, 1.0, np.zeros_like, free)
+        x = ellipsoids(example, order, np.full((3, 1), 2.0))
+        np.testing.assert_allclose(drops.shape(x)[0], example.SPHERE * 1.2 * 0.85, rtol=1e-9)
+        np.testing.assert_allclose(drops.shape(x)[1], (1.2 - 0.85) / (1.2 + 0.85), rtol=1e-9)
+        drops.place(x)
+        single = np.abs(drops.layer(0, drops.normals.reshape(x.shape))).max()
+        double = np.abs(drops.layer(1, np.ones_like(x)) - 1 / 2).max()
+        errors.append((single, double))
+    assert max(errors[1]) < 3e-5
+    assert np.all(np.divide(*errors) > 10)
+
+
+def test_drops_close_to_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Near pairs take most of the error away that plain sums have between close drops."""
+    example = load("drops")
+    free = parki.EwaldOptions(periodicity=0, box=[8, 4, 4], tolerance=1e-6)
+    centres = np.array([[2.0, 2 + 1.2 + 0.9 + 0.2], [2.0, 2.0], [2.0, 2.0]])
+
+    def layers(order: int, reach: float) -> np.ndarray:
+        monkeypatch.setattr(example, "SMOOTH", reach)
+        drops = example.Drops(order, 1.0, np.zeros_like, free)
+        x = ellipsoids(example, order, centres)
+        pull = drops.place(x)
+        return np.stack([drops.layer(0, pull), drops.layer(1, np.sin(x))])
+
+    smooth = example.SMOOTH
+    exact = layers(12, smooth) @ example.resample(12, *example.sphere(6)[:2])[0].T
+    plain, mended = (
+        np.abs(layers(6, reach) - exact).max(axis=(1, 2, 3)) for reach in (1e-3, smooth)
+    )
+    assert np.all(plain > 0.1 * np.abs(exact).max(axis=(1, 2, 3)))
+    assert np.all(mended < plain / 15)
+
+
+def test_drops_across_faces() -> None:
+    """Round drops go with a uniform flow, and moved by as much, drops have the same velocities."""
+    example = load("drops")
+    box = parki.EwaldOptions(periodicity=3, box=[4.5] * 3, tolerance=1e-6, dl_mean="flux")
+    uniform = np.array([[[1.0]], [[2.0]], [[3.0]]])
+    drops = example.Drops(5, 3.0, lambda x: uniform + 0 * x, box)
+    centres = np.array([[1.2, 3.4], [1.2, 3.3], [1.2, 3.3]])
+    round_ones = centres[:, :, None] + example.directions(*example.sphere(5)[:2])[:, None]
+    found = drops.velocity(round_ones)
+    np.testing.assert_allclose(found - uniform, 0, atol=2e-3)
+    expected = drops.velocity(ellipsoids(example, 5, centres))
+    assert np.abs(expected - uniform).max() > 0.03
+    for shift in (1.1, 2.2):
+        moved = drops.velocity(ellipsoids(example, 5, (centres + shift) % 4.5))
+        np.testing.assert_allclose(moved, expected, atol=1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
+def test_drops_on_a_gpu() -> None:
+    example, found = load("drops"), []
+    for space in ("CPU", "GPU"):
+        drops, start = example.mill(8, 3.0, 0.3, 4, space)
+        record = example.run(drops, start, 1, "")
+        found.append((record["x"], record["volumes"][-1], record["deformations"][-1]))
     for host, device in zip(*found, strict=True):
         np.testing.assert_allclose(device, host, atol=1e-4)
 
