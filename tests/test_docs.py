@@ -22,7 +22,7 @@ from parki import errors
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-NEEDED = ("sphinx", "furo", "myst_parser", "numpydoc")
+NEEDED = ("sphinx", "furo", "myst_parser", "numpydoc", "sphinx_copybutton")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 
 
