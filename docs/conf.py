@@ -1,12 +1,21 @@
 """Sphinx's configuration: `python -m sphinx -W --keep-going docs docs/_build/html`.
 
-Needs no network. Pages are Markdown, written to be read as plain files too; only `api.md` takes its
-text from the docstrings.
+Neither the build nor the site needs a network. Pages are Markdown, written to be read as plain
+files too; only `api.md` takes its text from the docstrings. Two things are done here: formulas
+become MathML, which browsers draw by themselves, and the command that runs an example is followed
+by the example, folded.
 """
+
+from __future__ import annotations
 
 import re
 import sys
 from pathlib import Path
+
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the docstrings of this checkout, whatever is installed
@@ -17,7 +26,7 @@ copyright = author
 _source = (ROOT / "parki" / "__init__.py").read_text(encoding="utf-8")
 release = version = re.findall(r'^__version__ = "(.*)"', _source, re.M)[0]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc", "sphinx_copybutton"]
 exclude_patterns = ["_build", "notebook", "results"]  # the notebook is for maintainers alone
 
 # Markdown as GitHub has it: formulas in dollars and in fences, and a place for each heading.
@@ -39,3 +48,36 @@ html_css_files = ["parki.css"]
 html_copy_source = False
 html_show_copyright = False
 html_theme_options = {"navigation_with_keys": True}
+html_math_renderer = "mathml"
+copybutton_exclude = ".linenos, .go"  # what a program prints is not copied
+
+EXAMPLE = re.compile(r"^```sh\n(?:.*\n)*?.*python (examples/\w+\.py).*\n```\n", re.M)
+FOLDED = """
+<details class="program"><summary>The program</summary>
+
+[Download {0}](../{0})
+
+```{{literalinclude}} ../{0}
+```
+
+</details>
+"""
+
+
+def show_programs(_app: Sphinx, _page: str, source: list[str]) -> None:
+    """Put each example behind the command that runs it."""
+    source[0] = EXAMPLE.sub(lambda found: found[0] + FOLDED.format(found[1]), source[0])
+
+
+def write_formula(page: HTML5Translator, node: nodes.Element) -> None:
+    """Write a formula as MathML."""
+    block = isinstance(node, nodes.math_block)
+    formula = tex2mathml(node.astext(), as_block=block)
+    page.body.append(f'<div class="formula">{formula}</div>' if block else formula)
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> None:
+    """Tell Sphinx."""
+    app.connect("source-read", show_programs)
+    app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))

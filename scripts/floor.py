@@ -41,10 +41,13 @@ STAGES = ("P2P", "P2G", "FGC", "G2P")
 HEAD = """\
 # How far the stages are from their floors
 
+FGC, which memory bounds, takes {FGC} times its least time, and P2P, P2G and G2P take {others}
+times theirs. They do not reach their floors because lanes are without work, and because numbers are
+fetched again.
+
 A stage takes at least the time of its operations and of its bytes, each at the rate that the same
 machine reaches when it does nothing else. The tables compare the measured time of a repeated
-application with the larger of the two. Arithmetic bounds P2P and P2G. They do not reach their
-floors because lanes are without work, and because numbers are fetched again. Memory bounds FGC.
+application with the larger of the two.
 
 To repeat this, run `scripts/floor.py` as its first lines say.
 
@@ -117,9 +120,18 @@ def measure(run: Run, top: Ceilings) -> dict[str, Any]:
     return found
 
 
+def extremes(records: list[record.Record], *stages: str) -> str:
+    """Return the least and the largest time over the floor of some stages, in words."""
+    cases = [case for found in records for case in found["results"]["cases"].values()]
+    over = [
+        case["stages"][s]["seconds"] / case["stages"][s]["floor"] for case in cases for s in stages
+    ]
+    return f"{min(over):.2g} to {max(over):.2g}"
+
+
 def page(records: list[record.Record]) -> str:
     """Return the page."""
-    text = HEAD
+    text = HEAD.format(FGC=extremes(records, "FGC"), others=extremes(records, "P2P", "P2G", "G2P"))
     for found in records:
         top = found["results"]["ceilings"]
         text += (

@@ -56,10 +56,12 @@ PICTURE = PAGE.parent / "images" / "scaling.png"
 HEAD = """\
 # Scaling over ranks
 
+Two GPUs take at most 1.2 times as long as one for twice the points. They take about half as long as
+one for the same points.
+
 The tables have the time of a plan of `stokes_comb` on one rank and on two, for uniform points that
-are sources and targets. Two GPUs take at most 1.2 times as long for twice the points, and about
-half as long for the same points. To repeat this, run `scripts/scaling.py` as its first lines say,
-and then `python scripts/scaling.py --docs docs/results/scaling-*.json`.
+are sources and targets. To repeat this, run `scripts/scaling.py` as its first lines say, and then
+`python scripts/scaling.py --docs docs/results/scaling-*.json`.
 
 ![Milliseconds of an application on one rank and on two](images/scaling.png)
 

@@ -22,7 +22,7 @@ from parki import errors
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-NEEDED = ("sphinx", "furo", "myst_parser", "numpydoc")
+NEEDED = ("sphinx", "furo", "myst_parser", "numpydoc", "sphinx_copybutton")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 
 
@@ -186,9 +186,45 @@ def test_every_page_and_name_is_there(site: Path) -> None:
     assert {"parki.Plan.__call__", "parki.reference.direct_sum"} <= places
 
 
-def test_nothing_is_loaded_from_elsewhere_but_mathjax() -> None:
+def test_no_page_needs_a_network(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"<(?:script|link|img)\b[^>]*\b(?:src|href)=\"(?:https?:)?//", text), (
+            path
+        )
     text = (DOCS / "conf.py").read_text(encoding="utf-8")
     assert "intersphinx" not in text  # it asks the network when the pages are built
+
+
+def test_formulas_are_drawn_by_browsers(site: Path) -> None:
+    source = (DOCS / "theory.md").read_text(encoding="utf-8")
+    page = (site / "theory.html").read_text(encoding="utf-8")
+    assert page.count('display="block"') == len(re.findall(r"^```math|^\$\$", source, re.M)) > 20
+    assert page.count("<math") > 100
+    assert "\\frac" not in page
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+def test_fractions_have_braces(page: Path) -> None:
+    """Without them docutils reads the half of `k` as 12 over `k`."""
+    assert not re.search(r"\\[td]?frac[^{]", page.read_text(encoding="utf-8"))
+
+
+def test_examples_page_has_every_program(site: Path) -> None:
+    page = Page((site / "examples.html").read_text(encoding="utf-8"))
+    files = {unquote(link).rpartition("/")[2] for link in page.links if "_downloads" in link}
+    programs = {path.name for path in (ROOT / "examples").glob("*.py")}
+    assert len(programs) > 10
+    assert programs <= files
+    text = (site / "examples.html").read_text(encoding="utf-8")
+    assert text.count('<details class="program">') == len(programs)
+
+
+def test_tables_fit_the_page() -> None:
+    """A column of the site holds some ninety letters of a row, and about eleven cells."""
+    for page in sorted(DOCS.glob("*.md")):
+        rows = re.findall(r"^\|(?: *:?-+:? *\|)+$", page.read_text(encoding="utf-8"), re.M)
+        assert max((row.count("|") - 1 for row in rows), default=0) <= 11, page.name
 
 
 # ---------------------------------------------------------------------- error messages
@@ -267,6 +303,21 @@ def test_fading_is_drawn(tmp_path: Path) -> None:
     drawn = tmp_path / "fading.png"
     subprocess.run([sys.executable, ROOT / "scripts" / "draw_fading.py", drawn], check=True)
     assert drawn.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("script", "names"),
+    [
+        ("draw_sketches.py", ("surface", "near-and-far")),
+        pytest.param("draw_gauges.py", [f"gauges-{n}" for n in range(4)], marks=pytest.mark.slow),
+    ],
+)
+def test_pictures_are_drawn(script: str, names: tuple[str, ...], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    subprocess.run([sys.executable, ROOT / "scripts" / script, tmp_path], check=True)
+    for name in names:
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert (DOCS / "images" / f"{name}.png").is_file()
 
 
 def test_errors_named_are_those_of_parki() -> None:

@@ -15,7 +15,7 @@ from . import table9
 from .record import Record
 from .run import Run
 from .show import DARK, STAGE_COLOURS, Table, count, figure, ms, number, save
-from .whole import HEAD, PAPER_HEAD, STAGES, cells, paper_cells, whole
+from .whole import HEAD, PAPER_HEAD, STAGES, cells, paper_cell, whole
 
 HOST, DEVICE = (10_000, 30_000, 100_000), (250_000, 1_000_000, 4_000_000)
 PAPER = {4_000_000: table9.PAPER["U/U"]}
@@ -44,14 +44,14 @@ def tables(record: Record) -> list[Table]:
     rows = []
     for row in record["results"]["rows"]:
         n = row["points"]
-        last = paper_cells(PAPER.get(n)) if device else [ms(PUBLISHED_HOST.get(n))]
-        rows.append([count(n), *cells(row), number(n / row["one_shot"] / 1e6), *last])
-    other = PAPER_HEAD if device else ("published code, two other cores: total",)
+        last = paper_cell(PAPER.get(n)) if device else ms(PUBLISHED_HOST.get(n))
+        rows.append([count(n), *cells(row), number(n / row["one_shot"] / 1e6), last])
+    other = PAPER_HEAD if device else "published code, two other cores: total"
     return [
         Table(
             "Whole sums by number of points, milliseconds: 1-periodic, tolerance 1e-04, double "
             "precision",
-            ("points", *HEAD, "million points/s, one-shot", *other),
+            ("points", *HEAD, "million points/s, one-shot", other),
             rows,
         )
     ]

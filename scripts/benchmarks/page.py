@@ -10,10 +10,12 @@ from .show import Table
 HEAD = """\
 # Benchmarks
 
-This page measures the tables and figures of Kosmacher, Du, Bagge and Biros (2026) with parki, and
-compares them with the paper's numbers. On the same kind of GPU, whole sums take parki less than a
-quarter of the paper's time. Each section says how to measure its tables again, and `python
-scripts/benchmark.py --docs docs/results/benchmarks-*.json` writes this page.
+On the same kind of GPU, whole sums take parki less than a quarter of the time that Kosmacher, Du,
+Bagge and Biros (2026) report. The tables and figures of their paper are measured with parki here,
+next to the paper's numbers.
+
+Each section says how to measure its tables again, and `python scripts/benchmark.py --docs
+docs/results/benchmarks-*.json` writes this page.
 
 The paper states a relative error E, which close pairs dominate. Its "nine digits" (E = 1e-9) are
 tolerance 1e-4 here, and its "seven digits" tolerance 1e-1.

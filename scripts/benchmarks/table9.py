@@ -21,7 +21,7 @@ import numpy as np
 from .record import Record
 from .run import Run
 from .show import Table, count, figure, save, stacks
-from .whole import HEAD, PAPER_HEAD, STAGES, cells, paper_cells, published, whole
+from .whole import HEAD, PAPER_HEAD, STAGES, cells, paper_cell, published, whole
 
 TOLERANCE = 1e-4
 # Maps sources and targets to milliseconds on one H200, 4e6 points.
@@ -73,7 +73,7 @@ def tables(record: Record) -> list[Table]:
             *cells(row),
             f"{row['cell_size']:.0f}",
             f"{row['grid'][0]} x {row['grid'][1]} x {row['grid'][2]}, P = {row['P']}",
-            *paper_cells(PAPER[row["name"]]),
+            paper_cell(PAPER[row["name"]]),
         ]
         for row in found["rows"]
     ]
@@ -81,7 +81,7 @@ def tables(record: Record) -> list[Table]:
         Table(
             f"Whole sums, milliseconds: {count(found['points'])} sources and targets, 1-periodic, "
             f"tolerance {found['tolerance']:.0e}, double precision",
-            ("sources/targets", *HEAD, "sources in r_c³", "grid", *PAPER_HEAD),
+            ("sources/targets", *HEAD, "sources in r_c³", "grid", PAPER_HEAD),
             rows,
         )
     ]
