@@ -111,7 +111,7 @@ VARIANTS += [("p2g_method", "tile"), ("g2p_method", "base"), ("g2p_method", "til
 @pytest.mark.parametrize(("stage", "method"), VARIANTS)
 def test_variants(stage, method):
     points, radii, forces, _ = suspension()
-    how = {"periodicity": 3, "box": BOX, "tolerance": 1e-4, "cutoff": 0.5}
+    how = {"periodicity": 3, "box": BOX, "tolerance": 1e-4, "cutoff": 0.5, "window_points": 8}
     usual, other = (
         parki.Spheres(points, radii, **how, **asked).velocities(forces)
         for asked in ({}, {stage: method})
