@@ -196,7 +196,8 @@ def test_spheres(radii, periodicity, device):
     )
     spheres = Grouped(given[0], radii, options, viscosity=0.1)
     for found, expected in zip(call(*given), spheres.velocities(*given[1:]), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-9)
+        # On a device a plan, which keeps lists of pairs, has other parameters than a sum made once.
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * abs(expected).max())
     check_grads(call, given, order=1, **CHECK)
 
 
@@ -206,7 +207,8 @@ def test_spheres_of_many_forces(device):
     options = {"periodicity": 3, "box": BOX, "tolerance": 1e-4}
     many, spheres = jnp.stack(forces), Grouped(points, RADII, **options)
     call = lambda f: parki.jax.sphere_velocities(points, RADII, f, **options)  # noqa: E731
-    np.testing.assert_allclose(call(many), spheres.velocities(many), rtol=1e-9)
+    exact = spheres.velocities(many)
+    np.testing.assert_allclose(call(many), exact, rtol=0, atol=1e-4 * abs(exact).max())
     np.testing.assert_allclose(jax.vmap(call)(many), call(many), rtol=1e-9)
     with pytest.raises(parki.ParkiTypeError, match="forces and torques are None"):
         call(None)

@@ -226,7 +226,10 @@ def test_spheres(radii, periodicity, device):
     call = lambda x, f, t: parki.torch.sphere_velocities(x, radii, f, t, options, viscosity=0.1)  # noqa: E731
     bare = [each.detach() for each in given]
     spheres = Grouped(bare[0], radii, options, viscosity=0.1)
-    torch.testing.assert_close(call(*bare), spheres.velocities(*bare[1:]))
+    for found, expected in zip(call(*bare), spheres.velocities(*bare[1:]), strict=True):
+        # On a device a plan, which keeps lists of pairs, has other parameters than a sum made once.
+        size = float(expected.abs().max())
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-6 * size)
     torch.manual_seed(0)
     assert torch.autograd.gradcheck(call, given, check_forward_ad=True, **CHECK)
 
@@ -237,7 +240,9 @@ def test_spheres_of_many_forces(device):
     options = {"periodicity": 3, "box": BOX, "tolerance": 1e-4}
     call = lambda x, f: parki.torch.sphere_velocities(x, RADII, f, **options)  # noqa: E731
     many, spheres = torch.stack(forces), Grouped(points, RADII, **options)
-    torch.testing.assert_close(call(points, many), spheres.velocities(many))
+    exact = spheres.velocities(many)
+    size = float(exact.abs().max())
+    torch.testing.assert_close(call(points, many), exact, rtol=0, atol=1e-4 * size)
     mapped = torch.func.vmap(lambda f: call(points, f))(many)
     torch.testing.assert_close(mapped, call(points, many))
     radii = RADII.tolist()
