@@ -205,8 +205,8 @@ FAULTS = (
         "estimates",
         "images do not add to the error of a near field's end",
         "estimates.py",
-        "rms = math.sqrt(total / volume) * images",
-        "rms = math.sqrt(total / volume)",
+        "rms = spread * math.sqrt(total / volume) * images",
+        "rms = spread * math.sqrt(total / volume)",
         "tests/test_accuracy.py::test_thin_periods tests/test_estimates.py",
     ),
     Fault(

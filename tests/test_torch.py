@@ -406,13 +406,13 @@ def test_vmap(name):
 def test_mapped_densities_are_summed_at_once(monkeypatch):
     from parki.torch import sums
 
-    shapes, original = [], sums.sum_once
+    shapes, original = [], sums.summed
 
     def spy(given, dens, want):
         shapes.append(dens.shape)
         return original(given, dens, want)
 
-    monkeypatch.setattr(sums, "sum_once", spy)
+    monkeypatch.setattr(sums, "summed", spy)
     given, calls = functions("laplace")
     torch.func.vmap(torch.func.vmap(calls["dens"]))(given["dens"].expand(2, 3, -1))
     assert shapes == [(6, 5)]
