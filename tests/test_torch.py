@@ -218,7 +218,10 @@ def test_graphs_let_go_of_plans():
 # --- spheres --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("radii", "periodicity"), [(0.1, 3), (RADII, 0), (RADII, 3)])
+@pytest.mark.parametrize(
+    ("radii", "periodicity"),
+    [(0.1, 3), pytest.param(RADII, 0, marks=pytest.mark.slow), (RADII, 3)],
+)
 def test_spheres(radii, periodicity, device):
     """Velocities are those of `parki.Spheres`, and differentiable in both modes."""
     given = [torch.from_numpy(each).to(device).requires_grad_() for each in suspension()]
