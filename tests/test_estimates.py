@@ -369,7 +369,7 @@ def test_prolate_split_of_random_points(kernel, c, rc):
 
 # Terms as of a sum that has no closed forms: all that the estimates know of them is the size of the
 # pair function, and how windows spread it.
-# Of the fields that `System` knows; test_spheres has the terms of turns.
+# Terms of the fields that `System` knows; test_spheres has the terms of turns.
 FIELDS = [name for name in TERMS if not name.startswith("sphere_turns")]
 NEW_TERMS = [
     replace(TERMS[name], prolate=None) for name in ("laplace_dipole", "laplace_dipole_grad")

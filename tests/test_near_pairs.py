@@ -114,7 +114,7 @@ def test_no_pair():
 
 
 def test_matrix_is_the_operator_of_a_plan():
-    """Of a free sum, all of whose pairs are near."""
+    """All pairs of a free sum are near."""
     trg, src = points(20, 1), points(30, 2)
     options = parki.EwaldOptions(periodicity=0, tolerance=1e-10)
     pairs = parki.near_pairs(trg, src, 2, options)

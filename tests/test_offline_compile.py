@@ -29,7 +29,7 @@ BLOBS = ("stokes_comb(epsilon=0.1)", "stokes_dipole(epsilon=0.1)")
 # A rotlet spreads as a Stokeslet does.
 SPREAD = tuple(name for name in SUMS if name != "stokes_rotlet")
 LAUNCH_BOUND = 128
-# Of windows this wide, NVRTC compiles the kernels of WIDE for seconds each: in the long run alone.
+# NVRTC takes seconds for each kernel of WIDE with windows this wide: in the long run alone.
 WIDEST = 14
 WIDE = ("g2p_target", "g2p_gradient", "g2p_tensor", "gather_mesh", "p2g_owner", "p2g_source")
 # Scratch memory of a team: what one multiprocessor of an sm_80 has, the smallest of those here.

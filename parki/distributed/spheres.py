@@ -17,8 +17,8 @@ class Spheres(spheres.Spheres):
     """Spheres of all ranks in one fluid: see `parki.Spheres`.
 
     All ranks make the same calls, each with its own spheres, of which there may be none. An
-    exception on one rank is raised on all of them. There is no linear
-    operator, and the noise iterates the whole mobility.
+    exception on one rank is raised on all of them. There is no linear operator, and the noise
+    iterates the whole mobility.
 
     Parameters
     ----------

@@ -21,9 +21,9 @@ def columns(
     name : str
         Name of the argument, for messages.
     values : array, shape (N, 3) or (3 N,)
-        Of any library that `parki.interchange` takes.
+        An array of any library that `parki.interchange` takes.
     dtype : dtype, optional
-        Of the columns; float64 for numbers that are not float32, if it is left out.
+        The dtype of the columns; float64 for numbers that are not float32, if it is left out.
     count : int, optional
         The number of spheres.
 

@@ -83,13 +83,13 @@ class Mobility:
         ----------
         viscosity : float
         hydrodynamicRadius : float, or array of shape (N,)
-            Of all spheres, or here also one for each.
+            One radius, or here also one for each sphere.
         includeAngular : bool
             Whether there are torques and angular velocities.
         tolerance : float
             As in `EwaldOptions`, and the relative change at which the iteration of noise stops.
         seed : int, optional
-            Of the noise, which is another one in each run without it.
+            The seed of the noise, which is another one in each run without it.
         lanczos_callback : None
             Nothing else: parki does not call it.
 

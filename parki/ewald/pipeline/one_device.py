@@ -191,7 +191,10 @@ class OneDevice(Pipeline):
         cast(Stages, self.stages).run(dens, results, watch)
 
     def near(self, dens: Any) -> Any:
-        """Return the near field alone of a density (rows, sources), of several to come."""
+        """Return the near field alone of a density (rows, sources).
+
+        More densities follow, so that lists of pairs pay from the first one on.
+        """
         stages, slack, count = cast(Stages, self.stages), self._slack, dens.shape[1]
         if slack is not None:
             dens = slack.densities(stages.p2p.sources.xp, dens)

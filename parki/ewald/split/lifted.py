@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from parki.ewald.split.hasimoto import Factor, Hasimoto, Split, series_losses
 from parki.ewald.split.prolate import Prolate
-from parki.ewald.split.shells import of_waves, waves
+from parki.ewald.split.shells import OfPoints, of_waves, waves
 from parki.ewald.sums import term_of
 from parki.ewald.sums.pairs import LiftedPolynomials, RadialPolynomials
 
@@ -35,7 +35,7 @@ FAR = 5.0  # cut-offs up to which the quadrature goes
 
 
 @dataclass(frozen=True)
-class Lifted(Split):
+class Lifted(OfPoints):
     """The split of points ``base``, and of their Laplacians.
 
     Parameters
@@ -49,15 +49,9 @@ class Lifted(Split):
         The symbol's: 1 harmonic, 2 biharmonic.
     """
 
-    base: Split
     largest: float
     sides: int
     order: int
-
-    @property
-    def name(self) -> str:
-        """The name of the split of points."""
-        return self.base.name
 
     @property
     def bare(self) -> Split:
@@ -67,21 +61,6 @@ class Lifted(Split):
     def scaled(self, factor: float) -> Lifted:
         """Return the same split with all lengths multiplied by ``factor``."""
         return replace(self, base=self.base.scaled(factor), largest=self.largest * factor)
-
-    @property
-    def psi0(self) -> float:
-        """Mollifier of points at 0."""
-        return self.base.psi0
-
-    @property
-    def band(self) -> float:
-        """Largest wavenumber of the far field."""
-        return self.base.band
-
-    @property
-    def background(self) -> float:
-        """As for points."""
-        return self.base.background
 
     def factor(self, order: int) -> Factor:
         """Return the factor of points: the grid has their Laplacians apart."""

@@ -34,37 +34,15 @@ _GONE = 40.0  # exp(-40) is below rounding
 
 
 @dataclass(frozen=True)
-class Shells(Split):
-    """The split of points ``base``, spread over and averaged over shells.
-
-    Parameters
-    ----------
-    base : Split
-        Its cut-off is the near field's less both radii.
-    shells : tuple of 2 Shell
-        The targets' and the sources'.
-    order : int
-        The symbol's: 1 harmonic, 2 biharmonic.
-    """
+class OfPoints(Split):
+    """A split that takes its mollifier and its band from the split of points, ``base``."""
 
     base: Split
-    shells: tuple[Shell, Shell]
-    order: int
 
     @property
     def name(self) -> str:
         """The name of the split of points."""
         return self.base.name
-
-    @property
-    def reach(self) -> float:
-        """Sum of the radii."""
-        return self.shells[0].radius + self.shells[1].radius
-
-    def scaled(self, factor: float) -> Shells:
-        """Return the same split with all lengths multiplied by ``factor``."""
-        one, other = (shell._replace(radius=shell.radius * factor) for shell in self.shells)
-        return replace(self, base=self.base.scaled(factor), shells=(one, other))
 
     @property
     def psi0(self) -> float:
@@ -80,6 +58,34 @@ class Shells(Split):
     def background(self) -> float:
         """As for points."""
         return self.base.background
+
+
+@dataclass(frozen=True)
+class Shells(OfPoints):
+    """The split of points ``base``, spread over and averaged over shells.
+
+    Parameters
+    ----------
+    base : Split
+        Its cut-off is the near field's less both radii.
+    shells : tuple of 2 Shell
+        The targets' and the sources'.
+    order : int
+        The symbol's: 1 harmonic, 2 biharmonic.
+    """
+
+    shells: tuple[Shell, Shell]
+    order: int
+
+    @property
+    def reach(self) -> float:
+        """Sum of the radii."""
+        return self.shells[0].radius + self.shells[1].radius
+
+    def scaled(self, factor: float) -> Shells:
+        """Return the same split with all lengths multiplied by ``factor``."""
+        one, other = (shell._replace(radius=shell.radius * factor) for shell in self.shells)
+        return replace(self, base=self.base.scaled(factor), shells=(one, other))
 
     def of_points(self, rc: float) -> tuple[Split, float]:
         """Return the split of points, whose errors bound these, and its cut-off."""
