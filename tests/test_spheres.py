@@ -216,6 +216,18 @@ def test_displacements():
     assert moves.shape == turns.shape == (3, COUNT)
 
 
+def test_noise_again_and_again(space, to_space, to_host):
+    """A device launches the first noise, and records what makes the next ones."""
+    options = parki.EwaldOptions(3, BOX, 1e-4, execution_space=space)
+    spheres = parki.Spheres(to_space(suspension()[0]), 0.07, options)
+    draws = [
+        to_host(spheres.noise(space.array_module.random.default_rng(5), accuracy=1e-6))
+        for _ in range(4)
+    ]
+    for again in draws[1:]:
+        np.testing.assert_allclose(again, draws[0], rtol=0, atol=1e-5 * abs(draws[0]).max())
+
+
 def test_energy_of_trapped_spheres():
     """In springs of stiffness k, the mean energy of a mode is kT / 2, enlarged by the finite step.
 
