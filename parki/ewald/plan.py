@@ -78,12 +78,12 @@ class AnyPlan(Generic[Wanted]):
     @property
     def n_targets(self) -> int:
         """Targets of this rank."""
-        return self.points.targets
+        return self._sum.counts[0]
 
     @property
     def n_sources(self) -> int:
         """Sources of this rank."""
-        return self.points.sources
+        return self._sum.counts[1]
 
     @property
     def box(self) -> NDArray[np.float64]:
