@@ -6,6 +6,8 @@ values, and refuses them as it does elsewhere.
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,8 +30,9 @@ class Misfits:
 
     def count(self, values: Any) -> None:
         """Count those among values (..., N), and wait for nothing."""
-        rows, numbers = values.reshape(-1, values.shape[-1]), self._report.numbers
-        self._kernel(rows.shape[1], values=rows, rows=len(rows), misfits=numbers, **self._sizes)
+        *rows, count = values.shape
+        flat, numbers = values.reshape(math.prod(rows), count), self._report.numbers
+        self._kernel(count, values=flat, rows=len(flat), misfits=numbers, **self._sizes)
         self._report.send()
 
     def found(self) -> bool:
@@ -52,18 +55,33 @@ def limits_of(options: EwaldOptions, arrays: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def mend(
-    space: ExecutionSpace, arrays: dict[str, Any], limits: dict[str, Any], misfits: Any
-) -> None:
-    """Replace values beyond their limits, so that points can be placed, and count them."""
-    for name, (lowest, highest) in limits.items():
-        values = arrays[name]
-        real = real_name(values.dtype)
-        load("extremes", "mend_misfits", space, executor="embedded", REAL=real)(
-            values.shape[1],
-            values=values,
-            rows=len(values),
-            lowest=space.adapter.constant(lowest, values.dtype),
-            highest=space.adapter.constant(highest, values.dtype),
-            misfits=misfits,
-        )
+class Mending:
+    """Replaces values of points and normals beyond their limits, so that they can be placed.
+
+    Parameters
+    ----------
+    space, options
+    arrays : dict of arrays
+        As those to come, in dtype.
+    misfits : array, shape (1,)
+        Where they are counted.
+    """
+
+    def __init__(
+        self, space: ExecutionSpace, options: EwaldOptions, arrays: dict[str, Any], misfits: Any
+    ) -> None:
+        self._launches = []
+        for name, (lowest, highest) in limits_of(options, arrays).items():
+            dtype, constant = arrays[name].dtype, space.adapter.constant
+            kernel = load(
+                "extremes", "mend_misfits", space, executor="embedded", REAL=real_name(dtype)
+            )
+            kernel.build()  # before launches are recorded
+            limits = {"lowest": constant(lowest, dtype), "highest": constant(highest, dtype)}
+            self._launches.append((name, partial(kernel, misfits=misfits, **limits)))
+
+    def __call__(self, arrays: dict[str, Any]) -> None:
+        """Replace values of arrays by name."""
+        for name, launch in self._launches:
+            values = arrays[name]
+            launch(values.shape[1], values=values, rows=len(values))

@@ -15,7 +15,7 @@ from parki.ewald.choice.memory import Memory, check_memory
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline import plan_cache
 from parki.ewald.pipeline.crowding import Crowding
-from parki.ewald.pipeline.misfits import limits_of, mend
+from parki.ewald.pipeline.misfits import Mending
 from parki.ewald.pipeline.protocol import Pipeline, Watch
 from parki.ewald.pipeline.replay import Applications, PlacedBy, Replay, how, why_not
 from parki.ewald.pipeline.setup import Setup, choose, use
@@ -167,11 +167,11 @@ class OneDevice(Pipeline):
         if repeats:
             new.placed_by = PlacedBy.AGAIN
         if repeats and self.placed_by in (PlacedBy.AGAIN, PlacedBy.GRAPH) and not problem:
-            limits = limits_of(task.options, arrays)
             misfits = new.crowding.begin(task.space).numbers[3:]
+            mend = Mending(task.space, task.options, arrays, misfits)
 
             def place(given: dict[str, Any]) -> None:
-                mend(task.space, given, limits, misfits)
+                mend(given)
                 again = Stages(setup, memory, given, _wrapped(task, frame, given), systems, old)
                 new._take(again)
 

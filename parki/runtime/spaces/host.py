@@ -98,6 +98,11 @@ def records() -> bool:
     return False
 
 
+def capturing() -> bool:
+    """Return False, for the same reason."""
+    return False
+
+
 def linear_operator() -> Any:
     """Return SciPy's class of linear operators."""
     from scipy.sparse.linalg import LinearOperator
