@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import parki
+from parki.ewald.pipeline.replay import PlacedBy
 from parki.runtime import get_execution_space
 from parki.runtime.spaces import host, why_unavailable
 
@@ -40,7 +41,7 @@ def following(xp, options=OPTIONS, dtype="f8", sizes=(N, N), **more):
     for k in range(6):
         plan.update_points(points[k % 2], points[k % 2])
         plan(dens[:, : sizes[k % 2]])
-    assert plan._sum._seen is not None, "a graph did not place the points"
+    assert plan.pipeline.placed_by is PlacedBy.GRAPH
     return plan, dens
 
 

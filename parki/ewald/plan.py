@@ -345,7 +345,9 @@ class Plan(AnyPlan[Wanted]):
         Raises
         ------
         ParkiValueError, ParkiTypeError
-            As of a new plan.
+            As of a new plan. On a device, which places points before the host has looked at them,
+            impossible coordinates may be refused by the plan's next call instead; the plan then has
+            its old points.
         """
         self._sum.update_points(trg, src, norms, systems)
 
