@@ -296,4 +296,4 @@ def test_first_launch_speaks_too(tmp_path, monkeypatch, caplog):
 def test_unknown_space_names_those_known():
     with pytest.raises(ParkiValueError, match="expected OpenMP, Serial, Cuda or HIP"):
         parki.get_execution_space("Sycl")
-    assert parki.get_execution_space("threads").name == "OpenMP"  # as Kokkos calls threads of its own
+    assert parki.get_execution_space("threads").name == "OpenMP"  # Kokkos has both
