@@ -1,7 +1,7 @@
 // Threads for kernels on the host. They are started when first needed, and serve all kernels of the
 // process. A launch is done by its caller and by helpers, who draw chunks of work items from one
-// counter. The caller waits for the helpers that are at work, and never for one that has yet to wake
-// up: a small launch is over before that. Several callers at a time have a launch each.
+// counter. The caller waits for the helpers that are at work, and never for one that has yet to
+// wake up: a small launch is over before that. Several callers at a time have a launch each.
 #ifdef _WIN32
 #include <windows.h>
 #else
@@ -10,7 +10,7 @@
 
 namespace {
 
-// What a kernel's object exports: it draws chunks until none are left, and returns 0 if all is well.
+// The entry of a kernel's object: it draws chunks until none are left, and returns 0 if all is well.
 using Work = int (*)(const void* slots, long long count, long long chunk, long long* next);
 
 #ifdef _WIN32
@@ -52,8 +52,8 @@ struct alignas(LINE) Launch {
   alignas(LINE) long long next;  // the first index that nobody has drawn
 };
 
-// Each helper sleeps on an event of its own: with one for all, the C library may let whoever wakes a
-// helper wait until those that were woken before are up.
+// Each helper sleeps on an event of its own. With one for all, the C library may let whoever wakes
+// a helper wait until the helpers woken before are up.
 struct Helper {
   Helper* next;
   bool called;
@@ -116,8 +116,8 @@ void call(int wanted) {
   }
 }
 
-// Wait until all helpers have left a launch. Either the last one sees that its caller sleeps, or the
-// caller sees that it is the last.
+// Wait until all helpers have left a launch. Either the last one sees that its caller sleeps, or
+// the caller sees that all have left.
 void await_helpers(Launch* launch) {
   const auto left = [&] { return !__atomic_load_n(&launch->helpers, __ATOMIC_SEQ_CST); };
   for (int i = 0; i < launch->spins; ++i) {
