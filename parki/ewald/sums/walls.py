@@ -25,11 +25,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.sums.adjoint import gradient
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import Arrays, Curved, Map, velocity
-from parki.ewald.sums.names import named
 from parki.ewald.sums.stress import stress
-
-# The curl of the flow of rotlets t, which is the gradient of ``t . grad(1 / r)``.
-DOUBLETS = named("sphere_turns", radius=0.0, source_radius=0.0)
 
 
 def mirrored(vectors: Any, at: Arrays) -> Any:
@@ -91,7 +87,7 @@ def _blake(name: str, want: tuple[str, ...], results: Map) -> Composite:
             Addend("stokes_sl", want, results),
             Addend("stokes_sl", want, results, _against, mirrored),
             Addend("stokes_dipole", want, results, _force_dipoles, mirrored),
-            Addend(DOUBLETS, flow, results, Curved(_doublets, _change_of_doublets), mirrored),
+            Addend("doublet", flow, results, Curved(_doublets, _change_of_doublets), mirrored),
         ),
     )
 
