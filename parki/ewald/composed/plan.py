@@ -96,6 +96,8 @@ class ComposedPlan:
             self.make(one.kernel, *arrays, self.options.of_sums(), want=one.want)
             for one, arrays in zip(self.sums, given, strict=True)
         ]
+        first = self.plans[0]
+        self.task, self.space, self.dtype = first.task, first.space, first.dtype
 
     def make(self, *given: Any, want: tuple[str, ...]) -> AnyPlan[Any]:
         """Return the plan of a sum."""
@@ -131,10 +133,10 @@ class ComposedPlan:
 
     def _rows(self, name: str, given: Any) -> tuple[Any, tuple[int, ...]]:
         """Return densities or values as (k, rows, N); and (k,), if k were given."""
-        first, (result, density) = self.plans[0], self._shapes
+        result, density = self._shapes
         of, shape = ("sources", density) if name == "dens" else ("targets", result)
         with self.together():
-            values = like_points(name, given, first.space, first.dtype)
+            values = like_points(name, given, self.space, self.dtype)
             values = check_density(name, values, shape, several=True, of=of)
         several = values.shape[:-2]
         return values if several else values[None], several
@@ -255,8 +257,7 @@ class ComposedPlan:
 
     def as_linear_operator(self) -> Any:
         """Return the plan as a linear operator: see `parki.Plan.as_linear_operator`."""
-        first = self.plans[0]
-        return linear_operator(self, self.adjoint, self._shapes, first.dtype, first.space)
+        return linear_operator(self, self.adjoint, self._shapes, self.dtype, self.space)
 
 
 def _sizes(one: Shared) -> dict[str, int]:

@@ -20,9 +20,9 @@ which quadrupoles of charges make: ``Q : grad grad (1 / R)`` is part of phi then
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,8 @@ from parki.ewald.sums.adjoint import gradient
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import Arrays, Curved, Map, velocity
 from parki.ewald.sums.stress import stress
+
+LONG = {"p": "pressure", "grad_u": "gradient", "stress": "stress"}
 
 
 def mirrored(vectors: Any, at: Arrays) -> Any:
@@ -155,53 +157,130 @@ def _pressure_of_quadrupoles(found: Arrays, at: Arrays) -> Any:
     return -2 * found["u"][2:]
 
 
-def _of_dipoles(kernel: str, want: str, tensors: Map, sinks: Map | None = None) -> Composite:
-    """Return the velocity or the pressure of dipoles of forces, or of double layers."""
+def _slopes_of_flow(found: Arrays, at: Arrays) -> Any:
+    """Return the gradient of ``x3 grad phi - e3 phi``, for u = -grad phi and its gradient."""
+    rows = -at["points"][2] * found["grad_u"]
+    rows[2::3] -= found["u"]
+    rows[6:] += found["u"]
+    return rows
 
-    def image(dens: Any, at: Arrays) -> Any:
-        rows = -tensors(dens, at)
+
+def _stress_of_flow(found: Arrays, at: Arrays) -> Any:
+    return stress({"grad_u": _slopes_of_flow(found, at), "p": -2 * found["u"][2:]}, {})
+
+
+def _slopes_of_potential(found: Arrays, at: Arrays) -> Any:
+    """Return the gradient of grad phi, for the gradient of -grad phi."""
+    return -found["grad_u"]
+
+
+def _slopes_along(axis: int, found: Arrays, at: Arrays) -> Any:
+    """Return one column of it for charges, for dipoles of these charges along an axis."""
+    rows = np.zeros_like(found["grad_u"], shape=(9, found["grad_u"].shape[1]))
+    rows[axis::3] = -found["grad_u"]
+    return rows
+
+
+def _doubled(of: Map, found: Arrays, at: Arrays) -> Any:
+    """Return the stress of a potential flow, whose gradient is symmetric."""
+    return 2 * of(found, at)
+
+
+class _Images(NamedTuple):
+    """The images of dipoles ``tensors`` of forces, and of ``sinks``: maps of densities."""
+
+    tensors: Map
+    sinks: Map | None
+
+    def dipoles(self, dens: Any, at: Arrays) -> Any:
+        """Return dipoles of forces."""
+        rows = -self.tensors(dens, at)
         rows[:, 2] *= -1
         return rows.reshape(9, -1)
 
-    def charges(dens: Any, at: Arrays) -> Any:
-        rows = -2 * tensors(dens, at)[2, 2:]
-        return rows if sinks is None else rows - sinks(dens, at)
+    def charges(self, dens: Any, at: Arrays) -> Any:
+        """Return charges of a potential flow."""
+        rows = -2 * self.tensors(dens, at)[2, 2:]
+        return rows if self.sinks is None else rows - self.sinks(dens, at)
 
-    def dipoles(dens: Any, at: Arrays) -> Any:
-        return -2 * at["points"][2] * mirrored(tensors(dens, at)[2], at)
-
-    def flow(dens: Any, at: Arrays) -> Any:
-        rows = -2 * mirrored(tensors(dens, at)[:, 2], at)
-        if sinks is not None:
-            rows[2] += 2 * sinks(dens, at)
+    def charges_along(self, axis: int, dens: Any, at: Arrays) -> Any:
+        """Return dipoles that have the slope of these charges' potential along an axis."""
+        rows = np.zeros_like(dens, shape=(3, dens.shape[-1]))
+        rows[axis] = self.charges(dens, at)
         return rows
 
-    def quadrupoles(dens: Any, at: Arrays) -> Any:
-        rows = image(dens, at)
+    def raised(self, dens: Any, at: Arrays) -> Any:
+        """Return charges' dipoles of a potential flow."""
+        return -2 * at["points"][2] * mirrored(self.tensors(dens, at)[2], at)
+
+    def flow(self, dens: Any, at: Arrays) -> Any:
+        """Return charges' dipoles of phi."""
+        rows = -2 * mirrored(self.tensors(dens, at)[:, 2], at)
+        if self.sinks is not None:
+            rows[2] += 2 * self.sinks(dens, at)
+        return rows
+
+    def quadrupoles(self, dens: Any, at: Arrays) -> Any:
+        """Return quadrupoles of phi."""
+        rows = self.dipoles(dens, at)
         rows[6:] *= -1
         return 2 * at["points"][2] * rows
 
-    def row(axis: int) -> Map:
-        return lambda dens, at: quadrupoles(dens, at)[3 * axis : 3 * axis + 3]
+    def row(self, axis: int, dens: Any, at: Arrays) -> Any:
+        """Return one row of them: dipoles that have their potential as a slope."""
+        return self.quadrupoles(dens, at)[3 * axis : 3 * axis + 3]
 
-    own = velocity if want == "u" else _pressure
-    addends = [Addend(kernel, (want,), own), Addend("stokes_dipole", (want,), own, image, mirrored)]
+
+def _of_dipoles(kernel: str, want: str, of: _Images) -> Composite:
+    """Return a result of dipoles of forces, or of double layers."""
+    density = (3,) if of.sinks else (3, 3)
+
+    def images(*of_each: tuple[str, tuple[str, ...], Map, Map]) -> Iterator[Addend]:
+        return (Addend(*each, mirrored) for each in of_each)
+
+    def composite(result: tuple[int, ...], own: Map, *of_each: Any) -> Composite:
+        needs = ("p", "grad_u") if want == "stress" else (want,)
+        flow = Addend(kernel, needs, own), Addend("stokes_dipole", needs, own, of.dipoles, mirrored)
+        name = kernel if want == "u" else f"{LONG[want]} of {kernel}"
+        return Composite(f"{name} near a wall", density, result, (*flow, *images(*of_each)))
+
+    both = ("u", "grad_u")
     if want == "u":
-        addends += [
-            Addend("laplace", ("grad_u",), gradient, charges, mirrored),
-            Addend("laplace_dipole", ("grad_u",), gradient, dipoles, mirrored),
-            Addend("laplace_dipole", ("u", "grad_u"), _flow, flow, mirrored),
-            *(Addend("laplace_dipole", ("grad_u",), _ALONG[n], row(n), mirrored) for n in range(3)),
-            Addend("doublet_dipole", ("u",), _quadrupole_flow, quadrupoles, mirrored),
+        of_rows = [
+            ("laplace_dipole", ("grad_u",), _ALONG[n], partial(of.row, n)) for n in range(3)
         ]
-    else:
-        addends += [
-            Addend("laplace_dipole", ("grad_u",), _pressure_of_flow, flow, mirrored),
-            Addend("doublet_dipole", ("u",), _pressure_of_quadrupoles, quadrupoles, mirrored),
-        ]
-    density, result = (3,) if sinks else (3, 3), (3,) if want == "u" else ()
-    name = f"{'' if want == 'u' else 'pressure of '}{kernel} near a wall"
-    return Composite(name, density, result, tuple(addends))
+        return composite(
+            (3,),
+            velocity,
+            ("laplace", ("grad_u",), gradient, of.charges),
+            ("laplace_dipole", ("grad_u",), gradient, of.raised),
+            ("laplace_dipole", both, _flow, of.flow),
+            *of_rows,
+            ("doublet_dipole", ("u",), _quadrupole_flow, of.quadrupoles),
+        )
+    if want == "p":
+        return composite(
+            (),
+            _pressure,
+            ("laplace_dipole", ("grad_u",), _pressure_of_flow, of.flow),
+            ("doublet_dipole", ("u",), _pressure_of_quadrupoles, of.quadrupoles),
+        )
+    own, flow, slopes = gradient, _slopes_of_flow, [_slopes_of_potential]
+    slopes += [partial(_slopes_along, n) for n in range(3)]
+    if want == "stress":
+        own, flow, slopes = stress, _stress_of_flow, [partial(_doubled, each) for each in slopes]
+    of_charges = [
+        ("laplace_dipole", ("grad_u",), slopes[n + 1], partial(of.charges_along, n))
+        for n in range(3)
+    ]
+    return composite(
+        (3, 3),
+        own,
+        *of_charges,
+        ("doublet", ("grad_u",), slopes[0], of.raised),
+        ("doublet", both, flow, of.flow),
+        ("doublet_dipole", both, flow, of.quadrupoles),
+    )
 
 
 # ------------------------------------------------------------------ spheres
@@ -261,8 +340,13 @@ _KERNELS: dict[str, Wanted] = {
         "grad_u": partial(_blake, "gradient of stokes_sl", ("grad_u",), gradient),
         "stress": partial(_blake, "stress of stokes_sl", ("p", "grad_u"), stress),
     },
-    "stokes_dipole": {n: partial(_of_dipoles, "stokes_dipole", n, _tensors) for n in ("u", "p")},
-    "stokes_dl": {n: partial(_of_dipoles, "stokes_dl", n, _layers, _sinks) for n in ("u", "p")},
+    **{
+        kernel: {want: partial(_of_dipoles, kernel, want, of) for want in ("u", *LONG)}
+        for kernel, of in (
+            ("stokes_dipole", _Images(_tensors, None)),
+            ("stokes_dl", _Images(_layers, _sinks)),
+        )
+    },
 }
 
 
@@ -286,8 +370,8 @@ def near_wall(kernel: Any, wall: Any, want: Any = "u", *, moves: bool = False) -
         name = kernel.name if isinstance(kernel, Composite) else kernel
         raise ParkiValueError(
             f"wall is {wall!r}, which {name} with want={want!r} does not have; near a wall "
-            "parki sums stokes_sl, with want='u', 'p', 'grad_u' or 'stress', and stokes_dipole "
-            "and stokes_dl, with want='u' or 'p'"
+            "parki sums stokes_sl, stokes_dipole and stokes_dl, with one of want='u', 'p', "
+            "'grad_u' and 'stress'"
         )
     if moves and kernel == "stokes_sl":
         return _blake("stokes_sl", ("u",), velocity)
