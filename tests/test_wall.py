@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -380,7 +381,7 @@ def test_dipoles(periodicity):
         return make(HIGH, LOW + step * np.eye(3)[:, axis, None], given, want=want)(dens[:, axis])
 
     for want, of in (("u", found[:, :count]), ("p", make_dipoles(HIGH, given, want="p")(dens))):
-        each = [derivative(lambda s, k=k: moved(want, k, s), 4e-3) for k in range(3)]
+        each = [derivative(partial(moved, want, k), 4e-3) for k in range(3)]
         assert 0 < rms(np.atleast_2d(of - sum(each))) <= 2e-6 * rms(np.atleast_2d(of))
     assert rms(found[:, count:]) <= promise < 1e-5 * rms(found)
     check = plan.check(dens)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from contract import rms
@@ -80,7 +82,7 @@ def test_a_sheet_of_spheres():
         plan = parki.Plan(name, own, sources, options(0, 1e-9, (None, None, None)))
         sums.append(plan(np.repeat(force, sources.shape[1], axis=1)))
     for power in (1, 3):  # as of the lattice sum of points
-        sums = [(2**power * b - a) / (2**power - 1) for a, b in zip(sums, sums[1:], strict=False)]
+        sums = [(2**power * b - a) / (2**power - 1) for a, b in pairwise(sums)]
     assert rms(found - sums[0]) <= 1e-3 * rms(found)
 
 
@@ -114,9 +116,10 @@ def test_what_spheres_lack():
         with pytest.raises(parki.ParkiValueError, match="spheres near a wall have no"):
             call()
     before = spheres.velocities(FORCES)
-    for call in (lambda: parki.Spheres(lower, 0.1, options()), lambda: spheres.update_points(lower)):
-        with pytest.raises(parki.ParkiValueError, match=r"over the wall, which cuts it"):
-            call()
+    with pytest.raises(parki.ParkiValueError, match="over the wall, which cuts it"):
+        parki.Spheres(lower, 0.1, options())
+    with pytest.raises(parki.ParkiValueError, match="over the wall, which cuts it"):
+        spheres.update_points(lower)
     assert np.array_equal(spheres.velocities(FORCES), before)
 
 

@@ -27,7 +27,7 @@ def _gradient(r2: Array, p: RadialPolynomials) -> Array:
     # The fourth derivatives of P, and the second ones of its Laplacian R.
     y = np.where(r2 > 1e-6, (p.R + 3 * p.X) / np.maximum(r2, 1e-6), p.W / 5)
     fourth = (r2 * p.V - p.W + 8 * y) ** 2 + 12 * (p.W - 4 * y) ** 2 + 24 * y**2
-    return 4 * (fourth + (p.W + r2 * p.V) ** 2 + 2 * p.W**2) / 9
+    return np.asarray(4 * (fourth + (p.W + r2 * p.V) ** 2 + 2 * p.W**2) / 9)
 
 
 VELOCITY = Term(

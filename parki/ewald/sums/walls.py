@@ -246,9 +246,7 @@ def _of_dipoles(kernel: str, want: str, of: _Images) -> Composite:
 
     both = ("u", "grad_u")
     if want == "u":
-        of_rows = [
-            ("laplace_dipole", ("grad_u",), _ALONG[n], partial(of.row, n)) for n in range(3)
-        ]
+        of_rows = [("laplace_dipole", ("grad_u",), _ALONG[n], partial(of.row, n)) for n in range(3)]
         return composite(
             (3,),
             velocity,
