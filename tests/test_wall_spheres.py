@@ -100,8 +100,13 @@ def test_the_mobility_and_its_noise():
     moved = np.sqrt(0.1) * noise + 0.1 * spheres.velocities(FORCES)
     rng = np.random.default_rng(5)
     rng.standard_normal((3, 12))
-    drift = 0.05 * wall.divergence(spheres, lambda shape: rng.standard_normal(shape))
+    drift = 0.05 * wall.divergence(spheres, rng.standard_normal)
     assert rms(step - moved - drift) <= 1e-6 * rms(step) and rms(drift) > 1e-4 * rms(step)
+    rng = np.random.default_rng(5)  # where the box ends at the highest sphere, which steps beyond
+    rng.standard_normal((3, 12))
+    tight = parki.Spheres(POINTS, RADII, options(box=(*BOX[:2], None)))
+    again = 0.05 * wall.divergence(tight, rng.standard_normal)
+    assert 0 < rms(again - drift) <= 1e-3 * rms(drift)
     back = spheres.vjp(FORCES, values=VALUES, wrt=("forces",))["forces"]
     assert (back * FORCES).sum() == pytest.approx(VALUES.ravel() @ mobility @ FORCES.ravel())
 

@@ -65,11 +65,11 @@ def differentiate(density, row, normal, first_normal, at):
     both: REAL = v0 * e0 + v1 * e1 + v2 * e2
     trace: REAL = d00 + d11 + d22
     if VALUES:
-        turned: REAL = pr * r
+        across: REAL = pr * r
         along = (ca * trace + cb * both) * r
-        u0 += ca * r * z0 + along * e0 - turned * v0
-        u1 += ca * r * z1 + along * e1 - turned * v1
-        u2 += ca * r * z2 + along * e2 - turned * v2
+        u0 += ca * r * z0 + along * e0 - across * v0
+        u1 += ca * r * z1 + along * e1 - across * v1
+        u2 += ca * r * z2 + along * e2 - across * v2
     if GRADIENT:
         g00 += 2.0 * ca * d00 - pr * d00
         g01 += ca * (d01 + d10) - pr * d01

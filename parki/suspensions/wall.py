@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,11 +42,23 @@ def divergence(spheres: Any, white: White) -> Any:
     With normal numbers w it is the mean of ``(M(x + d w / 2) - M(x - d w / 2)) w / d``.
     """
     step = STEP * min(radius for radius, _ in spheres._groups)
-    w, found = white(spheres.points.shape), []
+    w = white(spheres.points.shape)
     try:
-        for side in (step / 2, -step / 2):
-            spheres._place(spheres._cut(spheres.points + side * w))
-            found.append(spheres._moved("velocity", {"force": w}))
+        ahead, back = (_moved(spheres, side * step * w, w) for side in (0.5, -0.5))
     finally:
         spheres._place(spheres._clouds)
-    return (found[0] - found[1]) / step
+    return (ahead - back) / step
+
+
+def _moved(spheres: Any, shift: Any, forces: Any) -> Any:
+    """Return velocities where spheres are shifted, by the plans that there are, if they reach."""
+    other = copy(spheres)
+    other.points, other._plans = spheres.points + shift, dict(spheres._plans)
+    other._clouds = spheres._cut(other.points)
+    try:
+        other._place(other._clouds)
+    except ParkiValueError:  # a sphere has left the box
+        edges = zip(spheres.options.box, spheres.options.periodic, strict=True)
+        box = tuple(edge if periodic else None for edge, periodic in edges)
+        other.options, other._plans = replace(spheres.options, box=box), {}
+    return other._moved("velocity", {"force": forces})

@@ -7,8 +7,8 @@ A force f at y, of height h over the wall, has its image at ``y* = (y1, y2, -h)`
 where charges -2 f3 at y* have the potential chi, dipoles -2 h (f1, f2, -f3) there the potential
 phi, and both Stokeslets the pressure p_G: the images of Blake (1971). Their forces add up to zero,
 so that no gauge is left of them. Gradients, and derivatives by points, would take second
-derivatives of chi and phi. So they are those of the same flow in another form, Blake's own, of
-dipoles of forces and of source doublets at y*:
+derivatives of chi and phi. For these the same flow has another form, Blake's own, of dipoles of
+forces and of source doublets at y*:
 
 ``u = G(x - y) f - G(x - y*) f - 2 h (f* . grad) G(x - y*) e3 - 2 h^2 grad (f* . grad) 1 / R``
 
@@ -139,7 +139,7 @@ def _tensors(dens: Any, at: Arrays) -> Any:
 
 
 def _layers(dens: Any, at: Arrays) -> Any:
-    """Return the dipoles of a double layer, which has sinks ``2 q.n`` besides."""
+    """Return the dipoles of a double layer, whose other part are its sinks."""
     product = dens[:, None] * at["norms"]
     return -(product + product.swapaxes(0, 1))
 
