@@ -21,6 +21,7 @@ which quadrupoles of charges make: ``Q : grad grad (1 / R)`` is part of phi then
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -327,7 +328,9 @@ def _of_spheres(kernel: str, radius: float, source_radius: float, want: str) -> 
         ]
     if share:
         more.append(Addend("doublet_dipole", ("u",), felt, dipoles, mirrored))
-    return _of_forces(kernel, kernel, "u", *more)
+    found = _of_forces(kernel, kernel, "u", *more)
+    # There are three products with heights, one of them twice.
+    return replace(found, areas=(("doublet_dipole", 2 * (c + 2 * share)),))
 
 
 Wanted = dict[str, Callable[[], Composite]]
