@@ -15,11 +15,11 @@ from parki.ewald.checks import FINER, Check
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
-from parki.ewald.plan import Plan, marked_plan
+from parki.ewald.plan import Plan, marked_plan, summed
 from parki.ewald.points import check_want, like_points, take_options
 from parki.ewald.sums import kernel
 from parki.interchange import as_array, as_given, to_host
-from parki.suspensions import derivatives, noise
+from parki.suspensions import derivatives, noise, wall
 from parki.suspensions.derivatives import ACTS, MOVES
 from parki.typing import Array, OptionKeywords
 
@@ -94,7 +94,7 @@ class Spheres:
             values = lengths(radii, self.points.shape[-1])
             self.radii = np.broadcast_to(values, self.points.shape[-1:])
             different = self._different(np.unique(values))
-            self._marked = self._marks and different.size > 1
+            self._marked = self._marks and different.size > 1 and not self.options.walled
             if self._marked:  # one group, of radii up to the largest one
                 every: Any = slice(None)
                 self._groups = [(float(different[-1]), every)]
@@ -103,11 +103,17 @@ class Spheres:
             self._clouds = self._cut(self.points)
         self._plans: dict[tuple[str, str, int, int], Any] = {}
         self._plan("velocity", "force", 0, 0)  # refuses impossible points
+        with self._together():
+            self._check_heights(self.points)
 
     @property
     def factor(self) -> float:
         """What the sums are multiplied by: ``1 / (8 pi viscosity)``."""
         return 1 / (8 * math.pi * self.viscosity)
+
+    def _check_heights(self, points: Any) -> None:
+        if self.options.walled:
+            wall.check_heights(points, self.radii)
 
     def _cut(self, values: Any) -> list[Any]:
         """Return the columns of each group; ``values`` itself, if there is one group."""
@@ -124,6 +130,8 @@ class Spheres:
 
     def _given(self, moves: str, acts: str, t: int, s: int) -> tuple[Any, ...]:
         """Return the kernel of such a plan, its targets, sources, normals and options."""
+        if self.options.walled and (moves, acts) != ("velocity", "force"):
+            raise wall.lacking("torques and turns")
         if self._marked:
             name: str = kernel(KINDS[moves, acts][3], largest=self._groups[0][0])
         else:
@@ -146,7 +154,7 @@ class Spheres:
         if self._marked:
             marks = self.radii if radii is None else radii, self.radii
             return sum_once(given, dens, want, marks=marks)
-        return sum_once(given, dens, want)
+        return summed(given, dens, want)
 
     def _together(self) -> AbstractContextManager[Any]:
         """Raise on all ranks what is raised on one of them."""
@@ -182,6 +190,7 @@ class Spheres:
                     f"points has shape {given.shape}; expected {self.points.shape}, a centre for "
                     "each of the spheres; make new Spheres for another number"
                 )
+            self._check_heights(given)
         clouds = self._cut(given)
         try:
             self._place(clouds)
@@ -252,6 +261,8 @@ class Spheres:
 
         ``want`` may be "grad_u": then it is the gradient (..., 3, 3, N) by their own positions.
         """
+        if want != "u" and self.options.walled:
+            raise wall.lacking("derivatives by points")
         for acts, values in given.items():
             factor, parts = KINDS[moves, acts][2] * self.factor, self._cut(values)
             for t, (_, members) in enumerate(self._groups):
@@ -308,7 +319,11 @@ class Spheres:
             name: str = kernel_of("velocity", acts, 0.0, radius)
             if self._marked:
                 name = kernel(family, largest=radius)
-            sums = self._sum((name, points, cloud, None, self.options), part, asked, tracers)
+            sums: Any = (name, points, cloud, None, self.options)
+            if self.options.walled:  # one result at a time
+                sums = [self._sum(sums, part, each) for each in asked]
+            else:
+                sums = self._sum(sums, part, asked, tracers)
             flow = dict(zip(asked, sums, strict=True))
             for each in names:
                 value = flow[of.get(each, each)]
@@ -393,7 +408,8 @@ class Spheres:
     ) -> Any:
         """Return a Brownian step: ``M F dt``, and noise of covariance ``2 kT dt M``.
 
-        The divergence of this mobility is zero: there is no drift to add.
+        Without a wall the divergence of this mobility is zero: there is no drift to add. Near a
+        wall the drift ``kT dt div M`` is in the step, by a random finite difference.
 
         Parameters
         ----------
@@ -423,6 +439,9 @@ class Spheres:
         steps = self.noise(rng, torques=turns, accuracy=accuracy)
         size = math.sqrt(2 * kT * dt)
         steps = [size * each for each in (steps if turns else (steps,))]
+        if self.options.walled and kT * dt:
+            white = self._white(rng, steps[0].dtype)
+            steps[0] = steps[0] + kT * dt * wall.divergence(self, white)
         if forces is not None or turns:
             moved = self.velocities(forces, torques)
             moved = moved if turns else (moved,)
@@ -446,14 +465,14 @@ class Spheres:
         Raises
         ------
         ParkiValueError
-            With one or two periodic axes, where the mean velocity of a cell depends on a gauge, and
-            the mobility is not positive; and for tracers, which have no noise.
+            With one or two periodic axes and no wall, where the mean velocity of a cell depends on
+            a gauge, and the mobility is not positive; and for tracers, which have no noise.
         """
-        if sum(self.options.periodic) in (1, 2):
+        if sum(self.options.periodic) in (1, 2) and not self.options.walled:
             raise ParkiValueError(
                 f"noise with periodicity={self.options.periodicity} is not defined: the mean "
                 "velocity of a cell depends on the gauge there, and the mobility is not positive; "
-                "take periodicity 0 or 3"
+                "take periodicity 0 or 3, or a wall"
             )
         if not self.radii.all():
             raise ParkiValueError(

@@ -71,7 +71,7 @@ class Lifted(OfPoints):
         size = np.abs(1 - k2 * self.largest**2 / 6) ** self.sides
         return np.asarray(self.base.felt(order, k2) * np.maximum(size, 1))
 
-    def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
+    def near(self, r: ArrayLike) -> tuple[Array, ...]:
         """Return what points have."""
         return self.base.near(r)
 
@@ -159,5 +159,5 @@ def _beyond(base: Any, order: int) -> tuple[Array, Array, Array]:
     for n, (of_mean, of_psi, of_slope) in enumerate(exact):
         own = 2 / np.pi * gamma * (-(k**2)) ** n
         m, q, s = mean @ own - of_mean, psi @ own - of_psi, slope @ own - of_slope
-        levels.append((m + q, (m - q) / r**2, s, m, zero))
+        levels.append((m + q, (m - q) / r**2, s, m, zero, zero))
     return r, weights, np.array(levels)
