@@ -20,6 +20,7 @@ from parki.ewald.far.p2g_paper import check_spreading
 from parki.ewald.geometry.axes import Order
 from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.images import look_for_flux, warn_of_images
+from parki.ewald.geometry.labels import Labels, check_labels
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.near.p2p_cells import check_wanted
 from parki.ewald.pipeline import plan_cache
@@ -91,16 +92,19 @@ class PlacedSum:
             self.want = want if isinstance(want, str) else names
             of, normals = request.transposed_pair or ("", None)
             self._marks: Any = request.marks
-            self.task = Task(kernel, space, options.arithmetic(self.dtype), options, names, of)
-            self.order = Order(options.axes)
             found = check_systems(systems, arrays, space, options)
+            points = SUMS[kernel].pair.of_points
+            labels = check_labels(request.exclude, kernel, points, arrays, options, found)
+            how = names, of, labels is not None
+            self.task = Task(kernel, space, options.arithmetic(self.dtype), options, *how)
+            self.order = Order(options.axes)
             shape, tensors = arrays["trg"].shape, request.tensors
             if tensors is not None:
                 arrays["tensors"] = self._of_targets("tensors", tensors, (TENSOR_ROWS, shape[1]))
             if normals is not None:
                 arrays["norms"] = self._of_targets("transposed_pair[1]", normals, shape)
             self._mark(kernel, arrays)
-            self.given = self._points(checked, found)
+            self.given = self._points(checked, found, labels)
             self.points = self.given.ordered(self.order)
             values = self._density(request.density) if once else None
             if pipeline.alone and not found:
@@ -115,7 +119,7 @@ class PlacedSum:
                 plan_cache.keep(self.task, False, OneDevice(setup, self.pipeline.memory))
         self.seconds = {"plan": time.perf_counter() - start}
 
-    def _points(self, given: Arguments, systems: Systems | None) -> Points:
+    def _points(self, given: Arguments, systems: Systems | None, labels: Labels | None) -> Points:
         """Return the points with what they decide; a plan's box stays, if it has one."""
         options = self.task.options
         survey = self.pipeline.survey(self.task, given.arrays, given.extents)
@@ -130,7 +134,7 @@ class PlacedSum:
         if systems:
             sources = int(np.diff(systems.sources).max())
         tolerance = options.random_tolerance(sources, components, self.task.dtype)
-        return Points(given.arrays, given.extents, survey, box, tolerance, systems)
+        return Points(given.arrays, given.extents, survey, box, tolerance, systems, labels)
 
     def _mark(self, kernel: str, arrays: dict[str, Any]) -> None:
         """Add the marks of points to their arrays, or refuse a sum without them."""
@@ -153,7 +157,9 @@ class PlacedSum:
             return self.pipeline.placed(self.task, points, once)
         return self.pipeline.empty()
 
-    def update_points(self, trg: Any, src: Any, norms: Any, systems: Any) -> None:
+    def update_points(
+        self, trg: Any, src: Any, norms: Any, systems: Any, exclude: Any = None
+    ) -> None:
         """Place other points: see `parki.Plan.update_points`."""
         start, task = time.perf_counter(), self.task
         with self.exclusive(), self.pipeline.together():
@@ -164,7 +170,8 @@ class PlacedSum:
                     f"{self.dtype}; convert the points, or make a new plan"
                 )
             self._mark(task.kernel, given.arrays)
-            own = self._points(given, self._systems_of(given, systems))
+            found = self._systems_of(given, systems)
+            own = self._points(given, found, self._labels_of(given, exclude, found))
             points = own.ordered(self.order)
             pipeline = self._placed(points, False)
         self.given, self.points, self.pipeline = own, points, pipeline
@@ -181,6 +188,19 @@ class PlacedSum:
             )
         new = check_systems(systems, given.arrays, self.task.space, self.task.options)
         return old if new == old else new
+
+    def _labels_of(self, given: Arguments, exclude: Any, systems: Systems | None) -> Labels | None:
+        """Return the labels of other points; those that there were, if they are the same."""
+        old = self.points.labels
+        if exclude is None:
+            exclude = old and (old.targets, old.sources)
+        elif old is None:
+            raise ParkiValueError(
+                "exclude was given, but the plan was made without; make a new plan with exclude"
+            )
+        task = self.task
+        new = check_labels(exclude, task.kernel, True, given.arrays, task.options, systems)
+        return old if new == old and systems is self.points.systems else new
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
