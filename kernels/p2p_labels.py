@@ -1,11 +1,12 @@
-"""P2P's pairs of equal labels: a sum leaves out the nearest image of each.
+"""P2P's pairs of equal labels: a sum leaves out one image of each.
 
-``p2p.py`` skips these pairs with all their images. Here one work item owns a target and meets the
-sources of its label, which follow each other, in three turns:
+It is the nearest image, or if GIVEN the one at the positions that were given. ``p2p.py`` skips
+these pairs with all their images. Here one work item owns a target and meets the sources of its
+label, which follow each other, in three turns:
 
-1. The nearest image within the cut-off adds its smooth part alone, which takes the pair from the
-   grid's field. So close pairs lose no digits.
-2. The grid has all of the nearest image beyond the cut-off: its singular part is subtracted.
+1. The image within the cut-off adds its smooth part alone, which takes the pair from the grid's
+   field. So close pairs lose no digits.
+2. The grid has all of an image beyond the cut-off: its singular part is subtracted.
 3. All other images within the cut-off are added, as ``p2p.py`` adds pairs.
 
 A file of ``kernels/pairs`` has what a pair adds. ``singular`` and ``smooth`` are the weights of its
@@ -37,6 +38,7 @@ VALUES = False  # whether derivatives come with the velocity or potential
 EVALUATOR = 0
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
+GIVEN = False  # whether points are left out as they were given
 MANY = 1  # densities summed at once, in the rows of ``dens`` and ``pot``
 LOW = False  # positions have a second part, as in p2p.py
 UNIT = 5.9604644775390625e-08  # the unit of the second part
@@ -54,6 +56,8 @@ def p2p_labels(
     src: pk.View2D[REAL],
     dens: pk.View2D[REAL],
     norms: pk.View2D[REAL],
+    trg_periods: pk.View2D[REAL],
+    src_periods: pk.View2D[REAL],
     half: pk.View1D[REAL],
     images: pk.View1D[pk.int32],
     side: REAL,
@@ -69,9 +73,10 @@ def p2p_labels(
 ):
     """Add the pairs of target ``i`` of those with labels, whose column is ``order[i]``.
 
-    It meets sources ``begins[i]`` to ``ends[i] - 1``. ``half`` are half the periods, and ``images``
-    how many images are within the cut-off to each side of the nearest one. Where two images are
-    equally near, ``side`` (1 or -1) decides. For the others see `p2p_staged`.
+    It meets sources ``begins[i]`` to ``ends[i] - 1``. ``trg_periods`` and ``src_periods`` say how
+    many periods away points were given. ``half`` are half the periods, and ``images`` how many
+    images are within the cut-off to each side of the nearest one. Where two images are equally
+    near, ``side`` (1 or -1) decides. For the others see `p2p_staged`.
     """
     begin_labels()
     take_radial(radial, xi_rc)
@@ -99,6 +104,8 @@ def p2p_labels_derivatives(
     src: pk.View2D[REAL],
     dens: pk.View2D[REAL],
     norms: pk.View2D[REAL],
+    trg_periods: pk.View2D[REAL],
+    src_periods: pk.View2D[REAL],
     half: pk.View1D[REAL],
     images: pk.View1D[pk.int32],
     side: REAL,

@@ -29,6 +29,7 @@ def begin_labels():
     across2: int = 2 * sides2 + 1
     around: int = (2 * sides0 + 1) * across1 * across2
     far: REAL = 0.0
+    apart: REAL = 0.0
 
 
 def begin_turn():
@@ -50,8 +51,29 @@ def begin_turn():
         count = 1
         if far < 1.0:
             count = 0
-    if turn == 2 and around == 1:
+    if turn == 2 and around == 1 and apart < 0.5:
         count = 0
+
+
+def displace(axis, r, x, rate, steps, shift, out):
+    """Take ``r`` of an axis from the position of source j to the displacement of the turn's image.
+
+    The image is ``shift`` periods away, and the one that is left out ``out`` periods.
+    """
+    if PERIODIC > axis:
+        shift: REAL = side * pk.floor(0.5 + side * (x - r) * rate)
+        out: REAL = shift
+        if GIVEN:
+            out = src_periods[axis][j] - trg_periods[axis][i]
+        if turn == 0:
+            apart = pk.fmax(apart, pk.fabs(out - shift))
+        if turn == 2:
+            shift = shift + steps
+        else:
+            shift = out
+        r = (x - shift * half[axis]) - (r + shift * half[axis])
+    else:
+        r = x - r
 
 
 def meet_label(j):
@@ -64,21 +86,9 @@ def meet_label(j):
         steps0 = REAL(image // (across1 * across2) - sides0)
         steps1 = REAL(image // across2 % across1 - sides1)
         steps2 = REAL(image % across2 - sides2)
-    if PERIODIC > 0:
-        periods0: REAL = side * pk.floor(0.5 + side * (x0 - r0) * rate0) + steps0
-        r0 = (x0 - periods0 * half[0]) - (r0 + periods0 * half[0])
-    else:
-        r0 = x0 - r0
-    if PERIODIC > 1:
-        periods1: REAL = side * pk.floor(0.5 + side * (x1 - r1) * rate1) + steps1
-        r1 = (x1 - periods1 * half[1]) - (r1 + periods1 * half[1])
-    else:
-        r1 = x1 - r1
-    if PERIODIC > 2:
-        periods2: REAL = side * pk.floor(0.5 + side * (x2 - r2) * rate2) + steps2
-        r2 = (x2 - periods2 * half[2]) - (r2 + periods2 * half[2])
-    else:
-        r2 = x2 - r2
+    displace(0, r0, x0, rate0, steps0, shift0, out0)
+    displace(1, r1, x1, rate1, steps1, shift1, out1)
+    displace(2, r2, x2, rate2, steps2, shift2, out2)
     r0 = r0 * inverse
     r1 = r1 * inverse
     r2 = r2 * inverse
@@ -88,11 +98,11 @@ def meet_label(j):
         low1: REAL = l1 - src_low[1][j]
         low2: REAL = l2 - src_low[2][j]
         if PERIODIC > 0:
-            low0 = low0 - 2.0 * periods0 * half_low[0]
+            low0 = low0 - 2.0 * shift0 * half_low[0]
         if PERIODIC > 1:
-            low1 = low1 - 2.0 * periods1 * half_low[1]
+            low1 = low1 - 2.0 * shift1 * half_low[1]
         if PERIODIC > 2:
-            low2 = low2 - 2.0 * periods2 * half_low[2]
+            low2 = low2 - 2.0 * shift2 * half_low[2]
         r0 += low0 * tiny
         r1 += low1 * tiny
         r2 += low2 * tiny
@@ -102,5 +112,13 @@ def meet_label(j):
         y = 0.0
     if turn == 0:
         far = pk.fmax(far, rr)
-    if turn == 2 and image == around // 2:
-        rr = 1.0
+    if turn == 2:
+        beside: REAL = 0.0
+        if PERIODIC > 0:
+            beside = pk.fabs(shift0 - out0)
+        if PERIODIC > 1:
+            beside = beside + pk.fabs(shift1 - out1)
+        if PERIODIC > 2:
+            beside = beside + pk.fabs(shift2 - out2)
+        if beside < 0.5:
+            rr = 1.0

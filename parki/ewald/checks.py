@@ -204,6 +204,7 @@ def _more_accurate(task: Task, points: Points) -> EwaldOptions:
         execution_space=task.space,
         split="prolate" if blob and blob.algebraic else "hasimoto",  # the one that such blobs have
         dl_mean=given.dl_mean or "zero",
+        exclude_image=given.exclude_image,
         executor=given.executor,
     )
 

@@ -272,10 +272,11 @@ class Plan(AnyPlan[Wanted]):
         sequence for targets and one for sources. All systems are summed at once.
     exclude : array of int, shape (N,), or tuple of two, (Nt,) and (Ns,), optional
         Labels, such as the number of a body, a panel or a molecule: of a target and a source with
-        the same label, the nearest image is left out, as if it were not there. A negative number is
-        no label. One array serves targets and sources. The labels of a body take a time that grows
-        with the square of its points. Where two images are equally near, one of them is left out.
-        Not for sums of blobs or spheres, near a wall, or over ranks.
+        the same label, one image is left out, as if it were not there. It is the nearest one, or
+        one of two that are equally near; ``exclude_image="given"`` takes the positions as they are
+        given. A negative number is no label. One array serves targets and sources. A label takes a
+        time that grows with the product of its targets and sources. Not for sums of blobs or
+        spheres, near a wall, or over ranks.
 
     Attributes
     ----------

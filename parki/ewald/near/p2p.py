@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from parki.arrays import real_name
-from parki.cell_list import CellList, locate, runs, with_spare
+from parki.cell_list import CellList, runs, with_spare
 from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.near.p2p_cells import cells_kernel, reach
@@ -226,17 +226,13 @@ class P2P:
                 row = points.sort(each.astype(self.dtype))
                 self.arguments[name] = self._numbered(self.arguments[name], row)
 
-            def wrapped(points: Any) -> Any:
-                where = box, (1, 1, 1), periodic, corner, space
-                return locate(points, *where, scale=factor, executor=executor)[0]
-
             normals = (
                 None if norms is None else norms / (-cutoff if task.transposed_pair else cutoff)
             )
             shared = self.arguments | self.own.get("u", {}) | self.own.get("derivatives", {})
-            clouds = wrapped(trg), wrapped(src)
-            given = task, pair, labels, clouds, normals, box, shared, self.together
-            self.labelled = LabelledPairs(*given)
+            where = box, (1, 1, 1), periodic, corner, space
+            given = task, pair, labels, (trg, src), normals, where, factor
+            self.labelled = LabelledPairs(*given, shared, self.together)
 
     def _numbered(self, points: Any, row: Any) -> Any:
         """Return sorted points with a fourth row, of a number for each."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parki.arrays import real_name
+from parki.cell_list import locate
 from parki.ewald.geometry.labels import Labels
 from parki.ewald.near.pair import Pair, parts
 from parki.ewald.task import Task
@@ -27,12 +27,14 @@ class LabelledPairs:
     pair : Pair
     labels : Labels
     points : tuple of 2 arrays, shape (3, N)
-        Targets and sources in solver units, wrapped, in the order given.
+        Targets and sources in the user's unit, not wrapped.
     norms : array, shape (3, N), or None
         Normals over r_c, in the order given; of targets, with the opposite sign, if the pair is
         transposed.
-    box : ndarray, shape (3,)
-        Edge lengths in solver units.
+    where : tuple
+        Arguments of `locate` that wrap the points, box first.
+    factor : float
+        To solver units.
     arguments : dict
         Arguments that are those of other kernels of P2P.
     together : tuple of int
@@ -46,7 +48,8 @@ class LabelledPairs:
         labels: Labels,
         points: tuple[Any, Any],
         norms: Any,
-        box: NDArray[np.float64],
+        where: tuple[Any, ...],
+        factor: float,
         arguments: dict[str, Any],
         together: tuple[int, ...],
     ) -> None:
@@ -54,10 +57,16 @@ class LabelledPairs:
         xp, constant = task.xp, task.space.adapter.constant
         self.members, _ = labels.placed(task.space)
         of = self.members.targets, self.members.sources
-        (trg, trg_low), (src, src_low) = (
-            parts(xp.take(each, columns, axis=1), task.dtype)
-            for each, columns in zip(points, of, strict=True)
-        )
+        box, given = where[0], task.options.exclude_image == "given"
+        clouds: dict[str, Any] = {}
+        for name, cloud, columns in zip(("trg", "src"), points, of, strict=True):
+            own = xp.take(cloud, columns, axis=1)
+            at, _ = locate(own, *where, scale=factor, executor=task.executor)
+            clouds[name], clouds[f"{name}_low"] = parts(at, task.dtype)
+            if given:
+                edges = constant(box.reshape(3, 1), own.dtype)
+                periods = xp.rint((own * factor - at) / edges)
+                clouds[f"{name}_periods"] = periods.astype(task.dtype, copy=False)
         if norms is not None:
             norms = xp.take(norms, of[0] if task.transposed_pair else of[1], axis=1)
         half, half_low = parts(box / 2, task.dtype)
@@ -67,10 +76,7 @@ class LabelledPairs:
             "order": of[0],
             "begins": self.members.begins,
             "ends": self.members.ends,
-            "trg": trg,
-            "trg_low": trg_low,
-            "src": src,
-            "src_low": src_low,
+            **clouds,
             "norms": norms,
             "half": constant(half, task.dtype),
             "half_low": None if half_low is None else constant(half_low, task.dtype),
@@ -133,6 +139,7 @@ def label_kernel(task: Task, pair: Pair, many: int = 1) -> tuple[Kernel, Any]:
         DEGREE=pair.degree,
         PERIODIC=task.periodicity,
         LOW=task.mixed,
+        GIVEN=task.options.exclude_image == "given",
         **constants,
     )
     return kernel, radial
