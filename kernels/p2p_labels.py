@@ -2,7 +2,7 @@
 
 It is the nearest image, or if GIVEN the one at the positions that were given. ``p2p.py`` skips
 these pairs with all their images. Here one work item owns a target and meets the sources of its
-label, which follow each other, in three turns:
+label, which follow each other, in three laps:
 
 1. The image within the cut-off adds its smooth part alone, which takes the pair from the grid's
    field. So close pairs lose no digits.
@@ -17,7 +17,7 @@ from typing import List
 
 import pykokkos as pk
 
-from kernels.blocks.labels import begin_labels, begin_turn, meet_label
+from kernels.blocks.labels import begin_labels, begin_lap, meet_label
 from kernels.blocks.radial import take_polynomials, take_radial
 from kernels.blocks.slopes import begin_sums
 from kernels.blocks.vector import take_target, take_vector
@@ -82,11 +82,11 @@ def p2p_labels(
     take_radial(radial, xi_rc)
     if NORMALS and TRANSPOSED_PAIR:
         take_vector(n0, n1, n2, norms, 0, i)
-    for turn in range(3):
-        begin_turn()
+    for lap in range(3):
+        begin_lap()
         u: List[REAL] = [0.0] * (MANY * OUTPUTS)
         for image in range(count):
-            for j in range(begins[i], ends[i]):
+            for j in range(begin, end):
                 meet_label(j)
                 interact(dens, 0, norms, 0, j)
         scale: REAL = sign * inverse * factor
@@ -127,13 +127,13 @@ def p2p_labels_derivatives(
     """The same for pressure and gradients, and values if wanted: see `p2p_staged_derivatives`."""
     begin_labels()
     take_polynomials(radial)
-    for turn in range(3):
-        begin_turn()
+    for lap in range(3):
+        begin_lap()
         begin_sums()
         if TENSORS:
             take_target(out)
         for image in range(count):
-            for j in range(begins[i], ends[i]):
+            for j in range(begin, end):
                 meet_label(j)
                 if rr >= least and rr < most:
                     differentiate(dens, 0, norms, 0, j)

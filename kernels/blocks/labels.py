@@ -4,8 +4,10 @@ from kernels.blocks.vector import take_vector
 
 
 def begin_labels():
-    """Take the target to x0, x1, x2, and what all turns share."""
+    """Take the target to x0, x1, x2, and what all laps share."""
     out: int = order[i]
+    begin: int = begins[i]
+    end: int = ends[i]
     inverse: REAL = 1.0 / cutoff
     take_vector(x0, x1, x2, trg, 0, i)
     if MARKS:
@@ -28,35 +30,37 @@ def begin_labels():
     across1: int = 2 * sides1 + 1
     across2: int = 2 * sides2 + 1
     around: int = (2 * sides0 + 1) * across1 * across2
+    # Pairs beyond the cut-off, and periods between images left out and the nearest ones. Loops that
+    # carry sums alone are vectors.
     far: REAL = 0.0
     apart: REAL = 0.0
 
 
-def begin_turn():
-    """Set weights, sign and distances of a turn, and the count of its images."""
+def begin_lap():
+    """Set weights, sign and distances of a lap, and the count of its images."""
     singular = 1.0
     smooth = 1.0
     sign: REAL = 1.0
     least = 0.0
     most = 1.0
     count: int = around
-    if turn == 0:
+    if lap == 0:
         singular = 0.0
         count = 1
-    if turn == 1:
+    if lap == 1:
         smooth = 0.0
         sign = -1.0
         least = 1.0
-        most = far + 1.0
+        most = 1.0e30
         count = 1
         if far < 1.0:
             count = 0
-    if turn == 2 and around == 1 and apart < 0.5:
+    if lap == 2 and around == 1 and apart < 0.5:
         count = 0
 
 
 def displace(axis, r, x, rate, steps, shift, out):
-    """Take ``r`` of an axis from the position of source j to the displacement of the turn's image.
+    """Take ``r`` of an axis from the position of source j to the displacement of the lap's image.
 
     The image is ``shift`` periods away, and the one that is left out ``out`` periods.
     """
@@ -65,9 +69,8 @@ def displace(axis, r, x, rate, steps, shift, out):
         out: REAL = shift
         if GIVEN:
             out = src_periods[axis][j] - trg_periods[axis][i]
-        if turn == 0:
-            apart = pk.fmax(apart, pk.fabs(out - shift))
-        if turn == 2:
+            apart += pk.fabs(out - shift)
+        if lap == 2:
             shift = shift + steps
         else:
             shift = out
@@ -82,7 +85,7 @@ def meet_label(j):
     steps0: REAL = 0.0
     steps1: REAL = 0.0
     steps2: REAL = 0.0
-    if turn == 2:
+    if lap == 2:
         steps0 = REAL(image // (across1 * across2) - sides0)
         steps1 = REAL(image // across2 % across1 - sides1)
         steps2 = REAL(image % across2 - sides2)
@@ -110,9 +113,11 @@ def meet_label(j):
     y: REAL = 1.0 / pk.sqrt(rr)
     if rr <= coincident:
         y = 0.0
-    if turn == 0:
-        far = pk.fmax(far, rr)
-    if turn == 2:
+    beyond: REAL = 0.0
+    if rr >= 1.0:
+        beyond = 1.0
+    far += beyond
+    if lap == 2:
         beside: REAL = 0.0
         if PERIODIC > 0:
             beside = pk.fabs(shift0 - out0)

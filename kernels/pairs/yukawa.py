@@ -16,23 +16,23 @@ TERMS = 18  # of the series of B and of its slope, complete to double precision 
 
 
 def bounded():
-    """Take B to ``bare`` and its slope to ``steep``, where the parts have other weights than 1."""
+    """Take B to ``bare`` and its slope to ``slope``, where the parts have other weights than 1."""
     screening: REAL = p1[DEGREE - 1]
     z: REAL = screening * r
     bare: REAL = 1.0
-    steep: REAL = 1.0
+    slope: REAL = 1.0
     if z < 1.0:
         for term in range(TERMS):
             bare = 1.0 - bare * z / REAL(TERMS + 1 - term)
             ratio: REAL = REAL(TERMS + 1 - term) / REAL((TERMS - term) * (TERMS + 2 - term))
-            steep = 1.0 - steep * z * ratio
-        steep = -0.5 * steep
+            slope = 1.0 - slope * z * ratio
+        slope = -0.5 * slope
     else:
         fallen: REAL = pk.exp(0.0 - z)
         bare = (1.0 - fallen) / z
-        steep = (fallen - bare) / z
+        slope = (fallen - bare) / z
     bare = (smooth - singular) * screening * bare
-    steep = (smooth - singular) * screening * screening * steep
+    slope = (smooth - singular) * screening * screening * slope
 
 
 def value(table):
@@ -72,7 +72,7 @@ def differentiate(density, row, normal, first_normal, at):
     polynomial(px, p0)
     px = 0.0 - y * y - px
     if PARTS:
-        px = px + steep
+        px = px + slope
     px = px * density[row][at]
     g00 += px * e0
     g01 += px * e1
