@@ -232,6 +232,8 @@ def test_images_as_given(precision, space, to_space, to_host, rng):
             how |= {"precision": precision, "cutoff": cutoff, "exclude_image": "given"}
             plan = parki.Plan("stokes_sl", *given, exclude=([0] * 8, [0] * 30), **how)
             assert rms(to_host(plan(dens)) - right) <= plan.promise(dens) + digits * rms(right)
+            check = plan.check(dens)
+            assert check.error <= check.promise + digits * check.flow
 
 
 def test_systems_and_points_that_move(space, to_space, to_host, rng):
