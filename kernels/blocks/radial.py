@@ -7,6 +7,8 @@ column has (r_c / r_b)^2.
 
 If ALGEBRAIC, the last column has (epsilon / r_c)^2. Then ``core`` is 1 / (r^2 + epsilon^2), and the
 blob's functions are its square root times polynomials of degree 3.
+
+With PARTS, ``singular`` and ``smooth`` are 0 or 1, and multiply the two parts of a pair.
 """
 
 BLOB = False
@@ -15,8 +17,18 @@ CORE = DEGREE * (1 - ALGEBRAIC) + 3 * ALGEBRAIC  # degree of a blob's polynomial
 COLUMNS = DEGREE + 1 + BLOB * (CORE + 2)  # of ``radial``
 
 
+def begin_parts():
+    """Declare the weights of the parts of pairs, and the squared distances of pairs that count."""
+    if PARTS:
+        singular: REAL = 1.0
+        smooth: REAL = 1.0
+        least: REAL = 0.0
+        most: REAL = 1.0
+
+
 def take_radial(radial, xi_rc):
     """Set p0 to p5 to the rows of ``radial``, and what else EVALUATOR 1 and 2 need."""
+    begin_parts()
     p0: List[REAL] = [0.0] * COLUMNS
     p1: List[REAL] = [0.0] * COLUMNS
     p2: List[REAL] = [0.0] * COLUMNS
@@ -47,6 +59,7 @@ def take_polynomials(radial):
 
     With four TABLES or more, p3 to p5 are the next ones, and values take p6 and p7, or p8 as well.
     """
+    begin_parts()
     p0: List[REAL] = [0.0] * COLUMNS
     p1: List[REAL] = [0.0] * COLUMNS
     p2: List[REAL] = [0.0] * COLUMNS
@@ -82,11 +95,20 @@ def take_polynomials(radial):
             p3[power] = radial[TABLES][power]
 
 
+def variable(place):
+    """Declare s of a place from 0 to 1; beyond the cut-off one at which polynomials are finite."""
+    s: REAL = 2.0 * place - 1.0
+    if PARTS:
+        s = pk.fmin(s, 1.0)
+
+
 def polynomial(value, table):
     """Declare ``value``, a polynomial in s."""
     value: REAL = table[0]
     for power in range(DEGREE):
         value = value * s + table[power + 1]
+    if PARTS:
+        value = value * smooth
     if BLOB:
         within = table[DEGREE + 1]
         for power in range(CORE):
@@ -98,9 +120,11 @@ def polynomial(value, table):
 
 
 def begin_blob():
-    """Drop the singular part of a pair within the blob: y is 0, and ``away`` keeps it."""
+    """Drop the singular part of a pair within the blob: y is 0, and ``reciprocal`` keeps it."""
+    reciprocal: REAL = y
+    if PARTS:
+        y = y * singular
     if BLOB:
-        away: REAL = y
         within: REAL = 0.0
         if ALGEBRAIC:
             core: REAL = 1.0 / (rr + p0[COLUMNS - 1])
@@ -114,17 +138,14 @@ def begin_blob():
 
 def distance(value):
     """Declare ``value``, the distance over r_c."""
-    if BLOB:
-        value: REAL = rr * away
-    else:
-        value: REAL = rr * y
+    value: REAL = rr * reciprocal
 
 
 def first_function():
     """Take the first radial function to a, or P by EVALUATOR 1 and 2."""
     begin_blob()
     if EVALUATOR == 0:
-        s: REAL = 2.0 * rr - 1.0
+        variable(rr)
         polynomial(a, p0)
     if EVALUATOR == 1:
         a: REAL = 0.5 * y * pk.erf(xi_rc * rr * y)
@@ -149,11 +170,6 @@ def more_functions():
 
 def direction():
     """Take the direction from source to target to e0, e1, e2."""
-    if BLOB:
-        e0: REAL = r0 * away
-        e1: REAL = r1 * away
-        e2: REAL = r2 * away
-    else:
-        e0: REAL = r0 * y
-        e1: REAL = r1 * y
-        e2: REAL = r2 * y
+    e0: REAL = r0 * reciprocal
+    e1: REAL = r1 * reciprocal
+    e2: REAL = r2 * reciprocal

@@ -21,6 +21,7 @@ from parki.runtime import ExecutionSpace
 from parki.settings import EXECUTORS
 from parki.typing import (
     Densities,
+    ExcludeImage,
     Executor,
     G2PMethod,
     Mean,
@@ -44,6 +45,7 @@ CHOICES = {
     "split": ("auto", *SPLITS),
     "radial": EVALUATORS,
     "dl_mean": ("zero", "flux"),
+    "exclude_image": ("nearest", "given"),
     "wall": ("no-slip",),
     "p2p_method": P2P_METHODS,
     "p2g_method": P2G_METHODS,
@@ -109,6 +111,10 @@ class EwaldOptions:
         It takes positions as they are given, not wrapped: keep the points of a body together where
         it crosses a face. Periodic only if the sum of q.n is zero. Default: zero, with a warning if
         sources are outside of the box. See ``docs/gauges.md``.
+    exclude_image : {"nearest", "given"}
+        Which image of a pair ``exclude`` leaves out: the nearest one, as of molecules whose points
+        may be wrapped, or the one at the positions given, as of bodies whose points are together. A
+        body that is longer than half a period needs "given".
     wall : {"no-slip"}, optional
         A plane without slip at x3 = 0, normal to the last axis, which is free: points are at or
         above it, up to the length of the box. For `stokes_sl`, `stokes_dipole` and `stokes_dl`, and
@@ -154,6 +160,7 @@ class EwaldOptions:
     split: Split = "auto"
     radial: Radial = "polynomial"
     dl_mean: Mean | None = None
+    exclude_image: ExcludeImage = "nearest"
     wall: Wall | None = None
     p2p_method: P2PMethod = "auto"
     p2g_method: P2GMethod = "auto"

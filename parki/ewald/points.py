@@ -143,6 +143,12 @@ def take_options(
     if not keywords:
         return norms, check_options(options)
     for name in keywords:
+        if name == "exclude":
+            raise ParkiTypeError(
+                "exclude is for parki.Plan, the calls of parki, parki.vjp and parki.jvp alone; "
+                "elsewhere sum all pairs, or make a parki.Plan (parki.torch and parki.jax take one "
+                "by apply)"
+            )
         if name not in OPTIONS:
             others = ", ".join(SUMS.parameters)
             others = others and f"; parki.kernel and the calls of sums take {others}"

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from parki.ewald.geometry.labels import Labels
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.points import result_rows
@@ -32,6 +33,7 @@ class OneSum(NamedTuple):
     trg: Any
     src: Any
     norms: Any
+    labels: Labels | None = None
 
     def pulled(
         self, values: Arrays, dens: Any, wrt: Iterable[str], more: tuple[Addend, ...] = ()
@@ -118,6 +120,8 @@ class OneSum(NamedTuple):
         rows: dict[Addend, Any] = {}
         ends = (self.trg, self.src)[:: -1 if back else 1]
         own = back.kernel if back else self.kind.name
+        labels = self.labels.swapped() if back and self.labels else self.labels
+        more = {"transposed_pair": pair, "exclude": labels}
         for shared in together(chain(*of.values()), own):
             kind, first, want = SUMS[shared.kernel], shared.addends[0], shared.want
             norms = mapped(first.normals, self.norms, at) if kind.normals else None
@@ -125,7 +129,7 @@ class OneSum(NamedTuple):
             v = shared.densities(dens, at)
             shaped = v.reshape(len(v), *kind.density_shape(v.shape[-1]))
             given = kind.name, *ends, norms, self.options
-            results = sum_once(given, shaped, want, tensors=tensors, transposed_pair=pair)
+            results = sum_once(given, shaped, want, tensors=tensors, **more)
             found = by_density((*want, "transposed_pair") if pair else want, results)
             if back and self.options.dl_mean == "flux":
                 for values, each in zip(v, found, strict=True):

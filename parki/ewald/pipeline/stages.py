@@ -11,10 +11,10 @@ from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.plane import PlaneModes
-from parki.ewald.geometry.systems import Systems
 from parki.ewald.near.p2p import P2P
 from parki.ewald.pipeline.protocol import Watch, normal_squares, unwatched
 from parki.ewald.pipeline.setup import Setup
+from parki.ewald.task import Points
 from parki.runtime.spaces import free_memory
 
 # Densities whose grids a device has at a time, as many as there are; and the part of the free
@@ -29,12 +29,14 @@ class Stages:
 
     Parameters
     ----------
-    setup, memory, systems
+    setup, memory
         With what the stages need, as predicted.
     arrays : dict of arrays
         "trg", and "src" if they are others, "norms", "tensors" and marks if there are any.
     wrapped : tuple of 2 arrays
         Targets and sources as the grid takes them; one array, if they are the same.
+    points : Points
+        With their systems and labels.
     old : Stages, optional
         For other points, by the same set-up. Their grids are taken over, and nothing waits.
     far_later : bool
@@ -50,12 +52,13 @@ class Stages:
         memory: Memory,
         arrays: dict[str, Any],
         wrapped: tuple[Any, Any],
-        systems: Systems | None,
+        points: Points,
         old: Stages | None = None,
         far_later: bool = False,
     ) -> None:
+        systems, labels = points.systems, points.labels
         task, frame = setup.task, setup.frame
-        self.setup, self.memory, self.systems = setup, memory, systems
+        self.setup, self.memory, self.systems, self.labels = setup, memory, systems, labels
         self.sizes = {name: array.shape for name, array in arrays.items()}
         self.count = systems.count if systems else 1
         self.grids = self.count * task.sum.symbol.grids  # of a density
@@ -84,16 +87,9 @@ class Stages:
         far = partial(self._place_far, *wrapped, spread, tensors, (*given, exact), old)
         apart = self._apart(wrapped[1].shape[1])
         with task.space.adapter.beside(far if apart else None):
-            self.p2p = P2P(
-                task,
-                frame,
-                setup.pair,
-                *given,
-                norms,
-                tensors=tensors,
-                marks=marks,
-                systems=systems,
-            )
+            own: dict[str, Any] = {"tensors": tensors, "marks": marks}
+            own |= {"systems": systems, "labels": labels}
+            self.p2p = P2P(task, frame, setup.pair, *given, norms, **own)
             rows, sources = task.sum.rows, wrapped[1].shape[1]
             # For sorted densities of P2P, by how many at a time.
             self._buffers: dict[int, Any] = {1: self.p2p.buffer(self.p2p.rows)}

@@ -210,4 +210,4 @@ def _series(split: Screened) -> ScreenedPolynomials:
     series = [chebyshev_series(f) for f in (value, rise)]
     longest = max(f.size for f in series)
     values, slopes = (np.append(f, np.zeros(longest - f.size)) for f in series)
-    return ScreenedPolynomials(values, slopes, np.array([-2 * itself]))
+    return ScreenedPolynomials(values, slopes, np.array([-2 * itself, z]))

@@ -41,8 +41,8 @@ class ScreenedPolynomials(NamedTuple):
     """Near kernels of screened charges in ``s = 2 r/rc - 1``, made dimensionless with rc.
 
     With the near field ``h(r) / r``, h(0) = 1, they are ``V = rc (1 - h) / r``, its derivative
-    ``D = rc V'``, and a constant, what a coinciding pair keeps, ``C = kappa rc - V(0)``. See
-    `parki.ewald.split.screened`.
+    ``D = rc V'``, and ``C = kappa rc - V(0) + kappa rc s``, of whose coefficients
+    the first is what a coinciding pair keeps. See `parki.ewald.split.screened`.
     """
 
     V: Array
@@ -145,4 +145,9 @@ class PairFunction(NamedTuple):
         """Whether it takes more than the radial functions of a split, or others."""
         own = self.polynomials is not RadialPolynomials
         own = own or not {*self.values} <= {*"SXRL"}
-        return own or self.blob is not None or bool(self.lengths) or self.marks is not None
+        return own or not self.of_points
+
+    @property
+    def of_points(self) -> bool:
+        """Whether pairs are of points, and not of blobs or spheres."""
+        return self.blob is None and not self.lengths and self.marks is None
