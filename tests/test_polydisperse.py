@@ -93,7 +93,7 @@ def test_variants_of_a_device(periodicity):
     points, radii, forces, torques = suspension()
     with costs_of_a_device():
         spheres = parki.Spheres(points, radii, periodicity=periodicity, box=BOX, tolerance=1e-4)
-        setup = spheres._plan("velocity", "force", 0, 0).pipeline.setup
+        setup = spheres._plan("velocity", "force").pipeline.setup
         assert (setup.pair.method, setup.mesh.spread, setup.mesh.gather) == ("tile",) * 3
         found = spheres.velocities(np.stack([forces, torques]))
         turns = spheres.velocities(forces, torques)[1]
@@ -183,8 +183,8 @@ def test_one_radius_is_a_case_of_many():
     nearly[0] *= 1 + 1e-12
     how = {"periodicity": 3, "box": BOX, "tolerance": 1e-8}
     one, many = (parki.Spheres(points, each, **how) for each in (alike, nearly))
-    assert one._plan("velocity", "force", 0, 0).kernel.startswith("sphere_sl")
-    assert many._plan("velocity", "force", 0, 0).kernel.startswith("polydisperse_sl")
+    assert one._plan("velocity", "force").kernel.startswith("sphere_sl")
+    assert many._plan("velocity", "force").kernel.startswith("polydisperse_sl")
     pairs = zip(*(each.velocities(forces, torques) for each in (one, many)), strict=True)
     for (ours, theirs), promise in zip(pairs, bounds(BOX, forces, torques, 1e-8), strict=True):
         assert 8 * np.pi * rms(ours - theirs) <= 2 * promise
@@ -221,8 +221,8 @@ def test_gradient_is_that_of_pairs_of_radii(periodicity, want, method):
     points, radii, forces, _ = suspension()
     options = parki.EwaldOptions(periodicity=periodicity, box=BOX, tolerance=1e-8)
     name, asked = parki.kernel("polydisperse_sl", largest=0.12), replace(options, p2p_method=method)
-    own = name, points, points, None, asked
-    found = sum_once(own, forces, want, marks=(radii, radii))
+    own = name, points, points, radii, asked
+    found = sum_once(own, forces, want)
     gradient = found if want == "grad_u" else found[1]
     slopes = np.zeros((3, 3, COUNT))
     pairs = np.array([[i, j] for i in range(0, COUNT, 3) for j in range(COUNT)])
@@ -234,7 +234,7 @@ def test_gradient_is_that_of_pairs_of_radii(periodicity, want, method):
     scale = abs(slopes).max()
     np.testing.assert_allclose(gradient[..., some], slopes[..., some], atol=2e-7 * scale)
     if want != "grad_u":
-        plan = parki.Spheres(points, radii, options)._plan("velocity", "force", 0, 0)
+        plan = parki.Spheres(points, radii, options)._plan("velocity", "force")
         np.testing.assert_allclose(found[0], plan(forces), atol=1e-6)
 
 
@@ -376,7 +376,7 @@ def test_refusals():
     for wrong in (-0.1, "small", True):
         with pytest.raises(parki.ParkiValueError, match=r"largest is .*; expected a length"):
             parki.kernel("polydisperse_sl", largest=wrong)
-    plan = parki.Spheres(points, radii, **how)._plan("velocity", "force", 0, 0)
+    plan = parki.Spheres(points, radii, **how)._plan("velocity", "force")
     with pytest.raises(parki.ParkiValueError, match="takes the radius of each point"):
         plan.update_points(points[:, :5], points[:, :5])
     assert plan(forces).shape == forces.shape

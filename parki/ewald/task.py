@@ -118,16 +118,12 @@ class Request:
         The sum whose transposed near field is added, and normals of the targets, shape (3, Nt),
         if it has any. This near field is one more result, after what is wanted, of the shape of
         that sum's density, (rows, Nt).
-    marks : tuple of 2 arrays, shapes (Nt,) and (Ns,), optional
-        A number of each target and of each source, which pairs of some sums take, such as the radii
-        of spheres.
     """
 
     once: bool = False
     density: Any = None
     tensors: Any = None
     transposed_pair: tuple[str, Any] | None = None
-    marks: tuple[Any, Any] | None = None
 
 
 class Survey(NamedTuple):

@@ -145,4 +145,6 @@ class TransposedSum:
         swapped = {"trg": arrays["src"], "src": arrays["trg"]}
         if self.task.transposed_pair and "norms" in arrays:
             swapped["norms"] = arrays["norms"]
+        if "src_marks" in arrays:
+            swapped |= {"trg_marks": arrays["src_marks"], "src_marks": arrays["trg_marks"]}
         return Points(swapped, points.extents, reversed_survey, points.box, tolerance, systems)

@@ -33,9 +33,10 @@ from parki.ewald.points import (
     check_outputs,
     check_want,
     like_points,
+    marks_of,
     result_shape,
 )
-from parki.ewald.sums import SUMS, stress
+from parki.ewald.sums import stress
 from parki.ewald.task import Points, Request, Task
 from parki.interchange import as_given
 from parki.runtime import captures, forks
@@ -90,7 +91,7 @@ class PlacedSum:
             check_spreading(options.p2g_method, kernel)
             self.want = want if isinstance(want, str) else names
             of, normals = request.transposed_pair or ("", None)
-            self._marks: Any = request.marks
+            self._marks = marks_of(arrays)
             self.task = Task(kernel, space, options.arithmetic(self.dtype), options, names, of)
             self.order = Order(options.axes)
             found = check_systems(systems, arrays, space, options)
@@ -99,7 +100,6 @@ class PlacedSum:
                 arrays["tensors"] = self._of_targets("tensors", tensors, (TENSOR_ROWS, shape[1]))
             if normals is not None:
                 arrays["norms"] = self._of_targets("transposed_pair[1]", normals, shape)
-            self._mark(kernel, arrays)
             self.given = self._points(checked, found)
             self.points = self.given.ordered(self.order)
             values = self._density(request.density) if once else None
@@ -132,21 +132,6 @@ class PlacedSum:
         tolerance = options.random_tolerance(sources, components, self.task.dtype)
         return Points(given.arrays, given.extents, survey, box, tolerance, systems)
 
-    def _mark(self, kernel: str, arrays: dict[str, Any]) -> None:
-        """Add the marks of points to their arrays, or refuse a sum without them."""
-        marks, counts = self._marks, (arrays["trg"].shape[1], arrays["src"].shape[1])
-        if SUMS[kernel].pair.marks is None:
-            return
-        if marks is None or tuple(map(len, marks)) != counts:
-            raise ParkiValueError(
-                f"{kernel} takes the radius of each point, which parki.Spheres gives it; make "
-                "parki.Spheres of these points"
-            )
-        # The marks of the first points serve the next ones.
-        self._marks = tuple(self.task.xp.asarray(each, dtype=self.dtype) for each in marks)
-        for name, each in zip(("trg_marks", "src_marks"), self._marks, strict=True):
-            arrays[name] = each.reshape(1, -1)
-
     def _placed(self, points: Points, once: bool) -> Pipeline:
         """Return the pipeline for points."""
         if all(points.survey.totals) and self.task.want:
@@ -157,13 +142,13 @@ class PlacedSum:
         """Place other points: see `parki.Plan.update_points`."""
         start, task = time.perf_counter(), self.task
         with self.exclusive(), self.pipeline.together():
+            norms = self._marks if norms is None else norms  # marks serve the next points, too
             given = check_arguments(task.kernel, trg, src, norms, task.options, task.space)
             if given.arrays["src"].dtype != self.dtype:
                 raise ParkiTypeError(
                     f"trg has dtype {given.arrays['trg'].dtype}, but the plan was made for "
                     f"{self.dtype}; convert the points, or make a new plan"
                 )
-            self._mark(task.kernel, given.arrays)
             own = self._points(given, self._systems_of(given, systems))
             points = own.ordered(self.order)
             pipeline = self._placed(points, False)

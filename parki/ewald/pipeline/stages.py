@@ -13,8 +13,10 @@ from parki.ewald.far.p2g import P2G
 from parki.ewald.far.plane import PlaneModes
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.near.p2p import P2P
+from parki.ewald.pipeline.marks import Marks
 from parki.ewald.pipeline.protocol import Watch, normal_squares, unwatched
 from parki.ewald.pipeline.setup import Setup
+from parki.ewald.points import marks_of
 from parki.runtime.spaces import free_memory
 
 # Densities whose grids a device has at a time, as many as there are; and the part of the free
@@ -67,18 +69,9 @@ class Stages:
             norms = exact.astype(task.dtype, copy=False)
         if tensors is not None:
             tensors = tensors.astype(task.dtype, copy=False)
-        marks = None
-        # What multiplies the Laplacians that targets take, and of the fields that sources make.
-        self.lifts: list[Any] = [None, None]
-        if "trg_marks" in arrays:
-            unit = task.dtype.type(frame.factor ** (task.sum.pair.marks or 0))
-            found = (arrays[f"{name}_marks"][0] for name in ("trg", "src"))
-            marks = of_targets, of_sources = tuple(unit * each.astype(task.dtype) for each in found)
-            laplacians = zip(task.sum.symbol.laplacians, (of_targets, of_sources), strict=True)
-            self.lifts = [each**2 / 6 if lifted else None for lifted, each in laplacians]
-        self.p2p = P2P(
-            task, frame, setup.pair, *given, norms, tensors=tensors, marks=marks, systems=systems
-        )
+        self.marks = Marks.of(task, frame, marks_of(arrays))
+        how: dict[str, Any] = {"tensors": tensors, "marks": self.marks.each, "systems": systems}
+        self.p2p = P2P(task, frame, setup.pair, *given, norms, **how)
         rows = task.sum.rows
         # For sorted densities of P2P, by how many at a time.
         self._buffers: dict[int, Any] = {1: self.p2p.buffer(self.p2p.rows)}
@@ -152,8 +145,11 @@ class Stages:
         "white" has normal numbers on the grid.
         """
         self.p2g.clean = False  # the field is in its memory
+        white, xp = arrays["white"], self.p2p.sources.xp
+        if self.grids > 1:  # the grid of Laplacians has none, and takes those of the first one
+            white = xp.concatenate([white, xp.zeros_like(white)], axis=2)
         arrays["found"].fill(0)
-        self.g2p.apply(self.fgc.shaken(arrays["white"]), {"u": arrays["found"]})
+        self.marks.gather(self.g2p, self.fgc.shaken(white), {"u": arrays["found"]}, 0, 1)
 
     def _far(self, dens: Any, results: dict[str, Any], watch: Watch, exact: Any) -> None:
         """Add the far field of densities whose grids there is memory for.
@@ -167,11 +163,10 @@ class Stages:
         with watch("P2G"):
             for place, each in enumerate(dens):
                 first = place * self.grids
-                spread = self.p2g.apply(each, self.sorted, grid, first)
+                grids = first, first + self.count
+                spread = self.marks.spread(self.p2g, each, self.sorted, grid, *grids)
                 if self.plane is not None:
                     planes.append(self.plane.apply(self.sorted if self.p2g.sorts else each))
-                if self.lifts[1] is not None:
-                    self.p2g.apply(each * self.lifts[1], self.sorted, grid, first + self.count)
         with watch("FGC"):
             plane = self.p2g.sources.xp.concatenate(planes, axis=1) if planes else None
             field = fgc.apply(spread, plane)
@@ -179,13 +174,7 @@ class Stages:
             for place, each in enumerate(exact):
                 own = {name: a[place] for name, a in results.items() if name != "transposed_pair"}
                 first = place * self.grids
-                self.g2p.apply(field, own, first)
-                if self.lifts[0] is not None:
-                    xp = self.p2p.sources.xp
-                    more = {name: xp.zeros_like(rows) for name, rows in own.items()}
-                    self.g2p.apply(field, more, first + self.count)
-                    for name, rows in more.items():
-                        own[name] += self.lifts[0] * rows
+                self.marks.gather(self.g2p, field, own, first, first + self.count)
                 self.gauge.add(each, own)
 
     def _buffer(self, many: int) -> Any:

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from parki.ewald.split.hasimoto import Factor, Hasimoto, Split, series_losses
 from parki.ewald.split.prolate import Prolate
-from parki.ewald.split.shells import OfPoints, of_waves, waves
+from parki.ewald.split.shells import GONE, OfPoints, of_waves, waves
 from parki.ewald.sums import term_of
 from parki.ewald.sums.pairs import LiftedPolynomials, RadialPolynomials
 
@@ -32,6 +32,9 @@ Array = NDArray[np.float64]
 # Exponent of the near field's error up to which a quadrature finds the error.
 MOST = 26.0
 FAR = 5.0  # cut-offs up to which the quadrature goes
+# How negative a mode of the near field may be, over the mode of points. The near matrix sums over
+# many modes: in suspensions its smallest eigenvalue stayed positive up to five times this.
+LEAST = -0.05
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,15 @@ class Lifted(OfPoints):
         """Return the factor of the radius, 0 to the largest, that makes a mode largest."""
         size = np.abs(1 - k2 * self.largest**2 / 6) ** self.sides
         return np.asarray(self.base.felt(order, k2) * np.maximum(size, 1))
+
+    @property
+    def positive(self) -> bool:
+        """Whether the near field is positive: for the largest spheres, and so for all."""
+        factor = self.base.factor(self.order)
+        k = np.linspace(0, math.sqrt(min(factor.end, GONE) / factor.scale), 400)
+        whole = np.sinc(k * self.largest / np.pi) ** 2
+        far = (1 - (k * self.largest) ** 2 / 6) ** 2 * factor.at(k**2)
+        return bool((whole - far).min() >= LEAST)
 
     def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
         """Return what points have."""

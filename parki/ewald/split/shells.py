@@ -30,7 +30,7 @@ from parki.ewald.sums.symbols import Shell
 
 Array = NDArray[np.float64]
 LEAST = 2.5  # least cut-off, over the sum of the radii: polynomials of smaller ones lose digits
-_GONE = 40.0  # exp(-40) is below rounding
+GONE = 40.0  # exp(-40) is below rounding
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Shells(OfPoints):
     def factor(self, order: int) -> Factor:
         """Return the factor of points times the shells', as a polynomial in k^2."""
         given = self.base.factor(order)
-        end = min(given.end, _GONE)
+        end = min(given.end, GONE)
 
         def values(t: Array) -> Array:
             x = end * (t + 1) / 2
@@ -115,6 +115,11 @@ class Shells(OfPoints):
         """Return Chebyshev series of the radial functions."""
         return _radial(self.scaled(1 / rc))
 
+    @property
+    def positive(self) -> bool:
+        """Whether the near field is positive: both fields have the square of the shells' factor."""
+        return True
+
     def _shape(self, k: Array) -> Array:
         """Return what the shells multiply a mode by."""
         one, other = (
@@ -134,7 +139,7 @@ def _radial(split: Shells) -> RadialPolynomials:
 def waves(base: Split, order: int, reach: float) -> tuple[Array, Array]:
     """Return wavenumbers, and the factor of points times weights, for distances up to ``reach``."""
     given = base.factor(order)
-    largest = math.sqrt(min(given.end, _GONE) / given.scale)
+    largest = math.sqrt(min(given.end, GONE) / given.scale)
     x, weights = legendre.leggauss(60 + int(largest * reach))
     k = largest * (x + 1) / 2
     return k, largest / 2 * weights * given.at(k**2)
