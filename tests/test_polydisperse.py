@@ -12,8 +12,11 @@ from scipy.special import spherical_jn
 import parki
 from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.split.hasimoto import Hasimoto
-from parki.ewald.split.lifted import MOST, Lifted
+from parki.ewald.split.lifted import Lifted
 from parki.ewald.split.prolate import Prolate
+from parki.ewald.split.shells import PARTS, Shells
+from parki.ewald.split.tails import MOST
+from parki.ewald.sums.symbols import Shell
 
 pytestmark = pytest.mark.usefixtures("few_degrees")
 
@@ -359,6 +362,34 @@ def test_degrees_are_those_of_the_largest_spheres():
     degree = split.polynomial_degree("stokes_sl", 1.0, delta)
     of_points = Prolate(14.0, 1.0).polynomial_degree("stokes_sl", 1.0, delta)
     assert worst(degree, 0.0) <= worst(degree, 0.45) <= delta < worst(of_points, 0.45)
+
+
+@pytest.mark.parametrize(("c", "radius"), [(10.0, 0.15), (16.0, 0.1)])
+def test_shells_that_end_beyond_the_cutoff(c, radius):
+    """Errors beyond the cut-off are compared with those of points: here by other formulas."""
+
+    def errors(split, radius, rc):
+        x, weights = np.polynomial.legendre.leggauss(160)
+        k = split.band * (x + 1) / 2
+        gamma = (
+            split.band / 2 * weights * split.factor(2).at(k**2) * np.sinc(k * radius / np.pi) ** 2
+        )
+        r = np.linspace(rc, 5.0 * rc, 1000)
+        z = np.outer(r, k)
+        iso = 4 / np.pi * (spherical_jn(0, z) - spherical_jn(1, z) / z) @ gamma
+        axial = 4 / np.pi * spherical_jn(2, z) @ gamma
+        iso -= (1 + 2 * radius**2 / (3 * r**2)) / r
+        square = 2 * iso**2 + (iso + axial - (1 - 2 * radius**2 / r**2) / r) ** 2
+        return np.trapezoid(r**2 * square, r), square.max()
+
+    seen = []
+    for part in PARTS:
+        base = Prolate(c, 1 - 2 * part * radius)
+        own, points = errors(base, radius, 1.0), errors(base, 0.0, base.rc)
+        worst = max(ours / theirs for ours, theirs in zip(own, points, strict=True))
+        seen.append(Shells(base, (Shell(radius, False),) * 2, 2).keeps(["stokes_sl"], 1.0))
+        assert seen[-1] == (part == 1 or worst <= 1) or abs(worst - 1) < 0.05, (part, worst)
+    assert seen[-1] and any(seen[:-1])
 
 
 def test_refusals():

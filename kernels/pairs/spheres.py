@@ -10,9 +10,9 @@ s = a^2 + b^2 and D = (a - b)^2,
     r <= |a - b|          m = 4 / (3 max(a, b))                        l = 0
 
 where q = |a - b| y and g = (r - |a - b|)^2 y / (24 a b): Zuk, Wajnryb, Mizerski, Szymczak (2014),
-in a form that keeps its digits for spheres of very different sizes. A coinciding pair has y = 0,
-r = 0. The pressure, which points alone feel (a = 0), is 2 f.e / r^2 outside of a sphere, and 0
-inside.
+in a form that keeps its digits for spheres of very different sizes. If EQUAL, all radii are a, so
+that q = 0 and g = r / (24 a^2). A coinciding pair has y = 0, r = 0. The pressure, which points
+alone feel (a = 0), is 2 f.e / r^2 outside of a sphere, and 0 inside.
 
 With MARKS the tables S, X and R' belong to points. The next ones belong to the Laplacian of their
 field, which s / 6 multiplies, and the last ones to its Laplacian, which (a b / 6)^2 multiplies.
@@ -22,6 +22,8 @@ from kernels.blocks.cut import cut
 from kernels.blocks.radial import direction, first_function, polynomial
 from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
 from kernels.blocks.vector import take_vector
+
+EQUAL = False  # whether all spheres have one radius
 
 
 def overlap(density, row, at):
@@ -50,11 +52,15 @@ def overlap(density, row, at):
     iso: REAL = y + third * cube
     axial: REAL = y - square * cube
     if rr <= both * both:
-        deep: REAL = ratio - pk.fabs(difference)
-        part: REAL = pk.fabs(difference) * y
-        iso = inside - share * deep * deep * y * (9.0 + 2.0 * part + part * part)
-        axial = 3.0 * share * deep * deep * y * (1.0 + part) * (1.0 + part)
-    if rr <= away:
+        if EQUAL:
+            iso = inside - 9.0 * share * ratio
+            axial = 3.0 * share * ratio
+        else:
+            deep: REAL = ratio - pk.fabs(difference)
+            part: REAL = pk.fabs(difference) * y
+            iso = inside - share * deep * deep * y * (9.0 + 2.0 * part + part * part)
+            axial = 3.0 * share * deep * deep * y * (1.0 + part) * (1.0 + part)
+    if EQUAL == 0 and rr <= away:
         iso = inside
         axial = 0.0
 
