@@ -26,6 +26,7 @@ NORMALS = True  # whether sources have normals
 TRANSPOSED_PAIR = False
 MARKS = False  # whether points have marks, as in p2p.py
 TABLES = 3  # radial functions that derivatives take
+EVALUATOR = 0  # always polynomials
 WITH_VALUES = True  # whether values take one more
 PRESSURE = True
 GRADIENT = True

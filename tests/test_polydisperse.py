@@ -256,6 +256,20 @@ def test_noise_has_the_mobility(periodicity):
     assert abs(np.mean(squares) / expected - 1) < 4 * np.sqrt(2 / draws)
 
 
+@pytest.mark.parametrize("kind", ["sl", "curl", "turn", "turns"])
+def test_adjoints_take_the_radii_along(kind):
+    """The transpose of a sum, where spheres turn that moved; before and after a move."""
+    points, radii, forces, values = suspension()
+    options = parki.EwaldOptions(periodicity=3, box=BOX, tolerance=1e-3)
+    name = parki.kernel(f"polydisperse_{kind}", largest=0.12)
+    plan = parki.Plan(name, points, points, radii, options)
+    for moved in (points, suspension(seed=1)[0]):
+        plan.update_points(moved, moved)
+        found, back = plan(forces), plan.adjoint(values)
+        scale = np.linalg.norm(found) * np.linalg.norm(values)
+        assert abs((values * found).sum() - (back * forces).sum()) < 1e-12 * scale
+
+
 def test_moved_spheres_keep_their_radii():
     points, radii, forces, torques = suspension()
     spheres = parki.Spheres(points, radii, periodicity=3, box=BOX, tolerance=1e-6)

@@ -20,6 +20,7 @@ field, which s / 6 multiplies, and the last ones to its Laplacian, which (a b / 
 
 from kernels.blocks.cut import cut
 from kernels.blocks.radial import direction, first_function, polynomial
+from kernels.blocks.radii import lift, take_radii
 from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
 from kernels.blocks.vector import take_vector
 
@@ -28,12 +29,7 @@ EQUAL = False  # whether all spheres have one radius
 
 def overlap(density, row, at):
     """Take m to iso, l to axial, and what the branches share."""
-    if MARKS:
-        one: REAL = mark
-        other: REAL = density[row + CHARGES - 1][at]
-    else:
-        one: REAL = p2[0]
-        other: REAL = p2[1]
+    take_radii(one, other, p2, density, row, at)
     both: REAL = one + other
     difference: REAL = one - other
     square: REAL = one * one + other * other
@@ -71,16 +67,11 @@ def interact(density, row, normal, first_normal, at):
     direction()
     polynomial(b, p1)
     overlap(density, row, at)
-    if MARKS:
-        polynomial(a1, p2)
-        polynomial(b1, p3)
-        a = a + sixth * a1
-        b = b + sixth * b1
-        if TABLES > 4:
-            polynomial(a2, p4)
-            polynomial(b2, p5)
-            a = a + twice * a2
-            b = b + twice * b2
+    lift(a, a1, p2, sixth)
+    lift(b, b1, p3, sixth)
+    if TABLES > 4:
+        lift(a, a2, p4, twice)
+        lift(b, b2, p5, twice)
     a = iso - 2.0 * a
     b = axial - 2.0 * b * rr
     cut(a)
@@ -98,16 +89,11 @@ def differentiate(density, row, normal, first_normal, at):
     begin_pair()
     overlap(density, row, at)
     begin_vector()
-    if MARKS:
-        polynomial(px1, p2)
-        polynomial(pr1, p3)
-        px = px + sixth * px1
-        pr = pr + sixth * pr1
-        if TABLES > 4:
-            polynomial(px2, p4)
-            polynomial(pr2, p5)
-            px = px + twice * px2
-            pr = pr + twice * pr2
+    lift(px, px1, p2, sixth)
+    lift(pr, pr1, p3, sixth)
+    if TABLES > 4:
+        lift(px, px2, p4, twice)
+        lift(pr, pr2, p5, twice)
     take_vector(f0, f1, f2, density, row, at)
     fe: REAL = f0 * e0 + f1 * e1 + f2 * e2
     if PRESSURE:
@@ -118,13 +104,11 @@ def differentiate(density, row, normal, first_normal, at):
     if VALUES:
         if MARKS:
             polynomial(a, p6)
-            polynomial(a1, p7)
-            a = a + sixth * a1
-            if TABLES > 4:
-                polynomial(a2, p8)
-                a = a + twice * a2
         else:
             polynomial(a, p3)
+        lift(a, a1, p7, sixth)
+        if TABLES > 4:
+            lift(a, a2, p8, twice)
         a = iso - 2.0 * a
         b: REAL = (axial - 2.0 * px * rr) * fe
         u0 += a * f0 + b * e0

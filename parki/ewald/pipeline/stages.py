@@ -146,7 +146,7 @@ class Stages:
         """
         self.p2g.clean = False  # the field is in its memory
         white, xp = arrays["white"], self.p2p.sources.xp
-        if self.grids > 1:  # the grid of Laplacians has none, and takes those of the first one
+        if self.grids > 1:  # the second grid takes the Laplacian of the first one
             white = xp.concatenate([white, xp.zeros_like(white)], axis=2)
         arrays["found"].fill(0)
         self.marks.gather(self.g2p, self.fgc.shaken(white), {"u": arrays["found"]}, 0, 1)

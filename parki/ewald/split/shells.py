@@ -95,7 +95,7 @@ class Shells(OfPoints):
         return self.base, self.base.rc if isinstance(self.base, Prolate) else rc - self.reach
 
     def keeps(self, terms: Iterable[str], rc: float) -> bool:
-        """Return whether errors beyond the cut-off are no larger than those of the split of points.
+        """Return whether points make errors as large, beyond the cut-off of their split.
 
         The near field may end beyond the cut-off by a part of the radii, as there is little of it:
         few parts of two shells are as near to each other.

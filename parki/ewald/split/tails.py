@@ -1,7 +1,7 @@
 """Errors of spheres beyond the cut-off, by quadrature: the far field minus the field of spheres.
 
-Points have the same by closed forms. Beyond the cut-off spheres do not overlap: their field is the
-field of points, and a part of its Laplacian. What is compared is over that of points.
+Beyond the cut-off spheres do not overlap: their field is the field of points, and a multiple of its
+Laplacian. The errors are compared with errors of points, which have closed forms.
 """
 
 from __future__ import annotations
