@@ -7,7 +7,6 @@ import logging
 import os
 import re
 import runpy
-from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +24,7 @@ from parki.ewald.pipeline import one_device as pipeline
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import RESULTS
 from parki.ewald.sums import SUMS
-from parki.runtime import get_execution_space, host, shipped, spaces
+from parki.runtime import get_execution_space, host, shipped
 from parki.runtime import kernel as kernel_module
 from parki.runtime.specialise import Specialised
 
@@ -54,10 +53,10 @@ def afresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def folder(script: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that holds the kernel SQUARE, compiled for this processor; parki's own now."""
-    source = small_kernel(tmp_path, SQUARE)._object.source
+    """A folder with the kernel SQUARE and threads, compiled for this processor; parki's own now."""
+    sources = [small_kernel(tmp_path, SQUARE)._object.source, host.THREADS.read_text()]
     folder = tmp_path / "compiled"
-    script["build"]({shipped.symbol(source): source}, shipped.level(), folder, 1)
+    script["build"]({shipped.symbol(text): text for text in sources}, shipped.level(), folder, 1)
     monkeypatch.setattr(shipped, "FOLDER", folder)
     monkeypatch.setattr(kernel_module, "_loaded", {})
     for path in (tmp_path / "cache").glob("*"):  # trials of the compiler
@@ -110,33 +109,15 @@ def test_a_damaged_file_is_not_loaded(
     assert list((tmp_path / "cache").glob("*.so"))
 
 
-def loader(needs: str | None) -> Callable[..., Any]:
-    """Return a loader to which a library's OpenMP is missing until ``needs`` was loaded."""
-    loaded = set()
-
-    def load(path: str, mode: int = 0) -> Any:
-        name = Path(path).name
-        if mode == os.RTLD_NOLOAD and name not in loaded:
-            raise OSError(f"{path} is not loaded")
-        if name.startswith("x86") and needs not in loaded:
-            raise OSError("libgomp.so.1: cannot open shared object file")
-        if name != needs and not name.startswith("x86"):
-            raise OSError(f"{path}: no such file")
-        loaded.add(name)
-        return path
-
-    return load
-
-
-def test_openmp_comes_along(
+def test_a_file_that_cannot_be_loaded(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(ctypes, "CDLL", loader("libgomp.so.1"))
-    assert shipped.library() == str(folder / f"{shipped.level()}.so")
-    shipped._load.cache_clear()
-    monkeypatch.setattr(ctypes, "CDLL", loader("nothing"))
+    def refuse(path: str) -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr(ctypes, "CDLL", refuse)
     assert shipped.library() is None
-    assert "cannot be loaded (libgomp.so.1: cannot open" in caplog.text
+    assert "cannot be loaded (no room). Kernels are compiled" in caplog.text
     shipped._load.cache_clear()
 
 
@@ -185,15 +166,6 @@ def test_without_a_compiler_the_usual_variants_are_chosen(monkeypatch: pytest.Mo
     assert machines.machine(space, np.float64).usual == ("staged", "tile", "tile")
     monkeypatch.setattr(host, "can_compile", lambda: False)
     assert machines.machine(space, np.float64).usual == USUAL[False]
-
-
-def test_openmp_of_the_wheel_serves_where_the_compiler_has_none(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(host, "_compiles_openmp", lambda _: False)
-    assert spaces.why_unavailable("OpenMP") == ""
-    kernel = small_kernel(tmp_path, OTHER)
-    assert "-fopenmp-simd" in kernel._object.flags and not right(kernel)
 
 
 # ---------------------------------------------------------------------- what comes

@@ -44,8 +44,10 @@ class Spheres(spheres.Spheres):
         return self.team.together()
 
     def _of_all(self, values: Any) -> Any:
-        ends = [values.min(), values.max()] if values.size else []
-        told = self.team.all((self.viscosity, ends))
+        own = np.unique(values)
+        told = self.team.all(
+            (self.viscosity, own if self.options.walled else own[[0, -1][: own.size]])
+        )
         for rank, (other, _) in enumerate(told):
             if other != told[0][0]:
                 raise ParkiValueError(

@@ -89,7 +89,8 @@ class EwaldOptions:
         Mean number of sources in a cube of edge r_c: sets the cut-off r_c of the near field.
         Default: the predicted optimum.
     execution_space : str or ExecutionSpace, optional
-        OpenMP, Serial, Cuda or HIP (any case; also CPU, GPU). Default: where the arrays are.
+        OpenMP, Serial, Cuda or HIP (any case; also CPU, Threads, GPU). Default: where the
+        arrays are.
     cutoff : float, optional
         Cut-off r_c itself, in the unit of ``box``; excludes ``cell_size``.
     window_points : int, optional
@@ -110,9 +111,9 @@ class EwaldOptions:
         sources are outside of the box. See ``docs/gauges.md``.
     wall : {"no-slip"}, optional
         A plane without slip at x3 = 0, normal to the last axis, which is free: points are at or
-        above it, up to the length of the box. For the velocity and the pressure of `stokes_sl`.
-        Its promise is larger than that of ``tolerance``, by the heights of the points: see
-        ``docs/gauges.md``.
+        above it, up to the length of the box. For `stokes_sl`, `stokes_dipole` and `stokes_dl`, and
+        for `parki.Spheres`. Its promise is larger than that of ``tolerance``, by the heights of the
+        points: see ``docs/gauges.md``.
     p2p_method : {"auto", "tile", "staged", "gm1d", "gm2d", "sm1d", "sm2d"}
         Variant of the near field: parki's for GPUs (tile) and for CPUs (staged), or one of the
         literature's four, to compare with, which compute the velocity or potential alone. Default:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from parki.runtime import cache
-from parki.runtime.libraries import open_library
 from parki.settings import SETTINGS
 
 log = logging.getLogger("parki")
@@ -79,14 +78,8 @@ def _load(folder: Path) -> ctypes.CDLL | None:
     if not cache.is_whole(path):
         log.warning("parki: %s is damaged; install parki again. Kernels are compiled", path)
         return None
-    # The system's OpenMP comes first, because kernels compiled here use it, and two OpenMPs would
-    # each have threads. If there is none, the one that came with parki takes its name.
     try:
-        return open_library(path)
-    except OSError as first:
-        try:
-            open_library(folder / "libgomp.so.1")
-            return open_library(path)
-        except OSError:
-            log.warning("parki: %s cannot be loaded (%s). Kernels are compiled", path, first)
-            return None
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        log.warning("parki: %s cannot be loaded (%s). Kernels are compiled", path, error)
+        return None

@@ -43,9 +43,10 @@ def white(rng: Any, dtype: Any) -> White:
 def drawn(spheres: Any, white: White, torques: bool, accuracy: float) -> Any:
     """Return noise (3, N) of the velocities of `parki.Spheres`; with torques, (2, 3, N)."""
     plan, shape = spheres._plan("velocity", "force"), tuple(spheres.points.shape)
-    xp, alike, scales = plan.task.xp, spheres._sizes.marks is None, None
+    alike, scales = spheres._sizes.marks is None or spheres.options.walled, None
     if torques or not alike:
         # So scaled, a sphere alone has the same mobility for forces and torques, for all radii.
+        xp = plan.task.xp
         radii = xp.asarray(spheres.radii, dtype=plan.dtype)
         scales = (3 * radii / 4) ** 0.5
     if torques:
@@ -56,7 +57,7 @@ def drawn(spheres: Any, white: White, torques: bool, accuracy: float) -> Any:
         if not torques:
             return spheres._moved("velocity", {"force": values})
         given = dict(zip(ACTS, values, strict=True))
-        return xp.stack([spheres._moved(moves, given) for moves in MOVES])
+        return plan.task.xp.stack([spheres._moved(moves, given) for moves in MOVES])
 
     apart = spheres._splits and not torques and spheres.options.periodicity == 3
     if apart and plan.setup.split.positive:

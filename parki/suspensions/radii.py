@@ -23,22 +23,29 @@ KINDS = {
 
 
 class Radii(NamedTuple):
-    """The radii of spheres, with the smallest and the largest one of all ranks."""
+    """The radii of spheres, and radii of all ranks: the smallest and the largest one, or all."""
 
-    smallest: float
-    largest: float
     each: Any
+    every: Any
 
     @classmethod
     def of(cls, radii: Any, count: int, of_all: Callable[[Any], Any] = np.unique) -> Radii:
         """Return the radius of each of ``count`` spheres, or refuse it.
 
-        ``of_all(values)`` has the smallest and the largest ones of all ranks.
+        ``of_all(values)`` has radii of all ranks, among which are the smallest and the largest one.
         """
         values = lengths(radii, count)
-        every = of_all(values)
-        ends = (float(every.min()), float(every.max())) if every.size else (0.0, 0.0)
-        return cls(*ends, np.broadcast_to(values, (count,)))
+        return cls(np.broadcast_to(values, (count,)), of_all(values))
+
+    @property
+    def smallest(self) -> float:
+        """The smallest radius; 0 without spheres."""
+        return float(self.every.min()) if self.every.size else 0.0
+
+    @property
+    def largest(self) -> float:
+        """The largest radius."""
+        return float(self.every.max(initial=0.0))
 
     @property
     def marks(self) -> Any:

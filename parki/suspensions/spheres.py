@@ -14,11 +14,10 @@ from parki.errors import ParkiValueError
 from parki.ewald.checks import FINER, Check
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
-from parki.ewald.pipeline.placed_sum import sum_once
-from parki.ewald.plan import Plan
+from parki.ewald.plan import Plan, summed
 from parki.ewald.points import check_want, like_points, take_options
 from parki.interchange import as_array, as_given
-from parki.suspensions import derivatives, noise
+from parki.suspensions import derivatives, noise, wall
 from parki.suspensions.derivatives import ACTS, MOVES
 from parki.suspensions.radii import KINDS, Radii, positive
 from parki.typing import Array, OptionKeywords
@@ -84,21 +83,31 @@ class Spheres:
             self.radii = self._sizes.each
         self._plans: dict[tuple[str, str], Any] = {}
         self._plan("velocity", "force")  # refuses impossible points
+        with self._together():
+            self._check_heights(self.points)
 
     @property
     def factor(self) -> float:
         """What the sums are multiplied by: ``1 / (8 pi viscosity)``."""
         return 1 / (8 * math.pi * self.viscosity)
 
+    def _check_heights(self, points: Any) -> None:
+        if self.options.walled:
+            wall.check_heights(points, self.radii)
+
     def _plan(self, moves: str, acts: str) -> Any:
         """Return the plan of what moves by what acts."""
         key = moves, acts
         if key not in self._plans:
-            self._plans[key] = self._make(*self._given(*key))
+            given, several = self._given(*key), self._sizes.marks is not None
+            walled = several and self.options.walled
+            self._plans[key] = wall.ByRadii(self) if walled else self._make(*given)
         return self._plans[key]
 
     def _given(self, moves: str, acts: str) -> tuple[Any, ...]:
         """Return the kernel of such a plan, its targets, sources, marks and options."""
+        if self.options.walled and (moves, acts) != ("velocity", "force"):
+            raise wall.lacking("torques and turns")
         sizes, points = self._sizes, self.points
         return sizes.kernels[moves, acts], points, points, sizes.marks, self.options
 
@@ -110,7 +119,7 @@ class Spheres:
 
     def _sum(self, given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...]) -> Any:
         """Return a sum whose plan is not kept."""
-        return sum_once(given, dens, want)
+        return summed(given, dens, want)
 
     def _together(self) -> AbstractContextManager[Any]:
         """Raise on all ranks what is raised on one of them."""
@@ -146,6 +155,7 @@ class Spheres:
                     f"points has shape {given.shape}; expected {self.points.shape}, a centre for "
                     "each of the spheres; make new Spheres for another number"
                 )
+            self._check_heights(given)
         try:
             self._place(given)
         except BaseException:
@@ -211,6 +221,8 @@ class Spheres:
 
         ``want`` may be "grad_u": then it is the gradient (..., 3, 3, N) by their own positions.
         """
+        if want != "u" and self.options.walled:
+            raise wall.lacking("derivatives by points")
         for acts, values in given.items():
             if want == "u":
                 each = self._plan(moves, acts)(values)
@@ -255,11 +267,15 @@ class Spheres:
         # Torques make no pressure, and their sums have no stress.
         of = {"stress": "grad_u", "p": "u"} if acts == "torque" else {}
         asked = tuple(dict.fromkeys(of.get(name, name) for name in names))
-        marks = self._sizes.marks
-        if marks is not None:
-            marks = np.zeros(as_array("points", points).shape[-1]), marks
-        given = self._sizes.flow(acts), points, self.points, marks, self.options
-        flow = dict(zip(asked, self._sum(given, values, asked), strict=True))
+        if self.options.walled:
+            sums = wall.flow(self, acts, points, values, asked)
+        else:
+            marks = self._sizes.marks
+            if marks is not None:
+                marks = np.zeros(as_array("points", points).shape[-1]), marks
+            given = self._sizes.flow(acts), points, self.points, marks, self.options
+            sums = self._sum(given, values, asked)
+        flow = dict(zip(asked, sums, strict=True))
         for each in names:
             value = flow[of.get(each, each)]
             if of and each == "p":
@@ -343,7 +359,8 @@ class Spheres:
     ) -> Any:
         """Return a Brownian step: ``M F dt``, and noise of covariance ``2 kT dt M``.
 
-        The divergence of this mobility is zero: there is no drift to add.
+        Without a wall the divergence of this mobility is zero: there is no drift to add. Near a
+        wall the drift ``kT dt div M`` is in the step, by a random finite difference.
 
         Parameters
         ----------
@@ -373,6 +390,9 @@ class Spheres:
         steps = self.noise(rng, torques=turns, accuracy=accuracy)
         size = math.sqrt(2 * kT * dt)
         steps = [size * each for each in (steps if turns else (steps,))]
+        if self.options.walled and kT * dt:
+            white = self._white(rng, steps[0].dtype)
+            steps[0] = steps[0] + kT * dt * wall.divergence(self, white)
         if forces is not None or turns:
             moved = self.velocities(forces, torques)
             moved = moved if turns else (moved,)
@@ -396,14 +416,14 @@ class Spheres:
         Raises
         ------
         ParkiValueError
-            With one or two periodic axes, where the mean velocity of a cell depends on a gauge, and
-            the mobility is not positive; and for tracers, which have no noise.
+            With one or two periodic axes and no wall, where the mean velocity of a cell depends on
+            a gauge, and the mobility is not positive; and for tracers, which have no noise.
         """
-        if sum(self.options.periodic) in (1, 2):
+        if sum(self.options.periodic) in (1, 2) and not self.options.walled:
             raise ParkiValueError(
                 f"noise with periodicity={self.options.periodicity} is not defined: the mean "
                 "velocity of a cell depends on the gauge there, and the mobility is not positive; "
-                "take periodicity 0 or 3"
+                "take periodicity 0 or 3, or a wall"
             )
         if not self._sizes.smallest:
             raise ParkiValueError(

@@ -600,11 +600,18 @@ def wall(comm: Any, space: str = "CPU") -> None:
         forces, exact = memory.send(dens[:, mine]), alone(dens)[:, here]
         once = ewald.stokes_sl(*arrays, forces, options, comm=comm)
         back = plan.adjoint(memory.send(values[:, here]))
-        pairs = (
+        pairs = [
             (plan(forces), exact),
             (once, exact),
             (back, alone.adjoint(values)[:, mine]),
-        )
+        ]
+        if periodicity == 2:
+            high = np.maximum(SRC, [[0], [0], [0.05]])
+            moved = parki.Spheres(high, 0.05, options).velocities(dens)[:, mine]
+            spheres = parki.distributed.Spheres(
+                memory.send(high[:, mine]), 0.05, options, comm=comm
+            )
+            pairs.append((spheres.velocities(forces), moved))
         apart = [
             abs(memory.fetch(found) - right).max() / abs(right).max() if found.size else 0.0
             for found, right in pairs

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.checks import Check, Sample
 from parki.ewald.choice.memory import Memory
 from parki.ewald.derivatives.linear_operator import linear_operator
+from parki.ewald.options import LARGEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.placed_sum import PlacedSum
 from parki.ewald.plan import AnyPlan, Plan
@@ -92,10 +94,21 @@ class ComposedPlan:
             self.composite: Composite = composite
             self.sums = together(joined(self.composite.addends))
             self.sources, given = self._given(trg, src, norms)
-        self.plans: list[Any] = [
-            self.make(one.kernel, *arrays, self.options.of_sums(), want=one.want)
-            for one, arrays in zip(self.sums, given, strict=True)
-        ]
+        self.plans: list[Any] = []
+        for one, arrays in zip(self.sums, given, strict=True):
+            self.plans.append(self.make(one.kernel, *arrays, self._options(one), want=one.want))
+        first = self.plans[0]
+        self.task, self.space, self.dtype = first.task, first.space, first.dtype
+
+    def _options(self, one: Shared) -> EwaldOptions:
+        """Return the options of a sum."""
+        options: EwaldOptions = self.options.of_sums()
+        area = dict(self.composite.areas).get(one.kernel)
+        if not area:
+            return options
+        square = math.prod(self.plans[0].box) ** (2 / 3)
+        larger = min(options.tolerance * square / area, LARGEST_TOLERANCE)
+        return replace(options, tolerance=max(options.tolerance, larger))
 
     def make(self, *given: Any, want: tuple[str, ...]) -> AnyPlan[Any]:
         """Return the plan of a sum."""
@@ -131,10 +144,10 @@ class ComposedPlan:
 
     def _rows(self, name: str, given: Any) -> tuple[Any, tuple[int, ...]]:
         """Return densities or values as (k, rows, N); and (k,), if k were given."""
-        first, (result, density) = self.plans[0], self._shapes
+        result, density = self._shapes
         of, shape = ("sources", density) if name == "dens" else ("targets", result)
         with self.together():
-            values = like_points(name, given, first.space, first.dtype)
+            values = like_points(name, given, self.space, self.dtype)
             values = check_density(name, values, shape, several=True, of=of)
         several = values.shape[:-2]
         return values if several else values[None], several
@@ -182,7 +195,10 @@ class ComposedPlan:
             for each in rows.values():
                 check_rows(f"a result of {one.kernel}", each, shape)
                 found.append(each)
-        return reduce(add, found)
+        total = reduce(add, found[:2])
+        for each in found[2:]:
+            total += each
+        return total
 
     def adjoint(self, values: Any) -> Any:
         """Return the transposed composite of values at the targets: see `parki.Plan.adjoint`."""
@@ -255,8 +271,7 @@ class ComposedPlan:
 
     def as_linear_operator(self) -> Any:
         """Return the plan as a linear operator: see `parki.Plan.as_linear_operator`."""
-        first = self.plans[0]
-        return linear_operator(self, self.adjoint, self._shapes, first.dtype, first.space)
+        return linear_operator(self, self.adjoint, self._shapes, self.dtype, self.space)
 
 
 def _sizes(one: Shared) -> dict[str, int]:

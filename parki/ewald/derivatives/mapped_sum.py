@@ -139,7 +139,7 @@ class MappedSum(NamedTuple):
         densities = self._densities(dens)
         inner = {"trg": moves["trg"]} if "trg" in moves else {}
         if "dens" in moves:
-            inner["dens"] = self._densities(moves["dens"])
+            inner["dens"] = self._densities(moves["dens"]).copy()  # it may be the given array
         for n, each in enumerate(dens):
             for link in self._links(each, moves):
                 change = link.push(moves[link.by])

@@ -105,7 +105,8 @@ def _functions(c: float, epsilon: float, r: Array) -> RadialPolynomials:
     size = CortezSplit(c, 1.0, epsilon).factor(2).at(k**2) * weights * c / np.pi
     z2 = -np.square(np.multiply.outer(r, k)) / 4
     # j_n(z) / z^n
-    f0, f1, f2, f3 = (hyp0f1(n + 1.5, z2) / odd for n, odd in enumerate((1, 3, 15, 105)))
+    odd = (1, 3, 15, 105, 945)
+    f0, f1, f2, f3, f4 = (hyp0f1(n + 1.5, z2) / each for n, each in enumerate(odd))
     mean, psi, k2 = f1 @ size, (f0 - 2 * f1) @ size, k**2
     return RadialPolynomials(
         S=mean + psi,
@@ -113,6 +114,7 @@ def _functions(c: float, epsilon: float, r: Array) -> RadialPolynomials:
         R=(2 * f2 - f1) @ (k2 * size),
         L=mean,
         W=(f2 - 2 * f3) @ (k2**2 * size),
+        V=(2 * f4 - f3) @ (k2**3 * size),
     )
 
 
@@ -138,6 +140,7 @@ def _remainder(term: str, c: float, epsilon: float) -> tuple[float, float]:
         -1.5 * epsilon**2 * root * q**2,
         root / 2,
         7.5 * epsilon**2 * root * q**3,
+        -52.5 * epsilon**2 * root * q**4,
     )
     lost = RadialPolynomials(*(a - b for a, b in zip(_functions(c, epsilon, r), blob, strict=True)))
     square = term_of(term).square(r**2, lost)

@@ -80,7 +80,7 @@ class Lifted(OfPoints):
         far = (1 - (k * self.largest) ** 2 / 6) ** 2 * factor.at(k**2)
         return bool((whole - far).min() >= LEAST)
 
-    def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
+    def near(self, r: ArrayLike) -> tuple[Array, ...]:
         """Return what points have."""
         return self.base.near(r)
 

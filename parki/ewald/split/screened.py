@@ -122,7 +122,7 @@ class Screened(Split):
     def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
         """Return ``h, h', h'', h'''``."""
         r = np.asarray(r, dtype=np.float64)
-        _, _, third, fourth = self.split.near(r)
+        _, _, third, fourth, _ = self.split.near(r)
         if isinstance(self.split, Hasimoto):
             h, slope = _gaussian(self.split.xi, self.screening, r)
         else:

@@ -122,7 +122,7 @@ class Shells(OfPoints):
         powers *= (end / 2) ** -np.arange(series.size - 1.0, -1, -1)
         return Factor(powers, given.scale, end / 2, end, given.decays)
 
-    def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
+    def near(self, r: ArrayLike) -> tuple[Array, ...]:
         """Return what points have where they are as far from their end."""
         return self.base.near(np.asarray(r) - self.reach)
 

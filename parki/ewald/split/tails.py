@@ -70,7 +70,7 @@ class Tail:
             lap = laplacian * (order == 2)  # a harmonic field has none
             m = mean @ own - (0.5 * point / r - lap / r**3)
             q = psi @ own - 2 * lap / r**3
-            levels.append((m + q, (m - q) / r**2, slope @ own + 6 * lap / r**5, m, 0 * r))
+            levels.append((m + q, (m - q) / r**2, slope @ own + 6 * lap / r**5, m, 0 * r, 0 * r))
         self.r, self.levels = r, np.array(levels)
 
     def size(self, term: str, weights: Sequence[float] = (1.0,)) -> tuple[float, float]:

@@ -13,9 +13,9 @@ Array = NDArray[np.float64]
 class RadialPolynomials(NamedTuple):
     """Smooth parts of the near kernels in ``s = 2 (r/rc)^2 - 1``, made dimensionless with rc.
 
-    With ``int_0^r psi = r P``, ``psi = Q``, ``psi' = r R``, ``X = (P - Q)/r^2`` and
-    ``W = R'/r``, each field is a 1-D float64 array of coefficients: ``S = rc (P + Q)``,
-    ``X = rc^3 X``, ``R = rc^3 R``, ``L = rc P``, ``W = rc^5 W``.
+    With ``int_0^r psi = r P``, ``psi = Q``, ``psi' = r R``, ``X = (P - Q)/r^2``, ``W = R'/r`` and
+    ``V = W'/r``, each field is a 1-D float64 array of coefficients: ``S = rc (P + Q)``,
+    ``X = rc^3 X``, ``R = rc^3 R``, ``L = rc P``, ``W = rc^5 W``, ``V = rc^7 V``.
     """
 
     S: Array
@@ -23,6 +23,7 @@ class RadialPolynomials(NamedTuple):
     R: Array
     L: Array
     W: Array
+    V: Array
 
     @property
     def Y(self) -> Array:  # noqa: N802 (as the fields)
@@ -143,4 +144,5 @@ class PairFunction(NamedTuple):
     def polynomials_alone(self) -> bool:
         """Whether it takes more than the radial functions of a split, or others."""
         own = self.polynomials is not RadialPolynomials
+        own = own or not {*self.values} <= {*"SXRL"}
         return own or self.blob is not None or bool(self.lengths) or self.marks is not None
