@@ -28,6 +28,7 @@ MARKS = False  # whether points have marks, as in p2p.py
 LABELS = False  # whether points have labels, as in p2p.py
 PARTS = False  # whether parts of pairs have weights, as in p2p_labels.py
 TABLES = 3  # radial functions that derivatives take
+EVALUATOR = 0  # always polynomials
 WITH_VALUES = True  # whether values take one more
 PRESSURE = True
 GRADIENT = True

@@ -26,8 +26,15 @@ def begin_parts():
         most: REAL = 1.0
 
 
-def take_radial(radial, xi_rc):
-    """Set p0 to p5 to the rows of ``radial``, and what else EVALUATOR 1 and 2 need."""
+def take_row(table, radial, row):
+    """Declare ``table``, a row of ``radial``."""
+    table: List[REAL] = [0.0] * COLUMNS
+    for power in range(COLUMNS):
+        table[power] = radial[row][power]
+
+
+def take_rows(radial):
+    """Take the first rows of ``radial`` to p0, p1, p2, and with more TABLES up to p5."""
     begin_parts()
     p0: List[REAL] = [0.0] * COLUMNS
     p1: List[REAL] = [0.0] * COLUMNS
@@ -40,59 +47,34 @@ def take_radial(radial, xi_rc):
             if TABLES > 2 and EVALUATOR == 0:
                 p2[power] = radial[2][power]
         if TABLES > 3:
-            p3: List[REAL] = [0.0] * COLUMNS
-            for power in range(COLUMNS):
-                p3[power] = radial[3][power]
+            take_row(p3, radial, 3)
         if TABLES > 4:
-            p4: List[REAL] = [0.0] * COLUMNS
-            p5: List[REAL] = [0.0] * COLUMNS
-            for power in range(COLUMNS):
-                p4[power] = radial[4][power]
-                p5[power] = radial[5][power]
+            take_row(p4, radial, 4)
+            take_row(p5, radial, 5)
+
+
+def take_radial(radial, xi_rc):
+    """Take the rows of ``radial``, and what else EVALUATOR 1 and 2 need."""
+    take_rows(radial)
     if EVALUATOR > 0:
         peak: REAL = 0.5641895835477563 * xi_rc
         decay: REAL = xi_rc * xi_rc
 
 
 def take_polynomials(radial):
-    """Take the rows of ``radial`` to p0, p1, p2, and to p3 the one that values take WITH_VALUES.
+    """Take the rows of ``radial``, and to p3 the one that values take WITH_VALUES.
 
-    With four TABLES or more, p3 to p5 are the next ones, and values take p6 and p7, or p8 as well.
+    With four TABLES or more these are p6 and p7, or p8 as well.
     """
-    begin_parts()
-    p0: List[REAL] = [0.0] * COLUMNS
-    p1: List[REAL] = [0.0] * COLUMNS
-    p2: List[REAL] = [0.0] * COLUMNS
-    for power in range(COLUMNS):
-        p0[power] = radial[0][power]
-        if TABLES > 1:
-            p1[power] = radial[1][power]
-        if TABLES > 2:
-            p2[power] = radial[2][power]
-    if TABLES > 3:
-        p3: List[REAL] = [0.0] * COLUMNS
-        for power in range(COLUMNS):
-            p3[power] = radial[3][power]
+    take_rows(radial)
+    if VALUES and WITH_VALUES:
+        if TABLES > 3:
+            take_row(p6, radial, TABLES)
+            take_row(p7, radial, TABLES + 1)
+        else:
+            take_row(p3, radial, TABLES)
         if TABLES > 4:
-            p4: List[REAL] = [0.0] * COLUMNS
-            p5: List[REAL] = [0.0] * COLUMNS
-            for power in range(COLUMNS):
-                p4[power] = radial[4][power]
-                p5[power] = radial[5][power]
-        if VALUES and WITH_VALUES:
-            p6: List[REAL] = [0.0] * COLUMNS
-            p7: List[REAL] = [0.0] * COLUMNS
-            for power in range(COLUMNS):
-                p6[power] = radial[TABLES][power]
-                p7[power] = radial[TABLES + 1][power]
-            if TABLES > 4:
-                p8: List[REAL] = [0.0] * COLUMNS
-                for power in range(COLUMNS):
-                    p8[power] = radial[TABLES + 2][power]
-    elif VALUES and WITH_VALUES:
-        p3: List[REAL] = [0.0] * COLUMNS
-        for power in range(COLUMNS):
-            p3[power] = radial[TABLES][power]
+            take_row(p8, radial, TABLES + 2)
 
 
 def variable(place):

@@ -429,16 +429,6 @@ class Plan(AnyPlan[Wanted]):
         return linear_operator(self, self.adjoint, shapes, self.dtype, self.space)
 
 
-def marked_plan(given: tuple[Any, ...], marks: tuple[Any, Any]) -> Plan[Any]:
-    """Return a plan of points with marks.
-
-    ``given`` has the first five arguments of `Plan`; for ``marks`` see `Request`.
-    """
-    plan: Plan[Any] = Plan.__new__(Plan)
-    AnyPlan.__init__(plan, PlacedSum(OneDevice(), given, "u", None, Request(marks=marks)))
-    return plan
-
-
 def summed(
     given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...] = "u", exclude: Any = None
 ) -> Any:

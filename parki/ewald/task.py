@@ -122,9 +122,6 @@ class Request:
         The sum whose transposed near field is added, and normals of the targets, shape (3, Nt),
         if it has any. This near field is one more result, after what is wanted, of the shape of
         that sum's density, (rows, Nt).
-    marks : tuple of 2 arrays, shapes (Nt,) and (Ns,), optional
-        A number of each target and of each source, which pairs of some sums take, such as the radii
-        of spheres.
     exclude : array of int, tuple of two, or Labels, optional
         Labels of the points, as for `parki.Plan`.
     """
@@ -133,7 +130,6 @@ class Request:
     density: Any = None
     tensors: Any = None
     transposed_pair: tuple[str, Any] | None = None
-    marks: tuple[Any, Any] | None = None
     exclude: Any = None
 
 

@@ -81,6 +81,7 @@ class MappedSum(NamedTuple):
         """Return the sum at what its maps make of the sources."""
         first, kind = shared.addends[0], SUMS[shared.kernel]
         norms = mapped(first.normals, at["norms"], at) if kind.normals else None
+        norms = norms if kind.pair.marks is None else at["norms"]
         src = mapped(first.sources, at["points"], at)
         labels = labels and labels.repeated(src.shape[1])
         return cls(shared, OneSum(kind, options, trg, src, norms, labels), at)

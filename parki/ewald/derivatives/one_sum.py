@@ -26,7 +26,7 @@ from parki.ewald.sums.slopes import by_targets, changes, lacking
 
 
 class OneSum(NamedTuple):
-    """A sum whose arguments were checked: points and normals (3, N)."""
+    """A sum whose arguments were checked: points, and normals (3, N) or marks (Nt,) and (Ns,)."""
 
     kind: Sum
     options: EwaldOptions
@@ -125,6 +125,8 @@ class OneSum(NamedTuple):
         for shared in together(chain(*of.values()), own):
             kind, first, want = SUMS[shared.kernel], shared.addends[0], shared.want
             norms = mapped(first.normals, self.norms, at) if kind.normals else None
+            if kind.pair.marks is not None:
+                norms = self.norms[:: -1 if back else 1]
             tensors = next((each.tensors(at) for each in shared.addends if each.tensors), None)
             v = shared.densities(dens, at)
             shaped = v.reshape(len(v), *kind.density_shape(v.shape[-1]))

@@ -147,6 +147,8 @@ class TransposedSum:
         swapped = {"trg": arrays["src"], "src": arrays["trg"]}
         if self.task.transposed_pair and "norms" in arrays:
             swapped["norms"] = arrays["norms"]
+        if "src_marks" in arrays:
+            swapped |= {"trg_marks": arrays["src_marks"], "src_marks": arrays["trg_marks"]}
         labels = points.labels
         if labels is not None:
             same = kept is not None and kept.plan.labels is labels

@@ -23,6 +23,7 @@ from parki.ewald.points import (
     check_arguments,
     check_density,
     like_points,
+    marks_of,
     result_shape,
     take_options,
 )
@@ -161,7 +162,10 @@ def jvp(
 
 
 class _Asked(NamedTuple):
-    """A composite whose arguments were checked: densities (k, rows, Ns), normals (3, Ns)."""
+    """A composite whose arguments were checked: densities (k, rows, Ns), normals (3, Ns).
+
+    Marks (Nt,) and (Ns,) take the place of normals, where points have any.
+    """
 
     composite: Composite
     options: EwaldOptions
@@ -204,7 +208,7 @@ class _Asked(NamedTuple):
                 f"{label} is {names!r}; expected names of inputs of {composite.name}: "
                 f"{', '.join(inputs)}"
             )
-        points = arrays["trg"], arrays["src"], arrays.get("norms")
+        points = arrays["trg"], arrays["src"], arrays.get("norms", marks_of(arrays))
         found = cls(composite, given.options.of_sums().of_derivatives(), given.space, *points)
         found = found._replace(labels=labels_of(composite, exclude, arrays, options))
         if dens is None and {*names} == {"dens"}:

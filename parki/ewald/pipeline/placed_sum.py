@@ -38,6 +38,7 @@ from parki.ewald.points import (
     check_values,
     check_want,
     like_points,
+    marks_of,
     result_shape,
     take_arguments,
 )
@@ -98,7 +99,7 @@ class PlacedSum:
             check_spreading(options.p2g_method, kernel)
             self.want = want if isinstance(want, str) else names
             of, normals = request.transposed_pair or ("", None)
-            self._marks: Any = request.marks
+            self._marks = marks_of(arrays)
             found = check_systems(systems, arrays, space, options)
             points = SUMS[kernel].pair.of_points
             labels = check_labels(request.exclude, kernel, points, arrays, options, found)
@@ -110,7 +111,6 @@ class PlacedSum:
                 arrays["tensors"] = self._of_targets("tensors", tensors, (TENSOR_ROWS, shape[1]))
             if normals is not None:
                 arrays["norms"] = self._of_targets("transposed_pair[1]", normals, shape)
-            self._mark(kernel, arrays)
             self._given = self._points_of(checked, found, labels)
             self._points = self._given.ordered(self.order)
             values = self._density(request.density) if once else None
@@ -176,21 +176,6 @@ class PlacedSum:
         tolerance = options.random_tolerance(sources, components, self.task.dtype)
         return Points(given.arrays, given.extents, survey, box, tolerance, systems, labels)
 
-    def _mark(self, kernel: str, arrays: dict[str, Any]) -> None:
-        """Add the marks of points to their arrays, or refuse a sum without them."""
-        marks, counts = self._marks, (arrays["trg"].shape[1], arrays["src"].shape[1])
-        if SUMS[kernel].pair.marks is None:
-            return
-        if marks is None or tuple(map(len, marks)) != counts:
-            raise ParkiValueError(
-                f"{kernel} takes the radius of each point, which parki.Spheres gives it; make "
-                "parki.Spheres of these points"
-            )
-        # The marks of the first points serve the next ones.
-        self._marks = tuple(self.task.xp.asarray(each, dtype=self.dtype) for each in marks)
-        for name, each in zip(("trg_marks", "src_marks"), self._marks, strict=True):
-            arrays[name] = each.reshape(1, -1)
-
     def _placed(self, points: Points, once: bool) -> Pipeline:
         """Return the pipeline for points."""
         if all(points.survey.totals) and self.task.want:
@@ -204,13 +189,13 @@ class PlacedSum:
         start, task = time.perf_counter(), self.task
         with self.exclusive(), self._pipeline.together():
             self._settle()
+            norms = self._marks if norms is None else norms  # marks serve the next points, too
             taken = take_arguments(task.kernel, trg, src, norms, task.options, task.space)
             if taken.arrays["src"].dtype != self.dtype:
                 raise ParkiTypeError(
                     f"trg has dtype {taken.arrays['trg'].dtype}, but the plan was made for "
                     f"{self.dtype}; convert the points, or make a new plan"
                 )
-            self._mark(task.kernel, taken.arrays)
             anew = systems is not None or exclude is not None
             if anew or not self._follow(taken):
                 given = taken.checked()

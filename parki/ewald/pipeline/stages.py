@@ -12,8 +12,10 @@ from parki.ewald.far.g2p import G2P
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.plane import PlaneModes
 from parki.ewald.near.p2p import P2P
+from parki.ewald.pipeline.marks import Marks
 from parki.ewald.pipeline.protocol import Watch, normal_squares, unwatched
 from parki.ewald.pipeline.setup import Setup
+from parki.ewald.points import marks_of
 from parki.ewald.task import Points
 from parki.runtime.spaces import free_memory
 
@@ -72,24 +74,15 @@ class Stages:
             norms = exact.astype(task.dtype, copy=False)
         if tensors is not None:
             tensors = tensors.astype(task.dtype, copy=False)
-        marks = None
-        # What multiplies the Laplacians that targets take, and of the fields that sources make.
-        self.lifts: list[Any] = [None, None]
-        if "trg_marks" in arrays:
-            unit = task.dtype.type(frame.factor ** (task.sum.pair.marks or 0))
-            found = (arrays[f"{name}_marks"][0] for name in ("trg", "src"))
-            marks = of_targets, of_sources = tuple(unit * each.astype(task.dtype) for each in found)
-            laplacians = zip(task.sum.symbol.laplacians, (of_targets, of_sources), strict=True)
-            self.lifts = [each**2 / 6 if lifted else None for lifted, each in laplacians]
+        self.marks = Marks.of(task, frame, marks_of(arrays))
+        how: dict[str, Any] = {"tensors": tensors, "marks": self.marks.each, "systems": systems}
         # For several densities, by their number; with their FGC.
         self._grids: dict[int, tuple[Any, FGC]] = old._grids if old else {}
         spread = None if task.transposed_pair else norms
         far = partial(self._place_far, *wrapped, spread, tensors, (*given, exact), old)
         apart = self._apart(wrapped[1].shape[1])
         with task.space.adapter.beside(far if apart else None):
-            own: dict[str, Any] = {"tensors": tensors, "marks": marks}
-            own |= {"systems": systems, "labels": labels}
-            self.p2p = P2P(task, frame, setup.pair, *given, norms, **own)
+            self.p2p = P2P(task, frame, setup.pair, *given, norms, labels=labels, **how)
             rows, sources = task.sum.rows, wrapped[1].shape[1]
             # For sorted densities of P2P, by how many at a time.
             self._buffers: dict[int, Any] = {1: self.p2p.buffer(self.p2p.rows)}
@@ -164,8 +157,11 @@ class Stages:
         "white" has normal numbers on the grid.
         """
         self.p2g.clean = False  # the field is in its memory
+        white, xp = arrays["white"], self.p2p.sources.xp
+        if self.grids > 1:  # the second grid takes the Laplacian of the first one
+            white = xp.concatenate([white, xp.zeros_like(white)], axis=2)
         arrays["found"].fill(0)
-        self.g2p.apply(self.fgc.shaken(arrays["white"]), {"u": arrays["found"]})
+        self.marks.gather(self.g2p, self.fgc.shaken(white), {"u": arrays["found"]}, 0, 1)
 
     def _apart(self, sources: int) -> bool:
         """Return whether near and far field are recorded, as branches of a graph.
@@ -188,11 +184,10 @@ class Stages:
         with watch("P2G"):
             for place, each in enumerate(dens):
                 first = place * self.grids
-                spread = self.p2g.apply(each, ordered, grid, first)
+                grids = first, first + self.count
+                spread = self.marks.spread(self.p2g, each, ordered, grid, *grids)
                 if self.plane is not None:
                     planes.append(self.plane.apply(ordered if self.p2g.sorts else each))
-                if self.lifts[1] is not None:
-                    self.p2g.apply(each * self.lifts[1], ordered, grid, first + self.count)
         with watch("FGC"):
             plane = self.p2g.sources.xp.concatenate(planes, axis=1) if planes else None
             field = fgc.apply(spread, plane)
@@ -210,13 +205,7 @@ class Stages:
             for place, each in enumerate(exact):
                 own = {name: a[place] for name, a in results.items() if name != "transposed_pair"}
                 first = place * self.grids
-                self.g2p.apply(field, own, first)
-                if self.lifts[0] is not None:
-                    xp = self.p2p.sources.xp
-                    more = {name: xp.zeros_like(rows) for name, rows in own.items()}
-                    self.g2p.apply(field, more, first + self.count)
-                    for name, rows in more.items():
-                        own[name] += self.lifts[0] * rows
+                self.marks.gather(self.g2p, field, own, first, first + self.count)
                 self.gauge.add(each, own)
 
     def _buffer(self, many: int) -> Any:
