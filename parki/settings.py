@@ -11,6 +11,7 @@ import functools
 import math
 import os
 import shlex
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,14 @@ def _takes(read: Callable[[str], Any]) -> Callable[[str], bool]:
         return True
 
     return accepts
+
+
+@functools.lru_cache(maxsize=8)
+def split_command(command: str) -> list[str]:
+    """Divide a command into words, as a shell does; on Windows a backslash is part of a path."""
+    if sys.platform == "win32":
+        return [word.strip("\"'") for word in shlex.split(command, posix=False)]
+    return shlex.split(command)
 
 
 @dataclass(frozen=True)
@@ -128,7 +137,7 @@ SETTINGS = {
             "CXX",
             "",
             "C++ compiler of the OpenMP and Serial spaces; default g++ or clang++",
-            _takes(functools.lru_cache(maxsize=8)(shlex.split)),
+            _takes(split_command),
             "a command whose quotes are closed",
         ),
     )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import re
 import runpy
-from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +23,7 @@ from parki.ewald.pipeline import one_device as pipeline
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import RESULTS
 from parki.ewald.sums import SUMS
-from parki.runtime import get_execution_space, host, shipped, spaces
+from parki.runtime import cache, get_execution_space, host, shipped, spaces
 from parki.runtime import kernel as kernel_module
 from parki.runtime.specialise import Specialised
 
@@ -110,57 +108,43 @@ def test_a_damaged_file_is_not_loaded(
     assert list((tmp_path / "cache").glob("*.so"))
 
 
-def loader(needs: str | None) -> Callable[..., Any]:
-    """Return a loader to which a library's OpenMP is missing until ``needs`` was loaded."""
-    loaded = set()
-
-    def load(path: str, mode: int = 0) -> Any:
-        name = Path(path).name
-        if mode == os.RTLD_NOLOAD and name not in loaded:
-            raise OSError(f"{path} is not loaded")
-        if name.startswith("x86") and needs not in loaded:
-            raise OSError("libgomp.so.1: cannot open shared object file")
-        if name != needs and not name.startswith("x86"):
-            raise OSError(f"{path}: no such file")
-        loaded.add(name)
-        return path
-
-    return load
-
-
-def test_openmp_comes_along(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(ctypes, "CDLL", loader("libgomp.so.1"))
-    assert shipped.library() == str(folder / f"{shipped.level()}.so")
-    shipped._load.cache_clear()
-    monkeypatch.setattr(ctypes, "CDLL", loader("nothing"))
+def test_a_file_that_cannot_be_loaded(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = folder / f"{shipped.level()}.so"
+    path.write_bytes(b"for another system")
+    cache.seal(path)
     assert shipped.library() is None
-    assert "cannot be loaded (libgomp.so.1: cannot open" in caplog.text
-    shipped._load.cache_clear()
-
-
-FLAGS = {name: " ".join(sorted(needed)) for name, needed in shipped.LEVELS.items()}
+    assert f"{path} cannot be loaded (" in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("flags", "expected"),
+    ("machine", "without", "expected"),
     [
-        *((flags, name) for name, flags in FLAGS.items()),
-        (FLAGS["x86-64-v4"] + " amx_tile", "x86-64-v4"),
-        (FLAGS["x86-64-v4"].replace("avx512vl", ""), "x86-64-v3"),
-        (FLAGS["x86-64-v3"].replace("fma", ""), "x86-64-v2"),
-        (FLAGS["x86-64-v2"].replace("sse4_1", ""), ""),
+        ("x86_64", "", "x86-64-v4"),
+        ("AMD64", "AVX512_SKX", "x86-64-v3"),
+        ("x86_64", "AVX512_SKX FMA3", "x86-64-v2"),
+        ("x86_64", "AVX512_SKX AVX2 SSE42", ""),
+        ("aarch64", "", "armv8-sve"),
+        ("arm64", "SVE", "armv8"),
+        ("riscv64", "", ""),
     ],
 )
-def test_level(flags: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shipped, "CPUINFO", tmp_path / "cpuinfo")
-    assert shipped.level() == ""
-    text = f"processor\t: 0\nflags\t\t: fpu {flags}\nflags\t\t: fpu\n"
-    (tmp_path / "cpuinfo").write_text(text, encoding="utf-8")
+def test_level(machine: str, without: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    every = {
+        name for levels in shipped.LEVELS.values() for needed in levels.values() for name in needed
+    }
+    monkeypatch.setattr(shipped, "features", lambda: {*every, "AMX"} - {*without.split()})
+    monkeypatch.setattr(shipped.platform, "machine", lambda: machine)
     assert shipped.level() == expected
-    monkeypatch.setattr(shipped.platform, "machine", lambda: "aarch64")
-    assert shipped.level() == ""
+
+
+def test_features_are_those_of_the_system() -> None:
+    """As Linux has them, for the ones that tell levels of x86-64 apart."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    flags = next((set(line.split()) for line in lines if line.startswith("flags")), set())
+    if not flags:
+        pytest.skip("Linux names no flags of this processor")
+    for ours, theirs in {"SSE42": "sse4_2", "AVX2": "avx2", "AVX512_SKX": "avx512vl"}.items():
+        assert (ours in shipped.features()) == (theirs in flags)
 
 
 # ---------------------------------------------------------------------- no compiler

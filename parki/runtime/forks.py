@@ -7,6 +7,7 @@ fail with their own errors. A space that was used before a fork is therefore ref
 from __future__ import annotations
 
 import os
+import sys
 
 from parki.errors import UnavailableError
 
@@ -39,4 +40,5 @@ def _after_fork() -> None:
     _used.clear()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_after_fork)

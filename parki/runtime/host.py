@@ -25,7 +25,7 @@ from parki.errors import KernelError, ParkiValueError, UnavailableError
 from parki.runtime import cache, shipped
 from parki.runtime.libraries import open_library
 from parki.runtime.translate import Translated
-from parki.settings import SETTINGS, cache_directory
+from parki.settings import SETTINGS, cache_directory, split_command
 
 PRELUDE = Path(__file__).with_name("host.hpp")
 # Never -ffast-math: an object linked with it sets flush-to-zero for the whole process. Sums are
@@ -58,7 +58,7 @@ class Compiler:
 def _find(chosen: str, _search_path: str) -> Compiler:
     names = [chosen] if chosen else ["g++", "clang++", "c++"]
     for name in names:
-        program, *words = shlex.split(name)  # CXX may be "ccache g++", or contain flags
+        program, *words = split_command(name)  # CXX may be "ccache g++", or contain flags
         path = shutil.which(program)
         if path:
             command = (path, *words)
@@ -200,7 +200,7 @@ def _machine() -> str:
         wanted = ("model name", "flags", "Features", "CPU part")
         parts += sorted({line for line in lines if line.startswith(wanted)})
     except OSError:
-        parts.append(platform.processor())
+        parts += [platform.processor(), *sorted(shipped.features())]
     return "\n".join(parts)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 from pathlib import Path
 
@@ -34,6 +35,8 @@ def open_library(path: Path) -> ctypes.CDLL:
 
 def _is_loaded() -> bool:
     """Return whether GNU's OpenMP is loaded, so that it no longer reads the environment."""
+    if sys.platform == "win32":  # kernels there have no OpenMP
+        return True
     try:
         ctypes.CDLL(OPENMP, os.RTLD_NOLOAD)
     except OSError:
@@ -42,6 +45,7 @@ def _is_loaded() -> bool:
 
 
 # A fork waits until the variable is unset; otherwise the child would keep it.
-os.register_at_fork(
-    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
-)
+if sys.platform != "win32":
+    os.register_at_fork(
+        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+    )
