@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parki.errors import KernelError, ParkiValueError, UnavailableError
-from parki.runtime import cache, shipped
+from parki.runtime import cache, shipped, zig
 from parki.runtime.libraries import open_library
+from parki.runtime.messages import notice
 from parki.runtime.translate import Translated
 from parki.settings import SETTINGS, cache_directory, split_command
 
@@ -56,9 +57,9 @@ class Compiler:
 
 @functools.lru_cache(maxsize=8)
 def _find(chosen: str, _search_path: str) -> Compiler:
-    names = [chosen] if chosen else ["g++", "clang++", "c++"]
-    for name in names:
-        program, *words = split_command(name)  # CXX may be "ccache g++", or contain flags
+    usual = (["g++"], ["clang++"], ["c++"], zig.command())
+    # CXX may be "ccache g++", or contain flags.
+    for program, *words in [split_command(chosen)] if chosen else filter(None, usual):
         path = shutil.which(program)
         if path:
             command = (path, *words)
@@ -76,7 +77,7 @@ def _find(chosen: str, _search_path: str) -> Compiler:
     raise UnavailableError(
         f"{asked}; parki compiles its CPU kernels once, on first use. Install one: "
         "'apt install g++' (Debian, Ubuntu), 'dnf install gcc-c++' (Fedora), "
-        "'xcode-select --install' (macOS), or set CXX"
+        "'xcode-select --install' (macOS), 'pip install ziglang' (any system), or set CXX"
     )
 
 
@@ -207,6 +208,8 @@ def _machine() -> str:
 def _compile(chosen: Compiler, flags: list[str], text: str, target: Path) -> None:
     if not chosen.here:  # and the cached object has been removed
         raise UnavailableError(why_none())
+    if zig.is_zig(chosen.command):
+        notice(zig.FIRST_USE)
     with tempfile.TemporaryDirectory(prefix="parki-") as folder:
         source = Path(folder) / "kernel.cpp"
         _write(text, source)
