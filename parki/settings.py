@@ -21,9 +21,7 @@ from parki.errors import ParkiValueError
 from parki.groups import processors
 
 EXECUTORS = ("embedded", "pykokkos")
-# GNU's OpenMP keeps a list of started threads on the caller's stack, which may be small. A list of
-# 1024 fits in 256 kB, and 1024 processors is the size of the usual affinity mask.
-MOST_THREADS = 1024
+MOST_THREADS = 1024  # as many processors as the usual affinity mask has
 MOST_TEAM = 1024  # no device has larger teams to emulate
 
 
@@ -127,6 +125,13 @@ SETTINGS = {
             "a positive whole number, or several with commas between them",
         ),
         Setting(
+            "OMP_WAIT_POLICY",
+            "active",
+            "passive: idle threads sleep at once; active: first they look for work for some 0.3 ms",
+            lambda text: text.lower() in ("active", "passive"),
+            "active or passive",
+        ),
+        Setting(
             "PARKI_EMULATED_TEAM",
             "1",
             "team size emulated on the CPU, thread after thread between barriers; for tests",
@@ -160,20 +165,20 @@ def cache_directory() -> Path:
 
 
 def thread_count() -> int:
-    """Return the number of OpenMP threads: ``PARKI_NUM_THREADS``, ``OMP_NUM_THREADS`` or all cores.
+    """Return the space OpenMP's threads: ``PARKI_NUM_THREADS``, ``OMP_NUM_THREADS`` or all cores.
 
     "All cores" are those that the process may run on, within its container's quota, and at most
     `MOST_THREADS`.
     """
     chosen = SETTINGS["PARKI_NUM_THREADS"].number() or _first(SETTINGS["OMP_NUM_THREADS"].value())
-    return min(chosen or _cores(), MOST_THREADS)
+    return min(chosen or cores(), MOST_THREADS)
 
 
-def _cores() -> int:
+def cores() -> int:
     """Return the number of whole cores that threads may keep busy."""
     affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return max(1, math.floor(min(cores, processors())))
+    usable = len(affinity(0)) if affinity else os.cpu_count() or 1
+    return max(1, math.floor(min(usable, processors())))
 
 
 def table() -> str:

@@ -51,7 +51,7 @@ KernelWithParameters = NewType("KernelWithParameters", str)  # what `parki.kerne
 AnyKernel = KernelName | KernelWithParameters
 ResultName = Literal["u", "p", "grad_u", "stress"]
 InputName = Literal["trg", "src", "dens", "norms"]
-SpaceName = Literal["OpenMP", "Serial", "Cuda", "HIP", "CPU", "GPU"]
+SpaceName = Literal["OpenMP", "Serial", "Cuda", "HIP", "CPU", "Threads", "GPU"]
 # Values of options.
 Densities = Literal["random", "any"]
 Precision = Literal["double", "mixed"]

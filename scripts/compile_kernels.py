@@ -1,14 +1,13 @@
 """Compiles the kernels that come with the wheel; `scripts/build_wheel.sh` runs this.
 
 The script writes one shared object to a folder for each x86-64 level in `parki.runtime.shipped`,
-with the kernels of all sums by the usual variants, and the OpenMP library for machines without one.
+with the kernels of all sums by the usual variants, and the threads that run them.
 A subfolder keeps the object files, so that a second run only compiles changed kernels. `--list`
 prints the number of kernels, and compiles none.
 """
 
 import argparse
 import math
-import shutil
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
@@ -176,7 +175,8 @@ def sources_of(part: tuple[Any, ...]) -> dict[str, str]:
 
 def all_sources(jobs: int) -> dict[str, str]:
     """Return the source texts of all kernels, by name of the entry point."""
-    found: dict[str, str] = {}
+    threads = host.THREADS.read_text(encoding="utf-8")
+    found = {shipped.symbol(threads): threads}
     todo = parts()
     with ProcessPoolExecutor(jobs) as pool:
         for texts in told(pool.map(sources_of, todo), "kernels written in C++, parts", len(todo)):
@@ -187,7 +187,7 @@ def all_sources(jobs: int) -> dict[str, str]:
 def build(sources: dict[str, str], level: str, folder: Path, jobs: int) -> None:
     """Compile all sources for a level, and link the folder's shared object."""
     flags = [f for f in host.FLAGS if f != "-shared"]
-    flags += [f"-march={level}", "-DPK_TEAM=1", "-fopenmp", "-ffunction-sections"]
+    flags += [f"-march={level}", "-DPK_TEAM=1", "-ffunction-sections"]
     if level == "x86-64-v4":
         flags.append("-mprefer-vector-width=512")
     compiler = host.compiler()
@@ -200,7 +200,7 @@ def build(sources: dict[str, str], level: str, folder: Path, jobs: int) -> None:
         path = objects / f"{name}.o"
         if not path.exists():
             part = path.with_suffix(".part")
-            command = [*compiler.command, *flags, f"-Dparki_launch={name}"]
+            command = [*compiler.command, *flags, f"-Dparki_entry={name}"]
             command += ["-x", "c++", "-c", "-", "-o", str(part)]
             subprocess.run(command, input=sources[name], text=True, check=True)
             part.rename(path)
@@ -213,21 +213,11 @@ def build(sources: dict[str, str], level: str, folder: Path, jobs: int) -> None:
     names.write_text("\n".join(map(str, paths)), encoding="utf-8")
     target = folder / f"{level}.so"
     target.unlink(missing_ok=True)
-    link = [*compiler.command, "-shared", "-fopenmp", "-s", "-Wl,--gc-sections", "-Wl,-O1"]
-    subprocess.run([*link, f"@{names}", "-o", str(target)], check=True)
+    link = [*compiler.command, *host.link_flags(compiler), "-shared", "-pthread", "-s"]
+    link += ["-Wl,--gc-sections", "-Wl,-O1", f"@{names}", "-o", str(target)]
+    subprocess.run(link, check=True)
     cache.seal(target, target.name)
     print(f"{target.name}: {len(paths)} kernels, {target.stat().st_size / 1e6:.1f} MB")
-
-
-def take_openmp(folder: Path) -> None:
-    """Copy the compiler's OpenMP library, with its licence if the system has it."""
-    run = [*host.compiler().command, "-print-file-name=libgomp.so.1"]
-    found = subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip()
-    shutil.copyfile(found, folder / "libgomp.so.1")
-    terms = Path("/usr/share/doc/libgomp1/copyright")
-    if not terms.is_file():
-        raise SystemExit(f"{terms} is missing: the terms of libgomp.so.1 must come with it")
-    shutil.copyfile(terms, folder / "libgomp-copyright.txt")
 
 
 def main() -> None:
@@ -243,7 +233,6 @@ def main() -> None:
         return
     for level in arguments.levels:
         build(sources, level, arguments.folder, arguments.jobs)
-    take_openmp(arguments.folder)
 
 
 if __name__ == "__main__":

@@ -140,11 +140,11 @@ def test_folder_follows_the_environment(folder, tmp_path, monkeypatch):
 
 
 def test_what_enters_the_key(folder, tmp_path, monkeypatch):
-    def key(text: str = SQUARE, openmp: bool = True, team: int = 1, **constants) -> str:
-        done = specialise(write_kernel(tmp_path, text), "f", constants)
-        return host.HostObject("f", translate(done), openmp, team).key
+    def key(text: str = SQUARE, serial: bool = False, team: int = 1, **constants) -> str:
+        done = translate(specialise(write_kernel(tmp_path, text), "f", constants))
+        return host.HostObject("f", host.source_text(done), serial, team).key
 
-    keys = [key(), key(SQUARE.replace("0.25", "0.5")), key(REAL="float"), key(openmp=False)]
+    keys = [key(), key(SQUARE.replace("0.25", "0.5")), key(REAL="float"), key(serial=True)]
     keys.append(key(team=4))
     found = host.compiler()
     with monkeypatch.context() as patch:

@@ -23,7 +23,7 @@ from parki.ewald.pipeline import one_device as pipeline
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import RESULTS
 from parki.ewald.sums import SUMS
-from parki.runtime import cache, get_execution_space, host, shipped, spaces
+from parki.runtime import cache, get_execution_space, host, shipped
 from parki.runtime import kernel as kernel_module
 from parki.runtime.specialise import Specialised
 
@@ -52,10 +52,10 @@ def afresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def folder(script: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that holds the kernel SQUARE, compiled for this processor; parki's own now."""
-    source = small_kernel(tmp_path, SQUARE)._object.source
+    """A folder with the kernel SQUARE and threads, compiled for this processor; parki's own now."""
+    sources = [small_kernel(tmp_path, SQUARE)._object.source, host.THREADS.read_text()]
     folder = tmp_path / "compiled"
-    script["build"]({shipped.symbol(source): source}, shipped.level(), folder, 1)
+    script["build"]({shipped.symbol(text): text for text in sources}, shipped.level(), folder, 1)
     monkeypatch.setattr(shipped, "FOLDER", folder)
     monkeypatch.setattr(kernel_module, "_loaded", {})
     for path in (tmp_path / "cache").glob("*"):  # trials of the compiler
@@ -169,15 +169,6 @@ def test_without_a_compiler_the_usual_variants_are_chosen(monkeypatch: pytest.Mo
     assert machines.machine(space, np.float64).usual == ("staged", "tile", "tile")
     monkeypatch.setattr(host, "can_compile", lambda: False)
     assert machines.machine(space, np.float64).usual == USUAL[False]
-
-
-def test_openmp_of_the_wheel_serves_where_the_compiler_has_none(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(host, "_compiles_openmp", lambda _: False)
-    assert spaces.why_unavailable("OpenMP") == ""
-    kernel = small_kernel(tmp_path, OTHER)
-    assert "-fopenmp-simd" in kernel._object.flags and not right(kernel)
 
 
 # ---------------------------------------------------------------------- what comes

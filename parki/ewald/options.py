@@ -89,7 +89,8 @@ class EwaldOptions:
         Mean number of sources in a cube of edge r_c: sets the cut-off r_c of the near field.
         Default: the predicted optimum.
     execution_space : str or ExecutionSpace, optional
-        OpenMP, Serial, Cuda or HIP (any case; also CPU, GPU). Default: where the arrays are.
+        OpenMP, Serial, Cuda or HIP (any case; also CPU, Threads, GPU). Default: where the
+        arrays are.
     cutoff : float, optional
         Cut-off r_c itself, in the unit of ``box``; excludes ``cell_size``.
     window_points : int, optional

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from parki.runtime import cache
-from parki.runtime.libraries import open_library
 from parki.settings import SETTINGS
 
 log = logging.getLogger("parki")
@@ -86,7 +85,7 @@ def _load(folder: Path) -> ctypes.CDLL | None:
         log.warning("parki: %s is damaged; install parki again. Kernels are compiled", path)
         return None
     try:
-        return open_library(path)
+        return ctypes.CDLL(str(path))
     except OSError as error:
         log.warning("parki: %s cannot be loaded (%s). Kernels are compiled", path, error)
         return None
