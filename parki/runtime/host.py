@@ -169,7 +169,7 @@ def _builds_in(_folder: Path, chosen: Compiler, flags: tuple[str, ...], text: st
 
 def loop_flags(chosen: Compiler) -> list[str]:
     """Return the flags that keep g++ from fusing rows of a grid, which it would then gather."""
-    return _taken(chosen, "-fno-loop-unroll-and-jam")
+    return [] if zig.is_zig(chosen.command) else _taken(chosen, "-fno-loop-unroll-and-jam")
 
 
 def link_flags(chosen: Compiler) -> list[str]:
@@ -203,8 +203,6 @@ def _machine() -> str:
 def _compile(chosen: Compiler, flags: list[str], text: str, target: Path) -> None:
     if not chosen.here:  # and the cached object has been removed
         raise UnavailableError(why_none())
-    if zig.is_zig(chosen.command):
-        notice(zig.FIRST_USE)
     with tempfile.TemporaryDirectory(prefix="parki-") as folder:
         source = Path(folder) / "kernel.cpp"
         _write(text, source)
@@ -286,6 +284,8 @@ class HostObject:
         """Return the entry point, compiling first if needed."""
         if self.shipped is not None:
             return self.shipped
+        if zig.is_zig(self.compiler.command) and not self.cached():
+            notice(zig.FIRST_USE)
         compiled = functools.partial(_compile, self.compiler, self.flags, self.source)
         path = cache.entry(self.key, compiled)
         _record(self.compiler)
