@@ -1,8 +1,9 @@
 // The run-time library of translated kernels on the host. An object needs the C library at most:
-// threads are those of threads.cpp, which call its entry. One work item is an index, or a team run by one thread. With PK_TEAM > 1 a team is emulated by
-// PK_TEAM threads that run one after another and hand over at each barrier: in the order of their
-// ranks in even teams, against it in odd ones. A missing barrier then gives a wrong result every
-// time, not now and then, whichever thread writes first.
+// threads are those of threads.cpp, which call its entry. One work item is an index, or a team run
+// by one thread. With PK_TEAM > 1 a team is emulated by PK_TEAM threads that run one after another
+// and hand over at each barrier: in the order of their ranks in even teams, against it in odd ones.
+// A missing barrier then gives a wrong result every time, not now and then, whichever thread writes
+// first.
 #if PK_TEAM > 1
 #include <atomic>
 #include <thread>
@@ -132,7 +133,7 @@ PK_INLINE inline void reduce_ThreadVectorRange(const Team&, int n, const Body& b
   for (int i = 0; i < n; ++i) body(i, sum);
 }
 
-struct Scratch {  // one thread's scratch memory, aligned to a cache line; null if there is none left
+struct Scratch {  // one thread's scratch memory, aligned to a cache line; null if there is none
   char* const memory;
   char* const data;
   explicit Scratch(long long bytes)
