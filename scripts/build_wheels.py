@@ -11,6 +11,7 @@ more than an hour for each library. `scripts/try_wheel.py` tries a wheel on its 
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -44,6 +45,7 @@ class Target:
     link: tuple[str, ...] = ("-Wl,--gc-sections",)
 
 
+GLIBC_MINOR = 17  # of its version 2, as in the triples
 GLIBC = ("libc.so.6", "libm.so.6", "libpthread.so.0", "ld-linux-")
 APPLE, MICROSOFT = ("/usr/lib/libSystem.B.dylib",), ("KERNEL32.dll", "api-ms-win-crt-")
 STRIP = ("-Wl,-dead_strip",)
@@ -128,8 +130,9 @@ def wheel(name: str, target: Target, folder: Path, dist: Path) -> Path:
         words = [sys.executable, "-m", "auditwheel", "show", str(path)]
         shown = subprocess.run(words, capture_output=True, text=True, check=True).stdout
         print(shown.strip())
-        if f'"{target.platform.partition(".")[0]}"' not in shown:
-            raise SystemExit(f"auditwheel does not find {path} to be for {target.platform}")
+        found = re.search(r'"manylinux_2_(\d+)_', shown)
+        if not found or int(found.group(1)) > GLIBC_MINOR:
+            raise SystemExit(f"auditwheel finds {path} not to be for {target.platform}")
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB", flush=True)
     return path
 
