@@ -141,7 +141,7 @@ SETTINGS = {
         Setting(
             "CXX",
             "",
-            "C++ compiler of the OpenMP and Serial spaces; default g++ or clang++",
+            "C++ compiler of the OpenMP and Serial spaces; default g++, clang++ or ziglang",
             _takes(split_command),
             "a command whose quotes are closed",
         ),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
+import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,8 @@ from small_kernels import SQUARE, small_kernel
 
 from parki.runtime import host, shipped, zig
 
-SCRIPTS = Path(__file__).parents[1] / "scripts"
+ROOT = Path(__file__).parents[1]
+SCRIPTS = ROOT / "scripts"
 # Loads the library argv[1], runs its kernel of five numbers by its threads, and prints them.
 HOST = r"""
 #include <stdio.h>
@@ -57,18 +61,20 @@ def sources(tmp_path: Path) -> dict[str, str]:
     return {shipped.symbol(text): text for text in texts}
 
 
-def run_by(emulator: str, target: str, script: Any, sources: dict[str, str], folder: Path) -> None:
+def run_by(
+    emulator: list[str], target: str, script: Any, sources: dict[str, str], folder: Path
+) -> None:
     """Run a target's library in a program of that system, by an emulator."""
     found = script.TARGETS[target]
     kernel, threads = sources
     program, text = folder / "host.exe", folder / "host.c"
     named = HOST.replace("THREADS_ENTRY", threads).replace("KERNEL_ENTRY", kernel)
     text.write_text(named, encoding="utf-8")
-    compiler = [zig.command()[0], "cc", "-target", found.triple.replace("gnu.2.17", "musl")]
+    compiler = [zig.command()[0], "cc", "-target", found.triple]
     for level in found.levels:
         library = script.build(sources, found, level, folder, 1)
         subprocess.run([*compiler, str(text), "-o", str(program)], check=True)
-        words = [emulator, str(program), str(library)]
+        words = [*emulator, str(program), str(library)]
         ran = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
         assert ran.returncode == 0, ran.stdout + ran.stderr
         assert np.array_equal(np.fromstring(ran.stdout, sep=" "), np.arange(5.0) ** 2 + 0.25)
@@ -88,7 +94,7 @@ def test_libraries_need_the_c_library_alone(
     with pytest.raises(SystemExit, match=r"lacks 1 entry points, such as parki_none"):
         script.check(library, found, {*sources, "parki_none"})
     with pytest.raises(SystemExit, match="expected nothing"):
-        script.check(library, script.replace(found, needs=("nothing",)), set(sources))
+        script.check(library, replace(found, needs=("nothing",)), set(sources))
 
 
 @pytest.mark.slow
@@ -96,4 +102,31 @@ def test_windows_by_wine(script: Any, sources: dict[str, str], tmp_path: Path) -
     emulator = shutil.which("wine64") or shutil.which("wine") or "/usr/lib/wine/wine64"
     if not Path(emulator).exists():
         pytest.skip("wine is not installed (apt install wine64)")
-    run_by(emulator, "windows-x86_64", script, sources, tmp_path)
+    run_by([emulator], "windows-x86_64", script, sources, tmp_path)
+
+
+@pytest.mark.slow
+def test_aarch64_by_qemu(script: Any, sources: dict[str, str], tmp_path: Path) -> None:
+    """By the C library of the root that QEMU_LD_PREFIX names, or of Debian's package."""
+    emulator = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
+    root = os.environ.get("QEMU_LD_PREFIX", "/usr/aarch64-linux-gnu")
+    if not emulator or not Path(root).exists():
+        pytest.skip("qemu-user and libc6-arm64-cross are not installed (apt install)")
+    run_by([emulator, "-cpu", "max", "-L", root], "linux-aarch64", script, sources, tmp_path)
+
+
+def test_workflows_are_those_of_the_scripts() -> None:
+    """They run on the Pythons and systems of pyproject.toml and `build_wheels.py`."""
+    flows = {path.name: path.read_text() for path in (ROOT / ".github/workflows").glob("*.yml")}
+    versions = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text())
+    listed = re.search(r"python: \[(.*)\]", flows["tests.yml"])
+    assert listed and re.findall(r"3\.\d+", listed[1]) == versions
+    targets = re.findall(
+        r'^    "([\w-]+)": Target', (SCRIPTS / "build_wheels.py").read_text(), re.M
+    )
+    built = re.search(r"target: \[(.*)\]", flows["wheels.yml"])
+    assert built and built[1].split(", ") == targets
+    assert re.findall(r"\{target: ([\w-]+),", flows["wheels.yml"]) == targets
+    for name, text in flows.items():
+        for path in re.findall(r"(?:scripts|\.ci)/[\w.]+", text):
+            assert (ROOT / path).exists(), f"{name} runs {path}"
