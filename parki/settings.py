@@ -11,6 +11,7 @@ import functools
 import math
 import os
 import shlex
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,14 @@ def _takes(read: Callable[[str], Any]) -> Callable[[str], bool]:
         return True
 
     return accepts
+
+
+@functools.lru_cache(maxsize=8)
+def split_command(command: str) -> list[str]:
+    """Divide a command into words, as a shell does; on Windows a backslash is part of a path."""
+    if sys.platform == "win32":
+        return [word.strip("\"'") for word in shlex.split(command, posix=False)]
+    return shlex.split(command)
 
 
 @dataclass(frozen=True)
@@ -132,8 +141,8 @@ SETTINGS = {
         Setting(
             "CXX",
             "",
-            "C++ compiler of the OpenMP and Serial spaces; default g++ or clang++",
-            _takes(functools.lru_cache(maxsize=8)(shlex.split)),
+            "C++ compiler of the OpenMP and Serial spaces; default g++, clang++ or ziglang",
+            _takes(split_command),
             "a command whose quotes are closed",
         ),
     )

@@ -101,9 +101,12 @@ def test_damaged_entry(folder, tmp_path, damage):
     )
     assert not kernel._object.cached()
     assert run_python(RUN, tmp_path / "small.py")[:2] == (0, "right\n")
-    sealed = path.name.encode() + b"\0" + path.read_bytes()[:-40]
-    assert path.read_bytes()[-32:] == hashlib.sha256(sealed).digest()
+    assert path.read_bytes() == whole
+    seal = path.with_name(path.name + ".seal")
+    assert seal.read_bytes() == hashlib.sha256(path.name.encode() + b"\0" + whole).digest()
     assert kernel._object.cached()
+    seal.unlink()
+    assert not kernel._object.cached()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

@@ -9,6 +9,7 @@ A kernel passes through these modules in order:
     translations keeps that C++ in the cache, so that new processes skip all of the above
     cache        keeps shared objects and texts, safe under concurrency and kills
     host         OpenMP and Serial: the system compiler          (prelude: host.hpp; threads.cpp)
+    zig          the compiler of parki[compiler], where the system has none
     device       CUDA and HIP: CuPy                               (prelude: device.hpp)
     upstream     the specialised file run by upstream PyKokkos instead
     kernel       load, prepare and launch, for the stages

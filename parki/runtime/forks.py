@@ -8,6 +8,7 @@ own threads survive: the child starts others.
 from __future__ import annotations
 
 import os
+import sys
 
 from parki.errors import UnavailableError
 
@@ -39,4 +40,5 @@ def _after_fork() -> None:
     _used.clear()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_after_fork)

@@ -24,9 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from parki.errors import KernelError, ParkiValueError, UnavailableError
-from parki.runtime import cache, shipped
+from parki.runtime import cache, shipped, zig
+from parki.runtime.messages import notice
 from parki.runtime.translate import Translated
-from parki.settings import SETTINGS, cache_directory, cores, thread_count
+from parki.settings import SETTINGS, cache_directory, cores, split_command, thread_count
 
 PRELUDE = Path(__file__).with_name("host.hpp")
 THREADS = Path(__file__).with_name("threads.cpp")
@@ -60,9 +61,9 @@ class Compiler:
 
 @functools.lru_cache(maxsize=8)
 def _find(chosen: str, _search_path: str) -> Compiler:
-    names = [chosen] if chosen else ["g++", "clang++", "c++"]
-    for name in names:
-        program, *words = shlex.split(name)  # CXX may be "ccache g++", or contain flags
+    usual = (["g++"], ["clang++"], ["c++"], zig.command())
+    # CXX may be "ccache g++", or contain flags.
+    for program, *words in [split_command(chosen)] if chosen else filter(None, usual):
         path = shutil.which(program)
         if path:
             command = (path, *words)
@@ -80,7 +81,7 @@ def _find(chosen: str, _search_path: str) -> Compiler:
     raise UnavailableError(
         f"{asked}; parki compiles its CPU kernels once, on first use. Install one: "
         "'apt install g++' (Debian, Ubuntu), 'dnf install gcc-c++' (Fedora), "
-        "'xcode-select --install' (macOS), or set CXX"
+        "'xcode-select --install' (macOS), 'pip install ziglang' (any system), or set CXX"
     )
 
 
@@ -168,7 +169,7 @@ def _builds_in(_folder: Path, chosen: Compiler, flags: tuple[str, ...], text: st
 
 def loop_flags(chosen: Compiler) -> list[str]:
     """Return the flags that keep g++ from fusing rows of a grid, which it would then gather."""
-    return _taken(chosen, "-fno-loop-unroll-and-jam")
+    return [] if zig.is_zig(chosen.command) else _taken(chosen, "-fno-loop-unroll-and-jam")
 
 
 def link_flags(chosen: Compiler) -> list[str]:
@@ -195,7 +196,7 @@ def _machine() -> str:
         wanted = ("model name", "flags", "Features", "CPU part")
         parts += sorted({line for line in lines if line.startswith(wanted)})
     except OSError:
-        parts.append(platform.processor())
+        parts += [platform.processor(), *sorted(shipped.features())]
     return "\n".join(parts)
 
 
@@ -283,6 +284,8 @@ class HostObject:
         """Return the entry point, compiling first if needed."""
         if self.shipped is not None:
             return self.shipped
+        if zig.is_zig(self.compiler.command) and not self.cached():
+            notice(zig.FIRST_USE)
         compiled = functools.partial(_compile, self.compiler, self.flags, self.source)
         path = cache.entry(self.key, compiled)
         _record(self.compiler)
