@@ -61,10 +61,13 @@ def test_different_radii(periodicity):
     spheres = parki.Spheres(np.concatenate([x, y], axis=1), [a, b], given, viscosity=0.5)
     found, exact = spheres.velocities(forces)[:, 0], flow @ weights
     assert 0 < np.abs(found - exact).max() <= 1e-5 * np.abs(exact).max()
-    u, p = spheres.flow(forces, x, want=("u", "p"))
+    want = ("u", "p", "grad_u", "stress")
+    u, p, slopes, stress = spheres.flow(forces, x, want=want)
     assert np.allclose(u[:, 0], flow[:, 0], rtol=1e-5, atol=0)
-    pressure = parki.stokes_sl(x, y + others, force * acting, given, want="p") / (8 * np.pi)
-    assert p == pytest.approx(pressure, rel=1e-5)
+    for found, name, scale in ((p, "p", 8), (slopes, "grad_u", 4), (stress, "stress", 8)):
+        exact = parki.stokes_sl(x, y + others, force * acting, given, want=name)
+        exact = exact / (scale * np.pi)
+        assert np.abs(found - exact).max() <= 1e-5 * np.abs(exact).max(), name
 
 
 def test_a_sheet_of_spheres():

@@ -3,6 +3,7 @@
 spheres        `Spheres`, in physical units
 derivatives    of velocities by forces, torques and positions
 noise          roots of the mobility
+wall           spheres near a wall, and the drift of their steps there
 functions      velocities as sums of PyTorch and JAX
 """
 

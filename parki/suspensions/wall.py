@@ -36,7 +36,7 @@ def lacking(what: str) -> ParkiValueError:
     """Return the error of what parki does not have near a wall."""
     return ParkiValueError(
         f"spheres near a wall have no {what}; parki has velocities by forces there, their "
-        "derivatives by forces, and the fluid's velocity and pressure"
+        "derivatives by forces, and the flow of the fluid"
     )
 
 

@@ -20,7 +20,7 @@ which quadrupoles of charges make: ``Q : grad grad (1 / R)`` is part of phi then
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -33,8 +33,6 @@ from parki.ewald.sums.adjoint import gradient
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import Arrays, Curved, Map, velocity
 from parki.ewald.sums.stress import stress
-
-LONG = {"p": "pressure", "grad_u": "gradient", "stress": "stress"}
 
 
 def mirrored(vectors: Any, at: Arrays) -> Any:
@@ -71,9 +69,23 @@ def _pressure_of_flow(found: Arrays, at: Arrays) -> Any:
     return 2 * found["grad_u"][2:]
 
 
-def _of_forces(name: str, kernel: str, want: str, *more: Addend) -> Composite:
+# What each result needs of a sum in a fluid without a wall, its map, and its shape.
+_WANTED: dict[str, tuple[tuple[str, ...], Map, tuple[int, ...]]] = {
+    "u": (("u",), velocity, (3,)),
+    "p": (("p",), _pressure, ()),
+    "grad_u": (("grad_u",), gradient, (3, 3)),
+    "stress": (("p", "grad_u"), stress, (3, 3)),
+}
+_LONG = {"u": "", "p": "pressure of ", "grad_u": "gradient of ", "stress": "stress of "}
+
+
+def _name(kernel: str, want: str) -> str:
+    return f"{_LONG[want]}{kernel} near a wall"
+
+
+def _of_forces(kernel: str, want: str, *more: Addend) -> Composite:
     """Return the velocity or the pressure of forces, with ``more`` addends."""
-    own, of_flow = (velocity, _flow) if want == "u" else (_pressure, _pressure_of_flow)
+    (_, own, result), of_flow = _WANTED[want], _flow if want == "u" else _pressure_of_flow
     flow = ("u", "grad_u") if want == "u" else ("grad_u",)
     addends = [
         Addend(kernel, (want,), own),
@@ -83,8 +95,7 @@ def _of_forces(name: str, kernel: str, want: str, *more: Addend) -> Composite:
     ]
     if want == "p":
         del addends[2]  # a potential flow has none
-    result = (3,) if want == "u" else ()
-    return Composite(f"{name} near a wall", (3,), result, (*addends, *more))
+    return Composite(_name(kernel, want), (3,), result, (*addends, *more))
 
 
 def _along(axis: int, found: Arrays, at: Arrays) -> Any:
@@ -117,18 +128,19 @@ def _change_of_doublets(dens: Any, at: Arrays, moves: Arrays) -> Any:
     return -4 * at["points"][2] * moves["points"][2] * mirrored(dens, at)
 
 
-def _blake(name: str, want: tuple[str, ...], results: Map) -> Composite:
+def _blake(want: str) -> Composite:
     """Return what is found in the same way of each sum: a velocity or tensors."""
-    flow = tuple(each for each in want if each != "p")  # of doublets, which have no pressure
+    needs, own, result = _WANTED[want]
+    flow = tuple(each for each in needs if each != "p")  # of doublets, which have no pressure
     return Composite(
-        f"{name} near a wall",
+        _name("stokes_sl", want),
         (3,),
-        (3,) if results is velocity else (3, 3),
+        result,
         (
-            Addend("stokes_sl", want, results),
-            Addend("stokes_sl", want, results, _against, mirrored),
-            Addend("stokes_dipole", want, results, _force_dipoles, mirrored),
-            Addend("doublet", flow, results, Curved(_doublets, _change_of_doublets), mirrored),
+            Addend("stokes_sl", needs, own),
+            Addend("stokes_sl", needs, own, _against, mirrored),
+            Addend("stokes_dipole", needs, own, _force_dipoles, mirrored),
+            Addend("doublet", flow, own, Curved(_doublets, _change_of_doublets), mirrored),
         ),
     )
 
@@ -187,6 +199,40 @@ def _doubled(of: Map, found: Arrays, at: Arrays) -> Any:
     return 2 * of(found, at)
 
 
+def _dipoles_along(charges: Map, axis: int, dens: Any, at: Arrays) -> Any:
+    """Return dipoles that have the slope of charges' potential along an axis."""
+    rows = np.zeros_like(dens, shape=(3, dens.shape[-1]))
+    rows[axis] = charges(dens, at)
+    return rows
+
+
+def _slopes(want: str, charges: Map, raised: Map, flow: Map, quadrupoles: Map) -> list[Addend]:
+    """Return the gradient or the stress of images, of maps of densities.
+
+    Charges and ``raised`` dipoles have a potential flow, and ``flow`` dipoles and quadrupoles phi.
+    """
+    both, of_flow, potential = ("u", "grad_u"), _slopes_of_flow, [_slopes_of_potential]
+    potential += [partial(_slopes_along, n) for n in range(3)]
+    if want == "stress":
+        of_flow, potential = _stress_of_flow, [partial(_doubled, each) for each in potential]
+    of_charges = [
+        Addend(
+            "laplace_dipole",
+            ("grad_u",),
+            potential[n + 1],
+            partial(_dipoles_along, charges, n),
+            mirrored,
+        )
+        for n in range(3)
+    ]
+    return [
+        *of_charges,
+        Addend("doublet", ("grad_u",), potential[0], raised, mirrored),
+        Addend("doublet", both, of_flow, flow, mirrored),
+        Addend("doublet_dipole", both, of_flow, quadrupoles, mirrored),
+    ]
+
+
 class _Images(NamedTuple):
     """The images of dipoles ``tensors`` of forces, and of ``sinks``: maps of densities."""
 
@@ -203,12 +249,6 @@ class _Images(NamedTuple):
         """Return charges of a potential flow."""
         rows = -2 * self.tensors(dens, at)[2, 2:]
         return rows if self.sinks is None else rows - self.sinks(dens, at)
-
-    def charges_along(self, axis: int, dens: Any, at: Arrays) -> Any:
-        """Return dipoles that have the slope of these charges' potential along an axis."""
-        rows = np.zeros_like(dens, shape=(3, dens.shape[-1]))
-        rows[axis] = self.charges(dens, at)
-        return rows
 
     def raised(self, dens: Any, at: Arrays) -> Any:
         """Return charges' dipoles of a potential flow."""
@@ -234,57 +274,35 @@ class _Images(NamedTuple):
 
 def _of_dipoles(kernel: str, want: str, of: _Images) -> Composite:
     """Return a result of dipoles of forces, or of double layers."""
-    density = (3,) if of.sinks else (3, 3)
-
-    def images(*of_each: tuple[str, tuple[str, ...], Map, Map]) -> Iterator[Addend]:
-        return (Addend(*each, mirrored) for each in of_each)
-
-    def composite(result: tuple[int, ...], own: Map, *of_each: Any) -> Composite:
-        needs = ("p", "grad_u") if want == "stress" else (want,)
-        flow = Addend(kernel, needs, own), Addend("stokes_dipole", needs, own, of.dipoles, mirrored)
-        name = kernel if want == "u" else f"{LONG[want]} of {kernel}"
-        return Composite(f"{name} near a wall", density, result, (*flow, *images(*of_each)))
-
-    both = ("u", "grad_u")
-    if want == "u":
-        of_rows = [("laplace_dipole", ("grad_u",), _ALONG[n], partial(of.row, n)) for n in range(3)]
-        return composite(
-            (3,),
-            velocity,
-            ("laplace", ("grad_u",), gradient, of.charges),
-            ("laplace_dipole", ("grad_u",), gradient, of.raised),
-            ("laplace_dipole", both, _flow, of.flow),
-            *of_rows,
-            ("doublet_dipole", ("u",), _quadrupole_flow, of.quadrupoles),
-        )
-    if want == "p":
-        return composite(
-            (),
-            _pressure,
-            ("laplace_dipole", ("grad_u",), _pressure_of_flow, of.flow),
-            ("doublet_dipole", ("u",), _pressure_of_quadrupoles, of.quadrupoles),
-        )
-    own, flow, slopes = gradient, _slopes_of_flow, [_slopes_of_potential]
-    slopes += [partial(_slopes_along, n) for n in range(3)]
-    if want == "stress":
-        own, flow, slopes = stress, _stress_of_flow, [partial(_doubled, each) for each in slopes]
-    of_charges = [
-        ("laplace_dipole", ("grad_u",), slopes[n + 1], partial(of.charges_along, n))
-        for n in range(3)
+    needs, own, result = _WANTED[want]
+    addends = [
+        Addend(kernel, needs, own),
+        Addend("stokes_dipole", needs, own, of.dipoles, mirrored),
     ]
-    return composite(
-        (3, 3),
-        own,
-        *of_charges,
-        ("doublet", ("grad_u",), slopes[0], of.raised),
-        ("doublet", both, flow, of.flow),
-        ("doublet_dipole", both, flow, of.quadrupoles),
-    )
+    if want == "u":
+        along = [(_ALONG[n], partial(of.row, n)) for n in range(3)]
+        addends += [
+            Addend("laplace", ("grad_u",), gradient, of.charges, mirrored),
+            Addend("laplace_dipole", ("grad_u",), gradient, of.raised, mirrored),
+            Addend("laplace_dipole", ("u", "grad_u"), _flow, of.flow, mirrored),
+            *(Addend("laplace_dipole", ("grad_u",), *maps, mirrored) for maps in along),
+            Addend("doublet_dipole", ("u",), _quadrupole_flow, of.quadrupoles, mirrored),
+        ]
+    elif want == "p":
+        maps = _pressure_of_quadrupoles, of.quadrupoles, mirrored
+        addends += [
+            Addend("laplace_dipole", ("grad_u",), _pressure_of_flow, of.flow, mirrored),
+            Addend("doublet_dipole", ("u",), *maps),
+        ]
+    else:
+        addends += _slopes(want, of.charges, of.raised, of.flow, of.quadrupoles)
+    density = (3,) if of.sinks else (3, 3)
+    return Composite(_name(kernel, want), density, result, tuple(addends))
 
 
 # ------------------------------------------------------------------ spheres
 def _of_spheres(kernel: str, radius: float, source_radius: float, want: str) -> Composite:
-    """Return velocities of spheres, or the pressure, by forces on spheres of another radius.
+    """Return velocities of spheres, or other results at points, by forces on other spheres.
 
     With ``c = 2 b^2 / 3``, b the sources' radius, sources have quadrupoles ``c e3 f*`` more in phi,
     and dipoles ``c f3 e3`` of a potential flow. ``a^2 / 3`` times the slope along x3 of grad phi is
@@ -317,7 +335,15 @@ def _of_spheres(kernel: str, radius: float, source_radius: float, want: str) -> 
         if c:
             maps = _pressure_of_quadrupoles, quadrupoles, mirrored
             more = [Addend("doublet_dipole", ("u",), *maps)]
-        return _of_forces(f"pressure of {kernel}", kernel, "p", *more)
+        return _of_forces(kernel, "p", *more)
+    if want != "u":
+        needs, own, result = _WANTED[want]
+        addends = [
+            Addend(kernel, needs, own),
+            Addend(kernel, needs, own, _against, mirrored),
+            *_slopes(want, _charges, axial, _dipoles, quadrupoles),
+        ]
+        return Composite(_name(kernel, want), (3,), result, tuple(addends))
     if c:
         slopes = ("u", "grad_u") if share else ("u",)
         moved = rising if share else _quadrupole_flow
@@ -328,7 +354,7 @@ def _of_spheres(kernel: str, radius: float, source_radius: float, want: str) -> 
         ]
     if share:
         more.append(Addend("doublet_dipole", ("u",), felt, dipoles, mirrored))
-    found = _of_forces(kernel, kernel, "u", *more)
+    found = _of_forces(kernel, "u", *more)
     # There are three products with heights, one of them twice.
     return replace(found, areas=(("doublet_dipole", 2 * (c + 2 * share)),))
 
@@ -336,13 +362,11 @@ def _of_spheres(kernel: str, radius: float, source_radius: float, want: str) -> 
 Wanted = dict[str, Callable[[], Composite]]
 _KERNELS: dict[str, Wanted] = {
     "stokes_sl": {
-        "u": partial(_of_forces, "stokes_sl", "stokes_sl", "u"),
-        "p": partial(_of_forces, "pressure of stokes_sl", "stokes_sl", "p"),
-        "grad_u": partial(_blake, "gradient of stokes_sl", ("grad_u",), gradient),
-        "stress": partial(_blake, "stress of stokes_sl", ("p", "grad_u"), stress),
+        **{want: partial(_of_forces, "stokes_sl", want) for want in ("u", "p")},
+        **{want: partial(_blake, want) for want in ("grad_u", "stress")},
     },
     **{
-        kernel: {want: partial(_of_dipoles, kernel, want, of) for want in ("u", *LONG)}
+        kernel: {want: partial(_of_dipoles, kernel, want, of) for want in _WANTED}
         for kernel, of in (
             ("stokes_dipole", _Images(_tensors, None)),
             ("stokes_dl", _Images(_layers, _sinks)),
@@ -365,7 +389,7 @@ def near_wall(kernel: Any, wall: Any, want: Any = "u", *, moves: bool = False) -
         known, shells = _KERNELS.get(kernel, {}), SUMS[kernel].symbol.shells
         if shells and not (shells[0].turns or shells[1].turns):
             radii = shells[0].radius, shells[1].radius
-            results = ("u",) if radii[0] else ("u", "p")
+            results = ("u",) if radii[0] else tuple(_WANTED)
             known = {name: partial(_of_spheres, kernel, *radii, name) for name in results}
     if not isinstance(want, str) or want not in known:
         name = kernel.name if isinstance(kernel, Composite) else kernel
@@ -375,5 +399,5 @@ def near_wall(kernel: Any, wall: Any, want: Any = "u", *, moves: bool = False) -
             "'grad_u' and 'stress'"
         )
     if moves and kernel == "stokes_sl":
-        return _blake("stokes_sl", ("u",), velocity)
+        return _blake("u")
     return known[want]()
