@@ -100,7 +100,7 @@ class OptionKeywords(TypedDict, total=False):
     split: Split
     radial: Radial
     dl_mean: Mean | None
-    exclude_image: ExcludeImage
+    exclude_image: ExcludeImage | None
     wall: Wall | None
     p2p_method: P2PMethod
     p2g_method: P2GMethod

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from warnings import catch_warnings, simplefilter
+
 import numpy as np
 import pytest
 from composites import HARMONIC, SLIP
@@ -13,7 +15,10 @@ from parki.ewald.geometry.labels import MOST, Labels
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
+pytestmark = [
+    pytest.mark.usefixtures("few_degrees"),
+    pytest.mark.filterwarnings("ignore:points of one label"),  # as they are chosen at random
+]
 
 BOX = np.array([1.0, 1.2, 0.9])
 CLOSE = 8e-9
@@ -276,6 +281,29 @@ def test_lists_of_pairs(space, to_space, to_host, rng):
     assert all(rms(each - found[0]) <= 2 * bound for each in found)
     all_pairs = to_host(parki.stokes_sl(points, points, forces, **how))
     assert rms(all_pairs - found[0]) > 1e3 * bound
+
+
+def test_long_bodies():
+    """A warning says that nearest images are not enough; not of small ones that are wrapped."""
+    angle = np.linspace(0, 2 * np.pi, 50, endpoint=False)
+    body = np.stack([np.cos(angle), np.sin(angle), 0 * angle])
+    centres = np.array([[0.95, 0.4], [0.5, 0.5], [0.5, 0.5]])
+    labels = np.repeat([0, 1], 50)
+
+    def warnings(radius, image=None, wrapped=True):
+        points = np.concatenate([centre[:, None] + radius * body for centre in centres.T], axis=1)
+        if wrapped:
+            points %= 1
+        options = parki.EwaldOptions(1, [1, 2, 2], exclude_image=image)
+        with catch_warnings(record=True) as found:
+            simplefilter("always")
+            parki.Plan("stokes_sl", points, points, options, exclude=labels)
+        return [str(each.message) for each in found]
+
+    assert warnings(0.24) == [] and warnings(0.3, "nearest") == [] == warnings(0.3, "given", False)
+    for wrapped in (False, True):
+        (message,) = warnings(0.3, wrapped=wrapped)
+        assert "on 0.60 of the period along axis 0" in message
 
 
 X = np.random.default_rng(0).random((3, 5))

@@ -111,10 +111,11 @@ class EwaldOptions:
         It takes positions as they are given, not wrapped: keep the points of a body together where
         it crosses a face. Periodic only if the sum of q.n is zero. Default: zero, with a warning if
         sources are outside of the box. See ``docs/gauges.md``.
-    exclude_image : {"nearest", "given"}
+    exclude_image : {"nearest", "given"}, optional
         Which image of a pair ``exclude`` leaves out: the nearest one, as of molecules whose points
         may be wrapped, or the one at the positions given, as of bodies whose points are together. A
-        body that is longer than half a period needs "given".
+        body that is longer than half a period needs "given". Default: nearest, with a warning where
+        the points of a label are on more than half of a period.
     wall : {"no-slip"}, optional
         A plane without slip at x3 = 0, normal to the last axis, which is free: points are at or
         above it, up to the length of the box. For `stokes_sl`, `stokes_dipole` and `stokes_dl`, and
@@ -160,7 +161,7 @@ class EwaldOptions:
     split: Split = "auto"
     radial: Radial = "polynomial"
     dl_mean: Mean | None = None
-    exclude_image: ExcludeImage = "nearest"
+    exclude_image: ExcludeImage | None = None
     wall: Wall | None = None
     p2p_method: P2PMethod = "auto"
     p2g_method: P2GMethod = "auto"
@@ -197,7 +198,7 @@ class EwaldOptions:
         for name, choices in CHOICES.items():
             if name.endswith("_method") and isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, given.lower().replace("-", ""))  # "GM-1D"
-            if name not in ("dl_mean", "wall") or getattr(self, name) is not None:
+            if name not in ("dl_mean", "exclude_image", "wall") or getattr(self, name) is not None:
                 self._one_of(name, choices)
         if self.radial != "polynomial" and self.split != "hasimoto":
             raise ParkiValueError(

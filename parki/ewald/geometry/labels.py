@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ImageWarning, ParkiTypeError, ParkiValueError, warn
 from parki.ewald.geometry.systems import KNOWING, Systems
 from parki.ewald.options import EwaldOptions
 from parki.interchange import as_array, to_host
@@ -191,4 +191,39 @@ def check_labels(
             f"exclude has {made.count} labels, of which single precision tells {MOST} apart; pass "
             "float64 arrays"
         )
+    if options.exclude_image is None:
+        _warn_of_long(made, arrays, options)
     return made
+
+
+def _warn_of_long(labels: Labels, arrays: dict[str, Any], options: EwaldOptions) -> None:
+    """Warn where the points of a label are on more than half of a period."""
+    members = [np.flatnonzero(each >= 0) for each in labels.numbers]
+    number = np.concatenate([each[m] for each, m in zip(labels.numbers, members, strict=True)])
+    order = np.argsort(number, kind="stable")
+    number = number[order]
+    for axis, period in enumerate(options.box):
+        if not options.periodic[axis] or period is None or not number.size:
+            continue
+        clouds = (to_host(arrays[name][axis]) for name in ("trg", "src"))
+        places = np.concatenate([each[m] for each, m in zip(clouds, members, strict=True)])[order]
+        starts = np.flatnonzero(np.diff(number, prepend=-1))
+        reach = np.maximum.reduceat(places, starts) - np.minimum.reduceat(places, starts)
+        far = reach[number] > period / 2  # or wrapped
+        of, places = number[far], places[far] % period
+        places = places[np.lexsort((places, of))]
+        starts = np.flatnonzero(np.diff(of, prepend=-1))
+        if not starts.size:
+            continue
+        gaps = np.diff(places, append=0)
+        gaps[[*starts[1:] - 1, -1]] = places[starts] + period - places[[*starts[1:] - 1, -1]]
+        covered = period - float(np.maximum.reduceat(gaps, starts).min())
+        if covered > period / 2:
+            warn(
+                f"points of one label of exclude are on {covered / period:.2f} of the period along "
+                f"axis {axis}, so that the nearest image of a point may be one of another body. "
+                "Pass exclude_image='given' for bodies whose points are together, or "
+                "exclude_image='nearest' to keep this sum",
+                ImageWarning,
+            )
+            return

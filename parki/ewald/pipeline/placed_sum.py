@@ -281,16 +281,20 @@ class PlacedSum:
 
     def _labels_of(self, given: Arguments, exclude: Any, systems: Systems | None) -> Labels | None:
         """Return the labels of other points; those that there were, if they are the same."""
-        old = self._given.labels
-        if exclude is None:
-            exclude = old and (old.targets, old.sources)
-        elif old is None:
+        old, task, same = self._given.labels, self.task, systems is self._given.systems
+        if old is None:
+            if exclude is None:
+                return None
             raise ParkiValueError(
                 "exclude was given, but the plan was made without; make a new plan with exclude"
             )
-        task = self.task
+        counts = tuple(given.arrays[name].shape[1] for name in ("trg", "src"))
+        if exclude is None:
+            if same and counts == (old.targets.size, old.sources.size):
+                return old
+            exclude = old.targets, old.sources
         new = check_labels(exclude, task.kernel, True, given.arrays, task.options, systems)
-        return old if new == old and systems is self._given.systems else new
+        return old if new == old and same else new
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
