@@ -1,7 +1,7 @@
 """The compile cache: shared objects named by the hash of everything that went into them.
 
-An entry is a file, and next to it its seal: a hash of its name and content. Both are written under a
-temporary name and renamed, the seal first, so that a process killed at any moment leaves a whole
+An entry is a file, and next to it its seal: a hash of its name and content. Both are written under
+a temporary name and renamed, the seal first, so that a process killed at any moment leaves a whole
 entry or none. Entries are verified before they are loaded. An entry that is damaged, misnamed, a
 link, or writable by another user is built again. A lock per entry keeps processes from compiling
 the same kernel twice. Some entries hold text: the compiler of the objects, or what a kernel is in
