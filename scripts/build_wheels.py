@@ -47,8 +47,10 @@ class Target:
 
 GLIBC_MINOR = 17  # of its version 2, as in the triples
 GLIBC = ("libc.so.6", "libm.so.6", "libpthread.so.0", "ld-linux-")
-APPLE, MICROSOFT = ("/usr/lib/libSystem.B.dylib",), ("KERNEL32.dll", "api-ms-win-crt-")
-STRIP = ("-Wl,-dead_strip",)
+# The first is the library's own name.
+APPLE = ("@rpath/", "/usr/lib/libSystem.B.dylib")
+MICROSOFT = ("KERNEL32.dll", "api-ms-win-crt-")
+STRIP = ("-Wl,-dead_strip", "-Wl,-install_name,@rpath/parki.so")
 TARGETS = {
     "linux-x86_64": Target(
         "x86_64-linux-gnu.2.17", "manylinux_2_17_x86_64.manylinux2014_x86_64", X86, GLIBC

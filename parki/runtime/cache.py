@@ -1,7 +1,7 @@
 """The compile cache: shared objects named by the hash of everything that went into them.
 
-An entry is a file, and beside it its seal: a hash of its name and content. Both are written under a
-temporary name and renamed, the seal first, so that a process killed at any moment leaves a whole
+An entry is a file, and next to it its seal: a hash of its name and content. Both are written under
+a temporary name and renamed, the seal first, so that a process killed at any moment leaves a whole
 entry or none. Entries are verified before they are loaded. An entry that is damaged, misnamed, a
 link, or writable by another user is built again. A lock per entry keeps processes from compiling
 the same kernel twice. Some entries hold text: the compiler of the objects, or what a kernel is in
@@ -28,7 +28,7 @@ from parki.settings import cache_directory
 
 log = logging.getLogger("parki")
 
-# Beside the file, because macOS refuses a library that was changed after it was signed.
+# Next to the file, because macOS refuses a library that was changed after it was signed.
 _SEAL = ".seal"
 _STALE_SECONDS = 3600.0
 _AGAIN_SECONDS = 0.05  # between two attempts to lock
