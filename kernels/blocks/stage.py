@@ -1,7 +1,7 @@
 """Sources staged for a tile of targets, which ``p2p.py`` describes."""
 
 from kernels.blocks.tile import begin_tile
-from kernels.blocks.walk import clip, wrap
+from kernels.blocks.walk import clip, meet_copy, wrap
 
 
 def begin_walk():
@@ -27,6 +27,11 @@ def begin_walk():
     x1: REAL = 0.0
     x2: REAL = 0.0
     more: int = 1
+    if TILTED:
+        copy: int = 0 - 1
+        most: int = shape[3]
+        if first == last:
+            most = 0
 
 
 def fill_stage():
@@ -40,10 +45,14 @@ def fill_stage():
             count: int = end - j
             if count > CHUNK - filled:
                 count = CHUNK - filled
-            if LOW:
-                low0: REAL = REAL(2 * image0) * half_low[0]
-                low1: REAL = REAL(2 * image1) * half_low[1]
-                low2: REAL = REAL(2 * image2) * half_low[2]
+            if LOW and TILTED:
+                shift0: REAL = copies[3][copy]
+                shift1: REAL = copies[4][copy]
+                shift2: REAL = copies[5][copy]
+            if LOW and 1 - TILTED:
+                shift0: REAL = REAL(2 * image0) * half_low[0]
+                shift1: REAL = REAL(2 * image1) * half_low[1]
+                shift2: REAL = REAL(2 * image2) * half_low[2]
 
             def fill(v: int):
                 # Rows are copied one vector of each at a time.
@@ -73,11 +82,11 @@ def fill_stage():
                             stage[NORMAL + row][at + lane] = norms[row][k + lane]
                 if LOW:
                     for lane in range(LANES):
-                        stage[LOWER][at + lane] = src_low[0][k + lane] + low0
+                        stage[LOWER][at + lane] = src_low[0][k + lane] + shift0
                     for lane in range(LANES):
-                        stage[LOWER + 1][at + lane] = src_low[1][k + lane] + low1
+                        stage[LOWER + 1][at + lane] = src_low[1][k + lane] + shift1
                     for lane in range(LANES):
-                        stage[LOWER + 2][at + lane] = src_low[2][k + lane] + low2
+                        stage[LOWER + 2][at + lane] = src_low[2][k + lane] + shift2
 
             pk.parallel_for(pk.TeamThreadRange(team, (count + LANES - 1) // LANES), fill)
             if LANES > 1:
@@ -101,6 +110,12 @@ def fill_stage():
             if c1 > last1:
                 c1 = first1
                 c0 = c0 + 1
+            if TILTED:
+                while c0 > last0 and copy < most - 1:
+                    copy = copy + 1
+                    meet_copy()
+                    c0 = first0
+                    c1 = first1
             if c0 > last0:
                 more = 0
             else:

@@ -25,9 +25,60 @@ def bound(first, last):
     hi2 = hi2 - origin[2]
 
 
+def begin_copies():
+    """Keep the bounding box of a tile, and begin the columns of a copy of a tilted box."""
+    low0: REAL = lo0
+    high0: REAL = hi0
+    low1: REAL = lo1
+    high1: REAL = hi1
+    low2: REAL = lo2
+    high2: REAL = hi2
+    begin_columns()
+
+
+def begin_own():
+    """Begin them for one target, where each target walks by itself."""
+    lo0: REAL = low0
+    hi0: REAL = high0
+    lo1: REAL = low1
+    hi1: REAL = high1
+    lo2: REAL = low2
+    hi2: REAL = high2
+    begin_columns()
+
+
+def begin_columns():
+    """Begin without columns in reach."""
+    first0: int = 0
+    last0: int = 0 - 1
+    first1: int = 0
+    last1: int = 0 - 1
+
+
+def meet_copy():
+    """Bound the tile as a copy of a tilted box sees it, and find the columns in reach.
+
+    The rows of ``copies`` are half of each shift, and then the second parts of whole shifts.
+    """
+    lo0 = low0 - 2.0 * copies[0][copy]
+    hi0 = high0 - 2.0 * copies[0][copy]
+    lo1 = low1 - 2.0 * copies[1][copy]
+    hi1 = high1 - 2.0 * copies[1][copy]
+    lo2 = low2 - 2.0 * copies[2][copy]
+    hi2 = high2 - 2.0 * copies[2][copy]
+    first0 = int(pk.floor((lo0 - cutoff) / width[0]))
+    last0 = int(pk.floor((hi0 + cutoff) / width[0]))
+    clip(0, first0, last0)
+    first1 = int(pk.floor((lo1 - cutoff) / width[1]))
+    last1 = int(pk.floor((hi1 + cutoff) / width[1]))
+    clip(1, first1, last1)
+    if lo2 - cutoff > REAL(shape[2]) * width[2] or hi2 + cutoff < 0.0 or last1 < first1:
+        last0 = first0 - 1
+
+
 def clip(axis, first, last):
-    """Clip the cells ``first`` to ``last`` to the ends of a free axis."""
-    if PERIODIC <= axis:
+    """Clip the cells ``first`` to ``last`` to the ends of a free axis, or of a tilted box."""
+    if PERIODIC <= axis or TILTED:
         if first < 0:
             first = 0
         if last > shape[axis] - 1:
@@ -38,9 +89,13 @@ def wrap(axis, cell, image, source, target):
     """Wrap a cell along a periodic axis, and shift source and target to the images that meet.
 
     They are ``image`` periods apart, and each takes half of the shift, which is exact at the faces.
-    For the second parts of positions, twice ``image`` times ``half_low`` remains.
+    For the second parts of positions, twice ``image`` times ``half_low`` remains. In a tilted box
+    the whole tile meets one copy of the box after the other.
     """
-    if PERIODIC > axis:
+    if PERIODIC > axis and TILTED:
+        source = copies[axis][copy]
+        target = target - source
+    if PERIODIC > axis and 1 - TILTED:
         image = 0
         while cell < 0:
             cell = cell + shape[axis]

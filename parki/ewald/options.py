@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS, UNORDERED
+from parki.ewald.geometry.lattice import Cell, cell_of, rows_of, straight
 from parki.ewald.near.radial import EVALUATORS
 from parki.ewald.near.sizes import CELL_METHODS, P2P_METHODS
 from parki.ewald.split.prolate import SPLITS
@@ -66,10 +68,12 @@ class EwaldOptions:
     periodicity : {0, 1, 2, 3}, or sequence of 3 bools
         The number of periodic axes, which are the first ones; or for each axis whether it is
         periodic, such as ``(False, True, True)``. The others are free.
-    box : sequence of 3 floats or None
+    box : sequence of 3 floats or None, or array of shape (3, 3)
         Edge lengths of the box, whose corner is at the origin. Points outside are wrapped along
         periodic axes, and refused along free ones. None for the length of a free axis: the extent
         of the points is used, wherever they are. May be left out if no axis is periodic.
+        Or the lattice vectors of a tilted box in rows, as of ASE or `parki.lattice`, with 2 or 3
+        periodic axes; a free axis has None or a vector along it. See ``docs/boxes.md``.
     tolerance : float
         Bound of the error: the rms over targets is at most ``tolerance * sqrt(Q) / l**p`` with Q
         the sum of squared densities (times squared normals), l the cube root of the box's volume,
@@ -186,6 +190,8 @@ class EwaldOptions:
                     f"window_points is {points!r}; expected a whole number from 2 to 18"
                 )
             object.__setattr__(self, "window_points", int(points))
+        if self.cell is not None:
+            self._check_tilted()
         for name, choices in CHOICES.items():
             if name.endswith("_method") and isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, given.lower().replace("-", ""))  # "GM-1D"
@@ -232,8 +238,67 @@ class EwaldOptions:
                 usual, field.name
             ):
                 rows[field.name] = str(value)
-        rows["box"] = " x ".join("free" if b is None else f"{b:g}" for b in self.box)
+        rows["box"] = str(self.box)
+        if self.cell is None:
+            rows["box"] = " x ".join("free" if b is None else f"{b:g}" for b in self.box)
         return table("EwaldOptions", rows)
+
+    @cached_property
+    def cell(self) -> Cell | None:
+        """The lattice of a box of lattice vectors, or None of a box of lengths."""
+        rows = rows_of(self.box)
+        return None if rows is None else cell_of(rows, self.axes, self.periodic)
+
+    @cached_property
+    def edges(self) -> tuple[float | None, ...]:
+        """The length of the box along each axis, or of its vector; None where points decide."""
+        return self._of_cell("edges")
+
+    @cached_property
+    def sides(self) -> tuple[float | None, ...]:
+        """The same, but lengths whose product is the volume."""
+        return self._of_cell("sides")
+
+    def _of_cell(self, name: str) -> tuple[float | None, ...]:
+        if self.cell is None:
+            return self.box
+        lengths = dict(zip(self.axes, getattr(self.cell.lattice, name), strict=True))
+        rows = enumerate(self.box)
+        return tuple(None if row is None else float(lengths[axis]) for axis, row in rows)
+
+    def deformed(self, box: Any) -> EwaldOptions:
+        """Return the options with other lattice vectors, which stay vectors along the axes."""
+        refuse_variable("box", box)
+        rows, old = rows_of(box), self.box
+        if rows is None:
+            raise ParkiValueError(
+                f"box is {box!r}; expected the lattice vectors of the box as it is now, an array "
+                "of shape (3, 3) such as parki.lattice(1, 1, 1, xy=0.1)"
+            )
+        free = zip(rows, old, strict=True)
+        if any(row is not None and was is None for row, was in free):
+            raise ParkiValueError(
+                "box has a vector along a free axis, where the plan's box is the extent of its "
+                "points; give None for this axis"
+            )
+        new = replace(self, box=rows)
+        object.__setattr__(new, "box", rows)
+        new.__dict__.pop("cell", None)
+        new._check_tilted()
+        return new
+
+    def along(self, points: Any) -> Any:
+        """Return points (3, N) in lengths along the edges, in the order of the user's axes."""
+        if self.cell is None:
+            return points
+        lattice, rotation = self.cell
+        turn = lattice.turn(lattice.edges)
+        turn = turn if rotation is None else turn @ rotation
+        found = points.astype(np.float64)
+        rows = [found[axis] for axis in self.axes]
+        for axis, weights in zip(self.axes, turn.tolist(), strict=True):
+            found[axis] = sum(w * row for w, row in zip(weights, rows, strict=True))
+        return found.astype(points.dtype)
 
     @property
     def periodic(self) -> tuple[bool, bool, bool]:
@@ -257,7 +322,21 @@ class EwaldOptions:
             return f"{self.periodicity}-periodic"
         return f"periodic along {'axes' if axes[1:] else 'axis'} {' and '.join(axes)}"
 
-    def _lengths(self, box: Any) -> tuple[float | None, ...]:
+    def _check_tilted(self) -> None:
+        """Refuse a box that is too slender, and variants for boxes along the axes."""
+        lattice = self.cell.lattice if self.cell else None
+        if lattice and max(lattice.edges) > MOST_SLENDER * min(lattice.widths):
+            raise ParkiValueError(
+                f"box is {self.box!r}; its edges and the distances of its faces differ by more "
+                f"than a factor of {MOST_SLENDER:g}"
+            )
+        if self.p2p_method in CELL_METHODS:
+            raise ParkiValueError(
+                f"p2p_method is {self.p2p_method!r}, which takes boxes along the axes; leave "
+                "p2p_method to 'auto', or give lengths in box"
+            )
+
+    def _lengths(self, box: Any) -> tuple[Any, ...]:
         periodic = self.periodic
         if box is None and not any(periodic):
             return (None, None, None)
@@ -268,11 +347,16 @@ class EwaldOptions:
                 f"box is missing, but periodicity is {self.periodicity} and periodic axes need "
                 f"their lengths; write box=[...], such as {example}{free}, or periodicity=0"
             )
+        rows = rows_of(box)
+        if rows is not None:
+            box = straight(rows)
+            if box is None:
+                return rows
         try:
             lengths = [None if length is None else as_number(length) for length in box]
         except (TypeError, ValueError):
             raise ParkiTypeError(
-                f"box is {box!r}; expected 3 edge lengths, such as [1, 1, 1]"
+                f"box is {box!r}; expected 3 edge lengths, such as [1, 1, 1], or 3 lattice vectors"
             ) from None
         given = [b for b in lengths if b is not None]
         if len(lengths) != 3 or not all(math.isfinite(b) and b > 0 for b in given):
@@ -319,7 +403,7 @@ class EwaldOptions:
 
     def ends(self, axis: int) -> tuple[float, float]:
         """Return where the box begins and ends along an axis; it ends at NaN without a length."""
-        length = self.box[axis]
+        length = self.edges[axis]
         return 0.0, math.nan if length is None else length
 
     def images_below(self, of_sources: Any) -> bool:

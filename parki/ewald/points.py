@@ -88,7 +88,7 @@ def check_arguments(
         _check_shape(name, points)
     if "norms" in arrays:
         arrays["norms"] = _as_rows("norms", arrays["norms"], (3, arrays["src"].shape[1]))
-    looked_at = [*clouds.values(), *([arrays["norms"]] if "norms" in arrays else [])]
+    looked_at = [*map(options.along, clouds.values()), *([arrays["norms"]] if "norms" in arrays else [])]
     found = extremes(*looked_at)
     extents = [
         _check_extent(name, points, extent, options)
@@ -193,10 +193,11 @@ def check_points(name: str, points: Any, options: EwaldOptions) -> Any:
     Returns
     -------
     ndarray, shape (2, 3)
-        Smallest and largest coordinates; shape (0, 3) if there are no points.
+        Smallest and largest coordinates, of tilted boxes along their edges; shape (0, 3) if there
+        are no points.
     """
     _check_shape(name, points)
-    return _check_extent(name, points, extremes(points)[0], options)
+    return _check_extent(name, points, extremes(options.along(points))[0], options)
 
 
 def _check_shape(name: str, points: Any) -> None:
@@ -215,7 +216,7 @@ def _check_extent(name: str, points: Any, extent: Any, options: EwaldOptions) ->
             f"{name} reaches to {extent[0, 2]:g} along axis 2, below the wall at 0; shift the "
             "points, so that all are at the wall or above it"
         )
-    for axis, length in enumerate(options.box):
+    for axis, length in enumerate(options.edges):
         if length is None:
             continue
         first, last = options.ends(axis)

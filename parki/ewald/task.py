@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.cell_list import locate
+from parki.cell_list import locate, turned
 from parki.errors import ParkiValueError
 from parki.ewald.geometry.axes import Order
 from parki.ewald.geometry.extent import Extent, check_length, volume_length
+from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS, stress
@@ -87,6 +88,11 @@ class Task:
     def mixed(self) -> bool:
         """Whether arrays are float64 while most of the arithmetic is float32."""
         return self.options.precision == "mixed"
+
+    @property
+    def tilted(self) -> bool:
+        """Whether the box has lattice vectors, not lengths."""
+        return self.options.cell is not None
 
     @property
     def executor(self) -> str | None:
@@ -198,7 +204,7 @@ class Points:
             arrays=order.arrays(self.arrays),
             extents=self.extents[:, x],
             survey=survey,
-            box=Extent(self.box.origin[x], self.box.box[x]),
+            box=Extent(self.box.origin[x], self.box.box[x], self.box.tilts),
         )
 
     @property
@@ -229,7 +235,7 @@ class Frame:
     Attributes
     ----------
     box, origin : ndarray, shape (3,)
-        Edge lengths and corner in solver units.
+        Edge lengths and corner in solver units; of a tilted box the sides of its lattice.
     periodicity : int
     unit : float
         The solver's unit of length in the user's unit.
@@ -237,6 +243,10 @@ class Frame:
         Cube root of the box's volume in the user's unit.
     axes : list of 3 ints
         The axes of the points, of which the periodic ones come first, in the solver's order.
+    lattice : Lattice or None
+        Of a tilted box.
+    deforms : tuple of 3 bools
+        Which tilts may become any others, up to half a side, on the same grid.
     """
 
     box: NDArray[np.float64]
@@ -245,10 +255,21 @@ class Frame:
     unit: float = 1.0
     length: float = 1.0
     axes: tuple[int, ...] = (0, 1, 2)
+    lattice: Lattice | None = None
+    deforms: tuple[bool, ...] = (False, False, False)
 
     @classmethod
-    def of(cls, task: Task, box: Extent, axes: tuple[int, ...] = (0, 1, 2)) -> Frame:
-        """Return the frame of a box; its unit is near the cube root of the volume."""
+    def of(
+        cls,
+        task: Task,
+        box: Extent,
+        axes: tuple[int, ...] = (0, 1, 2),
+        before: Frame | None = None,
+    ) -> Frame:
+        """Return the frame of a box; its unit is near the cube root of the volume.
+
+        A box whose tilts differ from those of the frame ``before`` may change them again.
+        """
         length = volume_length(box.box)
         check_length(length, task.dtype)
         unit = 2.0 ** round(math.log2(length))
@@ -259,7 +280,38 @@ class Frame:
             )
         order = list(axes)
         edges, origin = box.box[order] / unit, box.origin[order] / unit
-        return cls(edges, origin, task.periodicity, unit, length, axes)
+        frame = cls(edges, origin, task.periodicity, unit, length, axes)
+        if not task.tilted:
+            return frame
+        lattice = Lattice(tuple(edges.tolist()), tuple(tilt / unit for tilt in box.tilts))
+        old = before and before.lattice
+        deforms = frame.deforms
+        if before and old and old.sides == lattice.sides:
+            pairs = zip(before.deforms, old.tilts, lattice.tilts, strict=True)
+            deforms = tuple(did or was != now for did, was, now in pairs)
+        return replace(frame, lattice=lattice, deforms=deforms)
+
+    @property
+    def edges(self) -> NDArray[np.float64]:
+        """Edge lengths of the grid's box: of a tilted box, the lengths of its vectors.
+
+        Of a box that deforms they are the lengths at the largest tilt.
+        """
+        return self.box if self.lattice is None else self.lattice.widest(self.deforms).edges
+
+    @property
+    def turn(self) -> NDArray[np.float64] | None:
+        """The matrix to the grid of a tilted box: `Lattice.turn`."""
+        return None if self.lattice is None else self.lattice.turn(self.edges)
+
+    def takes(self, other: Frame) -> bool:
+        """Return whether the grid of this frame is one for another frame."""
+        return (
+            np.array_equal(self.edges, other.edges)
+            and np.array_equal(self.box, other.box)
+            and np.array_equal(self.origin, other.origin)
+            and self.deforms == other.deforms
+        )
 
     @property
     def factor(self) -> float:
@@ -272,9 +324,11 @@ class Frame:
             # This rounds; the grid does not mind, and the near field takes the points as given.
             corner = self.origin[:, None] * self.unit
             points = points - task.space.adapter.constant(corner, points.dtype)
+        if self.turn is not None:
+            points = turned(points, self.turn, task.space, task.executor)
         wrapped, _ = locate(
             points,
-            self.box,
+            self.edges,
             (1, 1, 1),
             [axis < self.periodicity for axis in range(3)],
             (0.0, 0.0, 0.0),

@@ -161,9 +161,8 @@ class Windows:
         lengths = padded * steps
         self.volume = float(np.prod(lengths))
         self.scale = 2 * float(steps.min())
-        self.modes = estimates.Modes(
-            problem.differentiating_terms, split, lengths.tolist(), padded.astype(int).tolist()
-        )
+        sizes = lengths.tolist(), padded.astype(int).tolist()
+        self.modes = estimates.Modes(problem.differentiating_terms, split, *sizes, problem.turn)
         self.known: dict[int, tuple[float, float]] = {}
 
     def __call__(self, points: int) -> tuple[float, float]:

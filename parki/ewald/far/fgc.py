@@ -112,6 +112,8 @@ class Convolution:
         """Return the convolution kernel."""
         constants: dict[str, Any] = {**task.sum.fgc, **wanted(task.want)}
         real = real_name(task.dtype)
+        if task.tilted:
+            constants["TILTED"] = True
         return load("fgc", "convolve", task.space, executor=task.executor, REAL=real, **constants)
 
     # ------------------------------------------------------------------ set-up
@@ -128,8 +130,11 @@ class Convolution:
         if end > begin:
             lengths = zip(padding.local, mesh.steps, strict=True)
             waves = [2 * np.pi / (n * h) * np.arange(n // 2 + 1) for n, h in lengths]
-            waves[0] = waves[0][begin:end]
-            given = cropped(mesh.task, padding, mesh.box, mesh.steps, waves, split.screening)
+            waves[0], turn = waves[0][begin:end], mesh.frame.turn
+            if turn is not None:
+                waves[1] = self._signed(padding.local[1], 1)
+            how = split.screening, turn
+            given = cropped(mesh.task, padding, mesh.box, mesh.steps, waves, *how)
         blocks = []
         for first, last, sizes, ends in found:
             own = given[first - begin : last - begin] if ends else None
@@ -162,10 +167,20 @@ class Convolution:
             part = np.arange(*self.modes)
             across = np.minimum(part, lengths[1] - part)
             half[1], window[1] = half[1][across], window[1][across]
+        turn = mesh.frame.turn
+        if turn is not None:
+            part = np.arange(lengths[1])
+            across = np.minimum(part, lengths[1] - part)
+            along, half[1] = self._signed(lengths[0], 0)[index], self._signed(lengths[1], 1)
+            for axis, n in enumerate(lengths):
+                if n % 2 == 0:  # whose sign is open
+                    window[axis][n // 2] = 0
+            window[1] = window[1][across]
         # The transforms do not scale.
-        window[0] = window[0][fold] * (self.factor / math.prod(lengths))
+        area = math.prod((mesh.frame.edges / mesh.frame.box).tolist()) if turn is not None else 1.0
+        window[0] = window[0][fold] * (self.factor / math.prod(lengths) * area)
         waves = [along, half[1], half[2]]
-        values = multiplier.tabulate(mesh.task, split, waves, window, given)
+        values = multiplier.tabulate(mesh.task, split, waves, window, given, turn)
         arguments = {}
         for axis, n in enumerate(lengths):
             full = np.arange(n) if axis > 0 else index
@@ -182,9 +197,15 @@ class Convolution:
         folded = list(lengths)  # lengths at half of which the multiplier is folded
         if part is not None:
             modes[1], folded[1] = part.size, 2 * part.size
+        if turn is not None:
+            arguments["turn"] = xp.asarray(turn, dtype=mesh.dtype)
         arguments["shape"] = xp.asarray(modes, dtype=np.int32)
         arguments["full"] = xp.asarray(folded, dtype=np.int32)
         return _Block(first, last, lengths, values, arguments)
+
+    def _signed(self, length: int, axis: int) -> Any:
+        """Return the grid's wavenumbers along an axis, in the order of a transform's modes."""
+        return 2 * np.pi * np.fft.fftfreq(length, self.mesh.steps[axis])
 
     def _parts(self, block: _Block) -> list[_Block]:
         """Return a block of planes as parts, each convolved by one CPU thread at a time."""
@@ -339,13 +360,19 @@ class FGC(Convolution):
 
     def _of_root(self, block: _Block) -> Any:
         """Return the multiplier M k^2 (I - k k / k^2) as a product with itself, over k^2."""
-        count = math.prod(block.lengths)
-        square: Any = 0.0
-        for axis, n in enumerate(block.lengths):
+        count, turn = math.prod(block.lengths), self.mesh.frame.turn
+        waves: list[Any] = []
+        name = "square" if turn is None else "k"
+        for axis, kept in enumerate(block.multiplier.shape):
             shape = [1, 1, 1]
             shape[axis] = -1
-            kept = n // 2 + 1 if axis else block.multiplier.shape[0]
-            square = square + block.arguments[f"square{axis}"][:kept].reshape(shape)
+            waves.append(block.arguments[f"{name}{axis}"][:kept].reshape(shape))
+        if turn is not None:
+            columns = turn.T.tolist()
+            waves = [sum(w * k for w, k in zip(row, waves, strict=True)) ** 2 for row in columns]
+        square: Any = 0.0
+        for each in waves:
+            square = square + each
         square[0, 0, 0] = 1
         found = self.xp.sqrt(self.xp.maximum(block.multiplier, 0) / (square * count))
         for axis, n in enumerate(block.lengths):

@@ -2,13 +2,14 @@
 
 It takes points as they were given, and the radial polynomials. Moving points into the box would
 round them, and with them the distances of close pairs. So free axes keep their corner, and periodic
-ones are wrapped to -box/2 ... box/2, which is exact. The pressure and the gradient have a kernel of
-their own, which walks the same cells. The variants of the literature, which walk other cells, are
-described in `parki.ewald.near.p2p_cells`.
+ones are wrapped to -box/2 ... box/2, which is exact, except along tilted axes. The pressure and the
+gradient have a kernel of their own, which walks the same cells. The variants of the literature,
+which walk other cells, are described in `parki.ewald.near.p2p_cells`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -20,7 +21,7 @@ from parki.cell_list import CellList, runs, with_spare
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.near.p2p_cells import cells_kernel, reach
 from parki.ewald.near.p2p_lists import FORGETS, TEAM, PairLists
-from parki.ewald.near.pair import Pair
+from parki.ewald.near.pair import Pair, own_constants
 from parki.ewald.near.sizes import (
     Launch,
     Tile,
@@ -90,10 +91,12 @@ class P2P:
     ) -> None:
         space, executor = task.space, task.executor
         box, origin, periodicity, factor = frame.box, frame.origin, frame.periodicity, frame.factor
+        lattice = frame.lattice
         cutoff, sizes, constant = pair.cutoff, sizes_of(space), space.adapter.constant
         self.dtype = task.dtype
         # Wrapping may round by this. Free axes are not wrapped, and equal points differ by zero.
-        coincident = 1e-14 * float(box[:periodicity].max(initial=0.0))
+        longest = float(box[:periodicity].max(initial=0.0))
+        coincident = 1e-14 * longest
         periodic = [axis < periodicity for axis in range(3)]
         corner = np.where(periodic, -box / 2, origin).tolist()
         if stretch is not None:
@@ -107,7 +110,7 @@ class P2P:
 
         def sort(points: Any, offsets: Any) -> CellList:
             how: dict[str, Any] = {"scale": factor, "spare": self._spare, "executor": executor}
-            how["offsets"] = offsets
+            how.update(offsets=offsets, tilts=lattice and lattice.tilts)
             return CellList(points, None, box, periodic, corner, space, shape=shape, **how)
 
         self.sources = sort(src, systems and systems.sources)
@@ -185,16 +188,24 @@ class P2P:
                 "derivative_scale": rate * scale,
                 "tensors": tensors,
             }
-        src_high, src_low = self._parts(self.sources.points)
+        # In tilted boxes first parts are whole numbers of this, so that their sums are exact.
+        digit = 2.0 ** (math.frexp(longest)[1] - 20) if lattice and task.mixed else 0.0
+        src_high, src_low = self._parts(self.sources.points, digit)
         trg_high, trg_low = src_high, src_low
         if targets is not self.sources:
-            trg_high, trg_low = self._parts(targets.points)
+            trg_high, trg_low = self._parts(targets.points, digit)
         if marks is not None:
             marked = self.sources.xp.zeros((4, trg_high.shape[1]), dtype=self.dtype)
             marked[:3], marked[3, : of_targets.size] = trg_high, of_targets
             trg_high = marked
         half, half_low = self._parts(box / 2)
+        copies, most = None, 0
+        if lattice is not None:
+            shifts, more = self._parts(lattice.images(cutoff, periodicity), 2 * digit)
+            rows = shifts / 2, shifts if more is None else more
+            copies, most = constant(np.concatenate(rows), self.dtype), shifts.shape[1]
         self.arguments = {
+            "copies": copies,
             "trg": trg_high,
             "trg_low": trg_low,
             "order": targets.order,
@@ -202,7 +213,7 @@ class P2P:
             "src_low": src_low,
             "norms": self.norms,
             "starts": self.sources.starts,
-            "shape": constant(shape, np.int32),
+            "shape": constant([*shape, most], np.int32),
             "width": constant(box / np.array(shape), self.dtype),
             "reach": constant(reach(box, shape, cutoff), np.int32),
             "origin": constant(corner, self.dtype),
@@ -213,14 +224,17 @@ class P2P:
             "coincident": max((coincident / cutoff) ** 2, float(np.finfo(self.dtype).tiny)),
         }
 
-    def _parts(self, points: Any) -> tuple[Any, Any]:
+    def _parts(self, points: Any, digit: float = 0.0) -> tuple[Any, Any]:
         """Return positions in the dtype of the arithmetic, and their remainders over 2^-24.
 
-        Distances of close points are then as exact as with the positions given.
+        Distances of close points are then as exact as with the positions given. First parts are
+        whole numbers of ``digit``, unless it is 0.
         """
         if points.dtype == self.dtype:
             return points, None
         high = points.astype(self.dtype)
+        if digit:
+            high = ((points / digit).round() * digit).astype(self.dtype)
         return high, ((points - high) * 2.0**24).astype(self.dtype)
 
     def most(self, many: int) -> int:
@@ -324,7 +338,7 @@ def near_kernels(
             VALUES=values,
             TILE=sizes.derivatives,
             **constants,
-            LOW=task.mixed,
+            **own_constants(task),
             **dict(task.sum.p2p(), TABLES=len(names), WITH_VALUES=bool(task.sum.pair.with_values)),
         )
     return kernels

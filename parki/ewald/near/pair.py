@@ -76,4 +76,10 @@ class Pair(NamedTuple):
             PERIODIC=task.periodicity,
             EVALUATOR=number,
         )
-        return known | {"LOW": True} if task.mixed else known
+        return known | own_constants(task)
+
+
+def own_constants(task: Task) -> dict[str, Any]:
+    """Return the constants that few tasks have, so that the others' kernels stay as they are."""
+    flags = {"LOW": task.mixed, "TILTED": task.tilted}
+    return {name: True for name, own in flags.items() if own}

@@ -87,7 +87,7 @@ class OneDevice(Pipeline):
             return True
         wrapped = _wrapped(setup.task, setup.frame, _named(points))
         apart = setup.task.options.images_below(points.survey.of_sources)
-        density = pair_density(*wrapped, setup.frame.box, points.systems, apart)
+        density = pair_density(*wrapped, setup.frame.edges, points.systems, apart)
         suits = setup.suits(density, points)
         if suits:
             self.crowding.suited = crowds
@@ -104,7 +104,7 @@ class OneDevice(Pipeline):
         if problem and not once and (moved := self._moved(points, arrays, wrapped, problem)):
             return moved
         apart, slack = task.options.images_below(points.survey.of_sources), None
-        density = pair_density(*wrapped, frame.box, points.systems, apart)
+        density = pair_density(*wrapped, frame.edges, points.systems, apart)
         (targets, sources, many), systems, old = points.counts, points.systems, self.stages
         if not (problem or once or systems):
             slack = self._made(task, arrays)

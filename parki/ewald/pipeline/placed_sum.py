@@ -87,12 +87,12 @@ class PlacedSum:
             self.dtype = np.dtype(arrays["src"].dtype)
             names = check_want(kernel, want, request.tensors is not None)
             check_wanted(options.p2p_method, options.radial, kernel, names)
-            check_spreading(options.p2g_method, kernel)
+            check_spreading(options.p2g_method, kernel, options.cell is not None)
             self.want = want if isinstance(want, str) else names
             of, normals = request.transposed_pair or ("", None)
             self._marks: Any = request.marks
             self.task = Task(kernel, space, options.arithmetic(self.dtype), options, names, of)
-            self.order = Order(options.axes)
+            self.order = Order(options.axes, options.cell and options.cell.rotation)
             found = check_systems(systems, arrays, space, options)
             shape, tensors = arrays["trg"].shape, request.tensors
             if tensors is not None:

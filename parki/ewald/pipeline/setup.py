@@ -76,7 +76,7 @@ class Setup:
         split = chosen.split.scaled(scale)
         kind = SUMS[SUMS.in_unit(task.pair.name, frame.unit)]
         window = (chosen.points, cutoff, split.band, problem.tolerance, problem.machine.lengths)
-        padding = pad(frame.periodicity, frame.box, steps, *window, bool(split.screening))
+        padding = pad(frame.periodicity, frame.edges, steps, *window, bool(split.screening))
         core = chosen.core and chosen.core.scaled(scale)
         radial = core if isinstance(core, Core) and core.everywhere else split
         pair = Pair(
@@ -196,12 +196,16 @@ def choose(
         g2p = "tile"  # which knows of systems
     kernel, want = task.chosen_by
     kernel = SUMS.in_unit(kernel, frame.length)
+    edges, turn = points.box.box / frame.length, None
+    if frame.lattice is not None:
+        edges = frame.edges * (frame.unit / frame.length)
+        turn = frame.lattice.widest(frame.deforms).turn(frame.edges)
     problem = Problem(
         kernel,
         want,
         choose_split(options.split, kernel, want, points.tolerance),
         task.periodicity,
-        points.box.box / frame.length,
+        edges,
         points.tolerance,
         density,
         targets,
@@ -214,6 +218,7 @@ def choose(
         cutoff,
         kept,
         systems,
+        turn,
     )
     chosen = select(problem)
     if points.systems:
