@@ -73,7 +73,8 @@ def meet_copy():
     last1 = int(pk.floor((hi1 + cutoff) / width[1]))
     clip(1, first1, last1)
     if lo2 - cutoff > REAL(shape[2]) * width[2] or hi2 + cutoff < 0.0 or last1 < first1:
-        last0 = first0 - 1
+        first0 = 0
+        last0 = 0 - 1
 
 
 def clip(axis, first, last):

@@ -12,7 +12,7 @@ import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS, UNORDERED
-from parki.ewald.geometry.lattice import Cell, cell_of, rows_of, straight
+from parki.ewald.geometry.lattice import Cell, Lattice, cell_of, rows_of, straight
 from parki.ewald.near.radial import EVALUATORS
 from parki.ewald.near.sizes import CELL_METHODS, P2P_METHODS
 from parki.ewald.split.prolate import SPLITS
@@ -22,6 +22,7 @@ from parki.meaning import refuse_variable
 from parki.runtime import ExecutionSpace
 from parki.settings import EXECUTORS
 from parki.typing import (
+    Box,
     Densities,
     Executor,
     G2PMethod,
@@ -145,7 +146,7 @@ class EwaldOptions:
 
     periodicity: Periodicity = 3
     # Not None once it is checked.
-    box: Sequence[float | None] = None  # type: ignore[assignment]
+    box: Box = None  # type: ignore[assignment]
     tolerance: float = 1e-6
     _: KW_ONLY
     densities: Densities = "random"
@@ -258,6 +259,19 @@ class EwaldOptions:
     def sides(self) -> tuple[float | None, ...]:
         """The same, but lengths whose product is the volume."""
         return self._of_cell("sides")
+
+    @cached_property
+    def widths(self) -> tuple[float | None, ...]:
+        """The distances of opposite faces."""
+        return self._of_cell("widths")
+
+    @property
+    def vectors(self) -> Any:
+        """The lattice vectors of a tilted box, reduced, in rows; shape (3, 3)."""
+        lattice, rotation = self.cell or Cell(Lattice((1.0, 1.0, 1.0)), None)
+        rows = lattice.matrix if rotation is None else lattice.matrix @ rotation
+        order = np.argsort(self.axes)
+        return rows[np.ix_(order, order)]
 
     def _of_cell(self, name: str) -> tuple[float | None, ...]:
         if self.cell is None:

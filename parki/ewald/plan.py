@@ -87,8 +87,12 @@ class AnyPlan(Generic[Wanted]):
 
     @property
     def box(self) -> NDArray[np.float64]:
-        """Edge lengths, shape (3,)."""
-        return self.points.box.box
+        """Edge lengths, shape (3,); of a tilted box its lattice vectors, shape (3, 3)."""
+        lengths = self.points.box.box
+        if self.options.cell is None:
+            return lengths
+        rows = zip(self.options.box, np.diag(lengths), strict=True)
+        return np.array([own if row is None else row for row, own in rows])
 
     @property
     def origin(self) -> NDArray[np.float64]:
@@ -273,8 +277,8 @@ class Plan(AnyPlan[Wanted]):
 
     Attributes
     ----------
-    box : ndarray, shape (3,)
-        Edge lengths: those of the options, or the extent of the points.
+    box : ndarray, shape (3,) or (3, 3)
+        Edge lengths or lattice vectors: those of the options, or the extent of the points.
     origin : ndarray, shape (3,)
         Corner of the box.
     parameters : Parameters
