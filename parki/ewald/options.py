@@ -12,7 +12,7 @@ import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS, UNORDERED
-from parki.ewald.geometry.lattice import Cell, Lattice, cell_of, rows_of, straight
+from parki.ewald.geometry.lattice import Cell, Lattice, cell_of, rows_of, straight, whole_of
 from parki.ewald.near.radial import EVALUATORS
 from parki.ewald.near.sizes import CELL_METHODS, P2P_METHODS
 from parki.ewald.split.prolate import SPLITS
@@ -253,32 +253,25 @@ class EwaldOptions:
     @cached_property
     def edges(self) -> tuple[float | None, ...]:
         """The length of the box along each axis, or of its vector; None where points decide."""
-        return self._of_cell("edges")
+        if self.cell is None:
+            return self.box
+        return tuple(None if row is None else float(np.hypot.reduce(row)) for row in self.box)
 
     @cached_property
     def sides(self) -> tuple[float | None, ...]:
-        """The same, but lengths whose product is the volume."""
-        return self._of_cell("sides")
-
-    @cached_property
-    def widths(self) -> tuple[float | None, ...]:
-        """The distances of opposite faces."""
-        return self._of_cell("widths")
+        """Lengths whose product is the volume."""
+        if self.cell is None:
+            return self.box
+        lengths = dict(zip(self.axes, self.cell.lattice.sides, strict=True))
+        return tuple(None if row is None else lengths[axis] for axis, row in enumerate(self.box))
 
     @property
     def vectors(self) -> Any:
-        """The lattice vectors of a tilted box, reduced, in rows; shape (3, 3)."""
+        """The shortest lattice vectors of a tilted box, in rows; shape (3, 3)."""
         lattice, rotation = self.cell or Cell(Lattice((1.0, 1.0, 1.0)), None)
         rows = lattice.matrix if rotation is None else lattice.matrix @ rotation
         order = np.argsort(self.axes)
         return rows[np.ix_(order, order)]
-
-    def _of_cell(self, name: str) -> tuple[float | None, ...]:
-        if self.cell is None:
-            return self.box
-        lengths = dict(zip(self.axes, getattr(self.cell.lattice, name), strict=True))
-        rows = enumerate(self.box)
-        return tuple(None if row is None else float(lengths[axis]) for axis, row in rows)
 
     def deformed(self, box: Any) -> EwaldOptions:
         """Return the options with other lattice vectors, which stay vectors along the axes."""
@@ -297,22 +290,21 @@ class EwaldOptions:
             )
         new = replace(self, box=rows)
         object.__setattr__(new, "box", rows)
-        new.__dict__.pop("cell", None)
+        new.__dict__["cell"] = cell_of(rows, self.axes, self.periodic, deforms=True)
         new._check_tilted()
         return new
 
     def along(self, points: Any) -> Any:
-        """Return points (3, N) in lengths along the edges, in the order of the user's axes."""
+        """Return points (3, N) in lengths along the edges."""
         if self.cell is None:
             return points
-        lattice, rotation = self.cell
-        turn = lattice.turn(lattice.edges)
-        turn = turn if rotation is None else turn @ rotation
-        found = points.astype(np.float64)
-        rows = [found[axis] for axis in self.axes]
-        for axis, weights in zip(self.axes, turn.tolist(), strict=True):
+        whole = whole_of(self.box)
+        turn = np.sqrt((whole**2).sum(axis=1))[:, None] * np.linalg.inv(whole).T
+        rows = [row.astype(np.float64) for row in points]
+        found = points.copy()
+        for axis, weights in enumerate(turn.tolist()):
             found[axis] = sum(w * row for w, row in zip(weights, rows, strict=True))
-        return found.astype(points.dtype)
+        return found
 
     @property
     def periodic(self) -> tuple[bool, bool, bool]:

@@ -183,11 +183,11 @@ def _wrapped(xp: Any, points: Any, options: EwaldOptions) -> Any:
     """Return points in double precision, in the box along periodic axes."""
     points = points.astype(np.float64)
     if options.cell is not None:
-        places = options.along(points)
-        for axis, length in enumerate(options.edges):
+        vectors = options.vectors
+        places = xp.asarray(np.linalg.inv(vectors).T) @ points
+        for axis in range(3):
             if options.periodic[axis]:
-                periods = xp.floor(places[axis] / length)
-                points -= xp.asarray(options.vectors[axis])[:, None] * periods
+                points -= xp.asarray(vectors[axis])[:, None] * xp.floor(places[axis])
         return points
     for axis, length in enumerate(options.box):
         if length is not None and options.periodic[axis]:
@@ -200,7 +200,10 @@ def _images(
 ) -> tuple[Any, Any]:
     """Return the images between two corners, shape (3, n), and the source of each."""
     owner = xp.arange(sources.shape[1], dtype=np.int32)
-    for axis, length in enumerate(options.box if options.cell is None else options.widths):
+    lengths: Any = options.box
+    if options.cell is not None:
+        lengths = 1 / np.sqrt((np.linalg.inv(options.vectors) ** 2).sum(axis=0))
+    for axis, length in enumerate(lengths):
         if length is not None and options.periodic[axis]:
             most = 1 + math.floor(reach / length)
             if (2 * most + 1) * owner.size > MOST:

@@ -178,6 +178,8 @@ class Windows:
                 error = np.sqrt(np.minimum(square, peak**2)) * term_of(term).aligned_factor
                 if term_of(term).derived:
                     error *= CREST
+                if term_of(term).differentiates_window:
+                    error *= problem.obliqueness**2
                 worst = np.maximum(worst, error)
             best = int(worst.argmin())
             error = float(worst[best]) / problem.tolerance

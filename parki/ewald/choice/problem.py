@@ -262,6 +262,13 @@ class Problem:
             edges = edges / np.sqrt((self.turn**2).sum(axis=1))
         return [float(edge) for edge in edges[: self.periodicity]]
 
+    @cached_property
+    def obliqueness(self) -> float:
+        """The largest edge of a tilted box over the distance of its faces; 1 of other boxes."""
+        if self.turn is None:
+            return 1.0
+        return float(np.sqrt((self.turn**2).sum(axis=1).max()))
+
     def near(self, split: Split, cutoff: float) -> float:
         """Return the error of the split's near field over the tolerance."""
         found = (estimates.near(term, split, cutoff, 1.0, self.periods) for term in self.terms)

@@ -20,6 +20,9 @@ from parki.errors import ParkiValueError
 from parki.interchange import as_number
 
 Array = NDArray[np.float64]
+# Vectors are kept as given, but for whole periods, while the product of their lengths is less than
+# this many times that of the shortest ones.
+SHORTER = 1.02
 Rows = tuple[tuple[float, ...] | None, ...]
 
 
@@ -166,8 +169,17 @@ def straight(rows: Rows) -> tuple[float | None, ...] | None:
     return tuple(None if row is None else row[axis] for axis, row in enumerate(rows))
 
 
-def cell_of(rows: Rows, axes: tuple[int, ...], periodic: tuple[bool, ...]) -> Cell:
-    """Return the cell of lattice vectors; a free axis without a vector has length 1.
+def whole_of(rows: Rows) -> Array:
+    """Return the vectors, shape (3, 3); a free axis without a vector has length 1."""
+    return np.array([np.eye(3)[n] if row is None else row for n, row in enumerate(rows)])
+
+
+def cell_of(
+    rows: Rows, axes: tuple[int, ...], periodic: tuple[bool, ...], deforms: bool = False
+) -> Cell:
+    """Return the cell of lattice vectors: the shortest ones, unless the box ``deforms``.
+
+    A box that deforms keeps its vectors but for whole periods, so that the grid stays.
 
     Raises
     ------
@@ -186,7 +198,7 @@ def cell_of(rows: Rows, axes: tuple[int, ...], periodic: tuple[bool, ...]) -> Ce
                 f"box has None for the vector of axis {axis}, which is periodic; only a free axis "
                 "can take None, for the extent of the points"
             )
-    whole = np.array([np.eye(3)[n] if row is None else row for n, row in enumerate(rows)])
+    whole = whole_of(rows)
     for axis in free:
         leans = [whole[axis, n] for n in range(3) if n != axis]
         leans += [whole[n, axis] for n in range(3) if n != axis]
@@ -203,11 +215,42 @@ def cell_of(rows: Rows, axes: tuple[int, ...], periodic: tuple[bool, ...]) -> Ce
             "box has lattice vectors that are left-handed or nearly in a plane; expected a "
             "positive determinant: change the sign of one vector, which repeats the same points"
         )
+    found = _turned(ordered)
+    if deforms:
+        return found
+    short = _shortest(ordered, sum(periodic))
+    longer = np.prod(found.lattice.edges / np.sqrt((short**2).sum(axis=1)))
+    return found if longer < SHORTER else _turned(short)
+
+
+def _turned(vectors: Array) -> Cell:
+    """Return the cell of vectors, in rows."""
     rotation = None
-    if np.triu(ordered, 1).any() or (ordered.diagonal() <= 0).any():
-        q, r = np.linalg.qr(ordered.T)
+    if np.triu(vectors, 1).any() or (vectors.diagonal() <= 0).any():
+        q, r = np.linalg.qr(vectors.T)
         signs = np.sign(r.diagonal())
-        rotation, ordered = (q * signs).T, (r.T * signs)
-    sides, tilts = ordered.diagonal().tolist(), ordered[[1, 2, 2], [0, 0, 1]].tolist()
+        rotation, vectors = (q * signs).T, (r.T * signs)
+    sides, tilts = vectors.diagonal().tolist(), vectors[[1, 2, 2], [0, 0, 1]].tolist()
     return Cell(Lattice(tuple(sides), tuple(tilts)).reduced, rotation)
 
+
+def _shortest(vectors: Array, count: int) -> Array:
+    """Return the shortest vectors of the same lattice, right-handed; the first ``count`` repeat.
+
+    A vector is replaced by its sum with whole numbers of the others while that is shorter.
+    """
+    found, changed = vectors.copy(), True
+    steps = np.array(list(itertools.product((-1, 0, 1), repeat=count - 1)), dtype=float)
+    while changed:
+        changed = False
+        for place in range(count):
+            others = np.delete(found[:count], place, axis=0)
+            numbers = np.rint(np.linalg.lstsq(others.T, found[place], rcond=None)[0])
+            sums = found[place] + (steps - numbers) @ others
+            best = sums[(sums**2).sum(axis=1).argmin()]
+            if (best**2).sum() < (1 - 1e-9) * (found[place] ** 2).sum():
+                found[place], changed = best, True
+    found[:count] = found[np.argsort((found[:count] ** 2).sum(axis=1), kind="stable")]
+    if np.linalg.det(found) < 0:
+        found[count - 1] *= -1
+    return found
