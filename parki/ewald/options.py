@@ -12,7 +12,7 @@ import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS, UNORDERED
-from parki.ewald.geometry.lattice import Cell, Lattice, cell_of, rows_of, straight, whole_of
+from parki.ewald.geometry.lattice import Cell, Lattice, Moving, cell_of, rows_of, straight, whole_of
 from parki.ewald.near.radial import EVALUATORS
 from parki.ewald.near.sizes import CELL_METHODS, P2P_METHODS
 from parki.ewald.split.prolate import SPLITS
@@ -274,25 +274,18 @@ class EwaldOptions:
         return rows[np.ix_(order, order)]
 
     def deformed(self, box: Any) -> EwaldOptions:
-        """Return the options with other lattice vectors, which stay vectors along the axes."""
+        """Return the options with another box, which counts as tilted even if it is straight."""
         refuse_variable("box", box)
-        rows, old = rows_of(box), self.box
+        rows = rows_of(box)
         if rows is None:
+            lengths = enumerate(replace(self, box=box).box)
+            rows = tuple(None if b is None else tuple(b * np.eye(3)[n]) for n, b in lengths)
+        if [row is None for row in rows] != [row is None for row in self.box]:
             raise ParkiValueError(
-                f"box is {box!r}; expected the lattice vectors of the box as it is now, an array "
-                "of shape (3, 3) such as parki.lattice(1, 1, 1, xy=0.1)"
+                f"box is {box!r}, but the plan's box is {self.box!r}; expected None for the same "
+                "axes, along which the box is the extent of the plan's first points"
             )
-        free = zip(rows, old, strict=True)
-        if any(row is not None and was is None for row, was in free):
-            raise ParkiValueError(
-                "box has a vector along a free axis, where the plan's box is the extent of its "
-                "points; give None for this axis"
-            )
-        new = replace(self, box=rows)
-        object.__setattr__(new, "box", rows)
-        new.__dict__["cell"] = cell_of(rows, self.axes, self.periodic, deforms=True)
-        new._check_tilted()
-        return new
+        return replace(self, box=Moving(rows))
 
     def along(self, points: Any) -> Any:
         """Return points (3, N) in lengths along the edges."""

@@ -29,7 +29,7 @@ from parki.ewald.task import Points, Request, Task
 from parki.html import table
 from parki.interchange import as_given
 from parki.runtime import ExecutionSpace
-from parki.typing import AnyKernel, Array, ArrayT, OptionKeywords, ResultName, Wanted
+from parki.typing import AnyKernel, Array, ArrayT, Box, OptionKeywords, ResultName, Wanted
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -59,11 +59,21 @@ class AnyPlan(Generic[Wanted]):
         return super().__new__(cls)
 
     def __init__(self, placed: PlacedSum) -> None:
-        self._sum, self.task = placed, placed.task
-        self.kernel, self.space = self.task.kernel, self.task.space
-        self.options, self.want, self.dtype = self.task.options, placed.want, placed.dtype
+        self._sum = placed
+        self.kernel, self.space = placed.task.kernel, placed.task.space
+        self.want, self.dtype = placed.want, placed.dtype
         self.seconds = placed.seconds  # that "plan" took, and the last "update" of points
         self._transpose: Transpose | None = None
+
+    @property
+    def task(self) -> Task:
+        """What is summed."""
+        return self._sum.task
+
+    @property
+    def options(self) -> EwaldOptions:
+        """The options, with the box as it is now."""
+        return self.task.options
 
     @property
     def points(self) -> Points:
@@ -193,7 +203,8 @@ class AnyPlan(Generic[Wanted]):
         """
         with self._sum.exclusive(), self.pipeline.together():
             rows, several = self._sum.values(values)
-            self._transpose = self._transpose or Transpose(self.task)
+            if self._transpose is None or self._transpose.task.tilted != self.task.tilted:
+                self._transpose = Transpose(self.task)
             found = self._transpose(self._sum.points, self.pipeline, rows)
             if not self._sum.order.kept:
                 self._sum.order.back(found.copy(), found)
@@ -329,7 +340,13 @@ class Plan(AnyPlan[Wanted]):
         super().__init__(PlacedSum(OneDevice(), given, want, systems))
 
     def update_points(
-        self, trg: Array, src: Array, norms: Array | None = None, *, systems: Any = None
+        self,
+        trg: Array,
+        src: Array,
+        norms: Array | None = None,
+        *,
+        systems: Any = None,
+        box: Box | None = None,
     ) -> None:
         """Give the plan other points, such as the next time step's; there may be more or fewer.
 
@@ -345,13 +362,17 @@ class Plan(AnyPlan[Wanted]):
             points must stay in `origin` to `origin` + `box`, the extent of the first ones.
         systems
             As for the plan, where it has systems. Default: as before.
+        box : array, shape (3, 3), or 3 lengths
+            The box as it is now, such as that of a sheared suspension. The first time that tilts
+            change, a grid is made for the largest ones; it serves all later ones, as long as the
+            extents ``lx``, ``ly`` and ``lz`` of `parki.lattice` stay. Default: as before.
 
         Raises
         ------
         ParkiValueError, ParkiTypeError
             As of a new plan.
         """
-        self._sum.update_points(trg, src, norms, systems)
+        self._sum.update_points(trg, src, norms, systems, box)
 
     @overload
     def check(self: Plan[ResultName], dens: Array, targets: int = 32) -> Check: ...

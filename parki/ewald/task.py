@@ -284,8 +284,8 @@ class Frame:
         if not task.tilted:
             return frame
         lattice = Lattice(tuple(edges.tolist()), tuple(tilt / unit for tilt in box.tilts))
-        old = before and before.lattice
         deforms = frame.deforms
+        old = before and (before.lattice or Lattice(tuple(before.box.tolist())))
         if before and old and old.sides == lattice.sides:
             pairs = zip(before.deforms, old.tilts, lattice.tilts, strict=True)
             deforms = tuple(did or was != now for did, was, now in pairs)
@@ -305,12 +305,13 @@ class Frame:
         return None if self.lattice is None else self.lattice.turn(self.edges)
 
     def takes(self, other: Frame) -> bool:
-        """Return whether the grid of this frame is one for another frame."""
+        """Return whether the grid of this frame is one for another frame, of other tilts."""
         return (
-            np.array_equal(self.edges, other.edges)
-            and np.array_equal(self.box, other.box)
-            and np.array_equal(self.origin, other.origin)
+            self.lattice is not None
+            and other.lattice is not None
+            and self.lattice.widest(self.deforms) == other.lattice.widest(other.deforms)
             and self.deforms == other.deforms
+            and np.array_equal(self.origin, other.origin)
         )
 
     @property

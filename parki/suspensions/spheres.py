@@ -21,7 +21,7 @@ from parki.ewald.sums import kernel
 from parki.interchange import as_array, as_given, to_host
 from parki.suspensions import derivatives, noise
 from parki.suspensions.derivatives import ACTS, MOVES
-from parki.typing import Array, OptionKeywords
+from parki.typing import Array, Box, OptionKeywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -167,8 +167,14 @@ class Spheres:
     def _white(self, rng: Any, dtype: Any) -> noise.White:
         return noise.white(rng, dtype)
 
-    def update_points(self, points: Array) -> None:
+    def update_points(self, points: Array, *, box: Box | None = None) -> None:
         """Move the spheres, each of which keeps its radius.
+
+        Parameters
+        ----------
+        points : array, shape (3, N)
+        box : array, shape (3, 3), or 3 lengths
+            The box as it is now: see `parki.Plan.update_points`. Default: as before.
 
         Raises
         ------
@@ -184,15 +190,18 @@ class Spheres:
                 )
         clouds = self._cut(given)
         try:
-            self._place(clouds)
+            self._place(clouds, box)
         except BaseException:
-            self._place(self._clouds)  # some plans may have moved
+            old = None if box is None else self.options.box
+            self._place(self._clouds, old)  # some plans may have moved
             raise
         self.points, self._clouds = given, clouds
+        if box is not None:
+            self.options = self.options.deformed(box)
 
-    def _place(self, clouds: list[Any]) -> None:
+    def _place(self, clouds: list[Any], box: Any) -> None:
         for (_, _, t, s), plan in self._plans.items():
-            plan.update_points(clouds[t], clouds[s])
+            plan.update_points(clouds[t], clouds[s], box=box)
 
     # ------------------------------------------------------------------ velocities
     def velocities(self, forces: Array | None, torques: Array | None = None) -> Any:

@@ -139,19 +139,24 @@ class ComposedPlan:
         several = values.shape[:-2]
         return values if several else values[None], several
 
-    def update_points(self, trg: Any, src: Any, norms: Any = None) -> None:
+    def update_points(self, trg: Any, src: Any, norms: Any = None, *, box: Any = None) -> None:
         """Give the plans other points: see `parki.Plan.update_points`."""
-        with self.together():
-            sources, given = self._given(trg, src, norms)
-        done = []
+        old, done = self.options, []
+        own = None if box is None else old.box
         try:
+            with self.together():
+                if box is not None:
+                    self.options = old.deformed(box)
+                sources, given = self._given(trg, src, norms)
             for plan, arrays in zip(self.plans, given, strict=True):
                 before = plan.points.arrays
-                plan._sum.update_points(*arrays, None)
+                plan._sum.update_points(*arrays, None, box)
                 done.append((plan, before))
         except BaseException:
+            self.options = old
             for plan, before in done:
-                plan._sum.update_points(before["trg"], before["src"], before.get("norms"), None)
+                arrays = before["trg"], before["src"], before.get("norms")
+                plan._sum.update_points(*arrays, None, own)
             raise
         self.sources = sources
 

@@ -9,6 +9,7 @@ FFTs are SciPy's on the host and CuPy's on a device.
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,13 +100,22 @@ class Convolution:
             sizes = [self.components * sets * b.modes for b in self.blocks]
             if self.convolve.by_many:
                 self.threads = workers(sum(sizes), thread_count())
-                self.blocks = [part for b in self.blocks for part in self._parts(b)]
+                self.blocks = self._in_parts()
             size = max((self.components * sets * b.modes for b in self.blocks), default=0)
         # One for each thread at work.
         self.padded = [
             xp.empty(size, dtype=self.complex_type)
             for _ in range(min(self.threads, len(self.blocks)))
         ]
+
+    def within(self, mesh: EwaldMesh, split: Split, like: Convolution | None = None) -> Any:
+        """Return the convolution in a box of other tilts, in the same memory."""
+        other = copy(self)
+        other.mesh, other._root = mesh, None
+        other.blocks = other.whole = like.whole if like is not None else other._blocks(split)
+        if mesh.periodicity < 3 and self.convolve.by_many:
+            other.blocks = other._in_parts()
+        return other
 
     @staticmethod
     def kernel(task: Task) -> Kernel:
@@ -206,6 +216,9 @@ class Convolution:
     def _signed(self, length: int, axis: int) -> Any:
         """Return the grid's wavenumbers along an axis, in the order of a transform's modes."""
         return 2 * np.pi * np.fft.fftfreq(length, self.mesh.steps[axis])
+
+    def _in_parts(self) -> list[_Block]:
+        return [part for block in self.whole for part in self._parts(block)]
 
     def _parts(self, block: _Block) -> list[_Block]:
         """Return a block of planes as parts, each convolved by one CPU thread at a time."""

@@ -26,6 +26,15 @@ SHORTER = 1.02
 Rows = tuple[tuple[float, ...] | None, ...]
 
 
+class Moving(tuple[Any, ...]):
+    """The rows of a box that deforms: it keeps its vectors, even where they are straight."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Moving) and tuple.__eq__(self, other)
+
+    __hash__ = tuple.__hash__
+
+
 class Lattice(NamedTuple):
     """Lattice vectors with three numbers below the diagonal.
 
@@ -146,6 +155,8 @@ def lattice(
 
 def rows_of(box: Any) -> Rows | None:
     """Return the lattice vectors of a box as tuples; None if the box has lengths, or is no box."""
+    if isinstance(box, Moving):
+        return box
     try:
         if not any(np.ndim(each) == 1 for each in box):
             return None
@@ -163,6 +174,8 @@ def rows_of(box: Any) -> Rows | None:
 
 def straight(rows: Rows) -> tuple[float | None, ...] | None:
     """Return the lengths of vectors along the axes; None of others."""
+    if isinstance(rows, Moving):
+        return None
     for axis, row in enumerate(rows):
         if row is not None and (any(row[:axis] + row[axis + 1 :]) or row[axis] <= 0):
             return None
@@ -174,10 +187,8 @@ def whole_of(rows: Rows) -> Array:
     return np.array([np.eye(3)[n] if row is None else row for n, row in enumerate(rows)])
 
 
-def cell_of(
-    rows: Rows, axes: tuple[int, ...], periodic: tuple[bool, ...], deforms: bool = False
-) -> Cell:
-    """Return the cell of lattice vectors: the shortest ones, unless the box ``deforms``.
+def cell_of(rows: Rows, axes: tuple[int, ...], periodic: tuple[bool, ...]) -> Cell:
+    """Return the cell of lattice vectors: the shortest ones, unless they are `Moving`.
 
     A box that deforms keeps its vectors but for whole periods, so that the grid stays.
 
@@ -216,7 +227,7 @@ def cell_of(
             "positive determinant: change the sign of one vector, which repeats the same points"
         )
     found = _turned(ordered)
-    if deforms:
+    if isinstance(rows, Moving):
         return found
     short = _shortest(ordered, sum(periodic))
     longer = np.prod(found.lattice.edges / np.sqrt((short**2).sum(axis=1)))

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,11 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.choice.reuse import check_stay
 from parki.ewald.far.p2g_paper import check_spreading
 from parki.ewald.geometry.axes import Order
-from parki.ewald.geometry.extent import resolve
+from parki.ewald.geometry.extent import Extent, resolve
 from parki.ewald.geometry.images import look_for_flux, warn_of_images
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.near.p2p_cells import check_wanted
+from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline import plan_cache
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
@@ -97,7 +99,7 @@ class PlacedSum:
             of, normals = request.transposed_pair or ("", None)
             self._marks: Any = request.marks
             self.task = Task(kernel, space, options.arithmetic(self.dtype), options, names, of)
-            self.order = Order(options.axes, options.cell and options.cell.rotation)
+            self.order = _order(options)
             found = check_systems(systems, arrays, space, options)
             shape, tensors = arrays["trg"].shape, request.tensors
             if tensors is not None:
@@ -105,14 +107,14 @@ class PlacedSum:
             if normals is not None:
                 arrays["norms"] = self._of_targets("transposed_pair[1]", normals, shape)
             self._mark(kernel, arrays)
-            self.given = self._points(checked, found)
+            self.given = self._points(self.task, checked, found)
             self.points = self.given.ordered(self.order)
             values = self._density(request.density) if once else None
             if pipeline.alone and not found:
                 kept, self.done = plan_cache.take(self.task, once)
                 self.pipeline = kept or pipeline
             with self.exclusive():
-                self.pipeline = self._placed(self.points, once)
+                self.pipeline = self._placed(self.task, self.points, once)
                 if once:
                     self.result = as_given(self._summed(values, None, unwatched), request.density)
             setup = self.pipeline.setup
@@ -120,21 +122,25 @@ class PlacedSum:
                 plan_cache.keep(self.task, False, OneDevice(setup, self.pipeline.memory))
         self.seconds = {"plan": time.perf_counter() - start}
 
-    def _points(self, given: Arguments, systems: Systems | None) -> Points:
+    def _points(self, task: Task, given: Arguments, systems: Systems | None) -> Points:
         """Return the points with what they decide; a plan's box stays, if it has one."""
-        options = self.task.options
-        survey = self.pipeline.survey(self.task, given.arrays, given.extents)
-        warn_of_images(self.task, survey)
+        options = task.options
+        survey = self.pipeline.survey(task, given.arrays, given.extents)
+        warn_of_images(task, survey)
         # An empty plan keeps no box or parameters: choose them from these points.
         if self.pipeline.setup is None or None not in options.box or not all(survey.totals):
             box = resolve(options, survey.extents)
         else:
             box = self.given.box
+            if options.cell is not None:
+                sides = np.array(options.sides, dtype=np.float64)
+                lengths = np.where(options.periodic, sides, box.box)
+                box = Extent(box.origin, lengths, options.cell.lattice.tilts)
             check_stay(options, box, given.extents)
-        components, sources = self.task.sum.source_components, survey.totals[1]
+        components, sources = task.sum.source_components, survey.totals[1]
         if systems:
             sources = int(np.diff(systems.sources).max())
-        tolerance = options.random_tolerance(sources, components, self.task.dtype)
+        tolerance = options.random_tolerance(sources, components, task.dtype)
         return Points(given.arrays, given.extents, survey, box, tolerance, systems)
 
     def _mark(self, kernel: str, arrays: dict[str, Any]) -> None:
@@ -152,16 +158,22 @@ class PlacedSum:
         for name, each in zip(("trg_marks", "src_marks"), self._marks, strict=True):
             arrays[name] = each.reshape(1, -1)
 
-    def _placed(self, points: Points, once: bool) -> Pipeline:
+    def _placed(self, task: Task, points: Points, once: bool) -> Pipeline:
         """Return the pipeline for points."""
-        if all(points.survey.totals) and self.task.want:
-            return self.pipeline.placed(self.task, points, once)
+        if all(points.survey.totals) and task.want:
+            return self.pipeline.placed(task, points, once)
         return self.pipeline.empty()
 
-    def update_points(self, trg: Any, src: Any, norms: Any, systems: Any) -> None:
-        """Place other points: see `parki.Plan.update_points`."""
+    def update_points(self, trg: Any, src: Any, norms: Any, systems: Any, box: Any = None) -> None:
+        """Place other points, perhaps in another box: see `parki.Plan.update_points`."""
         start, task = time.perf_counter(), self.task
         with self.exclusive(), self.pipeline.together():
+            if box is not None:
+                if not self.pipeline.alone:
+                    raise ParkiValueError(
+                        "box was given, but plans over ranks keep their box; make a new plan"
+                    )
+                task = replace(task, options=task.options.deformed(box))
             given = check_arguments(task.kernel, trg, src, norms, task.options, task.space)
             if given.arrays["src"].dtype != self.dtype:
                 raise ParkiTypeError(
@@ -169,9 +181,12 @@ class PlacedSum:
                     f"{self.dtype}; convert the points, or make a new plan"
                 )
             self._mark(task.kernel, given.arrays)
-            own = self._points(given, self._systems_of(given, systems))
-            points = own.ordered(self.order)
-            pipeline = self._placed(points, False)
+            own, order = self._points(task, given, self._systems_of(given, systems)), self.order
+            if box is not None:
+                order = _order(task.options)
+            points = own.ordered(order)
+            pipeline = self._placed(task, points, False)
+        self.task, self.order = task, order
         self.given, self.points, self.pipeline = own, points, pipeline
         self.seconds["update"] = time.perf_counter() - start
 
@@ -284,6 +299,10 @@ class PlacedSum:
         (several,) = sizes
         found = {name: self.order.rows(array) for name, array in rows.items()}
         return {name: a if several else a[None] for name, a in found.items()}, several
+
+
+def _order(options: EwaldOptions) -> Order:
+    return Order(options.axes, options.cell and options.cell.rotation)
 
 
 def sum_once(given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...], **others: Any) -> Any:

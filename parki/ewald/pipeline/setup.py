@@ -101,6 +101,14 @@ class Setup:
         """The user's axes in the order of the grid."""
         return [self.task.options.axes[axis] for axis in self.frame.axes]
 
+    def within(self, frame: Frame) -> Setup:
+        """Return the set-up with the same grid in a box of other tilts."""
+        return replace(self, frame=frame, mesh=self.mesh.within(frame))
+
+    def kin(self, other: Setup | None) -> bool:
+        """Return whether another set-up is the same, but for the tilts of the box."""
+        return other is not None and self.parameters is other.parameters and self.pair is other.pair
+
     def transposed(self, task: Task) -> Setup:
         """Return the set-up of the sum from targets to sources, by the same parameters.
 
