@@ -160,9 +160,10 @@ def tabulate(
     """Make M for mode i of a block of ``shape`` modes, from the squares of its wavenumbers.
 
     M is ``strength`` (4 pi or 8 pi) over k^2 or k^4, and 0 at k = 0; or the transform if GIVEN.
-    If TILTED, wavenumbers of the grid, which ``turn`` turns as in `convolve`, are in the place of
-    squares. The factors of the split and the windows multiply it. The split's factor is a polynomial of
+    The factors of the split and the windows multiply it. The split's factor is a polynomial of
     ``terms`` coefficients in ``scale k^2 - shift``, and 0 where ``scale k^2`` is beyond ``end``.
+
+    If TILTED, wavenumbers of the grid are in the place of squares, and turn as in `convolve`.
     """
     i2: int = i % shape[2]
     i1: int = i // shape[2] % shape[1]

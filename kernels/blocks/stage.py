@@ -46,13 +46,13 @@ def fill_stage():
             if count > CHUNK - filled:
                 count = CHUNK - filled
             if LOW and TILTED:
-                shift0: REAL = copies[3][copy]
-                shift1: REAL = copies[4][copy]
-                shift2: REAL = copies[5][copy]
+                low0: REAL = copies[3][copy]
+                low1: REAL = copies[4][copy]
+                low2: REAL = copies[5][copy]
             if LOW and 1 - TILTED:
-                shift0: REAL = REAL(2 * image0) * half_low[0]
-                shift1: REAL = REAL(2 * image1) * half_low[1]
-                shift2: REAL = REAL(2 * image2) * half_low[2]
+                low0: REAL = REAL(2 * image0) * half_low[0]
+                low1: REAL = REAL(2 * image1) * half_low[1]
+                low2: REAL = REAL(2 * image2) * half_low[2]
 
             def fill(v: int):
                 # Rows are copied one vector of each at a time.
@@ -82,11 +82,11 @@ def fill_stage():
                             stage[NORMAL + row][at + lane] = norms[row][k + lane]
                 if LOW:
                     for lane in range(LANES):
-                        stage[LOWER][at + lane] = src_low[0][k + lane] + shift0
+                        stage[LOWER][at + lane] = src_low[0][k + lane] + low0
                     for lane in range(LANES):
-                        stage[LOWER + 1][at + lane] = src_low[1][k + lane] + shift1
+                        stage[LOWER + 1][at + lane] = src_low[1][k + lane] + low1
                     for lane in range(LANES):
-                        stage[LOWER + 2][at + lane] = src_low[2][k + lane] + shift2
+                        stage[LOWER + 2][at + lane] = src_low[2][k + lane] + low2
 
             pk.parallel_for(pk.TeamThreadRange(team, (count + LANES - 1) // LANES), fill)
             if LANES > 1:

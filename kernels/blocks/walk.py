@@ -27,23 +27,23 @@ def bound(first, last):
 
 def begin_copies():
     """Keep the bounding box of a tile, and begin the columns of a copy of a tilted box."""
-    low0: REAL = lo0
-    high0: REAL = hi0
-    low1: REAL = lo1
-    high1: REAL = hi1
-    low2: REAL = lo2
-    high2: REAL = hi2
+    bottom0: REAL = lo0
+    top0: REAL = hi0
+    bottom1: REAL = lo1
+    top1: REAL = hi1
+    bottom2: REAL = lo2
+    top2: REAL = hi2
     begin_columns()
 
 
 def begin_own():
     """Begin them for one target, where each target walks by itself."""
-    lo0: REAL = low0
-    hi0: REAL = high0
-    lo1: REAL = low1
-    hi1: REAL = high1
-    lo2: REAL = low2
-    hi2: REAL = high2
+    lo0: REAL = bottom0
+    hi0: REAL = top0
+    lo1: REAL = bottom1
+    hi1: REAL = top1
+    lo2: REAL = bottom2
+    hi2: REAL = top2
     begin_columns()
 
 
@@ -60,12 +60,12 @@ def meet_copy():
 
     The rows of ``copies`` are half of each shift, and then the second parts of whole shifts.
     """
-    lo0 = low0 - 2.0 * copies[0][copy]
-    hi0 = high0 - 2.0 * copies[0][copy]
-    lo1 = low1 - 2.0 * copies[1][copy]
-    hi1 = high1 - 2.0 * copies[1][copy]
-    lo2 = low2 - 2.0 * copies[2][copy]
-    hi2 = high2 - 2.0 * copies[2][copy]
+    lo0 = bottom0 - 2.0 * copies[0][copy]
+    hi0 = top0 - 2.0 * copies[0][copy]
+    lo1 = bottom1 - 2.0 * copies[1][copy]
+    hi1 = top1 - 2.0 * copies[1][copy]
+    lo2 = bottom2 - 2.0 * copies[2][copy]
+    hi2 = top2 - 2.0 * copies[2][copy]
     first0 = int(pk.floor((lo0 - cutoff) / width[0]))
     last0 = int(pk.floor((hi0 + cutoff) / width[0]))
     clip(0, first0, last0)

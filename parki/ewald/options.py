@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -253,15 +252,16 @@ class EwaldOptions:
     @cached_property
     def edges(self) -> tuple[float | None, ...]:
         """The length of the box along each axis, or of its vector; None where points decide."""
+        rows: Any = self.box
         if self.cell is None:
-            return self.box
-        return tuple(None if row is None else float(np.hypot.reduce(row)) for row in self.box)
+            return tuple(rows)
+        return tuple(None if row is None else float(np.hypot.reduce(row)) for row in rows)
 
     @cached_property
     def sides(self) -> tuple[float | None, ...]:
         """Lengths whose product is the volume."""
         if self.cell is None:
-            return self.box
+            return self.edges
         lengths = dict(zip(self.axes, self.cell.lattice.sides, strict=True))
         return tuple(None if row is None else lengths[axis] for axis, row in enumerate(self.box))
 
@@ -291,12 +291,13 @@ class EwaldOptions:
         """Return points (3, N) in lengths along the edges."""
         if self.cell is None:
             return points
-        whole = whole_of(self.box)
+        rows: Any = self.box
+        whole = whole_of(rows)
         turn = np.sqrt((whole**2).sum(axis=1))[:, None] * np.linalg.inv(whole).T
-        rows = [row.astype(np.float64) for row in points]
+        given = [row.astype(np.float64) for row in points]
         found = points.copy()
         for axis, weights in enumerate(turn.tolist()):
-            found[axis] = sum(w * row for w, row in zip(weights, rows, strict=True))
+            found[axis] = sum(w * row for w, row in zip(weights, given, strict=True))
         return found
 
     @property

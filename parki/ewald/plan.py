@@ -46,9 +46,7 @@ class AnyPlan(Generic[Wanted]):
 
     kernel: str
     space: ExecutionSpace
-    options: EwaldOptions
     want: Any
-    task: Task
     _sum: PlacedSum
     composed: ClassVar[Any]  # set by the package: plans of composites are made of these plans
 

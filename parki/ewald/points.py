@@ -88,7 +88,10 @@ def check_arguments(
         _check_shape(name, points)
     if "norms" in arrays:
         arrays["norms"] = _as_rows("norms", arrays["norms"], (3, arrays["src"].shape[1]))
-    looked_at = [*map(options.along, clouds.values()), *([arrays["norms"]] if "norms" in arrays else [])]
+    looked_at = [
+        *map(options.along, clouds.values()),
+        *([arrays["norms"]] if "norms" in arrays else []),
+    ]
     found = extremes(*looked_at)
     extents = [
         _check_extent(name, points, extent, options)

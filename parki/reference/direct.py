@@ -262,7 +262,7 @@ def _checked_vectors(box: Any, periodic: list[bool]) -> tuple[Array | None, list
     vectors = np.array(rows)
     sides = [None if row is None else float(np.linalg.norm(row)) for row in box]
     for axis in free:
-        if vectors[axis].any() and not np.isclose(vectors[axis, axis], sides[axis]):
+        if vectors[axis].any() and not np.isclose(vectors[axis, axis], sides[axis] or 0.0):
             raise ValueError(f"box is {box!r}, whose free axis {axis} is not along that axis")
         vectors[axis] = 0
         if vectors[:, axis].any():

@@ -58,17 +58,18 @@ class Clouds:
 
     @cached_property
     def turn(self) -> Array | None:
-        """The matrix from positions to lengths along the vectors; its transpose turns waves back."""
+        """The matrix from positions to lengths along the vectors; its transpose turns waves."""
         if self.vectors is None:
             return None
-        return np.asarray(self.box[:, None] * np.linalg.inv(self.vectors).T)
+        lengths = np.linalg.norm(self.vectors, axis=1)
+        return np.asarray(lengths[:, None] * np.linalg.inv(self.vectors).T)
 
     @cached_property
     def widths(self) -> Array:
         """Distances of opposite faces."""
-        if self.turn is None:
+        if self.vectors is None:
             return self.box
-        return np.asarray(self.box / np.linalg.norm(self.turn, axis=1))
+        return np.asarray(1 / np.linalg.norm(np.linalg.inv(self.vectors), axis=0))
 
     @cached_property
     def part(self) -> float:

@@ -386,7 +386,7 @@ class FGC(Convolution):
         square: Any = 0.0
         for each in waves:
             square = square + each
-        square[0, 0, 0] = 1
+        square = self.xp.where(square > 0, square, 1)
         found = self.xp.sqrt(self.xp.maximum(block.multiplier, 0) / (square * count))
         for axis, n in enumerate(block.lengths):
             if n % 2 == 0:  # there odd factors are 0, and the product is no square

@@ -91,6 +91,7 @@ def kernels(task: Task, split: Split) -> list[Kernel]:
 
 def _kernel(task: Task, split: Split, given: bool) -> Kernel:
     """Return the kernel of `tabulate`, of kernels in closed form or ``given``."""
+    more: dict[str, Any] = {"TILTED": True} if task.tilted else {}
     return load(
         "fgc",
         "tabulate",
@@ -99,6 +100,6 @@ def _kernel(task: Task, split: Split, given: bool) -> Kernel:
         REAL=real_name(task.dtype),
         QUARTIC=task.sum.symbol.order == 2,
         GIVEN=given,
-        **({"TILTED": True} if task.tilted else {}),
+        **more,
         DECAYS=split.factor(task.sum.symbol.order).decays,
     )

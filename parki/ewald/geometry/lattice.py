@@ -60,13 +60,17 @@ class Lattice(NamedTuple):
         """The inverse of the matrix: wave vectors over 2 pi, in columns."""
         (x, y, z), (xy, xz, yz) = self.sides, self.tilts
         slope = yz / y
-        rows = [[1 / x, 0, 0], [-xy / x / y, 1 / y, 0], [(xy * slope - xz) / x / z, -slope / z, 1 / z]]
+        rows = [
+            [1 / x, 0, 0],
+            [-xy / x / y, 1 / y, 0],
+            [(xy * slope - xz) / x / z, -slope / z, 1 / z],
+        ]
         return np.array(rows)
 
     @property
     def edges(self) -> Array:
         """Lengths of the vectors."""
-        return np.sqrt((self.matrix**2).sum(axis=1))
+        return np.asarray(np.sqrt((self.matrix**2).sum(axis=1)))
 
     @property
     def widths(self) -> Array:

@@ -98,15 +98,15 @@ class OneDevice(Pipeline):
     ) -> OneDevice:
         """Return another pipeline for points, which keeps what suits them."""
         arrays, setup = _named(points), given or self._within(task, points)
-        before = self.setup and self.setup.frame
+        before = None if self.setup is None else self.setup.frame
         frame = setup.frame if setup else Frame.of(task, points.box, before=before)
         wrapped = _wrapped(task, frame, arrays)
         problem = why_not(task.space, task.executor, points.targets, points.sources)
         kin = setup is not None and setup.kin(self.setup)
         flows = kin and setup is not self.setup  # nothing would be launched again
-        if (problem or flows) and not once and setup is not None:
-            if moved := self._moved(setup, points, arrays, wrapped, problem):
-                return moved
+        again = setup is not None and (problem or flows) and not once
+        if again and (moved := self._moved(setup, points, arrays, wrapped, problem)):
+            return moved
         apart, slack = task.options.images_below(points.survey.of_sources), None
         density = pair_density(*wrapped, frame.edges, points.systems, apart)
         (targets, sources, many), systems, old = points.counts, points.systems, self.stages
@@ -170,15 +170,17 @@ class OneDevice(Pipeline):
 
     def _moved(
         self,
-        setup: Setup,
+        setup: Setup | None,
         points: Points,
         arrays: dict[str, Any],
         wrapped: tuple[Any, Any],
         problem: str,
     ) -> OneDevice | None:
         """Return a pipeline by the set-up of now, if points crowd as those that it suited."""
-        kept, memory = self._keeps(points) and setup.kin(self.setup), self.memory
-        if self.crowding.suited is None or not memory or not kept:
+        memory = self.memory
+        if self.crowding.suited is None or not setup or not memory or not self._keeps(points):
+            return None
+        if not setup.kin(self.setup):
             return None
         new = OneDevice(setup, memory, problem)
         new.placed_by, new.crowding = PlacedBy.AGAIN, Crowding(self.crowding.suited)
