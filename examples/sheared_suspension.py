@@ -3,7 +3,7 @@
     python examples/sheared_suspension.py [--spheres 2000] [--steps 100] [--output sheared.png]
 
 The flow y e_x shears a box that repeats along all axes. Its second lattice vector leans by the
-strain, and each step gives the plans the box as it is then (Lees and Edwards, 1972). A sphere that
+strain, and each step gives the plans the present box (Lees and Edwards, 1972). A sphere that
 leaves through the top comes back through the bottom, where the flow is slower by the height of the
 box: its velocity jumps, the velocity relative to the flow does not.
 
@@ -11,7 +11,7 @@ Spheres of radius 1 do not deform: their stresslets S make flows that undo the s
 averaged over each sphere by a Gaussian (the force coupling method of Lomholt and Maxey, J. Comput.
 Phys. 184, 2003). A sphere alone has S_0 = 20/3 pi times the strain, in units of the fluid's
 viscosity. Springs push apart what overlaps, by the mobility of Rotne, Prager and Yamakawa. The
-viscosity over that of the fluid is
+viscosity over the fluid's is
 
     1 + 5/2 phi <S_xy> / S_0 - sum over pairs of r_y F_x / V
 
@@ -159,7 +159,7 @@ def draw(runs: dict[float, Run], path: str) -> None:
     right.plot(list(runs), flow, "o", color=BLUE, label="stresslets")
     right.plot(list(runs), both, "s", color=ORANGE, label="stresslets and springs")
     right.set(xlabel="volume fraction", xlim=(0, None))
-    right.set_title("viscosity over that of the fluid", loc="left", color=INK)
+    right.set_title("viscosity over the fluid's", loc="left", color=INK)
     right.legend(frameon=False)
     for axes in (left, right):
         axes.set_facecolor(PAPER)

@@ -1,7 +1,7 @@
 """Cell lists: the cell of each point, and the stable sort by cell.
 
-In `find_cells`, `find_tilted_cells`, `turn`, `count_cells`, `list_cells` and `order_cells` one work
-item owns one point. The last three sort on devices: a point takes a number in its cell, in any
+In `find_cells`, `find_tilted_cells`, `multiply`, `count_cells`, `list_cells` and `order_cells` one
+work item owns one point. The last three sort on devices: a point takes a number in its cell, in any
 order, and then its place, after all points of the cell that come earlier in the input. CPUs sort by
 `count_chunk` and `place_chunk`: one work item owns a chunk of consecutive points and a row of the
 histogram. Both sorts are stable, so that equal input gives equal output. In `gather_rows` one work
@@ -98,13 +98,13 @@ def find_tilted_cells(
 
 
 @pk.workunit
-def turn(i: int, points: pk.View2D[REAL], matrix: pk.View2D[REAL], turned: pk.View2D[REAL]):
+def multiply(i: int, points: pk.View2D[REAL], matrix: pk.View2D[REAL], multiplied: pk.View2D[REAL]):
     """Multiply a point by a matrix."""
     x: REAL = points[0][i]
     y: REAL = points[1][i]
     z: REAL = points[2][i]
     for d in range(3):
-        turned[d][i] = matrix[d][0] * x + matrix[d][1] * y + matrix[d][2] * z
+        multiplied[d][i] = matrix[d][0] * x + matrix[d][1] * y + matrix[d][2] * z
 
 
 @pk.workunit

@@ -43,7 +43,7 @@ def convolve(
     square0: pk.View1D[REAL],
     square1: pk.View1D[REAL],
     square2: pk.View1D[REAL],
-    turn: pk.View2D[REAL],
+    basis: pk.View2D[REAL],
     inverse_unit: REAL,
     sets: int,
 ):
@@ -57,7 +57,7 @@ def convolve(
     half of each. M is scaled for velocities of POWER 1: what has one length less in its unit, as a
     pressure, is multiplied by ``inverse_unit``.
 
-    If TILTED, ``k`` are the grid's wavenumbers, and the transpose of ``turn`` times them the box's.
+    If TILTED, ``k`` are the grid's wavenumbers; the transpose of ``basis`` times them is the box's.
     M is folded along the last axis alone, and only if this axis is free.
     """
     i2: int = i % shape[2]
@@ -82,9 +82,9 @@ def convolve(
         m = m * inverse_unit
     if TWICE:
         if TILTED:
-            along0: REAL = turn[0][0] * k0[i0]
-            along1: REAL = turn[0][1] * k0[i0] + turn[1][1] * k1[i1]
-            along2: REAL = turn[0][2] * k0[i0] + turn[1][2] * k1[i1] + turn[2][2] * k2[i2]
+            along0: REAL = basis[0][0] * k0[i0]
+            along1: REAL = basis[0][1] * k0[i0] + basis[1][1] * k1[i1]
+            along2: REAL = basis[0][2] * k0[i0] + basis[1][2] * k1[i1] + basis[2][2] * k2[i2]
             square: REAL = along0 * along0 + along1 * along1 + along2 * along2
         else:
             square: REAL = square0[i0] + square1[i1] + square2[i2]
@@ -147,7 +147,7 @@ def tabulate(
     window0: pk.View1D[pk.double],
     window1: pk.View1D[pk.double],
     window2: pk.View1D[pk.double],
-    turn: pk.View2D[pk.double],
+    basis: pk.View2D[pk.double],
     screening: pk.double,
     given: pk.View1D[pk.double],
     gamma: pk.View1D[pk.double],
@@ -163,16 +163,16 @@ def tabulate(
     The factors of the split and the windows multiply it. The split's factor is a polynomial of
     ``terms`` coefficients in ``scale k^2 - shift``, and 0 where ``scale k^2`` is beyond ``end``.
 
-    If TILTED, wavenumbers of the grid are in the place of squares, and turn as in `convolve`.
+    If TILTED, wavenumbers of the grid are in the place of squares; ``basis`` is as in `convolve`.
     """
     i2: int = i % shape[2]
     i1: int = i // shape[2] % shape[1]
     i0: int = i // shape[2] // shape[1]
     if TILTED:
-        x0: pk.double = turn[0][0] * square0[i0]
-        x1: pk.double = turn[0][1] * square0[i0] + turn[1][1] * square1[i1]
-        x2: pk.double = turn[0][2] * square0[i0] + turn[1][2] * square1[i1]
-        x2 = x2 + turn[2][2] * square2[i2]
+        x0: pk.double = basis[0][0] * square0[i0]
+        x1: pk.double = basis[0][1] * square0[i0] + basis[1][1] * square1[i1]
+        x2: pk.double = basis[0][2] * square0[i0] + basis[1][2] * square1[i1]
+        x2 = x2 + basis[2][2] * square2[i2]
         kk: pk.double = x0 * x0 + x1 * x1 + x2 * x2 + screening * screening
     else:
         kk: pk.double = square0[i0] + square1[i1] + square2[i2]

@@ -153,7 +153,7 @@ def p2g_tile(
     shape: pk.View1D[pk.int32],
     window: pk.View2D[REAL],
     slope: pk.View2D[REAL],
-    turn: pk.View2D[REAL],
+    basis: pk.View2D[REAL],
     first: int,
     grid: pk.View4D[REAL],
 ):
@@ -231,19 +231,19 @@ def p2g_tile(
                     dot: REAL = q * n + dens[PLAIN + 1][j] * norms[1][j]
                     strength[m][9] = dot + dens[PLAIN + 2][j] * norms[2][j]
             if TILTED:
-                # Column d of S times the transpose of turn.
+                # Column d of S times the transpose of basis.
                 along: List[REAL] = [0.0] * 3
                 for k in range(3):
                     if LAYERS:
                         for row in range(3):
                             both: REAL = dens[PLAIN + row][j] * norms[k][j]
                             both += norms[row][j] * dens[PLAIN + k][j]
-                            along[row] += turn[d][k] * both
+                            along[row] += basis[d][k] * both
                     if TENSORS == 1:
-                        along[0] -= turn[d][k] * dens[k][j]
+                        along[0] -= basis[d][k] * dens[k][j]
                     if TENSORS > 1:
                         for row in range(3):
-                            along[row] -= turn[d][k] * dens[3 * row + k][j]
+                            along[row] -= basis[d][k] * dens[3 * row + k][j]
                 if VECTORS:
                     before: int = (d + 2) % 3
                     strength[m][3 + d] = along[d]

@@ -16,7 +16,7 @@ from kernels.blocks.slopes import begin_sums
 from kernels.blocks.stage import begin_walk, fill_stage, meet
 from kernels.blocks.tile import begin_tile
 from kernels.blocks.vector import take_target, take_vector
-from kernels.blocks.walk import begin_own, clip, meet_copy, wrap
+from kernels.blocks.walk import begin_own, clip, meet_copy, shift
 from kernels.pairs.layers import differentiate
 
 REAL = pk.double
@@ -112,7 +112,7 @@ def p2p_derivatives(
                 x0: REAL = trg[0][i]
                 image0: int = 0
                 s0: REAL = 0.0
-                wrap(0, w0, image0, s0, x0)
+                shift(0, w0, image0, s0, x0)
                 for c1 in range(first1, last1 + 1):
                     gap1: REAL = pk.fmax(REAL(c1) * width[1] - hi1, lo1 - REAL(c1 + 1) * width[1])
                     gap1 = pk.fmax(gap1, 0.0)
@@ -123,7 +123,7 @@ def p2p_derivatives(
                     x1: REAL = trg[1][i]
                     image1: int = 0
                     s1: REAL = 0.0
-                    wrap(1, w1, image1, s1, x1)
+                    shift(1, w1, image1, s1, x1)
                     reach: REAL = pk.sqrt(left)
                     below: int = int(pk.floor((lo2 - reach) / width[2]))
                     above: int = int(pk.floor((hi2 + reach) / width[2]))
@@ -135,7 +135,7 @@ def p2p_derivatives(
                         x2: REAL = trg[2][i]
                         image2: int = 0
                         s2: REAL = 0.0
-                        wrap(2, w2, image2, s2, x2)
+                        shift(2, w2, image2, s2, x2)
                         run: int = above - below + 1
                         if run > shape[2] - w2:
                             run = shape[2] - w2

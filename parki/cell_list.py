@@ -311,13 +311,13 @@ def locate(
     return wrapped, cells
 
 
-def turned(points: Any, matrix: Any, space: ExecutionSpace, executor: str | None = None) -> Any:
+def multiplied(points: Any, matrix: Any, space: ExecutionSpace, executor: str | None = None) -> Any:
     """Return points (3, N) times a matrix (3, 3)."""
     points = space.array_module.ascontiguousarray(points)
     found = space.array_module.empty_like(points)
-    kernel = load("cell_list", "turn", space, executor=executor, REAL=real_name(points.dtype))
+    kernel = load("cell_list", "multiply", space, executor=executor, REAL=real_name(points.dtype))
     constant = space.adapter.constant(matrix, points.dtype)
-    kernel(points.shape[1], points=points, matrix=constant, turned=found)
+    kernel(points.shape[1], points=points, matrix=constant, multiplied=found)
     return found
 
 

@@ -7,9 +7,9 @@ def take_wavenumber():
     y: REAL = k1[i1]
     z: REAL = k2[i2]
     if TILTED:
-        z = turn[0][2] * x + turn[1][2] * y + turn[2][2] * z
-        y = turn[0][1] * x + turn[1][1] * y
-        x = turn[0][0] * x
+        z = basis[0][2] * x + basis[1][2] * y + basis[2][2] * z
+        y = basis[0][1] * x + basis[1][1] * y
+        x = basis[0][0] * x
 
 
 def take_square():

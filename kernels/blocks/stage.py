@@ -1,7 +1,7 @@
 """Sources staged for a tile of targets, which ``p2p.py`` describes."""
 
 from kernels.blocks.tile import begin_tile
-from kernels.blocks.walk import clip, meet_copy, wrap
+from kernels.blocks.walk import clip, meet_copy, shift
 
 
 def begin_walk():
@@ -98,7 +98,7 @@ def fill_stage():
             # The next run of cells, up to the top of the box; the next image has the rest.
             w2: int = below
             x2 = 0.0
-            wrap(2, w2, image2, s2, x2)
+            shift(2, w2, image2, s2, x2)
             run: int = above - below + 1
             if run > shape[2] - w2:
                 run = shape[2] - w2
@@ -131,10 +131,10 @@ def fill_stage():
                     clip(2, below, above)
                     w0: int = c0
                     x0 = 0.0
-                    wrap(0, w0, image0, s0, x0)
+                    shift(0, w0, image0, s0, x0)
                     w1: int = c1
                     x1 = 0.0
-                    wrap(1, w1, image1, s1, x1)
+                    shift(1, w1, image1, s1, x1)
                     column = (system + w0 * shape[1] + w1) * shape[2]
     staged: int = (filled + LANES - 1) // LANES * LANES
 

@@ -90,13 +90,9 @@ def wrap(axis, cell, image, source, target):
     """Wrap a cell along a periodic axis, and shift source and target to the images that meet.
 
     They are ``image`` periods apart, and each takes half of the shift, which is exact at the faces.
-    For the second parts of positions, twice ``image`` times ``half_low`` remains. In a tilted box
-    the whole tile meets one copy of the box after the other.
+    For the second parts of positions, twice ``image`` times ``half_low`` remains.
     """
-    if PERIODIC > axis and TILTED:
-        source = copies[axis][copy]
-        target = target - source
-    if PERIODIC > axis and 1 - TILTED:
+    if PERIODIC > axis:
         image = 0
         while cell < 0:
             cell = cell + shape[axis]
@@ -106,3 +102,13 @@ def wrap(axis, cell, image, source, target):
             image = image + 1
         source = REAL(image) * half[axis]
         target = target - source
+
+
+def shift(axis, cell, image, source, target):
+    """Do the same, where in a tilted box the whole tile meets one copy of the box at a time."""
+    if TILTED:
+        if PERIODIC > axis:
+            source = copies[axis][copy]
+            target = target - source
+    else:
+        wrap(axis, cell, image, source, target)

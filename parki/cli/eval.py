@@ -112,7 +112,7 @@ def declare(commands: Any) -> None:
 
 
 def _vectors(given: Any) -> Any:
-    """Return the lattice vectors of three edges and three tilts; others as they are."""
+    """Return the lattice vectors of three edges and three tilts; others unchanged."""
     if given is None or len(given) != 6:
         return given
     first, second, _ = lattice(*(each or 0.0 for each in given)).tolist()

@@ -60,7 +60,7 @@ def _box(points: Points) -> str:
     lengths = " x ".join(f"{length:.4g}" for length in points.box.box)
     if not any(points.box.tilts):
         return lengths
-    return f"{lengths}, tilts {', '.join(f'{tilt:.4g}' for tilt in points.box.tilts)}"
+    return f"{lengths}, tilts {', '.join(f'{each:.4g}' for each in points.box.tilts)}"
 
 
 def _dtype(task: Task, points: Points) -> str:

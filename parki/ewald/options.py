@@ -293,10 +293,10 @@ class EwaldOptions:
             return points
         rows: Any = self.box
         whole = whole_of(rows)
-        turn = np.sqrt((whole**2).sum(axis=1))[:, None] * np.linalg.inv(whole).T
+        basis = np.sqrt((whole**2).sum(axis=1))[:, None] * np.linalg.inv(whole).T
         given = [row.astype(np.float64) for row in points]
         found = points.copy()
-        for axis, weights in enumerate(turn.tolist()):
+        for axis, weights in enumerate(basis.tolist()):
             found[axis] = sum(w * row for w, row in zip(weights, given, strict=True))
         return found
 

@@ -70,7 +70,7 @@ class AnyPlan(Generic[Wanted]):
 
     @property
     def options(self) -> EwaldOptions:
-        """The options, with the box as it is now."""
+        """The options, with the present box."""
         return self.task.options
 
     @property
@@ -287,7 +287,7 @@ class Plan(AnyPlan[Wanted]):
     Attributes
     ----------
     box : ndarray, shape (3,) or (3, 3)
-        Edge lengths or lattice vectors: those of the options, or the extent of the points.
+        Edge lengths or lattice vectors, of the options or the extent of the points.
     origin : ndarray, shape (3,)
         Corner of the box.
     parameters : Parameters
@@ -361,7 +361,7 @@ class Plan(AnyPlan[Wanted]):
         systems
             As for the plan, where it has systems. Default: as before.
         box : array, shape (3, 3), or 3 lengths
-            The box as it is now, such as that of a sheared suspension. The first time that tilts
+            The present box, such as a sheared suspension's. The first time that tilts
             change, a grid is made for the largest ones; it serves all later ones, as long as the
             extents ``lx``, ``ly`` and ``lz`` of `parki.lattice` stay. Default: as before.
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.cell_list import locate, turned
+from parki.cell_list import locate, multiplied
 from parki.errors import ParkiValueError
 from parki.ewald.geometry.axes import Order
 from parki.ewald.geometry.extent import Extent, check_length, volume_length
@@ -244,7 +244,7 @@ class Frame:
     axes : list of 3 ints
         The axes of the points, of which the periodic ones come first, in the solver's order.
     lattice : Lattice or None
-        Of a tilted box.
+        For a tilted box.
     deforms : tuple of 3 bools
         Which tilts may become any others, up to half a side, on the same grid.
     """
@@ -268,7 +268,7 @@ class Frame:
     ) -> Frame:
         """Return the frame of a box; its unit is near the cube root of the volume.
 
-        A box whose tilts differ from those of the frame ``before`` may change them again.
+        A box whose tilts are not the tilts of the frame ``before`` may change them again.
         """
         length = volume_length(box.box)
         check_length(length, task.dtype)
@@ -283,7 +283,7 @@ class Frame:
         frame = cls(edges, origin, task.periodicity, unit, length, axes)
         if not task.tilted:
             return frame
-        lattice = Lattice(tuple(edges.tolist()), tuple(tilt / unit for tilt in box.tilts))
+        lattice = Lattice(tuple(edges.tolist()), tuple(each / unit for each in box.tilts))
         deforms = frame.deforms
         old = before and (before.lattice or Lattice(tuple(before.box.tolist())))
         if before and old and old.sides == lattice.sides:
@@ -295,14 +295,14 @@ class Frame:
     def edges(self) -> NDArray[np.float64]:
         """Edge lengths of the grid's box: of a tilted box, the lengths of its vectors.
 
-        Of a box that deforms they are the lengths at the largest tilt.
+        If the box deforms, they are the lengths at the largest tilts.
         """
         return self.box if self.lattice is None else self.lattice.widest(self.deforms).edges
 
     @property
-    def turn(self) -> NDArray[np.float64] | None:
-        """The matrix to the grid of a tilted box: `Lattice.turn`."""
-        return None if self.lattice is None else self.lattice.turn(self.edges)
+    def basis(self) -> NDArray[np.float64] | None:
+        """The matrix to the grid of a tilted box: `Lattice.basis`."""
+        return None if self.lattice is None else self.lattice.basis(self.edges)
 
     def takes(self, other: Frame) -> bool:
         """Return whether the grid of this frame is one for another frame, of other tilts."""
@@ -325,8 +325,8 @@ class Frame:
             # This rounds; the grid does not mind, and the near field takes the points as given.
             corner = self.origin[:, None] * self.unit
             points = points - task.space.adapter.constant(corner, points.dtype)
-        if self.turn is not None:
-            points = turned(points, self.turn, task.space, task.executor)
+        if self.basis is not None:
+            points = multiplied(points, self.basis, task.space, task.executor)
         wrapped, _ = locate(
             points,
             self.edges,

@@ -80,7 +80,7 @@ def direct_sum(
         may be given in place of ``norms`` for kernels without normals.
     box : sequence of 3 floats, or array of shape (3, 3)
         Side lengths. The sides of free directions do not matter; they may be None. Or lattice
-        vectors in rows, with 2 or 3 periodic directions; that of a free one is normal to the
+        vectors in rows, with 2 or 3 periodic directions; a free one is normal to the
         others, or None.
     periodicity : {0, 1, 2, 3}, or sequence of 3 bools
         Number of periodic directions, which are the first ones; or for each direction whether it is

@@ -141,8 +141,8 @@ def _modes(split: ReferenceSplit, n: int, moments: Complex) -> Complex:
         _wavenumbers(split, 1)[:, None],
         _wavenumbers(split, 2)[None, :],
     ]
-    if split.points.turn is not None:
-        k = [w[0] * k[0] + w[1] * k[1] + w[2] * k[2] for w in split.points.turn.T]
+    if split.points.basis is not None:
+        k = [w[0] * k[0] + w[1] * k[1] + w[2] * k[2] for w in split.points.basis.T]
     k2 = k[0] ** 2 + k[1] ** 2 + k[2] ** 2
     half, harmonic, biharmonic = _symbols(split, k, k2)
     damping = k2 / (4 * split.xi**2)

@@ -48,7 +48,7 @@ WITH_BLOBS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
 class Clouds:
     """Targets (3, Nt), sources (3, Ns) and the box, all float64.
 
-    Of a tilted box, ``vectors`` has the lattice vectors in rows, and ``box`` their lengths.
+    For a tilted box, ``vectors`` has the lattice vectors in rows, and ``box`` their lengths.
     """
 
     trg: Array
@@ -57,7 +57,7 @@ class Clouds:
     vectors: Array | None = None
 
     @cached_property
-    def turn(self) -> Array | None:
+    def basis(self) -> Array | None:
         """The matrix from positions to lengths along the vectors; its transpose turns waves."""
         if self.vectors is None:
             return None
@@ -74,11 +74,11 @@ class Clouds:
     @cached_property
     def part(self) -> float:
         """The volume over the product of the lengths."""
-        return 1.0 if self.turn is None else float(1 / np.linalg.det(self.turn))
+        return 1.0 if self.basis is None else float(1 / np.linalg.det(self.basis))
 
     def along(self, points: Array) -> Array:
         """Return points (3, N) in lengths along the vectors."""
-        return points if self.turn is None else self.turn @ points
+        return points if self.basis is None else self.basis @ points
 
     @cached_property
     def intervals(self) -> list[tuple[float, float]]:

@@ -174,7 +174,7 @@ class Spheres:
         ----------
         points : array, shape (3, N)
         box : array, shape (3, 3), or 3 lengths
-            The box as it is now: see `parki.Plan.update_points`. Default: as before.
+            The present box: see `parki.Plan.update_points`. Default: as before.
 
         Raises
         ------

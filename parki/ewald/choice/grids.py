@@ -162,7 +162,7 @@ class Windows:
         self.volume = float(np.prod(lengths))
         self.scale = 2 * float(steps.min())
         sizes = lengths.tolist(), padded.astype(int).tolist()
-        self.modes = estimates.Modes(problem.differentiating_terms, split, *sizes, problem.turn)
+        self.modes = estimates.Modes(problem.differentiating_terms, split, *sizes, problem.basis)
         self.known: dict[int, tuple[float, float]] = {}
 
     def __call__(self, points: int) -> tuple[float, float]:

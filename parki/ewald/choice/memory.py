@@ -140,7 +140,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     length = padding.local[0]
     free = problem.periodicity < 3
     sizes = padding, grids * components, item, on_device
-    block, multiplier = block_sizes(*sizes, tilted=problem.turn is not None)
+    block, multiplier = block_sizes(*sizes, tilted=problem.basis is not None)
     numbers = grids * math.prod(padding.modes)
     component = 2 * item * numbers
     grid = item * float(x * y * _stored(problem, chosen, use, z))

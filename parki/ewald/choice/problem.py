@@ -59,8 +59,8 @@ class Problem:
         Most pairs within the cut-off for which sums keep lists; 0 for sums made once.
     systems : int
         Number of systems, each with as many targets and sources.
-    turn : ndarray, shape (3, 3), or None
-        Of a tilted box, whose ``box`` is the grid's: `Frame.turn`.
+    basis : ndarray, shape (3, 3), or None
+        For a tilted box, whose ``box`` is the grid's: `Frame.basis`.
     """
 
     kernel: str
@@ -80,7 +80,7 @@ class Problem:
     cutoff: float | None = None
     kept: float = 0.0
     systems: int = 1
-    turn: NDArray[np.float64] | None = None
+    basis: NDArray[np.float64] | None = None
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -140,7 +140,7 @@ class Problem:
             *(tuple(self.windows), self.cutoff, self.kept, self.systems),
             *(self.box.tobytes(), d.scales.tobytes(), d.enhancement.tobytes(), d.around.tobytes()),
             d.self_pairs,
-            None if self.turn is None else self.turn.tobytes(),
+            None if self.basis is None else self.basis.tobytes(),
             *(
                 tuple((v, tuple(s)) for v, s in m.seconds.items()),
                 m.workers,
@@ -258,16 +258,16 @@ class Problem:
     def periods(self) -> list[float]:
         """Periodic edges; of a tilted box, distances of its faces."""
         edges = self.box
-        if self.turn is not None:
-            edges = edges / np.sqrt((self.turn**2).sum(axis=1))
+        if self.basis is not None:
+            edges = edges / np.sqrt((self.basis**2).sum(axis=1))
         return [float(edge) for edge in edges[: self.periodicity]]
 
     @cached_property
     def obliqueness(self) -> float:
         """The largest edge of a tilted box over the distance of its faces; 1 of other boxes."""
-        if self.turn is None:
+        if self.basis is None:
             return 1.0
-        return float(np.sqrt((self.turn**2).sum(axis=1).max()))
+        return float(np.sqrt((self.basis**2).sum(axis=1).max()))
 
     def near(self, split: Split, cutoff: float) -> float:
         """Return the error of the split's near field over the tolerance."""

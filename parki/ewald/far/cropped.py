@@ -37,7 +37,7 @@ def cropped(
     steps: Array,
     waves: list[Array],
     screening: float = 0.0,
-    turn: Array | None = None,
+    basis: Array | None = None,
 ) -> Any:
     """Return the transforms of kernels that fade beyond a box.
 
@@ -51,8 +51,8 @@ def cropped(
         Non-negative wavenumbers along each axis, on the host.
     screening : float
         As for `truncated.transforms`.
-    turn : ndarray, shape (3, 3), optional
-        Of a tilted box, whose wavenumbers along the grid may be negative: `Frame.turn`.
+    basis : ndarray, shape (3, 3), optional
+        For a tilted box, whose wavenumbers along the grid may be negative: `Frame.basis`.
 
     Returns
     -------
@@ -62,8 +62,8 @@ def cropped(
     free, edge = range(periodicity, 3), padding.period
     if periodicity == 2:
         x, y = waves[0][:, None], waves[1]
-        if turn is not None:
-            x, y = turn[0, 0] * x, turn[0, 1] * x + turn[1, 1] * y
+        if basis is not None:
+            x, y = basis[0, 0] * x, basis[0, 1] * x + basis[1, 1] * y
         modes = np.hypot(x, y).ravel()
         across, largest = xp.asarray(waves[2]), float(waves[2][-1])
         found = truncated.transforms(task, modes, across, largest, padding, edge, screening)

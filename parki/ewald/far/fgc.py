@@ -140,10 +140,10 @@ class Convolution:
         if end > begin:
             lengths = zip(padding.local, mesh.steps, strict=True)
             waves = [2 * np.pi / (n * h) * np.arange(n // 2 + 1) for n, h in lengths]
-            waves[0], turn = waves[0][begin:end], mesh.frame.turn
-            if turn is not None:
+            waves[0], basis = waves[0][begin:end], mesh.frame.basis
+            if basis is not None:
                 waves[1] = self._signed(padding.local[1], 1)
-            how = split.screening, turn
+            how = split.screening, basis
             given = cropped(mesh.task, padding, mesh.box, mesh.steps, waves, *how)
         blocks = []
         for first, last, sizes, ends in found:
@@ -177,8 +177,8 @@ class Convolution:
             part = np.arange(*self.modes)
             across = np.minimum(part, lengths[1] - part)
             half[1], window[1] = half[1][across], window[1][across]
-        turn = mesh.frame.turn
-        if turn is not None:
+        basis = mesh.frame.basis
+        if basis is not None:
             part = np.arange(lengths[1])
             across = np.minimum(part, lengths[1] - part)
             along, half[1] = self._signed(lengths[0], 0)[index], self._signed(lengths[1], 1)
@@ -187,10 +187,10 @@ class Convolution:
                     window[axis][n // 2] = 0
             window[1] = window[1][across]
         # The transforms do not scale.
-        area = math.prod((mesh.frame.edges / mesh.frame.box).tolist()) if turn is not None else 1.0
+        area = math.prod((mesh.frame.edges / mesh.frame.box).tolist()) if basis is not None else 1.0
         window[0] = window[0][fold] * (self.factor / math.prod(lengths) * area)
         waves = [along, half[1], half[2]]
-        values = multiplier.tabulate(mesh.task, split, waves, window, given, turn)
+        values = multiplier.tabulate(mesh.task, split, waves, window, given, basis)
         arguments = {}
         for axis, n in enumerate(lengths):
             full = np.arange(n) if axis > 0 else index
@@ -207,8 +207,8 @@ class Convolution:
         folded = list(lengths)  # lengths at half of which the multiplier is folded
         if part is not None:
             modes[1], folded[1] = part.size, 2 * part.size
-        if turn is not None:
-            arguments["turn"] = xp.asarray(turn, dtype=mesh.dtype)
+        if basis is not None:
+            arguments["basis"] = xp.asarray(basis, dtype=mesh.dtype)
         arguments["shape"] = xp.asarray(modes, dtype=np.int32)
         arguments["full"] = xp.asarray(folded, dtype=np.int32)
         return _Block(first, last, lengths, values, arguments)
@@ -373,15 +373,15 @@ class FGC(Convolution):
 
     def _of_root(self, block: _Block) -> Any:
         """Return the multiplier M k^2 (I - k k / k^2) as a product with itself, over k^2."""
-        count, turn = math.prod(block.lengths), self.mesh.frame.turn
+        count, basis = math.prod(block.lengths), self.mesh.frame.basis
         waves: list[Any] = []
-        name = "square" if turn is None else "k"
+        name = "square" if basis is None else "k"
         for axis, kept in enumerate(block.multiplier.shape):
             shape = [1, 1, 1]
             shape[axis] = -1
             waves.append(block.arguments[f"{name}{axis}"][:kept].reshape(shape))
-        if turn is not None:
-            columns = turn.T.tolist()
+        if basis is not None:
+            columns = basis.T.tolist()
             waves = [sum(w * k for w, k in zip(row, waves, strict=True)) ** 2 for row in columns]
         square: Any = 0.0
         for each in waves:

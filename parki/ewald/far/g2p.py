@@ -88,12 +88,12 @@ class G2P:
         self.launches = self.gathers(mesh)
         self.arguments = dict(mesh.arguments, trg=self.targets.points, order=self.targets.order)
         self._axes: Any = None  # which turns gradients by the axes of a tilted box
-        if "turn" in mesh.arguments and ("grad_u" in mesh.fields.want or mesh.fields.tensors):
-            self._axes = mesh.arguments["turn"]
+        if "basis" in mesh.arguments and ("grad_u" in mesh.fields.want or mesh.fields.tensors):
+            self._axes = mesh.arguments["basis"]
         if tensors is not None and self._axes is not None:
             xp, parts = mesh.xp, tensors[:9].reshape(3, 3, -1)
-            turned = [sum(self._axes[n, k] * parts[:, k] for k in range(n, 3)) for n in range(3)]
-            tensors = xp.concatenate([xp.stack(turned, axis=1).reshape(9, -1), tensors[9:]])
+            taken = [sum(self._axes[n, k] * parts[:, k] for k in range(n, 3)) for n in range(3)]
+            tensors = xp.concatenate([xp.stack(taken, axis=1).reshape(9, -1), tensors[9:]])
         self.arguments["tensors"] = tensors
         self.count = self.targets.order.size
         if size:
@@ -170,7 +170,7 @@ class G2P:
         self._gather(field, {**results, **{name: self._found[name] for name in apart}}, first)
         if self._axes is not None:
             for name in {"grad_u", "grad_tensor"} & {*apart}:
-                self._turn(self._found[name])
+                self._along_axes(self._found[name])
         if self._back is None:
             for name in apart:
                 results[name] += self._found[name]
@@ -179,7 +179,7 @@ class G2P:
             add = CellList.add_kernel(self._space, rows.dtype, len(rows), self._executor)
             add(rows.shape[1], rows=self._found[name], order=self._back, sums=rows)
 
-    def _turn(self, rows: Any) -> None:
+    def _along_axes(self, rows: Any) -> None:
         """Turn gradients by the grid's axes, three rows each, to gradients by the user's."""
         g = self._axes
         for first in range(0, len(rows), 3):

@@ -317,17 +317,17 @@ class EwaldMesh(Mesh):
             executor=task.executor,
             factor=frame.factor,
         )
-        self._turn()
+        self._take_basis()
 
-    def _turn(self) -> None:
-        if (turn := self.frame.turn) is not None:
-            self.arguments["turn"] = self.space.adapter.constant(turn, self.dtype)
+    def _take_basis(self) -> None:
+        if (basis := self.frame.basis) is not None:
+            self.arguments["basis"] = self.space.adapter.constant(basis, self.dtype)
 
     def within(self, frame: Frame) -> EwaldMesh:
         """Return the same grid in a box of other tilts."""
         other = copy(self)
         other.frame, other.arguments = frame, dict(self.arguments)
-        other._turn()
+        other._take_basis()
         return other
 
 

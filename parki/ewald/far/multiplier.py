@@ -28,7 +28,7 @@ def tabulate(
     waves: list[Array],
     windows: list[Array],
     given: Any = None,
-    turn: Array | None = None,
+    basis: Array | None = None,
 ) -> Any:
     """Return the multiplier of a block of modes, computed in double precision; 0 at k = 0.
 
@@ -45,8 +45,8 @@ def tabulate(
         Wavenumbers of the block along each axis, on the host, and factors for them.
     given : array, optional
         Transforms of a kernel that ends, of the shape of the result, float64.
-    turn : ndarray, shape (3, 3), optional
-        Of a tilted box, whose ``waves`` are the grid's: `Frame.turn`.
+    basis : ndarray, shape (3, 3), optional
+        For a tilted box, whose ``waves`` are the grid's: `Frame.basis`.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def tabulate(
     values = xp.empty(shape, dtype=task.dtype)
     factor = split.factor(symbol.order)
     squares = [waves[0] ** 2 + split.screening**2, waves[1] ** 2, waves[2] ** 2]
-    if turn is not None:
+    if basis is not None:
         squares = waves
     arguments = {f"square{axis}": xp.asarray(square) for axis, square in enumerate(squares)}
     arguments.update({f"window{axis}": xp.asarray(f) for axis, f in enumerate(windows)})
@@ -73,7 +73,7 @@ def tabulate(
         end=factor.end,
         strength=symbol.strength,
         screening=split.screening,
-        turn=None if turn is None else xp.asarray(turn),
+        basis=None if basis is None else xp.asarray(basis),
         **arguments,
     )
     if given is None and split.screening and all(k.size and k[0] == 0 for k in waves):

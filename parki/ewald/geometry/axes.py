@@ -50,7 +50,7 @@ class Order:
         if self.kept or values.shape[-2] == 1:
             return values
         found = values.take(self.places(values.shape[-2]), axis=-2)
-        return found if self.rotation is None else _turned(found, self.rotation)
+        return found if self.rotation is None else _rotated(found, self.rotation)
 
     def back(self, values: Any, out: Any) -> None:
         """Write values (..., rows, N) of the other order in the caller's."""
@@ -58,7 +58,7 @@ class Order:
             out[...] = values
             return
         if self.rotation is not None:
-            values = _turned(values, self.rotation.T)
+            values = _rotated(values, self.rotation.T)
         out[..., self.places(values.shape[-2]), :] = values
 
     def density(self, dens: Any, sources: Iterable[Any]) -> Any:
@@ -80,7 +80,7 @@ class Order:
         return {1: [0], 9: tensor, 10: [*tensor, 9]}.get(rows, vector)
 
 
-def _turned(values: Any, rotation: Any) -> Any:
+def _rotated(values: Any, rotation: Any) -> Any:
     """Return turned vectors and tensors, in rows as of `Order.places`.
 
     Value by value, so that equal points stay equal; in double precision.

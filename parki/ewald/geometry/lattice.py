@@ -2,7 +2,7 @@
 
 The solver takes ``a1 = (lx, 0, 0)``, ``a2 = (xy, ly, 0)`` and ``a3 = (xz, yz, lz)``. Points between
 0 and lx, ly, lz fill space as well as points of the tilted box, so that cells of the near field
-stay bricks. The grid is one of the unit torus: see `turn`. `Cell` says how the user's vectors
+stay bricks. The grid is one of the unit torus: see `basis`. `Cell` says how the user's vectors
 become these.
 """
 
@@ -20,8 +20,8 @@ from parki.errors import ParkiValueError
 from parki.interchange import as_number
 
 Array = NDArray[np.float64]
-# Vectors are kept as given, but for whole periods, while the product of their lengths is less than
-# this many times that of the shortest ones.
+# Vectors are kept as given, except whole periods, while the product of their lengths is less than
+# this many times the product of the shortest ones.
 SHORTER = 1.02
 Rows = tuple[tuple[float, ...] | None, ...]
 
@@ -86,7 +86,7 @@ class Lattice(NamedTuple):
         third = third - np.rint(third[0] / first[0]) * first
         return Lattice(self.sides, (float(second[0]), float(third[0]), float(third[1])))
 
-    def turn(self, edges: Array) -> Array:
+    def basis(self, edges: Array) -> Array:
         """Return the matrix G of the grid, whose box has the ``edges`` of the vectors.
 
         The grid has points at ``y = G x``, which are fractions of the vectors times the edges. So
@@ -99,7 +99,7 @@ class Lattice(NamedTuple):
         """Return the lattice whose ``changing`` tilts are the largest ones."""
         half = self.sides[0] / 2, self.sides[0] / 2, self.sides[1] / 2
         tilts = zip(changing, half, self.tilts, strict=True)
-        return Lattice(self.sides, tuple(h if free else tilt for free, h, tilt in tilts))
+        return Lattice(self.sides, tuple(most if free else own for free, most, own in tilts))
 
     def images(self, reach: float, periodicity: int) -> Array:
         """Return the vectors, shape (3, n), by which images of the brick come within a reach."""
@@ -139,7 +139,7 @@ def lattice(
 ) -> Array:
     """Return the lattice vectors of a box by its lengths and tilts, for ``box``.
 
-    These are LAMMPS's six numbers. HOOMD's tilt factors times the lengths, ``xy ly``, ``xz lz`` and
+    These are LAMMPS's six numbers. HOOMD's factors times the lengths, ``xy ly``, ``xz lz`` and
     ``yz lz``, are the same tilts.
 
     Parameters
@@ -162,7 +162,7 @@ def rows_of(box: Any) -> Rows | None:
     if isinstance(box, Moving):
         return box
     try:
-        if not any(np.ndim(each) == 1 for each in box):
+        if not any(np.ndim(each) == 1 and len(each) == 3 for each in box):
             return None
         rows = [None if row is None else tuple(as_number(each) for each in row) for row in box]
     except (TypeError, ValueError):
@@ -194,7 +194,7 @@ def whole_of(rows: Rows) -> Array:
 def cell_of(rows: Rows, axes: tuple[int, ...], periodic: tuple[bool, ...]) -> Cell:
     """Return the cell of lattice vectors: the shortest ones, unless they are `Moving`.
 
-    A box that deforms keeps its vectors but for whole periods, so that the grid stays.
+    A box that deforms keeps its vectors, except whole periods, so that the grid stays.
 
     Raises
     ------
@@ -230,15 +230,15 @@ def cell_of(rows: Rows, axes: tuple[int, ...], periodic: tuple[bool, ...]) -> Ce
             "box has lattice vectors that are left-handed or nearly in a plane; expected a "
             "positive determinant: change the sign of one vector, which repeats the same points"
         )
-    found = _turned(ordered)
+    found = _upright(ordered)
     if isinstance(rows, Moving):
         return found
     short = _shortest(ordered, sum(periodic))
     longer = np.prod(found.lattice.edges / np.sqrt((short**2).sum(axis=1)))
-    return found if longer < SHORTER else _turned(short)
+    return found if longer < SHORTER else _upright(short)
 
 
-def _turned(vectors: Array) -> Cell:
+def _upright(vectors: Array) -> Cell:
     """Return the cell of vectors, in rows."""
     rotation = None
     if np.triu(vectors, 1).any() or (vectors.diagonal() <= 0).any():

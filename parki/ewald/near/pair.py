@@ -80,6 +80,6 @@ class Pair(NamedTuple):
 
 
 def own_constants(task: Task) -> dict[str, Any]:
-    """Return the constants that few tasks have, so that the others' kernels stay as they are."""
+    """Return the constants that few tasks have, so that the others' kernels stay the same."""
     flags = {"LOW": task.mixed, "TILTED": task.tilted}
     return {name: True for name, own in flags.items() if own}

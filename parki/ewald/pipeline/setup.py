@@ -106,7 +106,7 @@ class Setup:
         return replace(self, frame=frame, mesh=self.mesh.within(frame))
 
     def kin(self, other: Setup | None) -> bool:
-        """Return whether another set-up is the same, but for the tilts of the box."""
+        """Return whether another set-up is the same, except the tilts of the box."""
         return other is not None and self.parameters is other.parameters and self.pair is other.pair
 
     def transposed(self, task: Task) -> Setup:
@@ -204,10 +204,10 @@ def choose(
         g2p = "tile"  # which knows of systems
     kernel, want = task.chosen_by
     kernel = SUMS.in_unit(kernel, frame.length)
-    edges, turn = points.box.box / frame.length, None
+    edges, basis = points.box.box / frame.length, None
     if frame.lattice is not None:
         edges = frame.edges * (frame.unit / frame.length)
-        turn = frame.lattice.widest(frame.deforms).turn(frame.edges)
+        basis = frame.lattice.widest(frame.deforms).basis(frame.edges)
     problem = Problem(
         kernel,
         want,
@@ -226,7 +226,7 @@ def choose(
         cutoff,
         kept,
         systems,
-        turn,
+        basis,
     )
     chosen = select(problem)
     if points.systems:

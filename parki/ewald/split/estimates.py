@@ -221,8 +221,8 @@ class Modes:
         ``rms`` grows by the square root of the ratio of the volumes.
     shape : sequence of 3 int
         Grid points along each axis.
-    turn : ndarray, shape (3, 3), optional
-        Of a tilted box, whose transpose makes wave vectors of the grid's. Modes of all signs are
+    basis : ndarray, shape (3, 3), optional
+        For a tilted box, whose transpose makes wave vectors of the grid's. Modes of all signs are
         averaged. Derivatives along the grid's axes stand for those along the box's.
     """
 
@@ -232,7 +232,7 @@ class Modes:
         split: Split,
         lengths: Sequence[float],
         shape: Sequence[int],
-        turn: Array | None = None,
+        basis: Array | None = None,
     ) -> None:
         self.lengths, self.shape = lengths, shape
         rules = [_mode_rule(int(n)) for n in shape]
@@ -242,9 +242,9 @@ class Modes:
         self.twins = [edges.index(edge) for edge in edges]
         x, y, z = self.waves[0][:, None, None], self.waves[1][:, None], self.waves[2]
         squares = [x**2 + y**2 + z**2]
-        if turn is not None:
+        if basis is not None:
             signed = [(sx * x, sy * y, z) for sx in (1, -1) for sy in (1, -1)]
-            squares = [_length_square(waves, turn) for waves in signed]
+            squares = [_length_square(waves, basis) for waves in signed]
         found: dict[str, list[Array]] = {}
         orders = {term_of(t).far.order for t in terms}
         for square in squares:
@@ -298,9 +298,9 @@ class Modes:
         return np.sqrt(mean_square).reshape(form) / volume, peak.reshape(form) / volume
 
 
-def _length_square(waves: Sequence[Array], turn: Array) -> Array:
+def _length_square(waves: Sequence[Array], basis: Array) -> Array:
     """Return the squares of wave vectors of a tilted box, of the grid's wavenumbers."""
-    rows = turn.T.tolist()
+    rows = basis.T.tolist()
     along = [sum(w * k for w, k in zip(row, waves, strict=True)) for row in rows]
     return np.asarray(sum(each**2 for each in along))
 
