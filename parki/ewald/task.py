@@ -21,6 +21,9 @@ from parki.ewald.sums import SUMS, stress
 from parki.ewald.sums.record import Sum
 from parki.runtime import ExecutionSpace
 
+# Relative changes of a box that count as rounding.
+SAME = 1e-12
+
 
 @dataclass(frozen=True)
 class Task:
@@ -286,10 +289,12 @@ class Frame:
         lattice = Lattice(tuple(edges.tolist()), tuple(each / unit for each in box.tilts))
         deforms = frame.deforms
         old = before and (before.lattice or Lattice(tuple(before.box.tolist())))
-        if before and old and old.sides == lattice.sides:
+        if before and old and np.allclose(old.sides, lattice.sides, rtol=SAME, atol=0):
+            edges = before.box  # the same digits, which a rotation may have rounded
+            lattice = lattice._replace(sides=old.sides)
             pairs = zip(before.deforms, old.tilts, lattice.tilts, strict=True)
-            deforms = tuple(did or was != now for did, was, now in pairs)
-        return replace(frame, lattice=lattice, deforms=deforms)
+            deforms = tuple(did or bool(abs(a - b) > SAME * edges[0]) for did, a, b in pairs)
+        return replace(frame, box=edges, lattice=lattice, deforms=deforms)
 
     @property
     def edges(self) -> NDArray[np.float64]:
