@@ -46,7 +46,9 @@ class AnyPlan(Generic[Wanted]):
 
     kernel: str
     space: ExecutionSpace
+    options: EwaldOptions
     want: Any
+    task: Task
     _sum: PlacedSum
     composed: ClassVar[Any]  # set by the package: plans of composites are made of these plans
 
@@ -57,21 +59,17 @@ class AnyPlan(Generic[Wanted]):
         return super().__new__(cls)
 
     def __init__(self, placed: PlacedSum) -> None:
-        self._sum = placed
-        self.kernel, self.space = placed.task.kernel, placed.task.space
-        self.want, self.dtype = placed.want, placed.dtype
+        self._sum, self.task = placed, placed.task
+        self.kernel, self.space = self.task.kernel, self.task.space
+        self.options, self.want, self.dtype = self.task.options, placed.want, placed.dtype
         self.seconds = placed.seconds  # that "plan" took, and the last "update" of points
         self._transpose: Transpose | None = None
 
-    @property
-    def task(self) -> Task:
-        """What is summed."""
-        return self._sum.task
-
-    @property
-    def options(self) -> EwaldOptions:
-        """The options, with the present box."""
-        return self.task.options
+    def _place(self, *given: Any) -> None:
+        """Take other points, and another box if there is one: see `PlacedSum.update_points`."""
+        self._sum.update_points(*given)
+        if self._sum.task is not self.task:
+            self.task, self.options = self._sum.task, self._sum.task.options
 
     @property
     def points(self) -> Points:
@@ -370,7 +368,7 @@ class Plan(AnyPlan[Wanted]):
         ParkiValueError, ParkiTypeError
             As of a new plan.
         """
-        self._sum.update_points(trg, src, norms, systems, box)
+        self._place(trg, src, norms, systems, box)
 
     @overload
     def check(self: Plan[ResultName], dens: Array, targets: int = 32) -> Check: ...

@@ -150,13 +150,13 @@ class ComposedPlan:
                 sources, given = self._given(trg, src, norms)
             for plan, arrays in zip(self.plans, given, strict=True):
                 before = plan.points.arrays
-                plan._sum.update_points(*arrays, None, box)
+                plan._place(*arrays, None, box)
                 done.append((plan, before))
         except BaseException:
             self.options = old
             for plan, before in done:
                 arrays = before["trg"], before["src"], before.get("norms")
-                plan._sum.update_points(*arrays, None, own)
+                plan._place(*arrays, None, own)
             raise
         self.sources = sources
 
